@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use bench::{Bench, set};
 use selvedge_fabric::{Fabric, FabricBuilder, LinkState, PortRef, PortSettings};
-use selvedge_plan::{ChangeSet, LaneTables, Op, ServiceLevels, SlToVl, Tables, UnderWay};
+use selvedge_plan::{ChangeSet, LaneTables, Op, ServiceLevels, SlToVl, Tables, UnderWay, changes};
 use selvedge_routing::Engine;
 use selvedge_sim::{Par, Rng, Seed};
 use selvedge_sm::way::{self, WayOptions};
 use selvedge_types::{LidRange, PortState};
-use selvedge_verify::phases::{Passage, passage};
+use selvedge_verify::phases::{self, Links, Passage, Past, PhaseOptions, Proposal, newcomers_go_as_others, passage};
 use selvedge_verify::{JudgeOptions, Kind, Severity, Subject, Total, verify};
 
 fn bench(spec: &str) -> Bench {
@@ -303,6 +303,73 @@ fn who_comes_does_not_meet_packets_of_a_moment_ago() {
     check(&before, 3_000_000_000, &[], true);
     // Not every entry of before closes one.
     check(&before[1..2], 0, &[], true);
+}
+
+/// With those of whom it is said that they go as others do, a way is as safe as without them.
+#[test]
+fn who_goes_as_others_closes_no_circle() {
+    // By fabric: of how many hosts it is said, and how many there are.
+    let check = |spec: &str, [old, new]: [Engine; 2], want: (usize, usize)| {
+        let whole = bench(spec);
+        let [old, new] = [old, new].map(|engine| whole.by(engine, None).unwrap());
+        let ends = whole.fabric.end_ports().map(|(at, _)| at);
+        let hosts: Vec<PortRef> = ends.filter(|at| whole.fabric.switch_index(at.node).is_none()).collect();
+        let said = hosts.iter().filter(|&&host| {
+            let mut bench = whole.clone();
+            let mut plan = bench.plan(new.clone());
+            for at in [host, bench.fabric.peer(host).unwrap()] {
+                plan.ports.insert(at, bench.fabric.port(at).unwrap().settings);
+                set(&mut bench.fabric, at, PortState::Init);
+            }
+            // What is sent to it goes by the entries of now only.
+            let (mut before, lid) = (old.clone(), bench.lids.base(host).unwrap());
+            let switches = before.switch_indices();
+            switches.for_each(|switch| before.set(switch, lid, new.get(switch, lid)));
+            let blocks = before.switch_indices().flat_map(|switch| {
+                let all = (0..before.blocks()).map(move |block| (switch, block));
+                all.collect::<Vec<_>>()
+            });
+            let mut installed = bench.installed(&new);
+            installed.under_way = Some(Arc::new(UnderWay {
+                before: blocks
+                    .map(|(switch, block)| (switch, block as u16, *before.block(switch, block)))
+                    .collect(),
+                ..UnderWay::default()
+            }));
+            let changes = changes(&bench.fabric, &installed, &plan);
+            let past = Past::new(&installed, &new).unwrap();
+            let is_said = newcomers_go_as_others(Subject::plan(&bench.fabric, &plan), &past, &changes);
+            let levels = (&plan.service_levels, &plan.sl_to_vl);
+            let first = Subject::tables(&bench.fabric, &plan.lids, &past.tables, levels.0, levels.1);
+            let steps = past.steps.clone();
+            let proposal = Proposal {
+                steps,
+                ..Proposal::default()
+            };
+            let word = |links| {
+                let options = PhaseOptions {
+                    links,
+                    ..PhaseOptions::default()
+                };
+                phases::word(first, None, (&proposal, 0), &options)
+            };
+            assert!(
+                !is_said || word(Links::Trained) == word(Links::Active),
+                "{spec} {host:?}"
+            );
+            is_said
+        });
+        assert_eq!((said.count(), hosts.len()), want, "{spec}");
+    };
+    check("karytree:k=4,n=2", [Engine::UpDn, Engine::FatTree], (12, 16));
+    check("karytree:k=3,n=3", [Engine::UpDn, Engine::FatTree], (24, 27));
+    check("torus:3x3,hosts=2", [Engine::UpDn, Engine::Weave], (10, 18));
+    check("torus:3x3,hosts=2", [Engine::MinHop, Engine::UpDn], (6, 18));
+    check(
+        "random:switches=12,degree=3,hosts=2,seed=3",
+        [Engine::Weave, Engine::UpDn],
+        (22, 24),
+    );
 }
 
 /// The same, and all ports have SLtoVLMappingTables.

@@ -9,8 +9,14 @@ impl Way<'_> {
     /// The way if no entry changes. Hosts may come: packets of what changed a moment ago must be gone first if they and
     /// what is sent by those hosts, or to them, could wait for each other.
     pub(super) fn with_newcomers(&self, base: ChangeSet) -> ChangeSet {
-        let may_meet = self.past.is_some() && phases::newcomers_come(self.fabric, &base);
-        match may_meet && self.word(&[]) != Word::Safe {
+        let Some(past) = &self.past else { return base };
+        let may_meet = phases::newcomers_come(self.fabric, &base);
+        // Most often others go the same ways.
+        let is_alike = || {
+            let wakes = phases::Wake::may_be_of(self.fabric, &base);
+            !wakes && phases::newcomers_go_as_others(self.subject(self.in_force), past, &base)
+        };
+        match may_meet && !is_alike() && self.word(&[]) != Word::Safe {
             true => self.assemble(base, &[], Word::LeadsOut),
             false => base,
         }

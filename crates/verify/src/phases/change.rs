@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::report::{TransitionProof, TransitionRefusal};
 use super::{
     Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Trial, Wake, Write, drain_bound_ns,
-    lifetimes_of_waits, lifetimes_to_wait, newcomers, prove_quickly, prove_trial, refusal, takes_away_only,
+    lifetimes_of_waits, lifetimes_to_wait, newcomers, newcomers_go_as_others, prove_quickly, prove_trial, refusal,
+    takes_away_only,
 };
 use crate::finding::{Fault, Finding, Severity};
 use crate::judged::JudgeOptions;
@@ -73,6 +74,11 @@ pub fn passage(
     let is_still = proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl);
     let past = Past::new(installed, &tables);
     if is_still && (past.is_none() || !newcomers::come(fabric, changes)) {
+        return Passage::Still;
+    }
+    let as_met_now = Subject::tables(fabric, &plan.lids, &tables, levels, map);
+    let go_as_others = |past| newcomers_go_as_others(as_met_now, past, changes);
+    if is_still && past.as_ref().is_some_and(go_as_others) {
         return Passage::Still;
     }
     newcomers::add_their_wait(&mut proposal, fabric, changes);

@@ -75,7 +75,7 @@ pub(super) fn come_late((proposal, taken): (&Proposal<'_>, usize), joins: usize)
     before.into_iter().any(|step| step.wait_before_ns > 0)
 }
 
-fn activates(op: &Op) -> bool {
+pub(super) fn activates(op: &Op) -> bool {
     matches!(op, Op::Port { state, .. } if *state == Some(PortState::Active))
 }
 

@@ -1,0 +1,189 @@
+//! Hosts that come where others are: packets that they send, or that are sent to them, go as others' do.
+//!
+//! A whole fabric need not be followed for one host. Agents in all switches send to every host, so the turns towards a
+//! LID of a newcomer are those of its entries. One that is a turn towards another host as well, on the same lane, is
+//! there without the newcomer. One onto a channel from which no packet goes on to another, by any entry of now or of a
+//! moment ago, is on no cycle: the last link to a leaf of a tree. If each is one or the other, no cycle comes with the
+//! newcomer. What it sends adds nothing where another host of its switch sends already; else its ways to agents of
+//! switches, to which only hosts send, are looked at in the same way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_fabric::{PortRef, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
+use selvedge_types::{Lid, PortNum, Sl};
+
+use super::Past;
+use super::net::{Links, Net, Owner, Way};
+use super::newcomers::{activates, gives_lids};
+use crate::subject::Subject;
+
+/// True if no cycle comes with those who come: they go by the tables in force, the others as well, and as packets of
+/// `past` may that are under way. False says nothing.
+#[must_use]
+pub fn newcomers_go_as_others(subject: Subject<'_>, past: &Past, changes: &ChangeSet) -> bool {
+    // Lanes that differ from hop to hop may differ by where a packet came from.
+    if !subject.sl_to_vl.exceptions.is_empty() {
+        return false;
+    }
+    let Some(comers) = comers(subject, changes) else {
+        return false;
+    };
+    let alike = Alike::new(subject, &comers);
+    let mut turns = BTreeSet::new();
+    for (lid, owner) in subject.lids.by_lid() {
+        if comers.contains(&owner) {
+            alike.turns_to(lid, &mut turns);
+        }
+    }
+    for &at in &comers {
+        let leaf = subject
+            .fabric
+            .peer(at)
+            .and_then(|far| subject.fabric.switch_index(far.node));
+        let Some(leaf) = leaf else { return false };
+        if !alike.has_sender(leaf, &comers) {
+            alike.turns_from(leaf, &mut turns);
+        }
+    }
+    let mut ends = BTreeMap::new();
+    turns
+        .iter()
+        .all(|&turn| *ends.entry(turn.1).or_insert_with(|| alike.ends(turn.1, past)) || alike.stands(turn))
+}
+
+/// Host ports that come; `None` if somebody else does as well.
+fn comers(subject: Subject<'_>, changes: &ChangeSet) -> Option<BTreeSet<PortRef>> {
+    let fabric = subject.fabric;
+    let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
+    let mut comers = BTreeSet::new();
+    for op in changes.phases.iter().flat_map(|phase| &phase.ops) {
+        let Op::Port { port, .. } = op else { continue };
+        if !activates(op) && !gives_lids(fabric, op) {
+            continue;
+        }
+        match (is_switch(*port), fabric.peer(*port)) {
+            (false, _) => drop(comers.insert(*port)),
+            (true, Some(peer)) if !is_switch(peer) => drop(comers.insert(peer)),
+            // A link between switches: no entry leads there, or it would be a step.
+            (true, Some(_)) if port.port != PortNum::MANAGEMENT => {}
+            _ => return None,
+        }
+    }
+    Some(comers)
+}
+
+/// From one channel to another, at a service level.
+type Turn = (u32, u32, Sl);
+
+struct Alike<'a> {
+    subject: Subject<'a>,
+    net: Net,
+    /// By LID: the level of packets to it, if it is another host's.
+    others: Vec<Option<Sl>>,
+}
+
+impl<'a> Alike<'a> {
+    fn new(subject: Subject<'a>, comers: &BTreeSet<PortRef>) -> Self {
+        let net = Net::new(subject.fabric, Links::Active);
+        let mut others = vec![None; subject.tables.blocks() * BLOCK_LIDS];
+        for (lid, owner) in subject.lids.by_lid() {
+            let is_host = || matches!(net.owner(subject.fabric, subject.lids, lid), Owner::Host(..));
+            if let Some(other) = others.get_mut(lid.index())
+                && !comers.contains(&owner)
+                && is_host()
+            {
+                *other = Some(subject.service_levels.to(lid));
+            }
+        }
+        Self { subject, net, others }
+    }
+
+    /// True if a host of a switch sends that is none of those who come.
+    fn has_sender(&self, leaf: SwitchIdx, comers: &BTreeSet<PortRef>) -> bool {
+        let hosts = self.net.hosts_of(leaf.0 as usize);
+        hosts.iter().any(|host| !comers.contains(&host.at))
+    }
+
+    fn next(&self, switch: u32, lid: Lid) -> Option<u32> {
+        match self
+            .net
+            .way(switch as usize, self.subject.tables.get(SwitchIdx(switch), lid))
+        {
+            Way::Channel(channel) => Some(channel),
+            Way::Host(_) | Way::Own | Way::Dead => None,
+        }
+    }
+
+    fn after(&self, channel: u32, lid: Lid) -> Option<u32> {
+        self.next(self.net.channels[channel as usize].dst, lid)
+    }
+
+    /// Turns of packets from everywhere to a LID.
+    fn turns_to(&self, lid: Lid, turns: &mut BTreeSet<Turn>) {
+        let sl = self.subject.service_levels.to(lid);
+        let first = (0..self.net.switches as u32).filter_map(|switch| self.next(switch, lid));
+        turns.extend(first.filter_map(|from| Some((from, self.after(from, lid)?, sl))));
+    }
+
+    /// Turns of packets from a switch to the agents of all.
+    fn turns_from(&self, leaf: SwitchIdx, turns: &mut BTreeSet<Turn>) {
+        let fabric = self.subject.fabric;
+        let of_agents = self
+            .subject
+            .lids
+            .by_lid()
+            .filter(|(_, at)| fabric.switch_index(at.node).is_some());
+        for (lid, _) in of_agents {
+            let sl = self.subject.service_levels.to(lid);
+            let mut at = self.next(leaf.0, lid);
+            // Who goes round has been everywhere by then.
+            for _ in 0..self.net.switches {
+                let Some(from) = at else { break };
+                at = self.after(from, lid);
+                turns.extend(at.map(|to| (from, to, sl)));
+            }
+        }
+    }
+
+    /// True if packets to another host make this turn, sent by the agent of the switch that the first channel leaves.
+    fn stands(&self, (from, to, sl): Turn) -> bool {
+        let (from, to) = (self.net.channels[from as usize], self.net.channels[to as usize]);
+        let tables = self.subject.tables;
+        (0..tables.blocks()).any(|block| {
+            let rows = [from.src, from.dst].map(|switch| tables.block(SwitchIdx(switch), block));
+            let others = &self.others[block * BLOCK_LIDS..][..BLOCK_LIDS];
+            let entries = rows[0].iter().zip(rows[1]).zip(others);
+            entries
+                .into_iter()
+                .any(|((&first, &second), &other)| first == from.out && second == to.out && other == Some(sl))
+        })
+    }
+
+    /// True if no packet goes on from a channel to another.
+    fn ends(&self, channel: u32, past: &Past) -> bool {
+        let channel = self.net.channels[channel as usize];
+        let goes_on = |entry: u8| matches!(self.net.way(channel.dst as usize, entry), Way::Channel(_));
+        let comes = self.lids_that(channel.src, past, |entry| entry == channel.out);
+        let leaves = self.lids_that(channel.dst, past, goes_on);
+        !comes.iter().zip(&leaves).any(|(comes, leaves)| *comes && *leaves)
+    }
+
+    /// By LID: whether an entry of a switch is one of these, now or a moment ago.
+    fn lids_that(&self, switch: u32, past: &Past, is_it: impl Fn(u8) -> bool) -> Vec<bool> {
+        let (switch, mut found) = (SwitchIdx(switch), vec![false; self.others.len()]);
+        for tables in [self.subject.tables, &past.tables] {
+            let blocks = (0..tables.blocks()).flat_map(|block| tables.block(switch, block));
+            blocks
+                .zip(&mut found)
+                .for_each(|(&entry, found)| *found |= is_it(entry));
+        }
+        let writes = past.steps.iter().flat_map(|step| &step.writes);
+        for write in writes.filter(|write| write.switch == switch && is_it(write.egress)) {
+            if let Some(found) = found.get_mut(write.lid.index()) {
+                *found = true;
+            }
+        }
+        found
+    }
+}
