@@ -145,9 +145,14 @@ impl Discovery {
             return self.failed(ask, route, events);
         };
         if let Err(error) = self.answered(ask, route, mad, out, events) {
-            events.push(Event::BadDatagram { why: error.to_string() });
-            self.failed(ask, route, events);
+            self.unreadable(ask, route, error.to_string(), events);
         }
+    }
+
+    /// An answer that nobody can read: told, and as good as none.
+    fn unreadable(&mut self, ask: Ask, route: &DirectedRoute, why: String, events: &mut Vec<Event>) {
+        events.push(Event::BadDatagram { why });
+        self.failed(ask, route, events);
     }
 
     /// Takes an answer; may ask more.
@@ -173,9 +178,15 @@ impl Discovery {
             Ask::Switch(node) => self.found[node].switch = Some(SwitchInfo::parse(data)?),
             Ask::Port(node, port) => {
                 let info = PortInfo::parse(data)?;
-                match info.is_contradictory() && port != PortNum::MANAGEMENT {
-                    true => self.reject_port((node, port), &info, route, events),
-                    false => self.port(node, port, &info, out),
+                // Port 0 of a switch has no link.
+                if info.is_contradictory() && port != PortNum::MANAGEMENT {
+                    let state = info.state.unwrap_or_default();
+                    let phys = info.phys_state.map_or(0, PhysState::code);
+                    let name = self.name(node);
+                    let why = format!("PortInfo of {name}[{port}]: PortState is {state}, PortPhysicalState {phys}");
+                    self.unreadable(ask, route, why, events);
+                } else {
+                    self.port(node, port, &info, out);
                 }
             }
             Ask::PKeys(node, port, block) => {
@@ -307,29 +318,10 @@ impl Discovery {
         let (Some(from), Some(&node)) = (from, self.by_guid.get(&info.node_guid)) else {
             let (guid, port, ports) = (info.node_guid, info.local_port, info.port_count);
             let why = format!("NodeInfo of {guid}: LocalPortNum is {port}, NumPorts {ports}");
-            events.push(Event::BadDatagram { why });
-            return self.failed(Ask::Node { from }, route, events);
+            return self.unreadable(Ask::Node { from }, route, why, events);
         };
         self.found[from.0].ports[from.1.index()].trouble = Some(PortReason::DuplicateGuid);
         self.tell_duplicate(node, Some(from), events);
-    }
-
-    /// A port that says of its link that it is up and that it is not.
-    fn reject_port(
-        &mut self,
-        (node, port): (usize, PortNum),
-        info: &PortInfo,
-        route: &DirectedRoute,
-        events: &mut Vec<Event>,
-    ) {
-        let (state, phys) = (
-            info.state.unwrap_or_default(),
-            info.phys_state.map_or(0, PhysState::code),
-        );
-        let name = self.name(node);
-        let why = format!("PortInfo of {name}[{port}]: PortState is {state}, PortPhysicalState {phys}");
-        events.push(Event::BadDatagram { why });
-        self.failed(Ask::Port(node, port), route, events);
     }
 
     /// The cables of a node contradict each other. Of two hosts the first is kept. A switch is left out: tables meant

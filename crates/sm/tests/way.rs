@@ -13,7 +13,7 @@ use selvedge_routing::Engine;
 use selvedge_sim::{Par, Rng, Seed};
 use selvedge_sm::way::{self, WayOptions};
 use selvedge_types::{LidRange, PortState};
-use selvedge_verify::phases::{self, Links, Passage, Past, PhaseOptions, Proposal, newcomers_go_as_others, passage};
+use selvedge_verify::phases::{self, Links, Passage, Past, PhaseOptions, Proposal, newcomers_may_meet, passage};
 use selvedge_verify::{JudgeOptions, Kind, Severity, Subject, Total, verify};
 
 fn bench(spec: &str) -> Bench {
@@ -338,7 +338,7 @@ fn who_goes_as_others_closes_no_circle() {
             }));
             let changes = changes(&bench.fabric, &installed, &plan);
             let past = Past::new(&installed, &new).unwrap();
-            let is_said = newcomers_go_as_others(Subject::plan(&bench.fabric, &plan), &past, &changes);
+            let is_said = !newcomers_may_meet(Subject::plan(&bench.fabric, &plan), &past, &changes);
             let levels = (&plan.service_levels, &plan.sl_to_vl);
             let first = Subject::tables(&bench.fabric, &plan.lids, &past.tables, levels.0, levels.1);
             let steps = past.steps.clone();

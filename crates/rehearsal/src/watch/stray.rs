@@ -56,6 +56,18 @@ mod tests {
     use crate::manager::ManagerId;
     use crate::watch::heard::tests::row;
 
+    fn sent(to: Option<NodeIdx>) -> Sent {
+        Sent {
+            manager: ManagerId(0),
+            content: 0,
+            serial: 1,
+            at: Time::ZERO,
+            looked_at: None,
+            to,
+            astray: None,
+        }
+    }
+
     #[test]
     fn what_a_flipped_bit_took_elsewhere_is_nobody_s_until_it_comes_again() {
         let port = |n| PortNum::new(n).unwrap();
@@ -76,15 +88,7 @@ mod tests {
         let mut watcher = Watcher::new(&mut emulator);
         let mut check = |corrupting: bool, node: NodeIdx, late: bool, want: &[NodeIdx]| {
             watcher.set_corrupting(Time::ZERO, corrupting);
-            let sent = Sent {
-                manager: ManagerId(0),
-                content: 0,
-                serial: 1,
-                at: Time::ZERO,
-                looked_at: None,
-                to,
-                astray: None,
-            };
+            let sent = sent(to);
             watcher.note_stray((node, AttributeId::LINEAR_FORWARDING, 0), Some(sent), late);
             let found: Vec<NodeIdx> = watcher.strays.keys().map(|(node, _)| *node).collect();
             assert_eq!(found, want, "{corrupting} {node:?} {late}");
@@ -109,15 +113,7 @@ mod tests {
         let block = (switch, AttributeId::LINEAR_FORWARDING, 3);
         watcher.note_bequeathed(block);
         assert_eq!(watcher.strays.get(&(switch, 3)), Some(&Rule::Predecessor));
-        let sent = Sent {
-            manager: ManagerId(0),
-            content: 0,
-            serial: 1,
-            at: Time::ZERO,
-            looked_at: None,
-            to: Some(switch),
-            astray: None,
-        };
+        let sent = sent(Some(switch));
         watcher.note_stray(block, Some(sent), true);
         assert!(!watcher.strays.is_empty());
         watcher.note_stray(block, Some(sent), false);

@@ -10,13 +10,12 @@ impl Way<'_> {
     /// what is sent by those hosts, or to them, could wait for each other.
     pub(super) fn with_newcomers(&self, base: ChangeSet) -> ChangeSet {
         let Some(past) = &self.past else { return base };
-        let may_meet = phases::newcomers_come(self.fabric, &base);
-        // Most often others go the same ways.
-        let is_alike = || {
-            let wakes = phases::Wake::may_be_of(self.fabric, &base);
-            !wakes && phases::newcomers_go_as_others(self.subject(self.in_force), past, &base)
+        let may_meet = || match phases::Wake::may_be_of(self.fabric, &base) {
+            // Entries come into force as well, which are not looked at there.
+            true => phases::newcomers_come(self.fabric, &base),
+            false => phases::newcomers_may_meet(self.subject(self.in_force), past, &base),
         };
-        match may_meet && !is_alike() && self.word(&[]) != Word::Safe {
+        match may_meet() && self.word(&[]) != Word::Safe {
             true => self.assemble(base, &[], Word::LeadsOut),
             false => base,
         }

@@ -10,39 +10,43 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{PortRef, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
-use selvedge_types::{Lid, PortNum, Sl};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet};
+use selvedge_types::{Lid, Sl};
 
-use super::Past;
 use super::net::{Links, Net, Owner, Way};
-use super::newcomers::{activates, gives_lids};
+use super::{Past, newcomers};
 use crate::subject::Subject;
 
-/// True if no cycle comes with those who come: they go by the tables in force, the others as well, and as packets of
-/// `past` may that are under way. False says nothing.
+/// True if hosts come that may close a cycle with others, by the tables in force, and with packets of `past` that are
+/// under way: only following all of the fabric can tell. If not, they close none.
 #[must_use]
-pub fn newcomers_go_as_others(subject: Subject<'_>, past: &Past, changes: &ChangeSet) -> bool {
+pub fn newcomers_may_meet(subject: Subject<'_>, past: &Past, changes: &ChangeSet) -> bool {
+    match newcomers::hosts(subject.fabric, changes) {
+        Some(hosts) => !hosts.is_empty() && !go_as_others(subject, past, &hosts),
+        None => true,
+    }
+}
+
+/// True if no cycle comes with these hosts. False says nothing.
+fn go_as_others(subject: Subject<'_>, past: &Past, comers: &BTreeSet<PortRef>) -> bool {
     // Lanes that differ from hop to hop may differ by where a packet came from.
     if !subject.sl_to_vl.exceptions.is_empty() {
         return false;
     }
-    let Some(comers) = comers(subject, changes) else {
-        return false;
-    };
-    let alike = Alike::new(subject, &comers);
+    let alike = Alike::new(subject, comers);
     let mut turns = BTreeSet::new();
     for (lid, owner) in subject.lids.by_lid() {
         if comers.contains(&owner) {
             alike.turns_to(lid, &mut turns);
         }
     }
-    for &at in &comers {
+    for &at in comers {
         let leaf = subject
             .fabric
             .peer(at)
             .and_then(|far| subject.fabric.switch_index(far.node));
         let Some(leaf) = leaf else { return false };
-        if !alike.has_sender(leaf, &comers) {
+        if !alike.has_sender(leaf, comers) {
             alike.turns_from(leaf, &mut turns);
         }
     }
@@ -50,27 +54,6 @@ pub fn newcomers_go_as_others(subject: Subject<'_>, past: &Past, changes: &Chang
     turns
         .iter()
         .all(|&turn| *ends.entry(turn.1).or_insert_with(|| alike.ends(turn.1, past)) || alike.stands(turn))
-}
-
-/// Host ports that come; `None` if somebody else does as well.
-fn comers(subject: Subject<'_>, changes: &ChangeSet) -> Option<BTreeSet<PortRef>> {
-    let fabric = subject.fabric;
-    let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
-    let mut comers = BTreeSet::new();
-    for op in changes.phases.iter().flat_map(|phase| &phase.ops) {
-        let Op::Port { port, .. } = op else { continue };
-        if !activates(op) && !gives_lids(fabric, op) {
-            continue;
-        }
-        match (is_switch(*port), fabric.peer(*port)) {
-            (false, _) => drop(comers.insert(*port)),
-            (true, Some(peer)) if !is_switch(peer) => drop(comers.insert(peer)),
-            // A link between switches: no entry leads there, or it would be a step.
-            (true, Some(_)) if port.port != PortNum::MANAGEMENT => {}
-            _ => return None,
-        }
-    }
-    Some(comers)
 }
 
 /// From one channel to another, at a service level.

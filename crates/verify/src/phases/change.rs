@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::report::{TransitionProof, TransitionRefusal};
 use super::{
     Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Trial, Wake, Write, drain_bound_ns,
-    lifetimes_of_waits, lifetimes_to_wait, newcomers, newcomers_go_as_others, prove_quickly, prove_trial, refusal,
+    lifetimes_of_waits, lifetimes_to_wait, newcomers, newcomers_may_meet, prove_quickly, prove_trial, refusal,
     takes_away_only,
 };
 use crate::finding::{Fault, Finding, Severity};
@@ -73,12 +73,9 @@ pub fn passage(
     let mut proposal = as_met(fabric, &held, plan, (&wake, changes));
     let is_still = proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl);
     let past = Past::new(installed, &tables);
-    if is_still && (past.is_none() || !newcomers::come(fabric, changes)) {
-        return Passage::Still;
-    }
-    let as_met_now = Subject::tables(fabric, &plan.lids, &tables, levels, map);
-    let go_as_others = |past| newcomers_go_as_others(as_met_now, past, changes);
-    if is_still && past.as_ref().is_some_and(go_as_others) {
+    let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
+    let may_meet = |past| newcomers_may_meet(subject, past, changes);
+    if is_still && !past.as_ref().is_some_and(may_meet) {
         return Passage::Still;
     }
     newcomers::add_their_wait(&mut proposal, fabric, changes);
@@ -92,12 +89,10 @@ pub fn passage(
     let lifetimes = lifetimes(fabric, changes);
     let phase_options = phase_options(changes, options);
     let Some(past) = past else {
-        let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
         let steps = (&proposal, known(0, 0));
         return of_proposal(subject, standing, steps, &lifetimes, &phase_options);
     };
     // Dependencies that are kept with those that linger know of the past.
-    let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
     let knowing = standing.filter(|standing| standing.lingers());
     let quick = knowing.and_then(|standing| prove_quickly(subject, standing, &proposal, &phase_options));
     if let Some(proof) = quick {

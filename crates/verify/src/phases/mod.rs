@@ -56,7 +56,7 @@ use selvedge_types::{Idx, Lid};
 use serde::Serialize;
 
 pub use aging::Aging;
-pub use alike::newcomers_go_as_others;
+pub use alike::newcomers_may_meet;
 pub use change::{Passage, Past, in_force, is_live, lifetimes, links_of, longest_wait, passage};
 pub use net::Links;
 pub use newcomers::{come as newcomers_come, gives_lids};

@@ -5,23 +5,39 @@
 //! that have been taken, or that was there without them, is no danger if those packets are gone when they come: so a
 //! wait before their phase is a step, which writes nothing if no entry changes after it.
 
-use selvedge_fabric::Fabric;
+use std::collections::BTreeSet;
+
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{ChangeSet, Op, Phase};
 use selvedge_types::{LidRange, PortNum, PortState};
 
 use super::{PhaseStep, Proposal};
 
-/// True if from some phase on somebody sends, or is sent to, who was not there.
+/// Ports of hosts that send, or are sent to, from some phase on and were not there; `None` if somebody comes who is not
+/// known, or is no host.
+pub(super) fn hosts(fabric: &Fabric, changes: &ChangeSet) -> Option<BTreeSet<PortRef>> {
+    let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
+    let mut hosts = BTreeSet::new();
+    for op in changes.phases.iter().flat_map(|phase| &phase.ops) {
+        let Op::Port { port, .. } = op else { continue };
+        if !brings(fabric, op) {
+            continue;
+        }
+        match fabric.peer(*port) {
+            _ if !is_switch(*port) => drop(hosts.insert(*port)),
+            Some(peer) if !is_switch(peer) => drop(hosts.insert(peer)),
+            // Entries that lead to a link between switches are another matter (`Wake`).
+            Some(_) => {}
+            None => return None,
+        }
+    }
+    Some(hosts)
+}
+
+/// True if somebody comes.
 #[must_use]
 pub fn come(fabric: &Fabric, changes: &ChangeSet) -> bool {
-    let is_switch = |at| fabric.switch_index(at).is_some();
-    let is_host = |op: &Op| match op {
-        Op::Port { port, .. } if activates(op) => {
-            !is_switch(port.node) || !fabric.peer(*port).is_some_and(|peer| is_switch(peer.node))
-        }
-        _ => gives_lids(fabric, op),
-    };
-    changes.phases.iter().flat_map(|phase| &phase.ops).any(is_host)
+    hosts(fabric, changes).is_none_or(|hosts| !hosts.is_empty())
 }
 
 /// True if a Set gives an end port LIDs that it does not hold: from then on packets are sent to them.
@@ -75,13 +91,15 @@ pub(super) fn come_late((proposal, taken): (&Proposal<'_>, usize), joins: usize)
     before.into_iter().any(|step| step.wait_before_ns > 0)
 }
 
-pub(super) fn activates(op: &Op) -> bool {
-    matches!(op, Op::Port { state, .. } if *state == Some(PortState::Active))
+/// True if a Set brings somebody, or a link.
+fn brings(fabric: &Fabric, op: &Op) -> bool {
+    let activates = matches!(op, Op::Port { state, .. } if *state == Some(PortState::Active));
+    activates || gives_lids(fabric, op)
 }
 
 /// The first phase that brings somebody, or a link.
 fn first(fabric: &Fabric, changes: &ChangeSet) -> Option<usize> {
-    let brings = |op: &Op| activates(op) || gives_lids(fabric, op);
+    let brings = |op: &Op| brings(fabric, op);
     changes.phases.iter().position(|phase| phase.ops.iter().any(brings))
 }
 
@@ -97,7 +115,7 @@ fn waited_of(steps: &[PhaseStep]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::{FabricBuilder, Node, PortRef, PortSettings};
+    use selvedge_fabric::{FabricBuilder, Node, PortSettings};
     use selvedge_types::{Guid, Lid, Lmc, NodeKind};
 
     use super::*;
