@@ -250,6 +250,29 @@ fn any_link_of_a_whole_tree_is_repaired_in_place() {
     }
 }
 
+/// A tree that has lost links already, whether it was planned without them or repaired since: detours lie beside each
+/// other, and leave room for what comes next.
+#[test]
+fn a_damaged_tree_is_repaired_in_place() {
+    for (spec, seed, links) in [
+        ("karytree:k=8,n=3", 1, 16),
+        ("karytree:k=8,n=3", 2, 16),
+        ("karytree:k=8,n=3,remove-links=8", 3, 8),
+        ("karytree:k=8,n=3,remove-links=8", 4, 8),
+    ] {
+        let mut bench = Bench::up(spec);
+        let mut links_left = between_switches(&bench.inventory.fabric);
+        Seed(seed).rng().shuffle(&mut links_left);
+        for (step, at) in links_left.into_iter().take(links).enumerate() {
+            bench.prepare();
+            let result = bench.lose(&[at].into());
+            let what = format!("{spec} seed {seed} step {step} {at:?}");
+            assert!(result.installed.is_some(), "{what}");
+            bench.take(&what, result);
+        }
+    }
+}
+
 /// The waits of a repair, each of some length.
 fn waits(result: &JobResult) -> Vec<u64> {
     let phases = &result.outcome.as_ref().unwrap().changes.value().phases;

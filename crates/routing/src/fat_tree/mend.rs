@@ -20,6 +20,9 @@
 mod detours;
 mod turns;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
 use selvedge_types::{Idx, Lid, PortNum};
@@ -30,7 +33,7 @@ use super::rule::Rule;
 use super::shape::{NONE, by_level};
 use super::targets::Target;
 use crate::graph::Lists;
-use turns::{Arrow, Turns};
+use turns::{Arrow, Care, Turns};
 
 /// A tree that follows what happens to the fabric, for repairs.
 #[derive(Clone, Debug)]
@@ -134,6 +137,11 @@ impl TreeMender {
                 }
             }
         }
+        let first = self.tree.rule.shape.leaves.first().map(|&leaf| leaf as usize);
+        if let Some(leaf) = self.turns.busiest_leaf().or(first) {
+            self.turns
+                .meet_at(&self.tree.rule.net, &self.tree.rule.shape.level, leaf);
+        }
         self
     }
 
@@ -202,6 +210,7 @@ impl TreeMender {
             moved: Vec::new(),
             met: vec![0; met],
             round: 0,
+            known: RefCell::default(),
         };
         let groups = victims.chunk_by(|a, b| a.0 == b.0);
         let mut groups: Vec<Group<'_>> = groups
@@ -260,6 +269,9 @@ impl TreeMender {
     }
 }
 
+/// Number of detours that are made, and which arrows may be beside them.
+type Known = (usize, BTreeMap<(Arrow, Care), bool>);
+
 /// One repair.
 struct Repair<'a> {
     mender: &'a mut TreeMender,
@@ -270,6 +282,8 @@ struct Repair<'a> {
     /// By switch: the round in which it was met.
     met: Vec<u32>,
     round: u32,
+    /// What was found out of arrows, with so many made.
+    known: RefCell<Known>,
 }
 
 impl Repair<'_> {
@@ -312,7 +326,7 @@ impl Repair<'_> {
         let mut turns = is_of_host;
         for s in stuck {
             // Packets of hosts are under way by what led there on the tree until now, whosever the LID is.
-            let was_on_tree = is_of_host || self.led_there(s, lid, to);
+            let was_on_tree = is_of_host || self.carries_hosts(s, lid) || self.led_there(s, lid, to);
             turns |= was_on_tree;
             let mut is_done = was_on_tree && self.any_detour(s, lid, to);
             if !is_done && !kept.is_empty() {

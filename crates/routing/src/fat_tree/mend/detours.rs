@@ -69,9 +69,19 @@ impl Repair<'_> {
         above.filter(|&peer| self.next(peer, lid) == Some(s)).collect()
     }
 
+    /// Whether there is no circle with an arrow. Many LIDs turn at one place: what was found out of one goes for all.
+    fn allows(&self, arrow: Arrow, care: Care) -> bool {
+        let (made, known) = &mut *self.known.borrow_mut();
+        let turns = &self.mender.turns;
+        if std::mem::replace(made, turns.count()) != turns.count() {
+            known.clear();
+        }
+        *known.entry((arrow, care)).or_insert_with(|| turns.allows(arrow, care))
+    }
+
     fn may_turn(&self, at: usize, from: &[usize], to: usize, care: Care) -> bool {
         let mut arrows = from.iter().filter_map(|&from| self.mender.arrow(at, from, to));
-        !self.mender.is_above(to, at) || arrows.all(|arrow| self.mender.turns.allows(arrow, care))
+        !self.mender.is_above(to, at) || arrows.all(|arrow| self.allows(arrow, care))
     }
 
     /// Another way up for what comes down to a switch from others: by the tree, and to a piece that it may turn to.
@@ -105,13 +115,13 @@ impl Repair<'_> {
     fn detour(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         /// Switches below that are tried.
         const TRIED: usize = 4;
-        let below: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer < mine).take(TRIED).collect();
+        let below = self.below_to_turn_at(s);
         let turns_well = |&&(peer, _): &&(usize, u8)| {
             let onward = self.next(peer, lid);
             onward.is_some_and(|onward| self.may_turn(peer, &[s], onward, care)) && self.arrives(peer, lid, &[s], to)
         };
         // One switch to turn at for all LIDs: the first, unless that one does not do at all.
-        for &(peer, egress) in &below {
+        for &(peer, egress) in below.iter().take(TRIED) {
             if turns_well(&&(peer, egress)) {
                 self.set(s, lid, egress, true);
                 return true;
@@ -137,7 +147,7 @@ impl Repair<'_> {
             let Some(arrows) = self.arrows_on(s, peer, lid, to) else {
                 continue;
             };
-            if arrows.iter().all(|&arrow| self.mender.turns.allows(arrow, care)) {
+            if arrows.iter().all(|&arrow| self.allows(arrow, care)) {
                 arrows.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
                 self.set(s, lid, egress, true);
                 return true;
@@ -153,7 +163,7 @@ impl Repair<'_> {
             if self.next(peer, lid) != Some(s) {
                 continue;
             }
-            let below: Vec<(usize, u8)> = self.neighbours(peer, |mine, peer| peer < mine).collect();
+            let below = self.below_to_turn_at(peer);
             let turns_well = |&&(other, _): &&(usize, u8)| {
                 let onward = self.next(other, lid);
                 onward.is_some_and(|onward| self.may_turn(other, &[peer], onward, care))
@@ -166,6 +176,13 @@ impl Repair<'_> {
             }
         }
         false
+    }
+
+    /// Live neighbours below a switch, those first at which others turn as well.
+    fn below_to_turn_at(&self, s: usize) -> Vec<(usize, u8)> {
+        let mut below: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer < mine).collect();
+        below.sort_by_key(|&(peer, _)| !self.mender.turns.is_meeting(peer));
+        below
     }
 
     /// Live neighbours above a switch, those first that are beside one of them: what turned into the one turns into the

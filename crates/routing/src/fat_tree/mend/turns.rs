@@ -4,11 +4,17 @@
 //! k-ary n-tree without its leaves, as many as a leaf has links up). Packets that only go up, then down, change piece
 //! at a switch below by no other way than to end there. So a cycle of channels needs detours, drawn as arrows from
 //! piece to piece, that follow each other back to the first. At one and the same switch no arrow follows another: what
-//! goes up from there into a piece does not come down to it again. If no circle of arrows is left there is no cycle,
-//! wherever the tree has a piece above each link of a switch. Turns within a piece are not told apart here: those of
-//! the next level up are. The judge has the last word in any case.
+//! goes up from there into a piece does not come down to it again, unless it is turned round once more further up in
+//! the piece. If no circle of arrows is left there is no cycle, wherever the tree has a piece above each link of a
+//! switch. Turns within a piece are not told apart here: those of the next level up are. The judge has the last word
+//! in any case.
+//!
+//! What turns at one leaf and straight above it only, whatever the level, makes no cycle at all: what goes up from
+//! there comes down elsewhere. A whole plan of a damaged tree has all its detours there, so repairs put theirs there
+//! first.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::net::Net;
 use super::super::shape::NONE;
@@ -17,7 +23,7 @@ use super::super::shape::NONE;
 pub type Arrow = (u32, u32, u32, u32);
 
 /// Which arrows follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Care {
     /// As [`Self::UnderWay`], and none into a few pieces that are kept for what comes later: a switch that loses its
     /// link to a piece has packets for the agents there, which must turn into it from a piece it does not lead to.
@@ -34,24 +40,60 @@ pub enum Care {
 pub struct Turns {
     /// By level, then switch: its piece of what is above the level; [`NONE`]: it is not above.
     pieces: Vec<Vec<u32>>,
-    /// The first piece above the leaves that is kept for what comes later.
-    spare: u32,
+    /// By level, then piece: kept for what comes later.
+    spare: Vec<Vec<bool>>,
     made: BTreeSet<Arrow>,
+    /// By switch: the leaf at which most detours turn, and what is above it. What goes up from one of these and turns
+    /// at none but these does not come back to any.
+    meeting: Vec<bool>,
+    /// By level, then piece: something turns within it further up; and at a switch that is not one of `meeting`.
+    inside: Vec<Vec<[bool; 2]>>,
 }
 
 impl Turns {
     /// No detours.
     pub fn new(net: &Net, level: &[u32], levels: usize) -> Self {
-        /// One piece of so many is kept.
-        const KEPT: u32 = 4;
         let pieces: Vec<Vec<u32>> = (0..levels as u32).map(|below| pieces(net, level, below)).collect();
-        let above_leaves = pieces.first().into_iter().flatten().filter(|piece| **piece != NONE);
-        let count = above_leaves.max().map_or(0, |last| last + 1);
+        let spare: Vec<Vec<bool>> = (0..levels).map(|l| spare(&pieces, l)).collect();
         Self {
-            spare: count - count.div_ceil(KEPT),
             pieces,
             made: BTreeSet::new(),
+            meeting: vec![false; net.total()],
+            inside: spare.iter().map(|pieces| vec![[false; 2]; pieces.len()]).collect(),
+            spare,
         }
+    }
+
+    /// The leaf at which most detours turn.
+    pub fn busiest_leaf(&self) -> Option<usize> {
+        let mut turns: BTreeMap<u32, usize> = BTreeMap::new();
+        for &(_, _, at, _) in self.made.range(..(1, 0, 0, 0)) {
+            *turns.entry(at).or_default() += 1;
+        }
+        let most = turns.iter().max_by_key(|&(&at, &count)| (count, Reverse(at)))?;
+        Some(*most.0 as usize)
+    }
+
+    /// Detours turn at this leaf or above it where they can.
+    pub fn meet_at(&mut self, net: &Net, level: &[u32], leaf: usize) {
+        self.meeting.fill(false);
+        self.meeting[leaf] = true;
+        let mut open = vec![leaf];
+        while let Some(s) = open.pop() {
+            for link in net.links.get(s).iter().filter(|k| level[k.peer as usize] > level[s]) {
+                if !std::mem::replace(&mut self.meeting[link.peer as usize], true) {
+                    open.push(link.peer as usize);
+                }
+            }
+        }
+        self.inside.iter_mut().for_each(|pieces| pieces.fill([false; 2]));
+        let made: Vec<Arrow> = self.made.iter().copied().collect();
+        made.into_iter().for_each(|arrow| self.note_inside(arrow));
+    }
+
+    /// True for the leaf at which detours turn where they can, and what is above it.
+    pub fn is_meeting(&self, switch: usize) -> bool {
+        self.meeting.get(switch).copied().unwrap_or(false)
     }
 
     /// The arrow of a turn at a switch of some level, from one switch to another; `None` if it stays in its piece.
@@ -63,27 +105,69 @@ impl Turns {
 
     /// Whether there is no circle with an arrow.
     pub fn allows(&self, arrow: Arrow, care: Care) -> bool {
-        let (level, first, first_at, to) = arrow;
+        let (level, _, _, to) = arrow;
         if self.made.contains(&arrow) {
             return true;
         }
-        if care == Care::Spare && level == 0 && to >= self.spare {
+        if care == Care::Spare && self.is_spare(level, to) {
             return false;
         }
-        let follows = |at: u32, by: u32| care != Care::InForce || at != by;
+        !self.is_on_circle(arrow, |piece, at| {
+            care != Care::InForce || self.turns_inside((level, piece), at, None)
+        }) && self.keeps_below(arrow)
+    }
+
+    /// Whether arrows lead on from the end of one to its beginning. `comes_back` says whether what a switch sends up
+    /// into a piece may come back down to it.
+    fn is_on_circle(&self, (level, first, first_at, to): Arrow, comes_back: impl Fn(u32, u32) -> bool) -> bool {
+        let follows = |piece: u32, at: u32, by: u32| at != by || comes_back(piece, at);
         let mut met = BTreeSet::from([(to, first_at)]);
         let mut open = vec![(to, first_at)];
         while let Some((piece, by)) = open.pop() {
-            if piece == first && follows(first_at, by) {
-                return false;
+            if piece == first && follows(piece, first_at, by) {
+                return true;
             }
             for &(_, _, at, next) in self.made.range((level, piece, 0, 0)..=(level, piece, NONE, NONE)) {
-                if follows(at, by) && met.insert((next, at)) {
+                if follows(piece, at, by) && met.insert((next, at)) {
                     open.push((next, at));
                 }
             }
         }
-        true
+        false
+    }
+
+    /// Whether something turns within a piece above a level that may come back down to a switch: by the detours that
+    /// are made, or by one more.
+    fn turns_inside(&self, (level, piece): (u32, u32), to: u32, more: Option<Arrow>) -> bool {
+        let is_meeting = self.is_meeting(to as usize);
+        let inside = self
+            .inside
+            .get(level as usize)
+            .and_then(|pieces| pieces.get(piece as usize));
+        inside.is_some_and(|inside| inside[usize::from(is_meeting)])
+            || more.is_some_and(|(_, _, at, _)| {
+                self.pieces[level as usize][at as usize] == piece && !(is_meeting && self.is_meeting(at as usize))
+            })
+    }
+
+    /// Whether a detour leaves those further down as they are: because of it something may come back down to the switch
+    /// that sent it up, where others turn it round once more.
+    fn keeps_below(&self, arrow: Arrow) -> bool {
+        (0..arrow.0).all(|level| {
+            let piece = self.pieces[level as usize][arrow.2 as usize];
+            let mut into = self.made.iter().filter(|other| other.0 == level && other.3 == piece);
+            !into.any(|&other| {
+                let by = other.2;
+                !self.turns_inside((level, piece), by, None)
+                    && self.turns_inside((level, piece), by, Some(arrow))
+                    && self.is_on_circle(other, |piece, at| self.turns_inside((level, piece), at, Some(arrow)))
+            })
+        })
+    }
+
+    fn is_spare(&self, level: u32, piece: u32) -> bool {
+        let of_level = self.spare.get(level as usize);
+        of_level.is_none_or(|spare| spare.get(piece as usize).copied().unwrap_or(true))
     }
 
     /// The piece of what is above the leaves that a switch is in.
@@ -91,10 +175,43 @@ impl Turns {
         self.pieces.first().map_or(NONE, |pieces| pieces[switch])
     }
 
+    /// How many detours are in force.
+    pub fn count(&self) -> usize {
+        self.made.len()
+    }
+
     /// A detour is in force.
     pub fn add(&mut self, arrow: Arrow) {
-        self.made.insert(arrow);
+        if self.made.insert(arrow) {
+            self.note_inside(arrow);
+        }
     }
+
+    fn note_inside(&mut self, (level, _, at, _): Arrow) {
+        let beside = !self.is_meeting(at as usize);
+        for (pieces, inside) in self.pieces.iter().zip(&mut self.inside).take(level as usize) {
+            let inside = &mut inside[pieces[at as usize] as usize];
+            *inside = [true, inside[1] || beside];
+        }
+    }
+}
+
+/// Pieces of what is above a level that are kept for what comes later: the last ones of each piece one level below.
+fn spare(pieces: &[Vec<u32>], level: usize) -> Vec<bool> {
+    /// One piece of so many is kept.
+    const KEPT: usize = 4;
+    let mut of: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for (switch, &piece) in pieces[level].iter().enumerate().filter(|(_, piece)| **piece != NONE) {
+        let wider = if level == 0 { 0 } else { pieces[level - 1][switch] };
+        of.entry(wider).or_default().insert(piece);
+    }
+    let count = of.values().map(BTreeSet::len).sum();
+    let mut spare = vec![false; count];
+    for beside in of.values() {
+        let kept = beside.iter().rev().take(beside.len().div_ceil(KEPT));
+        kept.for_each(|&piece| spare[piece as usize] = true);
+    }
+    spare
 }
 
 /// The pieces of what is above a level, live links or not.
@@ -151,5 +268,49 @@ mod tests {
         check(&[(1, 7, 2), (2, 8, 3)], (3, 7, 1), true);
         check(&[(1, 7, 2), (2, 8, 3), (2, 8, 4)], (4, 9, 3), true);
         check(&[(1, 7, 2), (2, 8, 3), (3, 7, 4)], (4, 8, 1), false);
+    }
+
+    /// Leaves 0 and 1, above them the pieces of switches 2, 3, 6 and 7 and of 4, 5, 8 and 9; the last two of each are
+    /// on top. Detours turn at 0, 2 and 4 where they can.
+    fn two_pieces() -> Turns {
+        let pieces = vec![
+            vec![NONE, NONE, 0, 0, 1, 1, 0, 0, 1, 1],
+            vec![NONE, NONE, NONE, NONE, NONE, NONE, 0, 1, 2, 3],
+        ];
+        let mut meeting = vec![false; 10];
+        [0, 2, 4].into_iter().for_each(|s| meeting[s] = true);
+        Turns {
+            inside: vec![vec![[false; 2]; 2], vec![[false; 2]; 4]],
+            spare: (0..2).map(|level| spare(&pieces, level)).collect(),
+            meeting,
+            pieces,
+            ..Turns::default()
+        }
+    }
+
+    #[test]
+    fn what_turns_further_up_comes_back() {
+        let check = |made: &[Arrow], arrow: Arrow, want: bool| {
+            let mut turns = two_pieces();
+            made.iter().for_each(|&arrow| turns.add(arrow));
+            assert_eq!(turns.allows(arrow, Care::InForce), want, "{made:?} {arrow:?}");
+        };
+        // Where each is turned round into the other at one leaf, and in the first piece something turns, in the second.
+        let (there, back) = ((0, 0, 0, 1), (0, 1, 0, 0));
+        check(&[there], back, true);
+        check(&[there, (1, 0, 3, 1)], back, true);
+        check(&[there, (1, 0, 3, 1), (1, 2, 5, 3)], back, false);
+        check(&[there, back, (1, 0, 3, 1)], (1, 2, 5, 3), false);
+        // Above the leaf: it does not come down to it again.
+        check(&[there, (1, 0, 2, 1), (1, 2, 5, 3)], back, true);
+        check(&[there, back, (1, 0, 3, 1)], (1, 2, 4, 3), true);
+        // But to another leaf.
+        let [there, back] = [there, back].map(|(level, from, _, to)| (level, from, 1, to));
+        check(&[there, (1, 0, 2, 1), (1, 2, 5, 3)], back, false);
+    }
+
+    #[test]
+    fn some_of_each_piece_are_kept() {
+        assert_eq!(two_pieces().spare, [vec![false, true], vec![false, true, false, true]]);
     }
 }
