@@ -50,8 +50,30 @@ pub struct Start<'a> {
     tables: &'a Tables,
     /// Pairs without a way come first.
     tasks: Vec<Task>,
+    /// What does not change.
+    rest: Rest,
     /// The dependencies there are; none if they have a cycle.
     order: Option<Order>,
+}
+
+/// The dependencies of LIDs whose entries stay as they are, and the LIDs that somebody has whose entries do not.
+#[derive(Debug)]
+struct Rest {
+    order: Order,
+    changing: Vec<Lid>,
+}
+
+impl Rest {
+    fn new(ground: &Ground<'_>, tables: &Tables, tasks: &[Task]) -> Self {
+        let mut changing: Vec<Lid> = tasks.iter().map(|task| task.lid).collect();
+        changing.retain(|&lid| ground.lids.owner(lid).is_some());
+        changing.sort_unstable();
+        let mut order = Order::new(ground.net, ground.lanes.used, WINDOW_BUDGET);
+        let stays = |lid: &Lid| changing.binary_search(lid).is_err();
+        let lids = ground.lids.by_lid().map(|(lid, _)| lid).filter(stays);
+        ground.put(tables, lids, &mut order);
+        Self { order, changing }
+    }
 }
 
 impl<'a> Start<'a> {
@@ -59,8 +81,14 @@ impl<'a> Start<'a> {
     pub fn new(ground: &Ground<'_>, tables: &'a Tables, mut tasks: Vec<Task>) -> Self {
         tasks.sort_by_key(|task| (task.live(ground.net, tables) == task.writes.len(), task.lid));
         let lids: Vec<Lid> = tasks.iter().map(|task| task.lid).collect();
-        let order = at_rest(ground, tables, &lids, ground.past);
-        Self { tables, tasks, order }
+        let rest = Rest::new(ground, tables, &tasks);
+        let order = at_rest((ground, &rest), tables, &lids, ground.past);
+        Self {
+            tables,
+            tasks,
+            rest,
+            order,
+        }
     }
 }
 
@@ -106,6 +134,14 @@ pub struct Mode {
 impl Ground<'_> {
     fn senders(&self, lid: Lid) -> Senders {
         self.net.senders(self.fabric, self.lids, lid, self.strict)
+    }
+
+    /// Puts in the dependencies of LIDs by tables at rest.
+    fn put(&self, tables: &Tables, lids: impl Iterator<Item = Lid>, order: &mut Order) {
+        let mut track = Track::new(self.net, self.lanes);
+        for lid in lids {
+            track.load(tables, lid, self.senders(lid), |from, to| order.put(from, to));
+        }
     }
 }
 
@@ -161,7 +197,7 @@ pub fn steps(ground: &Ground<'_>, start: &Start<'_>, mode: Mode, may_wait: bool)
             0 => start.order.clone(),
             _ => {
                 let lids: Vec<Lid> = left.iter().map(|task| task.lid).collect();
-                at_rest(ground, &tables, &lids, None)
+                at_rest((ground, &start.rest), &tables, &lids, None)
             }
         };
         end(&mut tables, &mut left, &mut window);
@@ -186,7 +222,7 @@ pub fn steps(ground: &Ground<'_>, start: &Start<'_>, mode: Mode, may_wait: bool)
         let is_slow = (before - after) * SHARE_MIN < before;
         if is_slow || waits + 1 >= WAITS_MAX {
             let all = waits + 1 >= WAITS_MAX;
-            let writes = drop_first(ground, &mut tables, &mut left, all);
+            let writes = drop_first((ground, &start.rest), &mut tables, &mut left, all);
             if !writes.is_empty() {
                 // What is taken away is in nobody's way, so it need not wait.
                 let (what, waits) = (What::Drop, false);
@@ -245,13 +281,11 @@ fn apply(tables: &mut Tables, writes: impl IntoIterator<Item = Write>) {
 
 /// The dependencies of tables at rest, with those of LIDs that nobody has any more, and what is under way; `None` if
 /// they have a cycle.
-fn at_rest(ground: &Ground<'_>, tables: &Tables, lids: &[Lid], past: Option<&Taken>) -> Option<Order> {
-    let mut order = Order::new(ground.net, ground.lanes.used, WINDOW_BUDGET);
-    let mut track = Track::new(ground.net, ground.lanes);
+fn at_rest((ground, rest): (&Ground<'_>, &Rest), tables: &Tables, lids: &[Lid], past: Option<&Taken>) -> Option<Order> {
+    let mut order = rest.order.clone();
     let gone = lids.iter().copied().filter(|lid| ground.lids.owner(*lid).is_none());
-    for lid in ground.lids.by_lid().map(|(lid, _)| lid).chain(gone) {
-        track.load(tables, lid, ground.senders(lid), |from, to| order.put(from, to));
-    }
+    ground.put(tables, rest.changing.iter().copied().chain(gone), &mut order);
+    let mut track = Track::new(ground.net, ground.lanes);
     if !order.sort() {
         return None;
     }
@@ -342,8 +376,8 @@ fn try_task(
 
 /// Drops the LIDs that cannot be left as they are while the others get their new entries: as few as a greedy choice
 /// finds, or all that is left.
-fn drop_first(ground: &Ground<'_>, tables: &mut Tables, left: &mut [Task], all: bool) -> Vec<Write> {
-    if all || !choose(ground, tables, left) {
+fn drop_first((ground, rest): (&Ground<'_>, &Rest), tables: &mut Tables, left: &mut [Task], all: bool) -> Vec<Write> {
+    if all || !choose((ground, rest), tables, left) {
         left.iter_mut().for_each(|task| task.dropped = true);
     }
     let mut dropped = Vec::new();
@@ -368,10 +402,10 @@ fn drop_first(ground: &Ground<'_>, tables: &mut Tables, left: &mut [Task], all: 
 }
 
 /// Marks what is to be dropped; false if that is nothing, or cannot be told.
-fn choose(ground: &Ground<'_>, tables: &Tables, left: &mut [Task]) -> bool {
+fn choose((ground, rest): (&Ground<'_>, &Rest), tables: &Tables, left: &mut [Task]) -> bool {
     let mut goal = tables.clone();
     left.iter().for_each(|task| apply(&mut goal, task.writes()));
-    let Some(mut order) = at_rest(ground, &goal, &[], None) else {
+    let Some(mut order) = at_rest((ground, rest), &goal, &[], None) else {
         return false;
     };
     let mut track = Track::new(ground.net, ground.lanes);

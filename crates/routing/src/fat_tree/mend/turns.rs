@@ -25,8 +25,8 @@ pub type Arrow = (u32, u32, u32, u32);
 /// Which arrows follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Care {
-    /// As [`Self::UnderWay`], and none into a few pieces that are kept for what comes later: a switch that loses its
-    /// link to a piece has packets for the agents there, which must turn into it from a piece it does not lead to.
+    /// As [`Self::UnderWay`], and some pieces are kept for what comes later: a switch that loses its link to a piece
+    /// has packets for the agents there, which must turn into it from a piece it does not lead to.
     Spare,
     /// All that lead on from piece to piece: packets that went up from a switch by what a repair has replaced may come
     /// back down to it, and be sent up again.
@@ -40,8 +40,10 @@ pub enum Care {
 pub struct Turns {
     /// By level, then switch: its piece of what is above the level; [`NONE`]: it is not above.
     pieces: Vec<Vec<u32>>,
-    /// By level, then piece: kept for what comes later.
-    spare: Vec<Vec<bool>>,
+    /// The first piece above the leaves that is kept for what comes later.
+    spare: u32,
+    /// By level, then piece: the piece that it is part of one level below.
+    within: Vec<Vec<u32>>,
     made: BTreeSet<Arrow>,
     /// By switch: the leaf at which most detours turn, and what is above it. What goes up from one of these and turns
     /// at none but these does not come back to any.
@@ -53,14 +55,18 @@ pub struct Turns {
 impl Turns {
     /// No detours.
     pub fn new(net: &Net, level: &[u32], levels: usize) -> Self {
+        /// One piece of so many is kept.
+        const KEPT: u32 = 4;
         let pieces: Vec<Vec<u32>> = (0..levels as u32).map(|below| pieces(net, level, below)).collect();
-        let spare: Vec<Vec<bool>> = (0..levels).map(|l| spare(&pieces, l)).collect();
+        let within: Vec<Vec<u32>> = (0..levels).map(|l| within(&pieces, l)).collect();
+        let count = within.first().map_or(0, Vec::len) as u32;
         Self {
             pieces,
+            spare: count - count.div_ceil(KEPT),
             made: BTreeSet::new(),
             meeting: vec![false; net.total()],
-            inside: spare.iter().map(|pieces| vec![[false; 2]; pieces.len()]).collect(),
-            spare,
+            inside: within.iter().map(|pieces| vec![[false; 2]; pieces.len()]).collect(),
+            within,
         }
     }
 
@@ -105,11 +111,11 @@ impl Turns {
 
     /// Whether there is no circle with an arrow.
     pub fn allows(&self, arrow: Arrow, care: Care) -> bool {
-        let (level, _, _, to) = arrow;
+        let level = arrow.0;
         if self.made.contains(&arrow) {
             return true;
         }
-        if care == Care::Spare && self.is_spare(level, to) {
+        if care == Care::Spare && !self.leaves_room(arrow) {
             return false;
         }
         !self.is_on_circle(arrow, |piece, at| {
@@ -165,9 +171,44 @@ impl Turns {
         })
     }
 
-    fn is_spare(&self, level: u32, piece: u32) -> bool {
-        let of_level = self.spare.get(level as usize);
-        of_level.is_none_or(|spare| spare.get(piece as usize).copied().unwrap_or(true))
+    /// Whether what comes later finds a piece to turn from. Above the leaves, where each lost link needs one, some are
+    /// kept. Further up one beside the first that is not led to stays so (that which something turned from already, or
+    /// the nearest), and where others have been hit another one, for when the first loses a link itself. LIDs that go
+    /// by near ones stand in the same blocks, so that it costs few of them.
+    fn leaves_room(&self, (level, from, _, to): Arrow) -> bool {
+        if level == 0 {
+            return to < self.spare;
+        }
+        let within: &[u32] = self.within.get(level as usize).map_or(&[], Vec::as_slice);
+        let of = within.get(from as usize);
+        let beside = (0_u32..).zip(within).filter(|&(_, piece)| Some(piece) == of);
+        let beside: Vec<u32> = beside.map(|(piece, _)| piece).collect();
+        let turned = |piece: u32| self.made.range((level, piece, 0, 0)..=(level, piece, NONE, NONE));
+        let is_hit = |piece: u32| piece != from && turned(piece).any(|&(.., to)| to != from);
+        let kept = if beside.iter().any(|&piece| is_hit(piece)) {
+            2
+        } else {
+            1
+        };
+        let led_to = self.led_to(level, from);
+        let place = beside.iter().position(|&piece| piece == from).unwrap_or(0);
+        let free = (0_usize..).zip(&beside).filter(|(_, piece)| !led_to.contains(piece));
+        let mut free: Vec<(usize, u32)> = free.map(|(at, &piece)| (place.abs_diff(at), piece)).collect();
+        free.sort_by_key(|&(distance, piece)| (turned(piece).all(|&(.., to)| to != from), distance, piece));
+        free.truncate(kept);
+        let more = self.led_to(level, to);
+        free.len() == kept && !free.iter().any(|(_, piece)| more.contains(piece))
+    }
+
+    /// The pieces that detours from one lead to, and that one.
+    fn led_to(&self, level: u32, from: u32) -> BTreeSet<u32> {
+        let mut led_to = BTreeSet::from([from]);
+        let mut open = vec![from];
+        while let Some(piece) = open.pop() {
+            let onward = self.made.range((level, piece, 0, 0)..=(level, piece, NONE, NONE));
+            open.extend(onward.filter_map(|&(.., next)| led_to.insert(next).then_some(next)));
+        }
+        led_to
     }
 
     /// The piece of what is above the leaves that a switch is in.
@@ -196,22 +237,12 @@ impl Turns {
     }
 }
 
-/// Pieces of what is above a level that are kept for what comes later: the last ones of each piece one level below.
-fn spare(pieces: &[Vec<u32>], level: usize) -> Vec<bool> {
-    /// One piece of so many is kept.
-    const KEPT: usize = 4;
-    let mut of: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-    for (switch, &piece) in pieces[level].iter().enumerate().filter(|(_, piece)| **piece != NONE) {
-        let wider = if level == 0 { 0 } else { pieces[level - 1][switch] };
-        of.entry(wider).or_default().insert(piece);
-    }
-    let count = of.values().map(BTreeSet::len).sum();
-    let mut spare = vec![false; count];
-    for beside in of.values() {
-        let kept = beside.iter().rev().take(beside.len().div_ceil(KEPT));
-        kept.for_each(|&piece| spare[piece as usize] = true);
-    }
-    spare
+/// By piece of what is above a level: the piece that it is part of one level below; those above the leaves are of one.
+fn within(pieces: &[Vec<u32>], level: usize) -> Vec<u32> {
+    let above = pieces[level].iter().enumerate().filter(|(_, piece)| **piece != NONE);
+    let wider = |switch: usize| if level == 0 { 0 } else { pieces[level - 1][switch] };
+    let within: BTreeMap<u32, u32> = above.map(|(switch, &piece)| (piece, wider(switch))).collect();
+    within.into_values().collect()
 }
 
 /// The pieces of what is above a level, live links or not.
@@ -281,7 +312,7 @@ mod tests {
         [0, 2, 4].into_iter().for_each(|s| meeting[s] = true);
         Turns {
             inside: vec![vec![[false; 2]; 2], vec![[false; 2]; 4]],
-            spare: (0..2).map(|level| spare(&pieces, level)).collect(),
+            within: (0..2).map(|level| within(&pieces, level)).collect(),
             meeting,
             pieces,
             ..Turns::default()
@@ -310,7 +341,34 @@ mod tests {
     }
 
     #[test]
-    fn some_of_each_piece_are_kept() {
-        assert_eq!(two_pieces().spare, [vec![false, true], vec![false, true, false, true]]);
+    fn pieces_beside_are_kept() {
+        let check = |made: &[(u32, u32)], (from, to): (u32, u32), want: bool| {
+            // 0 to 4 in one piece, 5 and 6 in another.
+            let mut turns = Turns {
+                within: vec![vec![0, 0], vec![0, 0, 0, 0, 0, 1, 1]],
+                ..Turns::default()
+            };
+            let made = made.iter().map(|&(from, to)| (1, from, 9, to));
+            turns.made.extend(made);
+            let made = &turns.made;
+            assert_eq!(turns.leaves_room((1, from, 9, to)), want, "{made:?} {from} {to}");
+        };
+        // Not to the nearest.
+        check(&[], (0, 1), false);
+        check(&[], (0, 2), true);
+        check(&[], (2, 1), false);
+        check(&[], (2, 3), true);
+        check(&[], (5, 6), false);
+        // By no other piece either, nor to the next where that piece was hit.
+        check(&[(3, 1)], (0, 3), false);
+        check(&[(3, 4)], (0, 3), true);
+        check(&[(3, 4)], (0, 2), false);
+        // What it is turned into from was not hit for that, and is kept.
+        check(&[(3, 0)], (0, 1), true);
+        check(&[(3, 0)], (0, 3), false);
+        // The next nearest, where that is led to already.
+        check(&[(0, 1)], (0, 2), false);
+        check(&[(0, 1)], (0, 3), true);
+        check(&[(0, 1), (0, 2), (0, 3)], (0, 4), false);
     }
 }
