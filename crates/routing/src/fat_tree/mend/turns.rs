@@ -10,8 +10,8 @@
 //! in any case.
 //!
 //! What turns at one leaf and straight above it only, whatever the level, makes no cycle at all: what goes up from
-//! there comes down elsewhere. A whole plan of a damaged tree has all its detours there, so repairs put theirs there
-//! first.
+//! there comes down elsewhere. A whole plan of a damaged tree has nearly all its detours there, so repairs put theirs
+//! there first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
