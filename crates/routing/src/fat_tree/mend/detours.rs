@@ -69,12 +69,13 @@ impl Repair<'_> {
         above.filter(|&peer| self.next(peer, lid) == Some(s)).collect()
     }
 
-    /// Whether there is no circle with an arrow. Many LIDs turn at one place: what was found out of one goes for all.
+    /// Whether there is no circle with an arrow. Many LIDs turn at one place: what was found out of one goes for all,
+    /// and what was refused is so for good, as arrows only come.
     fn allows(&self, arrow: Arrow, care: Care) -> bool {
         let (made, known) = &mut *self.known.borrow_mut();
         let turns = &self.mender.turns;
         if std::mem::replace(made, turns.count()) != turns.count() {
-            known.clear();
+            known.retain(|_, is_allowed| !*is_allowed);
         }
         *known.entry((arrow, care)).or_insert_with(|| turns.allows(arrow, care))
     }
@@ -115,13 +116,13 @@ impl Repair<'_> {
     fn detour(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         /// Switches below that are tried.
         const TRIED: usize = 4;
-        let below = self.below_to_turn_at(s);
+        let below: Vec<(usize, u8)> = self.below_to_turn_at(s).take(TRIED).collect();
         let turns_well = |&&(peer, _): &&(usize, u8)| {
             let onward = self.next(peer, lid);
             onward.is_some_and(|onward| self.may_turn(peer, &[s], onward, care)) && self.arrives(peer, lid, &[s], to)
         };
         // One switch to turn at for all LIDs: the first, unless that one does not do at all.
-        for &(peer, egress) in below.iter().take(TRIED) {
+        for &(peer, egress) in &below {
             if turns_well(&&(peer, egress)) {
                 self.set(s, lid, egress, true);
                 return true;
@@ -163,7 +164,7 @@ impl Repair<'_> {
             if self.next(peer, lid) != Some(s) {
                 continue;
             }
-            let below = self.below_to_turn_at(peer);
+            let below: Vec<(usize, u8)> = self.below_to_turn_at(peer).collect();
             let turns_well = |&&(other, _): &&(usize, u8)| {
                 let onward = self.next(other, lid);
                 onward.is_some_and(|onward| self.may_turn(other, &[peer], onward, care))
@@ -179,10 +180,12 @@ impl Repair<'_> {
     }
 
     /// Live neighbours below a switch, those first at which others turn as well.
-    fn below_to_turn_at(&self, s: usize) -> Vec<(usize, u8)> {
-        let mut below: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer < mine).collect();
-        below.sort_by_key(|&(peer, _)| !self.mender.turns.is_meeting(peer));
-        below
+    fn below_to_turn_at(&self, s: usize) -> impl Iterator<Item = (usize, u8)> {
+        let of_kind = move |is_meeting: bool| {
+            let below = self.neighbours(s, |mine, peer| peer < mine);
+            below.filter(move |&(peer, _)| self.mender.turns.is_meeting(peer) == is_meeting)
+        };
+        of_kind(true).chain(of_kind(false))
     }
 
     /// Live neighbours above a switch, those first that are beside one of them: what turned into the one turns into the

@@ -15,6 +15,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::super::net::Net;
 use super::super::shape::NONE;
@@ -42,8 +43,8 @@ pub struct Turns {
     pieces: Vec<Vec<u32>>,
     /// The first piece above the leaves that is kept for what comes later.
     spare: u32,
-    /// By level, then piece: the piece that it is part of one level below.
-    within: Vec<Vec<u32>>,
+    /// By level, then piece: the pieces of the one that it is part of one level below.
+    beside: Vec<Vec<Arc<[u32]>>>,
     made: BTreeSet<Arrow>,
     /// By switch: the leaf at which most detours turn, and what is above it. What goes up from one of these and turns
     /// at none but these does not come back to any.
@@ -58,15 +59,15 @@ impl Turns {
         /// One piece of so many is kept.
         const KEPT: u32 = 4;
         let pieces: Vec<Vec<u32>> = (0..levels as u32).map(|below| pieces(net, level, below)).collect();
-        let within: Vec<Vec<u32>> = (0..levels).map(|l| within(&pieces, l)).collect();
-        let count = within.first().map_or(0, Vec::len) as u32;
+        let beside: Vec<Vec<Arc<[u32]>>> = (0..levels).map(|l| beside(&pieces, l)).collect();
+        let count = beside.first().map_or(0, Vec::len) as u32;
         Self {
             pieces,
             spare: count - count.div_ceil(KEPT),
             made: BTreeSet::new(),
             meeting: vec![false; net.total()],
-            inside: within.iter().map(|pieces| vec![[false; 2]; pieces.len()]).collect(),
-            within,
+            inside: beside.iter().map(|pieces| vec![[false; 2]; pieces.len()]).collect(),
+            beside,
         }
     }
 
@@ -159,9 +160,15 @@ impl Turns {
     /// Whether a detour leaves those further down as they are: because of it something may come back down to the switch
     /// that sent it up, where others turn it round once more.
     fn keeps_below(&self, arrow: Arrow) -> bool {
+        let beside = !self.is_meeting(arrow.2 as usize);
         (0..arrow.0).all(|level| {
             let piece = self.pieces[level as usize][arrow.2 as usize];
-            let mut into = self.made.iter().filter(|other| other.0 == level && other.3 == piece);
+            let inside = self.inside[level as usize][piece as usize];
+            if inside[0] && (inside[1] || !beside) {
+                return true;
+            }
+            let of_level = self.made.range((level, 0, 0, 0)..(level + 1, 0, 0, 0));
+            let mut into = of_level.filter(|other| other.3 == piece);
             !into.any(|&other| {
                 let by = other.2;
                 !self.turns_inside((level, piece), by, None)
@@ -179,10 +186,11 @@ impl Turns {
         if level == 0 {
             return to < self.spare;
         }
-        let within: &[u32] = self.within.get(level as usize).map_or(&[], Vec::as_slice);
-        let of = within.get(from as usize);
-        let beside = (0_u32..).zip(within).filter(|&(_, piece)| Some(piece) == of);
-        let beside: Vec<u32> = beside.map(|(piece, _)| piece).collect();
+        let beside = self
+            .beside
+            .get(level as usize)
+            .and_then(|pieces| pieces.get(from as usize));
+        let beside: &[u32] = beside.map_or(&[], |pieces| pieces);
         let turned = |piece: u32| self.made.range((level, piece, 0, 0)..=(level, piece, NONE, NONE));
         let is_hit = |piece: u32| piece != from && turned(piece).any(|&(.., to)| to != from);
         let kept = if beside.iter().any(|&piece| is_hit(piece)) {
@@ -192,21 +200,30 @@ impl Turns {
         };
         let led_to = self.led_to(level, from);
         let place = beside.iter().position(|&piece| piece == from).unwrap_or(0);
-        let free = (0_usize..).zip(&beside).filter(|(_, piece)| !led_to.contains(piece));
-        let mut free: Vec<(usize, u32)> = free.map(|(at, &piece)| (place.abs_diff(at), piece)).collect();
-        free.sort_by_key(|&(distance, piece)| (turned(piece).all(|&(.., to)| to != from), distance, piece));
+        let free = (0_usize..).zip(beside).filter(|(_, piece)| !led_to.contains(piece));
+        let rank = |(at, &piece): (usize, &u32)| {
+            let turned_here = turned(piece).any(|&(.., to)| to == from);
+            (!turned_here, place.abs_diff(at), piece)
+        };
+        let mut free: Vec<(bool, usize, u32)> = free.map(rank).collect();
+        free.sort_unstable();
         free.truncate(kept);
         let more = self.led_to(level, to);
-        free.len() == kept && !free.iter().any(|(_, piece)| more.contains(piece))
+        free.len() == kept && !free.iter().any(|(.., piece)| more.contains(piece))
     }
 
     /// The pieces that detours from one lead to, and that one.
-    fn led_to(&self, level: u32, from: u32) -> BTreeSet<u32> {
-        let mut led_to = BTreeSet::from([from]);
-        let mut open = vec![from];
-        while let Some(piece) = open.pop() {
-            let onward = self.made.range((level, piece, 0, 0)..=(level, piece, NONE, NONE));
-            open.extend(onward.filter_map(|&(.., next)| led_to.insert(next).then_some(next)));
+    fn led_to(&self, level: u32, from: u32) -> Vec<u32> {
+        // There are as many as a switch has links.
+        let mut led_to = vec![from];
+        let mut done = 0;
+        while let Some(&piece) = led_to.get(done) {
+            done += 1;
+            for &(.., next) in self.made.range((level, piece, 0, 0)..=(level, piece, NONE, NONE)) {
+                if !led_to.contains(&next) {
+                    led_to.push(next);
+                }
+            }
         }
         led_to
     }
@@ -237,12 +254,18 @@ impl Turns {
     }
 }
 
-/// By piece of what is above a level: the piece that it is part of one level below; those above the leaves are of one.
-fn within(pieces: &[Vec<u32>], level: usize) -> Vec<u32> {
+/// By piece of what is above a level: the pieces of the one that it is part of one level below. Those above the leaves
+/// are of one.
+fn beside(pieces: &[Vec<u32>], level: usize) -> Vec<Arc<[u32]>> {
     let above = pieces[level].iter().enumerate().filter(|(_, piece)| **piece != NONE);
     let wider = |switch: usize| if level == 0 { 0 } else { pieces[level - 1][switch] };
     let within: BTreeMap<u32, u32> = above.map(|(switch, &piece)| (piece, wider(switch))).collect();
-    within.into_values().collect()
+    let mut of: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (&piece, &wider) in &within {
+        of.entry(wider).or_default().push(piece);
+    }
+    let of: BTreeMap<u32, Arc<[u32]>> = of.into_iter().map(|(wider, all)| (wider, all.into())).collect();
+    within.values().map(|wider| Arc::clone(&of[wider])).collect()
 }
 
 /// The pieces of what is above a level, live links or not.
@@ -312,7 +335,7 @@ mod tests {
         [0, 2, 4].into_iter().for_each(|s| meeting[s] = true);
         Turns {
             inside: vec![vec![[false; 2]; 2], vec![[false; 2]; 4]],
-            within: (0..2).map(|level| within(&pieces, level)).collect(),
+            beside: (0..2).map(|level| beside(&pieces, level)).collect(),
             meeting,
             pieces,
             ..Turns::default()
@@ -343,9 +366,10 @@ mod tests {
     #[test]
     fn pieces_beside_are_kept() {
         let check = |made: &[(u32, u32)], (from, to): (u32, u32), want: bool| {
-            // 0 to 4 in one piece, 5 and 6 in another.
+            // Above the leaves two pieces, further up 0 to 4 in the one and 5 and 6 in the other.
+            let pieces = [vec![0, 0, 0, 0, 0, 1, 1], (0..7).collect()];
             let mut turns = Turns {
-                within: vec![vec![0, 0], vec![0, 0, 0, 0, 0, 1, 1]],
+                beside: (0..2).map(|level| beside(&pieces, level)).collect(),
                 ..Turns::default()
             };
             let made = made.iter().map(|&(from, to)| (1, from, 9, to));
