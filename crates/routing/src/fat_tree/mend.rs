@@ -137,10 +137,10 @@ impl TreeMender {
                 }
             }
         }
-        let first = self.tree.rule.shape.leaves.first().map(|&leaf| leaf as usize);
+        let Rule { net, shape, .. } = &self.tree.rule;
+        let first = shape.leaves.first().map(|&leaf| leaf as usize);
         if let Some(leaf) = self.turns.busiest_leaf().or(first) {
-            self.turns
-                .meet_at(&self.tree.rule.net, &self.tree.rule.shape.level, leaf);
+            self.turns.meet_at(net, &shape.level, leaf);
         }
         self
     }

@@ -285,10 +285,10 @@ fn at_rest((ground, rest): (&Ground<'_>, &Rest), tables: &Tables, lids: &[Lid], 
     let mut order = rest.order.clone();
     let gone = lids.iter().copied().filter(|lid| ground.lids.owner(*lid).is_none());
     ground.put(tables, rest.changing.iter().copied().chain(gone), &mut order);
-    let mut track = Track::new(ground.net, ground.lanes);
     if !order.sort() {
         return None;
     }
+    let mut track = Track::new(ground.net, ground.lanes);
     for (&lid, taken) in past.iter().flat_map(|past| &past.by_lid) {
         let (before, lost) = past.map_or((tables, &[][..]), |past| (&past.tables, &past.lost));
         if !track.replay((before, lost), (lid, ground.senders(lid)), taken, &mut order) {
