@@ -48,10 +48,22 @@ pub struct TreeMender {
     stride: usize,
     /// Links of each switch, by neighbour.
     near: Lists<Link>,
+    /// The far ends of the links of each switch, live or not.
+    facing: Lists<Facing>,
     /// Detours in force.
     turns: Turns,
     /// Switches without a live link, of those that lost one.
     gone: Vec<bool>,
+}
+
+/// A port that faces a switch.
+#[derive(Clone, Copy, Debug)]
+struct Facing {
+    /// Whose it is.
+    peer: u32,
+    port: u8,
+    /// True if that is above.
+    is_above: bool,
 }
 
 /// An entry that a repair changes.
@@ -89,6 +101,7 @@ impl TreeMender {
                 }
             }
         }
+        let facing = facing(&tree.rule.shape.level, &behind, stride);
         let mut near = Lists::default();
         for s in 0..net.total() {
             let mut links = net.links.get(s).to_vec();
@@ -97,6 +110,7 @@ impl TreeMender {
         }
         Self {
             near,
+            facing,
             order: by_level(&tree.rule.shape.level, tree.shape.levels),
             turns: Turns::new(net, &tree.rule.shape.level, tree.shape.levels),
             gone: vec![false; net.total()],
@@ -269,6 +283,22 @@ impl TreeMender {
     }
 }
 
+/// The far ends of the links of each switch, by neighbour, then port. `behind` is the neighbour behind each port.
+fn facing(level: &[u32], behind: &[u32], stride: usize) -> Lists<Facing> {
+    let mut of: Vec<Vec<Facing>> = vec![Vec::new(); level.len()];
+    for (place, &to) in behind.iter().enumerate().filter(|(_, to)| **to != NONE) {
+        let peer = place / stride;
+        of[to as usize].push(Facing {
+            peer: peer as u32,
+            port: (place % stride) as u8,
+            is_above: level[peer] > level[to as usize],
+        });
+    }
+    let mut facing = Lists::default();
+    of.into_iter().for_each(|ends| facing.push(ends));
+    facing
+}
+
 /// Number of detours that are made, and which arrows may be beside them.
 type Known = (usize, BTreeMap<(Arrow, Care), bool>);
 
@@ -311,6 +341,13 @@ impl Repair<'_> {
                 continue;
             }
             let has_way = rule.below.has(s, to) || rule.reach.has(s, to);
+            // Whoever sends up to it may go on to do so: it sends up in any case, but by another link.
+            let goes_on_up = has_way
+                && !rule.below.has(s, to)
+                && self
+                    .mender
+                    .peer(s, egress)
+                    .is_some_and(|before| self.mender.is_above(before, s));
             if has_way && next.is_some() && !self.carries_hosts(s, lid) {
                 // Its agent alone sends this way, which is longer from now on if it leads on.
                 kept.push(s);
@@ -319,7 +356,7 @@ impl Repair<'_> {
             } else if next.is_none() {
                 stuck.push(s);
             }
-            self.look_behind(s, lid, &mut open);
+            self.look_behind(s, lid, goes_on_up, &mut open);
         }
         stuck.sort_unstable();
         let is_of_host = self.mender.is_of_host(target);
@@ -351,14 +388,13 @@ impl Repair<'_> {
     }
 
     /// Switches whose packets to a LID go to this one, and that were not met in this round, are to be looked at.
-    fn look_behind(&mut self, s: usize, lid: Lid, open: &mut Vec<usize>) {
+    fn look_behind(&mut self, s: usize, lid: Lid, only_above: bool, open: &mut Vec<usize>) {
         let (rows, column) = (self.tables.tile(lid.index() / BLOCK_LIDS), lid.index() % BLOCK_LIDS);
-        for link in self.mender.tree.rule.net.links.get(s) {
-            let peer = link.peer as usize;
+        let facing = self.mender.facing.get(s).iter();
+        for from in facing.filter(|from| from.is_above || !only_above) {
+            let peer = from.peer as usize;
             // Most lead elsewhere, and switches beyond the real ones have no row.
-            let leads_here = rows
-                .get(peer)
-                .is_some_and(|row| self.mender.peer(peer, row[column]) == Some(s));
+            let leads_here = rows.get(peer).is_some_and(|row| row[column] == from.port);
             if leads_here && self.met[peer] != self.round && !self.mender.gone[peer] {
                 self.met[peer] = self.round;
                 open.push(peer);

@@ -214,6 +214,8 @@ pub struct Flows {
     pub shape: Shape,
     /// Next switch by cell; [`NOWHERE`] if the port leads to none now.
     pub next: Vec<u16>,
+    /// Links that are down, by position, ascending.
+    pub down: Vec<u32>,
     /// Entries, block-major as in `Tables`.
     pub rows: Vec<[u8; BLOCK_LIDS]>,
     /// Hosts whose packets leave a switch, one each, in the places of entries.
@@ -226,8 +228,24 @@ pub struct Flows {
     pub touched: Vec<(u32, u8)>,
     /// Entries read.
     pub walked: u64,
-    /// What was last asked of [`Self::coming_in`]: first row of the block, switch, and the answer.
-    pub coming: (usize, usize, Vec<u32>),
+    /// What was last asked of [`Self::coming_in`].
+    pub coming: Coming,
+}
+
+/// Links by which LIDs of a block come in at a switch.
+#[derive(Clone, Debug, Default)]
+pub struct Coming {
+    /// First row of the block, and the switch; `None`: nothing was asked.
+    of: Option<(usize, usize)>,
+    /// How many LIDs it was asked for.
+    asked: u32,
+    /// Positions of links by which any LID does; not before it was asked for [`Coming::MANY`].
+    links: Vec<u32>,
+}
+
+impl Coming {
+    /// For so many LIDs of a block each link's entry of the LID is looked at; all its entries, once, if there are more.
+    pub const MANY: u32 = 3;
 }
 
 /// One LID at one switch.
@@ -264,11 +282,15 @@ impl Flows {
         self.carries[row] >> column & 1 != 0
     }
 
-    /// Links that are down, by position.
-    pub fn lost(&self) -> Vec<u32> {
-        let arcs = self.shape.arcs.iter().zip(0..);
-        let lost = arcs.filter(|(arc, _)| self.next[arc.cell as usize] == NOWHERE);
-        lost.map(|(_, position)| position).collect()
+    /// A link, by position, goes up or down one way.
+    pub fn flip(&mut self, position: u32, is_up: bool) {
+        let arc = self.shape.arcs[position as usize];
+        self.next[arc.cell as usize] = if is_up { arc.dst } else { NOWHERE };
+        match self.down.binary_search(&position) {
+            Ok(place) if is_up => drop(self.down.remove(place)),
+            Err(place) if !is_up => self.down.insert(place, position),
+            Ok(_) | Err(_) => {}
+        }
     }
 
     fn is_used(&self, lid: u16) -> bool {
@@ -385,34 +407,61 @@ impl Flows {
         }
         // Entries of one switch and block change one after another. No other row has changed since it was asked last.
         let mut coming = std::mem::take(&mut self.coming);
-        if (coming.0, coming.1) != (spot.tile, switch) {
-            (coming.0, coming.1) = (spot.tile, switch);
-            coming.2.clear();
-            self.coming_in(spot.tile, switch, &mut coming.2);
+        if coming.of != Some((spot.tile, switch)) {
+            (coming.of, coming.asked) = (Some((spot.tile, switch)), 0);
+        }
+        coming.asked += 1;
+        if coming.asked == Coming::MANY {
+            coming.links.clear();
+            self.coming_in(spot.tile, switch, &mut coming.links);
+        }
+        if coming.asked < Coming::MANY {
+            for i in self.shape.entering_from[switch]..self.shape.entering_from[switch + 1] {
+                self.turn_into(spot, i, leave, enter);
+            }
+        } else {
+            coming.links.iter().for_each(|&i| self.turn_into(spot, i, leave, enter));
+        }
+        if coming.asked == 1 {
             // The entries of one LID in a row are in what has just been looked through.
             self.walked += u64::from(self.shape.entering_from[switch + 1] - self.shape.entering_from[switch]);
-        }
-        for &i in &coming.2 {
-            let arc = self.shape.entering[i as usize];
-            let before = usize::from(arc.src);
-            let cell = arc.cell as usize;
-            // A port has one cell, an entry that is no port has none that a link leaves by.
-            let points_here = self.rows[spot.tile + before][spot.column] == arc.port && self.next[cell] != NOWHERE;
-            if !points_here {
-                continue;
-            }
-            let by_hosts = self.carries_hosts(spot.tile + before, spot.column);
-            if let Some(entry) = leave {
-                self.turn(spot, (cell, entry), true, by_hosts, Sign::Take);
-            }
-            if let Some(entry) = enter {
-                self.turn(spot, (cell, entry), true, by_hosts, Sign::Add);
-            }
         }
         self.coming = coming;
     }
 
-    /// Links by which any LID of a block is sent to a switch, live or not: positions in `entering`.
+    /// The same of one link, by its position, if packets to the LID come by it.
+    #[inline]
+    fn turn_into(&mut self, spot: Spot, link: u32, leave: Option<u8>, enter: Option<u8>) {
+        let arc = self.shape.entering[link as usize];
+        let before = usize::from(arc.src);
+        let cell = arc.cell as usize;
+        // A port has one cell, an entry that is no port has none that a link leaves by.
+        if self.rows[spot.tile + before][spot.column] != arc.port || self.next[cell] == NOWHERE {
+            return;
+        }
+        let by_hosts = self.carries_hosts(spot.tile + before, spot.column);
+        if let Some(entry) = leave {
+            self.turn(spot, (cell, entry), true, by_hosts, Sign::Take);
+        }
+        if let Some(entry) = enter {
+            self.turn(spot, (cell, entry), true, by_hosts, Sign::Add);
+        }
+    }
+
+    /// Links by which a LID is sent to a switch, live or not: positions in `entering`.
+    pub fn coming_in_to(&self, lid: u16, switch: usize, found: &mut Vec<u32>) {
+        let (tile, column) = (
+            usize::from(lid) / BLOCK_LIDS * self.shape.switches,
+            usize::from(lid) % BLOCK_LIDS,
+        );
+        let entering = self.shape.entering_from[switch]..self.shape.entering_from[switch + 1];
+        found.extend(entering.filter(|&i| {
+            let arc = self.shape.entering[i as usize];
+            self.rows[tile + usize::from(arc.src)][column] == arc.port
+        }));
+    }
+
+    /// The same of any LID of a block.
     pub fn coming_in(&self, tile: usize, switch: usize, found: &mut Vec<u32>) {
         let entering = self.shape.entering_from[switch]..self.shape.entering_from[switch + 1];
         found.extend(entering.filter(|&i| {

@@ -51,7 +51,7 @@ pub use repair::{judge_repair, wait_ns};
 use crate::figures::{LaneFigures, Load};
 use crate::finding::Traffic;
 use crate::ground::Ground;
-use crate::standing::flows::Flows;
+use crate::standing::flows::{Coming, Flows};
 use crate::standing::graph::Edges;
 use crate::standing::prepared::Prepared;
 use crate::standing::raise::raise;
@@ -191,13 +191,14 @@ impl Standing {
             flows: Flows {
                 shape,
                 next,
+                down: Vec::new(),
                 rows,
                 carries: pairs.iter().map(carried).collect(),
                 pairs,
                 sums,
                 touched: Vec::new(),
                 walked: 0,
-                coming: (usize::MAX, usize::MAX, Vec::new()),
+                coming: Coming::default(),
             },
             blocks: 0,
             untold: Vec::new(),
@@ -376,10 +377,10 @@ impl Standing {
 
     fn flip(&mut self, flips: &[(usize, bool)]) {
         for &(arc, is_up) in flips {
-            let arc = self.flows.shape.arcs[arc];
-            let back = self.flows.shape.arcs[self.flows.shape.arc_of[arc.back as usize] as usize];
-            for arc in [arc, back] {
-                self.flows.next[arc.cell as usize] = if is_up { arc.dst } else { NOWHERE };
+            let shape = &self.flows.shape;
+            let back = shape.arc_of[shape.arcs[arc].back as usize];
+            for position in [arc as u32, back] {
+                self.flows.flip(position, is_up);
             }
             self.up = if is_up { self.up + 2 } else { self.up - 2 };
         }

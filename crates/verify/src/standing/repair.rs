@@ -5,12 +5,15 @@
 //! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. After a
 //! wait of [`wait_ns`] those packets are gone.
 
+use std::cmp::Ordering;
+
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
 use selvedge_types::{Idx, Lid};
 
 use crate::judged::{Judged, proved};
 use crate::phases::{Passage, QuickProof, drain_bound_ns};
+use crate::standing::flows::Coming;
 use crate::standing::left::Replaced;
 use crate::standing::prepared::Prepared;
 use crate::standing::shape::{Goal, NOWHERE};
@@ -344,7 +347,11 @@ impl Standing {
         }
         writes.sort_by_key(|&(lid, step, entry)| (lid, step, entry.switch));
         // Where all packets of switches count, none are missed.
-        let lost = if least == HOSTS { self.flows.lost() } else { Vec::new() };
+        let lost = if least == HOSTS {
+            self.flows.down.clone()
+        } else {
+            Vec::new()
+        };
         let mut mix = Mix {
             standing: self,
             lid: 0,
@@ -354,7 +361,7 @@ impl Standing {
             begun: vec![(0, 0); self.flows.shape.switches],
             senders,
             reached: vec![0; self.flows.shape.switches],
-            coming: vec![(0, (0, 0)); self.flows.shape.switches],
+            coming: vec![(0, (0, (0, 0))); self.flows.shape.switches],
             links: Vec::new(),
             open: Vec::new(),
             turns: Vec::new(),
@@ -396,8 +403,9 @@ pub(super) struct Mix<'a> {
     pub(super) senders: Noted<(u8, u16)>,
     /// By switch: some channel to it is used that was not, or by others.
     reached: Vec<u32>,
-    /// By switch, for a block (noted as a count of blocks): links by which any LID of it comes in, a part of `links`.
-    coming: Noted<(u32, u32)>,
+    /// By switch, for a block (noted as a count of blocks): how often it was asked, and links by which any LID of it
+    /// comes in, a part of `links`, if that was [`Coming::MANY`] times.
+    coming: Noted<(u32, (u32, u32))>,
     links: Vec<u32>,
     pub(super) open: Vec<(u32, u8)>,
     /// Dependencies that may come about, none of them there already: vertex and egress port, some more than once.
@@ -461,15 +469,19 @@ impl Mix<'_> {
             return (first, self.links.len() as u32);
         }
         let block = usize::from(self.lid) / BLOCK_LIDS;
-        let (noted, part) = self.coming[switch];
-        if noted as usize == block + 1 {
-            return part;
+        let (noted, (asked, part)) = &mut self.coming[switch];
+        if *noted as usize != block + 1 {
+            (*noted, *asked) = (block as u32 + 1, 0);
         }
+        *asked += 1;
         let first = self.links.len() as u32;
-        flows.coming_in(block * shape.switches, switch, &mut self.links);
-        let part = (first, self.links.len() as u32);
-        self.coming[switch] = (block as u32 + 1, part);
-        part
+        match (*asked).cmp(&Coming::MANY) {
+            Ordering::Less => flows.coming_in_to(self.lid, switch, &mut self.links),
+            Ordering::Equal => flows.coming_in(block * shape.switches, switch, &mut self.links),
+            Ordering::Greater => return *part,
+        }
+        *part = (first, self.links.len() as u32);
+        *part
     }
 
     /// Packets that are on a channel for the first time go on from there.
@@ -537,7 +549,8 @@ impl Mix<'_> {
                 self.turn(arc.cell, senders | more, entry, earliest.max(since));
             }
         }
-        if self.coming[switch].1 != (first, end) {
+        let (_, (asked, part)) = self.coming[switch];
+        if asked < Coming::MANY || part != (first, end) {
             self.links.truncate(first as usize);
         }
     }

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 
 use selvedge_fabric::SwitchIdx;
+use selvedge_plan::BLOCK_LIDS;
 use selvedge_types::{Idx, Lid};
 
-use super::Repair;
 use super::turns::{Arrow, Care};
+use super::{Facing, Repair};
 
 /// Packets of earlier repairs may be under way for seconds; where that leaves no room they may have to be waited for.
 const CARES: [Care; 3] = [Care::Spare, Care::UnderWay, Care::InForce];
@@ -63,10 +64,16 @@ impl Repair<'_> {
         }
     }
 
-    /// Neighbours above a switch that send down to it.
+    /// Neighbours above a switch that send down to it by a live link.
     fn turned_at(&self, s: usize, lid: Lid) -> Vec<usize> {
-        let above = self.neighbours(s, |mine, peer| peer > mine).map(|(peer, _)| peer);
-        above.filter(|&peer| self.next(peer, lid) == Some(s)).collect()
+        let (rows, column) = (self.tables.tile(lid.index() / BLOCK_LIDS), lid.index() % BLOCK_LIDS);
+        let sends = |from: &&Facing| {
+            let peer = from.peer as usize;
+            let egress = rows.get(peer).map(|row| row[column]);
+            egress == Some(from.port) && self.mender.live_peer(peer, from.port).is_some()
+        };
+        let above = self.mender.facing.get(s).iter().filter(|from| from.is_above);
+        above.filter(sends).map(|from| from.peer as usize).collect()
     }
 
     /// Whether there is no circle with an arrow. Many LIDs turn at one place: what was found out of one goes for all,

@@ -17,6 +17,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::super::bits::BitSets;
 use super::super::net::Net;
 use super::super::shape::NONE;
 
@@ -46,6 +47,10 @@ pub struct Turns {
     /// By level, then piece: the pieces of the one that it is part of one level below.
     beside: Vec<Vec<Arc<[u32]>>>,
     made: BTreeSet<Arrow>,
+    /// The same from the other end: the level, the piece that a detour goes to, the switch, the piece it comes from.
+    into: BTreeSet<Arrow>,
+    /// By level: which pieces arrows lead to.
+    led: Vec<Led>,
     /// By switch: the leaf at which most detours turn, and what is above it. What goes up from one of these and turns
     /// at none but these does not come back to any.
     meeting: Vec<bool>,
@@ -65,6 +70,8 @@ impl Turns {
             pieces,
             spare: count - count.div_ceil(KEPT),
             made: BTreeSet::new(),
+            into: BTreeSet::new(),
+            led: beside.iter().map(|beside| Led::new(beside)).collect(),
             meeting: vec![false; net.total()],
             inside: beside.iter().map(|pieces| vec![[false; 2]; pieces.len()]).collect(),
             beside,
@@ -127,6 +134,9 @@ impl Turns {
     /// Whether arrows lead on from the end of one to its beginning. `comes_back` says whether what a switch sends up
     /// into a piece may come back down to it.
     fn is_on_circle(&self, (level, first, first_at, to): Arrow, comes_back: impl Fn(u32, u32) -> bool) -> bool {
+        if !self.leads(level, to, first) {
+            return false;
+        }
         let follows = |piece: u32, at: u32, by: u32| at != by || comes_back(piece, at);
         let mut met = BTreeSet::from([(to, first_at)]);
         let mut open = vec![(to, first_at)];
@@ -167,10 +177,9 @@ impl Turns {
             if inside[0] && (inside[1] || !beside) {
                 return true;
             }
-            let of_level = self.made.range((level, 0, 0, 0)..(level + 1, 0, 0, 0));
-            let mut into = of_level.filter(|other| other.3 == piece);
-            !into.any(|&other| {
-                let by = other.2;
+            let mut into = self.into.range((level, piece, 0, 0)..=(level, piece, NONE, NONE));
+            !into.any(|&(_, _, by, from)| {
+                let other = (level, from, by, piece);
                 !self.turns_inside((level, piece), by, None)
                     && self.turns_inside((level, piece), by, Some(arrow))
                     && self.is_on_circle(other, |piece, at| self.turns_inside((level, piece), at, Some(arrow)))
@@ -186,46 +195,36 @@ impl Turns {
         if level == 0 {
             return to < self.spare;
         }
-        let beside = self
-            .beside
-            .get(level as usize)
-            .and_then(|pieces| pieces.get(from as usize));
-        let beside: &[u32] = beside.map_or(&[], |pieces| pieces);
-        let turned = |piece: u32| self.made.range((level, piece, 0, 0)..=(level, piece, NONE, NONE));
-        let is_hit = |piece: u32| piece != from && turned(piece).any(|&(.., to)| to != from);
+        let beside = self.beside(level, from);
+        let Some(led) = self.led.get(level as usize) else {
+            return false;
+        };
+        let is_hit = |piece: u32| piece != from && led.turns_elsewhere(piece, from);
         let kept = if beside.iter().any(|&piece| is_hit(piece)) {
             2
         } else {
             1
         };
-        let led_to = self.led_to(level, from);
         let place = beside.iter().position(|&piece| piece == from).unwrap_or(0);
-        let free = (0_usize..).zip(beside).filter(|(_, piece)| !led_to.contains(piece));
-        let rank = |(at, &piece): (usize, &u32)| {
-            let turned_here = turned(piece).any(|&(.., to)| to == from);
-            (!turned_here, place.abs_diff(at), piece)
-        };
+        let free = (0_usize..).zip(beside).filter(|(_, piece)| !led.leads(from, **piece));
+        let rank = |(at, &piece): (usize, &u32)| (!led.turns(piece, from), place.abs_diff(at), piece);
         let mut free: Vec<(bool, usize, u32)> = free.map(rank).collect();
         free.sort_unstable();
         free.truncate(kept);
-        let more = self.led_to(level, to);
-        free.len() == kept && !free.iter().any(|(.., piece)| more.contains(piece))
+        free.len() == kept && !free.iter().any(|(.., piece)| led.leads(to, *piece))
     }
 
-    /// The pieces that detours from one lead to, and that one.
-    fn led_to(&self, level: u32, from: u32) -> Vec<u32> {
-        // There are as many as a switch has links.
-        let mut led_to = vec![from];
-        let mut done = 0;
-        while let Some(&piece) = led_to.get(done) {
-            done += 1;
-            for &(.., next) in self.made.range((level, piece, 0, 0)..=(level, piece, NONE, NONE)) {
-                if !led_to.contains(&next) {
-                    led_to.push(next);
-                }
-            }
-        }
-        led_to
+    /// The pieces of the one that a piece is part of one level below.
+    fn beside(&self, level: u32, piece: u32) -> &[u32] {
+        let of_level = self.beside.get(level as usize);
+        of_level
+            .and_then(|pieces| pieces.get(piece as usize))
+            .map_or(&[], |pieces| pieces)
+    }
+
+    /// Whether arrows lead from a piece to another, or it is the same.
+    fn leads(&self, level: u32, from: u32, to: u32) -> bool {
+        self.led.get(level as usize).is_none_or(|led| led.leads(from, to))
     }
 
     /// The piece of what is above the leaves that a switch is in.
@@ -240,8 +239,13 @@ impl Turns {
 
     /// A detour is in force.
     pub fn add(&mut self, arrow: Arrow) {
+        let (level, from, at, to) = arrow;
         if self.made.insert(arrow) {
+            self.into.insert((level, to, at, from));
             self.note_inside(arrow);
+            if let (Some(led), Some(beside)) = (self.led.get_mut(level as usize), self.beside.get(level as usize)) {
+                led.add(from, to, &beside[from as usize]);
+            }
         }
     }
 
@@ -250,6 +254,70 @@ impl Turns {
         for (pieces, inside) in self.pieces.iter().zip(&mut self.inside).take(level as usize) {
             let inside = &mut inside[pieces[at as usize] as usize];
             *inside = [true, inside[1] || beside];
+        }
+    }
+}
+
+/// Which pieces above a level arrows lead to. They stay among those that are beside each other.
+#[derive(Clone, Debug)]
+struct Led {
+    /// By piece: its place among those beside it.
+    places: Vec<u32>,
+    /// By piece: those that arrows from it go to, by place.
+    turned: BitSets,
+    /// The same where they lead on to, and the piece itself.
+    led: BitSets,
+}
+
+impl Led {
+    /// No arrows. `beside` are the pieces beside each, ascending.
+    fn new(beside: &[Arc<[u32]>]) -> Self {
+        let most = beside.iter().map(|pieces| pieces.len()).max().unwrap_or(0);
+        let place = |(piece, beside): (u32, &Arc<[u32]>)| beside.binary_search(&piece).unwrap_or(0) as u32;
+        let places: Vec<u32> = (0..).zip(beside).map(place).collect();
+        let mut led = BitSets::new(beside.len(), most);
+        places
+            .iter()
+            .enumerate()
+            .for_each(|(piece, &place)| led.insert(piece, place as usize));
+        Self {
+            turned: BitSets::new(beside.len(), most),
+            places,
+            led,
+        }
+    }
+
+    /// Whether arrows lead from a piece to another, or it is the same.
+    fn leads(&self, from: u32, to: u32) -> bool {
+        self.led.has(from as usize, self.places[to as usize] as usize)
+    }
+
+    /// Whether an arrow goes from a piece to another.
+    fn turns(&self, from: u32, to: u32) -> bool {
+        self.turned.has(from as usize, self.places[to as usize] as usize)
+    }
+
+    /// Whether an arrow goes from a piece to another than this one.
+    fn turns_elsewhere(&self, from: u32, than: u32) -> bool {
+        let place = self.places[than as usize] as usize;
+        let words = self.turned.row(from as usize).iter().enumerate();
+        let mut others = words.map(|(at, word)| {
+            if at == place / 64 {
+                word & !(1 << (place % 64))
+            } else {
+                *word
+            }
+        });
+        others.any(|word| word != 0)
+    }
+
+    /// One more arrow, among pieces beside each other.
+    fn add(&mut self, from: u32, to: u32, beside: &[u32]) {
+        self.turned.insert(from as usize, self.places[to as usize] as usize);
+        for &piece in beside.iter().filter(|&&piece| piece != to) {
+            if self.leads(piece, from) {
+                self.led.merge(piece as usize, to as usize);
+            }
         }
     }
 }
@@ -296,10 +364,20 @@ fn pieces(net: &Net, level: &[u32], below: u32) -> Vec<u32> {
 mod tests {
     use super::*;
 
+    /// No detours, and pieces beside each other by level.
+    fn beside_each_other(beside: Vec<Vec<Arc<[u32]>>>) -> Turns {
+        Turns {
+            led: beside.iter().map(|beside| Led::new(beside)).collect(),
+            beside,
+            ..Turns::default()
+        }
+    }
+
     #[test]
     fn arrows_make_no_circle() {
         let check_with = |made: &[(u32, u32, u32)], arrow: (u32, u32, u32), care, want: bool| {
-            let mut turns = Turns::default();
+            let all: Arc<[u32]> = (0..10).collect();
+            let mut turns = beside_each_other(vec![vec![all; 10]; 2]);
             made.iter().for_each(|&(from, at, to)| turns.add((0, from, at, to)));
             // Other levels do not count.
             turns.add((1, arrow.2, arrow.1 + 1, arrow.0));
@@ -333,12 +411,12 @@ mod tests {
         ];
         let mut meeting = vec![false; 10];
         [0, 2, 4].into_iter().for_each(|s| meeting[s] = true);
+        let beside = (0..2).map(|level| beside(&pieces, level)).collect();
         Turns {
             inside: vec![vec![[false; 2]; 2], vec![[false; 2]; 4]],
-            beside: (0..2).map(|level| beside(&pieces, level)).collect(),
             meeting,
             pieces,
-            ..Turns::default()
+            ..beside_each_other(beside)
         }
     }
 
@@ -368,12 +446,8 @@ mod tests {
         let check = |made: &[(u32, u32)], (from, to): (u32, u32), want: bool| {
             // Above the leaves two pieces, further up 0 to 4 in the one and 5 and 6 in the other.
             let pieces = [vec![0, 0, 0, 0, 0, 1, 1], (0..7).collect()];
-            let mut turns = Turns {
-                beside: (0..2).map(|level| beside(&pieces, level)).collect(),
-                ..Turns::default()
-            };
-            let made = made.iter().map(|&(from, to)| (1, from, 9, to));
-            turns.made.extend(made);
+            let mut turns = beside_each_other((0..2).map(|level| beside(&pieces, level)).collect());
+            made.iter().for_each(|&(from, to)| turns.add((1, from, 9, to)));
             let made = &turns.made;
             assert_eq!(turns.leaves_room((1, from, 9, to)), want, "{made:?} {from} {to}");
         };
