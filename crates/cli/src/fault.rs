@@ -35,11 +35,17 @@ pub struct FaultArgs {
 const NOTICE_WAIT: Duration = Duration::from_secs(1);
 /// How long it may take to have it all in the switches again.
 const SETTLE_WAIT: Duration = Duration::from_secs(60);
+/// How long what changed in the tables may be told later than that: it is compared beside everything else.
+const COMPARED_WAIT: Duration = Duration::from_millis(500);
 /// How often events are asked for.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Events that end a reaction: SUBNET UP, with errors, or no plan.
 pub const ENDS: [&str; 3] = ["SLV-SM-0007", "SLV-SM-0008", "SLV-SM-0006"];
+
+/// A plan was accepted; what it changed in the tables, if anything.
+const ACCEPTED: &str = "SLV-SM-0004";
+const COMPARED: &str = "SLV-DAEMON-0107";
 
 impl FaultArgs {
     /// The format of errors.
@@ -93,15 +99,20 @@ pub fn run(args: &FaultArgs) -> Result<Exit, CliError> {
 /// Events until the manager has dealt with the fault, or nothing happens. `own` events are the fault itself.
 fn reaction(client: &Client, since: u64, own: usize) -> Result<Events, CliError> {
     let start = Instant::now();
+    let mut settled_at: Option<Instant> = None;
     loop {
         let events: Events = client.get(&format!("events?since={since}"))?;
         let settled = events.events.iter().any(|event| ENDS.contains(&event.code.as_str()));
-        let patience = if events.events.len() > own {
-            SETTLE_WAIT
-        } else {
-            NOTICE_WAIT
+        let patience = match events.events.len() > own {
+            true => SETTLE_WAIT,
+            false => NOTICE_WAIT,
         };
-        if settled || start.elapsed() > patience {
+        if settled && settled_at.is_none() {
+            settled_at = Some(Instant::now());
+        }
+        let has = |code: &str| events.events.iter().any(|event| event.code == code);
+        let is_told = has(COMPARED) || !has(ACCEPTED);
+        if settled_at.is_some_and(|at| is_told || at.elapsed() > COMPARED_WAIT) || start.elapsed() > patience {
             return Ok(events);
         }
         std::thread::park_timeout(INTERVAL);
