@@ -103,12 +103,13 @@ fn reaction(client: &Client, since: u64, own: usize) -> Result<Events, CliError>
     loop {
         let events: Events = client.get(&format!("events?since={since}"))?;
         let settled = events.events.iter().any(|event| ENDS.contains(&event.code.as_str()));
-        let patience = match events.events.len() > own {
-            true => SETTLE_WAIT,
-            false => NOTICE_WAIT,
+        let patience = if events.events.len() > own {
+            SETTLE_WAIT
+        } else {
+            NOTICE_WAIT
         };
-        if settled && settled_at.is_none() {
-            settled_at = Some(Instant::now());
+        if settled {
+            settled_at.get_or_insert_with(Instant::now);
         }
         let has = |code: &str| events.events.iter().any(|event| event.code == code);
         let is_told = has(COMPARED) || !has(ACCEPTED);

@@ -387,7 +387,8 @@ impl Repair<'_> {
         Some(())
     }
 
-    /// Switches whose packets to a LID go to this one, and that were not met in this round, are to be looked at.
+    /// Switches whose packets to a LID go to this one, and that were not met in this round, are to be looked at: all,
+    /// or only those above.
     fn look_behind(&mut self, s: usize, lid: Lid, only_above: bool, open: &mut Vec<usize>) {
         let (rows, column) = (self.tables.tile(lid.index() / BLOCK_LIDS), lid.index() % BLOCK_LIDS);
         let facing = self.mender.facing.get(s).iter();

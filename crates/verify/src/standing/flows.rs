@@ -244,7 +244,8 @@ pub struct Coming {
 }
 
 impl Coming {
-    /// For so many LIDs of a block each link's entry of the LID is looked at; all its entries, once, if there are more.
+    /// As long as it is asked for fewer LIDs of a block, each link's entry of the LID is looked at; then all entries,
+    /// once.
     pub const MANY: u32 = 3;
 }
 
