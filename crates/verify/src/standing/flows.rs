@@ -3,6 +3,8 @@
 //! An entry is taken out ([`Flows::detach`]) and put back ([`Flows::attach`]) one at a time. Either touches the turns
 //! at its own switch and the next, and the flow from there down to the owner: the length of one path.
 
+use std::cmp::Ordering;
+
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 
 use crate::standing::shape::{Goal, NOWHERE, Shape};
@@ -40,6 +42,39 @@ impl Count {
     }
 }
 
+/// The greatest load, and how many channels have it; 0: it is less than that, and not known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Greatest {
+    load: u32,
+    channels: u32,
+}
+
+impl Greatest {
+    fn of(loads: &[u32]) -> Self {
+        let load = loads.iter().copied().max().unwrap_or(0);
+        let channels = loads.iter().filter(|&&of| of == load).count() as u32;
+        Self { load, channels }
+    }
+
+    /// A channel's load has become another.
+    #[inline]
+    fn change(&mut self, before: u32, after: u32) {
+        if before == self.load {
+            self.channels = self.channels.saturating_sub(1);
+        }
+        match after.cmp(&self.load) {
+            Ordering::Less => {}
+            Ordering::Equal => self.channels += 1,
+            Ordering::Greater => {
+                *self = Self {
+                    load: after,
+                    channels: 1,
+                }
+            }
+        }
+    }
+}
+
 /// Where a packet ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -56,6 +91,8 @@ pub struct Sums {
     pub loads: Vec<u32>,
     /// Their sum, and that of their squares, by lane.
     pub load_sums: Vec<(u64, u128)>,
+    /// The greatest of them, by lane.
+    greatest: Vec<Greatest>,
     /// LIDs by vertex, then egress port of the switch it leads to.
     pub counts: Vec<Count>,
     /// Dependencies in traffic of hosts, by lane.
@@ -79,6 +116,7 @@ impl Sums {
         Self {
             loads: vec![0; vertices],
             load_sums: vec![(0, 0); shape.lane_count],
+            greatest: vec![Greatest::default(); shape.lane_count],
             counts: vec![Count::default(); vertices * shape.ports()],
             dependencies: vec![0; shape.lane_count],
             degrees: vec![0; vertices],
@@ -106,6 +144,7 @@ impl Sums {
     /// Counts dependencies in traffic of hosts and sums up loads, once all LIDs are added up.
     pub fn complete(&mut self, shape: &Shape) {
         let squared = |load: u32| u128::from(u64::from(load) * u64::from(load));
+        self.greatest = self.loads.chunks(shape.total().max(1)).map(Greatest::of).collect();
         for (sums, loads) in self.load_sums.iter_mut().zip(self.loads.chunks(shape.total().max(1))) {
             sums.0 = loads.iter().map(|&load| u64::from(load)).sum();
             sums.1 = loads.iter().map(|&load| squared(load)).sum();
@@ -133,6 +172,15 @@ impl Sums {
         }
         let after = u64::from(*load);
         *squares += u128::from(after * after);
+        self.greatest[lane].change(before as u32, *load);
+    }
+
+    /// The greatest load on a lane. Costs nothing, unless all channels that had it have lost some.
+    pub fn greatest(&self, shape: &Shape, lane: usize) -> u32 {
+        match self.greatest.get(lane) {
+            Some(known) if known.channels > 0 => known.load,
+            _ => Greatest::of(&self.loads[lane * shape.total()..][..shape.total()]).load,
+        }
     }
 
     /// A dependency in traffic of hosts is there, or no longer.

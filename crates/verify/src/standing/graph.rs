@@ -7,18 +7,79 @@ use crate::standing::shape::Shape;
 /// Dependencies of one traffic as bits, and an order that follows them.
 #[derive(Clone, Debug)]
 pub struct Edges {
-    /// Egress ports at the next switch, by vertex.
-    bits: Vec<u64>,
-    /// Those of them that copies of multicast packets make, whoever else does; empty: none.
+    bits: Bits,
+    /// Those of them that copies of multicast packets make, whoever else does, as in [`Bits::onward`]; empty: none.
     copies: Vec<u64>,
     /// The order.
     pub order: Order,
 }
 
+/// Edges from both their ends.
+#[derive(Clone, Debug)]
+struct Bits {
+    /// Words of a vertex.
+    words: usize,
+    /// Egress ports at the next switch, by vertex.
+    onward: Vec<u64>,
+    /// Ingress ports at its own switch, by vertex: what waits for a channel stands together, wherever it comes from.
+    back: Vec<u64>,
+}
+
+impl Bits {
+    fn none(shape: &Shape) -> Self {
+        let words = shape.ports().div_ceil(64);
+        let all = vec![0; shape.lane_count * shape.total() * words];
+        Self {
+            words,
+            onward: all.clone(),
+            back: all,
+        }
+    }
+
+    #[inline]
+    fn place(&self, vertex: u32, port: usize) -> (usize, u64) {
+        (vertex as usize * self.words + port / 64, 1 << (port % 64))
+    }
+
+    #[inline]
+    fn has(&self, vertex: u32, port: usize) -> bool {
+        let (word, bit) = self.place(vertex, port);
+        self.onward[word] & bit != 0
+    }
+
+    /// Puts an edge in, or takes it out.
+    #[inline]
+    fn set(&mut self, shape: &Shape, vertex: u32, port: usize, is_edge: bool) {
+        let (lane, cell) = (vertex as usize / shape.total(), vertex as usize % shape.total());
+        let next = usize::from(shape.behind(cell)) * shape.cells;
+        let entered = shape.opposite[cell] as usize - next;
+        let behind = (lane * shape.total() + next + port) as u32;
+        let (there, here) = (self.place(vertex, port), self.place(behind, entered));
+        for (word, bit) in [(&mut self.onward[there.0], there.1), (&mut self.back[here.0], here.1)] {
+            *word = if is_edge { *word | bit } else { *word & !bit };
+        }
+    }
+
+    /// Calls `f` with the ports of a vertex.
+    #[inline]
+    fn ports(of: &[u64], mut f: impl FnMut(usize)) {
+        for (word, &bits) in of.iter().enumerate() {
+            let mut bits = bits;
+            while bits != 0 {
+                f(word * 64 + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    fn row<'a>(&self, of: &'a [u64], vertex: u32) -> &'a [u64] {
+        &of[vertex as usize * self.words..][..self.words]
+    }
+}
+
 struct View<'a> {
     shape: &'a Shape,
-    words: usize,
-    bits: &'a [u64],
+    bits: &'a Bits,
 }
 
 impl View<'_> {
@@ -39,45 +100,31 @@ impl Graph for View<'_> {
     }
 
     fn next(&self, vertex: u32, mut f: impl FnMut(u32)) {
-        let row = &self.bits[vertex as usize * self.words..][..self.words];
-        for (word, &bits) in row.iter().enumerate() {
-            let mut bits = bits;
-            while bits != 0 {
-                f(self.behind(vertex, word * 64 + bits.trailing_zeros() as usize));
-                bits &= bits - 1;
-            }
-        }
+        Bits::ports(self.bits.row(&self.bits.onward, vertex), |port| {
+            f(self.behind(vertex, port))
+        });
     }
 
     fn before(&self, vertex: u32, mut f: impl FnMut(u32)) {
         let shape = self.shape;
         let (lane, cell) = (vertex as usize / shape.total(), vertex as usize % shape.total());
-        let (switch, port) = (cell / shape.cells, cell % shape.cells);
-        let entering = shape.entering_from[switch] as usize..shape.entering_from[switch + 1] as usize;
-        for arc in &shape.entering[entering] {
-            let from = lane * shape.total() + arc.cell as usize;
-            if self.bits[from * self.words + port / 64] >> (port % 64) & 1 != 0 {
-                f(from as u32);
-            }
-        }
+        let (first, switch) = (lane * shape.total(), cell - cell % shape.cells);
+        Bits::ports(self.bits.row(&self.bits.back, vertex), |port| {
+            f((first + shape.opposite[switch + port] as usize) as u32);
+        });
     }
 }
 
 impl Edges {
     /// The graph of traffic of hosts and agents (`which` 0), or of all (1); see [`Count::edges`].
     pub fn new(shape: &Shape, counts: &[Count], which: usize) -> Self {
-        let words = shape.ports().div_ceil(64);
-        let mut bits = vec![0; shape.lane_count * shape.total() * words];
-        for (vertex, counts) in counts.chunks(shape.ports()).enumerate() {
+        let mut bits = Bits::none(shape);
+        for (vertex, counts) in (0..).zip(counts.chunks(shape.ports())) {
             for (port, _) in counts.iter().enumerate().filter(|(_, count)| count.edges()[which]) {
-                bits[vertex * words + port / 64] |= 1_u64 << (port % 64);
+                bits.set(shape, vertex, port, true);
             }
         }
-        let order = Order::new(&View {
-            shape,
-            words,
-            bits: &bits,
-        });
+        let order = Order::new(&View { shape, bits: &bits });
         Self {
             bits,
             copies: Vec::new(),
@@ -87,15 +134,14 @@ impl Edges {
 
     /// Whether there is an edge from a vertex to an egress port behind it.
     #[inline]
-    pub fn has(&self, shape: &Shape, vertex: u32, port: u8) -> bool {
-        let words = shape.ports().div_ceil(64);
-        self.bits[vertex as usize * words + usize::from(port) / 64] >> (port % 64) & 1 != 0
+    pub fn has(&self, vertex: u32, port: u8) -> bool {
+        self.bits.has(vertex, usize::from(port))
     }
 
     /// Holds these edges of copies instead of others.
     pub fn set_copies(&mut self, shape: &Shape, counts: &[Count], copies: &[(u32, u8)], which: usize) {
         let words = shape.ports().div_ceil(64);
-        let mut bits = vec![0_u64; if copies.is_empty() { 0 } else { self.bits.len() }];
+        let mut bits = vec![0_u64; if copies.is_empty() { 0 } else { self.bits.onward.len() }];
         for &(vertex, port) in copies {
             bits[vertex as usize * words + usize::from(port) / 64] |= 1 << (port % 64);
         }
@@ -112,8 +158,14 @@ impl Edges {
 
     /// The vertex of an egress port behind a vertex.
     pub fn behind(&self, shape: &Shape, vertex: u32, port: u8) -> u32 {
-        let (words, bits) = (shape.ports().div_ceil(64), &self.bits);
-        View { shape, words, bits }.behind(vertex, usize::from(port))
+        self.view(shape).behind(vertex, usize::from(port))
+    }
+
+    const fn view<'a>(&'a self, shape: &'a Shape) -> View<'a> {
+        View {
+            shape,
+            bits: &self.bits,
+        }
     }
 
     /// How many of some edges are new, if there is no cycle with them and without some vertices, which nobody can wait
@@ -124,18 +176,18 @@ impl Edges {
         more: impl IntoIterator<Item = &'a (u32, u8)>,
         without: &[u32],
     ) -> Option<u64> {
-        let words = shape.ports().div_ceil(64);
         let taken: Vec<(u32, u8)> = without.iter().flat_map(|&v| self.edges_at(shape, v)).collect();
         taken.iter().for_each(|&edge| self.take(shape, edge));
         if !taken.is_empty() {
-            let bits = &self.bits;
-            self.order.retry(&View { shape, words, bits });
+            self.order.retry(&View {
+                shape,
+                bits: &self.bits,
+            });
         }
         let mut added = Vec::new();
         for &(vertex, port) in more {
-            let (word, bit) = (vertex as usize * words + usize::from(port) / 64, 1 << (port % 64));
-            if self.bits[word] & bit == 0 {
-                self.bits[word] |= bit;
+            if !self.has(vertex, port) {
+                self.bits.set(shape, vertex, usize::from(port), true);
                 added.push((vertex, port));
             }
         }
@@ -143,7 +195,7 @@ impl Edges {
         let (holds, count) = (self.order.is_acyclic(), added.len() as u64);
         added.iter().for_each(|&edge| self.take(shape, edge));
         for &(vertex, port) in &taken {
-            self.bits[vertex as usize * words + usize::from(port) / 64] |= 1 << (port % 64);
+            self.bits.set(shape, vertex, usize::from(port), true);
         }
         self.tell(shape, &taken);
         holds.then_some(count)
@@ -151,24 +203,20 @@ impl Edges {
 
     /// Edges that leave and enter a vertex.
     fn edges_at(&self, shape: &Shape, vertex: u32) -> Vec<(u32, u8)> {
-        let words = shape.ports().div_ceil(64);
         let bits = &self.bits;
         let mut edges = Vec::new();
-        for port in 0..shape.ports() {
-            if bits[vertex as usize * words + port / 64] >> (port % 64) & 1 != 0 {
-                edges.push((vertex, port as u8));
-            }
-        }
+        Bits::ports(bits.row(&bits.onward, vertex), |port| edges.push((vertex, port as u8)));
         let port = (vertex as usize % shape.total() % shape.cells) as u8;
-        View { shape, words, bits }.before(vertex, |from| edges.push((from, port)));
+        self.view(shape).before(vertex, |from| edges.push((from, port)));
         edges
     }
 
     /// Tells the order of edges that are there.
     fn tell(&mut self, shape: &Shape, edges: &[(u32, u8)]) {
-        let words = shape.ports().div_ceil(64);
-        let bits = &self.bits;
-        let view = View { shape, words, bits };
+        let view = View {
+            shape,
+            bits: &self.bits,
+        };
         let mut edges = edges.to_vec();
         edges.sort_unstable();
         let edges = edges
@@ -180,43 +228,39 @@ impl Edges {
 
     /// Takes an edge away.
     fn take(&mut self, shape: &Shape, (vertex, port): (u32, u8)) {
-        let words = shape.ports().div_ceil(64);
-        let bits = &self.bits;
-        let to = View { shape, words, bits }.behind(vertex, usize::from(port));
-        self.bits[vertex as usize * words + usize::from(port) / 64] &= !(1 << (port % 64));
+        let to = self.behind(shape, vertex, port);
+        self.bits.set(shape, vertex, usize::from(port), false);
         self.order.removed(vertex, to);
     }
 
     /// The vertices of a cycle, if there is one, each waiting for the next and the last for the first.
     pub fn cycle(&self, shape: &Shape) -> Option<Vec<u32>> {
-        let words = shape.ports().div_ceil(64);
-        let bits = &self.bits;
-        self.order.cycle(&View { shape, words, bits })
+        self.order.cycle(&self.view(shape))
     }
 
     /// Takes edges away and adds others, as the counts of the touched ones say, each named once or more.
     pub fn settle(&mut self, shape: &Shape, touched: &[(u32, u8)], counts: &[Count], which: usize) {
-        let words = shape.ports().div_ceil(64);
         let mut added = Vec::new();
         for &(vertex, port) in touched {
             let port = usize::from(port);
-            let word = vertex as usize * words + port / 64;
-            let is_copied = self.copies.get(word).is_some_and(|bits| bits >> (port % 64) & 1 != 0);
+            let (word, bit) = self.bits.place(vertex, port);
+            let is_copied = self.copies.get(word).is_some_and(|bits| bits & bit != 0);
             let is_edge = is_copied || counts[vertex as usize * shape.ports() + port].edges()[which];
-            if is_edge == (self.bits[word] >> (port % 64) & 1 != 0) {
+            if is_edge == self.bits.has(vertex, port) {
                 continue;
             }
-            let bits = &self.bits;
-            let to = View { shape, words, bits }.behind(vertex, port);
-            self.bits[word] ^= 1 << (port % 64);
+            let to = self.view(shape).behind(vertex, port);
+            self.bits.set(shape, vertex, port, is_edge);
             if is_edge {
                 added.push((vertex, to));
             } else {
                 self.order.removed(vertex, to);
             }
         }
-        let bits = &self.bits;
-        let view = View { shape, words, bits };
+        let view = View {
+            shape,
+            bits: &self.bits,
+        };
         added.sort_unstable();
         self.order.added_all(&view, &added);
         if !touched.is_empty() {

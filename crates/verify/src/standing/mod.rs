@@ -266,7 +266,8 @@ impl Standing {
         }
     }
 
-    /// What holds now. Costs one look at every channel's load where there are several lanes, less where there is one.
+    /// What holds now. Costs one look at every channel's load where there are several lanes, next to nothing where
+    /// there is one.
     #[must_use]
     pub fn proof(&self) -> Proof {
         let sums = &self.flows.sums;
@@ -306,10 +307,10 @@ impl Standing {
 
     /// Loads of links that are up on one lane. Those of all others are 0: nothing is sent by a link that is down.
     fn load_on(&self, lane: usize) -> Load {
-        let (sums, total) = (&self.flows.sums, self.flows.shape.total());
-        let max = sums.loads[lane * total..][..total].iter().max();
+        let sums = &self.flows.sums;
         let (sum, squares) = sums.load_sums[lane];
-        Load::from_sums(self.up, max.map_or(0, |&max| max.into()), (sum.into(), squares))
+        let max = sums.greatest(&self.flows.shape, lane);
+        Load::from_sums(self.up, max.into(), (sum.into(), squares))
     }
 
     /// The same on all lanes together.

@@ -7,6 +7,9 @@
 //! Several edges against it from one vertex, as where a detour turns, are taken together: whatever leads to that vertex
 //! is searched once, and all of it moves before the first of their ends. Searching what is behind each end instead
 //! would meet most of a tree.
+//!
+//! Places are numbers with room between them, so what moves before a vertex leaves all others where they are. When the
+//! room is used up all get new numbers.
 
 use std::collections::BTreeSet;
 
@@ -23,10 +26,10 @@ pub trait Graph {
 /// The order of one graph.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Position of each vertex.
-    place: Vec<u32>,
-    /// The vertex at each position.
-    at: Vec<u32>,
+    /// Place of each vertex: none have the same.
+    place: Vec<u64>,
+    /// So many numbers before the place of each vertex are nobody's.
+    room: Vec<u64>,
     /// Edges that were against the order when last looked at. All others follow it.
     against: BTreeSet<(u32, u32)>,
     /// The search that met each vertex last.
@@ -46,7 +49,7 @@ impl Order {
         let mut place = vec![0; vertices];
         let mut against = BTreeSet::new();
         // Places are given from the last to the first.
-        let mut left = vertices as u32;
+        let mut left = vertices as u64;
         // A vertex is entered once and left once its successors are finished.
         let mut open: Vec<u32> = Vec::new();
         for first in 0..vertices as u32 {
@@ -70,8 +73,8 @@ impl Order {
             }
         }
         let mut order = Self {
+            room: vec![0; vertices],
             place,
-            at: Vec::new(),
             against,
             met: vec![0; vertices],
             search: 0,
@@ -84,10 +87,7 @@ impl Order {
     /// Puts vertices in layers, by the longest way to them. Edges like those that there are (in a tree: from up to
     /// further up, from up to down, from down to further down) then follow the order when they come, and nothing moves.
     fn layer(&mut self, graph: &impl Graph) {
-        let mut by_place = vec![0; self.place.len()];
-        for (vertex, &place) in (0_u32..).zip(&self.place) {
-            by_place[place as usize] = vertex;
-        }
+        let mut by_place = self.by_place();
         let mut depth = vec![0_u32; self.place.len()];
         for &vertex in &by_place {
             let (place, next_depth) = (self.place[vertex as usize], depth[vertex as usize] + 1);
@@ -98,10 +98,23 @@ impl Order {
             });
         }
         by_place.sort_by_key(|&vertex| depth[vertex as usize]);
-        for (place, &vertex) in (0..).zip(&by_place) {
-            self.place[vertex as usize] = place;
+        self.space_out(&by_place);
+    }
+
+    /// All vertices, in order.
+    fn by_place(&self) -> Vec<u32> {
+        let mut vertices: Vec<u32> = (0..self.place.len() as u32).collect();
+        vertices.sort_unstable_by_key(|&vertex| self.place[vertex as usize]);
+        vertices
+    }
+
+    /// Gives all vertices places with the same room between them.
+    fn space_out(&mut self, by_place: &[u32]) {
+        let step = u64::MAX / (by_place.len() as u64 + 1);
+        self.room.fill(step - 1);
+        for (place, &vertex) in (1..).zip(by_place) {
+            self.place[vertex as usize] = place * step;
         }
-        self.at = by_place;
     }
 
     /// True if the graph has no cycle, provided that [`Self::retry`] was called since edges changed.
@@ -188,27 +201,23 @@ impl Order {
         before.sort_by_key(|&vertex| self.place[vertex as usize]);
         after.sort_by_key(|&vertex| self.place[vertex as usize]);
         let moved: Vec<u32> = before.into_iter().chain(after).collect();
-        let mut places: Vec<u32> = moved.iter().map(|&vertex| self.place[vertex as usize]).collect();
+        let place_of = |&vertex: &u32| (self.place[vertex as usize], self.room[vertex as usize]);
+        let mut places: Vec<(u64, u64)> = moved.iter().map(place_of).collect();
         places.sort_unstable();
         for (vertex, place) in moved.into_iter().zip(places) {
-            self.put(vertex, place);
+            (self.place[vertex as usize], self.room[vertex as usize]) = place;
         }
         true
-    }
-
-    fn put(&mut self, vertex: u32, place: u32) {
-        self.place[vertex as usize] = place;
-        self.at[place as usize] = vertex;
     }
 
     /// Makes the order follow edges from one vertex that are against it, if none closes a cycle with those that it
     /// follows.
     fn follows_all(&mut self, graph: &impl Graph, from: u32, ends: &[u32]) -> bool {
         let place = &self.place;
-        let (low, high) = (
-            ends.iter().map(|&to| place[to as usize]).min().unwrap_or(u32::MAX),
-            place[from as usize],
-        );
+        let Some(&first) = ends.iter().min_by_key(|&&to| place[to as usize]) else {
+            return true;
+        };
+        let low = place[first as usize];
         let before = reach(&mut self.met, &mut self.search, from, |vertex, f| {
             let below = place[vertex as usize];
             graph.before(vertex, |next| {
@@ -218,18 +227,32 @@ impl Order {
             });
             true
         });
-        self.searched += before.map_or(0, |before| before.len() as u64);
-        let leads_there = |vertex: u32| self.met[vertex as usize] == self.search;
-        if ends.iter().any(|&to| leads_there(to)) {
+        // The search goes on to its end, so there is one.
+        let mut moved = before.unwrap_or_default();
+        self.searched += moved.len() as u64;
+        if ends.iter().any(|&to| self.met[to as usize] == self.search) {
             return false;
         }
-        let between = &self.at[low as usize..=high as usize];
-        let (mut moved, others): (Vec<u32>, Vec<u32>) = between.iter().partition(|&&vertex| leads_there(vertex));
-        moved.extend(others);
-        for (vertex, place) in moved.into_iter().zip(low..) {
-            self.put(vertex, place);
-        }
+        moved.sort_unstable_by_key(|&vertex| self.place[vertex as usize]);
+        self.move_before(first, &moved);
         true
+    }
+
+    /// Moves vertices, in their order, to before another.
+    fn move_before(&mut self, other: u32, moved: &[u32]) {
+        // Half of the room stays before the other, as whatever comes next may have to go there as well.
+        let parts = 2 * moved.len() as u64;
+        if self.room[other as usize] < parts {
+            let by_place = self.by_place();
+            self.space_out(&by_place);
+        }
+        let (place, room) = (self.place[other as usize], self.room[other as usize]);
+        let step = room / parts;
+        for (nth, &vertex) in (1..).zip(moved) {
+            self.place[vertex as usize] = place - room - 1 + nth * step;
+            self.room[vertex as usize] = step - 1;
+        }
+        self.room[other as usize] = room - moved.len() as u64 * step;
     }
 
     /// The vertices of a short cycle through the first edge that is against the order; see [`Self::retry`].
@@ -262,7 +285,12 @@ impl Order {
     /// True if every edge that is not remembered as being against the order follows it.
     #[cfg(test)]
     fn is_kept(&self, graph: &impl Graph) -> bool {
-        let mut kept = true;
+        let by_place = self.by_place();
+        let has_room = |pair: &[u32]| {
+            let [before, place] = [pair[0], pair[1]].map(|vertex| self.place[vertex as usize]);
+            place > before && place - before > self.room[pair[1] as usize]
+        };
+        let mut kept = by_place.windows(2).all(has_room);
         for vertex in 0..graph.vertices() as u32 {
             graph.next(vertex, |next| {
                 let follows = self.place[vertex as usize] < self.place[next as usize];
@@ -379,6 +407,12 @@ mod tests {
                 }
                 order.retry(&graph);
                 assert!(order.is_kept(&graph), "case {case}");
+                if case % 3 == 0 {
+                    // No room is left.
+                    for (place, vertex) in (1..).zip(order.by_place()) {
+                        (order.place[vertex as usize], order.room[vertex as usize]) = (place, 0);
+                    }
+                }
                 assert_eq!(order.is_acyclic(), is_acyclic(&graph), "case {case}");
                 let cycle = order.cycle(&graph);
                 assert_eq!(cycle.is_none(), order.is_acyclic());

@@ -582,7 +582,7 @@ impl Mix<'_> {
         }
         if senders & (HOSTS | self.least) != 0 || !self.of_switch {
             let vertex = (self.first + cell as usize) as u32;
-            if !self.standing.graphs[0].has(shape, vertex, entry) {
+            if !self.standing.graphs[0].has(vertex, entry) {
                 self.turns.push((vertex, entry));
             }
         }

@@ -63,6 +63,8 @@ pub struct Shape {
     pub arc_of: Vec<u32>,
     /// The switch behind each cell that has a cable to one, up or not; [`NOWHERE`]: none.
     pub far: Vec<u16>,
+    /// The cell at the other end of each one's cable to a switch; `u32::MAX`: none.
+    pub opposite: Vec<u32>,
     /// Links that enter each switch: first position in `entering`, and the end.
     pub entering_from: Vec<u32>,
     /// All of `arcs`, by switch entered.
@@ -136,9 +138,11 @@ impl Shape {
         let arcs = arcs(ground, cells);
         let mut arc_of = vec![u32::MAX; switches * cells];
         let mut far = vec![NOWHERE; switches * cells];
+        let mut opposite = arc_of.clone();
         for (arc, position) in arcs.iter().zip(0..) {
             arc_of[arc.cell as usize] = position;
             far[arc.cell as usize] = arc.dst;
+            opposite[arc.cell as usize] = arc.back;
         }
         let mut entering = arcs.clone();
         entering.sort_by_key(|arc| arc.dst);
@@ -153,6 +157,7 @@ impl Shape {
             takes: (0..switches * cells).map(takes).collect(),
             arc_of,
             far,
+            opposite,
             entering_from: (0..=switches as u32).map(before).collect(),
             entering,
             arcs,
