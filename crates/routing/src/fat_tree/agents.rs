@@ -17,8 +17,8 @@ impl FatTree {
     /// so in a whole tree the turns close no cycle. In a damaged one they may; the judge looks, and reports cycles of
     /// traffic between switches apart.
     ///
-    /// Where the way to the leaf goes up, each block of LIDs takes another position above: else the link of one of them
-    /// would carry all these ways, and its loss change a block in two of the switch's table.
+    /// Where the way to the leaf goes up, each block with LIDs of switches takes another position above: else the link
+    /// of one of them would carry all these ways, and its loss change a block in two of the switch's table.
     pub(crate) fn join_agents(&self, fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
         let leaves: Vec<_> = self.leaf_switches().collect();
         let lid_of = |switch: SwitchIdx| {
@@ -26,12 +26,16 @@ impl FatTree {
             lids.base(PortRef { node, port }).filter(|&lid| lid <= tables.top())
         };
         let leaf_lids: Vec<Option<Lid>> = leaves.iter().map(|&leaf| lid_of(leaf)).collect();
+        let mut blocks: Vec<usize> = fabric.switches().indices().filter_map(lid_of).map(block_of).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
         let mut given = Vec::new();
         for (lid, owner) in lids.by_lid().filter(|&(lid, _)| lid <= tables.top()) {
             let Some(own) = fabric.switch_index(owner.node) else {
                 continue;
             };
-            let (block, entry) = (lid.index() / BLOCK_LIDS, lid.index() % BLOCK_LIDS);
+            let (block, entry) = (block_of(lid), lid.index() % BLOCK_LIDS);
+            let nth = blocks.partition_point(|&other| other < block);
             let entries = tables.tile(block).iter().zip(tables.switch_indices());
             let lacks = |&(row, s): &(&[u8; BLOCK_LIDS], SwitchIdx)| row[entry] == NO_PATH && s != own;
             let mut lacking = entries.filter(lacks).map(|(_, s)| s).peekable();
@@ -47,15 +51,15 @@ impl FatTree {
                 .collect();
             for s in lacking {
                 let known = meeting.iter().find(|(_, leaf)| tables.get(s, *leaf) != NO_PATH);
-                let way = known.map(|&(leaf, lid)| self.way_to_leaf(tables, s, (leaf, lid), block));
+                let way = known.map(|&(leaf, lid)| self.way_to_leaf(tables, s, (leaf, lid), nth));
                 given.extend(way.map(|egress| (s, lid, egress)));
             }
         }
         given.iter().for_each(|&(s, lid, egress)| tables.set(s, lid, egress));
     }
 
-    /// The way from a switch to a leaf for a block of LIDs: what its table says, or another way up.
-    fn way_to_leaf(&self, tables: &Tables, s: SwitchIdx, (leaf, lid): (SwitchIdx, Lid), block: usize) -> u8 {
+    /// The way from a switch to a leaf for the nth block of LIDs: what its table says, or another way up.
+    fn way_to_leaf(&self, tables: &Tables, s: SwitchIdx, (leaf, lid): (SwitchIdx, Lid), nth: usize) -> u8 {
         let (shape, from) = (&self.rule.shape, s.to_usize());
         let (egress, slots) = (tables.get(s, lid), shape.up.get(from));
         if !slots.iter().any(|slot| shape.ports(slot).contains(&egress)) {
@@ -66,7 +70,7 @@ impl FatTree {
             real && self.rule.leads(from, peer as usize, leaf.to_usize()) && tables.get(SwitchIdx(peer), lid) != NO_PATH
         };
         // In the order of the positions, so that a hole moves what went there and nothing else.
-        let first = block % slots.len();
+        let first = nth % slots.len();
         let after = slots[first..].iter().chain(&slots[..first]);
         let mut good = after.filter(|slot| slot.live && leads_on(slot.peer));
         let port = |slot: &Slot| shape.ports(slot).iter().copied().find(|&port| port != 0);
@@ -79,4 +83,8 @@ impl FatTree {
         here.filter(|&leaf| leaf < self.rule.net.real)
             .map(SwitchIdx::from_usize)
     }
+}
+
+const fn block_of(lid: Lid) -> usize {
+    lid.index() / BLOCK_LIDS
 }

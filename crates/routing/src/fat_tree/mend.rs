@@ -21,6 +21,7 @@ mod detours;
 mod turns;
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use selvedge_fabric::SwitchIdx;
@@ -124,12 +125,16 @@ impl TreeMender {
     /// The same for tables that may have detours already, as those of a damaged tree do, and those that were repaired
     /// and whose links have come back since. `by_hosts` says whether packets of hosts to a LID leave a switch: traffic
     /// from switch to switch turns as it likes, and the judge reports it apart. Looks at all entries.
+    ///
+    /// Detours to come turn at the leaf at which most turn, agents' included: what goes up from there by these and by
+    /// those comes back down to it no more.
     #[must_use]
     pub fn with_detours(mut self, lids: &Lids, tables: &Tables, by_hosts: impl Fn(SwitchIdx, Lid) -> bool) -> Self {
         let real = self.tree.rule.net.real;
         if tables.switches() != real {
             return self;
         }
+        let mut turned_at = vec![0_u64; real];
         for block in 0..tables.blocks() {
             let lid = |i: usize| u16::try_from(block * BLOCK_LIDS + i).map(Lid).unwrap_or(Lid::NONE);
             let targets = (0..BLOCK_LIDS).map(|i| self.tree.target(lids, lid(i)).unwrap_or(Target::Nowhere));
@@ -144,16 +149,21 @@ impl TreeMender {
                     let Some(next) = self.peer(n, onward).filter(|&next| self.is_above(next, n)) else {
                         continue;
                     };
-                    if targets[i] != Target::Nowhere && (self.is_of_host(targets[i]) || by_hosts(switch, lid(i))) {
+                    if targets[i] == Target::Nowhere {
+                        continue;
+                    }
+                    turned_at[n] += 1;
+                    if self.is_of_host(targets[i]) || by_hosts(switch, lid(i)) {
                         let arrow = self.arrow(n, s, next);
-                        arrow.into_iter().for_each(|arrow| self.turns.add(arrow));
+                        arrow.into_iter().for_each(|arrow| self.turns.add(arrow, false));
                     }
                 }
             }
         }
         let Rule { net, shape, .. } = &self.tree.rule;
-        let first = shape.leaves.first().map(|&leaf| leaf as usize);
-        if let Some(leaf) = self.turns.busiest_leaf().or(first) {
+        let leaves = shape.leaves.iter().map(|&leaf| leaf as usize);
+        // The first of several.
+        if let Some(leaf) = leaves.min_by_key(|&leaf| Reverse(turned_at.get(leaf).copied())) {
             self.turns.meet_at(net, &shape.level, leaf);
         }
         self
@@ -222,6 +232,7 @@ impl TreeMender {
             tables,
             by_hosts: &by_hosts,
             moved: Vec::new(),
+            first: 0,
             met: vec![0; met],
             round: 0,
             known: RefCell::default(),
@@ -300,7 +311,7 @@ fn facing(level: &[u32], behind: &[u32], stride: usize) -> Lists<Facing> {
 }
 
 /// Number of detours that are made, and which arrows may be beside them.
-type Known = (usize, BTreeMap<(Arrow, Care), bool>);
+type Known = (usize, BTreeMap<(Arrow, bool, Care), bool>);
 
 /// One repair.
 struct Repair<'a> {
@@ -309,6 +320,8 @@ struct Repair<'a> {
     /// Whether packets of hosts to a LID leave a switch.
     by_hosts: &'a dyn Fn(SwitchIdx, Lid) -> bool,
     moved: Vec<Moved>,
+    /// How many of them are of other destinations.
+    first: usize,
     /// By switch: the round in which it was met.
     met: Vec<u32>,
     round: u32,
@@ -328,7 +341,7 @@ impl Repair<'_> {
             // Nobody has it, or somebody who is away: whatever the entry says, packets are dropped.
             return Some(());
         };
-        let first = self.moved.len();
+        self.first = self.moved.len();
         self.round += 1;
         let mut open: Vec<usize> = starts.to_vec();
         let (mut stuck, mut kept) = (Vec::new(), Vec::new());
@@ -382,7 +395,7 @@ impl Repair<'_> {
             }
         }
         if turns {
-            self.note_turns(first, lid, (to, is_of_host));
+            self.note_turns(lid, (to, is_of_host));
         }
         Some(())
     }

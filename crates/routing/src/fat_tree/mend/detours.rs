@@ -25,8 +25,8 @@ impl Repair<'_> {
 
     /// Detours that turn where an entry has changed: where two would lie in each other's way, the switch sends
     /// elsewhere if it can. To a switch, those count that packets of hosts may take, now or until now.
-    pub(super) fn note_turns(&mut self, first: usize, lid: Lid, (to, is_of_host): (usize, bool)) {
-        for i in first..self.moved.len() {
+    pub(super) fn note_turns(&mut self, lid: Lid, (to, is_of_host): (usize, bool)) {
+        for i in self.first..self.moved.len() {
             let s = self.moved[i].switch.to_usize();
             let Some(next) = self.mender.peer(s, self.moved[i].egress) else {
                 continue;
@@ -37,7 +37,7 @@ impl Repair<'_> {
                     .next(next, lid)
                     .filter(|&onward| self.mender.is_above(onward, next));
                 let arrow = onward.and_then(|onward| self.mender.arrow(next, s, onward));
-                arrow.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
+                arrow.into_iter().for_each(|arrow| self.mender.turns.add(arrow, true));
                 continue;
             }
             let mut from = self.turned_at(s, lid);
@@ -47,7 +47,7 @@ impl Repair<'_> {
             }
             let mut next = next;
             for care in CARES {
-                if self.may_turn(s, &from, next, care) {
+                if self.may_turn(s, &from, next, lid, care) {
                     break;
                 }
                 if let Some((peer, egress)) = self.other_way_up(s, lid, to, (&from, care), &[]) {
@@ -58,8 +58,9 @@ impl Repair<'_> {
                 }
             }
             for from in from {
-                let arrow = self.mender.arrow(s, from, next);
-                arrow.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
+                if let Some((arrow, sends_back)) = self.turn(s, from, next, lid) {
+                    self.mender.turns.add(arrow, sends_back);
+                }
             }
         }
     }
@@ -78,18 +79,35 @@ impl Repair<'_> {
 
     /// Whether there is no circle with an arrow. Many LIDs turn at one place: what was found out of one goes for all,
     /// and what was refused is so for good, as arrows only come.
-    fn allows(&self, arrow: Arrow, care: Care) -> bool {
+    fn allows(&self, arrow: Arrow, sends_back: bool, care: Care) -> bool {
         let (made, known) = &mut *self.known.borrow_mut();
         let turns = &self.mender.turns;
         if std::mem::replace(made, turns.count()) != turns.count() {
             known.retain(|_, is_allowed| !*is_allowed);
         }
-        *known.entry((arrow, care)).or_insert_with(|| turns.allows(arrow, care))
+        *known
+            .entry((arrow, sends_back, care))
+            .or_insert_with(|| turns.allows(arrow, sends_back, care))
     }
 
-    fn may_turn(&self, at: usize, from: &[usize], to: usize, care: Care) -> bool {
-        let mut arrows = from.iter().filter_map(|&from| self.mender.arrow(at, from, to));
-        !self.mender.is_above(to, at) || arrows.all(|arrow| self.allows(arrow, care))
+    /// The arrow of a turn, and whether the switch may have sent such packets up to where they come from: the entry
+    /// there has changed, or is to change.
+    fn turn(&self, at: usize, from: usize, to: usize, lid: Lid) -> Option<(Arrow, bool)> {
+        let arrow = self.mender.arrow(at, from, to)?;
+        let switch = SwitchIdx::from_usize(from);
+        let has_moved = || {
+            self.moved[self.first..]
+                .iter()
+                .any(|m| (m.switch, m.lid) == (switch, lid))
+        };
+        let sends_back = self.next(from, lid) != Some(at) || has_moved() || self.mender.turns.is_sent_back(arrow);
+
+        Some((arrow, sends_back))
+    }
+
+    fn may_turn(&self, at: usize, from: &[usize], to: usize, lid: Lid, care: Care) -> bool {
+        let mut turns = from.iter().filter_map(|&from| self.turn(at, from, to, lid));
+        !self.mender.is_above(to, at) || turns.all(|(arrow, sends_back)| self.allows(arrow, sends_back, care))
     }
 
     /// Another way up for what comes down to a switch from others: by the tree, and to a piece that it may turn to.
@@ -105,7 +123,7 @@ impl Repair<'_> {
         let mut not_by = not_by.to_vec();
         not_by.push(s);
         let good: Vec<(usize, u8)> = above
-            .filter(|&(peer, _)| self.rule().leads(s, peer, to) && self.may_turn(s, from, peer, care))
+            .filter(|&(peer, _)| self.rule().leads(s, peer, to) && self.may_turn(s, from, peer, lid, care))
             .filter(|&(peer, _)| self.arrives(peer, lid, &not_by, to))
             .collect();
         good.get(lid.index() % good.len().max(1)).copied()
@@ -126,7 +144,8 @@ impl Repair<'_> {
         let below: Vec<(usize, u8)> = self.below_to_turn_at(s).take(TRIED).collect();
         let turns_well = |&&(peer, _): &&(usize, u8)| {
             let onward = self.next(peer, lid);
-            onward.is_some_and(|onward| self.may_turn(peer, &[s], onward, care)) && self.arrives(peer, lid, &[s], to)
+            onward.is_some_and(|onward| self.may_turn(peer, &[s], onward, lid, care))
+                && self.arrives(peer, lid, &[s], to)
         };
         // One switch to turn at for all LIDs: the first, unless that one does not do at all.
         for &(peer, egress) in &below {
@@ -152,11 +171,17 @@ impl Repair<'_> {
     /// that these ways come from few pieces.
     fn detour_above(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         for (peer, egress) in self.above_from_beside(s, to) {
-            let Some(arrows) = self.arrows_on(s, peer, lid, to) else {
+            let Some(turns) = self.turns_on(s, peer, lid, to) else {
                 continue;
             };
-            if arrows.iter().all(|&arrow| self.allows(arrow, care)) {
-                arrows.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
+            if turns
+                .iter()
+                .all(|&(arrow, sends_back)| self.allows(arrow, sends_back, care))
+            {
+                let made = &mut self.mender.turns;
+                turns
+                    .into_iter()
+                    .for_each(|(arrow, sends_back)| made.add(arrow, sends_back));
                 self.set(s, lid, egress, true);
                 return true;
             }
@@ -167,14 +192,14 @@ impl Repair<'_> {
     /// The same where all above send back down to it, as the leaf at which agents of upper switches meet: one of them
     /// sends down to another switch from now on.
     fn detour_beside(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
-        for (peer, egress) in self.above_from_last(s) {
+        for (peer, egress) in self.above_from_beside(s, to) {
             if self.next(peer, lid) != Some(s) {
                 continue;
             }
             let below: Vec<(usize, u8)> = self.below_to_turn_at(peer).collect();
             let turns_well = |&&(other, _): &&(usize, u8)| {
                 let onward = self.next(other, lid);
-                onward.is_some_and(|onward| self.may_turn(other, &[peer], onward, care))
+                onward.is_some_and(|onward| self.may_turn(other, &[peer], onward, lid, care))
                     && self.arrives(other, lid, &[s, peer], to)
             };
             if let Some(&(_, down)) = below.iter().find(turns_well) {
@@ -216,13 +241,14 @@ impl Repair<'_> {
         above
     }
 
-    /// The detours on the way of a packet that goes from a switch to a neighbour and on; `None` if it does not arrive.
-    fn arrows_on(&self, from: usize, first: usize, lid: Lid, to: usize) -> Option<Vec<Arrow>> {
+    /// The detours on the way of a packet that goes from a switch to a neighbour and on, as [`Self::turn`] says them;
+    /// `None` if it does not arrive.
+    fn turns_on(&self, from: usize, first: usize, lid: Lid, to: usize) -> Option<Vec<(Arrow, bool)>> {
         let (mut before, mut at) = (from, first);
-        let mut arrows = Vec::new();
+        let mut turns = Vec::new();
         for _ in 0..self.rule().net.real {
             if at == to {
-                return Some(arrows);
+                return Some(turns);
             }
             let next = self
                 .mender
@@ -231,7 +257,7 @@ impl Repair<'_> {
                 return None;
             }
             if self.mender.is_above(before, at) && self.mender.is_above(next, at) {
-                arrows.extend(self.mender.arrow(at, before, next));
+                turns.extend(self.turn(at, before, next, lid));
             }
             (before, at) = (at, next);
         }

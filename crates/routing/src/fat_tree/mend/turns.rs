@@ -13,7 +13,6 @@
 //! there comes down elsewhere. A whole plan of a damaged tree has nearly all its detours there, so repairs put theirs
 //! there first.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -31,7 +30,7 @@ pub enum Care {
     /// has packets for the agents there, which must turn into it from a piece it does not lead to.
     Spare,
     /// All that lead on from piece to piece: packets that went up from a switch by what a repair has replaced may come
-    /// back down to it, and be sent up again.
+    /// back down to it, and be sent up again. What comes down by an entry that was there before does not.
     UnderWay,
     /// Not those at one switch: right once such packets are gone.
     InForce,
@@ -49,6 +48,8 @@ pub struct Turns {
     made: BTreeSet<Arrow>,
     /// The same from the other end: the level, the piece that a detour goes to, the switch, the piece it comes from.
     into: BTreeSet<Arrow>,
+    /// Those of packets that the switch had sent up into the piece they come from, until a repair.
+    sent_back: BTreeSet<Arrow>,
     /// By level: which pieces arrows lead to.
     led: Vec<Led>,
     /// By switch: the leaf at which most detours turn, and what is above it. What goes up from one of these and turns
@@ -71,21 +72,12 @@ impl Turns {
             spare: count - count.div_ceil(KEPT),
             made: BTreeSet::new(),
             into: BTreeSet::new(),
+            sent_back: BTreeSet::new(),
             led: beside.iter().map(|beside| Led::new(beside)).collect(),
             meeting: vec![false; net.total()],
             inside: beside.iter().map(|pieces| vec![[false; 2]; pieces.len()]).collect(),
             beside,
         }
-    }
-
-    /// The leaf at which most detours turn.
-    pub fn busiest_leaf(&self) -> Option<usize> {
-        let mut turns: BTreeMap<u32, usize> = BTreeMap::new();
-        for &(_, _, at, _) in self.made.range(..(1, 0, 0, 0)) {
-            *turns.entry(at).or_default() += 1;
-        }
-        let most = turns.iter().max_by_key(|&(&at, &count)| (count, Reverse(at)))?;
-        Some(*most.0 as usize)
     }
 
     /// Detours turn at this leaf or above it where they can.
@@ -117,35 +109,40 @@ impl Turns {
         (from != to).then_some((level, from, at as u32, to))
     }
 
-    /// Whether there is no circle with an arrow.
-    pub fn allows(&self, arrow: Arrow, care: Care) -> bool {
+    /// Whether there is no circle with an arrow. `sends_back`: its switch had sent such packets up into the piece that
+    /// they come from until now.
+    pub fn allows(&self, arrow: Arrow, sends_back: bool, care: Care) -> bool {
         let level = arrow.0;
-        if self.made.contains(&arrow) {
+        if self.made.contains(&arrow) && (!sends_back || self.sent_back.contains(&arrow)) {
             return true;
         }
         if care == Care::Spare && !self.leaves_room(arrow) {
             return false;
         }
-        !self.is_on_circle(arrow, |piece, at| {
-            care != Care::InForce || self.turns_inside((level, piece), at, None)
+        !self.is_on_circle(arrow, |other| {
+            // Above the leaves all count, as what turns further up may send anything back later.
+            let is_back = || level == 0 || sends_back && other == arrow || self.sent_back.contains(&other);
+            care != Care::InForce && is_back() || self.turns_inside((level, other.1), other.2, None)
         }) && self.keeps_below(arrow)
     }
 
-    /// Whether arrows lead on from the end of one to its beginning. `comes_back` says whether what a switch sends up
-    /// into a piece may come back down to it.
-    fn is_on_circle(&self, (level, first, first_at, to): Arrow, comes_back: impl Fn(u32, u32) -> bool) -> bool {
+    /// Whether arrows lead on from the end of one to its beginning. `comes_back` says of an arrow whether what its
+    /// switch sends up into the piece that it comes from may come back down.
+    fn is_on_circle(&self, arrow: Arrow, comes_back: impl Fn(Arrow) -> bool) -> bool {
+        let (level, first, first_at, to) = arrow;
         if !self.leads(level, to, first) {
             return false;
         }
-        let follows = |piece: u32, at: u32, by: u32| at != by || comes_back(piece, at);
+        let follows = |arrow: Arrow, by: u32| arrow.2 != by || comes_back(arrow);
         let mut met = BTreeSet::from([(to, first_at)]);
         let mut open = vec![(to, first_at)];
         while let Some((piece, by)) = open.pop() {
-            if piece == first && follows(piece, first_at, by) {
+            if piece == first && follows(arrow, by) {
                 return true;
             }
-            for &(_, _, at, next) in self.made.range((level, piece, 0, 0)..=(level, piece, NONE, NONE)) {
-                if follows(piece, at, by) && met.insert((next, at)) {
+            for &other in self.made.range((level, piece, 0, 0)..=(level, piece, NONE, NONE)) {
+                let (_, _, at, next) = other;
+                if follows(other, by) && met.insert((next, at)) {
                     open.push((next, at));
                 }
             }
@@ -182,16 +179,19 @@ impl Turns {
                 let other = (level, from, by, piece);
                 !self.turns_inside((level, piece), by, None)
                     && self.turns_inside((level, piece), by, Some(arrow))
-                    && self.is_on_circle(other, |piece, at| self.turns_inside((level, piece), at, Some(arrow)))
+                    && self.is_on_circle(other, |o| self.turns_inside((level, o.1), o.2, Some(arrow)))
             })
         })
     }
 
     /// Whether what comes later finds a piece to turn from. Above the leaves, where each lost link needs one, some are
-    /// kept. Further up one beside the first that is not led to stays so (that which something turned from already, or
-    /// the nearest), and where others have been hit another one, for when the first loses a link itself. LIDs that go
-    /// by near ones stand in the same blocks, so that it costs few of them.
+    /// kept. Further up nothing is while no other piece beside the first has been hit: a single fault needs none. Then
+    /// two that are not led to stay so (those which something turned from already, then the nearest), one for the next
+    /// link that the first loses itself, one for those of others. LIDs that go by near ones stand in the same blocks,
+    /// so that it costs few of them.
     fn leaves_room(&self, (level, from, _, to): Arrow) -> bool {
+        /// Pieces that are kept.
+        const KEPT: usize = 2;
         if level == 0 {
             return to < self.spare;
         }
@@ -200,18 +200,16 @@ impl Turns {
             return false;
         };
         let is_hit = |piece: u32| piece != from && led.turns_elsewhere(piece, from);
-        let kept = if beside.iter().any(|&piece| is_hit(piece)) {
-            2
-        } else {
-            1
-        };
+        if !beside.iter().any(|&piece| is_hit(piece)) {
+            return true;
+        }
         let place = beside.iter().position(|&piece| piece == from).unwrap_or(0);
         let free = (0_usize..).zip(beside).filter(|(_, piece)| !led.leads(from, **piece));
         let rank = |(at, &piece): (usize, &u32)| (!led.turns(piece, from), place.abs_diff(at), piece);
         let mut free: Vec<(bool, usize, u32)> = free.map(rank).collect();
         free.sort_unstable();
-        free.truncate(kept);
-        free.len() == kept && !free.iter().any(|(.., piece)| led.leads(to, *piece))
+        free.truncate(KEPT);
+        free.len() == KEPT && !free.iter().any(|(.., piece)| led.leads(to, *piece))
     }
 
     /// The pieces of the one that a piece is part of one level below.
@@ -232,14 +230,23 @@ impl Turns {
         self.pieces.first().map_or(NONE, |pieces| pieces[switch])
     }
 
-    /// How many detours are in force.
-    pub fn count(&self) -> usize {
-        self.made.len()
+    /// Whether some detour at the switch of one, from the same piece, is of packets that had been sent up there.
+    pub fn is_sent_back(&self, (level, from, at, _): Arrow) -> bool {
+        let range = (level, from, at, 0)..=(level, from, at, NONE);
+        self.sent_back.range(range).next().is_some()
     }
 
-    /// A detour is in force.
-    pub fn add(&mut self, arrow: Arrow) {
+    /// How many detours are in force.
+    pub fn count(&self) -> usize {
+        self.made.len() + self.sent_back.len()
+    }
+
+    /// A detour is in force; `sends_back` as for [`Self::allows`].
+    pub fn add(&mut self, arrow: Arrow, sends_back: bool) {
         let (level, from, at, to) = arrow;
+        if sends_back {
+            self.sent_back.insert(arrow);
+        }
         if self.made.insert(arrow) {
             self.into.insert((level, to, at, from));
             self.note_inside(arrow);
@@ -378,11 +385,12 @@ mod tests {
         let check_with = |made: &[(u32, u32, u32)], arrow: (u32, u32, u32), care, want: bool| {
             let all: Arc<[u32]> = (0..10).collect();
             let mut turns = beside_each_other(vec![vec![all; 10]; 2]);
-            made.iter().for_each(|&(from, at, to)| turns.add((0, from, at, to)));
+            made.iter()
+                .for_each(|&(from, at, to)| turns.add((0, from, at, to), true));
             // Other levels do not count.
-            turns.add((1, arrow.2, arrow.1 + 1, arrow.0));
+            turns.add((1, arrow.2, arrow.1 + 1, arrow.0), true);
             let arrow = (0, arrow.0, arrow.1, arrow.2);
-            assert_eq!(turns.allows(arrow, care), want, "{made:?} {arrow:?}");
+            assert_eq!(turns.allows(arrow, true, care), want, "{made:?} {arrow:?}");
         };
         let check = |made: &[_], arrow, want| check_with(made, arrow, Care::InForce, want);
         check(&[], (1, 8, 2), true);
@@ -421,11 +429,33 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_sent_up_is_not_sent_back() {
+        let check = |(made, made_back): (_, bool), (arrow, back): (_, bool), want: bool| {
+            let mut turns = two_pieces();
+            turns.add(made, made_back);
+            assert_eq!(
+                turns.allows(arrow, back, Care::UnderWay),
+                want,
+                "{made:?} {made_back} {arrow:?} {back}"
+            );
+        };
+        let (there, back) = ((1, 0, 2, 1), (1, 1, 2, 0));
+        check((there, true), (back, true), false);
+        check((there, true), (back, false), true);
+        check((there, false), (back, true), true);
+        check((there, false), (there, true), true);
+        // Elsewhere it follows whatever was there before.
+        check((there, false), ((1, 1, 3, 0), false), false);
+        // Above the leaves it follows in any case.
+        check(((0, 0, 0, 1), true), ((0, 1, 0, 0), false), false);
+    }
+
+    #[test]
     fn what_turns_further_up_comes_back() {
         let check = |made: &[Arrow], arrow: Arrow, want: bool| {
             let mut turns = two_pieces();
-            made.iter().for_each(|&arrow| turns.add(arrow));
-            assert_eq!(turns.allows(arrow, Care::InForce), want, "{made:?} {arrow:?}");
+            made.iter().for_each(|&arrow| turns.add(arrow, false));
+            assert_eq!(turns.allows(arrow, false, Care::InForce), want, "{made:?} {arrow:?}");
         };
         // Where each is turned round into the other at one leaf, and in the first piece something turns, in the second.
         let (there, back) = ((0, 0, 0, 1), (0, 1, 0, 0));
@@ -447,26 +477,25 @@ mod tests {
             // Above the leaves two pieces, further up 0 to 4 in the one and 5 and 6 in the other.
             let pieces = [vec![0, 0, 0, 0, 0, 1, 1], (0..7).collect()];
             let mut turns = beside_each_other((0..2).map(|level| beside(&pieces, level)).collect());
-            made.iter().for_each(|&(from, to)| turns.add((1, from, 9, to)));
+            made.iter().for_each(|&(from, to)| turns.add((1, from, 9, to), true));
             let made = &turns.made;
             assert_eq!(turns.leaves_room((1, from, 9, to)), want, "{made:?} {from} {to}");
         };
-        // Not to the nearest.
-        check(&[], (0, 1), false);
-        check(&[], (0, 2), true);
-        check(&[], (2, 1), false);
-        check(&[], (2, 3), true);
-        check(&[], (5, 6), false);
-        // By no other piece either, nor to the next where that piece was hit.
-        check(&[(3, 1)], (0, 3), false);
-        check(&[(3, 4)], (0, 3), true);
+        // Nobody else has been hit, only turned into it from another.
+        check(&[], (0, 1), true);
+        check(&[(0, 1), (0, 2), (3, 0)], (0, 4), true);
+        check(&[], (5, 6), true);
+        // One has: neither of the two nearest, nor what leads to one.
+        check(&[(3, 4)], (0, 1), false);
         check(&[(3, 4)], (0, 2), false);
-        // What it is turned into from was not hit for that, and is kept.
-        check(&[(3, 0)], (0, 1), true);
-        check(&[(3, 0)], (0, 3), false);
+        check(&[(3, 4)], (0, 3), true);
+        check(&[(3, 1)], (0, 3), false);
+        check(&[(3, 1)], (0, 4), true);
+        // What it is turned into from goes first.
+        check(&[(2, 4), (4, 0)], (0, 3), true);
+        check(&[(2, 4), (4, 0)], (0, 4), false);
         // The next nearest, where that is led to already.
-        check(&[(0, 1)], (0, 2), false);
-        check(&[(0, 1)], (0, 3), true);
-        check(&[(0, 1), (0, 2), (0, 3)], (0, 4), false);
+        check(&[(0, 1), (3, 4)], (0, 2), false);
+        check(&[(0, 1), (0, 2), (3, 4)], (0, 3), false);
     }
 }
