@@ -168,7 +168,7 @@ fn load_is_spread_anew_on_request() {
     assert!(rebalance.due_ms.is_some_and(|at| at > status.uptime_ms));
     let before = asked(true).unwrap();
     assert!(before.needed && !before.started);
-    assert_eq!((before.load_before.max, before.load_after.max), (36, 24));
+    assert_eq!((before.load_before.max, before.load_after.max), (45, 24));
     assert!(before.pairs_moved > 0 && before.blocks <= before.blocks_per_step && before.steps == 1);
     assert!(!has("SLV-SM-0050"), "nothing was done");
     let begun = asked(false).unwrap();
