@@ -102,11 +102,13 @@ impl Turns {
         self.meeting.get(switch).copied().unwrap_or(false)
     }
 
-    /// The arrow of a turn at a switch of some level, from one switch to another; `None` if it stays in its piece.
+    /// The arrow of a turn at a switch of some level, from one switch to another; `None` if it stays in its piece, or
+    /// does not turn from down to up, as where switches of one level are joined.
     pub fn arrow(&self, (level, at): (u32, usize), from: usize, to: usize) -> Option<Arrow> {
         let pieces = self.pieces.get(level as usize)?;
         let (from, to) = (pieces[from], pieces[to]);
-        (from != to).then_some((level, from, at as u32, to))
+        let is_turn = from != to && from != NONE && to != NONE;
+        is_turn.then_some((level, from, at as u32, to))
     }
 
     /// Whether there is no circle with an arrow. `sends_back`: its switch had sent such packets up into the piece that
@@ -448,6 +450,15 @@ mod tests {
         check((there, false), ((1, 1, 3, 0), false), false);
         // Above the leaves it follows in any case.
         check(((0, 0, 0, 1), true), ((0, 1, 0, 0), false), false);
+    }
+
+    #[test]
+    fn what_stays_on_a_level_is_no_turn() {
+        let turns = two_pieces();
+        assert_eq!(turns.arrow((0, 0), 2, 4), Some((0, 0, 0, 1)));
+        assert_eq!(turns.arrow((0, 0), 2, 3), None, "one piece");
+        assert_eq!(turns.arrow((0, 0), 2, 1), None);
+        assert_eq!(turns.arrow((0, 0), 1, 2), None);
     }
 
     #[test]
