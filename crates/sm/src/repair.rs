@@ -165,13 +165,13 @@ impl Repair {
         })
     }
 
-    /// The Sets that write entries: those of hosts first, then those of agents, then those that must come last.
+    /// The Sets that write entries: those of hosts first, then those of agents, then those of later steps.
     fn changes_of(&self, moved: &[Moved], fabric: &Fabric, plan: &Plan, standing: &Standing) -> ChangeSet {
         let ranked = moved.iter().map(|m| {
-            let rank = match (m.is_last, standing.carries_hosts(m.switch, m.lid)) {
-                (true, _) => 2,
-                (false, true) => 0,
-                (false, false) => 1,
+            let rank = match (m.step, standing.carries_hosts(m.switch, m.lid)) {
+                (0, true) => 0,
+                (0, false) => 1,
+                (step, _) => FIRST_LATER + step - 1,
             };
             (block_of(m), rank)
         });
@@ -180,12 +180,12 @@ impl Repair {
         // A block is written once, and not before what it must not come before. The lowest rank comes first.
         blocks.dedup_by(|next, held| {
             let is_same = next.0 == held.0;
-            if is_same && next.1 == 2 {
-                held.1 = 2;
+            if is_same && next.1 >= FIRST_LATER {
+                held.1 = next.1;
             }
             is_same
         });
-        fill_last_step(&mut blocks, moved, fabric.switches().len());
+        fill_later_step(&mut blocks, moved, fabric.switches().len());
         let mut left: IdxVec<SwitchIdx, usize> = IdxVec::filled(0, fabric.switches().len());
         blocks.iter().for_each(|&((_, switch), _)| left[switch] += 1);
         // An agent takes one Set after another: who has most of them before it begins first.
@@ -204,18 +204,17 @@ impl Repair {
                 data: *plan.tables.block(switch, block),
             })
         };
-        let first: Vec<Op> = of_rank(0).chain(of_rank(1)).collect();
-        phases(
-            plan,
-            [
-                ("turn away from what is lost", first),
-                (
-                    "switches that others turned away from, and what is left",
-                    of_rank(2).collect(),
-                ),
-                ("clear PortStateChange", self.quiet(fabric, plan)),
-            ],
-        )
+        let mut steps = vec![("turn away from what is lost", of_rank(0).chain(of_rank(1)).collect())];
+        let last = order.last().map_or(0, |block| block.0);
+        for rank in FIRST_LATER..=last {
+            let label = match rank {
+                FIRST_LATER => "switches that others turned away from, and what is left",
+                _ => "switches that send to these",
+            };
+            steps.push((label, of_rank(rank).collect()));
+        }
+        steps.push(("clear PortStateChange", self.quiet(fabric, plan)));
+        phases(plan, steps)
     }
 
     /// The Sets of entries that `weave` changed; `None` if packets never drain, and must.
@@ -335,6 +334,9 @@ impl Repair {
     }
 }
 
+/// Of blocks that must come after others: the first step of these. Before it come blocks of hosts, and of agents.
+const FIRST_LATER: u8 = 2;
+
 /// A block of a switch.
 type Block = (usize, SwitchIdx);
 
@@ -342,24 +344,24 @@ fn block_of(m: &Moved) -> Block {
     (m.lid.index() / BLOCK_LIDS, m.switch)
 }
 
-/// Puts blocks of agents that have more to write than others into the last step as well, where they need not come
+/// Puts blocks of agents that have more to write than others into the first later step as well, where they need not come
 /// before it: so they are not idle in it, and nobody waits for them before it. A block may wait if no LID of its
-/// entries has one that must come last: the mixes of these LIDs are the same in one step or in two.
-fn fill_last_step(blocks: &mut [(Block, u8)], moved: &[Moved], switches: usize) {
+/// entries has one of a later step: the mixes of these LIDs are the same in one step or in two.
+fn fill_later_step(blocks: &mut [(Block, u8)], moved: &[Moved], switches: usize) {
     /// Agents that can be busy at once.
     const AT_ONCE: usize = 32;
-    let is_last = |m: &&Moved| {
+    let is_later = |m: &&Moved| {
         let place = blocks.binary_search_by_key(&block_of(m), |&(block, _)| block);
-        place.is_ok_and(|place| blocks[place].1 == 2)
+        place.is_ok_and(|place| blocks[place].1 >= FIRST_LATER)
     };
-    let mut ordered: Vec<Lid> = moved.iter().filter(is_last).map(|m| m.lid).collect();
+    let mut ordered: Vec<Lid> = moved.iter().filter(is_later).map(|m| m.lid).collect();
     if ordered.is_empty() {
         return;
     }
     ordered.sort_unstable();
     let bound = moved
         .iter()
-        .filter(|m| ordered.binary_search(&m.lid).is_ok() && !is_last(m));
+        .filter(|m| ordered.binary_search(&m.lid).is_ok() && !is_later(m));
     let mut bound: Vec<Block> = bound.map(block_of).collect();
     bound.sort_unstable();
     bound.dedup();
@@ -367,14 +369,14 @@ fn fill_last_step(blocks: &mut [(Block, u8)], moved: &[Moved], switches: usize) 
     bound.iter().for_each(|&(_, switch)| first[switch] += 1);
     let most = first.iter().copied().max().unwrap_or(0);
     let most = most.max(bound.len().div_ceil(AT_ONCE));
-    for ((block, switch), rank) in blocks.iter_mut().filter(|(_, rank)| *rank < 2) {
+    for ((block, switch), rank) in blocks.iter_mut().filter(|(_, rank)| *rank < FIRST_LATER) {
         if bound.binary_search(&(*block, *switch)).is_ok() {
             continue;
         }
         let count = &mut first[*switch];
         *count += 1;
         if *count > most {
-            *rank = 2;
+            *rank = FIRST_LATER;
         }
     }
 }
@@ -464,7 +466,7 @@ fn with_columns_of(old: &Tables, new: Tables, lids: &Lids, away: &BTreeSet<PortR
     tables
 }
 
-fn phases<const N: usize>(plan: &Plan, phases: [(&'static str, Vec<Op>); N]) -> ChangeSet {
+fn phases(plan: &Plan, phases: Vec<(&'static str, Vec<Op>)>) -> ChangeSet {
     let phases = phases.into_iter().filter(|(_, ops)| !ops.is_empty());
     let phases = phases.map(|(label, ops)| Phase {
         label,

@@ -273,6 +273,32 @@ fn a_damaged_tree_is_repaired_in_place() {
     }
 }
 
+/// Links of leaves, until all pieces above these have lost some. Of each a detour leads on then, all in a circle; once
+/// they are all at one leaf each further one is too.
+#[test]
+fn all_pieces_lose_links_of_leaves() {
+    let spec = "karytree:k=8,n=3";
+    for seed in [1, 2, 3] {
+        let mut bench = Bench::up(spec);
+        let fabric = &bench.inventory.fabric;
+        let has_hosts = |node: NodeIdx| {
+            let mut near = fabric.node(node).external_ports();
+            near.any(|(_, port)| port.peer.is_some_and(|peer| fabric.switch_index(peer.node).is_none()))
+        };
+        let is_of_leaf = |at: &PortRef| has_hosts(at.node) || fabric.peer(*at).is_some_and(|far| has_hosts(far.node));
+        let mut links: Vec<PortRef> = between_switches(fabric).into_iter().filter(is_of_leaf).collect();
+        Seed(seed).rng().shuffle(&mut links);
+        let mut whole = 0;
+        for (step, at) in links.into_iter().take(30).enumerate() {
+            bench.prepare();
+            let result = bench.lose(&[at].into());
+            whole += usize::from(result.installed.is_none());
+            bench.take(&format!("{spec} seed {seed} step {step} {at:?}"), result);
+        }
+        assert!(whole <= 1, "{spec} seed {seed}: {whole} whole plans");
+    }
+}
+
 /// The waits of a repair, each of some length.
 fn waits(result: &JobResult) -> Vec<u64> {
     let phases = &result.outcome.as_ref().unwrap().changes.value().phases;

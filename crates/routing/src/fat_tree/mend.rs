@@ -78,8 +78,8 @@ pub struct Moved {
     pub egress: u8,
     /// What it was.
     pub before: u8,
-    /// To be written when those that lead here have changed: it would send their packets back.
-    pub is_last: bool,
+    /// From 1: to be written when all entries of a lower step are in force; it would send their packets back.
+    pub step: u8,
 }
 
 /// What a LID leads to, if to anything, and the LID with the switches at which it lost its way.
@@ -427,7 +427,7 @@ impl Repair<'_> {
         let goes_up = level(self.mender.peer(s, new)).is_some_and(|l| l > mine);
         let went_down = level(self.next(s, lid)).is_some_and(|l| l < mine);
         // Packets that come down to it would be sent up again.
-        self.set(s, lid, new, goes_up && went_down);
+        self.set(s, lid, new, u8::from(goes_up && went_down));
         Some(())
     }
 
@@ -451,7 +451,7 @@ impl Repair<'_> {
         }
     }
 
-    fn set(&mut self, s: usize, lid: Lid, egress: u8, is_last: bool) {
+    fn set(&mut self, s: usize, lid: Lid, egress: u8, step: u8) {
         let switch = SwitchIdx::from_usize(s);
         let before = self.tables.get(switch, lid);
         if before != egress {
@@ -461,7 +461,7 @@ impl Repair<'_> {
                 lid,
                 egress,
                 before,
-                is_last,
+                step,
             });
         }
     }

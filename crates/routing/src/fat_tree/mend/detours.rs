@@ -12,6 +12,15 @@ use super::{Facing, Repair};
 /// Packets of earlier repairs may be under way for seconds; where that leaves no room they may have to be waited for.
 const CARES: [Care; 3] = [Care::Spare, Care::UnderWay, Care::InForce];
 
+/// A way down to the leaf at which detours meet: by a switch, and by which ports.
+#[derive(Clone, Copy, Debug)]
+struct ToMeeting {
+    middle: usize,
+    to_middle: u8,
+    leaf: usize,
+    to_leaf: u8,
+}
+
 impl Repair<'_> {
     /// True if the entry of a switch led to a destination on the tree, before its link was lost.
     pub(super) fn led_there(&self, s: usize, lid: Lid, to: usize) -> bool {
@@ -123,8 +132,8 @@ impl Repair<'_> {
         let mut not_by = not_by.to_vec();
         not_by.push(s);
         let good: Vec<(usize, u8)> = above
-            .filter(|&(peer, _)| self.rule().leads(s, peer, to) && self.may_turn(s, from, peer, lid, care))
-            .filter(|&(peer, _)| self.arrives(peer, lid, &not_by, to))
+            .filter(|&(peer, _)| self.rule().leads(s, peer, to) && self.arrives(peer, lid, &not_by, to))
+            .filter(|&(peer, _)| self.may_turn(s, from, peer, lid, care))
             .collect();
         good.get(lid.index() % good.len().max(1)).copied()
     }
@@ -132,7 +141,10 @@ impl Repair<'_> {
     /// No path up, then down leads on: a detour, that which leaves most room for others if there is one.
     pub(super) fn any_detour(&mut self, s: usize, lid: Lid, to: usize) -> bool {
         CARES.into_iter().any(|care| {
-            self.detour(s, lid, to, care) || self.detour_above(s, lid, to, care) || self.detour_beside(s, lid, to, care)
+            self.detour(s, lid, to, care)
+                || self.detour_above(s, lid, to, care)
+                || self.detour_beside(s, lid, to, care)
+                || care == Care::UnderWay && self.detour_at_meeting(s, lid, to)
         })
     }
 
@@ -144,13 +156,13 @@ impl Repair<'_> {
         let below: Vec<(usize, u8)> = self.below_to_turn_at(s).take(TRIED).collect();
         let turns_well = |&&(peer, _): &&(usize, u8)| {
             let onward = self.next(peer, lid);
-            onward.is_some_and(|onward| self.may_turn(peer, &[s], onward, lid, care))
-                && self.arrives(peer, lid, &[s], to)
+            self.arrives(peer, lid, &[s], to)
+                && onward.is_some_and(|onward| self.may_turn(peer, &[s], onward, lid, care))
         };
         // One switch to turn at for all LIDs: the first, unless that one does not do at all.
         for &(peer, egress) in &below {
             if turns_well(&&(peer, egress)) {
-                self.set(s, lid, egress, true);
+                self.set(s, lid, egress, 1);
                 return true;
             }
             if self.mender.gone[peer] || peer == to {
@@ -159,8 +171,8 @@ impl Repair<'_> {
             let mut from = self.turned_at(peer, lid);
             from.push(s);
             if let Some((_, up)) = self.other_way_up(peer, lid, to, (&from, care), &[s]) {
-                self.set(peer, lid, up, false);
-                self.set(s, lid, egress, true);
+                self.set(peer, lid, up, 0);
+                self.set(s, lid, egress, 1);
                 return true;
             }
         }
@@ -182,7 +194,7 @@ impl Repair<'_> {
                 turns
                     .into_iter()
                     .for_each(|(arrow, sends_back)| made.add(arrow, sends_back));
-                self.set(s, lid, egress, true);
+                self.set(s, lid, egress, 1);
                 return true;
             }
         }
@@ -199,16 +211,68 @@ impl Repair<'_> {
             let below: Vec<(usize, u8)> = self.below_to_turn_at(peer).collect();
             let turns_well = |&&(other, _): &&(usize, u8)| {
                 let onward = self.next(other, lid);
-                onward.is_some_and(|onward| self.may_turn(other, &[peer], onward, lid, care))
-                    && self.arrives(other, lid, &[s, peer], to)
+                self.arrives(other, lid, &[s, peer], to)
+                    && onward.is_some_and(|onward| self.may_turn(other, &[peer], onward, lid, care))
             };
             if let Some(&(_, down)) = below.iter().find(turns_well) {
-                self.set(peer, lid, down, false);
-                self.set(s, lid, egress, true);
+                self.set(peer, lid, down, 0);
+                self.set(s, lid, egress, 1);
                 return true;
             }
         }
         false
+    }
+
+    /// The same by the leaf at which detours meet, where those of all pieces can lie beside each other: up, and down to
+    /// it from there. All above that send down to the switch do so as well from now on, each when what it leads to does.
+    fn detour_at_meeting(&mut self, s: usize, lid: Lid, to: usize) -> bool {
+        let above = self.above_from_last(s);
+        let way = |&(peer, up): &(usize, u8)| Some((up, self.way_to_meeting(peer, s, lid, to)?));
+        let Some((up, first)) = above.iter().find_map(way) else {
+            return false;
+        };
+        let mut from = self.turned_at(first.leaf, lid);
+        from.push(first.middle);
+        let may_turn = |onward| self.may_turn(first.leaf, &from, onward, lid, Care::InForce);
+        if !self.next(first.leaf, lid).is_some_and(may_turn) {
+            let not_by = [s, first.middle];
+            let Some((_, other)) = self.other_way_up(first.leaf, lid, to, (&from, Care::InForce), &not_by) else {
+                return false;
+            };
+            self.set(first.leaf, lid, other, 0);
+        }
+        for (peer, _) in above {
+            if self.next(peer, lid) == Some(s)
+                && let Some(way) = self.way_to_meeting(peer, s, lid, to)
+            {
+                self.set(way.middle, lid, way.to_leaf, 1);
+                self.set(peer, lid, way.to_middle, 2);
+            }
+        }
+        self.set(first.middle, lid, first.to_leaf, 1);
+        self.set(s, lid, up, 3);
+        true
+    }
+
+    /// The way from a switch above another down to the leaf at which detours meet, if that one has a way on.
+    fn way_to_meeting(&self, above: usize, not_by: usize, lid: Lid, to: usize) -> Option<ToMeeting> {
+        let below = |s: usize| {
+            let below = self.neighbours(s, |mine, peer| peer < mine);
+            below.filter(move |&(peer, _)| peer != not_by && self.mender.turns.is_meeting(peer))
+        };
+        let way = |(middle, to_middle): (usize, u8)| {
+            let is_leaf = |&(leaf, _): &(usize, u8)| {
+                self.rule().shape.level[leaf] == 0 && self.arrives(leaf, lid, &[not_by, above, middle], to)
+            };
+            let (leaf, to_leaf) = below(middle).find(is_leaf)?;
+            Some(ToMeeting {
+                middle,
+                to_middle,
+                leaf,
+                to_leaf,
+            })
+        };
+        below(above).find_map(way)
     }
 
     /// Live neighbours below a switch, those first at which others turn as well.
@@ -272,7 +336,7 @@ impl Repair<'_> {
             .neighbours(s, |mine, peer| peer < mine)
             .find(|(peer, _)| self.arrives(*peer, lid, &[s], to));
         if let Some((_, egress)) = found {
-            self.set(s, lid, egress, true);
+            self.set(s, lid, egress, 1);
             return Some(());
         }
         let others: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer >= mine).collect();
@@ -285,13 +349,13 @@ impl Repair<'_> {
                 .neighbours(peer, |mine, peer| peer < mine)
                 .find(|(leaf, _)| self.arrives(*leaf, lid, &[s, peer], to));
             if let Some((_, down)) = found {
-                self.set(peer, lid, down, false);
-                self.set(s, lid, egress, true);
+                self.set(peer, lid, down, 0);
+                self.set(s, lid, egress, 1);
                 return Some(());
             }
         }
         if let Some(&(_, egress)) = others.iter().find(|(peer, _)| self.arrives(*peer, lid, &[s], to)) {
-            self.set(s, lid, egress, true);
+            self.set(s, lid, egress, 1);
             return Some(());
         }
         self.unstick_by_others_above(s, lid, to)
@@ -309,8 +373,8 @@ impl Repair<'_> {
                 .neighbours(peer, |mine, above| above > mine)
                 .find(|(above, _)| self.arrives(*above, lid, &[s, peer], to));
             if let Some((_, up)) = found {
-                self.set(peer, lid, up, false);
-                self.set(s, lid, egress, true);
+                self.set(peer, lid, up, 0);
+                self.set(s, lid, egress, 1);
                 return Some(());
             }
         }

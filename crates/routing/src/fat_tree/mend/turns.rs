@@ -121,31 +121,45 @@ impl Turns {
         if care == Care::Spare && !self.leaves_room(arrow) {
             return false;
         }
-        !self.is_on_circle(arrow, |other| {
+        let (_, from, _, to) = arrow;
+        let is_on_circle = if level == 0 && care != Care::InForce {
             // Above the leaves all count, as what turns further up may send anything back later.
-            let is_back = || level == 0 || sends_back && other == arrow || self.sent_back.contains(&other);
-            care != Care::InForce && is_back() || self.turns_inside((level, other.1), other.2, None)
-        }) && self.keeps_below(arrow)
+            self.leads(level, to, from)
+        } else {
+            self.is_on_circle(arrow, |other| {
+                let is_back = || sends_back && other == arrow || self.sent_back.contains(&other);
+                care != Care::InForce && is_back() || self.turns_inside((level, other.1), other.2, None)
+            })
+        };
+        !is_on_circle && self.keeps_below(arrow)
     }
 
     /// Whether arrows lead on from the end of one to its beginning. `comes_back` says of an arrow whether what its
     /// switch sends up into the piece that it comes from may come back down.
     fn is_on_circle(&self, arrow: Arrow, comes_back: impl Fn(Arrow) -> bool) -> bool {
         let (level, first, first_at, to) = arrow;
-        if !self.leads(level, to, first) {
+        let Some(led) = self.led.get(level as usize).filter(|led| led.leads(to, first)) else {
             return false;
-        }
+        };
         let follows = |arrow: Arrow, by: u32| arrow.2 != by || comes_back(arrow);
-        let mut met = BTreeSet::from([(to, first_at)]);
+        // By piece, where it was turned into. From two places all that leads on follows one or the other.
+        let mut met = vec![[NONE; 2]; led.places.len()];
         let mut open = vec![(to, first_at)];
+        met[to as usize][0] = first_at;
         while let Some((piece, by)) = open.pop() {
             if piece == first && follows(arrow, by) {
                 return true;
             }
-            for &other in self.made.range((level, piece, 0, 0)..=(level, piece, NONE, NONE)) {
-                let (_, _, at, next) = other;
-                if follows(other, by) && met.insert((next, at)) {
-                    open.push((next, at));
+            for (next, switches) in led.arrows(piece) {
+                let places = &mut met[*next as usize];
+                for &at in switches {
+                    let Some(free) = places.iter().position(|&place| place == NONE) else {
+                        break;
+                    };
+                    if !places.contains(&at) && follows((level, piece, at, *next), by) {
+                        places[free] = at;
+                        open.push((*next, at));
+                    }
                 }
             }
         }
@@ -253,7 +267,7 @@ impl Turns {
             self.into.insert((level, to, at, from));
             self.note_inside(arrow);
             if let (Some(led), Some(beside)) = (self.led.get_mut(level as usize), self.beside.get(level as usize)) {
-                led.add(from, to, &beside[from as usize]);
+                led.add((from, at, to), &beside[from as usize]);
             }
         }
     }
@@ -267,12 +281,14 @@ impl Turns {
     }
 }
 
-/// Which pieces above a level arrows lead to. They stay among those that are beside each other.
+/// The arrows above a level, and which pieces they lead to. They stay among those that are beside each other.
 #[derive(Clone, Debug)]
 struct Led {
     /// By piece: its place among those beside it.
     places: Vec<u32>,
-    /// By piece: those that arrows from it go to, by place.
+    /// By piece: those that arrows from it go to, with the switches at which they turn.
+    arrows: Vec<Vec<(u32, Vec<u32>)>>,
+    /// The same as a set, by place.
     turned: BitSets,
     /// The same where they lead on to, and the piece itself.
     led: BitSets,
@@ -290,6 +306,7 @@ impl Led {
             .enumerate()
             .for_each(|(piece, &place)| led.insert(piece, place as usize));
         Self {
+            arrows: vec![Vec::new(); beside.len()],
             turned: BitSets::new(beside.len(), most),
             places,
             led,
@@ -320,8 +337,18 @@ impl Led {
         others.any(|word| word != 0)
     }
 
+    /// Where arrows from a piece go to, each with the switches at which they turn.
+    fn arrows(&self, from: u32) -> &[(u32, Vec<u32>)] {
+        &self.arrows[from as usize]
+    }
+
     /// One more arrow, among pieces beside each other.
-    fn add(&mut self, from: u32, to: u32, beside: &[u32]) {
+    fn add(&mut self, (from, at, to): (u32, u32, u32), beside: &[u32]) {
+        let arrows = &mut self.arrows[from as usize];
+        match arrows.iter_mut().find(|(piece, _)| *piece == to) {
+            Some((_, switches)) => switches.push(at),
+            None => arrows.push((to, vec![at])),
+        }
         self.turned.insert(from as usize, self.places[to as usize] as usize);
         for &piece in beside.iter().filter(|&&piece| piece != to) {
             if self.leads(piece, from) {
