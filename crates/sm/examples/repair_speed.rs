@@ -1,9 +1,10 @@
 //! How long a repair takes, judged and ready to be sent, and what it changes.
 //!
 //! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any
-//! [in-turn|at-once|apart|cold|running [SEED [LINKS [LANES]]]]]`: ten links, each lost from the whole fabric, or one
-//! after another without coming back: in turn, when packets under way are gone, or at once, while all of them may still
-//! be there. `cold` is `apart` with caches that hold something else, as between two faults of a manager. `running` is
+//! [in-turn|at-once|returns|apart|cold|running [SEED [LINKS [LANES]]]]]`: ten links, each lost from the whole fabric, or
+//! one after another without coming back: in turn, when packets under way are gone, or at once, while all of them may
+//! still be there. With `returns` each comes back before the next is lost, entries stay as they are, and packets of the two
+//! before may be there. `cold` is `apart` with caches that hold something else, as between two faults of a manager. `running` is
 //! like a manager whose faults are a second apart: cold, and packets of the two before may be there. With LANES the
 //! fabric is routed by `weave` on so many lanes, as a library would (the manager programs one), and the load after each
 //! repair is shown beside that of a whole new plan of the damaged fabric.
@@ -45,6 +46,7 @@ fn main() {
     println!("{spec}: prepared in {:?}", began.elapsed());
     let mut links: Vec<PortRef> = between_switches(&state.inventory.fabric, &kind);
     Seed(seed).rng().shuffle(&mut links);
+    let whole = (Arc::clone(&state.inventory), Arc::clone(&state.plan));
     let mut quick = 0;
     let mut waits = 0;
     let mut past = Vec::new();
@@ -85,6 +87,17 @@ fn main() {
             all.loads.push((state.verdict.figures.load.max, load, anew));
         }
         println!();
+        if how == "returns" {
+            past.extend(follow(&mut state, &result));
+            let ends = [Some(at), whole.0.fabric.peer(at)];
+            let mut plan = Plan::clone(&state.plan);
+            for end in ends.iter().flatten() {
+                plan.ports
+                    .extend(whole.1.ports.get(end).map(|&settings| (*end, settings)));
+            }
+            (state.plan, state.inventory) = (Arc::new(plan), Arc::clone(&whole.0));
+            warm = state.prepare_with(None, self::under_way(&past, &how));
+        }
         if matches!(&how[..], "in-turn" | "at-once" | "running") {
             past.extend(follow(&mut state, &result));
             warm = state.prepare_with(result.warm, self::under_way(&past, &how));
@@ -203,7 +216,7 @@ fn under_way(faults: &[UnderWay], how: &str) -> Option<Arc<UnderWay>> {
     const RUNNING: usize = 2;
     let count = match how {
         "at-once" => faults.len(),
-        "running" => faults.len().min(RUNNING),
+        "running" | "returns" => faults.len().min(RUNNING),
         _ => 0,
     };
     let mut all = UnderWay::default();

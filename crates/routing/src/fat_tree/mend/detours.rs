@@ -179,26 +179,29 @@ impl Repair<'_> {
         false
     }
 
-    /// The same upwards: by a neighbour above whose way there, as it is, turns where it may; from the last one on, so
-    /// that these ways come from few pieces.
+    /// The same upwards: by a neighbour above whose way there, as it is, turns where it may. By one that turns as others do
+    /// already, which takes room from nobody; else from the last one on, so that these ways come from few pieces.
     fn detour_above(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
-        for (peer, egress) in self.above_from_beside(s, to) {
-            let Some(turns) = self.turns_on(s, peer, lid, to) else {
-                continue;
-            };
-            if turns
-                .iter()
-                .all(|&(arrow, sends_back)| self.allows(arrow, sends_back, care))
-            {
-                let made = &mut self.mender.turns;
-                turns
-                    .into_iter()
-                    .for_each(|(arrow, sends_back)| made.add(arrow, sends_back));
-                self.set(s, lid, egress, 1);
-                return true;
-            }
+        let above = self.above_from_beside(s, to);
+        let ways = above.into_iter().filter_map(|(peer, egress)| {
+            let turns = self.turns_on(s, peer, lid, to)?;
+            let is_new = |&(arrow, sends_back): &(Arrow, bool)| !self.mender.turns.has(arrow, sends_back);
+            Some((turns.iter().any(is_new), egress, turns))
+        });
+        let mut ways: Vec<(bool, u8, Vec<(Arrow, bool)>)> = ways.collect();
+        ways.sort_by_key(|way| way.0);
+        let may_turn = |turns: &[(Arrow, bool)]| {
+            let mut turns = turns.iter();
+            turns.all(|&(arrow, sends_back)| self.allows(arrow, sends_back, care))
+        };
+        let Some((_, egress, turns)) = ways.into_iter().find(|(.., turns)| may_turn(turns)) else {
+            return false;
+        };
+        for (arrow, sends_back) in turns {
+            self.mender.turns.add(arrow, sends_back);
         }
-        false
+        self.set(s, lid, egress, 1);
+        true
     }
 
     /// The same where all above send back down to it, as the leaf at which agents of upper switches meet: one of them

@@ -111,11 +111,16 @@ impl Turns {
         is_turn.then_some((level, from, at as u32, to))
     }
 
+    /// Whether a detour is in force; `sends_back` as for [`Self::allows`].
+    pub fn has(&self, arrow: Arrow, sends_back: bool) -> bool {
+        self.made.contains(&arrow) && (!sends_back || self.sent_back.contains(&arrow))
+    }
+
     /// Whether there is no circle with an arrow. `sends_back`: its switch had sent such packets up into the piece that
     /// they come from until now.
     pub fn allows(&self, arrow: Arrow, sends_back: bool, care: Care) -> bool {
         let level = arrow.0;
-        if self.made.contains(&arrow) && (!sends_back || self.sent_back.contains(&arrow)) {
+        if self.has(arrow, sends_back) {
             return true;
         }
         if care == Care::Spare && !self.leaves_room(arrow) {
