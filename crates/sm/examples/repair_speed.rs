@@ -1,13 +1,13 @@
 //! How long a repair takes, judged and ready to be sent, and what it changes.
 //!
 //! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any
-//! [in-turn|at-once|returns|apart|cold|running [SEED [LINKS [LANES]]]]]`: ten links, each lost from the whole fabric, or
-//! one after another without coming back: in turn, when packets under way are gone, or at once, while all of them may
-//! still be there. With `returns` each comes back before the next is lost, entries stay as they are, and packets of the two
-//! before may be there. `cold` is `apart` with caches that hold something else, as between two faults of a manager. `running` is
-//! like a manager whose faults are a second apart: cold, and packets of the two before may be there. With LANES the
-//! fabric is routed by `weave` on so many lanes, as a library would (the manager programs one), and the load after each
-//! repair is shown beside that of a whole new plan of the damaged fabric.
+//! [in-turn|at-once|returns|apart|cold|running [SEED [LINKS [LANES]]]]]`: ten links, each lost from the whole fabric,
+//! or one after another without coming back: in turn, when packets under way are gone, or at once, while all of them
+//! may still be there. With `returns` each comes back before the next is lost, entries stay as they are, and packets
+//! of the two before may be there. `cold` is `apart` with caches that hold something else, as between two faults of a
+//! manager. `running` is like a manager whose faults are a second apart: cold, and packets of the two before may be
+//! there. With LANES the fabric is routed by `weave` on so many lanes, as a library would (the manager programs one),
+//! and the load after each repair is shown beside that of a whole new plan of the damaged fabric.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
@@ -20,7 +20,7 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{Installed, Op, Plan, Policy, SlToVl, UnderWay};
 use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
-use selvedge_sm::{Job, JobResult, Warm};
+use selvedge_sm::{Inventory, Job, JobResult, Warm};
 use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 
 use support::{State, between_switches, bring_up, fabric};
@@ -33,14 +33,7 @@ fn main() {
     let seed = arguments.next().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let runs: usize = arguments.next().and_then(|runs| runs.parse().ok()).unwrap_or(10);
     let lanes: Option<u8> = arguments.next().and_then(|lanes| lanes.parse().ok());
-    let policy = Policy {
-        lanes: lanes.unwrap_or(Policy::default().lanes),
-        ..Policy::default()
-    };
-    let mut state = bring_up(fabric(&spec), &Arc::new(policy));
-    if let Some(lanes) = lanes {
-        weave(&mut state, lanes);
-    }
+    let mut state = start(&spec, lanes);
     let began = Instant::now();
     let mut warm = state.prepare(None);
     println!("{spec}: prepared in {:?}", began.elapsed());
@@ -76,9 +69,7 @@ fn main() {
             changes.count().lft_blocks,
             changes.phases.len(),
         );
-        all.took.push(took);
-        all.judged.push(result.judged);
-        all.blocks.push(changes.count().lft_blocks as u64);
+        all.note(took, &result, changes.count().lft_blocks as u64);
         if lanes.is_some() {
             let inventory = result.inventory.as_ref().unwrap();
             let anew = woven(&inventory.fabric, &outcome.plan).1.figures.load.max;
@@ -87,24 +78,30 @@ fn main() {
             all.loads.push((state.verdict.figures.load.max, load, anew));
         }
         println!();
-        if how == "returns" {
+        if matches!(&how[..], "in-turn" | "at-once" | "running" | "returns") {
             past.extend(follow(&mut state, &result));
-            let ends = [Some(at), whole.0.fabric.peer(at)];
-            let mut plan = Plan::clone(&state.plan);
-            for end in ends.iter().flatten() {
-                plan.ports
-                    .extend(whole.1.ports.get(end).map(|&settings| (*end, settings)));
+            let is_back = how == "returns";
+            if is_back {
+                come_back(&mut state, &whole, at);
             }
-            (state.plan, state.inventory) = (Arc::new(plan), Arc::clone(&whole.0));
-            warm = state.prepare_with(None, self::under_way(&past, &how));
-        }
-        if matches!(&how[..], "in-turn" | "at-once" | "running") {
-            past.extend(follow(&mut state, &result));
-            warm = state.prepare_with(result.warm, self::under_way(&past, &how));
+            warm = state.prepare_with(result.warm.filter(|_| !is_back), self::under_way(&past, &how));
         }
     }
     println!("{spec}: of {runs} links {quick} in place, {waits} with waits");
     all.print();
+}
+
+/// A fabric that is up, routed by `weave` if a number of lanes is said.
+fn start(spec: &str, lanes: Option<u8>) -> State {
+    let policy = Policy {
+        lanes: lanes.unwrap_or(Policy::default().lanes),
+        ..Policy::default()
+    };
+    let mut state = bring_up(fabric(spec), &Arc::new(policy));
+    if let Some(lanes) = lanes {
+        weave(&mut state, lanes);
+    }
+    state
 }
 
 /// Loses a link, and says how long it takes to plan around it.
@@ -142,6 +139,12 @@ struct Measured {
 }
 
 impl Measured {
+    fn note(&mut self, took: Duration, result: &JobResult, blocks: u64) {
+        self.took.push(took);
+        self.judged.push(result.judged);
+        self.blocks.push(blocks);
+    }
+
     /// Median, nine tenths and most of each.
     fn print(&mut self) {
         fn of<T: Ord + Copy + std::fmt::Debug>(what: &str, values: &mut [T]) {
@@ -227,6 +230,15 @@ fn under_way(faults: &[UnderWay], how: &str) -> Option<Arc<UnderWay>> {
         all.phases.extend(fault.phases.iter().cloned());
     }
     (count > 0).then(|| Arc::new(all))
+}
+
+/// A link of a whole fabric and its plan is back; entries stay as they are.
+fn come_back(state: &mut State, whole: &(Arc<Inventory>, Arc<Plan>), at: PortRef) {
+    let ends = [Some(at), whole.0.fabric.peer(at)].into_iter().flatten();
+    let mut plan = Plan::clone(&state.plan);
+    plan.ports
+        .extend(ends.filter_map(|end| Some((end, *whole.1.ports.get(&end)?))));
+    (state.plan, state.inventory) = (Arc::new(plan), Arc::clone(&whole.0));
 }
 
 /// As when all Sets are acknowledged; what may be under way then.

@@ -344,8 +344,8 @@ fn block_of(m: &Moved) -> Block {
     (m.lid.index() / BLOCK_LIDS, m.switch)
 }
 
-/// Puts blocks of agents that have more to write than others into the first later step as well, where they need not come
-/// before it: so they are not idle in it, and nobody waits for them before it. A block may wait if no LID of its
+/// Puts blocks of agents that have more to write than others into the first later step as well, where they need not
+/// come before it: so they are not idle in it, and nobody waits for them before it. A block may wait if no LID of its
 /// entries has one of a later step: the mixes of these LIDs are the same in one step or in two.
 fn fill_later_step(blocks: &mut [(Block, u8)], moved: &[Moved], switches: usize) {
     /// Agents that can be busy at once.

@@ -12,6 +12,9 @@ use super::{Facing, Repair};
 /// Packets of earlier repairs may be under way for seconds; where that leaves no room they may have to be waited for.
 const CARES: [Care; 3] = [Care::Spare, Care::UnderWay, Care::InForce];
 
+/// Detours on the way of a packet, each with whether its switch may have sent such packets up to where they come from.
+type OnTheWay = Vec<(Arrow, bool)>;
+
 /// A way down to the leaf at which detours meet: by a switch, and by which ports.
 #[derive(Clone, Copy, Debug)]
 struct ToMeeting {
@@ -179,8 +182,9 @@ impl Repair<'_> {
         false
     }
 
-    /// The same upwards: by a neighbour above whose way there, as it is, turns where it may. By one that turns as others do
-    /// already, which takes room from nobody; else from the last one on, so that these ways come from few pieces.
+    /// The same upwards: by a neighbour above whose way there, as it is, turns where it may. By one that turns as
+    /// others do already, which takes room from nobody; else from the last one on, so that these ways come from few
+    /// pieces.
     fn detour_above(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         let above = self.above_from_beside(s, to);
         let ways = above.into_iter().filter_map(|(peer, egress)| {
@@ -188,7 +192,7 @@ impl Repair<'_> {
             let is_new = |&(arrow, sends_back): &(Arrow, bool)| !self.mender.turns.has(arrow, sends_back);
             Some((turns.iter().any(is_new), egress, turns))
         });
-        let mut ways: Vec<(bool, u8, Vec<(Arrow, bool)>)> = ways.collect();
+        let mut ways: Vec<(bool, u8, OnTheWay)> = ways.collect();
         ways.sort_by_key(|way| way.0);
         let may_turn = |turns: &[(Arrow, bool)]| {
             let mut turns = turns.iter();
@@ -227,7 +231,8 @@ impl Repair<'_> {
     }
 
     /// The same by the leaf at which detours meet, where those of all pieces can lie beside each other: up, and down to
-    /// it from there. All above that send down to the switch do so as well from now on, each when what it leads to does.
+    /// it from there. All above that send down to the switch do so as well from now on, each when what it leads to
+    /// does.
     fn detour_at_meeting(&mut self, s: usize, lid: Lid, to: usize) -> bool {
         let above = self.above_from_last(s);
         let way = |&(peer, up): &(usize, u8)| Some((up, self.way_to_meeting(peer, s, lid, to)?));
@@ -310,7 +315,7 @@ impl Repair<'_> {
 
     /// The detours on the way of a packet that goes from a switch to a neighbour and on, as [`Self::turn`] says them;
     /// `None` if it does not arrive.
-    fn turns_on(&self, from: usize, first: usize, lid: Lid, to: usize) -> Option<Vec<(Arrow, bool)>> {
+    fn turns_on(&self, from: usize, first: usize, lid: Lid, to: usize) -> Option<OnTheWay> {
         let (mut before, mut at) = (from, first);
         let mut turns = Vec::new();
         for _ in 0..self.rule().net.real {
