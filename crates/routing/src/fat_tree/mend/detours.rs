@@ -141,7 +141,8 @@ impl Repair<'_> {
         good.get(lid.index() % good.len().max(1)).copied()
     }
 
-    /// No path up, then down leads on: a detour, that which leaves most room for others if there is one.
+    /// No path up, then down leads on: a detour, that which leaves most room for others if there is one. Before one
+    /// that may have to wait for packets under way, that by the leaf at which detours meet: it takes more Sets.
     pub(super) fn any_detour(&mut self, s: usize, lid: Lid, to: usize) -> bool {
         CARES.into_iter().any(|care| {
             self.detour(s, lid, to, care)

@@ -293,9 +293,7 @@ struct Led {
     places: Vec<u32>,
     /// By piece: those that arrows from it go to, with the switches at which they turn.
     arrows: Vec<Vec<(u32, Vec<u32>)>>,
-    /// The same as a set, by place.
-    turned: BitSets,
-    /// The same where they lead on to, and the piece itself.
+    /// By piece: those that arrows lead on to from it, and itself, by place.
     led: BitSets,
 }
 
@@ -312,7 +310,6 @@ impl Led {
             .for_each(|(piece, &place)| led.insert(piece, place as usize));
         Self {
             arrows: vec![Vec::new(); beside.len()],
-            turned: BitSets::new(beside.len(), most),
             places,
             led,
         }
@@ -325,21 +322,12 @@ impl Led {
 
     /// Whether an arrow goes from a piece to another.
     fn turns(&self, from: u32, to: u32) -> bool {
-        self.turned.has(from as usize, self.places[to as usize] as usize)
+        self.arrows(from).iter().any(|(piece, _)| *piece == to)
     }
 
     /// Whether an arrow goes from a piece to another than this one.
     fn turns_elsewhere(&self, from: u32, than: u32) -> bool {
-        let place = self.places[than as usize] as usize;
-        let words = self.turned.row(from as usize).iter().enumerate();
-        let mut others = words.map(|(at, word)| {
-            if at == place / 64 {
-                word & !(1 << (place % 64))
-            } else {
-                *word
-            }
-        });
-        others.any(|word| word != 0)
+        self.arrows(from).iter().any(|(piece, _)| *piece != than)
     }
 
     /// Where arrows from a piece go to, each with the switches at which they turn.
@@ -354,7 +342,6 @@ impl Led {
             Some((_, switches)) => switches.push(at),
             None => arrows.push((to, vec![at])),
         }
-        self.turned.insert(from as usize, self.places[to as usize] as usize);
         for &piece in beside.iter().filter(|&&piece| piece != to) {
             if self.leads(piece, from) {
                 self.led.merge(piece as usize, to as usize);
