@@ -180,6 +180,9 @@ pub struct Status {
     pub plan: Option<Plan>,
     /// What the judge says of it: none is an error.
     pub judged_ok: Option<bool>,
+    /// True if a lost link is repaired in place, from what is prepared; if not, a sweep answers.
+    #[serde(default)]
+    pub repairs_ready: bool,
     /// Ports that are not ACTIVE, by reason.
     pub ports_not_active: Vec<ReasonCount>,
     /// Multicast groups that have members, by LID.

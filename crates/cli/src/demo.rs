@@ -24,8 +24,8 @@ pub struct DemoArgs {
     fabric: String,
 }
 
-/// Longest time for anything here; more means that something is broken.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long repairs may take to be prepared; where none can be, a sweep answers.
+const PREPARED_WAIT: Duration = Duration::from_secs(10);
 
 /// Runs the command.
 pub fn run(args: &DemoArgs) -> Result<Exit, CliError> {
@@ -69,10 +69,10 @@ fn tell(out: &mut Out, running: &Running, args: &DemoArgs) -> Result<Exit, CliEr
             out,
             "2. A link is cut. The switches send traps; only what must change is changed.",
         )?;
-        inject(out, manager, &format!("cut {port}"))?;
+        inject(out, running, &format!("cut {port}"))?;
         judged(out, manager)?;
         heading(out, "3. The link comes back.")?;
-        inject(out, manager, &format!("restore {port}"))?;
+        inject(out, running, &format!("restore {port}"))?;
         judged(out, manager)?;
     }
     heading(out, "Where to look next")?;
@@ -126,21 +126,21 @@ fn cable_between_switches(manager: &Manager, links: &Links) -> Result<Option<Str
     Ok(cable.map(|link| format!("\"{}\"[{}]", link.a.node_name, link.a.port)))
 }
 
-fn inject(out: &mut Out, manager: &Manager, fault: &str) -> Result<(), CliError> {
+/// Breaks or mends something, once the manager is prepared for it, and tells what comes of it.
+fn inject(out: &mut Out, running: &Running, fault: &str) -> Result<(), CliError> {
+    let manager = &running.manager;
+    let start = Instant::now();
+    progress::follow(&progress::bar(), running, |manager| {
+        manager.view().has_repairs_ready || start.elapsed() > PREPARED_WAIT
+    });
     out.line(format!("  $ selvedge fault '{fault}'"))?;
     out.flush()?;
     let request = FaultRequest {
         fault: fault.to_owned(),
     };
     let report = manager.fault(&request).map_err(HttpError::from)?;
-    let start = Instant::now();
-    let events = loop {
-        let events = manager.events(report.events_since);
-        if settled(&events) || start.elapsed() > PATIENCE {
-            break events;
-        }
-        std::thread::park_timeout(Duration::from_millis(1));
-    };
+    // The fault is an event of its own.
+    let events = fault::reaction(1, || Ok(manager.events(report.events_since)))?;
     fault::print(out, &events)
 }
 

@@ -72,7 +72,9 @@ pub fn run(args: &FaultArgs) -> Result<Exit, CliError> {
     };
     let report = emulator.fault(&request)?;
     let events = match (has_manager, args.no_wait) {
-        (true, false) => reaction(&observer, since, usize::from(inside))?,
+        (true, false) => reaction(usize::from(inside), || {
+            Ok(observer.get(&format!("events?since={since}"))?)
+        })?,
         (true, true) => observer.get(&format!("events?since={since}"))?,
         (false, _) => Events {
             last: 0,
@@ -96,12 +98,17 @@ pub fn run(args: &FaultArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// Events until the manager has dealt with the fault, or nothing happens. `own` events are the fault itself.
-fn reaction(client: &Client, since: u64, own: usize) -> Result<Events, CliError> {
+/// Events, as `ask` returns them, until the manager has dealt with the fault, or nothing happens. `own` of them are the
+/// fault itself.
+///
+/// # Errors
+///
+/// Those of `ask`.
+pub fn reaction(own: usize, ask: impl Fn() -> Result<Events, CliError>) -> Result<Events, CliError> {
     let start = Instant::now();
     let mut settled_at: Option<Instant> = None;
     loop {
-        let events: Events = client.get(&format!("events?since={since}"))?;
+        let events = ask()?;
         let settled = events.events.iter().any(|event| ENDS.contains(&event.code.as_str()));
         let patience = if events.events.len() > own {
             SETTLE_WAIT
@@ -129,12 +136,14 @@ fn after(start_ns: u64, time_ns: u64) -> String {
     format!("{:>5}.{:03} ms", micros / 1_000, micros % 1_000)
 }
 
-/// Events with the time since the first of them.
+/// Events with the time since the first of them, in the order of time: the fault may be told after what came of it.
 pub fn print(out: &mut Out, events: &Events) -> Result<(), CliError> {
-    let Some(first) = events.events.first() else {
+    let mut events = events.events.clone();
+    events.sort_by_key(|event| event.uptime_ns);
+    let Some(first) = events.first() else {
         return Ok(());
     };
-    for run in events.events.chunk_by(|a, b| a.code == b.code) {
+    for run in events.chunk_by(|a, b| a.code == b.code) {
         for event in run.iter().take(RUN_MAX) {
             let text = match event.severity {
                 Severity::Info => event.text.clone(),

@@ -333,8 +333,19 @@ pub fn status(status: &Status) -> Grid {
             },
         );
     }
+    if status.plan.is_some() {
+        row("repairs", repairs(status).to_owned());
+    }
     traffic(status, row);
     grid
+}
+
+/// How a lost link would be answered.
+const fn repairs(status: &Status) -> &'static str {
+    match status.repairs_ready {
+        true => "in place, prepared",
+        false => "by a sweep: nothing prepared",
+    }
 }
 
 /// What it took so far.

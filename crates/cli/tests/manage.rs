@@ -236,7 +236,10 @@ fn a_daemon_answers_breaks_heals_and_ends() {
         .exits(3)
         .complains("SLV-HTTP-0002");
     // Repairs are prepared when the subnet is up; before that a sweep answers.
-    std::thread::park_timeout(std::time::Duration::from_secs(1));
+    wait_for("repairs", || {
+        let status = lab.run(&["status", "--json"]).exits(0).json();
+        (status["repairs_ready"] == true).then_some(())
+    });
     let cut = lab.run(&["fault", "cut", "S-L1-1[19]"]).exits(0);
     cut.says("lost")
         .says("links lost 1, back 0")

@@ -129,10 +129,11 @@ impl Service for Emulation {
 
     fn fault(&self, request: &FaultRequest) -> Result<FaultReport, Error> {
         let events_since = self.events.last();
+        let at = self.now();
         let done = self.host.fault(request)?;
         let notice = Notice::Fault { done: done.clone() };
         self.events
-            .push(self.now(), notice.severity(), notice.code(), notice.to_string());
+            .push(at, notice.severity(), notice.code(), notice.to_string());
         Ok(FaultReport { done, events_since })
     }
 

@@ -129,6 +129,7 @@ impl Service for Manager {
             fabric: fabric.as_ref().map(|fabric| selvedge_api::Fabric::of(fabric)),
             plan: view.plan.as_ref().map(|plan| Plan::of(plan, convert::changes(&view))),
             judged_ok: view.verdict.as_ref().map(|verdict| verdict.is_ok()),
+            repairs_ready: view.has_repairs_ready,
             ports_not_active: convert::reasons(fabric.as_ref(), &view),
             multicast: crate::groups::groups(&view),
             mads: convert::mads(&view),
@@ -206,8 +207,10 @@ impl Service for Manager {
         let emulator = self.emulator.as_ref();
         let emulator = emulator.ok_or_else(|| ErrorKind::NoEmulator.error("this is no emulated fabric"))?;
         let events_since = self.shared.events.last();
+        // What comes of it may be told before this thread runs again.
+        let at = self.shared.clock.now();
         let done = emulator.fault(request)?;
-        self.shared.notice(&Notice::Fault { done: done.clone() });
+        self.shared.notice_of(at, &Notice::Fault { done: done.clone() });
         Ok(FaultReport { done, events_since })
     }
 

@@ -53,7 +53,12 @@ impl Shared {
     }
 
     pub(crate) fn notice(&self, notice: &Notice) {
-        self.event(self.clock.now(), notice.severity(), notice.code(), &notice.to_string());
+        self.notice_of(self.clock.now(), notice);
+    }
+
+    /// Tells now what was `at` a time.
+    pub(crate) fn notice_of(&self, at: Time, notice: &Notice) {
+        self.event(at, notice.severity(), notice.code(), &notice.to_string());
     }
 
     pub(crate) fn show(&self, now: Time, view: View) {

@@ -152,6 +152,12 @@ impl Sm {
         self.failover.preparing.is_some()
     }
 
+    /// True if a lost link is looked at by itself now, and what makes its repair fast is there.
+    pub(crate) fn has_repairs_ready(&self) -> bool {
+        let warm = self.failover.warm.as_ref();
+        self.may_probe() && warm.is_some_and(|warm| warm.can_repair())
+    }
+
     /// Looks at suspects, if there are any and nothing else is going on.
     pub(crate) fn probe_suspects(&mut self, out: &mut Vec<Output>) {
         if self.failover.suspects.is_empty() || self.sweep_due.is_some() {

@@ -35,6 +35,7 @@ impl Sm {
         view.read_back = self.read_back.figures();
         view.unasked = Arc::clone(&self.returned);
         view.is_to_ask_all = self.reregister != Reregister::Not;
+        view.has_repairs_ready = self.has_repairs_ready();
         view.mads.repeats = counters.repeats;
         view.mads.failures = counters.failed;
         view.mads.dropped += counters.stray;

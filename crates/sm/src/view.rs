@@ -280,6 +280,8 @@ pub struct View {
     pub is_to_ask_all: bool,
     /// What reading tables back has found.
     pub read_back: ReadBackFigures,
+    /// True if a lost link is repaired from what is prepared; otherwise a sweep answers it.
+    pub has_repairs_ready: bool,
     /// MADs so far.
     pub mads: MadCounters,
 }

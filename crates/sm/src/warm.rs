@@ -48,6 +48,12 @@ impl Left {
 }
 
 impl Warm {
+    /// True if nothing is missing.
+    #[must_use]
+    pub const fn can_repair(&self) -> bool {
+        self.standing.is_some() && (self.mender.is_some() || self.weave.is_some())
+    }
+
     /// Where the largest parts lie in memory, as addresses. A repair reads a little everywhere in them: whoever can put
     /// them into larger pages saves it most of the looks at page tables.
     #[must_use]
@@ -134,8 +140,7 @@ impl Prepare {
             let levels = (&plan.service_levels, plan.lanes);
             warm.weave = WeaveMender::new(&inventory.fabric, &plan.lids, &plan.tables, levels);
         }
-        let has_mender = warm.mender.is_some() || warm.weave.is_some();
-        if warm.spare.is_none() && warm.standing.is_some() && has_mender {
+        if warm.spare.is_none() && warm.can_repair() {
             warm.spare = Some(Spare::new(inventory, &job.installed, plan));
         }
         warm
