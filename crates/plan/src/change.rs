@@ -185,6 +185,19 @@ pub struct UnderWay {
     pub age_ns: u64,
     /// Links that have gone down since: packets that had crossed one may be where no sender of now leads.
     pub lost: Vec<LostLink>,
+    /// Links that were down meanwhile and may carry packets again.
+    pub emptied: Vec<EmptiedLink>,
+}
+
+/// A link that was seen to be down at the end by which packets leave: what waited for it until then was discarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EmptiedLink {
+    /// The switch it leaves.
+    pub from: SwitchIdx,
+    /// The port by which packets leave.
+    pub port: u8,
+    /// So many phases had been acknowledged when it was seen.
+    pub phases: usize,
 }
 
 /// A link into a switch that carries nothing any more.

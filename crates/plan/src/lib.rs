@@ -28,7 +28,8 @@ mod tables;
 mod whole;
 
 pub use change::{
-    BlockOf, ChangeCount, ChangeSet, ENFORCE, Installed, LostLink, Op, Phase, UnderWay, changes, enforce_before_lanes,
+    BlockOf, ChangeCount, ChangeSet, ENFORCE, EmptiedLink, Installed, LostLink, Op, Phase, UnderWay, changes,
+    enforce_before_lanes,
 };
 pub use lane_tables::{
     ArbBlock, HeldLanes, LaneRows, LaneTable, LaneTables, has_sl_mapping, link_lanes, own_row, ports_in_use, tables_of,

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::{Installed, Op, Plan, Policy, SlToVl, UnderWay};
+use selvedge_plan::{EmptiedLink, Installed, Op, Plan, Policy, SlToVl, UnderWay};
 use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
 use selvedge_sm::{Inventory, Job, JobResult, Warm};
@@ -79,10 +79,14 @@ fn main() {
         }
         println!();
         if matches!(&how[..], "in-turn" | "at-once" | "running" | "returns") {
+            if waited > 0 {
+                past.clear();
+            }
             past.extend(follow(&mut state, &result));
             let is_back = how == "returns";
             if is_back {
                 come_back(&mut state, &whole, at);
+                note_emptied(past.last_mut(), &state.inventory.fabric, at);
             }
             warm = state.prepare_with(result.warm.filter(|_| !is_back), self::under_way(&past, &how));
         }
@@ -227,6 +231,12 @@ fn under_way(faults: &[UnderWay], how: &str) -> Option<Arc<UnderWay>> {
         let is_new = |block: &&(_, _, _)| !all.before.iter().any(|known| (known.0, known.1) == (block.0, block.1));
         let before: Vec<_> = fault.before.iter().filter(is_new).copied().collect();
         all.before.extend(before);
+        let phases = all.phases.len();
+        let emptied = fault.emptied.iter().map(|link| EmptiedLink {
+            phases: phases + link.phases,
+            ..*link
+        });
+        all.emptied.extend(emptied);
         all.phases.extend(fault.phases.iter().cloned());
     }
     (count > 0).then(|| Arc::new(all))
@@ -241,12 +251,30 @@ fn come_back(state: &mut State, whole: &(Arc<Inventory>, Arc<Plan>), at: PortRef
     (state.plan, state.inventory) = (Arc::new(plan), Arc::clone(&whole.0));
 }
 
+/// The link of a fault was down when all its phases were over.
+fn note_emptied(past: Option<&mut UnderWay>, fabric: &Fabric, at: PortRef) {
+    let Some(past) = past else { return };
+    let ends = [Some(at), fabric.peer(at)].into_iter().flatten();
+    let emptied = ends.filter_map(|end| {
+        Some(EmptiedLink {
+            from: fabric.switch_index(end.node)?,
+            port: end.port.get(),
+            phases: past.phases.len(),
+        })
+    });
+    past.emptied = emptied.collect();
+}
+
 /// As when all Sets are acknowledged; what may be under way then.
 fn follow(state: &mut State, result: &JobResult) -> Option<UnderWay> {
     let outcome = result.outcome.as_ref()?;
     let mut past = UnderWay::default();
     let mut installed = Installed::clone(&state.installed);
     for phase in &outcome.changes.value().phases {
+        if phase.wait_before_ns > 0 {
+            // All packets of before are gone.
+            past = UnderWay::default();
+        }
         let mut step = Vec::new();
         for op in &phase.ops {
             if let Op::Lft { node, block, data } = op {

@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
-use selvedge_types::{Lid, PortNum};
+use selvedge_types::{Lid, PortNum, PortState};
 use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use crate::config::Mode;
 use crate::core::{Sm, ok};
-use crate::damage::Damage;
+use crate::damage::{Damage, Returned};
 use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::Output;
@@ -377,6 +377,7 @@ impl Sm {
             out.push(Output::Event(Event::SwitchLost { what }));
         }
         for returned in &damage.returned {
+            self.note_emptied(&inventory.fabric, returned, began);
             let what = inventory.fabric.port_name(returned.near.0);
             out.push(Output::Event(Event::LinkReturned { what }));
         }
@@ -409,6 +410,16 @@ impl Sm {
             None => out.push(Output::Compute(Box::new(job))),
         }
         self.stage = Stage::Planning { inventory, installed };
+    }
+
+    /// What had waited for a link that came back, which was asked about after `began`, is gone.
+    fn note_emptied(&mut self, fabric: &Fabric, returned: &Returned, began: Time) {
+        for (at, info) in [returned.near, returned.far] {
+            let is_switch = fabric.switch_index(at.node).is_some();
+            if is_switch && matches!(info.state, Some(PortState::Init | PortState::Armed)) {
+                self.past.note_emptied(fabric.node(at.node).guid, at.port, began);
+            }
+        }
     }
 
     /// Ports that the repair on its way is for.

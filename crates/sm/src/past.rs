@@ -7,14 +7,14 @@ mod reset;
 mod taken;
 mod unanswered;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::Fabric;
-use selvedge_plan::{BlockOf, Installed, LostLink, NO_PATH, Plan, UnderWay};
+use selvedge_plan::{BlockOf, EmptiedLink, Installed, LostLink, NO_PATH, Plan, UnderWay};
 use selvedge_sim::Time;
-use selvedge_types::Guid;
+use selvedge_types::{Guid, PortNum};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
 pub use self::asleep::with_links_asleep;
@@ -61,6 +61,8 @@ pub struct Past {
     last: Option<Arc<Fabric>>,
     /// Links that had carried packets, and did not after some change.
     lost: BTreeSet<Lost>,
+    /// Ends of links that were seen not to be ACTIVE, and came back: what had waited there was discarded by then.
+    emptied: BTreeMap<(Guid, u8), Time>,
     /// Until when packets may be under way by entries that nobody knows.
     fog_until: Time,
     /// What switches held that are out of sight.
@@ -198,8 +200,32 @@ impl Past {
     fn forget(&mut self) {
         self.revision += 1;
         self.taken.clear();
-        (self.last, self.after, self.prepared, self.lost) = (None, None, None, BTreeSet::new());
+        (self.last, self.after, self.prepared) = (None, None, None);
+        self.lost.clear();
+        self.emptied.clear();
         self.longest = 0;
+    }
+
+    /// A port of a switch was not ACTIVE some time after `asked`. Only a manager makes it so again: no packet waits for
+    /// it by an entry that was replaced before.
+    pub fn note_emptied(&mut self, switch: Guid, port: PortNum, asked: Time) {
+        if !self.taken.is_empty() {
+            self.revision += 1;
+            self.emptied.insert((switch, port.get()), asked);
+        }
+    }
+
+    /// Those ends on a fabric, each with the number of steps that had been taken when it was asked.
+    fn emptied_on(&self, fabric: &Fabric) -> Vec<EmptiedLink> {
+        let of = |(&(switch, port), asked): (&(Guid, u8), &Time)| {
+            let is_over = |ended: &&Time| **ended != Time::ZERO && **ended <= *asked;
+            Some(EmptiedLink {
+                from: fabric.switch_index(fabric.find(switch)?)?,
+                port,
+                phases: self.taken.ended.iter().take_while(is_over).count(),
+            })
+        };
+        self.emptied.iter().filter_map(of).collect()
     }
 
     /// Tables are not what the last change made of them: some of its Sets went where nobody knows.
@@ -271,6 +297,7 @@ impl Past {
         Some(Arc::new(UnderWay {
             age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
             lost: self.lost_until(fabric),
+            emptied: self.emptied_on(fabric),
             ..blocks
         }))
     }
@@ -447,6 +474,41 @@ mod tests {
             blocks.phases.iter().map(values).collect::<Vec<_>>(),
             [[1], [2], [7], [2]]
         );
+    }
+
+    #[test]
+    fn what_waited_for_a_link_is_gone_up_to_the_step_before_it_was_asked_about() {
+        let fabric = row(&[1, 2, 3], None);
+        // When steps were acknowledged, when the second switch's port was asked, and the steps before that.
+        let check = |ended: &[u64], asked: u64, want: Option<usize>| {
+            let mut past = Past::default();
+            for (data, at) in (1..).zip(ended) {
+                let mut taken = Taken::default();
+                taken.note((Guid(2), 0, [data; BLOCK_LIDS]), Some([data - 1; BLOCK_LIDS]));
+                let after = After {
+                    fabric: Arc::clone(&fabric),
+                    plan: Arc::new(empty_plan()),
+                    installed: Arc::new(Installed::unknown(3)),
+                };
+                past.add(taken, false, Time::from_millis(*at), after);
+            }
+            past.note_emptied(Guid(2), port(1), Time::from_millis(asked));
+            past.note_emptied(Guid(9), port(1), Time::from_millis(asked));
+            let found = past.emptied_on(&fabric);
+            let of = |phases| EmptiedLink {
+                from: SwitchIdx(1),
+                port: 1,
+                phases,
+            };
+            assert_eq!(found, want.map(of).into_iter().collect::<Vec<_>>(), "{ended:?} {asked}");
+            past.forget();
+            assert_eq!(past.emptied_on(&fabric), []);
+        };
+        check(&[], 5, None);
+        check(&[3, 7], 2, Some(0));
+        check(&[3, 7], 3, Some(1));
+        check(&[3, 7], 6, Some(1));
+        check(&[3, 7], 8, Some(2));
     }
 
     #[test]

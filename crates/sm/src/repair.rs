@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Lids, NO_PATH, Op, Phase, Plan, Tables, UnderWay};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, EmptiedLink, Installed, Lids, NO_PATH, Op, Phase, Plan, Tables, UnderWay};
 use selvedge_routing::{Engine, Moved, Options, Rehung, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{IdxVec, Lid, PortNum};
@@ -400,6 +400,13 @@ pub fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
         .collect();
     // A block's values as time goes by; what is in force now comes last.
     held.sort_by_key(|&(switch, block, phase, _)| (switch, block, phase));
+    let is_emptied = |entry: Entry, until: u16| {
+        let of_entry = |link: &&EmptiedLink| (link.from, link.port) == (entry.switch, entry.egress);
+        past.emptied
+            .iter()
+            .filter(of_entry)
+            .any(|link| usize::from(until) <= link.phases)
+    };
     let mut replaced = Vec::new();
     for values in held.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
         let (switch, block, first, mut old) = values[0];
@@ -422,6 +429,7 @@ pub fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
                     entry,
                     since,
                     until: phase,
+                    is_emptied: is_emptied(entry, phase),
                 }));
             }
             old = new;

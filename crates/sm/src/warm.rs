@@ -42,7 +42,8 @@ pub struct Left {
 impl Left {
     /// Those by which packets may be under way, if this is about them.
     pub fn of(self, past: &UnderWay) -> Option<Vec<Replaced>> {
-        let is_same = self.past.before == past.before && self.past.phases == past.phases;
+        let is_same =
+            self.past.before == past.before && self.past.phases == past.phases && self.past.emptied == past.emptied;
         is_same.then_some(self.replaced)
     }
 }

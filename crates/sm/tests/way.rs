@@ -214,7 +214,7 @@ fn packets_of_a_moment_ago_count() {
             before: blocks(&old),
             phases: vec![blocks(&dropped)],
             age_ns,
-            lost: Vec::new(),
+            ..UnderWay::default()
         }));
         let plan = bench.plan(new.clone());
         let judge = |changes: &ChangeSet| {
@@ -274,7 +274,7 @@ fn who_comes_does_not_meet_packets_of_a_moment_ago() {
             before: before.to_vec(),
             phases: Vec::new(),
             age_ns,
-            lost: Vec::new(),
+            ..UnderWay::default()
         }));
         let mut changes = way::propose(&bench.fabric, &installed, &plan, &WayOptions::default());
         let is_table = |op: &Op| matches!(op, Op::Lft { .. });

@@ -395,19 +395,12 @@ fn packets_meet_only_entries_that_were_in_force_later() {
     assert!(verdict.is_ok(), "{verdict:?}");
     let mut wanted = plan.tables.clone();
     wanted.set(b, lid, towards(b, c));
-    let block = 0;
-    let changes = ChangeSet {
-        generation: plan.generation,
-        phases: vec![Phase {
-            label: "change entries",
-            wait_before_ns: 0,
-            ops: vec![Op::Lft {
-                node: fabric.switches()[b],
-                block,
-                data: *wanted.block(b, usize::from(block)),
-            }],
-        }],
+    let write = Op::Lft {
+        node: fabric.switches()[b],
+        block: 0,
+        data: *wanted.block(b, 0),
     };
+    let changes = one_step(&plan, vec![write]);
     let entry = |switch, to| Entry {
         switch,
         lid,
@@ -422,13 +415,26 @@ fn packets_meet_only_entries_that_were_in_force_later() {
             assert_eq!(judged.is_some(), is_safe, "{left:?}");
         }
     };
-    let old = |entry, since, until| Replaced { entry, since, until };
+    let old = |entry, since, until| Replaced {
+        entry,
+        since,
+        until,
+        is_emptied: false,
+    };
     check(&[], true);
     check(&[old(entry(a, b), 0, 1), old(entry(b, c), 0, 2)], true);
     // In one phase, or the other way round, they may have met.
     check(&[old(entry(a, b), 0, 2), old(entry(b, c), 0, 2)], false);
     check(&[old(entry(a, b), 0, 2), old(entry(b, c), 0, 1)], false);
     check(&[entry(a, b).into()], false);
+    // What waited for that link was discarded when it went down; what had crossed it comes back to `a`, and goes on.
+    let emptied = |old: Replaced| Replaced {
+        is_emptied: true,
+        ..old
+    };
+    check(&[emptied(entry(a, b).into())], true);
+    check(&[emptied(old(entry(a, b), 0, 2)), old(entry(b, c), 0, 1)], true);
+    check(&[old(entry(a, b), 0, 2), emptied(old(entry(b, c), 0, 2))], false);
     // A LID of an earlier plan that had more of them.
     let beyond = Entry {
         lid: Lid(0xBFFF),
@@ -490,7 +496,12 @@ fn what_was_prepared_of_packets_under_way_changes_no_judgement() {
                 if egress != now && below(3) == 0 {
                     let (since, until) = (0, 1 + below(3) as u16);
                     let entry = Entry { switch, lid, egress };
-                    left.push(Replaced { entry, since, until });
+                    left.push(Replaced {
+                        entry,
+                        since,
+                        until,
+                        is_emptied: below(4) == 0,
+                    });
                 }
             }
         }

@@ -65,6 +65,7 @@ fn replaced_on(fabric: &Fabric, changes: &[Change]) -> Option<Vec<Replaced>> {
             },
             since: since.insert(change.switch, until).unwrap_or(0),
             until,
+            is_emptied: false,
         })
     });
     replaced.collect()

@@ -21,6 +21,9 @@ pub struct Replaced {
     pub since: u16,
     /// The phase that took it away.
     pub until: u16,
+    /// Its link has been down since then: what had waited for it was discarded, and nobody waits for it any more by
+    /// this entry. Packets that had crossed it may still be behind it.
+    pub is_emptied: bool,
 }
 
 impl From<Entry> for Replaced {
@@ -30,6 +33,7 @@ impl From<Entry> for Replaced {
             entry,
             since: 0,
             until: u16::MAX,
+            is_emptied: false,
         }
     }
 }
@@ -49,7 +53,9 @@ impl Mix<'_> {
                 _ => HOSTS | SWITCHES,
             };
             let (switch, egress) = (old.entry.switch.to_usize(), old.entry.egress);
-            self.leave(switch, egress, senders, (old.since, old.until));
+            if !old.is_emptied {
+                self.leave(switch, egress, senders, (old.since, old.until));
+            }
             self.reach(switch, egress, senders, old.since);
             self.drift_back(replaced);
         }
@@ -108,8 +114,11 @@ impl Mix<'_> {
             let (_, time) = self.senders[cell as usize].1;
             let behind = self.standing.flows.shape.behind(cell as usize);
             for old in of_switch(replaced, SwitchIdx::from_usize(usize::from(behind))) {
-                if old.until >= time {
-                    self.turn(cell, senders, old.entry.egress, time.max(old.since));
+                let since = time.max(old.since);
+                if old.until >= time && old.is_emptied {
+                    self.reach(usize::from(behind), old.entry.egress, senders, since);
+                } else if old.until >= time {
+                    self.turn(cell, senders, old.entry.egress, since);
                 }
             }
             let now = self.standing.flows.entry(behind, self.lid);

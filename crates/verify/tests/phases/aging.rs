@@ -149,6 +149,7 @@ impl Case {
                 },
                 since: since.map_or(0, |(_, step)| step),
                 until: step,
+                is_emptied: false,
             });
         }
         Aging::new(&self.fabric, &self.lids, &[]).lifetimes(self.lid, now, &replaced)
