@@ -315,7 +315,8 @@ impl Key {
             manager.agent_window,
             1..=64,
             "1 to 64 SMPs",
-            "SMPs outstanding at one agent. An agent is one processor with a short queue."
+            "SMPs outstanding at one agent, twice as many while a lost link is mended. An agent is one processor with \
+                a short queue."
         ),
         millis!("timeout_ms", timeout, "Time after which a request is repeated."),
         small!(

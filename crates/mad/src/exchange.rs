@@ -201,6 +201,20 @@ impl<T> Exchange<T> {
         }
     }
 
+    /// From now on so many requests may be in flight at one agent.
+    pub fn set_agent_window(&mut self, agent_window: usize) {
+        if agent_window == std::mem::replace(&mut self.config.agent_window, agent_window) {
+            return;
+        }
+        for &agent in &self.asked {
+            let state = &mut self.agents[agent.0 as usize];
+            if !state.waiting.is_empty() && !state.queued && state.in_flight < agent_window.max(1) {
+                state.queued = true;
+                queue(&mut self.ready, agent, state.is_first);
+            }
+        }
+    }
+
     /// The next datagram to send now, if the window allows one. `write` writes the datagram of a token over
     /// an older one; its transaction id is ours to choose.
     pub fn next_to_send(&mut self, now: Time, write: impl FnOnce(&T, &mut Datagram)) -> Option<Sent<'_>> {
@@ -352,6 +366,10 @@ impl<T> Exchange<T> {
             };
             let state = &mut self.agents[agent.0 as usize];
             state.queued = false;
+            // It may get fewer since.
+            if state.in_flight >= self.config.agent_window.max(1) {
+                continue;
+            }
             // What it waited with may have been taken back.
             if let Some(token) = state.waiting.pop_front() {
                 break (agent, token);
@@ -451,7 +469,8 @@ impl<T> Exchange<T> {
         }
         if let Some(state) = self.agents.get_mut(flight.agent.0 as usize) {
             state.in_flight -= 1;
-            if !state.waiting.is_empty() && !state.queued {
+            let has_room = state.in_flight < self.config.agent_window.max(1);
+            if !state.waiting.is_empty() && !state.queued && has_room {
                 state.queued = true;
                 queue(&mut self.ready, flight.agent, state.is_first);
             }

@@ -32,7 +32,7 @@ pub struct Config {
     pub sm_key: u64,
     /// SMPs outstanding in all. Default 32: VL15 has no flow control, more overruns agents and sockets.
     pub window: usize,
-    /// SMPs outstanding at one agent. Default 2: an agent is one processor.
+    /// SMPs outstanding at one agent. Default 2: an agent is one processor. Twice as many while a lost link is mended.
     pub agent_window: usize,
     /// Time after which a request is repeated. Default 200 ms, OpenSM's.
     pub timeout: Duration,

@@ -366,7 +366,7 @@ impl Sm {
             self.multicast_if_due(now, out);
             self.name_if_due(now, out);
             self.feed(now, out);
-            if self.exchange.open() > 0 || !self.step(now, out) {
+            if self.exchange.open() > 0 || self.waits_for_a_trap() || !self.step(now, out) {
                 return;
             }
         }

@@ -205,6 +205,9 @@ impl Sm {
         probe.began = self.now;
         let flagged = std::mem::take(&mut self.failover.flagged);
         probe.suspect(&suspects, &flagged);
+        if matches!(probe.reason, SweepReason::Trap(_)) && !is_check {
+            probe.begin_with_trap();
+        }
         self.exchange.clear();
         self.put_off_light_sweep();
         let inventory = Arc::clone(&probe.inventory);
@@ -268,7 +271,7 @@ impl Sm {
     pub(crate) fn ask_ports(&mut self) {
         let Stage::Probing(probe) = &mut self.stage else { return };
         let m_key = self.config.policy.m_key;
-        probe.doubts_at = None;
+        probe.keep_pace(self.now);
         while self.exchange.open() < self.config.window {
             let Some((at, route, is_detour)) = probe.next_question(self.config.agent_window.max(1), self.now) else {
                 break;
@@ -285,6 +288,11 @@ impl Sm {
         if probe.is_over() {
             self.exchange.clear();
         }
+    }
+
+    /// True while a second trap is waited for before any port is asked.
+    pub(crate) fn waits_for_a_trap(&self) -> bool {
+        matches!(&self.stage, Stage::Probing(probe) if probe.waits(self.now))
     }
 
     /// Takes the answer of a port that was looked at.

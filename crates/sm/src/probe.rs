@@ -8,6 +8,7 @@
 //! begin with: if one says that its link is up, there is nothing more to it. If all are down the switch is gone.
 
 mod doubt;
+mod order;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::damage::{Damage, Returned};
 use crate::event::SweepReason;
 use crate::inventory::{Inventory, is_behind};
 use crate::smp;
+use order::Pace;
 
 /// What is asked of the far end of a link that came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,11 @@ pub struct Probe {
     /// How long the slowest answer took.
     slowest: Duration,
     /// When those that say nothing are to be doubted, if nobody answers until then.
-    pub doubts_at: Option<Time>,
+    doubts_at: Option<Time>,
+    /// Who may be asked now.
+    pace: Pace,
+    /// Ports of links of which both ends are suspects.
+    likely: BTreeSet<PortRef>,
     /// Ports to ask, those first that most likely explain something; made anew if `is_stale`.
     todo: Vec<PortRef>,
     is_stale: bool,
@@ -126,6 +132,8 @@ impl Probe {
             open: BTreeMap::new(),
             slowest: Duration::ZERO,
             doubts_at: None,
+            pace: Pace::All,
+            likely: BTreeSet::new(),
             todo: Vec::new(),
             is_stale: true,
             heard: BTreeSet::new(),
@@ -145,6 +153,7 @@ impl Probe {
         self.suspects.extend(nodes);
         self.flagged.extend(flagged);
         self.is_stale = true;
+        self.note_likely(nodes);
     }
 
     /// Our own port is asked as well.
@@ -157,63 +166,6 @@ impl Probe {
         self.is_own_open = false;
         self.is_strange |= !is_as_known;
         self.looked()
-    }
-
-    /// The next port to ask, the way to its agent, and whether that is another than usual; no agent is asked more than
-    /// `agent_window` at once.
-    pub fn next_question(&mut self, agent_window: usize, now: Time) -> Option<(PortRef, DirectedRoute, bool)> {
-        loop {
-            if std::mem::take(&mut self.is_stale) {
-                self.todo = self.questions();
-            }
-            let mut rooms = Rooms::new(&self.open, agent_window);
-            let has_room = |at: &PortRef| rooms.has_room(at.node);
-            if let Some(place) = self.todo.iter().position(has_room) {
-                let at = self.todo.remove(place);
-                self.open.insert(at, now);
-                let way = self.way_to(at.node);
-                return Some((at, way, way != self.inventory.agents[at.node].route));
-            }
-            if !self.doubt_the_silent(now) {
-                return None;
-            }
-        }
-    }
-
-    /// Ports to ask, those first that most likely explain something.
-    fn questions(&self) -> Vec<PortRef> {
-        let fabric = &self.inventory.fabric;
-        // By port, each with all its ranks: the lowest is the one that counts.
-        let mut ranked: Vec<(PortRef, u8)> = Vec::new();
-        for &node in &self.doubted {
-            ranked.extend(self.facing(node).into_iter().map(|at| (at, 0)));
-        }
-        for &node in &self.suspects {
-            if !self.is_check && self.explained.contains(&node) {
-                continue;
-            }
-            // Its agent may be silent because the way to it is what was lost.
-            let hops = self.inventory.hops(&self.inventory.agents[node].route).into_iter();
-            ranked.extend(
-                hops.filter(|at| fabric.switch_index(at.node).is_some())
-                    .map(|at| (at, 1)),
-            );
-            for (port, seen) in fabric.node(node).external_ports() {
-                let rank = match seen.peer {
-                    Some(peer) if self.suspects.contains(&peer.node) && seen.is_up() => 0,
-                    Some(peer) if seen.is_up() && fabric.switch_index(peer.node).is_some() => 2,
-                    Some(_) if seen.is_up() => 3,
-                    Some(_) => 4,
-                    None => 5,
-                };
-                ranked.push((PortRef { node, port }, rank));
-            }
-        }
-        ranked.sort_unstable();
-        ranked.dedup_by_key(|(at, _)| *at);
-        ranked.retain(|(at, _)| !self.known.contains(at) && !self.open.contains_key(at));
-        ranked.sort_by_key(|(_, rank)| *rank);
-        ranked.into_iter().map(|(at, _)| at).collect()
     }
 
     /// Links of a switch to others that were up: both ends.
@@ -492,36 +444,5 @@ impl Probe {
     /// Number of answers, and of those still expected.
     pub fn answers(&self) -> u64 {
         self.known.len() as u64
-    }
-}
-
-/// Which agents may be asked more. What is asked goes by agent, so the last answer mostly does for the next question.
-struct Rooms<'a> {
-    open: &'a BTreeMap<PortRef, Time>,
-    agent_window: usize,
-    last: Option<(NodeIdx, bool)>,
-}
-
-impl<'a> Rooms<'a> {
-    const fn new(open: &'a BTreeMap<PortRef, Time>, agent_window: usize) -> Self {
-        Self {
-            open,
-            agent_window,
-            last: None,
-        }
-    }
-
-    fn has_room(&mut self, node: NodeIdx) -> bool {
-        if let Some((_, has_room)) = self.last.filter(|(last, _)| *last == node) {
-            return has_room;
-        }
-        let first = PortRef {
-            node,
-            port: PortNum::MANAGEMENT,
-        };
-        let asked = self.open.range(first..).take_while(|(at, _)| at.node == node);
-        let has_room = asked.take(self.agent_window).count() < self.agent_window;
-        self.last = Some((node, has_room));
-        has_room
     }
 }

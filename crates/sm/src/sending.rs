@@ -9,6 +9,10 @@ use crate::core::Sm;
 use crate::io::Output;
 use crate::stage::Stage;
 
+/// While a lost link is mended so many times `agent_window` may be at one agent: four, as OpenSM's (`max_wire_smps`)
+/// often are. A few agents have most of the Sets then, and an answer is longer on its way than they work on one.
+const MENDING_FACTOR: usize = 2;
+
 impl Sm {
     /// When [`crate::Input::Wake`] is due, if nothing else happens.
     #[must_use]
@@ -43,7 +47,7 @@ impl Sm {
             .flatten()
             .map(|due| if fog.is_zero() { due } else { due.max(self.now + fog) });
         let doubts = match &self.stage {
-            Stage::Probing(probe) => probe.doubts_at,
+            Stage::Probing(probe) => probe.due(),
             _ => None,
         };
         let due = [
@@ -62,6 +66,11 @@ impl Sm {
 
     /// Sends what the window allows.
     pub(crate) fn pump(&mut self, now: Time, out: &mut Vec<Output>) {
+        let at_an_agent = self.config.agent_window.max(1);
+        self.exchange.set_agent_window(match self.is_mending() {
+            true => at_an_agent * MENDING_FACTOR,
+            false => at_an_agent,
+        });
         while let Some(sent) = self.exchange.next_to_send(now, |(_, smp), place| smp.write(place)) {
             match sent.datagram.mad.method() {
                 Method::Get => self.view.mads.gets += 1,

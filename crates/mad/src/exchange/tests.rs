@@ -230,3 +230,22 @@ fn what_was_dropped_is_on_the_wire_all_the_same() {
     assert_eq!(ex.next_wake(), Some(stale));
     assert_eq!(modifiers(&drain(&mut ex, stale)), [12, 13, 14, 15]);
 }
+
+#[test]
+fn an_agent_may_get_more_for_a_while() {
+    let mut ex = Exchange::new(CONFIG);
+    (0..9).for_each(|i| ex.submit(AgentId(0), i));
+    let first = drain(&mut ex, Time::ZERO);
+    assert_eq!(modifiers(&first), [0, 1]);
+    ex.set_agent_window(4);
+    ex.set_agent_window(4);
+    let more = drain(&mut ex, Time::ZERO);
+    assert_eq!(modifiers(&more), [2, 3], "no more than the window in all");
+    ex.set_agent_window(2);
+    for sent in &first {
+        ex.received(&answer(sent).mad);
+        assert!(drain(&mut ex, Time::ZERO).is_empty(), "two are there still");
+    }
+    ex.received(&answer(&more[0]).mad);
+    assert_eq!(modifiers(&drain(&mut ex, Time::ZERO)), [4]);
+}
