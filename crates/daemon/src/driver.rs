@@ -16,7 +16,7 @@ use selvedge_sim::Time;
 use selvedge_sm::{Command, Event, Input, Job, Output, Sm, StageName, View};
 use selvedge_store::StateDir;
 use selvedge_transport::prefer_this_thread;
-use selvedge_wire::{Arrival, Class, MadPort, Method};
+use selvedge_wire::{Arrival, Class, Datagram, MadPort, Method};
 
 use crate::DaemonError;
 use crate::administrator::Administrator;
@@ -82,6 +82,8 @@ pub(crate) struct Driver {
     out: Vec<Output>,
     /// Events that nobody has been told of.
     untold: Vec<(Time, Event)>,
+    /// Traps that the administrator has not been told of.
+    traps: Vec<Datagram>,
     busy: usize,
     /// When the last job was handed out.
     busy_since: Time,
@@ -149,6 +151,7 @@ impl Driver {
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
             untold: Vec::new(),
+            traps: Vec::new(),
             busy: 0,
             busy_since: Time::ZERO,
             fault_since: None,
@@ -288,7 +291,7 @@ impl Driver {
                     self.heard_at = self.shared.clock.now();
                     self.feed(Input::Received(datagram))?;
                     if datagram.mad.method() == Method::Trap {
-                        self.administer(selvedge_sa::Input::Trap(datagram))?;
+                        self.traps.push(datagram);
                     }
                 }
                 Some(Arrival::Returned(datagram)) => {
@@ -485,6 +488,9 @@ impl Driver {
 
     /// Tells events, once the port has what was to be sent: nothing that matters waits for it.
     fn tell(&mut self) -> Result<(), DaemonError> {
+        for trap in std::mem::take(&mut self.traps) {
+            self.administer(selvedge_sa::Input::Trap(trap))?;
+        }
         if self.untold.is_empty() {
             return Ok(());
         }

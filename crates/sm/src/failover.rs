@@ -269,11 +269,12 @@ impl Sm {
 
     /// Keeps as many questions in flight as may be: what is asked next depends on the answers.
     pub(crate) fn ask_ports(&mut self) {
+        let agent_window = self.agent_window();
         let Stage::Probing(probe) = &mut self.stage else { return };
         let m_key = self.config.policy.m_key;
         probe.keep_pace(self.now);
         while self.exchange.open() < self.config.window {
-            let Some((at, route, is_detour)) = probe.next_question(self.config.agent_window.max(1), self.now) else {
+            let Some((at, route, is_detour)) = probe.next_question(agent_window, self.now) else {
                 break;
             };
             let get = smp::get_port(&probe.inventory.fabric, at, &route, m_key);

@@ -9,9 +9,10 @@ use crate::core::Sm;
 use crate::io::Output;
 use crate::stage::Stage;
 
-/// While a lost link is mended so many times `agent_window` may be at one agent: four, as OpenSM's (`max_wire_smps`)
-/// often are. A few agents have most of the Sets then, and an answer is longer on its way than they work on one.
-const MENDING_FACTOR: usize = 2;
+/// While a lost link is mended and looked at again so many times `agent_window` may be at one agent: four, as OpenSM's
+/// (`max_wire_smps`) often are. A few agents have most to do then, and an answer is longer on its way than they work on
+/// one.
+const AT_A_FAULT: usize = 2;
 
 impl Sm {
     /// When [`crate::Input::Wake`] is due, if nothing else happens.
@@ -64,13 +65,18 @@ impl Sm {
         due.into_iter().chain([self.repress_at()]).flatten().min()
     }
 
+    /// SMPs that may be at one agent now.
+    pub(crate) fn agent_window(&self) -> usize {
+        let usual = self.config.agent_window.max(1);
+        match self.is_at_a_fault() {
+            true => usual * AT_A_FAULT,
+            false => usual,
+        }
+    }
+
     /// Sends what the window allows.
     pub(crate) fn pump(&mut self, now: Time, out: &mut Vec<Output>) {
-        let at_an_agent = self.config.agent_window.max(1);
-        self.exchange.set_agent_window(match self.is_mending() {
-            true => at_an_agent * MENDING_FACTOR,
-            false => at_an_agent,
-        });
+        self.exchange.set_agent_window(self.agent_window());
         while let Some(sent) = self.exchange.next_to_send(now, |(_, smp), place| smp.write(place)) {
             match sent.datagram.mad.method() {
                 Method::Get => self.view.mads.gets += 1,

@@ -69,35 +69,35 @@ impl Probe {
     /// Goes over to asking more when it is time.
     pub fn keep_pace(&mut self, now: Time) {
         self.doubts_at = None;
+        let before = self.pace;
         self.pace = match self.pace {
             Pace::Likely(None) => Pace::Likely(Some(now + LIKELY_ALONE)),
             Pace::Nobody(until) | Pace::Likely(Some(until)) if until <= now => Pace::All,
             Pace::Likely(_) if self.likely.iter().all(|at| self.known.contains(at)) => Pace::All,
             pace => pace,
         };
+        self.is_stale |= self.pace != before;
     }
 
     /// The next port to ask, the way to its agent, and whether that is another than usual; no agent is asked more than
     /// `agent_window` at once.
     pub fn next_question(&mut self, agent_window: usize, now: Time) -> Option<(PortRef, DirectedRoute, bool)> {
+        if matches!(self.pace, Pace::Nobody(_)) {
+            return None;
+        }
         loop {
             if std::mem::take(&mut self.is_stale) {
                 self.todo = self.questions();
             }
-            let pace = self.pace;
             let mut rooms = Rooms::new(&self.open, agent_window);
-            let may_ask = |at: &PortRef| match pace {
-                Pace::All => rooms.has_room(at.node),
-                Pace::Likely(_) => self.likely.contains(at) && rooms.has_room(at.node),
-                Pace::Nobody(_) => false,
-            };
-            if let Some(place) = self.todo.iter().position(may_ask) {
+            let has_room = |at: &PortRef| rooms.has_room(at.node);
+            if let Some(place) = self.todo.iter().position(has_room) {
                 let at = self.todo.remove(place);
                 self.open.insert(at, now);
                 let way = self.way_to(at.node);
                 return Some((at, way, way != self.inventory.agents[at.node].route));
             }
-            if pace != Pace::All || !self.doubt_the_silent(now) {
+            if self.pace != Pace::All || !self.doubt_the_silent(now) {
                 return None;
             }
         }
@@ -105,6 +105,10 @@ impl Probe {
 
     /// Ports to ask, those first that most likely explain something.
     fn questions(&self) -> Vec<PortRef> {
+        let is_new = |at: &PortRef| !self.known.contains(at) && !self.open.contains_key(at);
+        if self.pace != Pace::All {
+            return self.likely.iter().copied().filter(is_new).collect();
+        }
         let fabric = &self.inventory.fabric;
         // By port, each with all its ranks: the lowest is the one that counts.
         let mut ranked: Vec<(PortRef, u8)> = Vec::new();
@@ -134,7 +138,7 @@ impl Probe {
         }
         ranked.sort_unstable();
         ranked.dedup_by_key(|(at, _)| *at);
-        ranked.retain(|(at, _)| !self.known.contains(at) && !self.open.contains_key(at));
+        ranked.retain(|(at, _)| is_new(at));
         ranked.sort_by_key(|(_, rank)| *rank);
         ranked.into_iter().map(|(at, _)| at).collect()
     }
