@@ -21,9 +21,11 @@
 //! mender costs one step for each switch and LID. Memory: that of one order a lane, see [`super`].
 
 mod anew;
+mod by_turns;
 mod ease;
 mod hang;
 mod late;
+mod loads;
 mod rehang;
 #[cfg(test)]
 mod tests;

@@ -5,10 +5,11 @@
 //! moves before the rest. Turns of the base are always in the graph, so the base's own paths stay legal whatever
 //! is added later.
 
+mod reorder;
 mod sweep;
 
 use super::net::{NONE, Net};
-pub(super) use sweep::{Cost, Sweep, Task};
+pub(super) use sweep::{Cost, Rank, Sweep, Task};
 
 /// Which turns are in the graph from the start. All of them go along the up*/down* order of one root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +45,11 @@ pub(super) struct Order {
     blocked: Vec<u32>,
     /// The channel towards the root by which the spanning tree leaves each switch.
     pub parent: Vec<u32>,
+    /// By channel: the last search that met it.
     seen: Vec<u32>,
     stamp: u32,
     behind: Vec<u32>,
+    ahead: Vec<u32>,
 }
 
 impl Order {
@@ -110,6 +113,7 @@ impl Order {
             seen: vec![0; channels],
             stamp: 0,
             behind: Vec::new(),
+            ahead: Vec::new(),
         }
     }
 
@@ -146,6 +150,7 @@ impl Order {
             seen: vec![0; channels],
             stamp: 0,
             behind: Vec::new(),
+            ahead: Vec::new(),
         })
     }
 
@@ -245,7 +250,7 @@ impl Order {
         if self.count[turn] & BLOCKED != 0 {
             return false;
         }
-        let fits = self.reorder(net, from, to, self.window, self.visits_max);
+        let fits = self.reorder(net, (from, to), self.window, self.visits_max);
         if !fits {
             self.count[turn] |= BLOCKED;
             self.blocked.push(u32::try_from(turn).unwrap_or(NONE));
@@ -256,7 +261,7 @@ impl Order {
     /// Counts a turn that was in the graph before and did not close a cycle: it cannot close one now.
     pub fn restore(&mut self, net: &Net, from: u32, to: u32) {
         if !self.agrees(from, to) {
-            self.reorder(net, from, to, u32::MAX, usize::MAX);
+            self.reorder(net, (from, to), u32::MAX, usize::MAX);
         }
         self.count_up(net, from, to, net.turn(from, to));
     }
@@ -301,67 +306,6 @@ impl Order {
         for turn in self.blocked.drain(..) {
             self.count[turn as usize] &= !BLOCKED;
         }
-    }
-
-    /// Makes room for a turn against the order; false if it would close a cycle.
-    fn reorder(&mut self, net: &Net, from: u32, to: u32, window: u32, most: usize) -> bool {
-        let (low, high) = (self.place[to as usize], self.place[from as usize]);
-        if high - low > window {
-            return false;
-        }
-        self.stamp += 1;
-        let mut behind = core::mem::take(&mut self.behind);
-        let legal = self.search_behind(net, (from, low), most, &mut behind);
-        if legal {
-            self.move_before(low, high, &mut behind);
-        }
-        self.behind = behind;
-        legal
-    }
-
-    /// Moves channels that were just found between two places before the first of these; the others make room.
-    fn move_before(&mut self, low: u32, high: u32, found: &mut [u32]) {
-        found.sort_unstable_by_key(|&c| self.place[c as usize]);
-        let mut room = 0;
-        for place in (low as usize..=high as usize).rev() {
-            let c = self.at[place];
-            if self.seen[c as usize] == self.stamp {
-                room += 1;
-            } else {
-                self.at[place + room] = c;
-                self.place[c as usize] = (place + room) as u32;
-            }
-        }
-        for (place, &c) in (low..).zip(&*found) {
-            self.at[place as usize] = c;
-            self.place[c as usize] = place;
-        }
-    }
-
-    /// Channels that depend on reaching `start`, down to place `low`; false if the channel there is one of them, or if
-    /// there are too many.
-    fn search_behind(&mut self, net: &Net, (start, low): (u32, u32), most: usize, found: &mut Vec<u32>) -> bool {
-        found.clear();
-        found.push(start);
-        self.seen[start as usize] = self.stamp;
-        let mut head = 0;
-        while let Some(&at) = found.get(head) {
-            head += 1;
-            let there = net.first[net.src[at as usize] as usize];
-            for i in self.back.of(at as usize) {
-                let before = net.rev[(there + i) as usize];
-                let place = self.place[before as usize];
-                if place < low || self.seen[before as usize] == self.stamp {
-                    continue;
-                }
-                if place == low || found.len() > most {
-                    return false;
-                }
-                self.seen[before as usize] = self.stamp;
-                found.push(before);
-            }
-        }
-        true
     }
 
     /// From now on a turn may lead back as far as it likes.

@@ -51,7 +51,7 @@ impl Loss<'_> {
         }
         for (lid, roots) in cut_off {
             self.cut_off(lid, &roots);
-            if self.lead_out(lid) {
+            if self.lead_out_by_turns(lid) || self.lead_out(lid) {
                 continue;
             }
             // Its other turns are still in the graph.

@@ -136,19 +136,4 @@ impl Loss<'_> {
         }
         cost
     }
-
-    /// Puts host pairs on the way from a switch as it is, or takes them off.
-    pub(super) fn move_pairs(&mut self, lid: Lid, from: u32, pairs: u64, change: impl Fn(u64, u64) -> u64) {
-        let goal = self.mender.trips[lid.index()].at;
-        let mut at = from;
-        for _ in 0..self.net.switches {
-            let by = self.by(at, lid);
-            if pairs == 0 || at == goal || by == NONE {
-                break;
-            }
-            let load = &mut self.mender.load[by as usize];
-            *load = change(*load, pairs);
-            at = self.net.dst[by as usize];
-        }
-    }
 }

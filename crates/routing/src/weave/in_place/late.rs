@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use selvedge_plan::NO_PATH;
 use selvedge_types::Lid;
 
-use super::rehang::Loads;
+use super::loads::Loads;
+use super::rehang::Scratch;
 use super::{LATE, Loss, Victim};
 use crate::weave::net::NONE;
 use crate::weave::order::{Cost, Task};
@@ -51,9 +52,9 @@ impl Loss<'_> {
     fn rehang_late(&mut self, lid: Lid, roots: &[u32]) -> bool {
         let lane = usize::from(self.mender.trips[lid.index()].lane);
         self.cut_off(lid, roots);
-        for _ in 0..RINGS {
+        for ring in 0..RINGS {
             let turns = self.uncount(lid);
-            if self.lead_out(lid) {
+            if ring == 0 && self.lead_out_by_turns(lid) || self.lead_out(lid) {
                 return true;
             }
             let order = &mut self.mender.orders[lane];
@@ -89,9 +90,11 @@ impl Loss<'_> {
     pub(super) fn lead_out(&mut self, lid: Lid) -> bool {
         let trip = self.mender.trips[lid.index()];
         let (goal, lane) = (trip.at, usize::from(trip.lane));
-        let depth = self.depths();
+        self.measure_depths();
         let mut sweep = std::mem::take(&mut self.mender.scratch.sweep);
-        let before: Vec<u32> = (0..self.net.switches as u32).map(|s| self.by(s, lid)).collect();
+        let before = self.column(lid);
+        self.start_sweep(lid, &mut sweep, &before, |s, _| !self.is_cut_off(s));
+        let depth = &self.mender.scratch.depth;
         let (net, alive, loads) = (
             &self.net,
             &self.mender.alive,
@@ -101,7 +104,6 @@ impl Loss<'_> {
             let switch = net.src[c as usize] as usize;
             (before[switch] != c, depth[switch], cost + loads.weight(c))
         };
-        self.start_sweep(lid, &mut sweep, |s, _| !self.is_cut_off(s));
         let task = Task {
             goal,
             until: None,
@@ -123,21 +125,21 @@ impl Loss<'_> {
             }
             self.write_late(lid, &next);
         }
-        self.mender.scratch.sweep = sweep;
+        (self.mender.scratch.sweep, self.mender.scratch.before) = (sweep, before);
         is_found
     }
 
-    /// How far each switch that is cut off is from the lost link.
-    fn depths(&self) -> Vec<u32> {
-        let part = &self.mender.scratch.part;
-        let mut depth = vec![0; self.net.switches];
+    /// Measures how far each switch that is cut off is from the lost link.
+    pub(super) fn measure_depths(&mut self) {
+        let Scratch { part, depth, .. } = &mut self.mender.scratch;
+        depth.clear();
+        depth.resize(self.net.switches, 0);
         for (position, &(s, parent)) in part.iter().enumerate() {
             // Whoever it sends to comes before it; roots send to themselves.
             if parent < position {
                 depth[s as usize] = depth[part[parent].0 as usize] + 1;
             }
         }
-        depth
     }
 
     /// The turn by which packets of a switch go on; none over a lost link.

@@ -8,6 +8,7 @@
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::Lid;
 
+use super::loads::{Loads, Sums};
 use super::{Loss, Rehung, Trip};
 use crate::weave::net::{NONE, Net};
 use crate::weave::order::{Cost, Sweep, Task};
@@ -17,77 +18,40 @@ const CHAIN_MAX: usize = 8;
 /// Ways with so many new entries are tried before any other is looked for, and so many of them.
 const FEW: usize = 3;
 const FEW_TRIED: usize = 6;
-/// What a hop weighs.
-const HOP: u64 = 256;
-/// What the mean load of all channels adds to it; twice the load adds four times as much.
-const MEAN_LOAD: u64 = 64;
-/// What each mean load above the most that any channel carried before adds.
-const OVER: u64 = 16 * HOP;
-
 /// New entries, how many and what the way costs; each with the channel behind it.
 type Few = (usize, u64, Vec<(u32, u32)>);
 
 /// Memory of searches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scratch {
-    round: u32,
+    pub(super) round: u32,
     /// By switch: the round in which it was cut off.
     pub(super) cut_off: Vec<u32>,
     /// Switches cut off, each with the position of the one it sends to, roots with their own; one is the first.
     pub(super) part: Vec<(u32, usize)>,
     pub(super) into: Vec<u32>,
+    /// By switch, of those cut off: how far each is from the lost link.
+    pub(super) depth: Vec<u32>,
     /// Mean host pairs on a channel, and the most.
-    mean: u64,
+    pub(super) mean: u64,
     pub(super) most: u64,
+    pub(super) sums: Sums,
     pub(super) sweep: Sweep,
+    /// By switch: the channel it sends a LID by, before a search changes that.
+    pub(super) before: Vec<u32>,
 }
 
 impl Scratch {
     pub(super) fn new(net: &Net) -> Self {
         Self {
             cut_off: vec![0; net.switches],
+            sums: Sums::new(net),
             ..Self::default()
         }
     }
 }
 
-/// What channels carry.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Loads<'a> {
-    load: &'a [u64],
-    mean: u64,
-    most: u64,
-}
-
-impl<'a> Loads<'a> {
-    pub(super) fn of(load: &'a [u64], scratch: &Scratch) -> Self {
-        let Scratch { mean, most, .. } = *scratch;
-        Self { load, mean, most }
-    }
-
-    /// What a channel costs.
-    pub(super) fn weight(&self, channel: u32) -> u64 {
-        self.weight_with(channel, 0)
-    }
-
-    /// What it costs with so many more host pairs.
-    pub(super) fn weight_with(&self, channel: u32, more: u64) -> u64 {
-        let load = self.load[channel as usize] + more;
-        let relative = load * 16 / self.mean;
-        let over = load.saturating_sub(self.most);
-        HOP + relative * relative * MEAN_LOAD / 256 + over * OVER / self.mean
-    }
-}
-
 impl Loss<'_> {
-    /// Weighs what stands.
-    pub(super) fn weigh(&mut self) {
-        let load = &self.mender.load;
-        let scratch = &mut self.mender.scratch;
-        scratch.mean = (load.iter().sum::<u64>() / (load.len() as u64).max(1)).max(1);
-        scratch.most = load.iter().copied().max().unwrap_or(0);
-    }
-
     /// Leads a switch whose entry leads over a lost link on. Entries of the LID that have changed already begin at
     /// `first`. False if there is no way.
     pub(super) fn rehang(&mut self, lid: Lid, root: u32, first: usize) -> bool {
@@ -197,9 +161,9 @@ impl Loss<'_> {
         // Attempts have moved the marks.
         self.mender.orders[lane].mark_before(&self.net, into);
         let mut sweep = std::mem::take(&mut self.mender.scratch.sweep);
+        let before = self.column(lid);
         let order = &self.mender.orders[lane];
-        self.start_sweep(lid, &mut sweep, |_, by| !order.is_marked(by));
-        let before: Vec<u32> = (0..self.net.switches as u32).map(|s| self.by(s, lid)).collect();
+        self.start_sweep(lid, &mut sweep, &before, |_, by| !order.is_marked(by));
         let (net, alive) = (&self.net, &self.mender.alive);
         let loads = Loads::of(&self.mender.load, &self.mender.scratch);
         let rank = |c: u32, (changes, cost): Cost| {
@@ -218,7 +182,7 @@ impl Loss<'_> {
         } else {
             Vec::new()
         };
-        self.mender.scratch.sweep = sweep;
+        (self.mender.scratch.sweep, self.mender.scratch.before) = (sweep, before);
         let is_new = |&(c, _): &(u32, u32)| !self.has_moved(self.net.src[c as usize], first);
         is_found && chain.len() <= CHAIN_MAX && chain.iter().all(is_new) && {
             self.cut_off(lid, &[root]);
@@ -226,8 +190,17 @@ impl Loss<'_> {
         }
     }
 
-    /// Switches that reach the goal by entries in force that `stays` allows: their ways, and what they cost.
-    pub(super) fn start_sweep(&self, lid: Lid, sweep: &mut Sweep, stays: impl Fn(u32, u32) -> bool) {
+    /// The channel that each switch sends a LID by, in memory that is to be given back.
+    pub(super) fn column(&mut self, lid: Lid) -> Vec<u32> {
+        let mut column = std::mem::take(&mut self.mender.scratch.before);
+        column.clear();
+        column.extend((0..self.net.switches as u32).map(|s| self.by(s, lid)));
+        column
+    }
+
+    /// Switches that reach the goal by entries in force, `sent` by switch, that `stays` allows: their ways, and what
+    /// they cost.
+    pub(super) fn start_sweep(&self, lid: Lid, sweep: &mut Sweep, sent: &[u32], stays: impl Fn(u32, u32) -> bool) {
         let goal = self.mender.trips[lid.index()].at;
         sweep.start(&self.net);
         let mut path = Vec::new();
@@ -240,25 +213,24 @@ impl Loss<'_> {
                 continue;
             }
             let mut at = s;
-            while !known[at as usize] {
+            let mut leads_on = true;
+            while leads_on && !known[at as usize] {
                 known[at as usize] = true;
                 path.push(at);
-                let by = self.by(at, lid);
-                if by == NONE || !self.mender.alive[by as usize] || !stays(at, by) {
-                    break;
-                }
-                at = self.net.dst[by as usize];
-            }
-            let mut leads_on = at == goal || sweep.next[at as usize] != NONE;
-            while let Some(at) = path.pop() {
-                let by = self.by(at, lid);
-                leads_on = leads_on && by != NONE && self.mender.alive[by as usize] && stays(at, by);
+                let by = sent[at as usize];
+                leads_on = by != NONE && self.mender.alive[by as usize] && stays(at, by);
                 if leads_on {
-                    let (changes, cost) = sweep.cost[self.net.dst[by as usize] as usize];
-                    sweep.next[at as usize] = by;
-                    sweep.cost[at as usize] = (changes, cost + self.weight(by));
+                    at = self.net.dst[by as usize];
                 }
             }
+            leads_on = leads_on && (at == goal || sweep.next[at as usize] != NONE);
+            while let Some(at) = path.pop().filter(|_| leads_on) {
+                let by = sent[at as usize];
+                let (changes, cost) = sweep.cost[self.net.dst[by as usize] as usize];
+                sweep.next[at as usize] = by;
+                sweep.cost[at as usize] = (changes, cost + self.weight(by));
+            }
+            path.clear();
         }
     }
 
@@ -304,14 +276,6 @@ impl Loss<'_> {
 
     pub(super) fn is_cut_off(&self, switch: u32) -> bool {
         self.mender.scratch.cut_off[switch as usize] == self.mender.scratch.round
-    }
-
-    pub(super) fn weight(&self, channel: u32) -> u64 {
-        self.weight_with(channel, 0)
-    }
-
-    pub(super) fn weight_with(&self, channel: u32, more: u64) -> u64 {
-        Loads::of(&self.mender.load, &self.mender.scratch).weight_with(channel, more)
     }
 
     /// What the way in force from a switch costs; `None` if it leads through `not_by`, or is no way.
@@ -416,34 +380,5 @@ impl Loss<'_> {
             before,
             step,
         });
-    }
-
-    /// Takes what hosts of some switches send off the channels of their ways.
-    pub(super) fn unload(&mut self, lid: Lid, switches: &[u32]) {
-        self.shift(lid, switches, u64::saturating_sub);
-    }
-
-    /// Puts what hosts of some switches send on the channels of their ways.
-    pub(super) fn load(&mut self, lid: Lid, switches: &[u32]) {
-        self.shift(lid, switches, |load, hosts| load + hosts);
-    }
-
-    fn shift(&mut self, lid: Lid, switches: &[u32], change: impl Fn(u64, u64) -> u64) {
-        let Trip { at: goal, is_base, .. } = self.mender.trips[lid.index()];
-        if !is_base {
-            return;
-        }
-        for &switch in switches {
-            let (hosts, mut at) = (u64::from(self.net.hosts[switch as usize]), switch);
-            for _ in 0..self.net.switches {
-                let by = self.by(at, lid);
-                if hosts == 0 || at == goal || by == NONE {
-                    break;
-                }
-                let load = &mut self.mender.load[by as usize];
-                *load = change(*load, hosts);
-                at = self.net.dst[by as usize];
-            }
-        }
     }
 }

@@ -117,18 +117,18 @@ impl Order {
 
     /// Marks channels, and all on which packets may wait for them.
     pub fn mark_before(&mut self, net: &Net, channels: &[u32]) {
-        self.stamp += 1;
+        let stamp = self.next_stamp();
         self.behind.clear();
         self.behind.extend(channels);
-        channels.iter().for_each(|&c| self.seen[c as usize] = self.stamp);
+        channels.iter().for_each(|&c| self.seen[c as usize] = stamp);
         let mut head = 0;
         while let Some(&at) = self.behind.get(head) {
             head += 1;
             let there = net.first[net.src[at as usize] as usize];
             for i in self.back.of(at as usize) {
                 let before = net.rev[(there + i) as usize];
-                if self.seen[before as usize] != self.stamp {
-                    self.seen[before as usize] = self.stamp;
+                if self.seen[before as usize] != stamp {
+                    self.seen[before as usize] = stamp;
                     self.behind.push(before);
                 }
             }
