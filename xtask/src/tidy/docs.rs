@@ -21,6 +21,9 @@ pub fn findings(tree: &Tree) -> Vec<Finding> {
         if path.ends_with(".md") {
             found.extend(check_links(tree, path, text));
         }
+        if path.ends_with(".md") || path.ends_with(".rs") {
+            found.extend(check_examples(tree, path, text));
+        }
     }
     found
 }
@@ -104,6 +107,40 @@ fn check_links(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
     found
 }
 
+/// Programs that a command names with `--example`, be it on the next line.
+fn check_examples(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut is_named = false;
+    let is_prose = |line: &str| path.ends_with(".md") || line.trim_start().starts_with("//");
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| is_prose(line)) {
+        let words = line.split_whitespace();
+        for word in words.filter(|word| !matches!(*word, "//!" | "///" | "//")) {
+            if std::mem::replace(&mut is_named, word == "--example") && !is_example(tree, word) {
+                let name = word.trim_matches(NO_NAME);
+                let what = format!("no crate has an example {name:?}");
+                found.push(Finding::new(
+                    "dead-example",
+                    path,
+                    at + 1,
+                    what,
+                    "correct the command or add it",
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// What no name has in it.
+const NO_NAME: fn(char) -> bool = |c| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+
+/// True if a word begins with the name of an example, or with none.
+fn is_example(tree: &Tree, word: &str) -> bool {
+    let name = word.split(NO_NAME).next().unwrap_or_default();
+    let is_it = |path: &str| path.ends_with(&format!("/examples/{name}.rs"));
+    name.is_empty() || tree.rust_files().any(|(path, _)| is_it(path))
+}
+
 /// The path of `target` as seen from the file `from`; none if it leaves the project.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
@@ -157,6 +194,24 @@ mod tests {
         );
         check("a.toml", "========\n", &[]);
         check("a.md", "Title\n=======\n", &[]);
+    }
+
+    #[test]
+    fn examples() {
+        let check = |text: &str, want: &[&str]| {
+            let tree = Tree::of(&[("a.md", text), ("crates/a/examples/speed.rs", "//! How fast.\n")]);
+            let found: Vec<_> = findings(&tree)
+                .iter()
+                .map(|f| format!("{} {}", f.line, f.rule))
+                .collect();
+            assert_eq!(found, want, "{text}");
+        };
+        check(
+            "`cargo run --example speed`, `--example\nspeed -- SPEC` and `--example` alone.\n",
+            &[],
+        );
+        check("`cargo run --example gone`\n", &["1 dead-example"]);
+        check("`cargo run --example\ngone -- SPEC`\n", &["2 dead-example"]);
     }
 
     #[test]
