@@ -17,6 +17,7 @@ use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 use selvedge_wire::DirectedRoute;
 
 /// A fabric with a plan in force.
+#[derive(Clone)]
 struct Bench {
     inventory: Arc<Inventory>,
     installed: Arc<Installed>,
@@ -525,7 +526,29 @@ fn switches_die_one_after_another() {
                 assert_eq!(figures(&said), figures(&found), "{what}");
             }
         }
-        assert!(quick > 4, "{spec}: only {quick} of 8 in place");
+        assert!(quick > 5, "{spec}: only {quick} of 8 in place");
+    }
+}
+
+#[test]
+fn any_switch_of_a_whole_tree_dies_in_place() {
+    for (spec, not_in_place) in [("karytree:k=4,n=3", 4), ("mport:m=8,n=3", 4), ("sx6536", 0)] {
+        let mut bench = Bench::up(spec);
+        bench.prepare();
+        let fabric = Arc::clone(&bench.inventory.fabric);
+        let own = fabric.peer(bench.inventory.local).unwrap().node;
+        let mut others = 0;
+        for &node in fabric.switches().iter().filter(|node| **node != own) {
+            let result = dies(&bench, node);
+            let what = format!("{spec} {}", fabric.node(node).description);
+            if result.installed.is_some() {
+                bench.clone().take(&what, result);
+            } else {
+                others += 1;
+            }
+        }
+        // Those straight above the leaf at which agents of upper switches meet.
+        assert_eq!(others, not_in_place, "{spec}");
     }
 }
 

@@ -142,14 +142,16 @@ impl Repair<'_> {
     }
 
     /// No path up, then down leads on: a detour, that which leaves most room for others if there is one. Before one
-    /// that may have to wait for packets under way, that by the leaf at which detours meet: it takes more Sets.
+    /// that may have to wait for packets under way, that by the leaf at which detours meet: it takes more Sets. Last of
+    /// all one of others that are stuck as well.
     pub(super) fn any_detour(&mut self, s: usize, lid: Lid, to: usize) -> bool {
-        CARES.into_iter().any(|care| {
+        let is_found = CARES.into_iter().any(|care| {
             self.detour(s, lid, to, care)
                 || self.detour_above(s, lid, to, care)
                 || self.detour_beside(s, lid, to, care)
                 || care == Care::UnderWay && self.detour_at_meeting(s, lid, to)
-        })
+        });
+        is_found || CARES.into_iter().any(|care| self.detour_below(s, lid, to, care))
     }
 
     /// No path up, then down leads on: further down, so that no two detours are in each other's way. By the first
@@ -166,7 +168,7 @@ impl Repair<'_> {
         // One switch to turn at for all LIDs: the first, unless that one does not do at all.
         for &(peer, egress) in &below {
             if turns_well(&&(peer, egress)) {
-                self.set(s, lid, egress, 1);
+                self.set(s, lid, egress, self.step_of(peer, lid) + 1);
                 return true;
             }
             if self.mender.gone[peer] || peer == to {
@@ -225,6 +227,19 @@ impl Repair<'_> {
             if let Some(&(_, down)) = below.iter().find(turns_well) {
                 self.set(peer, lid, down, 0);
                 self.set(s, lid, egress, 1);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The same where all below send up to it, or to others that are stuck like it: one of them turns further down from
+    /// now on.
+    fn detour_below(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
+        let below: Vec<(usize, u8)> = self.below_to_turn_at(s).collect();
+        for (peer, egress) in below {
+            if self.is_stuck_with(s, peer, lid, to) && self.detour(peer, lid, to, care) {
+                self.set(s, lid, egress, 2);
                 return true;
             }
         }
@@ -344,8 +359,8 @@ impl Repair<'_> {
         let found = self
             .neighbours(s, |mine, peer| peer < mine)
             .find(|(peer, _)| self.arrives(*peer, lid, &[s], to));
-        if let Some((_, egress)) = found {
-            self.set(s, lid, egress, 1);
+        if let Some((peer, egress)) = found {
+            self.set(s, lid, egress, self.step_of(peer, lid) + 1);
             return Some(());
         }
         let others: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer >= mine).collect();
@@ -368,6 +383,43 @@ impl Repair<'_> {
             return Some(());
         }
         self.unstick_by_others_above(s, lid, to)
+            .or_else(|| self.unstick_by_others_below(s, lid, to))
+    }
+
+    /// The same where all below send up to it, or to others that are stuck like it: one of them sends further down.
+    fn unstick_by_others_below(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
+        let below: Vec<(usize, u8)> = self.below_to_turn_at(s).collect();
+        for (peer, egress) in below {
+            if !self.is_stuck_with(s, peer, lid, to) {
+                continue;
+            }
+            let found = self
+                .below_to_turn_at(peer)
+                .find(|(leaf, _)| self.arrives(*leaf, lid, &[s, peer], to));
+            if let Some((_, down)) = found {
+                self.set(peer, lid, down, 1);
+                self.set(s, lid, egress, 2);
+                return Some(());
+            }
+        }
+        None
+    }
+
+    /// The step in which a switch's entry changes; 0 also if it does not.
+    fn step_of(&self, s: usize, lid: Lid) -> u8 {
+        let of_round = self.moved[self.first..].iter();
+        let mine = of_round.filter(|m| m.switch.to_usize() == s && m.lid == lid);
+        mine.map(|m| m.step).max().unwrap_or(0)
+    }
+
+    /// True if a neighbour below has no way by the tree, and sends up to where there is none either.
+    fn is_stuck_with(&self, s: usize, peer: usize, lid: Lid, to: usize) -> bool {
+        let rule = self.rule();
+        let has_way = rule.below.has(peer, to) || rule.reach.has(peer, to);
+        let sends_up = self
+            .next(peer, lid)
+            .is_some_and(|next| self.mender.is_above(next, peer));
+        peer != to && !has_way && sends_up && !self.arrives(peer, lid, &[s], to)
     }
 
     /// The same where all below send up to it, as it led all of them to the leaf at which agents meet: the first of
