@@ -5,17 +5,20 @@
 //! all, errors, and in percent of the host pairs that could have two ways without a common cable (or cable and switch)
 //! those that have.
 
+mod support;
+
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{Lids, SlToVl, Tables};
 use selvedge_routing::{Effort, Engine, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
-use selvedge_topology::Spec;
 use selvedge_types::{Lid, LidRange, Lmc, PortNum};
 use selvedge_verify::disjoint::Ways;
 use selvedge_verify::phases::Links;
 use selvedge_verify::{JudgeOptions, Severity, Subject, verify};
+
+use support::{cpu_ms, fabrics, range};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -43,13 +46,7 @@ fn main() {
         "fabric"
     );
     for spec in &specs {
-        let of_seed = seeds.iter().map(|seed| format!("{spec},seed={seed}"));
-        let all: Vec<String> = if seeds.is_empty() {
-            vec![spec.clone()]
-        } else {
-            of_seed.collect()
-        };
-        let fabrics: Vec<(&String, Fabric)> = all.iter().filter_map(|spec| Some((spec, fabric(spec)?))).collect();
+        let fabrics = fabrics(spec, &seeds);
         for (lmc, lanes, effort) in combinations(&lmcs, &vls, &efforts) {
             let mut sum = [0.0; 6];
             let mut rows = 0.0;
@@ -85,22 +82,6 @@ fn print(name: &str, (lmc, lanes, effort): (u8, u8, &str), row: [f64; 6]) {
     println!(
         "{name:44} {lmc:3} {lanes} {effort:6} {ms:7.1} {first:8.0} {all:8.0} {errors:6} {links:6.2} {switches:6.2}"
     );
-}
-
-/// `21-30`, or one number.
-fn range(text: &str) -> Vec<u64> {
-    let (from, to) = text.split_once('-').unwrap_or((text, text));
-    match (from.parse::<u64>(), to.parse::<u64>()) {
-        (Ok(from), Ok(to)) => (from..=to).collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn fabric(spec: &str) -> Option<Fabric> {
-    match spec.parse().ok()? {
-        Spec::Generated(recipe) => recipe.fabric().ok(),
-        Spec::File(_) => None,
-    }
 }
 
 fn number(fabric: &Fabric, lmc: u8) -> Option<Lids> {
@@ -183,14 +164,4 @@ fn all_loads(fabric: &Fabric, lids: &Lids, tables: &Tables) -> f64 {
         }
     }
     load.into_values().max().unwrap_or(0) as f64
-}
-
-/// Time this thread has had a processor: what counts on a machine that is busy with other things.
-fn cpu_ms() -> f64 {
-    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let ns = schedstat
-        .split_whitespace()
-        .next()
-        .and_then(|ns| ns.parse::<f64>().ok());
-    ns.unwrap_or(0.0) / 1e6
 }

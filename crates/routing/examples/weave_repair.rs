@@ -5,15 +5,18 @@
 //! entries were routed again, LIDs that were routed again as a whole, entries that changed, and lanes that were woven
 //! anew (means); errors that the judge finds.
 
+mod support;
+
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, Link};
 use selvedge_plan::{Lids, SlToVl};
 use selvedge_routing::{Engine, Note, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
-use selvedge_topology::Spec;
 use selvedge_types::{Lid, LidRange, Lmc, PortState};
 use selvedge_verify::{JudgeOptions, Severity, Subject, verify};
+
+use support::{cpu_ms, fabrics};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -35,13 +38,8 @@ fn main() {
         "fabric                                       V    mean_ms  max_ms extended rerouted  entries lanes errors"
     );
     for spec in &specs {
-        let Ok(Spec::Generated(recipe)) = spec.parse() else {
-            eprintln!("{spec}: no generator");
-            continue;
-        };
-        match recipe.fabric() {
-            Ok(fabric) => vls.iter().for_each(|&lanes| row(spec, &fabric, lanes, links)),
-            Err(error) => eprintln!("{error}"),
+        for (name, fabric) in fabrics(spec, &[]) {
+            vls.iter().for_each(|&lanes| row(&name, &fabric, lanes, links));
         }
     }
 }
@@ -109,16 +107,6 @@ fn row(spec: &str, fabric: &Fabric, lanes: u8, links: usize) {
         mean(2),
         mean(3),
     );
-}
-
-/// Time this thread has had a processor: what counts on a machine that is busy with other things.
-fn cpu_ms() -> f64 {
-    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let ns = schedstat
-        .split_whitespace()
-        .next()
-        .and_then(|ns| ns.parse::<f64>().ok());
-    ns.unwrap_or(0.0) / 1e6
 }
 
 /// The same fabric with one link down.

@@ -5,15 +5,18 @@
 //! One row per fabric, lanes and effort: time, most memory so far, and the judge's figures. With `--seeds` each SPEC is
 //! routed with each of these seeds, and a row of means follows; `--means` prints those alone.
 
+mod support;
+
 use std::time::Instant;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Lids, SlToVl};
 use selvedge_routing::{Effort, Engine, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
-use selvedge_topology::Spec;
 use selvedge_types::{Lid, LidRange, Lmc, PortNum};
 use selvedge_verify::{JudgeOptions, Severity, Subject, verify};
+
+use support::{cpu_ms, fabrics, range};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -40,16 +43,7 @@ fn main() {
         "fabric"
     );
     for spec in &specs {
-        let of_seed = seeds.iter().map(|seed| format!("{spec},seed={seed}"));
-        let all: Vec<String> = if seeds.is_empty() {
-            vec![spec.clone()]
-        } else {
-            of_seed.collect()
-        };
-        let fabrics: Vec<(&String, Fabric)> = all.iter().filter_map(|spec| Some((spec, fabric(spec)?))).collect();
-        if fabrics.len() < all.len() {
-            eprintln!("{spec}: no such fabric");
-        }
+        let fabrics = fabrics(spec, &seeds);
         for &lanes in &vls {
             for effort in &efforts {
                 let rows = fabrics.iter().filter_map(|(name, fabric)| {
@@ -102,22 +96,6 @@ fn mean(rows: &[Row]) -> Row {
         hops: of(|r| r.hops),
         lanes: rows.iter().map(|r| r.lanes).max().unwrap_or(0),
         errors: rows.iter().map(|r| r.errors).sum(),
-    }
-}
-
-/// `21-30`, or one number.
-fn range(text: &str) -> Vec<u64> {
-    let (from, to) = text.split_once('-').unwrap_or((text, text));
-    match (from.parse::<u64>(), to.parse::<u64>()) {
-        (Ok(from), Ok(to)) => (from..=to).collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn fabric(spec: &str) -> Option<Fabric> {
-    match spec.parse().ok()? {
-        Spec::Generated(recipe) => recipe.fabric().ok(),
-        Spec::File(_) => None,
     }
 }
 
@@ -175,16 +153,6 @@ fn row(fabric: &Fabric, engine: Engine, lanes: u8, effort: &str, par: Par) -> Op
         lanes: routed.lanes,
         errors: verdict.count(Severity::Error),
     })
-}
-
-/// Time this thread has had a processor: what counts on a machine that is busy with other things.
-fn cpu_ms() -> f64 {
-    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let ns = schedstat
-        .split_whitespace()
-        .next()
-        .and_then(|ns| ns.parse::<f64>().ok());
-    ns.unwrap_or(0.0) / 1e6
 }
 
 /// Most memory this process ever held, where the kernel tells.

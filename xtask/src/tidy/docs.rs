@@ -115,30 +115,20 @@ fn check_examples(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
     for (at, line) in text.lines().enumerate().filter(|(_, line)| is_prose(line)) {
         let words = line.split_whitespace();
         for word in words.filter(|word| !matches!(*word, "//!" | "///" | "//")) {
-            if std::mem::replace(&mut is_named, word == "--example") && !is_example(tree, word) {
-                let name = word.trim_matches(NO_NAME);
-                let what = format!("no crate has an example {name:?}");
-                found.push(Finding::new(
-                    "dead-example",
-                    path,
-                    at + 1,
-                    what,
-                    "correct the command or add it",
-                ));
+            if !std::mem::replace(&mut is_named, word == "--example") {
+                continue;
+            }
+            let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+            let name = word.split(|c| !is_of_name(c)).next().unwrap_or_default();
+            let file = format!("/examples/{name}.rs");
+            if !name.is_empty() && !tree.rust_files().any(|(path, _)| path.ends_with(&file)) {
+                let what = format!("no crate has an example {name}");
+                let advice = "correct the command or add it";
+                found.push(Finding::new("dead-example", path, at + 1, what, advice));
             }
         }
     }
     found
-}
-
-/// What no name has in it.
-const NO_NAME: fn(char) -> bool = |c| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-
-/// True if a word begins with the name of an example, or with none.
-fn is_example(tree: &Tree, word: &str) -> bool {
-    let name = word.split(NO_NAME).next().unwrap_or_default();
-    let is_it = |path: &str| path.ends_with(&format!("/examples/{name}.rs"));
-    name.is_empty() || tree.rust_files().any(|(path, _)| is_it(path))
 }
 
 /// The path of `target` as seen from the file `from`; none if it leaves the project.

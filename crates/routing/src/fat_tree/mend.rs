@@ -334,6 +334,11 @@ impl Repair<'_> {
         &self.mender.tree.rule
     }
 
+    /// Whether a path up, then down leads from a switch to another.
+    fn has_way(&self, s: usize, to: usize) -> bool {
+        self.rule().below.has(s, to) || self.rule().reach.has(s, to)
+    }
+
     /// Repairs the way to one LID, whose entries at `starts` lead over what is lost.
     fn destination(&mut self, (lid, target): (Lid, Target), starts: &[usize]) -> Option<()> {
         let to = self.mender.tree.switch_of(target);
@@ -353,7 +358,7 @@ impl Repair<'_> {
             if s == to || next.is_some_and(|next| rule.leads(s, next, to)) {
                 continue;
             }
-            let has_way = rule.below.has(s, to) || rule.reach.has(s, to);
+            let has_way = self.has_way(s, to);
             // Whoever sends up to it may go on to do so: it sends up in any case, but by another link.
             let goes_on_up = has_way
                 && !rule.below.has(s, to)

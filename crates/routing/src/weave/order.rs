@@ -1,8 +1,8 @@
 //! The channel dependency graph of one lane, with a topological order kept up to date turn by turn.
 //!
 //! A turn is legal if adding it leaves the graph without a cycle. Most turns agree with the order and cost one
-//! comparison; the others need a search backwards between the two places and, if it finds no cycle, what it visited
-//! moves before the rest. Turns of the base are always in the graph, so the base's own paths stay legal whatever
+//! comparison; the others need a search between the two places and, if it finds no cycle, what it visited moves
+//! ([`reorder`]). Turns of the base are always in the graph, so the base's own paths stay legal whatever
 //! is added later.
 
 mod reorder;

@@ -168,7 +168,7 @@ impl Repair<'_> {
         // One switch to turn at for all LIDs: the first, unless that one does not do at all.
         for &(peer, egress) in &below {
             if turns_well(&&(peer, egress)) {
-                self.set(s, lid, egress, self.step_of(peer, lid) + 1);
+                self.set_after(peer, s, lid, egress);
                 return true;
             }
             if self.mender.gone[peer] || peer == to {
@@ -239,7 +239,7 @@ impl Repair<'_> {
         let below: Vec<(usize, u8)> = self.below_to_turn_at(s).collect();
         for (peer, egress) in below {
             if self.is_stuck_with(s, peer, lid, to) && self.detour(peer, lid, to, care) {
-                self.set(s, lid, egress, 2);
+                self.set_after(peer, s, lid, egress);
                 return true;
             }
         }
@@ -360,13 +360,12 @@ impl Repair<'_> {
             .neighbours(s, |mine, peer| peer < mine)
             .find(|(peer, _)| self.arrives(*peer, lid, &[s], to));
         if let Some((peer, egress)) = found {
-            self.set(s, lid, egress, self.step_of(peer, lid) + 1);
+            self.set_after(peer, s, lid, egress);
             return Some(());
         }
         let others: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer >= mine).collect();
         for &(peer, egress) in &others {
-            let rule = self.rule();
-            if rule.below.has(peer, to) || rule.reach.has(peer, to) {
+            if self.has_way(peer, to) {
                 continue;
             }
             let found = self
@@ -396,30 +395,29 @@ impl Repair<'_> {
             let found = self
                 .below_to_turn_at(peer)
                 .find(|(leaf, _)| self.arrives(*leaf, lid, &[s, peer], to));
-            if let Some((_, down)) = found {
-                self.set(peer, lid, down, 1);
-                self.set(s, lid, egress, 2);
+            if let Some((leaf, down)) = found {
+                self.set_after(leaf, peer, lid, down);
+                self.set_after(peer, s, lid, egress);
                 return Some(());
             }
         }
         None
     }
 
-    /// The step in which a switch's entry changes; 0 also if it does not.
-    fn step_of(&self, s: usize, lid: Lid) -> u8 {
+    /// Sends down to a neighbour, once that one's own new entry, if it has one, is in force.
+    fn set_after(&mut self, peer: usize, s: usize, lid: Lid, egress: u8) {
         let of_round = self.moved[self.first..].iter();
-        let mine = of_round.filter(|m| m.switch.to_usize() == s && m.lid == lid);
-        mine.map(|m| m.step).max().unwrap_or(0)
+        let of_peer = of_round.filter(|m| m.switch.to_usize() == peer && m.lid == lid);
+        let step = of_peer.map(|m| m.step).max().unwrap_or(0);
+        self.set(s, lid, egress, step + 1);
     }
 
     /// True if a neighbour below has no way by the tree, and sends up to where there is none either.
     fn is_stuck_with(&self, s: usize, peer: usize, lid: Lid, to: usize) -> bool {
-        let rule = self.rule();
-        let has_way = rule.below.has(peer, to) || rule.reach.has(peer, to);
         let sends_up = self
             .next(peer, lid)
             .is_some_and(|next| self.mender.is_above(next, peer));
-        peer != to && !has_way && sends_up && !self.arrives(peer, lid, &[s], to)
+        peer != to && !self.has_way(peer, to) && sends_up && !self.arrives(peer, lid, &[s], to)
     }
 
     /// The same where all below send up to it, as it led all of them to the leaf at which agents meet: the first of

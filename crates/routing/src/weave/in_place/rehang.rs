@@ -18,6 +18,7 @@ const CHAIN_MAX: usize = 8;
 /// Ways with so many new entries are tried before any other is looked for, and so many of them.
 const FEW: usize = 3;
 const FEW_TRIED: usize = 6;
+
 /// New entries, how many and what the way costs; each with the channel behind it.
 type Few = (usize, u64, Vec<(u32, u32)>);
 

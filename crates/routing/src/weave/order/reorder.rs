@@ -20,7 +20,7 @@ impl Order {
         if high - low > window {
             return false;
         }
-        let stamp = self.next_stamp();
+        let (stamp, _) = self.new_stamps();
         let mut behind = core::mem::take(&mut self.behind);
         let fits = self.search_behind(net, (from, low), (stamp, most), &mut behind);
         if fits {
@@ -33,7 +33,7 @@ impl Order {
     /// Makes room for a turn against the order, whatever it takes; false if it would close a cycle.
     fn make_room(&mut self, net: &Net, from: u32, to: u32) -> bool {
         let range = (self.place[to as usize], self.place[from as usize]);
-        let stamps = (self.next_stamp(), self.next_stamp());
+        let stamps = self.new_stamps();
         let (mut behind, mut ahead) = (core::mem::take(&mut self.behind), core::mem::take(&mut self.ahead));
         behind.clear();
         behind.push(from);
@@ -61,14 +61,14 @@ impl Order {
         fits
     }
 
-    /// Marks that no channel has.
-    pub(super) fn next_stamp(&mut self) -> u32 {
-        if self.stamp == u32::MAX {
+    /// Two marks that no channel has; the second is that of [`Order::is_marked`].
+    pub(super) fn new_stamps(&mut self) -> (u32, u32) {
+        if self.stamp > u32::MAX - 2 {
             self.stamp = 0;
             self.seen.fill(0);
         }
-        self.stamp += 1;
-        self.stamp
+        self.stamp += 2;
+        (self.stamp - 1, self.stamp)
     }
 
     /// Adds what depends on a channel and has no place before `low`; false if some of it was met from the other side.

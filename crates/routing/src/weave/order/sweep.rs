@@ -117,7 +117,7 @@ impl Order {
 
     /// Marks channels, and all on which packets may wait for them.
     pub fn mark_before(&mut self, net: &Net, channels: &[u32]) {
-        let stamp = self.next_stamp();
+        let (_, stamp) = self.new_stamps();
         self.behind.clear();
         self.behind.extend(channels);
         channels.iter().for_each(|&c| self.seen[c as usize] = stamp);
