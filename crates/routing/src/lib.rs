@@ -48,7 +48,7 @@ mod weave;
 
 pub use auto::{Grid, Irregular, Reason, Side, Topology};
 pub use engine::{DFSSSP_LANES, Engine, EngineError, HostLists, Options, Rebalance, Routed, WEAVE_LANES};
-pub use fat_tree::{FatTree, FatTreeOptions, Moved, NotATree, TreeMender, TreeShape};
+pub use fat_tree::{FatTree, FatTreeOptions, LikelyTurn, Moved, NotATree, TreeMender, TreeShape};
 pub use ftree::{FtreeOptions, NoFatTree};
 pub use listed::{LidMatrix, Listed};
 pub use note::{Note, RootSource};

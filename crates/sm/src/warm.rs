@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Installed, Plan, UnderWay};
-use selvedge_routing::{Engine, FatTree, TreeMender, WeaveMender};
+use selvedge_routing::{Engine, FatTree, LikelyTurn, TreeMender, WeaveMender};
 use selvedge_sim::Par;
 use selvedge_types::IdxVec;
 use selvedge_verify::Subject;
-use selvedge_verify::standing::{Replaced, Standing};
+use selvedge_verify::standing::{Replaced, Standing, Turn};
 
 use crate::adopt::Adopt;
 use crate::inventory::Inventory;
@@ -97,6 +97,14 @@ impl Spare {
     }
 }
 
+fn turn(turn: LikelyTurn) -> Turn {
+    Turn {
+        switch: turn.from,
+        port: turn.port,
+        onward: turn.onward,
+    }
+}
+
 /// Prepares for what may happen to a plan in force.
 #[derive(Clone, Debug)]
 pub struct Prepare {
@@ -136,6 +144,9 @@ impl Prepare {
             let standing = warm.standing.as_ref();
             let by_hosts = |switch, lid| standing.is_none_or(|standing| standing.carries_hosts(switch, lid));
             warm.mender = tree.map(|tree| TreeMender::new(tree).with_detours(&plan.lids, &plan.tables, by_hosts));
+            if let (Some(standing), Some(mender)) = (&mut warm.standing, &warm.mender) {
+                standing.make_room_for(mender.likely_turns().map(turn));
+            }
         }
         if warm.weave.is_none() && warm.standing.is_some() && (is_found || plan.engine.0 == Engine::Weave.name()) {
             let levels = (&plan.service_levels, plan.lanes);

@@ -12,7 +12,7 @@ use selvedge_sm::{Agent, Damage, Inventory, Job, JobResult, Prepare, Repair, Tas
 use selvedge_topology::Spec;
 use selvedge_types::{PhysState, PortState};
 use selvedge_verify::phases::{Passage, passage};
-use selvedge_verify::standing::{LinkChange, judge_repair};
+use selvedge_verify::standing::{LinkChange, Standing, judge_repair};
 use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 use selvedge_wire::DirectedRoute;
 
@@ -249,6 +249,23 @@ fn any_link_of_a_whole_tree_is_repaired_in_place() {
             assert!(result.installed.is_some(), "{spec}: {at:?}");
         }
     }
+}
+
+/// Where detours are likely to turn is known when repairs are prepared, so their judge has less to look for.
+#[test]
+fn likely_turns_cost_less() {
+    let mut bench = Bench::up("karytree:k=6,n=3");
+    bench.prepare();
+    let subject = Subject::plan(&bench.inventory.fabric, &bench.plan);
+    let mut plain = bench.clone();
+    plain.warm.as_mut().unwrap().standing = Standing::new(subject, Par::Sequential).ok();
+    let searched = |warm: Option<&Warm>| warm.unwrap().standing.as_ref().unwrap().work().channels;
+    let of = |bench: &Bench| {
+        let links = between_switches(&bench.inventory.fabric).into_iter();
+        let after = links.map(|at| searched(bench.lose(&[at].into()).warm.as_deref()));
+        after.map(|after| after - searched(bench.warm.as_deref())).sum::<u64>()
+    };
+    assert!(of(&bench) * 3 < of(&plain) * 2);
 }
 
 /// A tree that has lost links already, whether it was planned without them or repaired since: detours lie beside each

@@ -7,7 +7,9 @@ use selvedge_fabric::{Fabric, LinkState, PortRef, SwitchIdx};
 use selvedge_plan::{ChangeSet, Installed, Op, Phase, Plan, ServiceLevels, SlToVl, changes};
 use selvedge_sim::{Par, Rng, Seed};
 use selvedge_types::{Lid, PhysState, PortNum, PortState, Sl};
-use selvedge_verify::standing::{self, Change, Entry, LinkChange, Proof, Replaced, Standing, StandingError, Work};
+use selvedge_verify::standing::{
+    self, Change, Entry, LinkChange, Proof, Replaced, Standing, StandingError, Turn, Work,
+};
 use selvedge_verify::{Fault, JudgeOptions, Subject, Traffic, Verdict, Witness, judge, verify};
 
 fn judged(fabric: &Fabric, plan: &Plan) -> Verdict {
@@ -143,6 +145,16 @@ fn change(rng: &mut Rng, fabric: &mut Fabric, plan: &mut Plan) -> Change {
     change
 }
 
+/// Some turn, of which some ports lead nowhere.
+fn any_turn(rng: &mut Rng, fabric: &Fabric) -> Turn {
+    let mut port = || PortNum::new(rng.below(8) as u8).unwrap();
+    Turn {
+        port: port(),
+        onward: port(),
+        switch: SwitchIdx(rng.below(1 + fabric.switches().len() as u64) as u32),
+    }
+}
+
 #[test]
 fn says_what_a_full_judgement_says() {
     let (mut steps, mut sound, mut cyclic, mut circles) = (0, 0, 0, 0);
@@ -157,6 +169,10 @@ fn says_what_a_full_judgement_says() {
         compare(&standing.proof(), &judged(&fabric, &plan), &format!("case {case}"));
         for step in 0..40 {
             let what = format!("case {case}, step {step}");
+            if case % 2 == 0 && rng.below(4) == 0 {
+                let turns = (0..rng.below(40)).map(|_| any_turn(&mut rng, &fabric));
+                standing.make_room_for(turns.collect::<Vec<_>>());
+            }
             let (old_fabric, old_plan, old) = (fabric.clone(), plan.clone(), standing.proof());
             let change = change(&mut rng, &mut fabric, &mut plan);
             let verdict = judged(&fabric, &plan);

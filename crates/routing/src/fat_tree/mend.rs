@@ -82,6 +82,17 @@ pub struct Moved {
     pub step: u8,
 }
 
+/// A turn that repairs may need: packets that come down from a switch by a port, and go up again by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LikelyTurn {
+    /// The switch that they come from.
+    pub from: SwitchIdx,
+    /// The port there.
+    pub port: PortNum,
+    /// The port of the switch where they turn.
+    pub onward: PortNum,
+}
+
 /// What a LID leads to, if to anything, and the LID with the switches at which it lost its way.
 type Group<'a> = (Option<Target>, &'a [(Lid, usize)]);
 
@@ -167,6 +178,31 @@ impl TreeMender {
             self.turns.meet_at(net, &shape.level, leaf);
         }
         self
+    }
+
+    /// Where detours to come turn, most of them: at the leaf at which they meet, and straight above it. None of these
+    /// make a cycle, all together.
+    pub fn likely_turns(&self) -> impl Iterator<Item = LikelyTurn> {
+        let real = self.tree.rule.net.real;
+        let ends_at = move |at: usize| {
+            let ends = self.facing.get(at).iter();
+            ends.filter(move |end| end.is_above && (end.peer as usize) < real)
+        };
+        let turns_at = move |at: usize| {
+            let up = self.near.get(at).iter();
+            let up = up.filter(move |k| k.alive && self.is_above(k.peer as usize, at));
+            ends_at(at).flat_map(move |from| {
+                let others = up.clone().filter(|k| k.peer != from.peer);
+                others.filter_map(move |onward| {
+                    Some(LikelyTurn {
+                        from: SwitchIdx(from.peer),
+                        port: PortNum::new(from.port)?,
+                        onward: PortNum::new(onward.port)?,
+                    })
+                })
+            })
+        };
+        (0..real).filter(|&s| self.turns.is_meeting(s)).flat_map(turns_at)
     }
 
     fn is_of_host(&self, target: Target) -> bool {
@@ -496,5 +532,61 @@ impl Repair<'_> {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::PortRef;
+    use selvedge_sim::{Par, Seed};
+    use selvedge_topology::Spec;
+
+    use super::super::FatTreeOptions;
+    use super::*;
+
+    #[test]
+    fn sets_after_losses_are_those_of_the_tree_that_is_left() {
+        for spec in [
+            "sx6536",
+            "karytree:k=4,n=3",
+            "karytree:k=3,n=4",
+            "mport:m=8,n=3",
+            "pgft:m=4x4x4,w=1x2x2,p=1x2x2",
+        ] {
+            let Ok(Spec::Generated(recipe)) = spec.parse() else {
+                panic!("{spec} is not a recipe");
+            };
+            let fabric = recipe.fabric().unwrap();
+            let tree = FatTree::detect(&fabric, &FatTreeOptions::default(), Par::Sequential).unwrap();
+            let levels = tree.shape.levels;
+            let mut mender = TreeMender::new(tree);
+            let mut rng = Seed(7).child("sets").rng();
+            let mut links: Vec<[PortRef; 2]> = Vec::new();
+            for &node in fabric.switches().iter() {
+                let ports = fabric
+                    .node(node)
+                    .external_ports()
+                    .map(|(port, _)| PortRef { node, port });
+                links.extend(ports.filter_map(|at| Some([at, fabric.peer(at)?])));
+            }
+            links.retain(|[at, peer]| at < peer && fabric.switch_index(peer.node).is_some());
+            rng.shuffle(&mut links);
+            for (number, ends) in links.iter().take(40).enumerate() {
+                let ends = ends.map(|at| (fabric.switch_index(at.node).unwrap().to_usize(), at.port.get()));
+                ends.into_iter().for_each(|(s, port)| mender.cut(s, port).unwrap());
+                let [s, peer] = ends.map(|(s, _)| s);
+                mender.tree.rule.shrink_sets(&mender.order, &[s, peer]);
+                let Rule { net, shape, .. } = &mender.tree.rule;
+                let anew = Rule::new(net.clone(), shape.clone(), levels);
+                for s in 0..net.total() {
+                    let sets = (mender.tree.rule.below.row(s), mender.tree.rule.reach.row(s));
+                    assert_eq!(
+                        sets,
+                        (anew.below.row(s), anew.reach.row(s)),
+                        "{spec}, loss {number}, {s}"
+                    );
+                }
+            }
+        }
     }
 }

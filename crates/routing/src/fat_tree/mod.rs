@@ -40,7 +40,7 @@ use selvedge_types::{Guid, Idx, Lid};
 use crate::engine::{EngineError, HostLists};
 pub use error::NotATree;
 use levels::Levels;
-pub use mend::{Moved, TreeMender};
+pub use mend::{LikelyTurn, Moved, TreeMender};
 use net::Net;
 use rows::Rows;
 use rule::Rule;

@@ -29,6 +29,7 @@ mod order;
 mod prepared;
 mod raise;
 mod repair;
+mod room;
 mod shape;
 
 use std::cmp::Reverse;
@@ -47,6 +48,7 @@ pub use error::StandingError;
 pub use judge::judge;
 pub use left::Replaced;
 pub use repair::{judge_repair, wait_ns};
+pub use room::Turn;
 
 use crate::figures::{LaneFigures, Load};
 use crate::finding::Traffic;
