@@ -184,14 +184,12 @@ impl TreeMender {
     /// make a cycle, all together.
     pub fn likely_turns(&self) -> impl Iterator<Item = LikelyTurn> {
         let real = self.tree.rule.net.real;
-        let ends_at = move |at: usize| {
-            let ends = self.facing.get(at).iter();
-            ends.filter(move |end| end.is_above && (end.peer as usize) < real)
-        };
         let turns_at = move |at: usize| {
+            let ends = self.facing.get(at).iter();
+            let down = ends.filter(move |end| end.is_above && (end.peer as usize) < real);
             let up = self.near.get(at).iter();
             let up = up.filter(move |k| k.alive && self.is_above(k.peer as usize, at));
-            ends_at(at).flat_map(move |from| {
+            down.flat_map(move |from| {
                 let others = up.clone().filter(|k| k.peer != from.peer);
                 others.filter_map(move |onward| {
                     Some(LikelyTurn {

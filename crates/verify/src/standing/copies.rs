@@ -63,15 +63,9 @@ impl CopyTurns {
             .collect();
         let vertices = self.turns.iter().filter_map(|&(lane, switch, port, egress)| {
             let switch = now.get(switch as usize).copied().flatten()?.to_usize();
-            let exists = switch < shape.switches && usize::from(port) < shape.ports();
-            let lane = usize::from(lane);
-            if !exists || lane >= shape.lane_count || usize::from(egress) >= shape.ports() {
-                return None;
-            }
-            let cell = switch * shape.cells + usize::from(port);
-            let there = (shape.arc_of[cell] != u32::MAX).then(|| usize::from(shape.behind(cell)))?;
-            let is_link = shape.arc_of[there * shape.cells + usize::from(egress)] != u32::MAX;
-            is_link.then_some(((lane * shape.total() + cell) as u32, egress))
+            let lane = Some(usize::from(lane)).filter(|&lane| lane < shape.lane_count)?;
+            let cell = shape.turn(switch, port, egress)?;
+            Some(((lane * shape.total() + cell) as u32, egress))
         });
         vertices.collect()
     }

@@ -25,17 +25,11 @@ impl Standing {
     /// over; where the turns would close a cycle the order follows some of them. To be called when there is time.
     pub fn make_room_for(&mut self, turns: impl IntoIterator<Item = Turn>) {
         let shape = &self.flows.shape;
-        let vertex = |turn: Turn| {
-            let switch = turn.switch.to_usize();
-            let exists = switch < shape.switches && turn.port.index() < shape.ports();
-            let cell = switch * shape.cells + turn.port.index();
-            let far = exists.then(|| usize::from(shape.behind(cell)))?;
-            let is_link = far < shape.switches
-                && turn.onward.index() < shape.ports()
-                && shape.arc_of[far * shape.cells + turn.onward.index()] != u32::MAX;
-            is_link.then_some((cell as u32, turn.onward.get()))
+        let place = |Turn { switch, port, onward }: Turn| {
+            let cell = shape.turn(switch.to_usize(), port.get(), onward.get())?;
+            Some((cell as u32, onward.get()))
         };
-        let found: Vec<(u32, u8)> = turns.into_iter().filter_map(vertex).collect();
+        let found: Vec<(u32, u8)> = turns.into_iter().filter_map(place).collect();
         let lanes = (0..shape.lane_count).map(|lane| (lane * shape.total()) as u32);
         let all: Vec<(u32, u8)> = lanes
             .flat_map(|first| found.iter().map(move |&(cell, port)| (first + cell, port)))

@@ -112,6 +112,16 @@ impl Shape {
         self.far[cell]
     }
 
+    /// The cell of a port that leads to a switch whose port `onward` leads to another, by cables that are up or not.
+    pub fn turn(&self, switch: usize, port: u8, onward: u8) -> Option<usize> {
+        let is_link = |switch: usize, port: u8| {
+            let exists = switch < self.switches && usize::from(port) < self.ports();
+            exists && self.arc_of[switch * self.cells + usize::from(port)] != u32::MAX
+        };
+        let cell = is_link(switch, port).then(|| switch * self.cells + usize::from(port))?;
+        is_link(usize::from(self.behind(cell)), onward).then_some(cell)
+    }
+
     /// Ports of a vertex.
     pub const fn ports(&self) -> usize {
         self.cells - 1
