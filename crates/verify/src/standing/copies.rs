@@ -83,6 +83,9 @@ impl Standing {
         for (which, graph) in self.graphs.iter_mut().enumerate() {
             graph.set_copies(shape, counts, &vertices, which);
         }
+        let before = std::mem::replace(&mut self.copied, vertices);
+        before.iter().for_each(|&turn| self.state.copy(turn, false));
+        self.copied.iter().for_each(|&turn| self.state.copy(turn, true));
         self.copies = Some(Arc::clone(copies));
     }
 }

@@ -19,6 +19,7 @@
 //! connected fabric, tables without a circle: see [`StandingError`] for what is refused. Whoever is refused, or whose
 //! [`Proof`] does not hold, asks [`crate::verify`], which finds everything and shows witnesses.
 
+mod backup;
 mod copies;
 mod error;
 mod flows;
@@ -31,6 +32,8 @@ mod raise;
 mod repair;
 mod room;
 mod shape;
+mod state;
+mod take;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -43,12 +46,14 @@ use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid, PortNum};
 use serde::Serialize;
 
+pub use backup::Backup;
 pub use copies::CopyTurns;
 pub use error::StandingError;
 pub use judge::judge;
 pub use left::Replaced;
 pub use repair::{judge_repair, wait_ns};
 pub use room::Turn;
+pub use state::State;
 
 use crate::figures::{LaneFigures, Load};
 use crate::finding::Traffic;
@@ -150,8 +155,11 @@ pub struct Standing {
     scratch: Vec<(u32, (u8, u16))>,
     /// LIDs that were followed on ways.
     round: u32,
-    /// Copies of multicast packets that the graphs hold besides.
+    /// Copies of multicast packets that the graphs hold besides, and the turns that they make.
     copies: Option<Arc<CopyTurns>>,
+    copied: Vec<(u32, u8)>,
+    /// What all this is about.
+    state: State,
 }
 
 /// An entry on its way from one value to another.
@@ -187,6 +195,7 @@ impl Standing {
         })?;
         let graphs = [0, 1].map(|which| Edges::new(&shape, &sums.counts, which));
         Ok(Self {
+            state: State::of(&shape, &rows, par),
             near: near(&shape),
             up: shape.arcs.len(),
             graphs,
@@ -208,6 +217,7 @@ impl Standing {
             scratch: Vec::new(),
             round: 0,
             copies: None,
+            copied: Vec::new(),
         })
     }
 
@@ -248,7 +258,13 @@ impl Standing {
             return Err(circle(together[at]));
         }
         self.settle();
-        let entries = moves.iter().filter(|step| step.old != step.new).map(|step| Entry {
+        let changed = || moves.iter().filter(|step| step.old != step.new);
+        for step in changed() {
+            for (egress, is_there) in [(step.old, false), (step.new, true)] {
+                self.state.entry(step.switch, usize::from(step.lid), egress, is_there);
+            }
+        }
+        let entries = changed().map(|step| Entry {
             switch: SwitchIdx(step.switch.into()),
             lid: Lid(step.lid),
             egress: step.old,
@@ -263,6 +279,7 @@ impl Standing {
     /// Takes switches for gone, or for there again. Their links must be lost.
     fn set_gone(&mut self, switches: &[u16], is_gone: bool) {
         if !switches.is_empty() {
+            switches.iter().for_each(|&switch| self.state.gone(switch, is_gone));
             self.flows.set_gone(switches, is_gone);
             self.near = near(&self.flows.shape);
         }
@@ -334,6 +351,12 @@ impl Standing {
         [extent(rows), extent(pairs), extent(&sums.counts)]
     }
 
+    /// What it is about: tables, links and owners. What was proved of another of the same state holds for this one.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
     /// What all changes have cost so far.
     #[must_use]
     pub fn work(&self) -> Work {
@@ -382,6 +405,9 @@ impl Standing {
         for &(arc, is_up) in flips {
             let shape = &self.flows.shape;
             let back = shape.arc_of[shape.arcs[arc].back as usize];
+            for position in [arc as u32, back] {
+                self.state.link(shape.arcs[position as usize], is_up);
+            }
             for position in [arc as u32, back] {
                 self.flows.flip(position, is_up);
             }

@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx, SwitchSettings};
+use selvedge_fabric::{Fabric, SwitchIdx, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
 use selvedge_types::{Idx, Lid};
 
@@ -17,7 +17,7 @@ use crate::standing::flows::Coming;
 use crate::standing::left::Replaced;
 use crate::standing::prepared::Prepared;
 use crate::standing::shape::{Goal, NOWHERE};
-use crate::standing::{Change, Entry, LinkChange, Standing};
+use crate::standing::{Entry, LinkChange, Standing};
 use crate::verdict::Verdict;
 
 /// What is noted of a switch or channel, and the LID (as a count of LIDs) that it was noted for.
@@ -39,40 +39,9 @@ pub fn judge_repair(
     under_way: &[Replaced],
     before: &Verdict,
 ) -> Option<Judged<ChangeSet>> {
-    let steps = standing.steps(fabric, &changes)?;
-    let parts = between_waits(fabric, &changes, &steps);
-    let mut undo = Vec::with_capacity(parts.len());
-    let mut way: Option<QuickProof> = None;
-    for (number, steps) in parts.iter().enumerate() {
-        let taken = match number {
-            0 => standing.take(links, steps, under_way),
-            _ => standing.take_drained(steps),
-        };
-        let Some((more, back)) = taken else {
-            standing.take_back(undo);
-            return None;
-        };
-        undo.push(back);
-        way = Some(way.map_or(more, |way| way.and(more)));
-    }
-    let way = way?;
-    let gone = standing.newly_gone(fabric, links);
-    standing.set_gone(&gone, true);
-    let proof = standing.proof();
-    if !proof.holds() {
-        standing.set_gone(&gone, false);
-        standing.take_back(undo);
-        return None;
-    }
-    let mut verdict = before.clone();
-    verdict.figures.host_pairs_reached = proof.host_pairs_reached;
-    verdict.figures.hops.clear();
-    (verdict.figures.hops_max, verdict.figures.hops_mean) = (0, proof.hops_mean);
-    (verdict.figures.load, verdict.figures.lanes) = (proof.load, proof.lanes);
-    if standing.flows.shape.gone.contains(&true) {
-        (verdict.figures.host_ports, verdict.figures.host_pairs) = standing.live_hosts();
-    }
-    proved(verdict, changes, Passage::Quick(way))
+    let taken = standing.take_all((fabric, links), &changes, under_way)?;
+    let verdict = standing.verdict_of(taken.proof, before);
+    proved(verdict, changes, Passage::Quick(taken.way))
 }
 
 /// Lifetimes of switches after which no packet is on a channel that no entry in force leads to. When the last entry is
@@ -89,83 +58,26 @@ pub fn wait_ns(fabric: &Fabric) -> Option<u64> {
     drain_bound_ns(lifetimes, LIFETIMES)
 }
 
-/// Steps, in parts: packets of those before are gone when a part begins. Shorter waits count for nothing.
-fn between_waits<'a>(fabric: &Fabric, changes: &ChangeSet, steps: &'a [Vec<Entry>]) -> Vec<&'a [Vec<Entry>]> {
-    if changes.phases.iter().all(|phase| phase.wait_before_ns == 0) {
-        return vec![steps];
-    }
-    let bound = wait_ns(fabric);
-    let is_enough = |ns: u64| ns > 0 && bound.is_some_and(|bound| ns >= bound);
-    let (mut parts, mut first) = (Vec::new(), 0);
-    for (at, phase) in changes.phases.iter().enumerate().skip(1) {
-        if is_enough(phase.wait_before_ns) {
-            parts.push(&steps[first..at]);
-            first = at;
-        }
-    }
-    parts.push(&steps[first..]);
-    parts
+/// True if a Set clears PortStateChange of a switch, and no more.
+pub(super) fn is_quiet(fabric: &Fabric, op: &Op) -> bool {
+    let Op::Switch { node, settings } = op else {
+        return false;
+    };
+    let quiet = |held: SwitchSettings| SwitchSettings {
+        port_state_change: false,
+        ..held
+    };
+    fabric.switch_index(*node).is_some() && *settings == quiet(fabric.node(*node).switch_settings)
 }
 
 /// A block that is written: its place among all, the step, and what it holds then.
 type Written<'a> = (usize, usize, &'a [u8; BLOCK_LIDS]);
 
 /// Places at which two blocks differ. Most are alike in nearly all, so eight are compared at once.
-fn differing<'a>(old: &'a [u8; BLOCK_LIDS], new: &'a [u8; BLOCK_LIDS]) -> impl Iterator<Item = usize> + 'a {
+pub(super) fn differing<'a>(old: &'a [u8; BLOCK_LIDS], new: &'a [u8; BLOCK_LIDS]) -> impl Iterator<Item = usize> + 'a {
     let words = old.as_chunks::<8>().0.iter().zip(new.as_chunks::<8>().0);
     let differ = words.enumerate().filter(|(_, (old, new))| old != new);
     differ.flat_map(|(word, (old, new))| (0..8).filter(|&i| old[i] != new[i]).map(move |i| word * 8 + i))
-}
-
-/// Entries as they are after some steps.
-fn last(steps: &[Vec<Entry>]) -> Vec<Entry> {
-    let mut entries = steps.concat();
-    // The last of several for one entry counts.
-    entries.reverse();
-    entries.sort_by_key(|e| (e.lid, e.switch));
-    entries.dedup_by_key(|e| (e.lid, e.switch));
-    entries
-}
-
-impl Standing {
-    /// Takes steps after links have changed, if they are safe.
-    fn take(
-        &mut self,
-        links: &[LinkChange],
-        steps: &[Vec<Entry>],
-        under_way: &[Replaced],
-    ) -> Option<(QuickProof, Change)> {
-        let way = self.safe_way(links, steps, under_way)?;
-        let links = links.to_vec();
-        let entries = last(steps);
-        let undo = self.apply_quickly(&Change { links, entries }).ok()?;
-        Some((way, undo))
-    }
-
-    /// Takes steps when packets of those before have drained, if they are safe. Packets of hosts that were under way
-    /// may be wherever the entries in force lead from a switch, so all traffic counts.
-    fn take_drained(&mut self, steps: &[Vec<Entry>]) -> Option<(QuickProof, Change)> {
-        self.catch_up();
-        let (lids, turns) = self.turns_of(steps, &[], SWITCHES);
-        let added = self.graphs[1].stays_acyclic_with(&self.flows.shape, &turns, &[])?;
-        let undo = self.apply_quickly(&Change {
-            links: Vec::new(),
-            entries: last(steps),
-        });
-        let way = QuickProof {
-            lids,
-            standing: self.flows.sums.dependencies.iter().sum(),
-            added,
-        };
-        Some((way, undo.ok()?))
-    }
-
-    fn take_back(&mut self, changes: Vec<Change>) {
-        for undo in changes.iter().rev() {
-            // It was in force a moment ago, so it has no circle.
-            drop(self.apply(undo));
-        }
-    }
 }
 
 impl Standing {
@@ -177,36 +89,8 @@ impl Standing {
         row < self.flows.carries.len() && self.flows.carries_hosts(row, lid % BLOCK_LIDS)
     }
 
-    /// Ends of links that have changed whose switch has no link any more, by the fabric and by the proof.
-    fn newly_gone(&self, fabric: &Fabric, links: &[LinkChange]) -> Vec<u16> {
-        let shape = &self.flows.shape;
-        let is_gone = |switch: &SwitchIdx| {
-            let node = fabric.switches()[*switch];
-            let mut ports = fabric.node(node).external_ports();
-            let first = switch.to_usize() * shape.cells;
-            ports.all(|(port, _)| !fabric.link_is_up(PortRef { node, port }))
-                && self.flows.next[first..first + shape.cells]
-                    .iter()
-                    .all(|next| *next == NOWHERE)
-                && !shape.gone[switch.to_usize()]
-        };
-        let mut ends: Vec<SwitchIdx> = links.iter().map(|link| link.switch).collect();
-        ends.sort_unstable();
-        ends.dedup();
-        ends.retain(is_gone);
-        ends.iter().map(|switch| switch.0 as u16).collect()
-    }
-
-    /// Host ports of switches that are not gone, and pairs of them.
-    fn live_hosts(&self) -> (u64, u64) {
-        let shape = &self.flows.shape;
-        let live = shape.own.iter().zip(&shape.gone).filter(|(_, gone)| !**gone);
-        let hosts = live.map(|(&own, _)| u64::from(own)).sum::<u64>();
-        (hosts, hosts * hosts.saturating_sub(1))
-    }
-
     /// The entries that each phase writes; `None` if it sets something else.
-    fn steps(&self, fabric: &Fabric, changes: &ChangeSet) -> Option<Vec<Vec<Entry>>> {
+    pub(super) fn steps(&self, fabric: &Fabric, changes: &ChangeSet) -> Option<Vec<Vec<Entry>>> {
         let shape = &self.flows.shape;
         let mut written: Vec<Written<'_>> = Vec::new();
         for (number, phase) in changes.phases.iter().enumerate() {
@@ -216,16 +100,12 @@ impl Standing {
                         let switch = fabric.switch_index(*node).filter(|s| s.to_usize() < shape.switches)?;
                         written.push((usize::from(*block) * shape.switches + switch.to_usize(), number, data));
                     }
-                    Op::Switch { node, settings } => {
-                        fabric.switch_index(*node)?;
-                        let held = fabric.node(*node).switch_settings;
-                        let quiet = SwitchSettings {
-                            port_state_change: false,
-                            ..held
-                        };
-                        (*settings == quiet).then_some(())?;
-                    }
-                    Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } | Op::Port { .. } => return None,
+                    Op::Switch { .. } if is_quiet(fabric, op) => {}
+                    Op::Switch { .. }
+                    | Op::PKeys { .. }
+                    | Op::SlToVl { .. }
+                    | Op::Arbitration { .. }
+                    | Op::Port { .. } => return None,
                 }
             }
         }
@@ -255,7 +135,12 @@ impl Standing {
     ///
     /// Only a lost link is not: a switch discards what it would send by a port whose link is down, so nobody waits for
     /// its channel, and no cycle leads over it. As in [`crate::phases`], where a link that is not ACTIVE is none.
-    fn safe_way(&mut self, links: &[LinkChange], steps: &[Vec<Entry>], under_way: &[Replaced]) -> Option<QuickProof> {
+    pub(super) fn safe_way(
+        &mut self,
+        links: &[LinkChange],
+        steps: &[Vec<Entry>],
+        under_way: &[Replaced],
+    ) -> Option<QuickProof> {
         // Packets to LIDs of an earlier plan that nobody has any more: nothing here counts with them.
         let goal = |old: &Replaced| self.flows.shape.goals.get(old.entry.lid.index());
         let is_of_nobody = |old: &Replaced| matches!(goal(old), None | Some(Goal::Unused));

@@ -27,7 +27,7 @@ pub struct Arc {
 }
 
 /// Who owns a LID, as far as flows care.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
     /// Nobody, and no switch has an entry of it: it is not followed.
     Unused,

@@ -1,0 +1,92 @@
+//! What a proof is about, in sixteen bytes: two proofs of one state hold for the same tables, links and owners.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use selvedge_plan::{BLOCK_LIDS, NO_PATH};
+use selvedge_sim::Par;
+
+use super::shape::{Arc, Shape};
+
+/// Entries, links that are up, switches that are gone and copies, with whatever else counts: a sum of what each of
+/// them adds, so that a change costs no more than what changes. Two states that differ have the same sum once in
+/// 2^127 or so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct State(u128);
+
+/// Parts that are told apart.
+const ENTRY: u64 = 1 << 60;
+const LINK: u64 = 2 << 60;
+const GONE: u64 = 3 << 60;
+const COPY: u64 = 4 << 60;
+const SHAPE: u64 = 5 << 60;
+/// Makes the second half of a part another number than the first.
+const OTHER: u64 = 0x5851_F42D_4C95_7F2D;
+
+impl State {
+    /// Of tables on cables that are all up.
+    pub(super) fn of(shape: &Shape, rows: &[[u8; BLOCK_LIDS]], par: Par) -> Self {
+        let tiles: Vec<_> = rows.chunks(shape.switches.max(1)).collect();
+        let sums = par.map(tiles.len(), |block| {
+            let mut sum = Self(0);
+            for (switch, row) in (0_u16..).zip(tiles[block]) {
+                let entries = (0..).zip(row).filter(|(_, egress)| **egress != NO_PATH);
+                entries.for_each(|(column, &egress)| sum.entry(switch, block * BLOCK_LIDS + column, egress, true));
+            }
+            sum
+        });
+        let mut state = Self(sums.iter().fold(0, |sum: u128, more| sum.wrapping_add(more.0)));
+        state.add(SHAPE | hashed(shape) >> 4, true);
+        shape.arcs.iter().for_each(|arc| state.link(*arc, true));
+        state
+    }
+
+    /// An entry is in force, or no longer. None is the same as that of nobody.
+    pub(super) fn entry(&mut self, switch: u16, lid: usize, egress: u8, is_there: bool) {
+        if egress != NO_PATH {
+            self.add(
+                ENTRY | u64::from(switch) << 24 | (lid as u64) << 8 | u64::from(egress),
+                is_there,
+            );
+        }
+    }
+
+    /// One way of a link is up, or no longer.
+    pub(super) fn link(&mut self, arc: Arc, is_up: bool) {
+        self.add(LINK | u64::from(arc.cell) << 28 | u64::from(arc.back), is_up);
+    }
+
+    /// A switch is gone, or there again.
+    pub(super) fn gone(&mut self, switch: u16, is_gone: bool) {
+        self.add(GONE | u64::from(switch), is_gone);
+    }
+
+    /// A copy waits for a port, or no longer.
+    pub(super) fn copy(&mut self, (vertex, port): (u32, u8), is_there: bool) {
+        self.add(COPY | u64::from(vertex) << 8 | u64::from(port), is_there);
+    }
+
+    const fn add(&mut self, key: u64, is_there: bool) {
+        let part = (mixed(key) as u128) << 64 | mixed(key ^ OTHER) as u128;
+        self.0 = if is_there {
+            self.0.wrapping_add(part)
+        } else {
+            self.0.wrapping_sub(part)
+        };
+    }
+}
+
+/// What does not change with entries and links; links themselves are counted apart.
+fn hashed(shape: &Shape) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (shape.switches, shape.cells, shape.lane_count).hash(&mut hasher);
+    (&shape.takes, &shape.own, &shape.goals, &shape.lanes).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijection that spreads every bit.
+const fn mixed(key: u64) -> u64 {
+    let z = key.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,177 @@
+//! Taking a change set that writes entries: link by link and step by step, or not at all.
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::ChangeSet;
+use selvedge_types::Idx;
+
+use super::left::Replaced;
+use super::repair::{SWITCHES, wait_ns};
+use super::shape::NOWHERE;
+use super::{Change, Entry, LinkChange, Proof, Standing};
+use crate::phases::QuickProof;
+use crate::verdict::Verdict;
+
+/// Steps, in parts: packets of those before are gone when a part begins. Shorter waits count for nothing.
+fn between_waits<'a>(fabric: &Fabric, changes: &ChangeSet, steps: &'a [Vec<Entry>]) -> Vec<&'a [Vec<Entry>]> {
+    if changes.phases.iter().all(|phase| phase.wait_before_ns == 0) {
+        return vec![steps];
+    }
+    let bound = wait_ns(fabric);
+    let is_enough = |ns: u64| ns > 0 && bound.is_some_and(|bound| ns >= bound);
+    let (mut parts, mut first) = (Vec::new(), 0);
+    for (at, phase) in changes.phases.iter().enumerate().skip(1) {
+        if is_enough(phase.wait_before_ns) {
+            parts.push(&steps[first..at]);
+            first = at;
+        }
+    }
+    parts.push(&steps[first..]);
+    parts
+}
+
+/// Entries as they are after some steps.
+pub(super) fn last(steps: &[Vec<Entry>]) -> Vec<Entry> {
+    let mut entries = steps.concat();
+    // The last of several for one entry counts.
+    entries.reverse();
+    entries.sort_by_key(|e| (e.lid, e.switch));
+    entries.dedup_by_key(|e| (e.lid, e.switch));
+    entries
+}
+
+/// What was taken, and how to take it back.
+pub(super) struct Taken {
+    /// What was proved of the way.
+    pub way: QuickProof,
+    /// What holds now.
+    pub proof: Proof,
+    undo: Vec<Change>,
+    /// Switches that are gone with it.
+    pub gone: Vec<u16>,
+}
+
+impl Standing {
+    /// Takes a change set after links have changed, if it is safe and what it leads to holds. `None`: nothing was.
+    pub(super) fn take_all(
+        &mut self,
+        (fabric, links): (&Fabric, &[LinkChange]),
+        changes: &ChangeSet,
+        under_way: &[Replaced],
+    ) -> Option<Taken> {
+        let steps = self.steps(fabric, changes)?;
+        let parts = between_waits(fabric, changes, &steps);
+        let mut undo = Vec::with_capacity(parts.len());
+        let mut way: Option<QuickProof> = None;
+        for (number, steps) in parts.iter().enumerate() {
+            let taken = match number {
+                0 => self.take(links, steps, under_way),
+                _ => self.take_drained(steps),
+            };
+            let Some((more, back)) = taken else {
+                self.take_back(&undo);
+                return None;
+            };
+            undo.push(back);
+            way = Some(way.map_or(more, |way| way.and(more)));
+        }
+        let gone = self.newly_gone(fabric, links);
+        self.set_gone(&gone, true);
+        let taken = Taken {
+            way: way?,
+            proof: self.proof(),
+            undo,
+            gone,
+        };
+        if !taken.proof.holds() {
+            self.give_back(&taken);
+            return None;
+        }
+        Some(taken)
+    }
+
+    /// All is as it was before it was taken.
+    pub(super) fn give_back(&mut self, taken: &Taken) {
+        self.set_gone(&taken.gone, false);
+        self.take_back(&taken.undo);
+    }
+
+    /// The verdict on what holds now, by that on what stood before.
+    pub(super) fn verdict_of(&self, proof: Proof, before: &Verdict) -> Verdict {
+        let mut verdict = before.clone();
+        verdict.figures.host_pairs_reached = proof.host_pairs_reached;
+        verdict.figures.hops.clear();
+        (verdict.figures.hops_max, verdict.figures.hops_mean) = (0, proof.hops_mean);
+        (verdict.figures.load, verdict.figures.lanes) = (proof.load, proof.lanes);
+        if self.flows.shape.gone.contains(&true) {
+            (verdict.figures.host_ports, verdict.figures.host_pairs) = self.live_hosts();
+        }
+        verdict
+    }
+
+    /// Takes steps after links have changed, if they are safe.
+    fn take(
+        &mut self,
+        links: &[LinkChange],
+        steps: &[Vec<Entry>],
+        under_way: &[Replaced],
+    ) -> Option<(QuickProof, Change)> {
+        let way = self.safe_way(links, steps, under_way)?;
+        let links = links.to_vec();
+        let entries = last(steps);
+        let undo = self.apply_quickly(&Change { links, entries }).ok()?;
+        Some((way, undo))
+    }
+
+    /// Takes steps when packets of those before have drained, if they are safe. Packets of hosts that were under way
+    /// may be wherever the entries in force lead from a switch, so all traffic counts.
+    fn take_drained(&mut self, steps: &[Vec<Entry>]) -> Option<(QuickProof, Change)> {
+        self.catch_up();
+        let (lids, turns) = self.turns_of(steps, &[], SWITCHES);
+        let added = self.graphs[1].stays_acyclic_with(&self.flows.shape, &turns, &[])?;
+        let undo = self.apply_quickly(&Change {
+            links: Vec::new(),
+            entries: last(steps),
+        });
+        let way = QuickProof {
+            lids,
+            standing: self.flows.sums.dependencies.iter().sum(),
+            added,
+        };
+        Some((way, undo.ok()?))
+    }
+
+    fn take_back(&mut self, changes: &[Change]) {
+        for undo in changes.iter().rev() {
+            // It was in force a moment ago, so it has no circle.
+            drop(self.apply(undo));
+        }
+    }
+
+    /// Ends of links that have changed whose switch has no link any more, by the fabric and by the proof.
+    fn newly_gone(&self, fabric: &Fabric, links: &[LinkChange]) -> Vec<u16> {
+        let shape = &self.flows.shape;
+        let is_gone = |switch: &SwitchIdx| {
+            let node = fabric.switches()[*switch];
+            let mut ports = fabric.node(node).external_ports();
+            let first = switch.to_usize() * shape.cells;
+            ports.all(|(port, _)| !fabric.link_is_up(PortRef { node, port }))
+                && self.flows.next[first..first + shape.cells]
+                    .iter()
+                    .all(|next| *next == NOWHERE)
+                && !shape.gone[switch.to_usize()]
+        };
+        let mut ends: Vec<SwitchIdx> = links.iter().map(|link| link.switch).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends.retain(is_gone);
+        ends.iter().map(|switch| switch.0 as u16).collect()
+    }
+
+    /// Host ports of switches that are not gone, and pairs of them.
+    fn live_hosts(&self) -> (u64, u64) {
+        let shape = &self.flows.shape;
+        let live = shape.own.iter().zip(&shape.gone).filter(|(_, gone)| !**gone);
+        let hosts = live.map(|(&own, _)| u64::from(own)).sum::<u64>();
+        (hosts, hosts * hosts.saturating_sub(1))
+    }
+}
