@@ -135,7 +135,7 @@ impl LidBook {
 
     /// What each port is known by, and what it may hold instead. A port may have taken the LIDs of the last plan though
     /// nobody saw it; where that is of another LMC than is wanted now, those before count.
-    pub fn known(&self, policy: &Policy) -> (BTreeMap<Guid, LidRange>, Vec<LidRange>) {
+    pub fn known(&self, policy: &Policy, fabric: &Fabric) -> (BTreeMap<Guid, LidRange>, Vec<LidRange>) {
         let mut known = self.planned.clone();
         let mut spared = Vec::new();
         for (guid, &before) in &self.before {
@@ -145,7 +145,11 @@ impl LidBook {
                 false => spared.push(std::mem::replace(range, before)),
             }
         }
-        for guid in self.doubtful(&known) {
+        let others: BTreeSet<Guid> = match self.unread.is_empty() {
+            true => BTreeSet::new(),
+            false => self.strangers(fabric),
+        };
+        for guid in self.doubtful(&known, &others) {
             spared.extend(known.remove(&guid));
             known.extend(self.left.get(&guid).map(|&left| (guid, left)));
         }
@@ -156,16 +160,21 @@ impl LidBook {
     /// meant for one and went to another, which answered, are the other's, unless the last plan gives them to the one.
     pub fn claims(&self) -> Cow<'_, BTreeMap<Guid, LidRange>> {
         let mut claims = Cow::Borrowed(&self.planned);
-        let is_away = |guid: &Guid| !self.of_last_plan.contains(guid);
-        // Of who never answered it is stored what it had before.
-        let has_answered = |guid: &Guid| !self.unseen.contains(guid) && !self.before.contains_key(guid);
-        let doubtful = self.doubtful(&self.planned);
-        for guid in doubtful.into_iter().filter(|guid| is_away(guid) && has_answered(guid)) {
+        for guid in self.ceded() {
             let claims = claims.to_mut();
             claims.remove(&guid);
             claims.extend(self.left.get(&guid).map(|&left| (guid, left)));
         }
         claims
+    }
+
+    /// Ports whose LIDs another one's are for a later life.
+    fn ceded(&self) -> impl Iterator<Item = Guid> {
+        let is_away = |guid: &Guid| !self.of_last_plan.contains(guid);
+        // Of who never answered it is stored what it had before.
+        let has_answered = |guid: &Guid| !self.unseen.contains(guid) && !self.before.contains_key(guid);
+        let doubtful = self.doubtful(&self.planned, &BTreeSet::new()).into_iter();
+        doubtful.filter(move |guid| is_away(guid) && has_answered(guid))
     }
 
     /// What ports held before what they are known by, as a later life is to know it; and what those had that are known
@@ -175,14 +184,18 @@ impl LidBook {
         for (&guid, &range) in &self.yielded {
             befores.to_mut().insert(guid, range);
         }
+        for guid in self.ceded().filter(|guid| !self.left.contains_key(guid)) {
+            let range = self.planned.get(&guid).map(|&range| (guid, range));
+            befores.to_mut().extend(range);
+        }
         befores
     }
 
     /// Ports by whose answers alone they have their LIDs, while another one is known by them that was read to hold
-    /// them: they were meant for the one and went to the other.
-    fn doubtful(&self, known: &BTreeMap<Guid, LidRange>) -> Vec<Guid> {
+    /// them: they were meant for the one and went to the other. Unless that one has `others` now: then nobody has them.
+    fn doubtful(&self, known: &BTreeMap<Guid, LidRange>, others: &BTreeSet<Guid>) -> Vec<Guid> {
         let is_unread = |guid: &Guid| self.unread.contains(guid);
-        let is_proven = |guid: &Guid| !is_unread(guid) && !self.unproven.contains(guid);
+        let is_proven = |guid: &Guid| !is_unread(guid) && !self.unproven.contains(guid) && !others.contains(guid);
         let proven = known.iter().filter(|(guid, _)| is_proven(guid));
         let of_proven: BTreeSet<Lid> = match self.unread.is_empty() {
             true => BTreeSet::new(),

@@ -189,7 +189,7 @@ impl Sm {
         let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
         self.lids.restore_yielded(&inventory.fabric);
-        let (known, spared) = self.lids.known(&self.config.policy);
+        let (known, spared) = self.lids.known(&self.config.policy, &inventory.fabric);
         (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
         job.known_lanes = Arc::new(self.stored.lanes.clone());
         job.told = self.told_levels(&inventory);

@@ -46,7 +46,7 @@ fn check(plans: &[(LidRange, LidRange, LidRange)], lmc: u8, want: LidRange, spar
         lmc: Lmc::new(lmc).unwrap(),
         ..Policy::default()
     };
-    let (known, may_hold) = book.known(&policy);
+    let (known, may_hold) = book.known(&policy, &Fabric::default());
     assert_eq!((known.get(&Guid(7)), &*may_hold), (Some(&want), spared), "{plans:?}");
 }
 
@@ -154,7 +154,7 @@ fn what_was_stored_and_another_held_meanwhile_is_its_owners_again() {
 
 #[test]
 fn a_set_that_somebody_took_is_no_claim_on_what_another_was_read_to_hold() {
-    let known = |book: &LidBook| book.known(&Policy::default());
+    let known = |book: &LidBook| book.known(&Policy::default(), &Fabric::default());
     for was_read in [false, true] {
         let (mut book, none) = (LidBook::default(), LidRange::default());
         let reads = std::iter::once(none).chain(was_read.then_some(range(5, 0)));
@@ -174,8 +174,10 @@ fn a_set_that_somebody_took_is_no_claim_on_what_another_was_read_to_hold() {
             (lids.contains_key(&Guid(9)), spared.len()),
             (was_read, usize::from(!was_read))
         );
-        // It has others now: whose they were nobody doubts any more.
+        // It has others now: whose they were nobody doubts any more, the plan that is about to be made included.
         let (fabric, lids) = host(range(8, 0), range(8, 0));
+        let (now, _) = book.known(&Policy::default(), &fabric);
+        assert_eq!(now.get(&Guid(9)), Some(&range(5, 0)));
         book.plan(&fabric, &lids);
         assert_eq!(known(&book).0.get(&Guid(9)), Some(&range(5, 0)));
     }
@@ -196,6 +198,15 @@ fn a_later_life_is_told_whose_lids_went_to_another() {
         let claims = book.claims();
         assert_eq!(claims.get(&Guid(9)), want.as_ref(), "{held_before:?} {of_7:?}");
         assert_eq!(claims.get(&Guid(7)), Some(&of_7));
+        // That life has it again once 7 holds others.
+        let mut later = LidBook::stored(&PersistentState {
+            lids: claims.into_owned(),
+            lids_before: book.befores().into_owned(),
+            ..PersistentState::default()
+        });
+        let (fabric, _) = host(range(20, 0), range(20, 0));
+        later.restore_yielded(&fabric);
+        assert_eq!(later.planned.get(&Guid(9)), want.or(Some(range(5, 0))).as_ref());
     };
     let none = LidRange::default();
     check(none, range(5, 0), None);
@@ -257,7 +268,7 @@ fn what_a_port_was_read_to_hold_and_lost_is_its_own() {
     for (guid, held) in [(7, range(5, 0)), (9, range(5, 0)), (7, none), (7, none)] {
         let (fabric, lids) = host_of(guid, held, range(5, 0));
         book.plan(&fabric, &lids);
-        let (known, _) = book.known(&Policy::default());
+        let (known, _) = book.known(&Policy::default(), &Fabric::default());
         assert_eq!(known.get(&Guid(7)), Some(&range(5, 0)), "{guid} {held:?}");
     }
 }
@@ -271,7 +282,7 @@ fn who_has_no_claim_on_new_lids_has_one_on_the_old() {
         book.plan(&fabric, &lids);
         let (fabric, lids) = host(of_another, of_another);
         book.plan(&fabric, &lids);
-        let (known, _) = book.known(&Policy::default());
+        let (known, _) = book.known(&Policy::default(), &Fabric::default());
         assert_eq!(known.get(&Guid(9)), want.as_ref(), "{held:?} {of_another:?}");
         assert_eq!(book.planned.get(&Guid(9)), want.as_ref());
         assert!(book.before.is_empty());
@@ -288,7 +299,12 @@ fn who_only_seemed_to_take_its_lids_is_known_by_the_old() {
     book.plan(&fabric, &lids);
     let (fabric, _) = host_of(9, range(5, 0), range(5, 0));
     book.held(&fabric, &lids);
-    let known = |book: &LidBook| book.known(&Policy::default()).0.get(&Guid(9)).copied();
+    let known = |book: &LidBook| {
+        book.known(&Policy::default(), &Fabric::default())
+            .0
+            .get(&Guid(9))
+            .copied()
+    };
     assert_eq!(known(&book), Some(range(5, 0)));
     // The Set went to 7.
     let (fabric, lids) = host(range(5, 0), range(5, 0));
