@@ -61,6 +61,9 @@ pub struct Options {
     pub seed: u64,
     /// OpenSM's variants; ours is measured first.
     pub variants: Vec<Variant>,
+    /// How long a manager must neither have sent nor worked before a fault; none: no longer than until the one before
+    /// is dealt with.
+    pub rest: Option<Duration>,
     /// Service times of agents with which ours is measured on the built-in emulator, in virtual time.
     pub services: Vec<Duration>,
 }
@@ -160,7 +163,7 @@ pub fn measure(spec: &str, options: &Options, bar: &ProgressBar) -> Result<Vec<R
     for who in &managers {
         bar.set_message(format!("{spec}: {}", who.label()));
         let _quiet = HeavyLock::acquire()?;
-        rows.extend(one_manager(&case, who, (&drawn, silence), bar)?);
+        rows.extend(one_manager(&case, who, (&drawn, silence, options.rest), bar)?);
     }
     for &service in &options.services {
         bar.set_message(format!("{spec}: selvedge, virtual time"));
@@ -185,7 +188,7 @@ struct Bench<'c> {
 fn one_manager(
     case: &Case,
     who: &Who,
-    (drawn, silence): (&[Fault], Duration),
+    (drawn, silence, rest): (&[Fault], Duration, Option<Duration>),
     bar: &ProgressBar,
 ) -> Result<Vec<Row>, BenchError> {
     let began = Instant::now();
@@ -194,6 +197,10 @@ fn one_manager(
         let lab = PeerLab::new()?;
         let mut bench = Bench::start(case, who, silence, &lab)?;
         for fault in &drawn[rows.len()..] {
+            if let Some(rest) = rest {
+                bench.watch.rest_for(rest, LIMIT)?;
+                bench.watch.set_silence(silence);
+            }
             let (row, is_quiet) = bench.one_fault(fault)?;
             rows.push(row);
             bar.inc(1);

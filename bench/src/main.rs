@@ -118,6 +118,10 @@ struct Options {
     /// Fail-over: of the draw of faults.
     #[arg(long, global = true, value_name = "N", default_value_t = 21)]
     seed: u64,
+    /// Fail-over: seconds for which a manager must neither have sent nor worked before each fault; 0: no longer than
+    /// until the one before is dealt with. Ours works out repairs after two.
+    #[arg(long, global = true, value_name = "S", default_value_t = 3.0)]
+    rest: f64,
     /// Fail-over: what an agent takes for an SMP, in microseconds, on the built-in emulator in virtual time; ours only.
     #[arg(long, global = true, value_delimiter = ',', value_name = "US")]
     service_us: Vec<u64>,
@@ -197,6 +201,13 @@ impl Options {
             faults: if self.quick { Count::Of(2) } else { self.faults },
             kinds: self.kinds.clone(),
             seed: self.seed,
+            rest: match self.faults {
+                Count::Of(_) => Duration::try_from_secs_f64(self.rest)
+                    .ok()
+                    .filter(|rest| !rest.is_zero()),
+                // Hundreds, mostly of waits.
+                Count::All => None,
+            },
             services: self.service_us.iter().copied().map(Duration::from_micros).collect(),
             variants: if self.only_ours {
                 Vec::new()

@@ -15,7 +15,7 @@ pub fn csv(rows: &[Row]) -> String {
     let mut text = String::from(
         "fabric,hosts,carrier,manager,engine,window,engine_used,kind,fault,trap_us,total_us,thinking_us,quiet_us,\
          floor_us,floor_direct_us,\
-         compute_us,verify_us,drain_waits,\
+         compute_us,verify_us,drain_waits,worked_out_before,\
          mads,mads_to_last,smps,smps_changing,smps_min_layout,smps_min_fabric,smps_min_rule,\
          entries,pairs_interrupted,load\n",
     );
@@ -25,7 +25,7 @@ pub fn csv(rows: &[Row]) -> String {
         let _ = writeln!(
             text,
             "\"{}\",{},\"{}\",{},{engine},{window},{},{},\"{}\",\
-             {},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2}",
+             {},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2}",
             row.spec,
             row.hosts,
             row.fabric,
@@ -42,6 +42,7 @@ pub fn csv(rows: &[Row]) -> String {
             us(row.told.compute_us),
             us(row.told.verify_us),
             row.told.drain_waits,
+            row.told.known,
             row.mads,
             row.mads_to_last,
             row.smps,
@@ -98,6 +99,7 @@ pub fn json(rows: &[Row]) -> String {
             "compute_us": row.told.compute_us,
             "verify_us": row.told.verify_us,
             "drain_waits": row.told.drain_waits,
+            "worked_out_before": row.told.known,
             "mads": row.mads,
             "mads_to_last": row.mads_to_last,
             "smps": row.smps,
@@ -183,10 +185,10 @@ pub fn summary(rows: &[Row]) -> String {
     text += &targets::table(rows);
     text.push_str(
         "\n| fabric | carrier | kind | manager | engine used | faults | last change, ms | of which thinking, ms | \
-         planning; judging, ms | waits for packets | quiet, ms | floor, ms | relay adds, ms | \
+         planning; judging, ms | worked out before | waits for packets | quiet, ms | floor, ms | relay adds, ms | \
          table Sets; those that change something; least: LIDs in force; best LIDs | MADs | \
          times ours: last change; quiet |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for group in groups(rows) {
         let (spec, carrier, who, kind) = group;
@@ -204,8 +206,8 @@ pub fn summary(rows: &[Row]) -> String {
         engines.dedup();
         let _ = writeln!(
             text,
-            "| `{spec}` | {carrier} | {kind} | {} | {} | {} | {} | {} | {}; {} | {} | {} | {} | {} | {}; {}; {}; {} \
-             | {} | {} |",
+            "| `{spec}` | {carrier} | {kind} | {} | {} | {} | {} | {} | {}; {} | {} | {} | {} | {} | {} \
+             | {}; {}; {}; {} | {} | {} |",
             who.label(),
             engines.join(", "),
             of_group().count(),
@@ -213,6 +215,7 @@ pub fn summary(rows: &[Row]) -> String {
             ms(&|row| row.thinking_us),
             ms(&|row| row.told.compute_us),
             ms(&|row| row.told.verify_us),
+            of_group().filter(|row| row.told.known > 0).count(),
             of_group().filter(|row| row.told.drain_waits > 0).count(),
             ms(&|row| row.quiet_us),
             ms(&|row| row.floor_us),

@@ -10,6 +10,8 @@ pub struct Told {
     pub verify_us: Option<f64>,
     /// How often the manager waited until packets under way were gone.
     pub drain_waits: u64,
+    /// Repairs that it had worked out before.
+    pub known: u64,
 }
 
 impl Told {
@@ -22,6 +24,7 @@ impl Told {
             if line.contains("SLV-SM-0023") {
                 add(&mut told.compute_us, number_after(line, "planned in "));
                 add(&mut told.verify_us, number_after(line, " us, judged in "));
+                told.known += u64::from(line.contains("as worked out before"));
             }
             told.drain_waits += u64::from(line.contains("SLV-SM-0030"));
         }
@@ -46,18 +49,21 @@ mod tests {
 
     #[test]
     fn repairs_are_added_up_and_waits_counted() {
-        let check = |log: &str, compute_us: Option<f64>, verify_us: Option<f64>, drain_waits: u64| {
+        let check = |log: &str, compute_us: Option<f64>, verify_us: Option<f64>, (drain_waits, known): (u64, u64)| {
             let want = Told {
                 compute_us,
                 verify_us,
                 drain_waits,
+                known,
             };
             assert_eq!(Told::read(log), want, "{log}");
         };
         let repair = "INFO SLV-SM-0023 links lost 1, back 0: 7 LFT blocks change, planned in 40 us, judged in 12 us";
-        check("", None, None, 0);
-        check(repair, Some(40.0), Some(12.0), 0);
-        check(&format!("{repair}\n{repair}"), Some(80.0), Some(24.0), 0);
-        check("x SLV-SM-0030 waiting 5 s\nx SLV-SM-0007 up", None, None, 1);
+        check("", None, None, (0, 0));
+        check(repair, Some(40.0), Some(12.0), (0, 0));
+        check(&format!("{repair}\n{repair}"), Some(80.0), Some(24.0), (0, 0));
+        let known = repair.replace("change,", "change, as worked out before,");
+        check(&format!("{repair}\n{known}"), Some(80.0), Some(24.0), (0, 1));
+        check("x SLV-SM-0030 waiting 5 s\nx SLV-SM-0007 up", None, None, (1, 0));
     }
 }

@@ -16,8 +16,8 @@ use crate::failover::observer::{Observer, Passing, Span};
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 /// How often is looked.
 const STEP: Duration = Duration::from_millis(20);
-/// Processor time, in hundredths of a second, that an idle manager may use while it is silent.
-const IDLE_TICKS: u64 = 3;
+/// Processor time, in hundredths of a second, that an idle manager may use in a second while it is silent.
+const IDLE_TICKS: f64 = 5.0;
 
 /// An observer, and where it learns what passes.
 pub struct Watch<'c> {
@@ -89,7 +89,7 @@ impl<'c> Watch<'c> {
             };
             silent = Some((since, first));
             if now.duration_since(since) >= self.silence {
-                if ticks - first > IDLE_TICKS {
+                if (ticks - first) as f64 > IDLE_TICKS * self.silence.as_secs_f64() {
                     silent = None;
                 } else if is_done(&self.observer.span) || now.duration_since(since) >= LONG_SILENCE {
                     return Ok(());

@@ -32,6 +32,9 @@ pub struct Soak {
     pub sets: u64,
     /// How often the checkers looked.
     pub looks: u64,
+    /// Repairs that had been worked out before their link was lost.
+    #[serde(default)]
+    pub known: u64,
     /// Virtual time in seconds.
     pub virtual_s: f64,
     /// Processor time in milliseconds.
@@ -134,6 +137,7 @@ impl Soak {
         self.happenings += other.happenings;
         self.sets += other.sets;
         self.looks += other.looks;
+        self.known += other.known;
         self.virtual_s += other.virtual_s;
         self.cpu_ms += other.cpu_ms;
         self.hours += other.hours;

@@ -353,6 +353,21 @@ impl Key {
             },
             show: |s| Some(Value::Int(s.manager.read_back_sweeps.into())),
         },
+        Self {
+            section: "manager",
+            name: "backups_after_s",
+            want: "0 to 86400 seconds (0: never)",
+            doc: "So long nothing must have happened before the repair of each link is worked out and judged, in case \
+                it is lost: then it is there at once. It takes a processor, after everything else, for as long as so \
+                many repairs do (half a minute with 5832 hosts), and up to 256 MiB. Not in fabrics with more than \
+                8000000 table entries, or 200000 with weave.",
+            set: |s, v| {
+                let seconds = v.int_up_to(86_400)?;
+                s.manager.backups_after = (seconds > 0).then(|| Duration::from_secs(seconds));
+                Some(())
+            },
+            show: |s| Some(Value::Int(s.manager.backups_after.map_or(0, |d| d.as_secs()))),
+        },
         millis!(
             "poll_interval_ms",
             poll_interval,

@@ -37,6 +37,8 @@ pub struct ManagerOptions {
     pub sweep_interval: Option<Duration>,
     /// Light sweeps in which every table block is read back once; 0: only what was just written.
     pub read_back_sweeps: u32,
+    /// So long nothing must have happened before the repair of each link is worked out; none: never.
+    pub backups_after: Option<Duration>,
     /// Time between a standby's polls of the master.
     pub poll_interval: Duration,
     /// Polls without an answer after which the master is gone.
@@ -54,6 +56,7 @@ impl Default for ManagerOptions {
             retries: 3,
             sweep_interval: Some(Duration::from_secs(10)),
             read_back_sweeps: 360,
+            backups_after: Some(Duration::from_secs(2)),
             poll_interval: Duration::from_secs(1),
             poll_misses: 2,
         }

@@ -27,7 +27,7 @@ use crate::memory::Memory;
 use crate::notice::Notice;
 use crate::record::Recorder;
 use crate::shared::Shared;
-use crate::worker::{Note, ToCompare, ToStore, Worker, comparer, compute_in_place, planner, storer};
+use crate::worker::{Note, ToCompare, ToStore, Worker, backer, comparer, compute_in_place, planner, storer};
 
 /// When the driver ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub(crate) struct Driver {
     balancer: Worker<Box<Job>>,
     /// Plans multicast trees.
     copier: Worker<Box<Job>>,
+    /// Works out repairs that may be needed.
+    backer: Worker<Box<Job>>,
     /// When the manager was told of groups last.
     groups_told_at: Time,
     /// Partitions that the administrator knows of.
@@ -144,6 +146,7 @@ impl Driver {
             planner: planner("plan", sender.clone())?,
             balancer: planner("balance", sender.clone())?,
             copier: planner("multicast", sender.clone())?,
+            backer: backer(sender.clone())?,
             groups_told_at: Time::ZERO,
             partitions: None,
             dumper: parts.dumps.map(|sink| dumper(sender.clone(), sink)).transpose()?,
@@ -356,14 +359,18 @@ impl Driver {
 
     fn take_notes(&mut self) -> Result<(), DaemonError> {
         while let Ok(note) = self.notes.try_recv() {
+            self.busy = self.busy.saturating_sub(usize::from(note.ends_work()));
             match note {
                 Note::Computed { generation, result } => {
-                    self.busy = self.busy.saturating_sub(1);
                     self.memory.ask_again();
                     self.feed(Input::Computed { generation, result })?;
                 }
+                Note::BackedUp { generation, result } => {
+                    let changed = self.changed;
+                    self.feed(Input::Computed { generation, result })?;
+                    self.changed = changed || !self.untold.is_empty();
+                }
                 Note::Indexed(snapshot) => {
-                    self.busy = self.busy.saturating_sub(1);
                     if let Some(snapshot) = snapshot.filter(|_| self.sm.view().role == selvedge_sm::Role::Master) {
                         // What was in force before is freed when the desk is free again.
                         let before = self.seat.desk().administrator.snapshot();
@@ -371,9 +378,8 @@ impl Driver {
                         drop(before);
                     }
                 }
-                Note::Superseded => self.busy = self.busy.saturating_sub(1),
+                Note::Superseded => {}
                 Note::Persisted { id, result } => {
-                    self.busy = self.busy.saturating_sub(1);
                     if let Err(error) = result {
                         self.notice(&Notice::NotStored(error));
                     }
@@ -386,7 +392,6 @@ impl Driver {
                 }
                 Note::Dumped(result) => self.dumped(result),
                 Note::Compared(reroute) => {
-                    self.busy = self.busy.saturating_sub(1);
                     if reroute.entries > 0 {
                         self.notice(&Notice::Rerouted(reroute));
                     }
@@ -455,14 +460,16 @@ impl Driver {
                 }
             }
             // A repair must not stand behind it.
-            Output::Compute(job) if job.is_background() => {
+            Output::Compute(job) if job.is_background() || job.is_multicast() => {
                 self.busy += 1;
-                self.balancer.hand(job);
+                let worker = if job.is_multicast() {
+                    &self.copier
+                } else {
+                    &self.balancer
+                };
+                worker.hand(job);
             }
-            Output::Compute(job) if job.is_multicast() => {
-                self.busy += 1;
-                self.copier.hand(job);
-            }
+            Output::Compute(job) if job.is_backing_up() => self.backer.hand(job),
             Output::Compute(job) => self.hand_over(now, job),
             Output::Persist { id, state } => {
                 self.busy += 1;

@@ -130,6 +130,7 @@ pub fn manager_config(mode: Mode, local: LocalPort, settings: &Settings) -> Conf
         retries: manager.retries,
         sweep_interval: manager.sweep_interval,
         read_back_sweeps: manager.read_back_sweeps,
+        backups_after: manager.backups_after,
         poll_interval: manager.poll_interval,
         poll_misses: manager.poll_misses,
     }

@@ -14,7 +14,7 @@ use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
 use selvedge_sm::{Command, Event, Job, JobResult, PersistentState};
 use selvedge_store::{PlanState, StateDir, StoreError};
-use selvedge_transport::use_huge_pages;
+use selvedge_transport::{put_this_thread_last, use_huge_pages};
 
 use crate::DaemonError;
 
@@ -23,6 +23,12 @@ use crate::DaemonError;
 pub(crate) enum Note {
     /// A job is done.
     Computed {
+        generation: Generation,
+        result: Box<JobResult>,
+    },
+    /// Some repairs that may be needed are worked out. Nobody has waited for them, and nothing changes that is shown,
+    /// but for what is told.
+    BackedUp {
         generation: Generation,
         result: Box<JobResult>,
     },
@@ -43,6 +49,20 @@ pub(crate) enum Note {
     Compared(Reroute),
     /// The operator wants something.
     Command(Command),
+}
+
+impl Note {
+    /// True if somebody counts the work that it is the end of.
+    pub(crate) const fn ends_work(&self) -> bool {
+        match self {
+            Self::Computed { .. }
+            | Self::Indexed(_)
+            | Self::Superseded
+            | Self::Persisted { .. }
+            | Self::Compared(_) => true,
+            Self::BackedUp { .. } | Self::Kept { .. } | Self::Dumped(_) | Self::Command(_) => false,
+        }
+    }
 }
 
 /// A thread and the way to hand it work. It ends when this is dropped and its work is done.
@@ -121,6 +141,20 @@ pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>
                 memory.for_each(|addresses| use_huge_pages(&addresses));
                 result
             },
+        }
+    })
+}
+
+/// Starts a thread that works out repairs that may be needed, and lets everybody else go first.
+pub(crate) fn backer(notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonError> {
+    let mut is_last = false;
+    Worker::start("backups", notes, move |mut job: Box<Job>, _| {
+        if !std::mem::replace(&mut is_last, true) {
+            put_this_thread_last();
+        }
+        Note::BackedUp {
+            generation: job.generation,
+            result: Box::new(compute(&mut job, Par::Sequential)),
         }
     })
 }

@@ -43,7 +43,7 @@ fn measure(name: &str, state: &State, policy: &Arc<Policy>, faults: usize) {
         let mut figures: Vec<[u64; 4]> = Vec::new();
         for _ in 0..if links.is_empty() { 0 } else { faults } {
             let at = links[rng.below(links.len() as u64) as usize];
-            let task = state.lose(at, warm.clone());
+            let task = state.lose(at, warm.clone(), Vec::new());
             let result = Job::new(&state.inventory, &state.installed, Arc::clone(policy), task).run(Par::Sequential);
             let Some(outcome) = result.outcome else {
                 println!("{}: {:?}", fabric.port_name(at), result.events);

@@ -1,13 +1,14 @@
 //! How long a repair takes, judged and ready to be sent, and what it changes.
 //!
-//! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any
-//! [in-turn|at-once|returns|apart|cold|running [SEED [LINKS [LANES]]]]]`: ten links, each lost from the whole fabric,
-//! or one after another without coming back: in turn, when packets under way are gone, or at once, while all of them
-//! may still be there. With `returns` each comes back before the next is lost, entries stay as they are, and packets
+//! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any [HOW [SEED [LINKS [LANES]]]]]`, HOW
+//! one of in-turn, at-once, returns, apart, cold, known, running: ten links, each lost from the whole fabric, or one
+//! after another without coming back: in turn, when packets under way are gone, or at once, while all of them may still
+//! be there. With `returns` each comes back before the next is lost, entries stay as they are, and packets
 //! of the two before may be there. `cold` is `apart` with caches that hold something else, as between two faults of a
-//! manager. `running` is like a manager whose faults are a second apart: cold, and packets of the two before may be
-//! there. With LANES the fabric is routed by `weave` on so many lanes, as a library would (the manager programs one),
-//! and the load after each repair is shown beside that of a whole new plan of the damaged fabric.
+//! manager; `known` is `cold` with the repairs of all links worked out before. `running` is like a manager whose faults
+//! are a second apart: cold, and packets of the two before may be there. With LANES the fabric is routed by `weave` on
+//! so many lanes, as a library would (the manager programs one), and the load after each repair is shown beside that of
+//! a whole new plan of the damaged fabric.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
@@ -20,7 +21,7 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{EmptiedLink, Installed, Op, Plan, Policy, SlToVl, UnderWay};
 use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
-use selvedge_sm::{Inventory, Job, JobResult, Warm};
+use selvedge_sm::{BackUp, Backups, Inventory, Job, JobResult, Task, Warm};
 use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 
 use support::{State, between_switches, bring_up, fabric};
@@ -34,9 +35,8 @@ fn main() {
     let runs: usize = arguments.next().and_then(|runs| runs.parse().ok()).unwrap_or(10);
     let lanes: Option<u8> = arguments.next().and_then(|lanes| lanes.parse().ok());
     let mut state = start(&spec, lanes);
-    let began = Instant::now();
-    let mut warm = state.prepare(None);
-    println!("{spec}: prepared in {:?}", began.elapsed());
+    let mut warm = prepared(&state, &spec);
+    let backups = worked_out(&state, &how);
     let mut links: Vec<PortRef> = between_switches(&state.inventory.fabric, &kind);
     Seed(seed).rng().shuffle(&mut links);
     let whole = (Arc::clone(&state.inventory), Arc::clone(&state.plan));
@@ -46,11 +46,12 @@ fn main() {
     let mut all = Measured::default();
     for &at in links.iter().take(runs) {
         let warm_again = warm.clone();
-        if matches!(&how[..], "cold" | "running") {
+        if matches!(&how[..], "cold" | "known" | "running") {
             fill_caches();
         }
         let under_way = under_way(&past, &how);
-        let (result, took) = lose(&state, warm_again, at, under_way);
+        let task = state.lose(at, warm_again, backups.clone());
+        let (result, took) = lose(&state, task, under_way);
         let name = state.inventory.fabric.port_name(at);
         let Some(outcome) = &result.outcome else {
             println!("  {name}: {took:?}, not repaired: {:?}", result.events);
@@ -108,14 +109,36 @@ fn start(spec: &str, lanes: Option<u8>) -> State {
     state
 }
 
+fn prepared(state: &State, spec: &str) -> Option<Box<Warm>> {
+    let began = Instant::now();
+    let warm = state.prepare(None);
+    println!("{spec}: prepared in {:?}", began.elapsed());
+    warm
+}
+
+/// The repairs of all links, if they are to be known.
+fn worked_out(state: &State, how: &str) -> Vec<Arc<Backups>> {
+    if how != "known" {
+        return Vec::new();
+    }
+    let (began, mut jobs) = (Instant::now(), 0);
+    let mut made = BackUp::new(Arc::clone(&state.plan), Vec::new(), None);
+    while !made.is_done() {
+        let task = Task::BackUp(Box::new(made));
+        let mut job = Job::new(&state.inventory, &state.installed, Arc::default(), task);
+        made = *job.run(Par::Sequential).backups.unwrap();
+        jobs += 1;
+    }
+    println!(
+        "all repairs worked out in {:?}, {jobs} jobs: {}",
+        began.elapsed(),
+        made.found()
+    );
+    vec![Arc::new(made.found().clone())]
+}
+
 /// Loses a link, and says how long it takes to plan around it.
-fn lose(
-    state: &State,
-    warm: Option<Box<Warm>>,
-    at: PortRef,
-    under_way: Option<Arc<UnderWay>>,
-) -> (JobResult, Duration) {
-    let task = state.lose(at, warm);
+fn lose(state: &State, task: Task, under_way: Option<Arc<UnderWay>>) -> (JobResult, Duration) {
     let mut job = Job::new(&state.inventory, &state.installed, Arc::default(), task);
     job.under_way = under_way;
     let start = Instant::now();

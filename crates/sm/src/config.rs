@@ -45,6 +45,9 @@ pub struct Config {
     pub read_back_sweeps: u32,
     /// Time between a standby's polls of the master. Default 1 s.
     pub poll_interval: Duration,
+    /// So long nothing must have happened before the repair of each link is worked out, in case it is lost. Default
+    /// `None`: never, as it takes a processor for as long as so many repairs do, after each change.
+    pub backups_after: Option<Duration>,
     /// Polls without an answer after which the master is gone. Default 2: each is repeated like any request.
     pub poll_misses: u32,
 }
@@ -66,6 +69,7 @@ impl Config {
             sweep_interval: Some(Duration::from_secs(10)),
             read_back_sweeps: 360,
             poll_interval: Duration::from_secs(1),
+            backups_after: None,
             poll_misses: 2,
         }
     }

@@ -13,6 +13,7 @@ use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::aim::Aim;
 use crate::aliases::AliasGuids;
+use crate::backing_up::BackupBook;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
@@ -108,6 +109,8 @@ pub struct Sm {
     pub(crate) second_look: SecondLook,
     /// What repairs need.
     pub(crate) failover: Failover,
+    /// Repairs of links that are up.
+    pub(crate) backups: BackupBook,
     /// Links that went down of late.
     pub(crate) flaps: Flaps,
     /// Traps to repress, when what they are reason to send is sent.
@@ -184,6 +187,7 @@ impl Sm {
             aim: None,
             second_look: SecondLook::default(),
             failover: Failover::default(),
+            backups: BackupBook::default(),
             flaps: Flaps::default(),
             represses: Vec::new(),
             balancing: Balancing::default(),
@@ -365,6 +369,7 @@ impl Sm {
             self.balance_if_due(now, out);
             self.multicast_if_due(now, out);
             self.name_if_due(now, out);
+            self.back_up_if_due(now, out);
             self.feed(now, out);
             if self.exchange.open() > 0 || self.waits_for_a_trap() || !self.step(now, out) {
                 return;

@@ -220,6 +220,17 @@ pub enum Event {
         took: Duration,
         /// What judging took; 0 on a virtual clock.
         judged: Duration,
+        /// It was planned and judged before, in case they would be lost.
+        was_known: bool,
+    },
+    /// The repair of every link is known.
+    BackupsMade {
+        /// Links.
+        links: usize,
+        /// Links that need a repair that takes longer, or for which there was no room.
+        lacking: usize,
+        /// What all that takes in memory, in KiB.
+        kib: usize,
     },
     /// Ports keep fewer LIDs than they are to have, as others hold them, or did a moment ago.
     LidsLater {
@@ -374,6 +385,7 @@ impl Event {
             Self::SwitchLost { .. } => "SLV-SM-0024",
             Self::FoundKept { .. } => "SLV-SM-0025",
             Self::FoundMended { .. } => "SLV-SM-0026",
+            Self::BackupsMade { .. } => "SLV-SM-0027",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
             Self::WaitEnded { .. } => "SLV-SM-0032",
@@ -413,6 +425,7 @@ impl Event {
         match self {
             Self::SweepStarted { .. }
             | Self::Repaired { .. }
+            | Self::BackupsMade { .. }
             | Self::LinkReturned { .. }
             | Self::Discovered { .. }
             | Self::FabricChanged { .. }
@@ -507,6 +520,7 @@ impl Event {
             | Self::SwitchLost { .. }
             | Self::FoundKept { .. }
             | Self::FoundMended { .. }
+            | Self::BackupsMade { .. }
             | Self::Repaired { .. } => Ok(()),
             Self::LanesShort { .. }
             | Self::LevelsUnknown

@@ -8,6 +8,7 @@ use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
 use selvedge_types::{Lid, PortNum, PortState};
+use selvedge_verify::standing::State;
 use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use crate::config::Mode;
@@ -16,7 +17,7 @@ use crate::damage::{Damage, Returned};
 use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::Output;
-use crate::job::{Job, Task};
+use crate::job::{Job, Task, is_small};
 use crate::light::differs;
 use crate::probe::{Behind, Looked, Probe};
 use crate::repair::Repair;
@@ -373,22 +374,9 @@ impl Sm {
         };
         self.exchange.clear();
         damage.bury(&inventory);
-        let is_of_gone = |at: PortRef| {
-            let far = inventory.fabric.peer(at).map(|far| far.node);
-            damage.gone.contains(&at.node) || far.is_some_and(|far| damage.gone.contains(&far))
-        };
-        for &at in damage.lost.iter().filter(|&&at| !is_of_gone(at)) {
-            let what = inventory.fabric.port_name(at);
-            out.push(Output::Event(Event::LinkLost { what }));
-        }
-        for &node in &damage.gone {
-            let what = inventory.fabric.node(node).description.clone();
-            out.push(Output::Event(Event::SwitchLost { what }));
-        }
+        tell(&damage, &inventory.fabric, out);
         for returned in &damage.returned {
             self.note_emptied(&inventory.fabric, returned, began);
-            let what = inventory.fabric.port_name(returned.near.0);
-            out.push(Output::Event(Event::LinkReturned { what }));
         }
         self.sweep_reason = reason;
         self.failover.repaired = Some(damage.flagged.clone());
@@ -411,6 +399,7 @@ impl Sm {
             plan,
             verdict,
             warm,
+            backups: self.backups(),
         }));
         let job = self.job(&inventory, &installed, task);
         match self.failover.preparing {
@@ -453,9 +442,21 @@ impl Sm {
             }
             None => {
                 self.failover.warm = warm;
+                self.await_backups();
                 self.prepare_for_what_is_under_way(out);
             }
         }
+    }
+
+    /// What is proved, copies in force included, if repairs are prepared and backups can be made for them.
+    pub(crate) fn prepared_state(&mut self) -> Option<State> {
+        let (inventory, plan) = (self.inventory.clone()?, self.view.plan.clone()?);
+        let copies = self.copies();
+        let warm = self.failover.warm.as_mut().filter(|warm| warm.can_repair())?;
+        let entries = inventory.fabric.switches().len() * plan.lids.len();
+        let standing = warm.standing.as_mut().filter(|_| warm.known.is_none())?;
+        standing.set_copies(&inventory.fabric, &copies.turns);
+        is_small(entries, warm.weave.is_some()).then(|| standing.state())
     }
 
     /// True if `generation` is of the job that prepares repairs.
@@ -539,5 +540,25 @@ impl Sm {
         self.failover.repaired = None;
         self.stage = Stage::Idle;
         self.sweep_due = Some(self.sweep_reason);
+    }
+}
+
+/// Tells what was lost, and what came back.
+fn tell(damage: &Damage, fabric: &Fabric, out: &mut Vec<Output>) {
+    let is_of_gone = |at: PortRef| {
+        let far = fabric.peer(at).map(|far| far.node);
+        damage.gone.contains(&at.node) || far.is_some_and(|far| damage.gone.contains(&far))
+    };
+    for &at in damage.lost.iter().filter(|&&at| !is_of_gone(at)) {
+        let what = fabric.port_name(at);
+        out.push(Output::Event(Event::LinkLost { what }));
+    }
+    for &node in &damage.gone {
+        let what = fabric.node(node).description.clone();
+        out.push(Output::Event(Event::SwitchLost { what }));
+    }
+    for returned in &damage.returned {
+        let what = fabric.port_name(returned.near.0);
+        out.push(Output::Event(Event::LinkReturned { what }));
     }
 }

@@ -57,6 +57,15 @@ impl Flaps {
         });
     }
 
+    /// An end of every link that went down of late and is where it was.
+    pub fn lately_down(&self, fabric: &Fabric) -> Vec<PortRef> {
+        let ends = self.links.keys().filter_map(|&((guid, port), _)| {
+            let node = fabric.find(guid)?;
+            Some(PortRef { node, port })
+        });
+        ends.collect()
+    }
+
     /// When the next link may come back.
     pub fn next_release(&self) -> Option<Time> {
         self.links.values().filter_map(|record| record.until).min()

@@ -20,6 +20,7 @@ use selvedge_verify::{Judged, Refusal, Verdict};
 
 use crate::adopt::Adopt;
 use crate::aim::Aim;
+use crate::backups::BackUp;
 use crate::event::Event;
 use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::inventory::Inventory;
@@ -50,10 +51,20 @@ pub enum Task {
     Multicast(Box<MulticastTask>),
     /// Work out for how long packets under way matter.
     Settle(Box<Settle>),
+    /// Work out repairs of links that are up.
+    BackUp(Box<BackUp>),
 }
 
 /// Entries (switches × LIDs) up to which `weave` repairs in place. It searches: 5 ms with 256 switches of two hosts.
 pub(crate) const WOVEN_MAX: usize = 200_000;
+
+/// The same of others.
+const ENTRIES_MAX: usize = 8_000_000;
+
+/// True if repairs in place take a few milliseconds at most: with so many entries, planned by `weave` or not.
+pub(crate) const fn is_small(entries: usize, is_woven: bool) -> bool {
+    entries <= if is_woven { WOVEN_MAX } else { ENTRIES_MAX }
+}
 
 /// Plan this fabric.
 #[derive(Clone, Debug)]
@@ -131,6 +142,10 @@ pub struct JobResult {
     pub keeps_found: bool,
     /// What is known of packets under way.
     pub settled: Option<Box<Settled>>,
+    /// Repairs of links that are up, and what is left to do.
+    pub backups: Option<Box<BackUp>>,
+    /// A repair that was worked out before.
+    pub was_known: bool,
 }
 
 /// An accepted plan.
@@ -195,7 +210,8 @@ impl Job {
     }
 
     /// What the job costs under virtual time: about what one core needs. A plan takes 20 µs a switch and 2 ns
-    /// a (switch, LID), preparations half the first, a repair 50 µs and 2 µs a switch, packets under way 8 µs a switch.
+    /// a (switch, LID), preparations half the first, a repair 50 µs and 2 µs a switch, packets under way 8 µs a switch;
+    /// backups as much as the repairs, and at first as a plan.
     #[must_use]
     pub fn virtual_cost(&self) -> Duration {
         let switches = self.inventory.fabric.switches().len() as u64;
@@ -205,6 +221,10 @@ impl Job {
             Task::Prepare(_) => Duration::from_nanos(switches * 10_000 + switches * lids * 2),
             Task::Repair(_) => Duration::from_nanos(50_000 + switches * 2_000),
             Task::Settle(_) => Duration::from_nanos(switches * 8_000),
+            Task::BackUp(ref task) => {
+                let copies = u64::from(task.is_new()) * (switches * 20_000 + switches * lids * 2);
+                Duration::from_nanos(copies + BackUp::at_once() as u64 * (50_000 + switches * 2_000))
+            }
             Task::Multicast(ref task) => task.virtual_cost(switches),
         }
     }
@@ -229,6 +249,12 @@ impl Job {
         matches!(self.task, Task::Rebalance(_) | Task::Settle(_))
     }
 
+    /// True if it works out repairs of links that are up: beside whatever else is planned, and after it.
+    #[must_use]
+    pub const fn is_backing_up(&self) -> bool {
+        matches!(self.task, Task::BackUp(_))
+    }
+
     /// True if it plans multicast trees: beside whatever else is planned.
     #[must_use]
     pub const fn is_multicast(&self) -> bool {
@@ -239,11 +265,9 @@ impl Job {
     /// prepared for.
     #[must_use]
     pub fn is_brief(&self) -> bool {
-        const ENTRIES_MAX: usize = 8_000_000;
         let Task::Repair(repair) = &self.task else { return false };
         let entries = self.inventory.fabric.switches().len() * repair.plan.lids.len();
-        let most = if repair.is_woven() { WOVEN_MAX } else { ENTRIES_MAX };
-        repair.is_prepared() && entries <= most
+        repair.is_prepared() && is_small(entries, repair.is_woven())
     }
 
     /// Makes a repair that is prepared for in place, if that does. If not, [`Self::run`] is to be called: it takes
@@ -279,6 +303,7 @@ impl Job {
             Task::Rebalance(rebalance) => rebalance.run(self, par),
             Task::Multicast(task) => task.run(self),
             Task::Settle(settle) => settle.run(),
+            Task::BackUp(task) => task.run(self, par),
             Task::Prepare(prepare) => JobResult {
                 warm: Some(Box::new(prepare.run(self, par))),
                 ..JobResult::default()

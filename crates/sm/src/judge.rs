@@ -6,11 +6,11 @@ use std::fmt;
 use selvedge_fabric::Fabric;
 use selvedge_plan::aliases::{AliasChange, HeldGuids, PortAliases};
 use selvedge_plan::multicast::{MulticastChange, MulticastTables};
-use selvedge_plan::{ChangeSet, Installed, Plan};
+use selvedge_plan::{ChangeSet, Generation, Installed, Phase, Plan};
 use selvedge_sim::Par;
 use selvedge_types::Guid;
 use selvedge_verify::phases::Measured;
-use selvedge_verify::standing::{LinkChange, Replaced, Standing};
+use selvedge_verify::standing::{Backup, LinkChange, Replaced, Standing};
 use selvedge_verify::{JudgeOptions, Judged, MulticastSubject, Refusal, Verdict};
 
 use crate::inventory::Inventory;
@@ -55,6 +55,31 @@ pub trait Judge: Send + Sync + fmt::Debug {
         _links: &[LinkChange],
         _changes: ChangeSet,
         _under_way: &[Replaced],
+        _before: &Verdict,
+    ) -> Option<Accepted> {
+        None
+    }
+
+    /// Judges entries that will be written when links are lost, and nothing else, as [`Self::judge_entries`] would if
+    /// no packets are under way; `standing` stays what it is. Default: none.
+    fn back_up(
+        &self,
+        _standing: &mut Standing,
+        _inventory: &Inventory,
+        _links: &[LinkChange],
+        _changes: &ChangeSet,
+    ) -> Option<Backup> {
+        None
+    }
+
+    /// Now that they are lost: the same entries, with Sets that clear PortStateChange. `None`: another judgement is
+    /// needed. Default: none.
+    fn judge_backup(
+        &self,
+        _standing: &Standing,
+        _inventory: &Inventory,
+        _backup: &Backup,
+        _what: (Generation, Phase),
         _before: &Verdict,
     ) -> Option<Accepted> {
         None
@@ -162,6 +187,29 @@ impl Judge for DefaultJudge {
     ) -> Option<Accepted> {
         let judge = selvedge_verify::standing::judge_repair;
         let changes = judge(standing, &inventory.fabric, links, changes, under_way, before)?;
+        let verdict = changes.verdict().clone();
+        Some(Accepted { changes, verdict })
+    }
+
+    fn back_up(
+        &self,
+        standing: &mut Standing,
+        inventory: &Inventory,
+        links: &[LinkChange],
+        changes: &ChangeSet,
+    ) -> Option<Backup> {
+        standing.back_up(&inventory.fabric, links, changes)
+    }
+
+    fn judge_backup(
+        &self,
+        standing: &Standing,
+        inventory: &Inventory,
+        backup: &Backup,
+        what: (Generation, Phase),
+        before: &Verdict,
+    ) -> Option<Accepted> {
+        let changes = standing.recall(&inventory.fabric, backup, what, before)?;
         let verdict = changes.verdict().clone();
         Some(Accepted { changes, verdict })
     }

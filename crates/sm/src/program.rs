@@ -220,28 +220,27 @@ impl Sm {
             clock: None,
             aim: None,
             under_way: match task {
-                Task::Prepare(_) | Task::Settle(_) => None,
-                Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Multicast(_) => {
-                    self.past.under_way(&inventory.fabric, self.now)
-                }
+                Task::Prepare(_) | Task::Settle(_) | Task::BackUp(_) => None,
+                _ => self.past.under_way(&inventory.fabric, self.now),
             },
             fog: self.past.fog(self.now),
             resting: Arc::default(),
             rebalances: false,
             asks: Asks::Nobody,
             adopt: match task {
-                Task::Repair(_) | Task::Prepare(_) if self.keeps_found => Adopt::Kept,
+                Task::Repair(_) | Task::Prepare(_) | Task::BackUp(_) if self.keeps_found => Adopt::Kept,
                 Task::Plan
                 | Task::Repair(_)
                 | Task::Prepare(_)
                 | Task::Rebalance(_)
                 | Task::Multicast(_)
-                | Task::Settle(_) => Adopt::No,
+                | Task::Settle(_)
+                | Task::BackUp(_) => Adopt::No,
             },
             copies: self.copies(),
             plan_in_force: match task {
                 Task::Multicast(_) => self.view.plan.clone(),
-                Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Prepare(_) | Task::Settle(_) => None,
+                _ => None,
             },
             task,
         }
@@ -254,6 +253,7 @@ impl Sm {
         let generation = job.generation;
         matches!(job.task, Task::Settle(_))
             || self.is_preparing(generation)
+            || self.is_backing_up(generation)
             || self.is_planning_balance(generation)
             || self.is_planning_multicast(generation)
             || self.is_planning(generation)
@@ -270,6 +270,9 @@ impl Sm {
         }
         if self.is_preparing(generation) {
             return self.prepared(result.warm, out);
+        }
+        if self.is_backing_up(generation) {
+            return self.backed_up(result.backups, out);
         }
         if self.is_planning_balance(generation) {
             return self.balance_planned(result, out);
@@ -353,6 +356,7 @@ impl Sm {
             blocks,
             took: result.took.saturating_sub(result.judged),
             judged: result.judged,
+            was_known: result.was_known,
         }));
         self.store_generation(outcome.plan.generation, out);
         let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, Op, Phase, Plan};
+use selvedge_plan::{BLOCK_LIDS, Op, Phase, Tables};
 use selvedge_routing::Rehung;
 use selvedge_verify::standing::{Standing, wait_ns};
 
@@ -14,7 +14,7 @@ pub fn phases(
     moved: &[Rehung],
     quiet: Phase,
     fabric: &Fabric,
-    (before, standing): (&Plan, &Standing),
+    (before, standing): (&Tables, &Standing),
 ) -> Option<Vec<Phase>> {
     let (late, now): (Vec<Rehung>, Vec<Rehung>) = moved.iter().copied().partition(|m| m.waits());
     let mut written = BTreeMap::new();
@@ -58,7 +58,7 @@ type Written = BTreeMap<(SwitchIdx, usize), [u8; BLOCK_LIDS]>;
 fn steps(
     moved: &[Rehung],
     fabric: &Fabric,
-    (before, standing): (&Plan, &Standing),
+    (before, standing): (&Tables, &Standing),
     written: &mut Written,
 ) -> Vec<Vec<Op>> {
     let place = |m: &Rehung| (m.step, m.switch, m.lid.index() / BLOCK_LIDS);
@@ -73,7 +73,7 @@ fn steps(
             let (_, switch, block) = place(&of_block[0]);
             let held = written
                 .entry((switch, block))
-                .or_insert_with(|| *before.tables.block(switch, block));
+                .or_insert_with(|| *before.block(switch, block));
             for m in of_block {
                 held[m.lid.index() % BLOCK_LIDS] = m.egress;
             }

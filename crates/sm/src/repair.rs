@@ -1,32 +1,28 @@
 //! Plans around lost links: the plan in force with as few entries changed as can be.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, EmptiedLink, Installed, Lids, NO_PATH, Op, Phase, Plan, Tables, UnderWay};
-use selvedge_routing::{Engine, Moved, Options, Rehung, WeaveOptions};
+use selvedge_routing::{Engine, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
-use selvedge_types::{IdxVec, Lid, PortNum};
+use selvedge_types::{Lid, PortNum};
 use selvedge_verify::Verdict;
 use selvedge_verify::standing::{Entry, LinkChange, Replaced, Standing};
 
 use crate::adopt::{Adopt, mended};
+use crate::backups::{Backups, End};
+use crate::changed::Changed;
 use crate::damage::Damage;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::job::{Job, JobResult, Outcome};
+use crate::judge::Accepted;
 use crate::warm::{Spare, Warm};
 use crate::way::{self, WayOptions};
-use crate::{lanes, past, ports, rehang};
-
-/// Entries that changed in place.
-enum Changed {
-    Tree(Vec<Moved>),
-    Woven(Vec<Rehung>),
-}
+use crate::{lanes, past, ports};
 
 /// What a repair starts from.
 #[derive(Clone, Debug)]
@@ -39,6 +35,8 @@ pub struct Repair {
     pub verdict: Arc<Verdict>,
     /// What was prepared for it.
     pub warm: Option<Box<Warm>>,
+    /// Repairs that were worked out before.
+    pub backups: Vec<Arc<Backups>>,
 }
 
 impl Repair {
@@ -79,6 +77,7 @@ impl Repair {
         let Some(inventory) = left.filter(|left| !left.lacks_switches()).map(Arc::new) else {
             return result;
         };
+        warm.catch_up(&job.inventory.fabric, &self.plan);
         let made = self.tables(&inventory, job, par);
         let made = made.and_then(|tables| self.judged(&inventory, job, tables, &mut warm, par));
         match made {
@@ -113,40 +112,20 @@ impl Repair {
         let of_switch = |at: &PortRef| Some((fabric.switch_index(at.node)?, at.port));
         let is_between = |at: &&PortRef| fabric.peer(**at).is_some_and(|p| fabric.switch_index(p.node).is_some());
         let links: Vec<_> = ends.iter().filter(is_between).filter_map(of_switch).collect();
-        let by_hosts = |switch, lid| standing.carries_hosts(switch, lid);
-        let moved = match (&mut warm.mender, &mut warm.weave) {
-            (Some(tree), _) => Changed::Tree(tree.lose(&self.plan.lids, &mut plan.tables, &links, by_hosts)?),
-            (None, Some(weave)) => {
-                let is_quiet = job.under_way.is_none();
-                Changed::Woven(weave.lose(&mut plan.tables, &links, is_quiet)?)
-            }
-            (None, None) => return None,
-        };
         for at in &ends {
             plan.ports.remove(at);
             plan.end_ports.remove(at);
         }
         plan.generation = job.generation;
-        let changes = match &moved {
-            Changed::Tree(moved) => self.changes_of(moved, fabric, &plan, standing),
-            Changed::Woven(moved) => self.steps_of(moved, fabric, &plan, standing)?,
+        let is_one = ends.len() == 2 && links.len() == 2 && self.damage.gone.is_empty();
+        let known = (is_one && job.under_way.is_none())
+            .then(|| self.as_known(job, warm, (&inventory, &mut plan), &links))
+            .flatten();
+        let was_known = known.is_some();
+        let (accepted, judged) = match known {
+            Some(known) => known,
+            None => self.anew(job, warm, (&inventory, &mut plan), &links)?,
         };
-        let lost = |&(switch, port): &(SwitchIdx, PortNum)| LinkChange {
-            switch,
-            port,
-            is_up: false,
-        };
-        let lost: Vec<LinkChange> = links.iter().map(lost).collect();
-        let left = job.under_way.as_ref().map_or_else(Vec::new, |past| {
-            let known = warm.left.take().and_then(|left| left.of(past));
-            known.unwrap_or_else(|| replaced(past, standing))
-        });
-        let judge = || {
-            job.judge
-                .judge_entries(standing, &inventory, &lost, changes, &left, &self.verdict)
-        };
-        let (accepted, judged) = job.timed(judge);
-        let accepted = accepted?;
         // Whoever comes back may hold anything.
         for switch in self.damage.gone.iter().filter_map(|&node| fabric.switch_index(node)) {
             installed.lfts.get_mut(switch).into_iter().for_each(Vec::clear);
@@ -160,83 +139,84 @@ impl Repair {
             inventory: Some(inventory),
             installed: Some(installed),
             judged,
+            was_known,
             warm: Some(Box::new(std::mem::take(warm))),
             ..JobResult::default()
         })
     }
 
-    /// The Sets that write entries: those of hosts first, then those of agents, then those of later steps.
-    fn changes_of(&self, moved: &[Moved], fabric: &Fabric, plan: &Plan, standing: &Standing) -> ChangeSet {
-        let ranked = moved.iter().map(|m| {
-            let rank = match (m.step, standing.carries_hosts(m.switch, m.lid)) {
-                (0, true) => 0,
-                (0, false) => 1,
-                (step, _) => FIRST_LATER + step - 1,
-            };
-            (block_of(m), rank)
-        });
-        let mut blocks: Vec<(Block, u8)> = ranked.collect();
-        blocks.sort_unstable();
-        // A block is written once, and not before what it must not come before. The lowest rank comes first.
-        blocks.dedup_by(|next, held| {
-            let is_same = next.0 == held.0;
-            if is_same && next.1 >= FIRST_LATER {
-                held.1 = next.1;
+    /// As it was worked out before, if it was: judged then, and what it took to see that it still holds. What is
+    /// prepared stays behind, until there is time.
+    fn as_known(
+        &self,
+        job: &Job,
+        warm: &mut Warm,
+        (inventory, plan): (&Inventory, &mut Plan),
+        links: &[End],
+    ) -> Option<(Accepted, Duration)> {
+        let standing = warm.standing.as_ref()?;
+        let backup = self.backups.iter().find_map(|of| of.find(standing.state(), links))?;
+        let what = (plan.generation, self.quiet(&inventory.fabric, plan));
+        let judge = || job.judge.judge_backup(standing, inventory, backup, what, &self.verdict);
+        let (accepted, judged) = job.timed(judge);
+        let accepted = accepted?;
+        for op in accepted.changes.value().phases.iter().flat_map(|phase| &phase.ops) {
+            if let Op::Lft { node, block, data } = op
+                && let Some(switch) = inventory.fabric.switch_index(*node)
+            {
+                *plan.tables.block_mut(switch, usize::from(*block)) = *data;
             }
-            is_same
-        });
-        fill_later_step(&mut blocks, moved, fabric.switches().len());
-        let mut left: IdxVec<SwitchIdx, usize> = IdxVec::filled(0, fabric.switches().len());
-        blocks.iter().for_each(|&((_, switch), _)| left[switch] += 1);
-        // An agent takes one Set after another: who has most of them before it begins first.
-        let order = blocks.iter().map(|&((block, switch), rank)| {
-            let waits = left[switch];
-            left[switch] -= 1;
-            (rank, Reverse(waits), block, switch)
-        });
-        let mut order: Vec<(u8, Reverse<usize>, usize, SwitchIdx)> = order.collect();
-        order.sort_unstable();
-        let of_rank = |rank: u8| {
-            let blocks = order.iter().filter(move |block| block.0 == rank);
-            blocks.map(|&(_, _, block, switch)| Op::Lft {
-                node: fabric.switches()[switch],
-                block: u16::try_from(block).unwrap_or(u16::MAX),
-                data: *plan.tables.block(switch, block),
-            })
-        };
-        let mut steps = vec![("turn away from what is lost", of_rank(0).chain(of_rank(1)).collect())];
-        let last = order.last().map_or(0, |block| block.0);
-        for rank in FIRST_LATER..=last {
-            let label = match rank {
-                FIRST_LATER => "switches that others turned away from, and what is left",
-                _ => "switches that send to these",
-            };
-            steps.push((label, of_rank(rank).collect()));
         }
-        steps.push(("clear PortStateChange", self.quiet(fabric, plan)));
-        phases(plan, steps)
+        warm.known = Some(Arc::clone(backup));
+        Some((accepted, judged))
     }
 
-    /// The Sets of entries that `weave` changed; `None` if packets never drain, and must.
-    fn steps_of(&self, moved: &[Rehung], fabric: &Fabric, plan: &Plan, standing: &Standing) -> Option<ChangeSet> {
-        let quiet = Phase {
-            label: "clear PortStateChange",
-            wait_before_ns: 0,
-            ops: self.quiet(fabric, plan),
-        };
-        Some(ChangeSet {
+    /// Plans around what is lost, and has that judged.
+    fn anew(
+        &self,
+        job: &Job,
+        warm: &mut Warm,
+        (inventory, plan): (&Inventory, &mut Plan),
+        links: &[End],
+    ) -> Option<(Accepted, Duration)> {
+        let (standing, fabric) = (warm.standing.as_mut()?, &inventory.fabric);
+        let menders = (&mut warm.mender, &mut warm.weave);
+        let tables = (&self.plan.lids, &mut plan.tables);
+        let changed = Changed::by(menders, tables, links, standing, job.under_way.is_none())?;
+        let tables = (&self.plan.tables, &plan.tables);
+        let changes = ChangeSet {
             generation: plan.generation,
-            phases: rehang::phases(moved, quiet, fabric, (&self.plan, standing))?,
-        })
+            phases: changed.phases(self.quiet(fabric, plan), fabric, tables, standing)?,
+        };
+        let lost = |&(switch, port): &End| LinkChange {
+            switch,
+            port,
+            is_up: false,
+        };
+        let lost: Vec<LinkChange> = links.iter().map(lost).collect();
+        let left = job.under_way.as_ref().map_or_else(Vec::new, |past| {
+            let known = warm.left.take().and_then(|left| left.of(past));
+            known.unwrap_or_else(|| replaced(past, standing))
+        });
+        let judge = || {
+            job.judge
+                .judge_entries(standing, inventory, &lost, changes, &left, &self.verdict)
+        };
+        let (accepted, judged) = job.timed(judge);
+        Some((accepted?, judged))
     }
 
     /// The Sets that clear PortStateChange.
-    fn quiet(&self, fabric: &Fabric, plan: &Plan) -> Vec<Op> {
+    fn quiet(&self, fabric: &Fabric, plan: &Plan) -> Phase {
         let quiet = self.damage.flagged.iter().filter_map(|&node| {
             let settings = *plan.switches.get(fabric.switch_index(node)?)?;
             Some(Op::Switch { node, settings })
         });
-        quiet.collect()
+        Phase {
+            label: "clear PortStateChange",
+            wait_before_ns: 0,
+            ops: quiet.collect(),
+        }
     }
 
     fn tables(&self, inventory: &Inventory, job: &Job, par: Par) -> Result<Tables, String> {
@@ -334,53 +314,6 @@ impl Repair {
     }
 }
 
-/// Of blocks that must come after others: the first step of these. Before it come blocks of hosts, and of agents.
-const FIRST_LATER: u8 = 2;
-
-/// A block of a switch.
-type Block = (usize, SwitchIdx);
-
-fn block_of(m: &Moved) -> Block {
-    (m.lid.index() / BLOCK_LIDS, m.switch)
-}
-
-/// Puts blocks of agents that have more to write than others into the first later step as well, where they need not
-/// come before it: so they are not idle in it, and nobody waits for them before it. A block may wait if no LID of its
-/// entries has one of a later step: the mixes of these LIDs are the same in one step or in two.
-fn fill_later_step(blocks: &mut [(Block, u8)], moved: &[Moved], switches: usize) {
-    /// Agents that can be busy at once.
-    const AT_ONCE: usize = 32;
-    let is_later = |m: &&Moved| {
-        let place = blocks.binary_search_by_key(&block_of(m), |&(block, _)| block);
-        place.is_ok_and(|place| blocks[place].1 >= FIRST_LATER)
-    };
-    let mut ordered: Vec<Lid> = moved.iter().filter(is_later).map(|m| m.lid).collect();
-    if ordered.is_empty() {
-        return;
-    }
-    ordered.sort_unstable();
-    let bound = moved
-        .iter()
-        .filter(|m| ordered.binary_search(&m.lid).is_ok() && !is_later(m));
-    let mut bound: Vec<Block> = bound.map(block_of).collect();
-    bound.sort_unstable();
-    bound.dedup();
-    let mut first: IdxVec<SwitchIdx, usize> = IdxVec::filled(0, switches);
-    bound.iter().for_each(|&(_, switch)| first[switch] += 1);
-    let most = first.iter().copied().max().unwrap_or(0);
-    let most = most.max(bound.len().div_ceil(AT_ONCE));
-    for ((block, switch), rank) in blocks.iter_mut().filter(|(_, rank)| *rank < FIRST_LATER) {
-        if bound.binary_search(&(*block, *switch)).is_ok() {
-            continue;
-        }
-        let count = &mut first[*switch];
-        *count += 1;
-        if *count > most {
-            *rank = FIRST_LATER;
-        }
-    }
-}
-
 /// What is under way, with links that the repair is for.
 fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderWay> {
     let mut past = past.clone();
@@ -472,19 +405,6 @@ fn with_columns_of(old: &Tables, new: Tables, lids: &Lids, away: &BTreeSet<PortR
         }
     }
     tables
-}
-
-fn phases(plan: &Plan, phases: Vec<(&'static str, Vec<Op>)>) -> ChangeSet {
-    let phases = phases.into_iter().filter(|(_, ops)| !ops.is_empty());
-    let phases = phases.map(|(label, ops)| Phase {
-        label,
-        wait_before_ns: 0,
-        ops,
-    });
-    ChangeSet {
-        generation: plan.generation,
-        phases: phases.collect(),
-    }
 }
 
 fn accepted_event(outcome: &Outcome) -> Event {

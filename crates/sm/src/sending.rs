@@ -42,6 +42,10 @@ impl Sm {
             .then(|| self.multicast_due())
             .flatten();
         let names = matches!(self.stage, Stage::Idle).then(|| self.aliases_due()).flatten();
+        let backups = matches!(self.stage, Stage::Idle)
+            .then(|| self.backups_due())
+            .flatten()
+            .filter(|_| !self.is_preparing_repairs());
         let fog = self.past.fog(self.now);
         let look = (matches!(self.stage, Stage::Idle) && (!fog.is_zero() || self.knows_the_fabric()))
             .then(|| self.second_look.due())
@@ -59,6 +63,7 @@ impl Sm {
             balance,
             trees,
             names,
+            backups,
             look,
             doubts,
         ];

@@ -9,9 +9,10 @@ use selvedge_routing::{Engine, FatTree, LikelyTurn, TreeMender, WeaveMender};
 use selvedge_sim::Par;
 use selvedge_types::IdxVec;
 use selvedge_verify::Subject;
-use selvedge_verify::standing::{Replaced, Standing, Turn};
+use selvedge_verify::standing::{Backup, Replaced, Standing, Turn};
 
 use crate::adopt::Adopt;
+use crate::changed::Changed;
 use crate::inventory::Inventory;
 use crate::job::{Job, WOVEN_MAX};
 use crate::repair::replaced;
@@ -30,6 +31,8 @@ pub struct Warm {
     pub spare: Option<Spare>,
     /// Entries by which packets may be under way.
     pub left: Option<Left>,
+    /// A repair that was worked out before, and is in force: proof and tree are still those from before it.
+    pub known: Option<Arc<Backup>>,
 }
 
 /// Entries that were replaced lately, worked out before they are needed.
@@ -53,6 +56,30 @@ impl Warm {
     #[must_use]
     pub const fn can_repair(&self) -> bool {
         self.standing.is_some() && (self.mender.is_some() || self.weave.is_some())
+    }
+
+    /// Brings proof and tree up to a repair that was worked out before; `plan` is the one in force, with it. What does
+    /// not come to that is dropped.
+    pub fn catch_up(&mut self, fabric: &Fabric, plan: &Plan) {
+        let Some(backup) = self.known.take() else { return };
+        let links: Vec<_> = backup.links().iter().map(|link| (link.switch, link.port)).collect();
+        let follows = self.standing.as_mut().is_some_and(|standing| {
+            let mut tables = plan.tables.clone();
+            for (switch, block) in backup.blocks() {
+                if let Some(row) = standing.row(switch, block) {
+                    *tables.block_mut(switch, block) = *row;
+                }
+            }
+            let menders = (&mut self.mender, &mut self.weave);
+            let led = Changed::by(menders, (&plan.lids, &mut tables), &links, standing, true);
+            if led.is_none() || tables != plan.tables {
+                (self.mender, self.weave) = (None, None);
+            }
+            standing.follow(fabric, &backup)
+        });
+        if !follows {
+            (self.standing, self.mender, self.weave) = (None, None, None);
+        }
     }
 
     /// Where the largest parts lie in memory, as addresses. A repair reads a little everywhere in them: whoever can put
@@ -119,6 +146,7 @@ impl Prepare {
     pub fn run(self, job: &Job, par: Par) -> Warm {
         let (inventory, plan) = (&job.inventory, &self.plan);
         let mut warm = self.warm.map(|warm| *warm).unwrap_or_default();
+        warm.catch_up(&inventory.fabric, plan);
         if warm.standing.is_none() {
             warm.standing = Standing::new(Subject::plan(&inventory.fabric, plan), par).ok();
         }

@@ -24,7 +24,7 @@ mod spec;
 mod turns;
 pub mod umad;
 
-pub use memory::{keep_freed_memory, prefer_this_thread, use_huge_pages};
+pub use memory::{keep_freed_memory, prefer_this_thread, put_this_thread_last, use_huge_pages};
 pub use spec::{PortSpec, PortSpecError, Role, open};
 pub use turns::Turns;
 

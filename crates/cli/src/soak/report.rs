@@ -40,6 +40,7 @@ pub fn document(totals: &Totals) -> Soak {
         happenings: totals.happenings,
         sets: totals.sets,
         looks: totals.looks,
+        known: totals.known,
         virtual_s: totals.virtual_ns as f64 / 1e9,
         failures: failures.collect(),
         exemptions: exemptions.collect(),
@@ -149,6 +150,7 @@ fn markdown(grid: &Grid) -> String {
 fn head(all: &Soak) -> [(&'static str, String); 6] {
     let mean = all.cpu_ms / all.schedules.max(1) as f64;
     let (happenings, sets, looks) = (thousands(all.happenings), thousands(all.sets), thousands(all.looks));
+    let known = thousands(all.known);
     [
         ("program", format!("{}, file {}", all.program, all.binary)),
         (
@@ -171,7 +173,9 @@ fn head(all: &Soak) -> [(&'static str, String); 6] {
         ),
         (
             "happenings",
-            format!("{happenings}; {sets} Sets taken; the checkers looked {looks} times"),
+            format!(
+                "{happenings}; {sets} Sets taken; {known} repairs worked out before; the checkers looked {looks} times"
+            ),
         ),
         ("virtual", format!("{:.1} days", all.virtual_s / 86_400.0)),
         (

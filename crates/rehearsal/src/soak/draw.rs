@@ -42,11 +42,25 @@ const WEIGHTS: [(Kind, u64); 23] = [
 /// Of so many seeds one has most of its events in stages that are brought about: what is brief is met as often as what
 /// lasts, and each kind as often as any other.
 const AMID_EVERY: u64 = 4;
+/// Of so many seeds one has managers that work out repairs before there is need: that costs as much as all repairs.
+const BACKUPS_ONE_IN: u64 = 4;
 
 impl Schedule {
     /// What a seed stands for.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
+        let mut schedule = Self::draw_restless(seed);
+        let root = Seed(seed).child("soak");
+        if root.child("backups").rng().below(BACKUPS_ONE_IN) == 0 {
+            schedule.setup.backups = true;
+            rest(&mut root.child("rest").rng(), &mut schedule.happenings);
+        }
+        schedule
+    }
+
+    /// What it stood for before some schedules had rests: what was found then must be met again as it was.
+    #[must_use]
+    pub fn draw_restless(seed: u64) -> Self {
         let root = Seed(seed).child("soak");
         let mut rng = root.child("fabric").rng();
         let family = Family::ALL[pick(&mut rng, Family::ALL.len())];
@@ -136,6 +150,18 @@ fn amid(rng: &mut Rng, happenings: &mut [Happening]) {
     }
 }
 
+/// Some of what happens, links that are lost above all, comes when packets under way are gone and repairs worked out.
+fn rest(rng: &mut Rng, happenings: &mut [Happening]) {
+    for happening in happenings {
+        if rng.below(6) == 0 {
+            happening.when = When::After(Duration::from_millis(5_000 + rng.below(7_000)));
+            if rng.below(2) == 0 {
+                happening.kind = Kind::Cut;
+            }
+        }
+    }
+}
+
 /// Between so many microseconds, every order of magnitude as often as any other.
 fn scale(rng: &mut Rng, from: u64, to: u64) -> Duration {
     let steps = u64::from((to / from.max(1)).max(1).ilog2());
@@ -163,6 +189,7 @@ impl Setup {
             timeout_ms: one_of(&[200, 200, 50, 400]),
             plan_ms: (plan != 0).then_some(plan),
             both: one_of(&[0, 1]) == 1,
+            backups: false,
         }
     }
 }

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 use selvedge_fabric::Fabric;
 use selvedge_sim::Time;
+use selvedge_sm::Event;
 
 use crate::{Exemptions, RehearsalError};
 
@@ -45,6 +46,8 @@ pub struct Outcome {
     pub sets: u64,
     /// How often the checkers looked.
     pub looks: u64,
+    /// Repairs that had been worked out before.
+    pub known: u64,
     /// Virtual time at the end.
     pub ended: Time,
     /// A number over every datagram that a manager sent.
@@ -98,6 +101,9 @@ impl Schedule {
             what: describe(&error),
         });
         let (sets, looks) = world.rehearsal.watched();
+        let was_known = |event: &Event| matches!(event, Event::Repaired { was_known: true, .. });
+        let repairs = world.rehearsal.log().iter();
+        let known = repairs.filter(|entry| was_known(&entry.event)).count() as u64;
         let log = match failure {
             Some(_) => world.rehearsal.log_text(),
             None => String::new(),
@@ -108,6 +114,7 @@ impl Schedule {
             exemptions: world.rehearsal.exemptions(),
             sets,
             looks,
+            known,
             ended: world.rehearsal.now(),
             digest: world.rehearsal.digest(),
             log,

@@ -89,6 +89,8 @@ pub struct Setup {
     pub plan_ms: Option<u16>,
     /// The second manager starts with the first.
     pub both: bool,
+    /// Repairs of links are worked out before they are lost, as soon as nothing else is to be done.
+    pub backups: bool,
 }
 
 /// Engines that managers are started with; each is followed by `updn`.
@@ -186,6 +188,9 @@ impl fmt::Display for Schedule {
             writeln!(f, "plan_ms {ms}")?;
         }
         writeln!(f, "both {}", u8::from(s.both))?;
+        if s.backups {
+            writeln!(f, "backups 1")?;
+        }
         self.happenings
             .iter()
             .try_for_each(|happening| writeln!(f, "{happening}"))
@@ -240,6 +245,7 @@ impl FromStr for Schedule {
                 timeout_ms: 200,
                 plan_ms: None,
                 both: false,
+                backups: false,
             },
             happenings: Vec::new(),
         };
@@ -297,6 +303,10 @@ impl Schedule {
             "plan_ms" => value.parse().map(|n| s.plan_ms = Some(n)).map_err(|_| WANT),
             "both" => {
                 s.both = value == "1";
+                Ok(())
+            }
+            "backups" => {
+                s.backups = value == "1";
                 Ok(())
             }
             _ => Err(FORM),

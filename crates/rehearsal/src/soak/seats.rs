@@ -11,6 +11,9 @@ use selvedge_wire::LocalPort;
 
 use super::schedule::Schedule;
 
+/// Schedules leave no long rest.
+const BACKUPS_AFTER: Duration = Duration::from_millis(20);
+
 /// How a manager is configured, where that does not depend on its seat.
 pub fn config(schedule: &Schedule, policy: &Arc<Policy>, priority: u8) -> Config {
     let nowhere = LocalPort {
@@ -26,6 +29,7 @@ pub fn config(schedule: &Schedule, policy: &Arc<Policy>, priority: u8) -> Config
     config.retries = setup.retries;
     config.timeout = Duration::from_millis(setup.timeout_ms.into());
     config.sweep_interval = Some(setup.sweep());
+    config.backups_after = setup.backups.then_some(BACKUPS_AFTER);
     config
 }
 

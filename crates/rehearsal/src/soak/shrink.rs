@@ -124,6 +124,7 @@ impl Shrinker<'_> {
     fn plainer(&mut self) {
         self.attempt(|schedule| schedule.setup.sa = false);
         self.attempt(|schedule| schedule.setup.uses_lanes = false);
+        self.attempt(|schedule| schedule.setup.backups = false);
         self.attempt(|schedule| (schedule.setup.m_key, schedule.setup.lmc, schedule.setup.lanes) = (0, 0, 1));
         self.attempt(|schedule| schedule.setup.plan_ms = None);
         self.attempt(|schedule| schedule.setup.both = false);

@@ -20,6 +20,8 @@ pub struct Totals {
     pub sets: u64,
     /// How often the checkers looked.
     pub looks: u64,
+    /// Repairs that had been worked out before.
+    pub known: u64,
     /// Virtual time in ns.
     pub virtual_ns: u64,
     /// Happenings by kind, the master's stage just then (position in [`selvedge_sm::StageName`]), and family.
@@ -37,6 +39,7 @@ impl Totals {
         }
         self.sets += outcome.sets;
         self.looks += outcome.looks;
+        self.known += outcome.known;
         self.virtual_ns = self.virtual_ns.saturating_add(outcome.ended.0);
         for (&(kind, stage), &count) in &outcome.coverage {
             self.happenings += count;

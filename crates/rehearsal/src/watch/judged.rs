@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use selvedge_fabric::Fabric;
 use selvedge_plan::aliases::{AliasChange, GuidSet, HeldGuids, PortAliases};
 use selvedge_plan::multicast::{MftSet, MulticastChange, MulticastTables};
-use selvedge_plan::{ChangeSet, Installed, LaneRows, Op, Plan};
+use selvedge_plan::{ChangeSet, Generation, Installed, LaneRows, Op, Phase, Plan};
 use selvedge_sim::Par;
 use selvedge_sm::{Accepted, Inventory, Judge};
 use selvedge_types::{Guid, Lid, PKey, PortNum};
-use selvedge_verify::standing::{LinkChange, Replaced, Standing};
+use selvedge_verify::standing::{Backup, LinkChange, Replaced, Standing};
 use selvedge_verify::{Judged, MulticastSubject, Refusal, Verdict};
 use selvedge_wire::{
     Attribute, AttributeId, DirectedRoute, GuidInfo, Mad, MulticastForwardingTable, PKeyTable, PortInfo, SlToVl,
@@ -113,6 +113,30 @@ impl Judge for Clerk {
     ) -> Option<Accepted> {
         let judge = &self.judge;
         let accepted = judge.judge_entries(standing, inventory, links, changes, under_way, before)?;
+        self.passed.note(inventory, &accepted);
+        Some(accepted)
+    }
+
+    fn back_up(
+        &self,
+        standing: &mut Standing,
+        inventory: &Inventory,
+        links: &[LinkChange],
+        changes: &ChangeSet,
+    ) -> Option<Backup> {
+        self.judge.back_up(standing, inventory, links, changes)
+    }
+
+    fn judge_backup(
+        &self,
+        standing: &Standing,
+        inventory: &Inventory,
+        backup: &Backup,
+        what: (Generation, Phase),
+        before: &Verdict,
+    ) -> Option<Accepted> {
+        let judge = &self.judge;
+        let accepted = judge.judge_backup(standing, inventory, backup, what, before)?;
         self.passed.note(inventory, &accepted);
         Some(accepted)
     }

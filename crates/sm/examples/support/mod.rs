@@ -6,7 +6,7 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, LinkState, PortRef};
 use selvedge_plan::{Installed, Plan, Policy, UnderWay};
 use selvedge_sim::Par;
-use selvedge_sm::{Agent, Damage, Inventory, Job, Outcome, Prepare, Repair, Task, Warm};
+use selvedge_sm::{Agent, Backups, Damage, Inventory, Job, Outcome, Prepare, Repair, Task, Warm};
 use selvedge_topology::Spec;
 use selvedge_types::{IdxVec, PhysState, PortState};
 use selvedge_verify::Verdict;
@@ -48,7 +48,7 @@ impl State {
     }
 
     /// The task to plan around a link that is lost.
-    pub fn lose(&self, at: PortRef, warm: Option<Box<Warm>>) -> Task {
+    pub fn lose(&self, at: PortRef, warm: Option<Box<Warm>>, backups: Vec<Arc<Backups>>) -> Task {
         let damage = Damage {
             lost: BTreeSet::from([at]),
             flagged: BTreeSet::from([at.node]),
@@ -59,6 +59,7 @@ impl State {
             plan: Arc::clone(&self.plan),
             verdict: Arc::clone(&self.verdict),
             warm,
+            backups,
         }))
     }
 }

@@ -25,11 +25,24 @@ impl Event {
                 blocks,
                 took,
                 judged,
+                was_known,
             } => write!(
                 f,
-                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned in {} us, judged in {} us",
+                "links lost {lost}, back {returned}: {blocks} LFT blocks change, {}planned in {} us, judged in {} us",
+                if *was_known { "as worked out before, " } else { "" },
                 took.as_micros(),
                 judged.as_micros()
+            ),
+            Self::BackupsMade { links, lacking: 0, kib } => {
+                write!(
+                    f,
+                    "the repair of each of {links} links is worked out and judged, {kib} KiB"
+                )
+            }
+            Self::BackupsMade { links, lacking, kib } => write!(
+                f,
+                "the repair of each of {links} links is worked out and judged, {kib} KiB; {lacking} others will be \
+                 planned for when they are lost"
             ),
             Self::SwitchLost { what } => {
                 write!(

@@ -239,6 +239,8 @@ impl Sm {
                     sets,
                 })));
                 self.multicast_written(now);
+                // They have to hold beside these copies.
+                self.await_backups();
                 if !self.multicast.stale.is_empty() {
                     self.multicast.due = Some(now);
                 }
