@@ -120,8 +120,8 @@ struct Options {
     seed: u64,
     /// Fail-over: seconds for which a manager must neither have sent nor worked before each fault; 0: no longer than
     /// until the one before is dealt with. Ours works out repairs after two.
-    #[arg(long, global = true, value_name = "S", default_value_t = 3.0)]
-    rest: f64,
+    #[arg(long, global = true, value_name = "S", default_value_t = 3)]
+    rest: u32,
     /// Fail-over: what an agent takes for an SMP, in microseconds, on the built-in emulator in virtual time; ours only.
     #[arg(long, global = true, value_delimiter = ',', value_name = "US")]
     service_us: Vec<u64>,
@@ -202,9 +202,7 @@ impl Options {
             kinds: self.kinds.clone(),
             seed: self.seed,
             rest: match self.faults {
-                Count::Of(_) => Duration::try_from_secs_f64(self.rest)
-                    .ok()
-                    .filter(|rest| !rest.is_zero()),
+                Count::Of(_) => (self.rest > 0).then(|| Duration::from_secs(self.rest.into())),
                 // Hundreds, mostly of waits.
                 Count::All => None,
             },

@@ -18,6 +18,8 @@ const LONG_SILENCE: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);
 /// Processor time, in hundredths of a second, that an idle manager may use in a second while it is silent.
 const IDLE_TICKS: f64 = 5.0;
+/// The least of it that counts: the clock of processor time is no finer.
+const TICKS_MIN: f64 = 3.0;
 
 /// An observer, and where it learns what passes.
 pub struct Watch<'c> {
@@ -89,7 +91,8 @@ impl<'c> Watch<'c> {
             };
             silent = Some((since, first));
             if now.duration_since(since) >= self.silence {
-                if (ticks - first) as f64 > IDLE_TICKS * self.silence.as_secs_f64() {
+                let idle = (IDLE_TICKS * self.silence.as_secs_f64()).max(TICKS_MIN);
+                if (ticks - first) as f64 > idle {
                     silent = None;
                 } else if is_done(&self.observer.span) || now.duration_since(since) >= LONG_SILENCE {
                     return Ok(());

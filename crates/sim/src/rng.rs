@@ -30,7 +30,8 @@ impl Seed {
     }
 
     /// SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijection that spreads every bit.
-    const fn mixed(self) -> Self {
+    #[must_use]
+    pub const fn mixed(self) -> Self {
         let mut z = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

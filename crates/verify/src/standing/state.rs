@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
-use selvedge_sim::Par;
+use selvedge_sim::{Par, Seed};
 
 use super::shape::{Arc, Shape};
 
@@ -66,7 +66,7 @@ impl State {
     }
 
     const fn add(&mut self, key: u64, is_there: bool) {
-        let part = (mixed(key) as u128) << 64 | mixed(key ^ OTHER) as u128;
+        let part = (Seed(key).mixed().0 as u128) << 64 | Seed(key ^ OTHER).mixed().0 as u128;
         self.0 = if is_there {
             self.0.wrapping_add(part)
         } else {
@@ -81,12 +81,4 @@ fn hashed(shape: &Shape) -> u64 {
     (shape.switches, shape.cells, shape.lane_count).hash(&mut hasher);
     (&shape.takes, &shape.own, &shape.goals, &shape.lanes).hash(&mut hasher);
     hasher.finish()
-}
-
-/// SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijection that spreads every bit.
-const fn mixed(key: u64) -> u64 {
-    let z = key.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
