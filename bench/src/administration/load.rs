@@ -1,7 +1,7 @@
 //! Questions and joins in process, through the administrator's core alone.
 
 // The same stage and the same work as those of `selvedge_sa`'s own tests and examples.
-#[path = "../../../crates/sa/tests/support/mod.rs"]
+#[path = "../../../crates/sa/tests/it/support/mod.rs"]
 mod support;
 #[path = "../../../crates/sa/examples/load/mod.rs"]
 mod work;

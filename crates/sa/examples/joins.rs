@@ -3,7 +3,7 @@
 //! `cargo run -p selvedge-sa --example joins -- karytree:k=18,n=3 100 10000`: fabric, groups, joins before trees are
 //! planned again.
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/it/support/mod.rs"]
 mod support;
 
 mod load;

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p selvedge-sa --example questions -- karytree:k=18,n=3 1000000`
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/it/support/mod.rs"]
 mod support;
 
 mod load;

@@ -5,7 +5,7 @@
 //! back; then changes of the whole engine. For each: time to propose (with dependencies kept, and without), steps,
 //! waits, entries dropped.
 
-#[path = "../tests/bench/mod.rs"]
+#[path = "../tests/it/bench/mod.rs"]
 mod bench;
 
 use std::time::{Duration, Instant};

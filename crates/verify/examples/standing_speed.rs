@@ -6,7 +6,7 @@
 //! [`Standing::proof`] together; then all is undone. Last, the whole judgement of a plan that changes nothing.
 #![allow(clippy::unwrap_used, reason = "an example may stop")]
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/it/support/mod.rs"]
 mod support;
 mod tree;
 

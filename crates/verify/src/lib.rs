@@ -78,5 +78,5 @@ pub use subject::Subject;
 pub use verdict::{Total, Verdict, verify};
 
 #[cfg(test)]
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/it/support/mod.rs"]
 mod support;

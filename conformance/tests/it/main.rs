@@ -1,0 +1,28 @@
+//! The integration tests of `conformance`, one program: a file is a subject.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod administration;
+mod aliases;
+mod checks;
+mod clients;
+mod conversation;
+mod dumps;
+mod emulator;
+mod engines_behind_opensm;
+mod hostile_hosts;
+mod ibsim;
+mod lanes;
+mod managers;
+mod model;
+mod ndr;
+mod opensm_conf;
+mod parsers;
+mod partitions;
+mod peers;
+mod refusals;
+mod registered;
+mod soak;
+mod standby;
+mod support;
+mod transport;

@@ -1,0 +1,6 @@
+//! The integration tests of `daemon`, one program: a file is a subject.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod emulated;
+mod odd_hardware;

@@ -1,0 +1,17 @@
+//! The integration tests of `rehearsal`, one program: a file is a subject.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod administration;
+mod alias_guids;
+mod backups;
+mod common;
+mod determinism;
+mod killed_half_way;
+mod many_keys;
+mod model;
+mod multicast;
+mod quick_succession;
+mod random_faults;
+mod scenarios;
+mod soak;

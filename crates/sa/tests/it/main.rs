@@ -1,0 +1,16 @@
+//! The integration tests of `sa`, one program: a file is a subject.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod aliases;
+mod copy;
+mod hostile;
+mod kept;
+mod model;
+mod paths;
+mod proxy;
+mod records;
+mod registered;
+mod reports;
+mod support;
+mod waits;

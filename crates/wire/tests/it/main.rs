@@ -1,0 +1,9 @@
+//! The integration tests of `wire`, one program: a file is a subject.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod administration;
+mod common;
+mod golden;
+mod hostile;
+mod properties;

@@ -1,0 +1,11 @@
+//! Simulations whose result is known beforehand, each with a tolerance that can fail. Source of the numbers: the
+//! comments beside them. Conservation of packets and credits is checked several times in each.
+mod arbitration;
+mod deadlock;
+mod faults;
+mod programs;
+mod qps;
+mod rates;
+mod saturation;
+mod support;
+mod trees;

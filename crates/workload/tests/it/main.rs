@@ -1,0 +1,6 @@
+//! The integration tests of `workload`, one program: a file is a subject.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod exact;
+mod fuzz;
