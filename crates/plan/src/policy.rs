@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::COPIES_LEVEL;
 use crate::partition::Partitions;
 use selvedge_fabric::PortSettings;
-use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl};
+use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl, debug_without_keys};
 
 /// Name of a routing engine, as in `-R` and `routing_engine`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,7 +164,7 @@ impl std::str::FromStr for PartEnforce {
 }
 
 /// The operator's intent, as values. Every field has the default that a fabric without a configuration gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Policy {
     /// Routing engines in order of preference: the first whose plan the judge accepts is taken, and each refusal is
     /// reported. Default: `auto` (`fat-tree` where the fabric is one, else `weave`), then `updn`.
@@ -245,6 +245,16 @@ pub struct Policy {
     pub sm_sl: Sl,
 }
 
+debug_without_keys!(
+    Policy {
+        engines, roots, compute, io, guid_order, count_switches, lmc, known_lids, reassign_lids, lid_layout,
+        lanes, used_lanes, assume_sl_aware, multicast_lane, flap_downs, flap_window_s, flap_hold_s, rebalance,
+        rebalance_blocks, rebalance_quiet_s, rebalance_pause_s, partitions, part_enforce, mtu_max,
+        packet_life, hoq_life, leaf_hoq_life, vl_stall_count, m_key_lease_s, m_key_protect, subnet_prefix,
+        subnet_timeout, local_phy_errors, overrun_errors, sm_sl
+    } keys { m_key }
+);
+
 impl Policy {
     /// The service level of groups that nobody has given one, where their copies may have a lane of their own. By what
     /// the operator wants alone: it stays the same whatever the fabric is like, and whichever engine routes it.
@@ -312,5 +322,24 @@ impl Default for Policy {
             overrun_errors: 8,
             sm_sl: Sl::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_output_shows_the_key() {
+        let policy = Policy {
+            m_key: 0xfeed_beef,
+            ..Policy::default()
+        };
+        let shown = format!("{policy:?} {policy:#?}");
+        assert!(!shown.contains(&policy.m_key.to_string()), "{shown}");
+        assert!(
+            shown.contains("m_key: (not shown)") && shown.contains("hoq_life: 18"),
+            "{shown}"
+        );
     }
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use selvedge_types::debug_without_keys;
+
 /// Limits and keys of the administrator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Config {
     /// SM_Key that requests must show to be trusted. Default 1, OpenSM's `sa_key`: as long as it is 1, "trusted" keeps
     /// mistakes out, not enemies.
@@ -47,6 +49,14 @@ pub struct Config {
     /// needs 400 bytes. More are dropped and counted.
     pub reports: usize,
 }
+
+debug_without_keys!(
+    Config {
+        life, burst, rate_per_s, transfers_per_client, transfers, records_max, timeout, retries, window,
+        services, services_per_client, subscriptions, subscriptions_per_client, groups, groups_per_client,
+        aliases, reports
+    } keys { sa_key }
+);
 
 impl Default for Config {
     fn default() -> Self {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use selvedge_mad::rmpp::{Receiver, ReceiverConfig, Taken};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, TransactionId};
+use selvedge_types::{Guid, TransactionId, debug_without_keys};
 use selvedge_wire::sa::{SaStatus, records};
 use selvedge_wire::{Address, Attribute, AttributeId, Class, Datagram, DirectedRoute, Mad, Method, PortInfo, Status};
 
@@ -45,7 +45,7 @@ const SKIPS: u32 = 60;
 /// Of SMPs; the manager counts its own from 1 up.
 const OWN_SMPS: u32 = 0xC0B1_0000;
 /// What a [`Copier`] is made with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct CopyConfig {
     /// SM_Key of trusted requests.
     pub sa_key: u64,
@@ -57,6 +57,8 @@ pub struct CopyConfig {
     /// 1 s, as polls.
     pub interval: Duration,
 }
+
+debug_without_keys!(CopyConfig { port, interval } keys { sa_key, m_key });
 
 impl Default for CopyConfig {
     fn default() -> Self {

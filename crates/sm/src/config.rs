@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_plan::Policy;
+use selvedge_types::debug_without_keys;
 use selvedge_wire::LocalPort;
 
 /// What a manager may do to the fabric.
@@ -18,7 +19,7 @@ pub enum Mode {
 }
 
 /// Configuration of a manager.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// What it may do.
     pub mode: Mode,
@@ -51,6 +52,13 @@ pub struct Config {
     /// Polls without an answer after which the master is gone. Default 2: each is repeated like any request.
     pub poll_misses: u32,
 }
+
+debug_without_keys!(
+    Config {
+        mode, local, policy, priority, window, agent_window, timeout, retries, sweep_interval,
+        read_back_sweeps, poll_interval, backups_after, poll_misses
+    } keys { sm_key }
+);
 
 impl Config {
     /// The defaults for a manager at `local`.

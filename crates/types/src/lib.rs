@@ -16,8 +16,10 @@
 
 mod id;
 mod link;
+mod secret;
 mod vector;
 
 pub use id::{Guid, GuidParseError, Lid, LidRange, Lmc, PKey, PortNum, Sl, TransactionId, Vl};
 pub use link::{LinkSpeed, LinkWidth, Mtu, NodeKind, PhysState, PortState, Rate};
+pub use secret::SecretKey;
 pub use vector::{Idx, IdxVec};
