@@ -19,12 +19,14 @@
 pub mod ibsim;
 mod memory;
 mod outstanding;
+mod pages;
 mod poll;
 mod spec;
 mod turns;
 pub mod umad;
 
 pub use memory::{keep_freed_memory, prefer_this_thread, put_this_thread_last, use_huge_pages};
+pub use pages::{GiveBack, Pages};
 pub use spec::{PortSpec, PortSpecError, Role, open};
 pub use turns::Turns;
 
