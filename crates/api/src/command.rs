@@ -48,12 +48,23 @@ pub struct Replay {
     pub same: bool,
     /// Inputs in the record.
     pub inputs: u64,
+    /// The end of the record that is left out, because the process was killed while it wrote.
+    pub torn: Option<ReplayTorn>,
     /// The first input that leads to other outputs.
     pub difference: Option<ReplayDifference>,
 }
 
 impl Body for Replay {
     const SCHEMA: &'static str = "selvedge.replay";
+}
+
+/// The end of a record that is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayTorn {
+    /// Where it begins.
+    pub at_byte: u64,
+    /// Its length.
+    pub left_out_bytes: u64,
 }
 
 /// The first input that leads to other outputs.

@@ -41,11 +41,27 @@ pub enum ErrorKind {
     NotMaster,
     /// SLV-API-0009: load cannot be spread anew.
     NoBalance,
+    /// SLV-API-0020: the path has another method; the header Allow names it.
+    WrongMethod,
+    /// SLV-API-0021: the head or the body of a request did not come in time.
+    TimedOut,
+    /// SLV-API-0022: a request that needs a body has none.
+    NoLength,
+    /// SLV-API-0023: the body of a request is too large.
+    TooLarge,
+    /// SLV-API-0024: the path of a request is too long.
+    UriTooLong,
+    /// SLV-API-0025: the body of a request is not JSON.
+    NotJson,
+    /// SLV-API-0026: the headers of a request are too many, or too long.
+    HeadTooLarge,
+    /// SLV-API-0027: the process is doing too much already.
+    Busy,
 }
 
 impl ErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 17] = [
         Self::NotFound,
         Self::BadRequest,
         Self::NoEmulator,
@@ -55,6 +71,14 @@ impl ErrorKind {
         Self::NoConfig,
         Self::NotMaster,
         Self::NoBalance,
+        Self::WrongMethod,
+        Self::TimedOut,
+        Self::NoLength,
+        Self::TooLarge,
+        Self::UriTooLong,
+        Self::NotJson,
+        Self::HeadTooLarge,
+        Self::Busy,
     ];
 
     /// HTTP status that goes with a code; 400 for codes of other rooms.
@@ -77,6 +101,14 @@ impl ErrorKind {
             Self::NoConfig => "SLV-API-0007",
             Self::NotMaster => "SLV-API-0008",
             Self::NoBalance => "SLV-API-0009",
+            Self::WrongMethod => "SLV-API-0020",
+            Self::TimedOut => "SLV-API-0021",
+            Self::NoLength => "SLV-API-0022",
+            Self::TooLarge => "SLV-API-0023",
+            Self::UriTooLong => "SLV-API-0024",
+            Self::NotJson => "SLV-API-0025",
+            Self::HeadTooLarge => "SLV-API-0026",
+            Self::Busy => "SLV-API-0027",
         }
     }
 
@@ -87,7 +119,14 @@ impl ErrorKind {
             Self::NotFound => 404,
             Self::BadRequest => 400,
             Self::NoBalance | Self::NoConfig | Self::NoEmulator | Self::NoManager | Self::NotMaster => 409,
-            Self::NotYet | Self::Stopping => 503,
+            Self::WrongMethod => 405,
+            Self::TimedOut => 408,
+            Self::NoLength => 411,
+            Self::TooLarge => 413,
+            Self::UriTooLong => 414,
+            Self::NotJson => 415,
+            Self::HeadTooLarge => 431,
+            Self::Busy | Self::NotYet | Self::Stopping => 503,
         }
     }
 
@@ -102,6 +141,14 @@ impl ErrorKind {
             Self::NoConfig => "start it with --config FILE",
             Self::NotMaster => "ask the master, 'selvedge status' names it",
             Self::NoBalance => "choose an engine that can make the tables afresh",
+            Self::WrongMethod => "use the method that the header Allow names",
+            Self::TimedOut => "send the whole request at once",
+            Self::NoLength => "send a body with its Content-Length",
+            Self::TooLarge => "send a shorter body; a fault has some 100 bytes",
+            Self::UriTooLong => "ask for a path of docs/contracts.md",
+            Self::NotJson => "send JSON, not compressed",
+            Self::HeadTooLarge => "send fewer or shorter headers",
+            Self::Busy => "ask again in a moment",
         }
     }
 
