@@ -37,17 +37,25 @@ impl ConfigArgs {
     }
 }
 
-/// Every key that has a value, with it.
+/// Every key that has a value, with the value; a secret one with a text in its place.
 pub fn values(settings: &Settings) -> BTreeMap<String, serde_json::Value> {
     let json = |value| match value {
         Value::Bool(value) => value.into(),
         Value::Int(value) => value.into(),
         Value::List(texts) => texts.into(),
+        Value::Secret(key) => key.to_string().into(),
         Value::Text(text) => text.into(),
     };
     let keys = Key::ALL.iter();
-    keys.filter_map(|key| Some((key.path(), json(key.value(settings)?))))
+    keys.filter_map(|key| Some((key.path(), json(key.shown(settings)?))))
         .collect()
+}
+
+/// Prints the warnings about the files that were read to standard error.
+pub fn warn(settings: &Settings) {
+    for warning in &settings.warnings {
+        eprintln!("selvedge: warning: {}: {warning}", warning.code());
+    }
 }
 
 /// Runs the command.
@@ -55,10 +63,16 @@ pub fn run(args: &ConfigArgs) -> Result<Exit, CliError> {
     let mut out = Out::new(Format::default());
     match &args.command {
         Command::Defaults => out.write(&print_defaults())?,
-        Command::Check { file, format } if format.json => out.document(api::Settings {
-            settings: values(&read(file)?),
-        })?,
-        Command::Check { file, .. } => out.write(&print_settings(&read(file)?))?,
+        Command::Check { file, format } => {
+            let settings = read(file)?;
+            warn(&settings);
+            match format.json {
+                true => out.document(api::Settings {
+                    settings: values(&settings),
+                })?,
+                false => out.write(&print_settings(&settings))?,
+            }
+        }
     }
     out.flush()?;
     Ok(Exit::Good)

@@ -80,7 +80,11 @@ const RECORD: &[u8] = b"SLVREC";
 
 /// Prints the datagrams of a record in their order: when, whose, what.
 fn recorded(path: &Path, mut out: Out, json: bool) -> Result<Exit, CliError> {
-    let entries = record::read(path)?.entries;
+    let record = record::read(path)?;
+    if let Some(torn) = record.torn {
+        eprintln!("warning: {torn}");
+    }
+    let entries = record.entries;
     let is_datagram = |entry: &&Entry| {
         use RecordedInput::{Asked, Received, Returned, Said};
         matches!(entry.input, Received(_) | Returned(_) | Asked(_) | Said(_))

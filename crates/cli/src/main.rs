@@ -12,6 +12,7 @@ mod emulate;
 mod exit;
 mod experiment;
 mod fault;
+mod keys;
 mod load;
 mod manage;
 mod measure;

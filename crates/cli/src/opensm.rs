@@ -15,7 +15,7 @@ use selvedge_plan::{PartEnforce, Policy};
 use selvedge_routing::Engine;
 use selvedge_types::Guid;
 
-use crate::config::values;
+use crate::config::{values, warn};
 use crate::exit::{CliError, Exit};
 use crate::out::{Format, Grid, Out, count};
 
@@ -133,6 +133,7 @@ impl OpenSmArgs {
     /// `--check-config`: what each line of the file becomes, or what the settings are without such a file.
     pub fn check(&self, settings: &Settings, conf: Option<&OpenSmConf>, format: Format) -> Result<Exit, CliError> {
         let mut out = Out::new(format);
+        warn(settings);
         let Some(conf) = conf else {
             match format.json {
                 true => out.document(api::Settings {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use selvedge_api as api;
-use selvedge_daemon::record::{Difference, read, replay};
+use selvedge_daemon::record::{Difference, Replay, Torn, read, replay};
 use selvedge_rehearsal::soak::{Differences, HEADER, Nobody, Schedule, Step};
 
 use crate::exit::{CliError, Exit};
@@ -48,6 +48,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
                 .map_or_else(|| "-".to_owned(), |(count, _)| count.to_string());
             out.line(format!("{} {} -> {outputs} outputs", entry.time, entry.input))?;
         }
+        say_torn(&mut out, &record)?;
         out.flush()?;
         return Ok(Exit::Good);
     }
@@ -59,7 +60,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
         } else {
             Exit::NotGood
         };
-        out.document(document(inputs, difference))?;
+        out.document(document(inputs, difference, record.torn))?;
         out.flush()?;
         return Ok(exit);
     }
@@ -78,8 +79,14 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
             Exit::NotGood
         }
     };
+    say_torn(&mut out, &record)?;
     out.flush()?;
     Ok(exit)
+}
+
+/// Says that the end of the record is missing, if it is.
+fn say_torn(out: &mut Out, record: &Replay) -> Result<(), CliError> {
+    record.torn.map_or(Ok(()), |torn| out.line(torn.to_string()))
 }
 
 /// A schedule of `selvedge soak`: it is carried out again, which gives the same bytes again.
@@ -130,10 +137,14 @@ fn goes_on() -> bool {
     std::io::stdin().read_line(&mut line).is_ok_and(|read| read > 0) && !line.trim_start().starts_with('q')
 }
 
-fn document(inputs: u64, difference: Option<Difference>) -> api::Replay {
+fn document(inputs: u64, difference: Option<Difference>, torn: Option<Torn>) -> api::Replay {
     api::Replay {
         same: difference.is_none(),
         inputs,
+        torn: torn.map(|torn| api::ReplayTorn {
+            at_byte: torn.at as u64,
+            left_out_bytes: torn.bytes as u64,
+        }),
         difference: difference.map(|difference| api::ReplayDifference {
             number: difference.index as u64 + 1,
             input: difference.input,

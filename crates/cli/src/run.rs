@@ -13,6 +13,7 @@ use selvedge_sm::Mode;
 use selvedge_types::{Guid, LidRange, Lmc};
 
 use crate::exit::{CliError, Exit};
+use crate::keys::KeyArgs;
 use crate::manage::{self, DoorArgs, Ended, ProcessArgs};
 use crate::opensm::{OpenSmArgs, into_background};
 use crate::out::{Format, Out};
@@ -60,9 +61,8 @@ pub struct RunArgs {
     /// Folder for state between runs (guid2lid)
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// M_Key set at every port, as 0x0123456789abcdef
-    #[arg(long, value_name = "KEY", value_parser = key64)]
-    m_key: Option<u64>,
+    #[command(flatten)]
+    keys: KeyArgs,
     /// SM priority, 0-15; the highest becomes master (default: 0)
     #[arg(short = 'p', long, value_name = "0-15", value_parser = clap::value_parser!(u8).range(0..=15))]
     priority: Option<u8>,
@@ -81,13 +81,6 @@ pub struct WatchArgs {
     process: ProcessArgs,
     #[command(flatten)]
     format: Format,
-}
-
-fn key64(text: &str) -> Result<u64, String> {
-    let digits = text
-        .strip_prefix("0x")
-        .ok_or("want 0x and up to 16 hexadecimal digits")?;
-    u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
 }
 
 impl RunArgs {
@@ -128,7 +121,7 @@ impl RunArgs {
         }
         let policy = &mut settings.policy;
         policy.lid_layout = self.lid_layout.unwrap_or(policy.lid_layout);
-        policy.m_key = self.m_key.unwrap_or(policy.m_key);
+        self.keys.over(&mut settings)?;
         settings.manager.priority = self.priority.unwrap_or(settings.manager.priority);
         settings.daemon.state_dir = self.state.clone().or(settings.daemon.state_dir.take());
         if self.dry_run && process.log_file.is_none() {
@@ -195,7 +188,11 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
 /// Runs `selvedge watch`.
 pub fn watch(args: &WatchArgs) -> Result<Exit, CliError> {
     let process = args.process.clone();
-    let read = Arc::new(move || process.settings());
+    let read = Arc::new(move || {
+        let mut settings = process.settings()?;
+        KeyArgs::default().over(&mut settings)?;
+        Ok(settings)
+    });
     let ended = manage::run(Mode::Watch, &args.door, read, &args.process)?;
     finish(&ended, &args.process, &OutputArgs::default(), args.format)
 }

@@ -1,28 +1,16 @@
 //! GUID lists: roots, hosts, storage nodes.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 
 use selvedge_types::Guid;
 
 use crate::ConfigError;
+use crate::file::read_text;
 
 /// Reads a file with one GUID per line; `#` starts a comment, what follows the GUID is ignored, as OpenSM does.
 pub fn read_guids(path: &Path) -> Result<Vec<Guid>, ConfigError> {
     let text = read_text(path)?;
     parse_guids(&text, path)
-}
-
-/// A whole file of text.
-pub(crate) fn read_text(path: &Path) -> Result<String, ConfigError> {
-    fs::read_to_string(path).map_err(|cause| ConfigError::Read {
-        path: path.to_owned(),
-        cause: match cause.kind() {
-            io::ErrorKind::InvalidData => io::Error::new(cause.kind(), "it is not text"),
-            _ => cause,
-        },
-    })
 }
 
 /// Reads a text with one GUID per line; `path` is only for messages.
@@ -44,11 +32,7 @@ pub fn parse_guids(text: &str, path: &Path) -> Result<Vec<Guid>, ConfigError> {
 
 /// Reads a file with a GUID and numbers per line: OpenSM's hop weights and port orders.
 pub fn read_guid_numbers(path: &Path) -> Result<Vec<(Guid, Vec<u8>)>, ConfigError> {
-    let text = fs::read_to_string(path).map_err(|cause| ConfigError::Read {
-        path: path.to_owned(),
-        cause,
-    })?;
-    parse_guid_numbers(&text, path)
+    parse_guid_numbers(&read_text(path)?, path)
 }
 
 /// Reads a text with a GUID and numbers per line; `path` is only for messages.

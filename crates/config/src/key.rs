@@ -33,6 +33,22 @@ impl Key {
     }
 }
 
+impl Key {
+    /// True if no output may show its value.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        matches!(self.value(&Settings::default()), Some(Value::Secret(_)))
+    }
+
+    /// Returns the value it has in `settings`, for output: a secret value only if it is the default, which is public.
+    #[must_use]
+    pub fn shown(&self, settings: &Settings) -> Option<Value> {
+        let value = self.value(settings)?;
+        let is_default = Some(&value) == self.value(&Settings::default()).as_ref();
+        Some(if is_default { value.exposed() } else { value })
+    }
+}
+
 /// The one of `known` that was probably meant, if any is close enough.
 #[must_use]
 pub fn closest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -47,6 +63,15 @@ pub fn closest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_key_that_is_one_is_secret() {
+        let secret: Vec<String> = Key::ALL.iter().filter(|key| key.is_secret()).map(Key::path).collect();
+        assert_eq!(secret, ["keys.m_key", "keys.sm_key", "keys.sa_key"]);
+        for key in Key::ALL.iter().filter(|key| key.name.ends_with("_key")) {
+            assert!(key.is_secret(), "{}", key.path());
+        }
+    }
 
     #[test]
     fn close_names_are_found_and_far_ones_not() {

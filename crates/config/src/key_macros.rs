@@ -17,7 +17,7 @@ macro_rules! small {
     };
 }
 
-/// Builds a `Key` for a field that holds a 64-bit key or prefix.
+/// Builds a `Key` for a field that holds a public 64-bit number, as a subnet prefix.
 macro_rules! key64 {
     ($section:literal, $name:literal, $($field:ident).+, $doc:literal) => {
         Key {
@@ -30,6 +30,24 @@ macro_rules! key64 {
                 Some(())
             },
             show: |s| Some(Value::Text(format!("{:#018x}", s.$($field).+))),
+        }
+    };
+}
+
+/// Builds a `Key` for a 64-bit key that no output may show.
+macro_rules! secret64 {
+    ($section:literal, $name:literal, |$s:ident| $get:expr, |$t:ident, $key:ident| $set:expr, $doc:literal) => {
+        Key {
+            section: $section,
+            name: $name,
+            want: "a 64-bit number, as \"0x0123456789abcdef\"",
+            doc: $doc,
+            set: |$t, v| {
+                let $key = SecretKey::new(v.key64()?);
+                $set;
+                Some(())
+            },
+            show: |$s| Some(Value::Secret($get)),
         }
     };
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use selvedge_plan::partition::Partitions;
 use selvedge_plan::{EngineName, RebalanceWhen};
-use selvedge_types::{Mtu, Sl};
+use selvedge_types::{Mtu, SecretKey, Sl};
 
 use crate::{Key, Settings, Value, routing_keys};
 
@@ -252,10 +252,11 @@ impl Key {
             },
             show: |s| Some(Value::Text(s.policy.part_enforce.name().to_owned())),
         },
-        key64!(
+        secret64!(
             "keys",
             "m_key",
-            policy.m_key,
+            |s| SecretKey::new(s.policy.m_key),
+            |s, key| s.policy.m_key = key.expose(),
             "M_Key set at every port; 0: unprotected. DANGER: a manager that does not know it can change nothing any \
                 more."
         ),
@@ -278,16 +279,18 @@ impl Key {
             "0 to 3",
             "Who may read without the key: 0 all, key included; 1 all, key hidden; 2 and 3 nobody."
         ),
-        key64!(
+        secret64!(
             "keys",
             "sm_key",
-            manager.sm_key,
+            |s| s.manager.sm_key,
+            |s, key| s.manager.sm_key = key,
             "SM_Key shown to other subnet managers. Managers with different keys do not yield to each other."
         ),
-        key64!(
+        secret64!(
             "keys",
             "sa_key",
-            administrator.sa_key,
+            |s| s.administrator.sa_key,
+            |s, key| s.administrator.sa_key = key,
             "SM_Key that requests to the subnet administrator must show to be trusted: to see P_Keys and members, and \
                 to register for others. Another key is DENIED, none is answered as far as strangers may know. As long \
                 as it is 1, as OpenSM's, it keeps mistakes out, not enemies."

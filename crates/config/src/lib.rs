@@ -6,6 +6,7 @@
 #[macro_use]
 mod key_macros;
 mod error;
+mod file;
 mod guid_list;
 mod key;
 mod keys;
@@ -14,10 +15,11 @@ mod parse;
 mod partitions;
 mod print;
 mod routing_keys;
+mod secret;
 mod settings;
 mod value;
 
-pub use error::ConfigError;
+pub use error::{ConfigError, ConfigWarning};
 pub use guid_list::{parse_guid_numbers, parse_guids, read_guid_numbers, read_guids};
 pub use key::{Key, closest};
 pub use opensm::{
@@ -26,6 +28,7 @@ pub use opensm::{
 };
 pub use parse::{apply, parse, read};
 pub use partitions::{parse_partitions, read_partitions};
-pub use print::{print_defaults, print_settings};
+pub use print::{print_defaults, print_settings, print_settings_with_keys};
+pub use secret::KeyName;
 pub use settings::{AdministratorOptions, DaemonOptions, ManagerOptions, Settings};
 pub use value::Value;

@@ -2,17 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
+use selvedge_types::SecretKey;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Advice;
-use crate::guid_list::read_text;
+use crate::file::{read_text, readable_by_others};
 use crate::{ConfigError, Key, Settings, Value, closest, keys};
 
 /// Reads a file; paths in it start at its folder.
 pub fn read(path: &Path) -> Result<Settings, ConfigError> {
     let text = read_text(path)?;
     let mut settings = parse(&text, path)?;
+    if settings.holds_keys() {
+        settings.warnings.extend(readable_by_others(path));
+    }
     let folder = path.parent().unwrap_or(Path::new(""));
     let daemon = &mut settings.daemon;
     let paths = [
@@ -82,13 +86,13 @@ impl Source<'_> {
                 line: self.line(value.span().start),
                 key: path,
                 want: key.want,
-                found: self
-                    .text
-                    .get(value.span())
-                    .unwrap_or_default()
-                    .chars()
-                    .take(60)
-                    .collect(),
+                found: match key.is_secret() {
+                    true => SecretKey::NOT_SHOWN.to_owned(),
+                    false => {
+                        let found = self.text.get(value.span()).unwrap_or_default();
+                        found.chars().take(60).collect()
+                    }
+                },
             }),
         }
     }

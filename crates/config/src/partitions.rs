@@ -13,7 +13,7 @@ use selvedge_plan::partition::{Partition, Partitions, PresetGroup, Rule, Who};
 use selvedge_types::{Guid, NodeKind, PKey};
 
 use crate::ConfigError;
-use crate::guid_list::read_text;
+use crate::file::read_text;
 
 /// Reads a file.
 pub fn read_partitions(path: &Path) -> Result<Partitions, ConfigError> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Key, Settings};
+use crate::{Key, Settings, Value};
 
 /// The commented default file: every key with its legal values, default and consequence, commented out.
 #[must_use]
@@ -16,7 +16,7 @@ pub fn print_defaults() -> String {
         let _ = write!(text, "\n[{section}]\n");
         for key in Key::ALL.iter().filter(|key| key.section == section) {
             let _ = write!(text, "\n# {}\n# Values: {}.\n", key.doc, key.want);
-            let _ = match key.value(&defaults) {
+            let _ = match key.shown(&defaults) {
                 Some(value) => writeln!(text, "# {} = {value}", key.name),
                 None => writeln!(text, "# {} = \"...\"", key.name),
             };
@@ -25,14 +25,25 @@ pub fn print_defaults() -> String {
     text
 }
 
-/// `settings` as a file that reads back to the same settings.
+/// `settings` as a file without its keys. The text in place of a key is refused when the file is read back.
 #[must_use]
 pub fn print_settings(settings: &Settings) -> String {
+    print(|key| key.shown(settings))
+}
+
+/// `settings` as a file that reads back to the same settings, with its keys. Only for files that their owner alone may
+/// read.
+#[must_use]
+pub fn print_settings_with_keys(settings: &Settings) -> String {
+    print(|key| key.value(settings).map(Value::exposed))
+}
+
+fn print(value: impl Fn(&Key) -> Option<Value>) -> String {
     let mut text = String::new();
     for section in Key::sections() {
         let _ = writeln!(text, "[{section}]");
         for key in Key::ALL.iter().filter(|key| key.section == section) {
-            if let Some(value) = key.value(settings) {
+            if let Some(value) = value(key) {
                 let _ = writeln!(text, "{} = {value}", key.name);
             }
         }
@@ -87,6 +98,21 @@ mod tests {
                     [daemon]\nsocket = \"/a b\"\nstate_dir = \"c\"\nlog_file = \"d\"\nnode_name_map = \"e\"\n\
                     dump_dir = \"f\"\ndump_routes = true\nevent_ring = 18\n";
         let settings = parse(text, Path::new("x")).unwrap();
-        assert_eq!(print_settings(&settings), text);
+        assert_eq!(print_settings_with_keys(&settings), text);
+        let shown = print_settings(&settings);
+        for key in ["m_key", "sm_key", "sa_key"] {
+            assert!(shown.contains(&format!("\n{key} = \"(not shown)\"\n")), "{shown}");
+        }
+        assert!(
+            !shown.contains("0x8000000000000002") && shown.contains("m_key_lease_s = 9"),
+            "{shown}"
+        );
+        // A hidden key is never read back as "no key".
+        assert!(
+            parse(&shown, Path::new("x"))
+                .unwrap_err()
+                .to_string()
+                .contains("SLV-CONFIG-0004")
+        );
     }
 }

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use selvedge_plan::Policy;
+use selvedge_types::SecretKey;
+
+use crate::ConfigWarning;
 
 /// What a configuration file says; each field has a default, so an empty file is a complete one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +19,24 @@ pub struct Settings {
     pub administrator: AdministratorOptions,
     /// How the process runs.
     pub daemon: DaemonOptions,
+    /// Problems of the files that were read.
+    pub warnings: Vec<ConfigWarning>,
+}
+
+impl Settings {
+    /// True if one of the keys (M_Key, SM_Key, SA key) differs from its public default.
+    #[must_use]
+    pub fn holds_keys(&self) -> bool {
+        let defaults = Self::default();
+        let key = |settings: &Self| {
+            (
+                settings.policy.m_key,
+                settings.manager.sm_key,
+                settings.administrator.sa_key,
+            )
+        };
+        key(self) != key(&defaults)
+    }
 }
 
 /// How the manager talks to the fabric and to other managers.
@@ -24,7 +45,7 @@ pub struct ManagerOptions {
     /// SM priority, 0–15.
     pub priority: u8,
     /// SM_Key.
-    pub sm_key: u64,
+    pub sm_key: SecretKey,
     /// SMPs outstanding in all.
     pub window: usize,
     /// SMPs outstanding at one agent.
@@ -49,7 +70,7 @@ impl Default for ManagerOptions {
     fn default() -> Self {
         Self {
             priority: 0,
-            sm_key: 1,
+            sm_key: SecretKey::new(1),
             window: 32,
             agent_window: 2,
             timeout: Duration::from_millis(200),
@@ -67,7 +88,7 @@ impl Default for ManagerOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdministratorOptions {
     /// SM_Key that trusted requests show.
-    pub sa_key: u64,
+    pub sa_key: SecretKey,
     /// Requests that one LID may send at once.
     pub burst: u32,
     /// Requests that one LID may send a second in the long run.
@@ -87,7 +108,7 @@ pub struct AdministratorOptions {
 impl Default for AdministratorOptions {
     fn default() -> Self {
         Self {
-            sa_key: 1,
+            sa_key: SecretKey::new(1),
             burst: 20_000,
             rate_per_s: 20_000,
             transfers_per_client: 8,

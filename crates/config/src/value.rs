@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use selvedge_types::SecretKey;
+
+use crate::secret::parse_key;
+
 /// A value as it stands in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
@@ -11,6 +15,8 @@ pub enum Value {
     Int(u64),
     /// A list of texts.
     List(Vec<String>),
+    /// A 64-bit key, which no output shows.
+    Secret(SecretKey),
     /// A text.
     Text(String),
 }
@@ -32,15 +38,24 @@ impl Value {
     pub(crate) fn key64(&self) -> Option<u64> {
         match self {
             Self::Int(value) => Some(*value),
-            Self::Text(text) => u64::from_str_radix(text.strip_prefix("0x")?, 16).ok(),
+            Self::Secret(key) => Some(key.expose()),
+            Self::Text(text) => parse_key(text).map(SecretKey::expose),
             Self::Bool(_) | Self::List(_) => None,
+        }
+    }
+
+    /// Returns the same value, a secret key as readable text.
+    pub(crate) fn exposed(self) -> Self {
+        match self {
+            Self::Secret(key) => Self::Text(format!("{:#018x}", key.expose())),
+            other => other,
         }
     }
 
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
-            Self::Bool(_) | Self::Int(_) | Self::List(_) => None,
+            Self::Bool(_) | Self::Int(_) | Self::List(_) | Self::Secret(_) => None,
         }
     }
 
@@ -49,24 +64,25 @@ impl Value {
         match self {
             Self::List(list) => Some(list.clone()),
             Self::Text(text) => Some(vec![text.clone()]),
-            Self::Bool(_) | Self::Int(_) => None,
+            Self::Bool(_) | Self::Int(_) | Self::Secret(_) => None,
         }
     }
 
     pub(crate) fn bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
-            Self::Int(_) | Self::List(_) | Self::Text(_) => None,
+            Self::Int(_) | Self::List(_) | Self::Secret(_) | Self::Text(_) => None,
         }
     }
 }
 
 impl fmt::Display for Value {
-    /// As TOML writes it.
+    /// As TOML writes it; a secret key as a text without its value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bool(value) => write!(f, "{value}"),
             Self::Int(value) => write!(f, "{value}"),
+            Self::Secret(_) => write!(f, "\"{}\"", SecretKey::NOT_SHOWN),
             Self::Text(text) => write!(f, "{}", toml::Value::from(text.as_str())),
             Self::List(list) => {
                 f.write_str("[")?;

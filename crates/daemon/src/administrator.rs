@@ -36,7 +36,7 @@ impl Agents for Read {
 /// The administrator's configuration that settings stand for.
 pub(crate) fn config(options: &AdministratorOptions) -> Config {
     Config {
-        sa_key: options.sa_key,
+        sa_key: options.sa_key.expose(),
         burst: options.burst,
         rate_per_s: options.rate_per_s,
         transfers_per_client: options.transfers_per_client,
@@ -57,7 +57,7 @@ pub(crate) fn life() -> u64 {
 /// How a standby asks the master for what hosts have registered.
 pub(crate) fn copier(manager: &selvedge_sm::Config, options: &AdministratorOptions) -> CopyConfig {
     CopyConfig {
-        sa_key: options.sa_key,
+        sa_key: options.sa_key.expose(),
         m_key: manager.policy.m_key,
         port: manager.local.port.get(),
         interval: manager.poll_interval,

@@ -4,21 +4,25 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use selvedge_sim::Time;
 
-/// Time since the process began to work, and what the calendar said then.
+/// Time since the process began to work, and what the calendar says of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
-    start_ms: u64,
+    /// The calendar. It may be corrected at any time, so each date reads it again.
+    calendar: fn() -> SystemTime,
 }
 
 impl Clock {
     /// Starts now.
     #[must_use]
     pub fn start() -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::with_calendar(SystemTime::now)
+    }
+
+    fn with_calendar(calendar: fn() -> SystemTime) -> Self {
         Self {
             start: Instant::now(),
-            start_ms: u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX),
+            calendar,
         }
     }
 
@@ -28,10 +32,12 @@ impl Clock {
         Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The calendar's milliseconds since 1970-01-01 UTC at `time`.
+    /// Milliseconds from 1970-01-01 UTC to `time`, by the calendar as it is now.
     #[must_use]
-    pub const fn unix_ms(&self, time: Time) -> u64 {
-        self.start_ms + time.0 / 1_000_000
+    pub fn unix_ms(&self, time: Time) -> u64 {
+        let now = (self.calendar)().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at = now.saturating_sub(self.now().since(time));
+        u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
     }
 }
 
@@ -61,7 +67,33 @@ pub fn utc_text(unix_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn dates_follow_a_correction_of_the_calendar() {
+        static UNIX_S: AtomicU64 = AtomicU64::new(0);
+        let clock = Clock::with_calendar(|| UNIX_EPOCH + Duration::from_secs(UNIX_S.load(Ordering::SeqCst)));
+        let check = |unix_s: u64| {
+            UNIX_S.store(unix_s, Ordering::SeqCst);
+            let begin = clock.now();
+            let shown = clock.unix_ms(begin);
+            // Between the two readings of the clock the process may have slept.
+            let late = u64::try_from(clock.now().since(begin).as_millis()).unwrap() + 1;
+            assert!(
+                (unix_s * 1_000 - late..=unix_s * 1_000).contains(&shown),
+                "{shown} at {unix_s} s"
+            );
+        };
+        check(1_000_000);
+        // Forwards by an hour, as at the first answer of a time server; back by a day.
+        check(1_003_600);
+        check(917_200);
+        let earlier = Clock::with_calendar(|| UNIX_EPOCH);
+        assert_eq!(earlier.unix_ms(Time::ZERO), 0, "a calendar that was never set");
+    }
 
     #[test]
     fn dates() {

@@ -1,6 +1,6 @@
 //! Log lines in a file, and on standard error.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use selvedge_api::Severity;
 
 use crate::DaemonError;
 use crate::events::LogSink;
+use crate::files::append_log;
 
 /// A log file that can be moved away and opened again.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub struct LogFile {
 impl LogFile {
     /// Opens a file to append to.
     pub fn open(path: &Path) -> Result<Self, DaemonError> {
-        let file = append(path).map_err(|cause| DaemonError::Write {
+        let file = append_log(path).map_err(|cause| DaemonError::Write {
             path: path.to_owned(),
             cause,
         })?;
@@ -38,7 +39,7 @@ impl LogSink for LogFile {
 
     fn reopen(&mut self) {
         // If the new file cannot be had, the old one is better than none.
-        if let Ok(file) = append(&self.path) {
+        if let Ok(file) = append_log(&self.path) {
             self.file = file;
         }
     }
@@ -52,8 +53,4 @@ impl LogSink for StderrLog {
     fn line(&mut self, _severity: Severity, line: &str) {
         let _ = writeln!(io::stderr(), "{line}");
     }
-}
-
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use selvedge_api::{Reroute, Severity};
+use selvedge_config::ConfigWarning;
 use selvedge_store::StoreError;
 
 /// Something the driver has to say.
@@ -36,6 +37,13 @@ pub enum Notice {
         /// What the operating system said.
         cause: std::io::Error,
     },
+    /// The configuration that was read has keys which take effect at the next start only.
+    NotTaken {
+        /// The keys, as `daemon.state_dir`.
+        keys: Vec<String>,
+    },
+    /// A problem of a configuration file that is used nevertheless.
+    Configuration(ConfigWarning),
     /// IsSM could not be set at the port.
     IsSmRefused(selvedge_wire::PortError),
 }
@@ -54,6 +62,8 @@ impl Notice {
             Self::Rerouted(_) => "SLV-DAEMON-0107",
             Self::NotReloaded(_) => "SLV-DAEMON-0108",
             Self::NotDumped { .. } => "SLV-DAEMON-0109",
+            Self::NotTaken { .. } => "SLV-DAEMON-0120",
+            Self::Configuration(warning) => warning.code(),
         }
     }
 
@@ -66,6 +76,8 @@ impl Notice {
             | Self::RecordFull { .. }
             | Self::Fault { .. }
             | Self::NotDumped { .. }
+            | Self::NotTaken { .. }
+            | Self::Configuration(_)
             | Self::IsSmRefused(_) => Severity::Warning,
             Self::Reloaded | Self::Rerouted(_) => Severity::Info,
         }
@@ -90,6 +102,12 @@ impl fmt::Display for Notice {
                  daemon.dump_dir)",
                 path.display()
             ),
+            Self::NotTaken { keys } => write!(
+                f,
+                "changed in the configuration, but not taken before the next start: {}; restart the manager",
+                keys.join(", ")
+            ),
+            Self::Configuration(warning) => write!(f, "{warning}"),
             Self::IsSmRefused(error) => write!(f, "others cannot see that a manager is here (IsSM): {error}"),
             Self::Rerouted(reroute) => write!(f, "{reroute}"),
         }

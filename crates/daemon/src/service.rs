@@ -7,6 +7,7 @@ use selvedge_api::{
     Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Links, LocalPort, Nodes, Plan, Ports, Progress,
     Rebalance, RebalanceRequest, Status, links, nodes,
 };
+use selvedge_config::Settings;
 use selvedge_fabric::Fabric;
 use selvedge_sim::Par;
 use selvedge_sm::{Asked, Command, Role, View, rebalance_preview};
@@ -14,8 +15,8 @@ use selvedge_sm::{Asked, Command, Role, View, rebalance_preview};
 use crate::convert;
 use crate::host::HostHandle;
 use crate::notice::Notice;
+use crate::reload::{ConfigReader, not_taken};
 use crate::shared::Shared;
-use crate::start::Reload;
 use crate::worker::Note;
 
 /// What front ends can ask of a running process. Each refusal has a code.
@@ -47,6 +48,12 @@ pub trait Service: Send + Sync {
     /// Ends the process's work.
     fn stop(&self);
 
+    /// Number of the state that lists, plan and findings are made from: they are the same as long as it is. `None`: they
+    /// may be others each time.
+    fn state_number(&self) -> Option<u64> {
+        None
+    }
+
     /// Every node.
     fn nodes(&self) -> Result<Nodes, Error> {
         Ok(nodes(&*self.fabric()?))
@@ -64,7 +71,9 @@ pub struct Manager {
     pub(crate) shared: Arc<Shared>,
     pub(crate) notes: Arc<Mutex<Sender<Note>>>,
     pub(crate) emulator: Option<HostHandle>,
-    pub(crate) reload: Option<Reload>,
+    pub(crate) reload: Option<ConfigReader>,
+    /// What the manager was started with; reloads change the policy only.
+    pub(crate) settings: Arc<Settings>,
 }
 
 impl Manager {
@@ -187,9 +196,20 @@ impl Service for Manager {
     fn reload(&self) -> Result<(), Error> {
         let reload = self.reload.as_ref();
         let reload = reload.ok_or_else(|| ErrorKind::NoConfig.error("there is nothing to read again"))?;
-        let settings = reload().map_err(|error| Error::of_text(&error.to_string()))?;
-        self.command(Command::SetPolicy(Arc::new(settings.policy)))?;
+        let read = reload.read()?;
+        let in_force = Settings {
+            policy: read.policy.clone(),
+            ..Settings::clone(&self.settings)
+        };
+        self.command(Command::SetPolicy(Arc::new(in_force.policy.clone())))?;
+        for warning in &read.warnings {
+            self.shared.notice(&Notice::Configuration(warning.clone()));
+        }
         self.shared.notice(&Notice::Reloaded);
+        let keys = not_taken(&in_force, &read);
+        if !keys.is_empty() {
+            self.shared.notice(&Notice::NotTaken { keys });
+        }
         Ok(())
     }
 
@@ -221,5 +241,9 @@ impl Service for Manager {
     fn stop(&self) {
         // One that has stopped already needs no telling.
         let _ = self.command(Command::Stop);
+    }
+
+    fn state_number(&self) -> Option<u64> {
+        Some(self.shared.view_number())
     }
 }

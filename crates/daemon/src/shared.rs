@@ -27,6 +27,8 @@ pub(crate) struct Shared {
 #[derive(Clone, Debug, Default)]
 struct Shown {
     view: Arc<View>,
+    /// How often a view was shown.
+    number: u64,
     first_up: Option<Time>,
 }
 
@@ -71,11 +73,17 @@ impl Shared {
             shown.first_up = Some(now);
         }
         shown.view = Arc::new(view);
+        shown.number += 1;
     }
 
     pub(crate) fn view(&self) -> (Arc<View>, Option<Time>) {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         (Arc::clone(&shown.view), shown.first_up)
+    }
+
+    /// Number of the view that is shown.
+    pub(crate) fn view_number(&self) -> u64 {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).number
     }
 
     pub(crate) fn show_administration(&self, counts: Administration) {

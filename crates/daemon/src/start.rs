@@ -25,7 +25,9 @@ use crate::events::LogSink;
 use crate::host::{EmulationOptions, Host, HostHandle};
 use crate::keeper::Found;
 use crate::names::Names;
+use crate::notice::Notice;
 use crate::record::{Header, Recorder};
+use crate::reload::ConfigReader;
 use crate::service::Manager;
 use crate::shared::Shared;
 
@@ -123,7 +125,7 @@ pub fn manager_config(mode: Mode, local: LocalPort, settings: &Settings) -> Conf
         local,
         policy: Arc::new(settings.policy.clone()),
         priority: manager.priority,
-        sm_key: manager.sm_key,
+        sm_key: manager.sm_key.expose(),
         window: manager.window,
         agent_window: manager.agent_window,
         timeout: manager.timeout,
@@ -184,8 +186,12 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         shared: Arc::clone(&shared),
         notes: Arc::new(Mutex::new(sender.clone())),
         emulator,
-        reload: options.reload,
+        reload: options.reload.map(ConfigReader::new),
+        settings: Arc::new(settings.clone()),
     };
+    for warning in &settings.warnings {
+        manager.shared.notice(&Notice::Configuration(warning.clone()));
+    }
     let config = manager_config(options.mode, local, &settings);
     let copier = administrator::copier(&config, &settings.administrator);
     let driver = Driver::new(Parts {

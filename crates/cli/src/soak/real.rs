@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use selvedge_config::{Settings, print_settings};
+use selvedge_config::{Settings, print_settings_with_keys};
 use selvedge_daemon::Served;
 use selvedge_emulator::{Delivery, Emulator};
 use selvedge_plan::EngineName;
@@ -208,7 +208,7 @@ impl Processes {
                 settings.daemon.socket = Some(folder.join("api.sock"));
                 settings.daemon.state_dir = Some(folder.to_owned());
                 settings.daemon.log_file = Some(folder.join("log"));
-                print_settings(&settings)
+                print_settings_with_keys(&settings)
             }
         };
         fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod api;
 mod backups;
 mod manage;
 mod offline;
 mod opensm_conf;
 mod packaging;
 mod routing;
+mod secrets;
 mod simulate;
 mod support;

@@ -447,13 +447,32 @@ fn a_damaged_record_is_no_replay() {
             .complains(what)
             .complains("at byte ");
     };
-    check("cut", &bytes[..bytes.len() - 3], "ends inside an entry");
     check(
         "more",
         &[&bytes[..], &[0xEE; 20]].concat(),
         "an input of kind 238 is unknown",
     );
-    check("short", &[&bytes[..], &[0xEE; 3]].concat(), "ends inside an entry");
+    check(
+        "short",
+        &[&bytes[..], &[0xEE; 3]].concat(),
+        "an input of kind 238 is unknown",
+    );
+    // Where the process was killed while it wrote, what is whole is replayed.
+    for cut in [1, 3, 12, 13, 40] {
+        std::fs::write(lab.path("torn"), &bytes[..bytes.len() - cut]).unwrap();
+        lab.run(&["replay", "torn"]).exits(0).says("every output is the same");
+        lab.run(&["replay", "--print", "torn"]).exits(0);
+    }
+    std::fs::write(lab.path("torn"), &bytes[..bytes.len() - 1]).unwrap();
+    lab.run(&["replay", "torn"])
+        .exits(0)
+        .says("ends inside an entry at byte ");
+    let torn = &lab.run(&["replay", "--json", "torn"]).exits(0).json()["torn"];
+    assert!(torn["at_byte"].as_u64().unwrap() + torn["left_out_bytes"].as_u64().unwrap() == bytes.len() as u64 - 1);
+    std::fs::write(lab.path("head"), &bytes[..30]).unwrap();
+    lab.run(&["replay", "head"])
+        .exits(2)
+        .complains("ends inside its header");
 }
 
 #[test]

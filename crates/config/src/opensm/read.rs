@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use selvedge_plan::PartEnforce;
-use selvedge_types::Guid;
+use selvedge_types::{Guid, SecretKey};
 
 use super::option::Meaning;
 use super::value::same;
 use super::{Finding, OpenSmOption, Treatment, marked};
-use crate::guid_list::read_text;
+use crate::file::{read_text, readable_by_others};
 use crate::{ConfigError, Settings, closest};
 
 /// OpenSM's largest number of lanes, `max_op_vls 5`: its default.
@@ -78,6 +78,9 @@ impl OpenSmConf {
 /// Reads a file; the files that it names (`root_guid_file` and other lists) are read too.
 pub fn read_opensm_conf(path: &Path) -> Result<OpenSmConf, ConfigError> {
     let mut conf = parse_opensm_conf(&read_text(path)?, path)?;
+    if conf.settings.holds_keys() {
+        conf.settings.warnings.extend(readable_by_others(path));
+    }
     let policy = &mut conf.settings.policy;
     for (file, list) in [
         (&conf.roots_file, &mut policy.roots),
@@ -117,7 +120,7 @@ pub fn parse_opensm_conf(text: &str, path: &Path) -> Result<OpenSmConf, ConfigEr
             line: line_number,
             key: name.to_owned(),
             want,
-            found: value.chars().take(60).collect(),
+            found: shown(name, value).chars().take(60).collect(),
         })?;
         conf.findings.push(finding);
     }
@@ -177,7 +180,7 @@ impl OpenSmConf {
         let found = |treatment, key, why: &str| Finding {
             line,
             name: name.to_owned(),
-            value: value.to_owned(),
+            value: shown(name, value).to_owned(),
             treatment,
             key,
             why: why.to_owned(),
@@ -199,6 +202,20 @@ impl OpenSmConf {
         let (treatment, key, why) = option.treatment();
         Ok(found(treatment, key, why))
     }
+}
+
+/// OpenSM's options that hold a key.
+const SECRET: [&str; 4] = ["m_key", "sm_key", "sa_key", "cc_key"];
+
+/// Returns `value`, or a text in its place if it may be a key. Beside the options above these are unknown options with a
+/// similar name: a mistyped one, or a key of NVIDIA's fork.
+fn shown<'a>(name: &str, value: &'a str) -> &'a str {
+    let is_known = OpenSmOption::ALL.iter().any(|option| option.name == name);
+    let is_secret = match is_known {
+        true => SECRET.contains(&name),
+        false => name.to_ascii_lowercase().contains("key") || closest(name, SECRET).is_some(),
+    };
+    if is_secret { SecretKey::NOT_SHOWN } else { value }
 }
 
 fn advice(name: &str) -> String {
@@ -250,7 +267,10 @@ mod tests {
         let conf = conf(text);
         let (policy, manager) = (&conf.settings.policy, &conf.settings.manager);
         assert_eq!(conf.port_guid, Some(Guid(0x0002_c903_0000_1234)));
-        assert_eq!((policy.m_key, policy.m_key_lease_s, manager.sm_key), (16, 60, 2));
+        assert_eq!(
+            (policy.m_key, policy.m_key_lease_s, manager.sm_key.expose()),
+            (16, 60, 2)
+        );
         assert_eq!((policy.lmc.get(), policy.lanes, manager.priority), (1, 4, 4));
         assert_eq!(manager.sweep_interval, None);
         assert_eq!(manager.poll_interval.as_millis(), 500);
@@ -260,6 +280,27 @@ mod tests {
             conf.settings.daemon.log_file.as_deref(),
             Some(Path::new("/var/log/my opensm.log"))
         );
+    }
+
+    #[test]
+    fn keys_are_not_shown() {
+        let check = |line: &str, want: &str| assert_eq!(conf(line).findings[0].value, want, "{line}");
+        for name in [
+            "m_key",
+            "sm_key",
+            "sa_key",
+            "cc_key",
+            "mkey",
+            "M_KEY",
+            "m_kye",
+            "vs_key",
+            "m_key_per_port",
+        ] {
+            check(&format!("{name} 0xfeed"), "(not shown)");
+        }
+        check("lmc 1", "1");
+        check("m_key_protection_level 2", "2");
+        check("keep_pkey_indexes FALSE", "FALSE");
     }
 
     #[test]

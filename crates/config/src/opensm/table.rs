@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use selvedge_plan::EngineName;
-use selvedge_types::{Guid, Lmc, Sl};
+use selvedge_types::{Guid, Lmc, SecretKey, Sl};
 
 use super::OpenSmOption;
 use super::option::Meaning::{self, Lacking, Moot, Near, Same};
@@ -36,11 +36,11 @@ macro_rules! number {
     };
 }
 
-/// An option that goes into a 64-bit number of ours with the same meaning.
+/// An option that goes into a 64-bit number or key of ours with the same meaning.
 macro_rules! key64 {
-    ($key:literal, $($field:ident).+) => {
+    ($key:literal, $($field:ident).+ $(, $new:path)?) => {
         Same($key, |conf, text| {
-            conf.settings.$($field).+ = within(text, 0, u64::MAX).ok_or(KEY64)?;
+            conf.settings.$($field).+ = $($new)? (within(text, 0, u64::MAX).ok_or(KEY64)?);
             Ok(())
         })
     };
@@ -92,11 +92,15 @@ impl OpenSmOption {
             "TRUE",
             Moot("one M_Key holds for all ports, so none has to be looked up by GUID"),
         ),
-        option("sm_key", "0x0000000000000001", key64!("keys.sm_key", manager.sm_key)),
+        option(
+            "sm_key",
+            "0x0000000000000001",
+            key64!("keys.sm_key", manager.sm_key, SecretKey::new),
+        ),
         option(
             "sa_key",
             "0x0000000000000001",
-            key64!("keys.sa_key", administrator.sa_key),
+            key64!("keys.sa_key", administrator.sa_key, SecretKey::new),
         ),
         option(
             "subnet_prefix",

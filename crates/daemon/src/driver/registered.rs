@@ -72,7 +72,7 @@ impl Driver {
         }))
     }
 
-    /// Writes down what hosts and the administrator have said, unless something is in a hurry.
+    /// Writes down what hosts and the administrator have said, and what is due, unless something is in a hurry.
     pub(super) fn record_said(&mut self, hurries: bool) {
         let Some(recorder) = self.recorder.as_mut().filter(|_| !hurries) else {
             return;
@@ -81,7 +81,9 @@ impl Driver {
         let notices = heard
             .into_iter()
             .filter_map(|(at, is_ours, what)| recorder.said(at, is_ours, &what));
-        for notice in notices.collect::<Vec<_>>() {
+        let mut notices: Vec<_> = notices.collect();
+        notices.extend(recorder.flush_due(self.shared.clock.now()));
+        for notice in notices {
             self.shared.notice(&notice);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use selvedge_config::{Settings, parse, print_settings};
+use selvedge_config::{Settings, parse, print_settings_with_keys};
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::{Member, MulticastGroup};
 use selvedge_plan::{EngineName, Generation, Policy};
@@ -139,7 +139,7 @@ impl Header {
         out.extend(self.local.node_guid.0.to_le_bytes());
         out.extend(self.local.port_guid.0.to_le_bytes());
         out.push(self.local.port.get());
-        put_text(out, &print_settings(&self.settings));
+        put_text(out, &print_settings_with_keys(&self.settings));
         put_text(out, &print_guid2lid(&self.state.lids));
         let state = &self.state;
         put_text(
@@ -234,7 +234,7 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
                 policy: Policy::clone(policy),
                 ..Settings::default()
             };
-            put_text(out, &print_settings(&settings));
+            put_text(out, &print_settings_with_keys(&settings));
         }
         Input::Aliases(ports) => {
             begin(22);
@@ -349,14 +349,24 @@ fn take_groups(reader: &mut Reader<'_>) -> Option<Vec<MulticastGroup>> {
     Some(groups)
 }
 
+/// Why an entry cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Bad {
+    /// The record ends inside it.
+    Cut,
+    /// It is none.
+    Kind(String),
+}
+
 /// Reads an entry; `None` at the end.
-pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, String> {
-    if reader.left() == 0 {
-        return Ok(None);
+pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Bad> {
+    let kind = |error: &dyn std::fmt::Display| Bad::Kind(error.to_string());
+    let Some(tag) = reader.u8() else { return Ok(None) };
+    let time = reader.u64();
+    if time.is_none() {
+        // The rest is a part of the time: only the kind of the entry can be checked.
+        *reader = Reader::new(&[]);
     }
-    let cut = || "it ends inside an entry".to_owned();
-    let tag = reader.u8().ok_or_else(cut)?;
-    let time = reader.u64().ok_or_else(cut)?;
     let input = match tag {
         0 => Some(RecordedInput::Start),
         1 => reader.datagram().map(RecordedInput::Received),
@@ -369,7 +379,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         6 => Some(RecordedInput::Sweep),
         7 => match reader.text() {
             Some(text) => {
-                let settings = parse(text, Path::new("a policy in it")).map_err(|e| e.to_string())?;
+                let settings = parse(text, Path::new("a policy in it")).map_err(|e| kind(&e))?;
                 Some(RecordedInput::SetPolicy(Arc::new(settings.policy)))
             }
             None => None,
@@ -385,7 +395,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         14 => Some(RecordedInput::Ready),
         15 => match reader.u16().zip(reader.text()) {
             Some((by, text)) => {
-                let state = parse_plan_state(text.as_bytes()).map_err(|e| e.to_string())?;
+                let state = parse_plan_state(text.as_bytes()).map_err(|e| kind(&e))?;
                 Some(RecordedInput::Told(ToldLevels {
                     by: Lid(by),
                     lanes: state.lane_count,
@@ -398,13 +408,13 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         23 => take_guids(reader).map(RecordedInput::Doubt),
         16 => reader.datagram().map(RecordedInput::Asked),
         17 => reader.datagram().map(RecordedInput::Said),
-        other => return Err(format!("an input of kind {other} is unknown")),
+        other => return Err(Bad::Kind(format!("an input of kind {other} is unknown"))),
     };
-    let input = input.ok_or_else(cut)?;
+    let (input, time) = input.zip(time).ok_or(Bad::Cut)?;
     // A process that was killed while it handled an input has written nothing behind it.
     let outputs = match reader.left() {
         0 => None,
-        _ => Some(reader.u32().zip(reader.u64()).ok_or_else(cut)?),
+        _ => Some(reader.u32().zip(reader.u64()).ok_or(Bad::Cut)?),
     };
     Ok(Some(Entry {
         time: Time(time),

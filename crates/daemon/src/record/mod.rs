@@ -12,5 +12,5 @@ mod replay;
 mod writer;
 
 pub use format::{Entry, Header, RecordedInput};
-pub use replay::{Difference, Replay, read, replay};
+pub use replay::{Difference, Replay, Torn, read, replay};
 pub use writer::Recorder;

@@ -11,7 +11,7 @@ use selvedge_sm::{Command, DefaultJudge, Input, Job, Output, Sm};
 
 use super::bytes::Reader;
 use super::digest;
-use super::format::{Entry, Header, RecordedInput, take_entry};
+use super::format::{Bad, Entry, Header, RecordedInput, take_entry};
 use crate::{DaemonError, manager_config};
 
 /// A record in memory.
@@ -21,6 +21,27 @@ pub struct Replay {
     pub header: Header,
     /// Inputs in their order.
     pub entries: Vec<Entry>,
+    /// The last entry is not whole: the process was killed while it wrote.
+    pub torn: Option<Torn>,
+}
+
+/// An end of a record that is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// Its place in the record, in bytes.
+    pub at: usize,
+    /// Its length.
+    pub bytes: usize,
+}
+
+impl std::fmt::Display for Torn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { at, bytes } = self;
+        write!(
+            f,
+            "the record ends inside an entry at byte {at}: {bytes} bytes are left out, and what came after is missing"
+        )
+    }
 }
 
 /// The first input after which the new manager did something else.
@@ -51,16 +72,21 @@ pub fn read(path: &Path) -> Result<Replay, DaemonError> {
 fn parse(bytes: &[u8]) -> Result<Replay, String> {
     let mut reader = Reader::new(bytes);
     let header = Header::take(&mut reader)?;
-    let mut entries = Vec::new();
+    let (mut entries, mut torn) = (Vec::new(), None);
     loop {
         let at = bytes.len() - reader.left();
         match take_entry(&mut reader) {
             Ok(Some(entry)) => entries.push(entry),
             Ok(None) => break,
-            Err(what) => return Err(format!("{what} at byte {at}")),
+            Err(Bad::Cut) => {
+                let bytes = bytes.len() - at;
+                torn = Some(Torn { at, bytes });
+                break;
+            }
+            Err(Bad::Kind(what)) => return Err(format!("{what} at byte {at}")),
         }
     }
-    Ok(Replay { header, entries })
+    Ok(Replay { header, entries, torn })
 }
 
 /// Feeds `record` to a new manager; returns the first difference, if there is one.

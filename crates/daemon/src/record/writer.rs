@@ -1,16 +1,17 @@
 //! Writes a record beside a running manager.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::time::Duration;
 
 use selvedge_sim::Time;
-use selvedge_sm::{Input, Output};
+use selvedge_sm::{Input, Output, Severity};
 use selvedge_wire::Datagram;
 
 use super::digest;
 use super::format::{Header, put_input, put_said};
+use crate::files::create_private;
 use crate::{DaemonError, notice::Notice};
 
 /// Writes a record until a limit is reached.
@@ -22,7 +23,17 @@ pub struct Recorder {
     entry: Vec<u8>,
     /// Of these, what hosts and the administrator said.
     said: u64,
+    /// When what was in memory was written last.
+    flushed_at: Time,
+    /// Something is in memory since then.
+    is_behind: bool,
+    /// Something that an operator needs to see has happened since then.
+    is_urgent: bool,
 }
+
+/// What is in memory is written so often: a process that is killed loses no more, together with the longest wait of the
+/// manager's thread less than a second.
+const FLUSH: Duration = Duration::from_millis(500);
 
 /// The part of a record that they may take: a host that floods must not end the record of the manager.
 const SAID_SHARE: u64 = 4;
@@ -38,6 +49,8 @@ impl Recorder {
         let write = || -> io::Result<BufWriter<File>> {
             let mut file = BufWriter::with_capacity(1 << 16, create_private(path)?);
             file.write_all(&bytes)?;
+            // Without its beginning nothing of it can be read.
+            file.flush()?;
             Ok(file)
         };
         let file = write().map_err(|cause| DaemonError::Write {
@@ -50,6 +63,9 @@ impl Recorder {
             limit,
             entry: Vec::new(),
             said: 0,
+            flushed_at: Time::ZERO,
+            is_behind: false,
+            is_urgent: false,
         })
     }
 
@@ -81,6 +97,8 @@ impl Recorder {
         let result = file.write_all(&self.entry);
         self.bytes += self.entry.len() as u64;
         self.entry.clear();
+        self.is_behind = true;
+        self.is_urgent |= outputs.iter().any(is_fault);
         let notice = match result {
             Ok(()) if self.bytes < self.limit => return None,
             Ok(()) => match file.flush() {
@@ -93,33 +111,44 @@ impl Recorder {
         Some(notice)
     }
 
+    /// Writes what is still in memory, if it is time to.
+    pub(crate) fn flush_due(&mut self, now: Time) -> Option<Notice> {
+        let is_due = self.is_urgent || self.is_behind && now.since(self.flushed_at) >= FLUSH;
+        if !is_due {
+            return None;
+        }
+        self.flushed_at = now;
+        self.flush()
+    }
+
     /// Writes what is still in memory.
     pub(crate) fn flush(&mut self) -> Option<Notice> {
-        self.file.as_mut()?.flush().err().map(Notice::RecordBroken)
+        (self.is_behind, self.is_urgent) = (false, false);
+        let error = self.file.as_mut()?.flush().err()?;
+        self.file = None;
+        Some(Notice::RecordBroken(error))
     }
 }
 
-/// Creates or empties a file, and takes from others what they may do with it.
-fn create_private(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(PRIVATE)
-        .open(path)?;
-    // The mode above is that of a new file; this one may have been there.
-    if file.metadata()?.is_file() {
-        file.set_permissions(Permissions::from_mode(PRIVATE))?;
+impl Drop for Recorder {
+    /// A manager that panics while it handles an input: this input is the one that is wanted.
+    fn drop(&mut self) {
+        if let Some(file) = &mut self.file {
+            let _ = file.write_all(&self.entry).and_then(|()| file.flush());
+        }
     }
-    Ok(file)
 }
 
-/// Read and written by its owner alone.
-const PRIVATE: u32 = 0o600;
+/// True for an event that an operator needs to see.
+fn is_fault(output: &Output) -> bool {
+    matches!(output, Output::Event(event) if event.severity() != Severity::Info)
+}
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::PathBuf;
 
     use selvedge_sm::{Mode, PersistentState};
     use selvedge_types::{Guid, PortNum};
@@ -128,10 +157,12 @@ mod tests {
     use super::*;
     use crate::record::read;
 
-    #[test]
-    fn a_record_ends_at_its_limit() {
-        let path = std::env::temp_dir().join(format!("selvedge-recorder-{}", std::process::id()));
-        let header = Header {
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("selvedge-recorder-{}-{name}", std::process::id()))
+    }
+
+    fn header() -> Header {
+        Header {
             mode: Mode::Watch,
             local: LocalPort {
                 node_guid: Guid(1),
@@ -140,11 +171,50 @@ mod tests {
             },
             settings: selvedge_config::Settings::default(),
             state: PersistentState::default(),
+        }
+    }
+
+    #[test]
+    fn what_a_killed_process_leaves_can_be_read() {
+        let path = path("killed");
+        let mut recorder = Recorder::create(&path, &header(), 1 << 20).unwrap();
+        let entries = || read(&path).unwrap().entries.len();
+        assert_eq!(entries(), 0);
+        let mut wake = |recorder: &mut Recorder, at: Time| {
+            recorder.input(at, &Input::Wake);
+            assert!(recorder.outputs(&[]).is_none());
+            assert!(recorder.flush_due(at).is_none());
         };
+        let start = Time::ZERO + Duration::from_secs(9);
+        wake(&mut recorder, start);
+        assert_eq!(entries(), 1, "the last time was long ago");
+        wake(&mut recorder, start + Duration::from_millis(100));
+        assert_eq!(entries(), 1);
+        wake(&mut recorder, start + FLUSH);
+        assert_eq!(entries(), 3);
+        // A fault does not wait.
+        recorder.input(start + FLUSH, &Input::Wake);
+        let lost = selvedge_sm::Event::SubnetUpWithErrors { failed: 1 };
+        assert!(recorder.outputs(&[Output::Event(lost)]).is_none());
+        assert!(recorder.flush_due(start + FLUSH).is_none());
+        assert_eq!(entries(), 4);
+        // Nor does the input during which the manager panics.
+        recorder.input(start + FLUSH, &Input::Wake);
+        drop(recorder);
+        let record = read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(record.entries.len(), 5);
+        assert!(record.entries[4].outputs.is_none() && record.torn.is_none());
+    }
+
+    #[test]
+    fn a_record_ends_at_its_limit() {
+        let path = path("limit");
+        let header = header();
         fs::write(&path, "an older record, open to all").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         let mut recorder = Recorder::create(&path, &header, 2_000).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, PRIVATE);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let mut notices = Vec::new();
         for time in 0..1_000 {
             recorder.input(Time(time), &Input::Wake);

@@ -69,6 +69,22 @@ impl Lab {
         Process(command.spawn().unwrap())
     }
 
+    /// The same, with so many descriptors at most.
+    pub fn start_with_descriptors(&self, descriptors: u32, args: &[&str]) -> Process {
+        let program = self.command(&[]);
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"")])
+            .arg(program.get_program())
+            .args(args)
+            .envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(self.folder.join("limited.log")).unwrap());
+        Process(command.spawn().unwrap())
+    }
+
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -89,7 +105,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Self {
+    pub fn of(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),
@@ -128,6 +144,10 @@ impl Ran {
 pub struct Process(Child);
 
 impl Process {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     pub fn signal(&self, name: &str) {
         let ok = Command::new("kill")
             .args([&format!("-{name}"), &self.0.id().to_string()])

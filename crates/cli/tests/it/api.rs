@@ -1,0 +1,218 @@
+//! The API of a real process under clients that are many, silent or slow, and control that hangs.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::support::{Lab, Process, wait_for};
+
+/// The socket of a manager that a lab starts without naming one.
+const SOCKET: &str = "selvedge/selvedge.sock";
+
+fn up(lab: &Lab, process: Process) -> Process {
+    wait_for("subnet that is up", || (lab.run(&["status"]).code == 0).then_some(()));
+    process
+}
+
+/// Resident memory in KiB.
+fn resident_kib(process: &Process) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+fn connect(lab: &Lab) -> UnixStream {
+    let stream = UnixStream::connect(lab.path(SOCKET)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream
+}
+
+/// Memory that 300 clients may cost for a moment, with 324 hosts: their list of ports has 0.5 MB, and two answers are
+/// made at a time.
+const BURST_KIB: u64 = 48 << 10;
+/// And that they may cost for good: buffers of connections.
+const REST_KIB: u64 = 16 << 10;
+
+#[test]
+fn three_hundred_clients_share_what_they_ask_for() {
+    let lab = Lab::new("clients");
+    let process = up(&lab, lab.start(&["run", "--fabric", "sx6536"]));
+    wait_for("repairs", || {
+        let status = lab.run(&["status", "--json"]).exits(0).json();
+        (status["repairs_ready"] == true).then_some(())
+    });
+    let before = resident_kib(&process);
+    for path in ["ports", "links", "nodes", "events"] {
+        let request = format!("GET /api/v1/{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        let mut clients: Vec<UnixStream> = (0..300).map(|_| connect(&lab)).collect();
+        // All have asked before the first reads its answer.
+        for client in &mut clients {
+            client.write_all(request.as_bytes()).unwrap();
+        }
+        for mut client in clients {
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            assert!(
+                answer.starts_with("HTTP/1.1 200 OK"),
+                "{path}: {}",
+                &answer[..answer.len().min(300)]
+            );
+            assert!(answer.ends_with('}'), "{path}: cut off after {} bytes", answer.len());
+        }
+        let now = resident_kib(&process);
+        assert!(now < before + BURST_KIB, "{path}: {before} KiB before, {now} KiB now");
+    }
+    wait_for("memory that is given back", || {
+        (resident_kib(&process) < before + REST_KIB).then_some(())
+    });
+    process.signal("TERM");
+    assert_eq!(process.exit_code(), Some(0));
+}
+
+#[test]
+fn silent_connections_do_not_block_status() {
+    let lab = Lab::new("silent");
+    let process = up(
+        &lab,
+        lab.start_with_descriptors(256, &["run", "--fabric", "ring:switches=4,hosts=1", "--state", "state"]),
+    );
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap().count();
+    let starts = [
+        "",
+        "GET /api/v1/status HTTP/1.1\r\nho",
+        "POST /api/v1/fault HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n",
+    ];
+    for start in starts {
+        let mut silent: Vec<UnixStream> = Vec::new();
+        for _ in 0..500 {
+            let mut stream = connect(&lab);
+            // It may have been closed for another one, or refused.
+            let _ = stream.write_all(start.as_bytes());
+            silent.push(stream);
+        }
+        let is_refusing = start.starts_with("POST");
+        wait_for("status", || (lab.run(&["status"]).code == 0).then_some(()));
+        for _ in 0..if is_refusing { 0 } else { 20 } {
+            lab.run(&["status"]).exits(0);
+        }
+        assert!(descriptors() < 200, "{start:?}: {} descriptors", descriptors());
+    }
+    process.signal("TERM");
+    assert_eq!(process.exit_code(), Some(0));
+}
+
+#[test]
+fn a_pipe_in_place_of_the_configuration_stops_nothing() {
+    let lab = Lab::new("pipe");
+    let config = lab.write("fm.toml", "[routing]\nengines = [\"minhop\"]\n");
+    let process = up(
+        &lab,
+        lab.start(&["run", "--fabric", "mport:m=4,n=2", "--config", &config]),
+    );
+    fs::remove_file(&config).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&config).status().unwrap();
+    assert!(made.success());
+    for _ in 0..5 {
+        process.signal("HUP");
+    }
+    let told = wait_for("complaint", || {
+        let events = lab.run(&["status", "events", "--json"]).exits(0).json();
+        let events = events["events"].as_array().unwrap().clone();
+        events.into_iter().find(|event| event["code"] == "SLV-DAEMON-0108")
+    });
+    let text = told["text"].as_str().unwrap();
+    assert!(text.contains("SLV-CONFIG-0042") && text.contains("is a pipe"), "{text}");
+    lab.run(&["reload"]).exits(2).complains("SLV-CONFIG-0042");
+    lab.run(&["status"]).exits(0);
+    process.signal("TERM");
+    assert_eq!(process.exit_code(), Some(0));
+    lab.run(&["config", "check", &config])
+        .exits(2)
+        .complains("SLV-CONFIG-0042");
+}
+
+#[test]
+fn a_reload_says_what_takes_effect_at_the_next_start() {
+    let lab = Lab::new("next-start");
+    let config = lab.write("fm.toml", "[daemon]\nstate_dir = \"one\"\n");
+    let process = up(
+        &lab,
+        lab.start(&["run", "--fabric", "ring:switches=3,hosts=1", "--config", &config]),
+    );
+    lab.write("fm.toml", "[manager]\nwindow = 7\n[daemon]\nstate_dir = \"two\"\n");
+    lab.run(&["reload"]).exits(0);
+    let told = wait_for("warning", || {
+        let events = lab.run(&["status", "events", "--json"]).exits(0).json();
+        let events = events["events"].as_array().unwrap().clone();
+        events.into_iter().find(|event| event["code"] == "SLV-DAEMON-0120")
+    });
+    let text = told["text"].as_str().unwrap();
+    assert!(text.contains("manager.window, daemon.state_dir"), "{text}");
+    assert!(!lab.folder().join("two").exists());
+    process.signal("TERM");
+    assert_eq!(process.exit_code(), Some(0));
+}
+
+#[test]
+fn files_of_the_process_are_closed_to_others() {
+    let lab = Lab::new("modes");
+    let run = [
+        "run",
+        "--fabric",
+        "ring:switches=3,hosts=1",
+        "--log-file",
+        "log",
+        "--record",
+        "record",
+    ];
+    let process = up(&lab, lab.start(&run));
+    for file in ["log", "record", SOCKET] {
+        let mode = fs::metadata(lab.path(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o007, 0, "{file}: {mode:o}");
+    }
+    process.signal("TERM");
+    assert_eq!(process.exit_code(), Some(0));
+    lab.write("target", "kept");
+    std::os::unix::fs::symlink(lab.path("target"), lab.path("link")).unwrap();
+    lab.run(&[
+        "run",
+        "--fabric",
+        "ring:switches=3,hosts=1",
+        "--once",
+        "--record",
+        "link",
+    ])
+    .exits(2)
+    .complains("SLV-DAEMON-0001")
+    .complains("symbolic link");
+    assert_eq!(lab.read("target"), "kept");
+}
+
+#[test]
+fn a_record_survives_kill_9() {
+    let lab = Lab::new("killed");
+    let process = up(&lab, lab.start(&["run", "--fabric", "sx6536", "--record", "record"]));
+    let full = wait_for("record on the disk", || {
+        let printed = lab.run(&["replay", "--print", "record"]);
+        (printed.code == 0 && printed.out.contains("received")).then_some(printed)
+    });
+    assert!(full.out.lines().count() > 1_000, "{}", full.out.lines().count());
+    process.signal("KILL");
+    drop(process);
+    lab.run(&["replay", "record"]).exits(0).says("every output is the same");
+    // A fault just before: it is there as well.
+    let process = up(&lab, lab.start(&["run", "--fabric", "sx6536", "--record", "record"]));
+    wait_for("repairs", || {
+        let status = lab.run(&["status", "--json"]).exits(0).json();
+        (status["repairs_ready"] == true).then_some(())
+    });
+    lab.run(&["fault", "cut", "S-L1-1[19]"]).exits(0);
+    wait_for("fault in the record", || {
+        let printed = lab.run(&["replay", "--print", "record"]);
+        printed.out.contains("Trap").then_some(())
+    });
+    drop(process);
+    lab.run(&["replay", "record"]).exits(0).says("every output is the same");
+}
