@@ -8,7 +8,11 @@ use selvedge_daemon::{Service, obey};
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
 
-use crate::{HttpError, Socket, router};
+use crate::answers::Answers;
+use crate::limits::{Limits, THREADS};
+use crate::routes::routes;
+use crate::server::serve;
+use crate::{HttpError, Socket};
 
 /// The thread that serves the API and obeys signals; it ends when this is dropped.
 pub struct Front {
@@ -25,15 +29,20 @@ impl Front {
         let listener = socket.as_mut().and_then(|socket| socket.listener.take());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
+            .max_blocking_threads(THREADS)
             .build()
             .map_err(|cause| HttpError::Thread { cause })?;
         let (close, closed) = oneshot::channel();
         let signal = Arc::new(AtomicI32::new(0));
         let seen = Arc::clone(&signal);
-        let serve = async move {
+        let work = async move {
             let serving = async {
                 match listener.map(UnixListener::from_std) {
-                    Some(Ok(listener)) => drop(axum::serve(listener, router(Arc::clone(&service))).await),
+                    Some(Ok(listener)) => {
+                        let answers = Arc::new(Answers::new(Arc::clone(&service)));
+                        let router = routes(Arc::clone(&answers));
+                        serve(listener, router, answers, Limits::of_this_process()).await;
+                    }
                     Some(Err(_)) | None => std::future::pending().await,
                 }
             };
@@ -54,7 +63,11 @@ impl Front {
         };
         let thread = thread::Builder::new()
             .name("http".to_owned())
-            .spawn(move || runtime.block_on(serve))
+            .spawn(move || {
+                runtime.block_on(work);
+                // A request that hangs, on a file system perhaps, does not keep the process from its end.
+                runtime.shutdown_background();
+            })
             .map_err(|cause| HttpError::Thread { cause })?;
         Ok(Self {
             _socket: socket,

@@ -14,13 +14,21 @@
 //!
 //! The body of a fault is a [`FaultRequest`](selvedge_api::FaultRequest).
 //!
+//! Clients cannot take all of a process: connections, their silence, what they send and what they leave unread are
+//! limited, large answers are made two at a time, and clients that ask the same get the same bytes.
+//!
 //! A refusal is an [`Error`](selvedge_api::Error) with its code; its HTTP status is that of
 //! [`ErrorKind::http_status`](selvedge_api::ErrorKind::http_status), 400 for refusals with codes of other rooms.
 
+mod answers;
 mod client;
 mod error;
 mod front;
+mod guarded;
+mod limits;
 mod routes;
+mod seats;
+mod server;
 mod socket;
 
 pub use client::Client;

@@ -3,70 +3,79 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use axum::body::{Body as RequestBody, Bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use selvedge_api::{Body, Document, Error, ErrorKind, Fabric, FaultRequest, RebalanceRequest};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use selvedge_api::{Document, Error, ErrorKind, FaultRequest, RebalanceRequest};
 use selvedge_daemon::Service;
 use serde::Deserialize;
+use tokio::time::timeout;
 
-type Shared = State<Arc<dyn Service>>;
+use crate::answers::{Answers, Question};
+use crate::limits::{BODY_BYTES_MAX, BODY_MAX, URI_BYTES_MAX};
+
+type Shared = State<Arc<Answers>>;
+
+/// All paths, answered by `service`.
+pub fn router(service: Arc<dyn Service>) -> Router {
+    routes(Arc::new(Answers::new(service)))
+}
 
 /// All paths.
-pub fn router(service: Arc<dyn Service>) -> Router {
+pub(crate) fn routes(answers: Arc<Answers>) -> Router {
+    let list = |question| get(move |State(answers): Shared| async move { show(answers.of(question).await) });
     Router::new()
-        .route("/api/v1/status", get(async |s: Shared| show(s, |s| s.status()).await))
         .route(
-            "/api/v1/fabric",
-            get(async |s: Shared| show(s, |s| Ok(Fabric::of(&*s.fabric()?))).await),
+            "/api/v1/status",
+            get(async |State(answers): Shared| show(answers.small(|s| s.status()).await)),
         )
-        .route("/api/v1/nodes", get(async |s: Shared| show(s, |s| s.nodes()).await))
-        .route("/api/v1/ports", get(async |s: Shared| show(s, |s| s.ports()).await))
-        .route("/api/v1/links", get(async |s: Shared| show(s, |s| s.links()).await))
-        .route("/api/v1/plan", get(async |s: Shared| show(s, |s| s.plan()).await))
-        .route(
-            "/api/v1/findings",
-            get(async |s: Shared| show(s, |s| s.findings()).await),
-        )
+        .route("/api/v1/fabric", list(Question::Fabric))
+        .route("/api/v1/nodes", list(Question::Nodes))
+        .route("/api/v1/ports", list(Question::Ports))
+        .route("/api/v1/links", list(Question::Links))
+        .route("/api/v1/plan", list(Question::Plan))
+        .route("/api/v1/findings", list(Question::Findings))
         .route("/api/v1/events", get(events))
-        .route("/api/v1/sweep", post(async |s: Shared| accept(s, |s| s.sweep()).await))
+        .route(
+            "/api/v1/sweep",
+            post(async |State(answers): Shared| accept(answers.ask(|s| s.sweep()).await)),
+        )
         .route("/api/v1/rebalance", post(rebalance))
         .route(
             "/api/v1/policy/reload",
-            post(async |s: Shared| accept(s, |s| s.reload()).await),
+            post(async |State(answers): Shared| accept(answers.ask(|s| s.reload()).await)),
         )
         .route("/api/v1/fault", post(fault))
         .fallback(async || refusal(&ErrorKind::NotFound.error("there is no such path")))
-        .method_not_allowed_fallback(async || refusal(&ErrorKind::NotFound.error("this path has another method")))
-        .with_state(service)
+        .method_not_allowed_fallback(async || refusal(&ErrorKind::WrongMethod.error("this path has another method")))
+        .layer(middleware::from_fn(short_enough))
+        .with_state(answers)
 }
 
-/// Runs `question` where it may take its time: lists of large fabrics need milliseconds.
-async fn ask<T: Send + 'static>(
-    State(service): Shared,
-    question: impl FnOnce(&dyn Service) -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    match tokio::task::spawn_blocking(move || question(&*service)).await {
-        Ok(result) => result,
-        Err(_) => Err(ErrorKind::Stopping.error("the request was given up")),
+/// Refuses paths that are too long.
+async fn short_enough(request: Request, next: Next) -> Response {
+    let path = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    if path > URI_BYTES_MAX {
+        let what = format!("the path has {path} bytes, more than {URI_BYTES_MAX}");
+        return refusal(&ErrorKind::UriTooLong.error(what));
     }
+    next.run(request).await
 }
 
-async fn show<T: Body + Send + 'static>(
-    service: Shared,
-    question: impl FnOnce(&dyn Service) -> Result<T, Error> + Send + 'static,
-) -> Response {
-    let answer = ask(service, move |service| Ok(Document::new(question(service)?).to_json())).await;
+fn show(answer: Result<Bytes, Error>) -> Response {
     match answer {
         Ok(json) => json_response(StatusCode::OK, json),
         Err(error) => refusal(&error),
     }
 }
 
-async fn accept(service: Shared, request: impl FnOnce(&dyn Service) -> Result<(), Error> + Send + 'static) -> Response {
-    match ask(service, request).await {
+fn accept(answer: Result<(), Error>) -> Response {
+    match answer {
         Ok(()) => StatusCode::ACCEPTED.into_response(),
         Err(error) => refusal(&error),
     }
@@ -78,37 +87,79 @@ struct Since {
     since: u64,
 }
 
-async fn events(service: Shared, query: Result<Query<Since>, axum::extract::rejection::QueryRejection>) -> Response {
+async fn events(State(answers): Shared, query: Result<Query<Since>, QueryRejection>) -> Response {
     match query {
-        Ok(Query(Since { since })) => show(service, move |s| Ok(s.events(since))).await,
+        Ok(Query(Since { since })) => show(answers.of(Question::Events(since)).await),
         Err(error) => refusal(&ErrorKind::BadRequest.error(error.body_text())),
     }
 }
 
 /// An empty body asks for what the defaults say.
-async fn rebalance(service: Shared, body: Bytes) -> Response {
+async fn rebalance(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
+    let body = match read(&headers, body).await {
+        Ok(body) => body,
+        Err(error) => return refusal(&error),
+    };
     let request = match body.is_empty() {
         true => Ok(RebalanceRequest::default()),
         false => serde_json::from_slice(&body),
     };
     match request {
-        Ok(request) => show(service, move |s| s.rebalance(request)).await,
+        Ok(request) => show(answers.alone(move |s| s.rebalance(request)).await),
         Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is no request to rebalance: {error}"))),
     }
 }
 
-async fn fault(service: Shared, body: Bytes) -> Response {
+async fn fault(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
+    let has_body = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+    if !has_body.iter().any(|name| headers.contains_key(name)) {
+        return refusal(&ErrorKind::NoLength.error("a fault is the body of the request, and there is none"));
+    }
+    let body = match read(&headers, body).await {
+        Ok(body) => body,
+        Err(error) => return refusal(&error),
+    };
     match serde_json::from_slice::<FaultRequest>(&body) {
-        Ok(request) => show(service, move |s| s.fault(&request)).await,
+        Ok(request) => show(answers.small(move |s| s.fault(&request)).await),
         Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is no fault: {error}"))),
     }
 }
 
-fn refusal(error: &Error) -> Response {
-    let status = StatusCode::from_u16(ErrorKind::status_of(&error.code)).unwrap_or(StatusCode::BAD_REQUEST);
-    json_response(status, Document::new(error.clone()).to_json())
+/// The whole body of a request, within limits of size and time.
+async fn read(headers: &HeaderMap, body: RequestBody) -> Result<Bytes, Error> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let too_large = || ErrorKind::TooLarge.error(format!("the body has more than {BODY_BYTES_MAX} bytes"));
+    if let Some(encoding) = text(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
+        return Err(ErrorKind::NotJson.error(format!("the body is encoded as '{encoding}'")));
+    }
+    if let Some(kind) = text(header::CONTENT_TYPE).filter(|kind| !is_taken(kind)) {
+        return Err(ErrorKind::NotJson.error(format!("the body is '{kind}'")));
+    }
+    let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+    if length.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
+        return Err(too_large());
+    }
+    let whole = Limited::new(body, BODY_BYTES_MAX).collect();
+    match timeout(BODY_MAX, whole).await {
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(ErrorKind::BadRequest.error("the body broke off")),
+        Err(_) => Err(ErrorKind::TimedOut.error("the body of the request did not come in time")),
+    }
 }
 
-fn json_response(status: StatusCode, json: String) -> Response {
+/// JSON, and what clients say of it unasked: 'curl -d' calls every body a form.
+fn is_taken(kind: &str) -> bool {
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let taken = ["application/json", "application/x-www-form-urlencoded", "text/plain"];
+    taken.iter().any(|taken| kind.eq_ignore_ascii_case(taken))
+}
+
+fn refusal(error: &Error) -> Response {
+    let status = StatusCode::from_u16(ErrorKind::status_of(&error.code)).unwrap_or(StatusCode::BAD_REQUEST);
+    json_response(status, Document::new(error.clone()).to_json().into())
+}
+
+fn json_response(status: StatusCode, json: Bytes) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], json).into_response()
 }

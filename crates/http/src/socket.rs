@@ -7,6 +7,8 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use selvedge_daemon::user_id;
+
 use crate::HttpError;
 
 /// Name of a manager's socket.
@@ -44,11 +46,6 @@ fn user_folder() -> PathBuf {
         Some(dir) => dir.join("selvedge"),
         None => env::temp_dir().join(format!("selvedge-{}", user_id())),
     }
-}
-
-/// The owner of /proc/self is whoever runs this process.
-fn user_id() -> u32 {
-    fs::metadata("/proc/self").map_or(0, |meta| meta.uid())
 }
 
 fn is_writable(folder: &Path) -> bool {

@@ -1,0 +1,237 @@
+//! Makes answers: few at a time, and one answer for all clients with the same question.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use axum::body::Bytes;
+use selvedge_api::{Body, Document, Error, ErrorKind, Fabric};
+use selvedge_daemon::{GiveBack, Pages, Service};
+use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
+
+use crate::limits::{KEPT, MADE_AT_ONCE, UNREAD_KIB_MAX};
+
+/// A question that many clients may ask, with an answer that may be large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// The fabric in figures.
+    Fabric,
+    /// Every node.
+    Nodes,
+    /// Every port.
+    Ports,
+    /// Every link.
+    Links,
+    /// The plan in force.
+    Plan,
+    /// What the judge says of it.
+    Findings,
+    /// Events after a number.
+    Events(u64),
+}
+
+impl Question {
+    /// Kinds of questions.
+    const KINDS: usize = 7;
+
+    const fn kind(self) -> usize {
+        match self {
+            Self::Fabric => 0,
+            Self::Nodes => 1,
+            Self::Ports => 2,
+            Self::Links => 3,
+            Self::Plan => 4,
+            Self::Findings => 5,
+            Self::Events(_) => 6,
+        }
+    }
+
+    /// Number of the state that the answer is made from; `None`: it may be another each time.
+    fn state(self, service: &dyn Service) -> Option<u64> {
+        match self {
+            Self::Events(_) => None,
+            _ => service.state_number(),
+        }
+    }
+
+    fn answer(self, service: &dyn Service) -> Result<String, Error> {
+        fn json<T: Body>(body: Result<T, Error>) -> Result<String, Error> {
+            Ok(Document::new(body?).to_json())
+        }
+        match self {
+            Self::Fabric => json(service.fabric().map(|fabric| Fabric::of(&fabric))),
+            Self::Nodes => json(service.nodes()),
+            Self::Ports => json(service.ports()),
+            Self::Links => json(service.links()),
+            Self::Plan => json(service.plan()),
+            Self::Findings => json(service.findings()),
+            Self::Events(since) => json(Ok(service.events(since))),
+        }
+    }
+}
+
+/// The bytes of an answer, which several clients may be reading.
+struct Shared {
+    bytes: Stored,
+    /// Its share of what may be unread.
+    _unread: OwnedSemaphorePermit,
+}
+
+/// Large answers have pages of their own, which go back to the system when the last client has read them.
+enum Stored {
+    Small(String),
+    Large(Pages),
+}
+
+/// From here on an answer has pages of its own.
+const LARGE: usize = 64 << 10;
+
+struct Reader(Arc<Shared>);
+
+impl AsRef<[u8]> for Reader {
+    fn as_ref(&self) -> &[u8] {
+        match &self.0.bytes {
+            Stored::Small(text) => text.as_bytes(),
+            Stored::Large(pages) => pages.as_ref(),
+        }
+    }
+}
+
+/// The last answer to a kind of question.
+struct Kept {
+    question: Question,
+    state: Option<u64>,
+    /// When it was begun. It is fresh enough for every request that came before.
+    begun: Instant,
+    asked_at: Instant,
+    shared: Arc<Shared>,
+}
+
+impl Kept {
+    fn answers(&self, question: Question, asked: Instant, state: Option<u64>) -> bool {
+        self.question == question && (self.begun >= asked || state.is_some() && self.state == state)
+    }
+}
+
+/// Makes answers.
+pub(crate) struct Answers {
+    service: Arc<dyn Service>,
+    /// One answer of a kind is made at a time; requests that wait for their turn share it.
+    turns: [AsyncMutex<()>; Question::KINDS],
+    kept: [Mutex<Option<Kept>>; Question::KINDS],
+    /// Large answers of all kinds that may be made at a time.
+    makers: Arc<Semaphore>,
+    /// KiB that clients may leave unread.
+    unread: Arc<Semaphore>,
+}
+
+impl Answers {
+    pub(crate) fn new(service: Arc<dyn Service>) -> Self {
+        Self {
+            service,
+            turns: Default::default(),
+            kept: Default::default(),
+            makers: Arc::new(Semaphore::new(MADE_AT_ONCE)),
+            unread: Arc::new(Semaphore::new(UNREAD_KIB_MAX)),
+        }
+    }
+
+    /// The answer to `question`, as JSON. Clients that wait for the same answer get the same bytes.
+    pub(crate) async fn of(&self, question: Question) -> Result<Bytes, Error> {
+        let asked = Instant::now();
+        if let Some(bytes) = self.again(question, asked) {
+            return Ok(bytes);
+        }
+        let _turn = self.turns[question.kind()].lock().await;
+        if let Some(bytes) = self.again(question, asked) {
+            return Ok(bytes);
+        }
+        let (state, begun) = (question.state(&*self.service), Instant::now());
+        let shared = Arc::new(self.make(move |service| question.answer(service)).await?);
+        let bytes = Bytes::from_owner(Reader(Arc::clone(&shared)));
+        *self.lock(question) = Some(Kept {
+            question,
+            state,
+            begun,
+            asked_at: Instant::now(),
+            shared,
+        });
+        Ok(bytes)
+    }
+
+    /// The answer to a question that is quickly answered.
+    pub(crate) async fn small<T: Body>(
+        &self,
+        question: impl FnOnce(&dyn Service) -> Result<T, Error> + Send + 'static,
+    ) -> Result<Bytes, Error> {
+        let answer = self.ask(move |service| Ok(Document::new(question(service)?).to_json()));
+        Ok(answer.await?.into())
+    }
+
+    /// The answer to a question that only this client asks. Few such are made at a time.
+    pub(crate) async fn alone<T: Body>(
+        &self,
+        question: impl FnOnce(&dyn Service) -> Result<T, Error> + Send + 'static,
+    ) -> Result<Bytes, Error> {
+        let made = self.make(move |service| Ok(Document::new(question(service)?).to_json()));
+        Ok(Bytes::from_owner(Reader(Arc::new(made.await?))))
+    }
+
+    /// Runs `request` where it may take its time.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&dyn Service) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let service = Arc::clone(&self.service);
+        match tokio::task::spawn_blocking(move || request(&*service)).await {
+            Ok(result) => result,
+            Err(_) => Err(ErrorKind::Stopping.error("the request was given up")),
+        }
+    }
+
+    /// Forgets answers that no client has asked for again.
+    pub(crate) fn forget_old(&self) {
+        for kept in &self.kept {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            // A large answer has pages of its own, which go back to the system here.
+            drop(kept.take_if(|kept| kept.asked_at.elapsed() >= KEPT));
+        }
+    }
+
+    fn lock(&self, question: Question) -> std::sync::MutexGuard<'_, Option<Kept>> {
+        self.kept[question.kind()]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kept answer, if it is one to this question.
+    fn again(&self, question: Question, asked: Instant) -> Option<Bytes> {
+        let state = question.state(&*self.service);
+        let mut kept = self.lock(question);
+        let kept = kept.as_mut().filter(|kept| kept.answers(question, asked, state))?;
+        kept.asked_at = Instant::now();
+        Some(Bytes::from_owner(Reader(Arc::clone(&kept.shared))))
+    }
+
+    async fn make(
+        &self,
+        answer: impl FnOnce(&dyn Service) -> Result<String, Error> + Send + 'static,
+    ) -> Result<Shared, Error> {
+        // Never closed.
+        let _maker = self.makers.acquire().await;
+        let unread = Arc::clone(&self.unread);
+        self.ask(move |service| {
+            // Making an answer takes several times its own size for a moment.
+            let _given_back = GiveBack::begin();
+            let text = answer(service)?;
+            let kib = u32::try_from(text.len().div_ceil(1_024).min(UNREAD_KIB_MAX)).unwrap_or(u32::MAX);
+            let unread = unread.try_acquire_many_owned(kib);
+            let unread = unread.map_err(|_| ErrorKind::Busy.error("clients leave too many answers unread"))?;
+            let bytes = match text.len() {
+                LARGE.. => Pages::copy_of(text.as_bytes()).map_or(Stored::Small(text), Stored::Large),
+                _ => Stored::Small(text),
+            };
+            Ok(Shared { bytes, _unread: unread })
+        })
+        .await
+    }
+}

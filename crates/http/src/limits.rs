@@ -1,0 +1,98 @@
+//! How many connections there may be, how long each may be silent, how large requests may be.
+
+use std::fs;
+use std::time::Duration;
+
+/// Longest time from the first byte of a request's head to its last. A client on this machine needs less than a
+/// millisecond.
+pub(crate) const HEAD_MAX: Duration = Duration::from_secs(10);
+/// Longest time for the body of a request.
+pub(crate) const BODY_MAX: Duration = Duration::from_secs(10);
+/// Longest time that a connection may be open without a request, and that a client may take no byte of its answer.
+pub(crate) const SILENT_MAX: Duration = Duration::from_secs(30);
+/// Silence in the middle of a request or answer after which a connection may be closed for a new one.
+pub(crate) const STALLED: Duration = Duration::from_secs(2);
+/// Largest body of a request: the longest fault that the emulator takes has 100 bytes.
+pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
+/// Largest head of a request.
+pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Longest path with its query.
+pub(crate) const URI_BYTES_MAX: usize = 8 << 10;
+/// Bytes of answers that clients have not read yet, all of them together, in KiB: the list of all ports of 27,648 hosts
+/// has 50 MB. An answer that many clients share counts once.
+pub(crate) const UNREAD_KIB_MAX: usize = 128 << 10;
+/// Large answers that are made at a time: each takes a processor, and with 5,832 hosts 60 MB.
+pub(crate) const MADE_AT_ONCE: usize = 2;
+/// Threads for requests that may take their time.
+pub(crate) const THREADS: usize = 8;
+/// An answer that no client has asked for again for so long is forgotten.
+pub(crate) const KEPT: Duration = Duration::from_secs(2);
+
+/// Most connections, whatever the process may open.
+const CONNECTIONS_MAX: usize = 1_024;
+/// Soft limit of open files where the system does not say: that of most systems.
+const DESCRIPTORS: usize = 1_024;
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// In all.
+    pub(crate) connections: usize,
+    /// Of one user, so that a user cannot shut out all others.
+    pub(crate) per_user: usize,
+}
+
+impl Limits {
+    /// Half of the files that this process may open, so that ports, state and log always find a descriptor.
+    pub(crate) fn of_this_process() -> Self {
+        let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+        Self::of(soft_limit(&limits).unwrap_or(DESCRIPTORS))
+    }
+
+    fn of(descriptors: usize) -> Self {
+        let connections = (descriptors / 2).clamp(4, CONNECTIONS_MAX);
+        Self {
+            connections,
+            per_user: connections * 3 / 4,
+        }
+    }
+}
+
+/// The soft limit of open files in the text of `/proc/self/limits`.
+fn soft_limit(limits: &str) -> Option<usize> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    match line.split_whitespace().next()? {
+        "unlimited" => Some(usize::MAX),
+        number => number.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_descriptors_stay_free() {
+        let check = |descriptors: usize, connections: usize, per_user: usize| {
+            let want = Limits { connections, per_user };
+            assert_eq!(Limits::of(descriptors), want, "{descriptors}");
+        };
+        check(0, 4, 3);
+        check(64, 32, 24);
+        check(256, 128, 96);
+        check(1_024, 512, 384);
+        check(usize::MAX, 1_024, 768);
+    }
+
+    #[test]
+    fn the_soft_limit_is_found() {
+        let text =
+            |soft: &str| format!("Limit  Soft Limit  Hard Limit  Units\nMax open files  {soft}  524288  files\n");
+        let check = |text: &str, want: Option<usize>| assert_eq!(soft_limit(text), want, "{text}");
+        check(&text("256"), Some(256));
+        check(&text("unlimited"), Some(usize::MAX));
+        check(&text("many"), None);
+        check("", None);
+        assert!(Limits::of_this_process().connections >= 4);
+    }
+}

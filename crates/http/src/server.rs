@@ -1,0 +1,93 @@
+//! Takes connections and serves them, within limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::Request;
+use hyper::body::{Body as _, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use selvedge_api::ErrorKind;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use crate::answers::Answers;
+use crate::guarded::{Guarded, refuse};
+use crate::limits::{HEAD_BYTES_MAX, Limits};
+use crate::seats::{Phase, Seat, Seats};
+
+/// How often silent connections are looked for, and old answers.
+const TICK: Duration = Duration::from_secs(1);
+/// Wait after a connection that could not be taken: no descriptor is free, or no memory.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Takes connections for ever.
+pub(crate) async fn serve(listener: UnixListener, router: Router, answers: Arc<Answers>, limits: Limits) {
+    let seats = Seats::new(limits);
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if seats.has_room() => match accepted {
+                Ok((stream, _)) => {
+                    if admit(&seats, stream, &router) {
+                        // The connection that makes room closes its descriptor now, not some connections later.
+                        tokio::task::yield_now().await;
+                    }
+                }
+                Err(_) => {
+                    seats.make_room();
+                    sleep(RETRY).await;
+                }
+            },
+            () = seats.freed() => {}
+            _ = tick.tick() => {
+                seats.close_silent();
+                answers.forget_old();
+            }
+        }
+    }
+}
+
+/// Serves a new connection, or refuses it. Returns true if another one is closed for it.
+fn admit(seats: &Arc<Seats>, stream: UnixStream, router: &Router) -> bool {
+    // Without credentials the peer has closed the connection already.
+    let Ok(peer) = stream.peer_cred() else { return false };
+    let Some((seat, closes)) = seats.take(peer.uid()) else {
+        let busy = ErrorKind::Busy.error(format!("user {} has too many connections that are at work", peer.uid()));
+        refuse(&stream, &busy);
+        return false;
+    };
+    tokio::spawn(converse(seat, stream, router.clone()));
+    closes
+}
+
+/// Serves a connection to its end.
+async fn converse(seat: Seat, stream: UnixStream, router: Router) {
+    let pulse = Arc::clone(&seat.pulse);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let has_body = !request.body().is_end_stream();
+        pulse.begin(if has_body { Phase::Body } else { Phase::Working });
+        router.call(request)
+    });
+    let io = TokioIo::new(Guarded::new(stream, Arc::clone(&seat.pulse)));
+    let mut connection = http1::Builder::new()
+        .max_header_size(HEAD_BYTES_MAX)
+        .serve_connection(io, service);
+    let result = tokio::select! {
+        result = &mut connection => Some(result),
+        () = seat.pulse.closed() => None,
+    };
+    let refusal = match (result, seat.pulse.state().0) {
+        (None, Phase::Head) => ErrorKind::TimedOut.error("the head of the request did not come in time"),
+        (None, Phase::Body) => ErrorKind::TimedOut.error("the body of the request did not come in time"),
+        // HTTP/2: the library closes without an answer.
+        (Some(Err(error)), _) if error.is_parse() => ErrorKind::BadRequest.error("what came is no HTTP/1.1 request"),
+        _ => return,
+    };
+    connection.into_parts().io.into_inner().refuse(&refusal);
+}
