@@ -235,3 +235,58 @@ impl Answers {
         .await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_shared_while_it_is_fresh() {
+        let unread = Arc::new(Semaphore::new(1)).try_acquire_many_owned(1).unwrap();
+        let begun = Instant::now();
+        let kept = Kept {
+            question: Question::Ports,
+            state: Some(7),
+            begun,
+            asked_at: begun,
+            shared: Arc::new(Shared {
+                bytes: Stored::Small("{}".to_owned()),
+                _unread: unread,
+            }),
+        };
+        let (before, after) = (
+            begun.checked_sub(Duration::from_secs(1)).unwrap(),
+            begun + Duration::from_secs(1),
+        );
+        let check = |question, asked, state, want| {
+            assert_eq!(kept.answers(question, asked, state), want, "{question:?} {state:?}");
+        };
+        // A request that came before the answer was begun gets it, whatever has changed since.
+        check(Question::Ports, before, Some(8), true);
+        check(Question::Ports, before, None, true);
+        // A later one gets it only from the same state.
+        check(Question::Ports, after, Some(7), true);
+        check(Question::Ports, after, Some(8), false);
+        check(Question::Ports, after, None, false);
+        check(Question::Nodes, before, Some(7), false);
+    }
+
+    #[test]
+    fn events_are_shared_by_clients_with_the_same_number_only() {
+        assert_eq!(Question::Events(1).kind(), Question::Events(2).kind());
+        assert_ne!(Question::Events(1), Question::Events(2));
+        let all = [
+            Question::Fabric,
+            Question::Nodes,
+            Question::Ports,
+            Question::Links,
+            Question::Plan,
+            Question::Findings,
+            Question::Events(0),
+        ];
+        let kinds: Vec<usize> = all.map(Question::kind).into();
+        assert_eq!(kinds, (0..Question::KINDS).collect::<Vec<_>>());
+    }
+}
