@@ -178,7 +178,7 @@ pub struct Status {
     pub fabric: Option<Fabric>,
     /// The plan in force.
     pub plan: Option<Plan>,
-    /// What the judge says of it: none is an error.
+    /// What the judge says of it: no error, and no host is apart from the others or out of reach.
     pub judged_ok: Option<bool>,
     /// True if a lost link is repaired in place, from what is prepared; if not, a sweep answers.
     #[serde(default)]
@@ -225,6 +225,9 @@ pub struct Run {
     pub status: Status,
     /// Every port that is not ACTIVE, with its reason.
     pub ports_not_active: Vec<Port>,
+    /// Hosts of the emulated fabric that the manager did not find, by name.
+    #[serde(default)]
+    pub hosts_not_found: Vec<String>,
 }
 
 impl Body for Run {

@@ -10,6 +10,7 @@ use selvedge_config::{ConfigError, Settings, read};
 use selvedge_daemon::{
     Door, DumpSink, EmulationOptions, LogFile, LogSink, Options, Outcome, Reload, Running, Until, start,
 };
+use selvedge_fabric::Fabric;
 use selvedge_http::{Front, MANAGER_SOCKET, Socket, default_path};
 use selvedge_routing::Engine;
 use selvedge_sim::Seed;
@@ -130,6 +131,8 @@ pub struct Ended {
     pub running: selvedge_daemon::Manager,
     /// How it ended.
     pub outcome: Outcome,
+    /// Hosts of the emulated fabric that the manager did not find, by name; none of another fabric.
+    pub not_found: Vec<String>,
     /// The signal that ended it, if one did.
     pub signal: Option<i32>,
 }
@@ -141,6 +144,10 @@ pub struct Ended {
 pub fn run(mode: Mode, door: &DoorArgs, read: Reload, args: &ProcessArgs) -> Result<Ended, CliError> {
     let settings = read()?;
     let door = door.door()?;
+    let whole = match &door {
+        Door::Emulated { fabric, .. } => Some(Arc::clone(fabric)),
+        Door::Port(_) => None,
+    };
     for engine in &settings.policy.engines {
         Engine::try_from(engine)?;
     }
@@ -168,12 +175,28 @@ pub fn run(mode: Mode, door: &DoorArgs, read: Reload, args: &ProcessArgs) -> Res
     progress::follow(&bar, &running, |_| false);
     let view = running.join()?;
     let signal = front.signal();
+    let not_found = match (&whole, &view.seen) {
+        (Some(whole), Some(seen)) => not_found(whole, seen),
+        _ => Vec::new(),
+    };
+    let outcome = match Outcome::of(mode, &view) {
+        Outcome::Good if !not_found.is_empty() => Outcome::NotGood,
+        outcome => outcome,
+    };
     Ok(Ended {
-        outcome: Outcome::of(mode, &view),
+        outcome,
+        not_found,
         view,
         running: manager,
         signal,
     })
+}
+
+/// Names the hosts of a whole fabric that are not among those that were seen: no link or directed route leads there.
+fn not_found(whole: &Fabric, seen: &Fabric) -> Vec<String> {
+    let hosts = whole.nodes().iter().filter(|node| !node.is_switch());
+    let missing = hosts.filter(|host| seen.find(host.guid).is_none());
+    missing.map(|host| host.description.clone()).collect()
 }
 
 fn begin(

@@ -235,10 +235,14 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
             exit_code: exit as u8,
             status,
             ports_not_active: manager.ports_not_active(),
+            hosts_not_found: ended.not_found.clone(),
         })?;
         return out.flush();
     }
     for line in report::lines(&status, ended.view.verdict.as_deref()) {
+        out.line(line)?;
+    }
+    if let Some(line) = report::not_found(&ended.not_found) {
         out.line(line)?;
     }
     if !status.ports_not_active.is_empty() {
@@ -248,7 +252,7 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
     let verdict = match ended.outcome {
         _ if interrupted => out.bad(&report::interrupted(&status)),
         Outcome::Good => out.good("good"),
-        Outcome::NotGood => out.bad("not good: see the events above"),
+        Outcome::NotGood => out.bad("not good: see above"),
         Outcome::Standby => out.bad("another manager is master: nothing was changed"),
         Outcome::Refused => out.bad("refused: nothing was changed, see the events above"),
         Outcome::NoFabric => out.bad("no fabric: the local port is down or its node does not answer"),

@@ -17,7 +17,7 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::{Policy, SlToVl};
 use selvedge_routing::{Engine, Listed, Options};
 use selvedge_sim::{Par, Seed};
-use selvedge_topology::{LinkRemoval, read_service_levels, read_sl_to_vl, without_links};
+use selvedge_topology::{LinkRemoval, without_links};
 use selvedge_types::{Guid, LidRange};
 use selvedge_workload::{Arrivals, Collective, Pattern, PatternTraffic, Program, Traffic, read_goal};
 
@@ -29,7 +29,7 @@ use crate::measure::peak_rss_bytes;
 use crate::out::{Format, Grid, Out, thousands};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
-use crate::tables_io::{known_lids, lids};
+use crate::tables_io::{known_lids, lane_maps, lids, service_levels};
 
 /// Simulate traffic packet by packet; exit code 1 if packets end up waiting for each other for ever.
 #[derive(Args, Debug)]
@@ -189,14 +189,14 @@ pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, Cli
     // On one thread: processor time is compared with simulators that have one.
     let mut routed = engine.route(&fabric, &lids, &options, Seed(0), Par::Sequential)?;
     if let Some(path) = &args.sls {
-        routed.service_levels = read_service_levels(&path.display().to_string(), &load::text_bytes(path)?)?;
+        routed.service_levels = service_levels(path, &fabric, &lids)?;
     }
     let mut changes = Vec::new();
     for text in &args.change {
         changes.extend(change::parse(text, &fabric, &routed.tables)?);
     }
     let sl_to_vl = match &args.sl2vl {
-        Some(path) => read_sl_to_vl(&path.display().to_string(), &load::text_bytes(path)?, &fabric)?,
+        Some(path) => lane_maps(path, &fabric)?,
         None => SlToVl::modulo(args.hardware.vls),
     };
     let network = Network {
@@ -365,7 +365,8 @@ impl SimulateArgs {
         if lost == LinkRemoval::Count(0) {
             return Ok(whole);
         }
-        without_links(&whole, lost, Seed(self.seed)).map_err(|cause| usage(format!("{}: {cause}", self.fabric)))
+        without_links(&whole, lost, Seed(self.seed))
+            .map_err(|cause| usage(format!("--lost {} of {}: {cause}", self.lost, self.fabric)))
     }
 
     fn traffic(&self, network: &Network<'_>, settings: &Settings) -> Result<Named, CliError> {

@@ -150,6 +150,7 @@ fn fabric(fabric: &api::Fabric) -> Grid {
         ("ports INIT", fabric.ports.init),
         ("ports ARMED", fabric.ports.armed),
         ("ports ACTIVE", fabric.ports.active),
+        ("ports in unknown state", fabric.ports.unknown),
     ];
     for (what, count) in counts {
         grid.row([what.to_owned(), thousands(count)]);

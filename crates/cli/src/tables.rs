@@ -10,6 +10,11 @@ use selvedge_verify::Figures;
 use crate::measure::Measured;
 use crate::out::{Grid, count, thousands};
 
+/// What an agent said, or that it did not say it.
+fn known(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
+}
+
 /// Nodes, one a row.
 pub fn nodes(nodes: &Nodes) -> Grid {
     let mut grid = Grid::new(&["guid", "kind", "lid", "ports", "active", "name"]);
@@ -22,7 +27,7 @@ pub fn nodes(nodes: &Nodes) -> Grid {
         grid.row([
             node.guid.to_string(),
             kind.to_owned(),
-            node.lid.to_string(),
+            known(node.lid),
             node.ports.to_string(),
             node.ports_active.to_string(),
             node.name.clone(),
@@ -38,11 +43,11 @@ pub fn links(links: &Links) -> Grid {
         grid.row([
             link.a.node_name.clone(),
             link.a.port.to_string(),
-            link.state_a.to_string(),
+            known(link.state_a),
             link.rate.clone().unwrap_or_else(|| "-".to_owned()),
             link.b.node_name.clone(),
             link.b.port.to_string(),
-            link.state_b.to_string(),
+            known(link.state_b),
         ]);
     }
     grid
@@ -70,10 +75,10 @@ pub fn ports(ports: &Ports) -> Grid {
         grid.row([
             port.node_name.clone(),
             port.port.to_string(),
-            port.lid.to_string(),
-            port.state.to_string(),
+            known(port.lid),
+            known(port.state),
             rate.unwrap_or_else(dash),
-            port.mtu_bytes.to_string(),
+            known(port.mtu_bytes),
             port.peer.as_ref().map_or_else(dash, |peer| peer.node_name.clone()),
             port.peer.as_ref().map_or_else(dash, |peer| peer.port.to_string()),
             port.reason_code
@@ -163,6 +168,20 @@ pub fn figures(figures: &Figures) -> Grid {
         );
     }
     grid
+}
+
+/// Says how many hosts do not reach each other; empty if all do.
+pub fn apart(figures: &Figures) -> String {
+    let (reached, pairs) = (figures.host_pairs_reached, figures.host_pairs);
+    if reached == pairs {
+        return String::new();
+    }
+    format!(
+        "; {} of {} host pairs reach each other, in {}",
+        thousands(reached),
+        thousands(pairs),
+        count(figures.parts, "part")
+    )
 }
 
 /// What `route` knows beside the judge's figures.
@@ -329,7 +348,7 @@ pub fn status(status: &Status) -> Grid {
             if ok {
                 "no errors".to_owned()
             } else {
-                "errors: see 'selvedge status findings'".to_owned()
+                "not good: see 'selvedge status findings'".to_owned()
             },
         );
     }

@@ -158,7 +158,7 @@ pub fn findings(verdict: &Verdict, names: &Names) -> api::Findings {
         })
         .collect();
     api::Findings {
-        ok: verdict.is_ok(),
+        ok: verdict.is_good(),
         errors: verdict.count(Severity::Error),
         warnings: verdict.count(Severity::Warning),
         infos: verdict.count(Severity::Info),

@@ -128,7 +128,7 @@ impl Service for Manager {
             first_up_ms: first_up.map(|time| time.0 / 1_000_000),
             fabric: fabric.as_ref().map(|fabric| selvedge_api::Fabric::of(fabric)),
             plan: view.plan.as_ref().map(|plan| Plan::of(plan, convert::changes(&view))),
-            judged_ok: view.verdict.as_ref().map(|verdict| verdict.is_ok()),
+            judged_ok: view.verdict.as_ref().map(|verdict| verdict.is_good()),
             repairs_ready: view.has_repairs_ready,
             ports_not_active: convert::reasons(fabric.as_ref(), &view),
             multicast: crate::groups::groups(&view),

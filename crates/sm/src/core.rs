@@ -515,6 +515,7 @@ impl Sm {
         let fabric = &inventory.fabric;
         let (switches, hosts, links) = (fabric.switches().len(), fabric.host_count(), fabric.links().count());
         out.push(Output::Event(Event::Discovered { switches, hosts, links }));
+        out.extend(report::beyond_reach(&inventory).map(Output::Event));
         if let Some(old) = self.view.seen.replace(Arc::clone(fabric)) {
             let changes = diff(&old, fabric).changes;
             out.extend(

@@ -310,6 +310,13 @@ pub enum Event {
         /// The first of them.
         what: String,
     },
+    /// Links lead on where directed routes end: what is behind them is not managed.
+    BeyondReach {
+        /// Ports at which such a link was found.
+        ports: usize,
+        /// The first of them.
+        what: String,
+    },
     /// A list names GUIDs that are not in the fabric.
     ListedAbsent(Absent),
     /// Something about multicast trees.
@@ -386,6 +393,7 @@ impl Event {
             Self::FoundKept { .. } => "SLV-SM-0025",
             Self::FoundMended { .. } => "SLV-SM-0026",
             Self::BackupsMade { .. } => "SLV-SM-0027",
+            Self::BeyondReach { .. } => "SLV-SM-0029",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
             Self::WaitEnded { .. } => "SLV-SM-0032",
@@ -457,6 +465,7 @@ impl Event {
             | Self::LanesDiffer { .. }
             | Self::RebalanceHeld { .. }
             | Self::PKeysFull { .. }
+            | Self::BeyondReach { .. }
             | Self::HandoverRefused { .. }
             | Self::LevelsUnknown
             | Self::ListedAbsent(_)
@@ -530,6 +539,7 @@ impl Event {
             | Self::SwitchLies { .. }
             | Self::MKeyRefused { .. }
             | Self::PKeysFull { .. }
+            | Self::BeyondReach { .. }
             | Self::ForeignState { .. }
             | Self::OutOfLids { .. } => self.of_agents(f),
             Self::RebalanceStep { .. }

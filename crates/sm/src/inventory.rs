@@ -186,6 +186,7 @@ fn port_of(seen: &mut FoundPort, node: &NodeInfo, num: PortNum) -> Port {
     let Some(info) = &seen.info else {
         return Port {
             guid,
+            unread: true,
             ..Port::default()
         };
     };
@@ -199,6 +200,7 @@ fn port_of(seen: &mut FoundPort, node: &NodeInfo, num: PortNum) -> Port {
         },
         pkeys: std::mem::take(&mut seen.pkeys),
         peer: None,
+        unread: false,
     }
 }
 

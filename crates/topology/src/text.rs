@@ -6,8 +6,9 @@
 //!
 //! Where a node has no GUID line, its id gives the GUID if it looks like `S-0002c90000000001`; otherwise GUIDs are
 //! counted as ibsim does: switches from 0x200000, others from 0x100000 with one for the node and one per port.
-//! A port that has no GUID in the file gets its node's plus its number, as in ibsim. Links without a rate are 4xSDR, as
-//! in ibsim. All links are trained and INIT; LIDs are those of the file.
+//! A port that has no GUID in the file gets its node's plus its number, as in ibsim, or another one if the file gives
+//! that GUID to a port. Links without a rate are 4xSDR, as in ibsim. All links are trained and
+//! INIT; LIDs are those of the file.
 
 mod emit;
 mod line;
@@ -21,7 +22,7 @@ use selvedge_types::Guid;
 
 use crate::NodeNames;
 
-pub(crate) use line::{leading_number, parse_rate};
+pub(crate) use line::{leading_guid, leading_number, parse_rate};
 
 /// What a topology file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -100,7 +100,7 @@ fn a_cut_link_is_routed_around_and_comes_back() {
     };
     let active = || {
         let links = manager.links().unwrap().links;
-        let is_active = |state| state == PortState::Active;
+        let is_active = |state| state == Some(PortState::Active);
         links
             .iter()
             .filter(|l| is_active(l.state_a) && is_active(l.state_b))

@@ -177,17 +177,13 @@ fn host_cables(recipe: &Recipe, plane: &Plane) -> Vec<(End, End)> {
 }
 
 fn remove_links(recipe: &Recipe, cables: &mut Vec<(End, End)>) -> Result<(), SpecError> {
-    let count = match recipe.options.removal {
-        LinkRemoval::Count(count) => count as usize,
-        LinkRemoval::PerMillion(share) => {
-            let exact = cables.len() as u64 * u64::from(share);
-            usize::try_from((exact + 500_000) / 1_000_000).unwrap_or(usize::MAX)
-        }
-    };
-    if count > cables.len() {
+    let Some(count) = recipe.options.removal.of(cables.len()) else {
         let want = format!("at most the {} cables between switches", cables.len());
-        return Err(recipe.bad("remove-links", &count.to_string(), &want));
-    }
+        let wanted = match recipe.options.removal {
+            LinkRemoval::Count(wanted) | LinkRemoval::PerMillion(wanted) => wanted.to_string(),
+        };
+        return Err(recipe.bad("remove-links", &wanted, &want));
+    };
     if count == 0 {
         return Ok(());
     }

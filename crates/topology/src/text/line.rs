@@ -47,6 +47,13 @@ pub fn leading_number(text: &str) -> Option<(u64, &str)> {
     Some((number, &digits[end..]))
 }
 
+/// Returns the GUID at the start of a text, whatever punctuation follows it: `0x0002c90000000001:`.
+pub fn leading_guid(text: &str) -> Option<Guid> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
 /// The GUID in an id of the form that `ibnetdiscover` prints: `S-`, `H-` or `R-` and 16 hexadecimal digits.
 pub fn guid_of_id(id: &str) -> Option<Guid> {
     let digits = ["S-", "H-", "R-"].iter().find_map(|p| id.strip_prefix(p))?;

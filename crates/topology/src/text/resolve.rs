@@ -1,6 +1,6 @@
 //! Records to a fabric: which node a name means, which lines speak of the same cable, who contradicts whom.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{Fabric, FabricBuilder, LinkState, Node, NodeKey};
 use selvedge_types::{Guid, Lid, LidRange, LinkSpeed, LinkWidth, Lmc, NodeKind, PhysState, PortNum, PortState, Rate};
@@ -187,6 +187,7 @@ impl<'t> Resolver<'_, 't> {
 
     fn build(mut self, links: &[(End, End, Rate)]) -> Result<(Fabric, Vec<Warning>), FileError> {
         let mut nodes: Vec<Node> = (0..self.records.len()).map(|at| self.node(at)).collect();
+        self.invent_guids(&mut nodes);
         for &(a, b, rate) in links {
             for (node, port) in [a, b] {
                 if let Some(port) = PortNum::new(port).and_then(|num| nodes[node].port_mut(num)) {
@@ -232,9 +233,9 @@ impl<'t> Resolver<'_, 't> {
             return node;
         }
         for num in (1..=self.records[at].ports).filter_map(PortNum::new) {
-            let guid = Guid(node.guid.0.wrapping_add(u64::from(num.get())));
             if let Some(port) = node.port_mut(num) {
-                port.guid = self.mentions.get(&(at, num.get())).and_then(|m| m.guid).unwrap_or(guid);
+                let stated = self.mentions.get(&(at, num.get())).and_then(|m| m.guid);
+                port.guid = stated.unwrap_or(Guid::NONE);
                 let lid = self
                     .mentions
                     .get(&(at, num.get()))
@@ -248,6 +249,35 @@ impl<'t> Resolver<'_, 't> {
             self.own_line(at, cable, &mut node);
         }
         node
+    }
+
+    /// Gives a GUID to each host port for which the file states none: its node's plus its number, as ibsim does, unless
+    /// a port has that GUID already. Cabled ports choose first, because dumps name these.
+    fn invent_guids(&self, nodes: &mut [Node]) {
+        /// Far from what vendors give out: the next GUID that is tried.
+        const STEP: u64 = 1 << 56;
+        let stated = nodes
+            .iter()
+            .flat_map(|node| node.end_ports().map(|(_, port)| port.guid));
+        let mut taken: BTreeSet<Guid> = stated.filter(|guid| *guid != Guid::NONE).collect();
+        for is_cabled in [true, false] {
+            for (at, node) in nodes.iter_mut().enumerate().filter(|(_, node)| !node.is_switch()) {
+                let first = node.guid;
+                for num in (1..=self.records[at].ports).filter_map(PortNum::new) {
+                    let end = (at, num.get());
+                    let has_cable = self.claims.contains_key(&end) || self.mentions.contains_key(&end);
+                    let port = node.port_mut(num).filter(|port| port.guid == Guid::NONE);
+                    let Some(port) = port.filter(|_| has_cable == is_cabled) else {
+                        continue;
+                    };
+                    let mut guid = Guid(first.0.wrapping_add(u64::from(num.get())));
+                    while !taken.insert(guid) {
+                        guid = Guid(guid.0.wrapping_add(STEP));
+                    }
+                    port.guid = guid;
+                }
+            }
+        }
     }
 
     /// GUID and LID of a host's port from its own line, which counts more than the other end's.
