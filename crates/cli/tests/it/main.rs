@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod backups;
+mod edges;
 mod manage;
 mod offline;
 mod opensm_conf;
 mod packaging;
+mod readers;
 mod routing;
 mod simulate;
 mod support;
