@@ -10,6 +10,7 @@ mod conversation;
 mod dumps;
 mod emulator;
 mod engines_behind_opensm;
+mod fdr10;
 mod hostile_hosts;
 mod ibsim;
 mod lanes;

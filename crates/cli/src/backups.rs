@@ -18,6 +18,7 @@ use selvedge_routing::{Engine, Listed, Options, Routed};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::Idx;
 
+use crate::args::THREADS_MAX;
 use crate::backups::faults::{What, hosts_of, switch_links};
 use crate::backups::tried::InForce;
 use crate::exit::{CliError, Exit};
@@ -64,7 +65,7 @@ pub struct BackupsArgs {
     #[command(flatten)]
     in_place: InPlaceArgs,
     /// Threads to use; 0: as many as there are cores
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=THREADS_MAX))]
     threads: u16,
     /// Write a picture to FILE
     #[arg(long, value_name = "FILE")]

@@ -181,6 +181,9 @@ pub enum CliError {
         /// What is wrong with it.
         cause: selvedge_workload::GoalError,
     },
+    /// A collective operation that asks for too much memory.
+    #[error(transparent)]
+    TooManyOps(#[from] selvedge_workload::TooManyOps),
     /// Ranks and hosts.
     #[error(transparent)]
     Job(#[from] selvedge_workload::JobError),

@@ -27,6 +27,10 @@ pub struct DoorArgs {
     /// Emulate this fabric in the process: a generator, as sx6536, or a file
     #[arg(long, value_name = "SPEC", conflicts_with = "port")]
     pub fabric: Option<String>,
+    /// Forwarding tables that the emulated fabric holds at the start: OpenSM's dump, or the output of ibroute or dump_fts;
+    /// LIDs are those of the listing
+    #[arg(long, value_name = "FILE", requires = "fabric")]
+    pub lfts: Option<PathBuf>,
     /// The port into a fabric: CA or CA/N (libibumad; none: the first active one), ibsim:BASE or ibsim:BASE/NODE
     #[arg(long, value_name = "PORT")]
     pub port: Option<String>,
@@ -45,16 +49,20 @@ impl DoorArgs {
     /// The door itself.
     pub fn door(&self) -> Result<Door, CliError> {
         match &self.fabric {
-            Some(spec) => Ok(Door::Emulated {
-                fabric: Arc::new(load::fabric(spec)?),
-                options: EmulationOptions {
-                    seed: Seed(self.seed),
-                    serve: self.serve.clone(),
-                    seat: self.at.clone(),
-                    ..EmulationOptions::default()
-                },
-                name: spec.clone(),
-            }),
+            Some(spec) => {
+                let (fabric, held) = load::emulated(spec, self.lfts.as_deref())?;
+                Ok(Door::Emulated {
+                    fabric: Arc::new(fabric),
+                    options: EmulationOptions {
+                        seed: Seed(self.seed),
+                        serve: self.serve.clone(),
+                        seat: self.at.clone(),
+                        held: Arc::new(held),
+                        ..EmulationOptions::default()
+                    },
+                    name: spec.clone(),
+                })
+            }
             None => Ok(Door::Port(self.port.as_deref().unwrap_or_default().parse()?)),
         }
     }

@@ -6,7 +6,7 @@ mod cost;
 mod job;
 mod settings;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -331,6 +331,11 @@ impl TrafficArgs {
     }
 
     fn check(&self) -> Result<(), CliError> {
+        self.arrivals.parse::<Arrivals>()?;
+        match Collective::is_named_by(&self.traffic) {
+            true => drop(self.traffic.parse::<Collective>()?),
+            false => drop(self.traffic.parse::<Pattern>()?),
+        }
         if self.load.is_finite() && self.load > 0.0 {
             return Ok(());
         }
@@ -351,22 +356,37 @@ impl SimulateArgs {
         }
     }
 
+    /// Refuses what can be refused before anything is routed: names and settings that are none, and fabrics, except those
+    /// in `known`, that cannot be had.
+    pub fn check(&self, known: &mut BTreeSet<String>) -> Result<(), CliError> {
+        self.settings()?;
+        self.traffic.check()?;
+        self.lost()?;
+        if let Some(name) = &self.engine {
+            name.parse::<Engine>()?;
+        }
+        if !known.contains(&self.fabric) {
+            load::fabric(&self.fabric)?;
+            known.insert(self.fabric.clone());
+        }
+        Ok(())
+    }
+
+    fn lost(&self) -> Result<LinkRemoval, CliError> {
+        LinkRemoval::parse(&self.lost).ok_or_else(|| CliError::Usage {
+            what: format!("--lost {}: want a number of links, or a share as 1%", self.lost),
+        })
+    }
+
     /// The fabric without the links that are gone.
     fn fabric(&self) -> Result<Fabric, CliError> {
-        let whole = load::fabric(&self.fabric)?;
-        let usage = |what| CliError::Usage { what };
-        let wrong = || {
-            usage(format!(
-                "--lost {}: want a number of links, or a share as 1%",
-                self.lost
-            ))
-        };
-        let lost = LinkRemoval::parse(&self.lost).ok_or_else(wrong)?;
+        let (whole, lost) = (load::fabric(&self.fabric)?, self.lost()?);
         if lost == LinkRemoval::Count(0) {
             return Ok(whole);
         }
-        without_links(&whole, lost, Seed(self.seed))
-            .map_err(|cause| usage(format!("--lost {} of {}: {cause}", self.lost, self.fabric)))
+        without_links(&whole, lost, Seed(self.seed)).map_err(|cause| CliError::Usage {
+            what: format!("--lost {} of {}: {cause}", self.lost, self.fabric),
+        })
     }
 
     fn traffic(&self, network: &Network<'_>, settings: &Settings) -> Result<Named, CliError> {
@@ -410,7 +430,7 @@ impl SimulateArgs {
             Some((schedule, path.display().to_string()))
         } else if Collective::is_named_by(&given.traffic) {
             let collective: Collective = given.traffic.parse()?;
-            Some((collective.schedule(hosts), collective.to_string()))
+            Some((collective.schedule(hosts)?, collective.to_string()))
         } else {
             None
         };

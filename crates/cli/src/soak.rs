@@ -23,12 +23,15 @@ use selvedge_rehearsal::soak::{Failure, Nobody, Schedule, Totals};
 use selvedge_topology::Spec;
 
 use self::real::Program;
+use crate::args::THREADS_MAX;
 use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::out::{JsonArg, Out};
 
 /// Seeds that one thread takes at once, and that are one line of a result file: few of a short run, more of a long one.
 const PARTS: (u64, u64) = (100, 1_000);
+/// Most seeds of a run: a year and more on one processor, and their parts still fit into memory.
+const SEEDS_MAX: u64 = 1_000_000_000;
 /// A run of so many seeds is a long one.
 const LONG: u64 = 20_000;
 /// Failing schedules of one code that are kept and made small.
@@ -44,8 +47,8 @@ pub struct SoakArgs {
     #[arg(long, value_name = "A..B", default_value = "1..1001")]
     seeds: Seeds,
     /// Threads; default: one for each processor
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
+    jobs: Option<u16>,
     /// Append results to FILE, a line for each hundred or thousand seeds, write summary.md beside it, and skip what the
     /// same program did before: stop it and start it again as you like
     #[arg(long, value_name = "FILE")]
@@ -81,7 +84,8 @@ impl FromStr for Seeds {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const WANT: &str = "want two numbers, the first one smaller, as in 1..1001";
         let (from, to) = text.split_once("..").ok_or(WANT)?;
-        match (from.parse(), to.parse()) {
+        match (from.parse::<u64>(), to.parse::<u64>()) {
+            (Ok(from), Ok(to)) if from < to && to - from > SEEDS_MAX => Err("want at most 1000000000 seeds at once"),
             (Ok(from), Ok(to)) if from < to => Ok(Self(from..to)),
             _ => Err(WANT),
         }
@@ -110,9 +114,10 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
                 cause,
             })?;
     }
-    let jobs = args
-        .jobs
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let jobs = args.jobs.map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from),
+        usize::from,
+    );
     let mut all = Soak {
         from: args.seeds.0.start,
         to: args.seeds.0.end,
@@ -177,12 +182,12 @@ fn sort(all: &mut Soak) {
 const REAL_JOBS: usize = 4;
 
 fn real(args: &SoakArgs, manager: Program) -> Result<Exit, CliError> {
-    let seeds: Vec<u64> = args.seeds.0.clone().collect();
+    let seeds = &args.seeds.0;
     let bar = crate::progress::bar();
-    bar.set_length(seeds.len() as u64);
+    bar.set_length(seeds.end - seeds.start);
     bar.set_message("seeds");
-    let jobs = args.jobs.unwrap_or(REAL_JOBS);
-    let runs = real::carry_out(&seeds, manager, (args.speed, args.events), jobs, || bar.inc(1));
+    let jobs = args.jobs.map_or(REAL_JOBS, usize::from);
+    let runs = real::carry_out(seeds, manager, (args.speed, args.events), jobs, || bar.inc(1));
     bar.finish_and_clear();
     let report = SoakReal {
         manager: manager.name().to_owned(),
@@ -211,7 +216,9 @@ fn parts(seeds: &Range<u64>) -> Vec<Range<u64>> {
         PARTS.1
     };
     let starts = (seeds.start..seeds.end).step_by(usize::try_from(part).unwrap_or(1));
-    starts.map(|from| from..(from + part).min(seeds.end)).collect()
+    starts
+        .map(|from| from..from.saturating_add(part).min(seeds.end))
+        .collect()
 }
 
 /// A generated fabric.
@@ -383,4 +390,50 @@ fn thread_cpu_ns() -> u64 {
         .next()
         .and_then(|word| word.parse().ok())
         .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_at_the_end_of_all_numbers() {
+        let check = |text: &str, want: &[Range<u64>]| {
+            let seeds: Seeds = text.parse().unwrap();
+            assert_eq!(parts(&seeds.0), want, "{text}");
+        };
+        check("1..101", &[1..101]);
+        check("1..102", &[1..101, 101..102]);
+        let end = u64::MAX;
+        check("18446744073709551610..18446744073709551615", &[end - 5..end]);
+        check(
+            "18446744073709551500..18446744073709551615",
+            &[end - 115..end - 15, end - 15..end],
+        );
+        check("0..1", &[0..1]);
+    }
+
+    #[test]
+    fn ranges_that_are_none_are_refused() {
+        let check = |text: &str, want: &str| assert_eq!(text.parse::<Seeds>().unwrap_err(), want, "{text}");
+        let numbers = "want two numbers, the first one smaller, as in 1..1001";
+        let many = "want at most 1000000000 seeds at once";
+        for text in [
+            "",
+            "..",
+            "1",
+            "5..5",
+            "9..3",
+            "-1..3",
+            "0..18446744073709551616",
+            "1..2..3",
+        ] {
+            check(text, numbers);
+        }
+        check("0..18446744073709551615", many);
+        check("0..1000000001", many);
+        assert_eq!("0..1000000000".parse::<Seeds>().unwrap().0, 0..1_000_000_000);
+        // Of a long run every part has a thousand seeds.
+        assert_eq!(parts(&(0..1_000_000_000)).len(), 1_000_000);
+    }
 }

@@ -45,7 +45,7 @@ pub use dumps::{Dump, DumpSink};
 pub use emulation::{Emulation, RunningEmulation, emulate};
 pub use error::DaemonError;
 pub use events::{EventLog, LogSink, NoLog};
-pub use host::EmulationOptions;
+pub use host::{EmulationOptions, Held};
 pub use log_file::{LogFile, StderrLog};
 pub use names::{Names, rename};
 pub use notice::Notice;

@@ -11,6 +11,7 @@
 
 mod chart;
 mod error;
+mod figures;
 mod file;
 pub mod fuzz_body;
 mod matrix;
@@ -22,6 +23,7 @@ mod summary;
 
 pub use chart::svg;
 pub use error::{ExperimentError, FieldError, ResultsError};
+pub use figures::Figures;
 pub use file::{Experiment, Picture, PictureKind, Scale};
 pub use matrix::{Cell, Run};
 pub use palette::colour;

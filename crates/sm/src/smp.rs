@@ -141,6 +141,7 @@ pub fn port_info(seen: &PortInfo, settings: &PortSettings, state: Option<PortSta
         width_enabled: None,
         speed_enabled: None,
         ext_speed_enabled: None,
+        ext2_speed_enabled: Bits::default(),
         client_reregister: false,
         ..*seen
     }

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::file::{DATA_MAX, read_file};
 use crate::plan_state::{PlanState, parse_plan_state, print_plan_state};
 use crate::{LidMap, StoreError, parse_guid2lid, print_guid2lid};
 
@@ -163,7 +164,7 @@ impl StateDir {
 
 /// The bytes of a file, if there is one.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    match fs::read(path) {
+    match read_file(path, DATA_MAX) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(cause) => Err(io_error("read", path, cause)),

@@ -162,6 +162,17 @@ pub enum FileError {
         /// How many there may be.
         limit: u64,
     },
+    /// SLV-TOPOLOGY-0018: a link whose width neither end names.
+    #[error(
+        "SLV-TOPOLOGY-0018: {place}: {rate} is no rate; want a width (1x, 2x, 4x, 8x, 12x) and a speed (SDR to XDR, or \
+         ??? for an unknown one), as in 4xNDR, or no rate at all"
+    )]
+    UnknownRate {
+        /// Where.
+        place: Place,
+        /// What is there.
+        rate: String,
+    },
 }
 
 /// What is odd about a topology file and was read all the same.
@@ -184,8 +195,10 @@ pub enum Warning {
         /// The port.
         port: String,
     },
-    /// SLV-TOPOLOGY-0022: a width and speed that is not known.
-    #[error("SLV-TOPOLOGY-0022: {place}: no such rate: {rate}; the other end's or 4xSDR taken")]
+    /// SLV-TOPOLOGY-0022: a width or speed that is not known.
+    #[error(
+        "SLV-TOPOLOGY-0022: {place}: the rate {rate} is not known; the other end's is taken, else the speed stays unknown"
+    )]
     UnknownRate {
         /// Where.
         place: Place,

@@ -4,10 +4,12 @@
 
 mod assumes_nothing;
 mod backups;
+mod edges;
 mod manage;
 mod offline;
 mod opensm_conf;
 mod packaging;
+mod readers;
 mod routing;
 mod simulate;
 mod support;

@@ -1,13 +1,13 @@
 //! Feeds a record to a new manager and compares.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use selvedge_plan::Generation;
 use selvedge_sim::Par;
 use selvedge_sm::{Command, DefaultJudge, Input, Job, Output, Sm};
+use selvedge_store::{DATA_MAX, read_file};
 
 use super::bytes::Reader;
 use super::digest;
@@ -38,7 +38,7 @@ pub struct Difference {
 
 /// Reads a record.
 pub fn read(path: &Path) -> Result<Replay, DaemonError> {
-    let bytes = fs::read(path).map_err(|cause| DaemonError::BadRecord {
+    let bytes = read_file(path, DATA_MAX).map_err(|cause| DaemonError::BadRecord {
         path: path.to_owned(),
         what: cause.to_string(),
     })?;
