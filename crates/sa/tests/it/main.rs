@@ -5,6 +5,7 @@
 mod aliases;
 mod copy;
 mod hostile;
+mod joins;
 mod kept;
 mod model;
 mod paths;
