@@ -25,8 +25,8 @@ pub const FULL: u8 = 1;
 /// See [`FULL`].
 pub const NON_MEMBER: u8 = 2;
 const SEND_ONLY_FULL: u8 = 8;
-/// The states that create a group and keep it. A send-only full member counts as a full member in both. Source: IBA
-/// vol 1 §15.2.5.17, release 1.3. OpenSM 3.3.23 counts full members only.
+/// The states that create a group and keep it. A send-only full member counts as a full member in both. Source: OpenSM
+/// (`osm_sa_mcmember_record.c`, `osm_multicast.c`), which goes by release 1.3 of IBA vol 1 §15.2.5.17.
 const KEEPS: u8 = FULL | SEND_ONLY_FULL;
 /// First multicast LID. Source: IBA vol 1 §4.1.3.
 const FIRST: u16 = 0xC000;

@@ -1,7 +1,7 @@
 //! ClassPortInfo says what the administrator does: every bit of both capability masks beside a probe of the behaviour.
 //!
-//! Source of the numbers: IBA vol 1 §15.2.5.1, OpenSM's `osm_base.h` (`OSM_CAP_*`, `OSM_CAP2_*`; 13 and above from
-//! newer releases of it). Bits that stand in none of them are reserved and must be clear.
+//! Source of the numbers: IBA vol 1 §15.2.5.1, OpenSM's `osm_base.h` (`OSM_CAP_*`, `OSM_CAP2_*`; 19 and 20 from
+//! NVIDIA's release of it). Bits that stand in none of them are reserved and must be clear.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

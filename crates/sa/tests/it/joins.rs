@@ -1,9 +1,9 @@
 //! Every JoinState: what a join comes to where the group is there and where it is not, what a leave comes to, and how
 //! long a group lives.
 //!
-//! Source: IBA vol 1 §15.2.5.17 (o15-0.1.9: who creates; o15-0.2.4: who joins; o15-0.1.14: who leaves), and release
-//! 1.3 of it for send-only full members, which create a group and keep it as full members do. What OpenSM does with
-//! the same questions: `conformance/tests/it/join_states.rs`.
+//! Source: IBA vol 1 §15.2.5.17 (o15-0.1.9: which states create a group; o15-0.2.4: which join; o15-0.1.14: which
+//! leave), and release 1.3 of it for send-only full members, which create a group and keep it as full members do.
+//! `conformance/tests/it/join_states.rs` asks OpenSM the same questions.
 
 use std::collections::BTreeSet;
 
