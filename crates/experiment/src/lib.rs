@@ -9,12 +9,14 @@
 //! This room knows nothing of fabrics: what a setting means is the runner's business, and so are the figures. The
 //! grammar of files stands in `docs/experiments.md`.
 
+pub mod axis;
 mod chart;
 mod error;
 mod figures;
 mod file;
 pub mod fuzz_body;
 mod matrix;
+pub mod misfits;
 mod palette;
 mod results;
 mod run;

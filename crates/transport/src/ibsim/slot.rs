@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use selvedge_types::Lid;
 
@@ -49,6 +49,9 @@ pub(super) enum Sent {
 pub(super) struct Place {
     /// `<base>:out<slot>`.
     pub(super) socket: UnixDatagram,
+    /// To which the socket is connected while it has no client. Linux refuses what others write to a connected socket
+    /// (EPERM): so a client that was detached learns of it, and its packets do not fill a queue that nobody reads.
+    nobody: SocketAddr,
     /// Its client; none if the slot is free.
     pub(super) client: Option<Client>,
     backlog: Backlog,
@@ -99,17 +102,22 @@ impl Backlog {
 
 impl Place {
     /// A free place.
-    pub(super) fn new(socket: UnixDatagram) -> Self {
-        Self {
+    pub(super) fn new(socket: UnixDatagram, nobody: SocketAddr) -> Self {
+        let mut place = Self {
             socket,
+            nobody,
             client: None,
             backlog: Backlog::default(),
-        }
+        };
+        place.free();
+        place
     }
 
     /// Frees the place.
     pub(super) fn free(&mut self) -> Option<Client> {
         self.backlog = Backlog::default();
+        // Without this the place works all the same; its former client learns later that it was detached.
+        let _ = self.socket.connect_addr(&self.nobody);
         self.client.take()
     }
 
