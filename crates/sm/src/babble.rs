@@ -77,3 +77,73 @@ impl Sm {
         Ok((near, set.datagram()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use selvedge_types::LidRange;
+    use selvedge_wire::{Method, PortInfo};
+
+    use super::*;
+    use crate::made::{FAR, FIRST, NEAR, SECOND, empty_plan, inventory, master, place, row};
+
+    /// LIDs 1 to 4 of a host, two switches in a row, and a host; the manager sits at LID 1.
+    fn sm(disable_babbling_ports: bool) -> Sm {
+        let mut sm = master();
+        let mut plan = empty_plan();
+        let known = inventory(row());
+        for (base, (at, num)) in (1..).map(Lid).zip([(NEAR, 1), (FIRST, 0), (SECOND, 0), (FAR, 1)]) {
+            plan.lids
+                .insert(place(&known, at, num), LidRange::single(base))
+                .unwrap();
+        }
+        sm.config.disable_babbling_ports = disable_babbling_ports;
+        (sm.inventory, sm.view.plan) = (Some(Arc::new(known)), Some(Arc::new(plan)));
+        sm
+    }
+
+    /// What comes of babble: hops and port of the Set, and codes of events.
+    fn check(is_wanted: bool, lid: u16, port: Option<u8>, want: Option<(u8, u32)>, code: Option<&str>) {
+        let mut sm = sm(is_wanted);
+        let mut out = Vec::new();
+        let lid = Lid(lid);
+        sm.disable_babbler(lid, port, &mut out);
+        let (mut sets, mut codes) = (Vec::new(), Vec::new());
+        for output in out {
+            match output {
+                Output::Send { datagram, .. } if datagram.mad.method() == Method::Set => {
+                    let info: PortInfo = datagram.mad.read().unwrap();
+                    assert_eq!((info.phys_state, info.state), (Some(PhysState::Disabled), None));
+                    sets.push((datagram.mad.hop_count(), datagram.mad.modifier()));
+                }
+                Output::Event(event) => codes.push(event.code()),
+                _ => {}
+            }
+        }
+        assert_eq!(sets, Vec::from_iter(want), "LID {lid}, port {port:?}");
+        assert_eq!(codes, Vec::from_iter(code), "LID {lid}, port {port:?}");
+    }
+
+    #[test]
+    fn only_links_of_hosts_are_disabled_and_only_if_that_is_wanted() {
+        let (done, not) = (Some("SLV-SM-0093"), Some("SLV-SM-0094"));
+        // The far host: at its switch, two hops away.
+        check(true, 4, None, Some((2, 2)), done);
+        check(true, 4, Some(1), Some((2, 2)), done);
+        // Its switch names the port.
+        check(true, 3, Some(2), Some((2, 2)), done);
+        check(true, 3, None, None, not);
+        check(true, 3, Some(0), None, not);
+        check(true, 3, Some(1), None, not);
+        check(true, 3, Some(9), None, not);
+        // The manager's own port, from both sides.
+        check(true, 1, None, None, not);
+        check(true, 2, Some(1), None, not);
+        // Nothing that is known, by directed route, several sources.
+        for lid in [9, 0xFFFF, 0] {
+            check(true, lid, None, None, not);
+        }
+        check(false, 4, None, None, None);
+    }
+}
