@@ -29,3 +29,4 @@ mod soak;
 mod standby;
 mod support;
 mod transport;
+mod trap_flood;

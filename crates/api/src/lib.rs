@@ -12,6 +12,7 @@ mod error;
 mod event;
 mod fault;
 mod finding;
+mod intake;
 mod inventory;
 mod model;
 mod plan;
@@ -30,6 +31,7 @@ pub use error::{Error, ErrorKind};
 pub use event::{Event, Events, Severity};
 pub use fault::{FaultReport, FaultRequest};
 pub use finding::{Finding, Findings};
+pub use intake::{Babbler, Intake};
 pub use inventory::{
     End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,
     nodes, ports,

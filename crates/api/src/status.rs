@@ -3,7 +3,7 @@
 use selvedge_types::Guid;
 use serde::{Deserialize, Serialize};
 
-use crate::{Administration, Body, Fabric, Plan, Port, ReasonCount, RebalanceStatus};
+use crate::{Administration, Body, Fabric, Intake, Plan, Port, ReasonCount, RebalanceStatus};
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,6 +193,9 @@ pub struct Status {
     /// What hosts asked of the subnet administrator; none where there is no administrator.
     #[serde(default)]
     pub administration: Option<Administration>,
+    /// Traps and commands that the manager did not handle, as their sources send too many.
+    #[serde(default)]
+    pub intake: Option<Intake>,
 }
 
 /// A multicast group that has members.

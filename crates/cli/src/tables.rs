@@ -1,7 +1,7 @@
 //! Responses as tables.
 
 use selvedge_api::{
-    Administration, Application, Events, Findings, Links, Nodes, Ports, ReasonCount, RebalanceStatus, Status,
+    Administration, Application, Events, Findings, Intake, Links, Nodes, Ports, ReasonCount, RebalanceStatus, Status,
 };
 use selvedge_daemon::utc_text;
 use selvedge_types::NodeKind;
@@ -385,10 +385,30 @@ fn traffic(status: &Status, mut row: impl FnMut(&str, String)) {
     if let Some(of) = &status.administration {
         administration(of, &mut row);
     }
+    if let Some(of) = &status.intake {
+        intake(of, &mut row);
+    }
     row(
         "up time",
         format!("{}.{:03} s", status.uptime_ms / 1_000, status.uptime_ms % 1_000),
     );
+}
+
+/// Sources that send the manager more than it handles.
+fn intake(of: &Intake, row: &mut impl FnMut(&str, String)) {
+    if of.held > 0 {
+        row("above the limit", format!("{} traps and commands", thousands(of.held)));
+    }
+    for babbler in &of.babbling {
+        let port = babbler.port.as_deref().unwrap_or("unknown port");
+        let text = format!(
+            "LID {} ({port}): {} of {}",
+            babbler.lid,
+            thousands(babbler.came),
+            babbler.what
+        );
+        row("babbles", text);
+    }
 }
 
 /// What hosts asked of the subnet administrator.

@@ -381,6 +381,18 @@ impl Key {
             "1 to 100 polls",
             "Polls without an answer after which a standby takes over."
         ),
+        Self {
+            section: "manager",
+            name: "disable_babbling_ports",
+            want: "true or false",
+            doc: "Set the link of a host that babbles (SLV-SM-0091) to Disabled, at the end nearer to the manager. \
+                Default: the host is only reported, and limited.",
+            set: |s, v| {
+                s.manager.disable_babbling_ports = v.bool()?;
+                Some(())
+            },
+            show: |s| Some(Value::Bool(s.manager.disable_babbling_ports)),
+        },
         count!(
             "administrator",
             "rate_per_s",

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use selvedge_sa::Copier;
 use selvedge_sim::Time;
+use selvedge_sm::{Event, Intake, Output};
 use selvedge_store::StoreError;
 use selvedge_transport::Turns;
 use selvedge_types::Lid;
@@ -37,6 +38,8 @@ const PENDING_GMPS_MAX: usize = 16_384;
 const HEARD_MAX: usize = 4_096;
 /// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
 const LEFT_MAX: usize = 65_536;
+/// Held arrivals that are taken at a time, before what else there is to do is looked at.
+const HELD_AT_ONCE: usize = 1_024;
 
 /// What is on the desk.
 pub(crate) struct Desk {
@@ -51,6 +54,10 @@ pub(crate) struct Desk {
     pending_gmps: Turns<Lid, (Datagram, Duration)>,
     /// What arrived for the manager while it was away.
     left: VecDeque<Arrival>,
+    /// Limits what one source may send to the manager.
+    pub(crate) intake: Intake,
+    /// What it has to tell, and when that was.
+    said: Vec<(Time, Event)>,
     /// For the recorder, if there is one: when, true if it was said here, what.
     heard: Option<VecDeque<(Time, bool, Datagram)>>,
     shared: Arc<Shared>,
@@ -72,6 +79,8 @@ impl Desk {
             pending: VecDeque::new(),
             pending_gmps: Turns::default(),
             left: VecDeque::new(),
+            intake: Intake::default(),
+            said: Vec::new(),
             heard: None,
             shared,
         }
@@ -98,12 +107,57 @@ impl Desk {
         !self.pending.is_empty() || !self.pending_gmps.is_empty()
     }
 
-    /// The next arrival; at most `wait` is waited for it.
-    pub(crate) fn receive(&mut self, wait: Duration) -> Result<Option<Arrival>, PortError> {
-        match self.left.pop_front() {
-            None => self.port.receive(wait),
-            left => Ok(left),
+    /// Returns the next arrival that is not held; waits for it `wait` at most. Returns none also after many held ones.
+    pub(crate) fn receive(&mut self, mut wait: Duration) -> Result<Option<Arrival>, PortError> {
+        if let Some(left) = self.left.pop_front() {
+            return Ok(Some(left));
         }
+        for _ in 0..HELD_AT_ONCE {
+            match self.port.receive(wait)? {
+                Some(Arrival::Received(datagram)) if self.holds(&datagram)? => wait = Duration::ZERO,
+                arrival => return Ok(arrival),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns true if a datagram is kept from the manager: its source sends too many.
+    fn holds(&mut self, datagram: &Datagram) -> Result<bool, PortError> {
+        if datagram.mad.class() == Class::SubnAdm {
+            return Ok(false);
+        }
+        let (now, mut out) = (self.shared.clock.now(), Vec::new());
+        let is_handed = self.intake.take(now, datagram, &mut out);
+        self.carry_out(now, out)?;
+        Ok(!is_handed)
+    }
+
+    /// Ends the intervals of the intake that are over. Returns the traps that the manager is to handle now.
+    pub(crate) fn wake_intake(&mut self, now: Time) -> Result<Vec<Datagram>, PortError> {
+        let mut out = Vec::new();
+        let again = self.intake.wake(now, &mut out);
+        self.carry_out(now, out)?;
+        Ok(again)
+    }
+
+    /// Sends what the intake wants sent, if the port has room for it: nothing of the manager's may wait for it.
+    fn carry_out(&mut self, now: Time, out: Vec<Output>) -> Result<(), PortError> {
+        for output in out {
+            match output {
+                Output::Event(event) => self.said.push((now, event)),
+                Output::Send { datagram, timeout } if !self.has_pending() => match self.port.send(&datagram, timeout) {
+                    Err(PortError::Full) => {}
+                    result => result?,
+                },
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what the intake had to tell since the last call.
+    pub(crate) fn take_said(&mut self) -> Vec<(Time, Event)> {
+        std::mem::take(&mut self.said)
     }
 
     /// Sends a datagram, behind those that wait: SMPs behind SMPs only.
@@ -216,6 +270,7 @@ impl Desk {
                     self.administer(selvedge_sa::Input::Received(datagram))?;
                 }
                 Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
+                Some(Arrival::Received(datagram)) if self.holds(&datagram)? => {}
                 Some(other) if self.left.len() < LEFT_MAX => self.left.push_back(other),
                 Some(_) => {}
                 None => break,

@@ -1,5 +1,6 @@
 //! The loop around a manager: one thread reads, handles and sends, so a datagram crosses no lock and no queue.
 
+mod intake;
 mod registered;
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use selvedge_sim::Time;
 use selvedge_sm::{Command, Event, Input, Job, Output, Sm, StageName, View};
 use selvedge_store::StateDir;
 use selvedge_transport::prefer_this_thread;
-use selvedge_wire::{Arrival, Class, Datagram, MadPort, Method};
+use selvedge_wire::{Arrival, Class, Datagram, MadPort};
 
 use crate::DaemonError;
 use crate::administrator::Administrator;
@@ -266,6 +267,7 @@ impl Driver {
                 self.show_administration();
             }
         }
+        self.attend_intake(now)?;
         self.tell_groups(now)?;
         self.tell_doubts()?;
         self.tell_copy(now)?;
@@ -291,11 +293,7 @@ impl Driver {
                 Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
                 Some(Arrival::Received(datagram)) => {
                     drop(desk);
-                    self.heard_at = self.shared.clock.now();
-                    self.feed(Input::Received(datagram))?;
-                    if datagram.mad.method() == Method::Trap {
-                        self.traps.push(datagram);
-                    }
+                    self.hear(datagram)?;
                 }
                 Some(Arrival::Returned(datagram)) => {
                     drop(desk);
@@ -342,6 +340,7 @@ impl Driver {
         let wakes = [
             self.next_wake(),
             desk.administrator.next_wake(),
+            desk.intake.next_wake(),
             desk.keeper.next_wake(),
             desk.copier.next_wake(),
         ];
@@ -589,6 +588,7 @@ impl Driver {
         self.shown_at = self.shared.clock.now();
         self.changed = false;
         self.shared.show(self.shown_at, self.sm.view());
+        self.shared.show_intake(self.intake_counts());
         self.show_administration();
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use selvedge_api::{Administration, Severity};
+use selvedge_api::{Administration, Intake, Severity};
 use selvedge_sim::Time;
 use selvedge_sm::View;
 use selvedge_wire::LocalPort;
@@ -22,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) local: LocalPort,
     shown: Mutex<Shown>,
     administration: Mutex<Administration>,
+    intake: Mutex<Intake>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -45,6 +46,7 @@ impl Shared {
             local,
             shown: Mutex::default(),
             administration: Mutex::default(),
+            intake: Mutex::default(),
         }
     }
 
@@ -80,6 +82,14 @@ impl Shared {
 
     pub(crate) fn show_administration(&self, counts: Administration) {
         *self.administration.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+
+    pub(crate) fn show_intake(&self, counts: Intake) {
+        *self.intake.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+
+    pub(crate) fn intake(&self) -> Intake {
+        self.intake.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn administration(&self) -> Administration {

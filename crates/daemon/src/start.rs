@@ -133,6 +133,7 @@ pub fn manager_config(mode: Mode, local: LocalPort, settings: &Settings) -> Conf
         backups_after: manager.backups_after,
         poll_interval: manager.poll_interval,
         poll_misses: manager.poll_misses,
+        disable_babbling_ports: manager.disable_babbling_ports,
     }
 }
 

@@ -8,7 +8,7 @@ use selvedge_emulator::ClientId;
 use selvedge_fabric::Fabric;
 use selvedge_plan::{ChangeSet, Installed, Plan};
 use selvedge_sim::{Par, Time};
-use selvedge_sm::{Accepted, Config, Input, Inventory, Job, JobResult, Judge, Output, PersistentState, Sm};
+use selvedge_sm::{Accepted, Config, Input, Intake, Inventory, Job, JobResult, Judge, Output, PersistentState, Sm};
 use selvedge_verify::{Refusal, Verdict};
 use selvedge_wire::{AttributeId, Mad, Method, PortInfo};
 
@@ -41,6 +41,8 @@ pub(crate) struct Life {
     /// When it began.
     pub started: Time,
     pub sm: Sm,
+    /// In front of it.
+    pub intake: Intake,
     /// How much later it thinks it is; a sound one knows the time.
     pub hurry: Duration,
     /// What will be done later.
@@ -106,7 +108,17 @@ impl Life {
     /// When it next wants to be called.
     pub fn next_due(&self) -> Option<Time> {
         let pending = self.pending.iter().map(|(at, _)| *at).min();
-        [pending, self.next_wake()].into_iter().flatten().min()
+        [pending, self.next_wake(), self.intake.next_wake()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Asks the intake about an input. What the intake wants done is appended.
+    pub fn admits(&mut self, now: Time, input: &Input, out: &mut Vec<Output>) -> bool {
+        let Input::Received(datagram) = input else { return true };
+        self.intake.serve(self.sm.represses_with());
+        self.intake.take(now, datagram, out)
     }
 
     /// When its next timer is due.

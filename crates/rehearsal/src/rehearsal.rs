@@ -13,7 +13,7 @@ use selvedge_plan::Policy;
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Command, Config, Event, Input, Judge, Output, PersistentState, Sm, StageName, View};
+use selvedge_sm::{Command, Config, Event, Input, Intake, Judge, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
@@ -168,6 +168,7 @@ impl Rehearsal {
             client,
             started: self.now,
             sm,
+            intake: Intake::default(),
             hurry: Duration::ZERO,
             pending: Vec::new(),
             looked_at: None,
@@ -466,11 +467,25 @@ impl Rehearsal {
             while let Some(done) = self.managers[id.0].life.as_mut().and_then(|life| life.take_done(now)) {
                 self.finish(id, done)?;
             }
+            self.attend_intake(id)?;
             if self.life(id).and_then(Life::next_wake).is_some_and(|at| at <= now) {
                 self.hand(id, Input::Wake)?;
             }
         }
         Ok(())
+    }
+
+    /// Ends the intervals of a manager's intake that are over. The manager gets the traps that it may have now.
+    fn attend_intake(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
+        let now = self.now;
+        let Some(life) = &mut self.managers[id.0].life else {
+            return Ok(());
+        };
+        let mut out = Vec::new();
+        let released = life.intake.wake(now, &mut out);
+        out.into_iter().try_for_each(|output| self.carry_out(id, output))?;
+        let mut released = released.into_iter();
+        released.try_for_each(|datagram| self.hand_over(id, Input::Received(datagram), false))
     }
 
     fn finish(&mut self, id: ManagerId, done: Pending) -> Result<(), RehearsalError> {
@@ -489,6 +504,11 @@ impl Rehearsal {
     }
 
     pub(crate) fn hand(&mut self, id: ManagerId, input: Input) -> Result<(), RehearsalError> {
+        self.hand_over(id, input, true)
+    }
+
+    /// Hands an input to a manager, past its intake or not.
+    fn hand_over(&mut self, id: ManagerId, input: Input, is_limited: bool) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(manager) = self.managers.get_mut(id.0).filter(|m| m.life.is_some()) else {
             return Err(self.not_running(id));
@@ -502,7 +522,9 @@ impl Rehearsal {
         };
         let mut out = std::mem::take(&mut self.outputs);
         let before = life.sm.stage_name();
-        life.sm.handle(now + life.hurry, input, &mut out);
+        if !is_limited || life.admits(now, &input, &mut out) {
+            life.sm.handle(now + life.hurry, input, &mut out);
+        }
         if before != StageName::Probing && life.sm.stage_name() == StageName::Probing {
             // It looks at a part of the fabric, and asks no more what it asked before.
             life.looked_at = Some(now);

@@ -12,6 +12,7 @@ use selvedge_wire::SmControl;
 
 use crate::aliases::AliasEvent;
 use crate::apply::Wait;
+use crate::intake::IntakeEvent;
 use crate::listed::Absent;
 use crate::multicast::MulticastEvent;
 pub use reason::SweepReason;
@@ -323,6 +324,8 @@ pub enum Event {
     Multicast(MulticastEvent),
     /// Something about alias GUIDs.
     Aliases(AliasEvent),
+    /// Something about sources that send too much.
+    Intake(IntakeEvent),
     /// A link came back and is set up, without a sweep.
     LinkReturned {
         /// The port that was seen to be up.
@@ -413,6 +416,7 @@ impl Event {
             Self::ListedAbsent(_) => "SLV-SM-0048",
             Self::Multicast(event) => event.code(),
             Self::Aliases(event) => event.code(),
+            Self::Intake(event) => event.code(),
             Self::HandingOver { .. } => "SLV-SM-0060",
             Self::HandoverRefused { .. } => "SLV-SM-0061",
             Self::Told { .. } => "SLV-SM-0062",
@@ -474,6 +478,7 @@ impl Event {
             | Self::ForeignState { .. } => Severity::Warning,
             Self::Multicast(event) => event.severity(),
             Self::Aliases(event) => event.severity(),
+            Self::Intake(event) => event.severity(),
             Self::NoPlan
             | Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
@@ -549,6 +554,7 @@ impl Event {
             Self::ListedAbsent(absent) => write!(f, "{absent}"),
             Self::Multicast(event) => write!(f, "{event}"),
             Self::Aliases(event) => write!(f, "{event}"),
+            Self::Intake(event) => write!(f, "{event}"),
             Self::HandingOver { .. }
             | Self::HandoverRefused { .. }
             | Self::Told { .. }

@@ -73,6 +73,13 @@ pub enum Command {
     Ready,
     /// What the master has told senders.
     Told(Box<ToldLevels>),
+    /// A source of traps babbles: its port is disabled, if the settings ask for that.
+    Babbles {
+        /// The LID of the source.
+        lid: Lid,
+        /// The port of its node that its traps name.
+        port: Option<u8>,
+    },
     /// Leave: clear IsSM, send nothing more.
     Stop,
 }

@@ -1,6 +1,7 @@
 //! What an option of OpenSM's is, and what becomes of it.
 
 use super::OpenSmConf;
+use super::value::boolean;
 
 /// An option of `opensm.conf`.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,16 @@ pub(crate) enum Meaning {
 
 /// Takes a value over; `Err` says which values are legal.
 pub(crate) type Take = fn(&mut OpenSmConf, &str) -> Result<(), &'static str>;
+
+/// `babbling_port_policy`: disables the port of a host that babbles.
+pub(super) const BABBLING: Meaning = Meaning::Near(
+    "manager.disable_babbling_ports",
+    |conf, text| {
+        conf.settings.manager.disable_babbling_ports = boolean(text).ok_or("TRUE or FALSE")?;
+        Ok(())
+    },
+    "any trap counts, from 32 a second on; links between switches stay",
+);
 
 /// What becomes of an option that stands in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use selvedge_plan::EngineName;
 use selvedge_types::{Guid, Lmc, Sl};
 
 use super::OpenSmOption;
+use super::option::BABBLING;
 use super::option::Meaning::{self, Lacking, Moot, Near, Same};
 use super::value::{boolean, engine, millis, small, within};
 
@@ -424,11 +425,7 @@ impl OpenSmOption {
             "FALSE",
             Lacking("use 'selvedge watch', which sends no Set"),
         ),
-        option(
-            "babbling_port_policy",
-            "FALSE",
-            Lacking("a port that repeats traps is not switched off; links that flap are quarantined"),
-        ),
+        option("babbling_port_policy", "FALSE", BABBLING),
         option(
             "drop_event_subscriptions",
             "FALSE",

@@ -159,6 +159,13 @@ const SHOWN: &[Shown] = &[
         options: &["transaction_timeout"],
     },
     Shown {
+        name: "babbling",
+        file: "conformance/tests/it/trap_flood.rs",
+        test: "the_port_of_a_babbling_host_is_disabled_if_that_is_wanted",
+        what: "a host that floods the manager with traps is cut off",
+        options: &["babbling_port_policy"],
+    },
+    Shown {
         name: "names",
         file: "crates/cli/tests/it/manage.rs",
         test: "a_daemon_answers_breaks_heals_and_ends",
@@ -217,6 +224,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("max_wire_smps", "8"),
     ("transaction_timeout", "100"),
     ("transaction_retries", "2"),
+    ("babbling_port_policy", "TRUE"),
     ("node_name_map_name", "/mine"),
     ("log_flags", "0x43"),
     ("log_file", "/mine"),

@@ -114,6 +114,10 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Opti
         RecordedInput::Unproven => Input::Command(Command::Unproven),
         RecordedInput::HoldBack => Input::Command(Command::HoldBack),
         RecordedInput::Ready => Input::Command(Command::Ready),
+        RecordedInput::Babbles(lid, port) => {
+            let (lid, port) = (*lid, *port);
+            Input::Command(Command::Babbles { lid, port })
+        }
         RecordedInput::Told(told) => Input::Command(Command::Told(Box::new(told.clone()))),
         RecordedInput::Rebalance(asked) => Input::Command(Command::Rebalance(*asked)),
         RecordedInput::SetPolicy(policy) => Input::Command(Command::SetPolicy(Arc::clone(policy))),
