@@ -309,6 +309,8 @@ pub enum Event {
         ports: usize,
         /// The first of them.
         what: String,
+        /// The keys that its table has room for.
+        room: u16,
     },
     /// A list names GUIDs that are not in the fabric.
     ListedAbsent(Absent),
