@@ -44,10 +44,7 @@ pub fn parse_guids(text: &str, path: &Path) -> Result<Vec<Guid>, ConfigError> {
 
 /// Reads a file with a GUID and numbers per line: OpenSM's hop weights and port orders.
 pub fn read_guid_numbers(path: &Path) -> Result<Vec<(Guid, Vec<u8>)>, ConfigError> {
-    let text = fs::read_to_string(path).map_err(|cause| ConfigError::Read {
-        path: path.to_owned(),
-        cause,
-    })?;
+    let text = read_text(path)?;
     parse_guid_numbers(&text, path)
 }
 
