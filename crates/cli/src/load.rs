@@ -5,12 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use selvedge_config::Readers;
 use selvedge_daemon::rename;
 use selvedge_fabric::Fabric;
 use selvedge_topology::{NodeNames, Spec, read};
 use selvedge_types::Guid;
 
 use crate::exit::CliError;
+use crate::tables_io::known_lids;
 
 /// Warnings of one file that are printed; more are only counted.
 const WARNINGS_MAX: usize = 10;
@@ -37,6 +39,16 @@ pub fn names(path: Option<&Path>) -> Result<NodeNames, CliError> {
         None => Ok(NodeNames::default()),
     }
 }
+
+/// How a check of the configuration reads formats of other rooms.
+pub const READERS: Readers = Readers {
+    names: |path| {
+        names(Some(path))
+            .map(|names| by_guid(&names))
+            .map_err(|error| error.to_string())
+    },
+    lids: |path| known_lids(Some(path)).map_err(|error| error.to_string()),
+};
 
 /// All bytes of a file.
 pub fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
