@@ -42,23 +42,20 @@ pub fn start(sources: &Sources) -> Result<Verdict, CliError> {
 pub fn exit(verdict: &Verdict) -> Exit {
     match verdict.stops().any(|found| found.treatment != Treatment::Refused) {
         true => Exit::Usage,
-        false if verdict.refused().next().is_some() => Exit::NotGood,
-        false => Exit::Good,
+        false if verdict.is_ok() => Exit::Good,
+        false => Exit::NotGood,
     }
 }
 
 /// Prints what a check found, line by line, and what the settings are.
 pub fn show(verdict: &Verdict, format: Format) -> Result<Exit, CliError> {
-    for found in verdict.stops().filter(|found| found.treatment != Treatment::Refused) {
-        eprintln!("{}", found.error);
+    if !format.json {
+        complain_of(verdict);
     }
     let mut out = Out::new(format);
     match &verdict.file {
         SettingsFile::OpenSm(path) => of_opensm(verdict, path, &mut out)?,
         SettingsFile::None | SettingsFile::Toml(_) => {
-            for found in verdict.warnings() {
-                eprintln!("selvedge: warning: {}", found.in_words(verdict.file.path()));
-            }
             if format.json {
                 out.document(api::Settings {
                     settings: values(&verdict.settings),
@@ -102,6 +99,10 @@ fn of_opensm(verdict: &Verdict, path: &Path, out: &mut Out) -> Result<(), CliErr
     let wrong = verdict.stops().filter(|f| f.treatment != Treatment::Refused).count() as u64;
     let words = match (refused, wrong) {
         (0, 0) => out.good("can take its place"),
+        (_, 0) if verdict.is_ok() => out.good(&format!(
+            "can take its place, without {} that cannot be done",
+            count(refused, "option")
+        )),
         (_, 0) => out.bad(&format!("{} that cannot be done", count(refused, "option"))),
         (0, _) => out.bad(&format!("{} wrong", count(wrong, "line"))),
         _ => out.bad(&format!(
@@ -127,6 +128,18 @@ pub fn grid(lines: impl Iterator<Item = api::OpenSmLine>) -> Grid {
         ]);
     }
     grid
+}
+
+/// Says on standard error what is wrong, and of a file of ours what is doubtful; the table of OpenSM's has a line of it.
+fn complain_of(verdict: &Verdict) {
+    for found in verdict.stops().filter(|found| found.treatment != Treatment::Refused) {
+        eprintln!("{}", found.error);
+    }
+    if !matches!(verdict.file, SettingsFile::OpenSm(_)) {
+        for found in verdict.warnings() {
+            eprintln!("selvedge: warning: {}", found.in_words(verdict.file.path()));
+        }
+    }
 }
 
 /// Says on standard error what a running manager found.
