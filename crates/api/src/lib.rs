@@ -25,7 +25,9 @@ mod transition;
 
 pub use administration::Administration;
 pub use backups::{Backup, Backups, InPlace, InPlaceRun};
-pub use command::{Accepted, Decoded, Diff, OpenSmCheck, OpenSmLine, Replay, ReplayDifference, Settings};
+pub use command::{
+    Accepted, Check, CheckRequest, Decoded, Diff, OpenSmCheck, OpenSmLine, Replay, ReplayDifference, Settings,
+};
 pub use document::{Body, Document};
 pub use error::{Error, ErrorKind};
 pub use event::{Event, Events, Severity};

@@ -149,6 +149,12 @@ pub enum CliError {
         /// What the operating system said.
         cause: io::Error,
     },
+    /// A configuration that a start refuses, with an error for each thing that is wrong.
+    #[error("{}", errors.join("\n"))]
+    NotAdmitted {
+        /// The errors.
+        errors: Vec<String>,
+    },
     /// A configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),

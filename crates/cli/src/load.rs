@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use selvedge_config::Readers;
 use selvedge_daemon::{Held, rename};
 use selvedge_fabric::Fabric;
 use selvedge_store::{DATA_MAX, read_file, read_up_to};
@@ -12,6 +13,7 @@ use selvedge_topology::{NodeNames, Spec, read, read_lfts, seen_lids};
 use selvedge_types::Guid;
 
 use crate::exit::CliError;
+use crate::tables_io::known_lids;
 
 /// Warnings of one file that are printed; more are only counted.
 const WARNINGS_MAX: usize = 10;
@@ -38,6 +40,16 @@ pub fn names(path: Option<&Path>) -> Result<NodeNames, CliError> {
         None => Ok(NodeNames::default()),
     }
 }
+
+/// How a check of the configuration reads formats of other rooms.
+pub const READERS: Readers = Readers {
+    names: |path| {
+        names(Some(path))
+            .map(|names| by_guid(&names))
+            .map_err(|error| error.to_string())
+    },
+    lids: |path| known_lids(Some(path)).map_err(|error| error.to_string()),
+};
 
 /// Returns all bytes of a regular file of data, or those of standard input where the name is `-`.
 pub fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {

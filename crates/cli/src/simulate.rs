@@ -352,7 +352,7 @@ impl SimulateArgs {
                 .iter()
                 .filter_map(|(at, range)| Some((fabric.port(at)?.guid, range)))
                 .collect()),
-            (path, _) => known_lids(path.as_ref()),
+            (path, _) => known_lids(path.as_deref()),
         }
     }
 

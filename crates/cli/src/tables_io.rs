@@ -120,12 +120,12 @@ impl LidArgs {
             lid_layout: self.lid_layout.unwrap_or_default(),
             ..Policy::default()
         };
-        lids(fabric, &policy, &known_lids(self.lids.as_ref())?)
+        lids(fabric, &policy, &known_lids(self.lids.as_deref())?)
     }
 }
 
 /// LIDs by port GUID from a guid2lid file; none without one.
-pub fn known_lids(path: Option<&PathBuf>) -> Result<BTreeMap<Guid, LidRange>, CliError> {
+pub fn known_lids(path: Option<&Path>) -> Result<BTreeMap<Guid, LidRange>, CliError> {
     match path {
         Some(path) => Ok(read_guid2lid(&path.display().to_string(), &load::text_bytes(path)?)?),
         None => Ok(BTreeMap::new()),

@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn every_key_comes_back() {
-        let text = "[routing]\nengines = [\"updn\", \"mine\"]\nroots = [\"0x0000000000000010\"]\n\
+        let text = "[routing]\nengines = [\"updn\", \"weave\"]\nroots = [\"0x0000000000000010\"]\n\
                     compute = [\"0x0000000000000011\"]\nio = [\"0x0000000000000012\"]\n\
                     guid_order = [\"0x0000000000000013\"]\ncount_switches = true\nlmc = 3\n\
                     reassign_lids = true\nlid_layout = \"sequential\"\nlanes = 4\nused_lanes = 2\n\

@@ -39,7 +39,7 @@ mod start;
 mod worker;
 
 pub use clock::utc_text;
-pub use convert::findings;
+pub use convert::{config_line, findings};
 pub use driver::Until;
 pub use dumps::{Dump, DumpSink};
 pub use emulation::{Emulation, RunningEmulation, emulate};
@@ -54,4 +54,4 @@ pub use selvedge_emulator::EmulatorConfig;
 pub use served::Served;
 pub use service::{Manager, Service};
 pub use signals::obey;
-pub use start::{Door, Options, Reload, Running, manager_config, start};
+pub use start::{Door, Options, Running, manager_config, start};

@@ -24,7 +24,7 @@ pub enum Notice {
         done: String,
     },
     /// The operator's configuration was read again.
-    Reloaded,
+    Reloaded(selvedge_api::Check),
     /// The operator's configuration cannot be used; what was read before stays in force.
     NotReloaded(selvedge_api::Error),
     /// A new plan is in force and other tables with it.
@@ -49,7 +49,7 @@ impl Notice {
             Self::RecordFull { .. } => "SLV-DAEMON-0102",
             Self::RecordBroken(_) => "SLV-DAEMON-0103",
             Self::Fault { .. } => "SLV-DAEMON-0104",
-            Self::Reloaded => "SLV-DAEMON-0105",
+            Self::Reloaded(_) => "SLV-DAEMON-0105",
             Self::IsSmRefused(_) => "SLV-DAEMON-0106",
             Self::Rerouted(_) => "SLV-DAEMON-0107",
             Self::NotReloaded(_) => "SLV-DAEMON-0108",
@@ -67,7 +67,7 @@ impl Notice {
             | Self::Fault { .. }
             | Self::NotDumped { .. }
             | Self::IsSmRefused(_) => Severity::Warning,
-            Self::Reloaded | Self::Rerouted(_) => Severity::Info,
+            Self::Reloaded(_) | Self::Rerouted(_) => Severity::Info,
         }
     }
 }
@@ -82,7 +82,13 @@ impl fmt::Display for Notice {
             Self::RecordFull { bytes } => write!(f, "the record is full after {bytes} bytes: nothing more is recorded"),
             Self::RecordBroken(error) => write!(f, "the record cannot be written: {error}; nothing more is recorded"),
             Self::Fault { done } => write!(f, "fault injected: {done}"),
-            Self::Reloaded => f.write_str("the configuration was read again"),
+            Self::Reloaded(check) => {
+                f.write_str("the configuration was read again")?;
+                for found in &check.findings {
+                    write!(f, "; {}: {}: {}", found.option, found.treatment, found.why)?;
+                }
+                Ok(())
+            }
             Self::NotReloaded(error) => write!(f, "the configuration is not read again, the old one stays: {error}"),
             Self::NotDumped { path, cause } => write!(
                 f,

@@ -1,10 +1,12 @@
 //! What the core's thread shows to others.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_api::{Administration, Intake, Severity};
 use selvedge_sim::Time;
 use selvedge_sm::View;
+use selvedge_types::Guid;
 use selvedge_wire::LocalPort;
 
 use crate::clock::Clock;
@@ -73,6 +75,14 @@ impl Shared {
             shown.first_up = Some(now);
         }
         shown.view = Arc::new(view);
+    }
+
+    /// Takes other names of nodes.
+    pub(crate) fn rename(&self, names: BTreeMap<Guid, String>) {
+        self.names.replace(names);
+        if let Some(fabric) = &self.view().0.fabric {
+            let _ = self.names.apply(fabric);
+        }
     }
 
     pub(crate) fn view(&self) -> (Arc<View>, Option<Time>) {

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use selvedge_config::{ConfigError, Settings};
+use selvedge_config::{Settings, Sources};
 use selvedge_fabric::Fabric;
 use selvedge_plan::{EngineName, Generation};
 use selvedge_sm::{Config, DefaultJudge, Judge, Mode, PersistentState, Sm, View};
@@ -45,9 +45,6 @@ pub enum Door {
     Port(PortSpec),
 }
 
-/// Reads the settings again as they were read at the start: what was given on the command line stays in force.
-pub type Reload = Arc<dyn Fn() -> Result<Settings, ConfigError> + Send + Sync>;
-
 /// Everything a manager's process is started with.
 pub struct Options {
     /// What the manager may do.
@@ -56,8 +53,8 @@ pub struct Options {
     pub door: Door,
     /// Policy, manager's and process's options.
     pub settings: Settings,
-    /// What [`crate::Service::reload`] does; none: there is nothing to read again.
-    pub reload: Option<Reload>,
+    /// What [`crate::Service::reload`] reads again: what the settings came from; none: nothing.
+    pub sources: Option<Sources>,
     /// Operator's names by node GUID.
     pub names: BTreeMap<Guid, String>,
     /// When to end.
@@ -80,7 +77,7 @@ impl Options {
             mode,
             door,
             settings: Settings::default(),
-            reload: None,
+            sources: None,
             names: BTreeMap::new(),
             until: Until::Stopped,
             record: None,
@@ -185,7 +182,8 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         shared: Arc::clone(&shared),
         notes: Arc::new(Mutex::new(sender.clone())),
         emulator,
-        reload: options.reload,
+        sources: options.sources.map(Arc::new),
+        running: Arc::new(Mutex::new(settings.clone())),
     };
     let config = manager_config(options.mode, local, &settings);
     let copier = administrator::copier(&config, &settings.administrator);

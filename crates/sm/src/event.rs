@@ -310,6 +310,8 @@ pub enum Event {
         ports: usize,
         /// The first of them.
         what: String,
+        /// The keys that its table has room for.
+        room: u16,
     },
     /// Links lead on where directed routes end: what is behind them is not managed.
     BeyondReach {

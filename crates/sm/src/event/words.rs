@@ -214,10 +214,10 @@ impl Event {
                 f,
                 "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
             ),
-            Self::PKeysFull { ports, what } => write!(
+            Self::PKeysFull { ports, what, room } => write!(
                 f,
-                "{ports} ports are in more partitions than their P_Key tables have room for (32 keys at most), among \
-                 them {what}: they do not get the keys of the last ones"
+                "{ports} ports are in more partitions than their P_Key tables have room for, among them {what} with \
+                 room for {room} keys: they do not get the keys of the last ones; take them out of some partitions"
             ),
             _ => Ok(()),
         }
