@@ -63,6 +63,7 @@ mod stored;
 mod straggler;
 mod told;
 mod traps;
+mod unstored;
 mod view;
 mod warm;
 pub mod way;
