@@ -134,6 +134,7 @@ impl Service for Manager {
             multicast: crate::groups::groups(&view),
             mads: convert::mads(&view),
             administration: Some(self.shared.administration()),
+            not_stored: self.shared.not_stored(),
         })
     }
 
