@@ -45,7 +45,7 @@ pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routi
 pub use simulation::{SimulatedJob, Simulation};
 pub use soak::{Soak, SoakCoverage, SoakExemption, SoakFailure, SoakReal, SoakRealFinding, SoakRealRun};
 pub use status::{
-    Application, ApplicationStep, ApplicationWait, LocalPort, MadCounts, MulticastGroup, Progress, Role, Run, Stage,
-    Status,
+    Application, ApplicationStep, ApplicationWait, LocalPort, MadCounts, MulticastGroup, NotStored, Progress, Role,
+    Run, Stage, Status,
 };
 pub use transition::{Transition, TransitionStep};

@@ -196,6 +196,24 @@ pub struct Status {
     /// Traps and commands that the manager did not handle, as their sources send too many.
     #[serde(default)]
     pub intake: Option<Intake>,
+    /// What cannot be stored just now, and is tried again; empty while all is well.
+    #[serde(default)]
+    pub not_stored: Vec<NotStored>,
+}
+
+/// Something that is to survive a restart and cannot be stored just now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotStored {
+    /// `state` (LIDs and plan state), `registrations` (what hosts registered) or `mark` (that not all of it is stored).
+    pub what: String,
+    /// Since when, as time since the process started.
+    pub since_ms: u64,
+    /// Attempts that have failed since.
+    pub failures: u32,
+    /// When it is tried again, as time since the process started.
+    pub next_try_ms: u64,
+    /// The last error: code, file, reason, advice.
+    pub error: String,
 }
 
 /// A multicast group that has members.

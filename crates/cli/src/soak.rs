@@ -60,6 +60,10 @@ pub struct SoakArgs {
     /// they are told is checked
     #[arg(long, conflicts_with = "manager")]
     sa: bool,
+    /// Managers store on disks that fail for a time (no descriptor, no room, cut files, renames that may be done or
+    /// not) and are killed meanwhile
+    #[arg(long, conflicts_with = "manager")]
+    store_faults: bool,
     /// In real time, with this program as manager, on the emulator as an ibsim: counts what the checkers find
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["out", "keep"])]
     manager: Option<Program>,
@@ -93,6 +97,13 @@ impl FromStr for Seeds {
 }
 
 impl SoakArgs {
+    const fn beside(&self) -> Beside {
+        Beside {
+            sa: self.sa,
+            store_faults: self.store_faults,
+        }
+    }
+
     /// The format of errors.
     pub const fn json(&self) -> bool {
         self.format.json
@@ -104,7 +115,7 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
     if let Some(manager) = args.manager {
         return real(args, manager);
     }
-    let (program, binary) = (program(), binary());
+    let (program, binary, beside) = (program(), binary(), args.beside());
     for folder in [args.keep.as_deref(), args.out.as_deref().and_then(Path::parent)] {
         let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
         folder
@@ -126,12 +137,13 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
         machine: machine(),
         jobs: jobs as u64,
         sa: args.sa,
+        store_faults: args.store_faults,
         ..Soak::default()
     };
     let done = args
         .out
         .as_deref()
-        .map_or(Ok(Vec::new()), |path| earlier(path, &binary, args.sa))?;
+        .map_or(Ok(Vec::new()), |path| earlier(path, &binary, beside))?;
     let parts = parts(&args.seeds.0);
     let is_done = |part: &Range<u64>| done.iter().any(|d| (d.from, d.to) == (part.start, part.end));
     for part in done.iter().filter(|d| parts.contains(&(d.from..d.to))) {
@@ -141,8 +153,7 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
     let bar = crate::progress::bar();
     bar.set_length(todo.iter().map(|part| part.end - part.start).sum());
     bar.set_message("seeds");
-    let next = AtomicU64::new(0);
-    let kept = Mutex::new(BTreeMap::new());
+    let (next, kept) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
     let results = Mutex::new((all, Ok(())));
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
@@ -150,8 +161,8 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
                 while let Some(part) =
                     todo.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX))
                 {
-                    let mut result = carry_out(part, args.sa, args.keep.as_deref().zip(Some(&kept)), || bar.inc(1));
-                    result.sa = args.sa;
+                    let mut result = carry_out(part, beside, args.keep.as_deref().zip(Some(&kept)), || bar.inc(1));
+                    (result.sa, result.store_faults) = (beside.sa, beside.store_faults);
                     result.program.clone_from(&program);
                     result.binary.clone_from(&binary);
                     let Ok(mut results) = results.lock() else { return };
@@ -233,12 +244,19 @@ pub fn generated(spec: &str) -> Result<Fabric, String> {
 /// How many were kept of each code.
 type Kept = Mutex<BTreeMap<String, usize>>;
 
-fn carry_out(seeds: &Range<u64>, sa: bool, keep: Option<(&Path, &Kept)>, mut done: impl FnMut()) -> Soak {
+/// What happens beside the schedules that seeds stand for.
+#[derive(Clone, Copy, Debug)]
+struct Beside {
+    sa: bool,
+    store_faults: bool,
+}
+
+fn carry_out(seeds: &Range<u64>, beside: Beside, keep: Option<(&Path, &Kept)>, mut done: impl FnMut()) -> Soak {
     let (began, cpu) = (Instant::now(), thread_cpu_ns());
     let mut totals = Totals::default();
     for seed in seeds.clone() {
         let mut schedule = Schedule::draw(seed);
-        schedule.setup.sa = sa;
+        (schedule.setup.sa, schedule.setup.store_faults) = (beside.sa, beside.store_faults);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let fabric = generated(&schedule.fabric)?;
             Ok::<_, String>(schedule.run(&fabric, &mut Nobody))
@@ -301,7 +319,7 @@ fn keep_failure(folder: &Path, schedule: &Schedule, failure: &Failure) -> Result
 
 /// What a result file says that the same program did before. A line that was cut off when the program was stopped
 /// counts as not done.
-fn earlier(path: &Path, binary: &str, sa: bool) -> Result<Vec<Soak>, CliError> {
+fn earlier(path: &Path, binary: &str, beside: Beside) -> Result<Vec<Soak>, CliError> {
     if !path.exists() {
         return Ok(Vec::new());
     }
@@ -320,7 +338,7 @@ fn earlier(path: &Path, binary: &str, sa: bool) -> Result<Vec<Soak>, CliError> {
         .filter_map(|line| serde_json::from_str::<Document<Soak>>(line).ok());
     Ok(lines
         .map(|line| line.body)
-        .filter(|part| part.binary == binary && part.sa == sa)
+        .filter(|part| part.binary == binary && (part.sa, part.store_faults) == (beside.sa, beside.store_faults))
         .collect())
 }
 
@@ -334,7 +352,8 @@ fn store(path: &Path, part: &Soak, all: &Soak) -> Result<(), CliError> {
         cause,
     })?;
     let sa = if all.sa { " --sa" } else { "" };
-    let command = format!("selvedge soak{sa} --seeds {}..{}", all.from, all.to);
+    let faults = if all.store_faults { " --store-faults" } else { "" };
+    let command = format!("selvedge soak{sa}{faults} --seeds {}..{}", all.from, all.to);
     load::write(&path.with_file_name("summary.md"), &report::page(all, &command))
 }
 

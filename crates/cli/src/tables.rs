@@ -388,6 +388,15 @@ fn traffic(status: &Status, mut row: impl FnMut(&str, String)) {
     if let Some(of) = &status.intake {
         intake(of, &mut row);
     }
+    for failing in &status.not_stored {
+        let lasts_s = status.uptime_ms.saturating_sub(failing.since_ms) / 1_000;
+        let text = format!(
+            "for {lasts_s} s, {} attempts failed: {}",
+            thousands(failing.failures.into()),
+            failing.error
+        );
+        row(&format!("{} not stored", failing.what), text);
+    }
     row(
         "up time",
         format!("{}.{:03} s", status.uptime_ms / 1_000, status.uptime_ms % 1_000),

@@ -14,16 +14,16 @@ use std::time::Duration;
 use selvedge_sa::Copier;
 use selvedge_sim::Time;
 use selvedge_sm::{Event, Intake, Output};
-use selvedge_store::StoreError;
+use selvedge_store::{Keeper, StoreError};
 use selvedge_transport::Turns;
 use selvedge_types::Lid;
 use selvedge_wire::{Arrival, Class, Datagram, MadPort, PortError};
 
 use crate::DaemonError;
 use crate::administrator::Administrator;
-use crate::keeper::Keeper;
 use crate::notice::Notice;
 use crate::shared::Shared;
+use crate::storing::Promise;
 
 /// How often the clerk looks in: a question waits two of these at most before somebody is there.
 const LOOK: Duration = Duration::from_millis(1);
@@ -198,8 +198,7 @@ impl Desk {
             self.hear(now, false, datagram);
         }
         let mut out = self.administrator.handle(now, input);
-        let noted = self.keeper.look(now, self.administrator.revision());
-        self.told(noted);
+        self.guard(now, &mut out);
         for output in out.drain(..) {
             self.hear(now, true, &output.datagram);
             self.send(&output.datagram, output.timeout)?;
@@ -242,6 +241,28 @@ impl Desk {
         match self.copier.take() {
             Some(copy) => self.administer(selvedge_sa::Input::Copied(copy)),
             None => Ok(()),
+        }
+    }
+
+    /// No host is told that something is registered before that is marked or stored.
+    fn guard(&mut self, now: Time, out: &mut [selvedge_sa::Output]) {
+        let revision = self.administrator.revision();
+        self.mark(now, |keeper| keeper.guard(now, revision, out));
+    }
+
+    /// Marks that not all is stored, if that failed before and is to be tried again.
+    pub(crate) fn mark_if_due(&mut self, now: Time) {
+        self.mark(now, |keeper| keeper.mark_if_due(now));
+    }
+
+    fn mark(&mut self, now: Time, act: impl FnOnce(&mut Keeper) -> Result<(), StoreError>) {
+        let has_failed = self.keeper.retries()[1].since().is_some();
+        let result = act(&mut self.keeper);
+        let [_, marking] = self.keeper.retries();
+        let works_again = has_failed && marking.since().is_none();
+        // Nearly always neither: nothing was to be marked.
+        if works_again || result.is_err() {
+            self.shared.store_ended(now, Promise::Mark, marking, result);
         }
     }
 

@@ -176,6 +176,7 @@ impl Service for Manager {
             mads: convert::mads(&view),
             administration: Some(self.shared.administration()),
             intake: Some(self.shared.intake()),
+            not_stored: self.shared.not_stored(),
         })
     }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use selvedge_api::{Administration, Intake, Severity};
+use selvedge_api::{Administration, Intake, NotStored, Severity};
 use selvedge_sim::Time;
 use selvedge_sm::View;
+use selvedge_store::{Retry, StoreError};
 use selvedge_types::Guid;
 use selvedge_wire::LocalPort;
 
@@ -13,6 +14,7 @@ use crate::clock::Clock;
 use crate::events::{EventLog, LogSink};
 use crate::names::Names;
 use crate::notice::Notice;
+use crate::storing::{Promise, Storing};
 
 /// What the core's thread shows to others.
 pub(crate) struct Shared {
@@ -25,6 +27,7 @@ pub(crate) struct Shared {
     shown: Mutex<Shown>,
     administration: Mutex<Administration>,
     intake: Mutex<Intake>,
+    storing: Mutex<Storing>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,6 +52,7 @@ impl Shared {
             shown: Mutex::default(),
             administration: Mutex::default(),
             intake: Mutex::default(),
+            storing: Mutex::default(),
         }
     }
 
@@ -88,6 +92,24 @@ impl Shared {
     pub(crate) fn view(&self) -> (Arc<View>, Option<Time>) {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         (Arc::clone(&shown.view), shown.first_up)
+    }
+
+    /// An attempt to store something has ended, with the failures so far: shown, and told if that is news.
+    pub(crate) fn store_ended(&self, now: Time, what: Promise, retry: &Retry, result: Result<(), StoreError>) {
+        let mut storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
+        if result.is_ok() && storing.is_empty() {
+            return;
+        }
+        let notice = storing.ended(now, what, retry, result);
+        drop(storing);
+        if let Some(notice) = notice {
+            self.notice_of(now, &notice);
+        }
+    }
+
+    /// What cannot be stored just now.
+    pub(crate) fn not_stored(&self) -> Vec<NotStored> {
+        self.storing.lock().unwrap_or_else(PoisonError::into_inner).shown()
     }
 
     pub(crate) fn show_administration(&self, counts: Administration) {

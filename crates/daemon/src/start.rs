@@ -1,16 +1,15 @@
 //! Puts a manager together and starts its thread.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use selvedge_config::{Settings, Sources};
 use selvedge_fabric::Fabric;
-use selvedge_plan::{EngineName, Generation};
-use selvedge_sm::{Config, DefaultJudge, Judge, Mode, PersistentState, Sm, View};
-use selvedge_store::StateDir;
+use selvedge_sm::{Config, DefaultJudge, Judge, Mode, Sm, View};
+use selvedge_store::{Disk, Found, StateDir, StoreError};
 use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::Guid;
 use selvedge_wire::{LocalPort, MadPort};
@@ -23,8 +22,8 @@ use crate::dumps::DumpSink;
 use crate::emulated::EmulatedPort;
 use crate::events::LogSink;
 use crate::host::{EmulationOptions, Host, HostHandle};
-use crate::keeper::Found;
 use crate::names::Names;
+use crate::notice::Notice;
 use crate::record::{Header, Recorder};
 use crate::service::Manager;
 use crate::shared::Shared;
@@ -67,6 +66,8 @@ pub struct Options {
     pub dumps: Option<Box<dyn DumpSink>>,
     /// Who decides whether a plan may be sent.
     pub judge: Arc<dyn Judge>,
+    /// The disk beneath the state folder; none: the operating system's.
+    pub disk: Option<Arc<dyn Disk>>,
 }
 
 impl Options {
@@ -84,6 +85,7 @@ impl Options {
             log: Box::new(crate::events::NoLog),
             dumps: None,
             judge: Arc::new(DefaultJudge::default()),
+            disk: None,
         }
     }
 }
@@ -134,35 +136,32 @@ pub fn manager_config(mode: Mode, local: LocalPort, settings: &Settings) -> Conf
     }
 }
 
-/// What a folder holds from earlier runs.
-fn stored(folder: &StateDir) -> Result<PersistentState, DaemonError> {
-    let plan = folder.load_plan_state()?;
-    Ok(PersistentState {
-        lids: folder.load_lids()?,
-        lids_before: plan.lids_before,
-        lids_aside: plan.lids_aside,
-        generation: Generation(plan.generation),
-        lanes: plan.lanes,
-        levels: plan.levels,
-        engines: plan.engines.into_iter().map(EngineName).collect(),
-        lane_count: plan.lane_count,
-        lanes_wanted: plan.lanes_wanted,
-    })
+/// Takes the state folder, on the disk that was given or the operating system's.
+fn open_folder(path: Option<&Path>, disk: Option<Arc<dyn Disk>>) -> Result<Option<StateDir>, StoreError> {
+    let open = |path| match disk {
+        Some(disk) => StateDir::on(path, disk),
+        None => StateDir::open(path),
+    };
+    path.map(open).transpose()
 }
 
 /// Opens the port, takes the state folder and starts the manager.
 pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
     let settings = options.settings;
-    let folder = settings.daemon.state_dir.as_deref().map(StateDir::open).transpose()?;
+    let folder = open_folder(settings.daemon.state_dir.as_deref(), options.disk)?;
     let found = Found::read(folder.as_ref())?;
     if let Some(folder) = folder
         .as_ref()
         .filter(|_| found.is_lost && options.mode == Mode::Manage)
     {
-        folder.mark_registrations(false)?;
+        folder.mark_unstored()?;
     }
-    let state = folder.as_ref().map(stored).transpose()?.unwrap_or_default();
+    let (state, doubts) = folder
+        .as_ref()
+        .map(StateDir::load_state)
+        .transpose()?
+        .unwrap_or_default();
     let (port, name, emulator) = open_door(options.door, options.mode, clock)?;
     let local = port.local();
     let header = Header {
@@ -177,6 +176,9 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         .transpose()?;
     let log = (settings.daemon.event_ring, options.log);
     let shared = Arc::new(Shared::new(clock, Names::new(options.names), log, (name, local)));
+    for doubt in doubts {
+        shared.notice(&Notice::StateDoubtful(doubt));
+    }
     let (sender, receiver) = channel();
     let manager = Manager {
         shared: Arc::clone(&shared),

@@ -1,6 +1,7 @@
 //! A manager's seat: what survives when it is killed, and its present life.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::{ChangeSet, Installed, Plan};
 use selvedge_sim::{Par, Time};
 use selvedge_sm::{Accepted, Config, Input, Intake, Inventory, Job, JobResult, Judge, Output, PersistentState, Sm};
+use selvedge_store::{MemoryDisk, Saver, StateDir, StoreError};
 use selvedge_verify::{Refusal, Verdict};
 use selvedge_wire::{AttributeId, Mad, Method, PortInfo};
 
@@ -31,6 +33,8 @@ pub(crate) struct Manager {
     /// What somebody makes of its inputs and outputs.
     pub tamper: Option<Box<dyn Tamper>>,
     pub stored: PersistentState,
+    /// Where it stores; none: what it stores is kept as a value, and storing always works.
+    pub disk: Option<Arc<MemoryDisk>>,
     pub life: Option<Life>,
 }
 
@@ -55,6 +59,26 @@ pub(crate) struct Life {
     pub boots: Arc<Vec<u32>>,
     /// The plan that was accepted last, and the fabric it is for.
     pub accepted: Option<AcceptedPlan>,
+    /// Its state folder, if it stores on a disk.
+    pub folder: Option<Folder>,
+}
+
+/// A state folder as a life of a manager uses it.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub dir: StateDir,
+    pub saver: Saver,
+    /// What this life has stored last.
+    pub last: Option<Arc<PersistentState>>,
+}
+
+/// What state folders of simulated managers are called in messages.
+const FOLDER: &str = "state";
+
+/// Opens the state folder on a disk.
+pub(crate) fn open_folder(disk: &Arc<MemoryDisk>) -> Result<StateDir, StoreError> {
+    let disk = Arc::clone(disk);
+    StateDir::on(Path::new(FOLDER), disk)
 }
 
 /// A plan that the judge let pass.
@@ -82,6 +106,13 @@ pub(crate) enum Pending {
         id: u64,
         state: PersistentState,
     },
+    /// The same on a disk, which may fail.
+    Saved {
+        id: u64,
+        state: Arc<PersistentState>,
+    },
+    /// What could not be stored is tried again.
+    SaveAgain,
     Input(Box<Input>),
 }
 

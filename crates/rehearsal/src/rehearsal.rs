@@ -1,5 +1,6 @@
 //! The clock: steps emulator and managers by the earliest wake-up.
 
+mod disk;
 mod jobs;
 
 use std::collections::BTreeMap;
@@ -140,6 +141,7 @@ impl Rehearsal {
             passed,
             tamper: None,
             stored: PersistentState::default(),
+            disk: None,
             life: None,
         });
         ManagerId(self.managers.len() - 1)
@@ -158,6 +160,7 @@ impl Rehearsal {
                 problem: "is running already; kill it first",
             });
         }
+        let folder = manager.open_folder()?;
         let client = self.emulator.attach_named(&manager.at)?;
         if let Some(local) = self.emulator.local(client) {
             manager.config.local = local;
@@ -175,6 +178,7 @@ impl Rehearsal {
             swept_at: None,
             boots: Arc::default(),
             accepted: None,
+            folder,
         });
         self.hand(id, Input::Start)
     }
@@ -490,13 +494,11 @@ impl Rehearsal {
 
     fn finish(&mut self, id: ManagerId, done: Pending) -> Result<(), RehearsalError> {
         match done {
-            Pending::Persisted { id: number, state } => {
-                if let Some(watcher) = &mut self.watcher {
-                    let looked_at = self.managers[id.0].life.as_ref().and_then(|life| life.looked_at);
-                    watcher.stored(id, looked_at, &state, self.emulator.chassis());
-                }
-                self.managers[id.0].stored = state;
-                self.hand(id, Input::Persisted { id: number })
+            Pending::Persisted { id: number, state } => self.stored_now(id, number, state),
+            Pending::Saved { id: number, state } => self.saved(id, number, state),
+            Pending::SaveAgain => {
+                self.save(id);
+                Ok(())
             }
             Pending::Input(input) => self.hand(id, *input),
             Pending::Job { job, result } => self.end(id, job, result),
@@ -567,10 +569,15 @@ impl Rehearsal {
                 }
             }
             Output::Compute(job) => self.begin(id, job),
-            Output::Persist { id, state } => {
-                life.pending
-                    .push((now + PERSIST_COST, Pending::Persisted { id, state }));
-            }
+            Output::Persist { id: number, state } => match &mut life.folder {
+                Some(folder) => {
+                    folder.saver.want(number, state);
+                    self.save(id);
+                }
+                None => life
+                    .pending
+                    .push((now + PERSIST_COST, Pending::Persisted { id: number, state })),
+            },
             Output::SetIsSm(is_sm) => self.emulator.set_is_sm(now, life.client, is_sm)?,
             Output::Event(event) => {
                 if matches!(event, Event::SweepStarted { .. }) {

@@ -65,6 +65,7 @@ mod stored;
 mod straggler;
 mod told;
 mod traps;
+mod unstored;
 mod view;
 mod warm;
 pub mod way;

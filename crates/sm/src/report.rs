@@ -79,8 +79,8 @@ fn reason(
     if trouble.is_none() && inventory.port_info(at).is_none() {
         return PortReason::NotSeen;
     }
-    if trouble == Some(PortReason::LeftOut) {
-        return PortReason::LeftOut;
+    if let Some(reason @ (PortReason::LeftOut | PortReason::NotStored)) = trouble {
+        return reason;
     }
     match port.link.phys {
         PhysState::Disabled => return PortReason::Disabled,

@@ -115,6 +115,8 @@ pub enum PortReason {
     NoPlan,
     /// It went down too often: left out of routing for a while.
     LeftOut,
+    /// The port has no LID yet, and new LIDs cannot be stored: it gets one as soon as they can.
+    NotStored,
     /// None of the above: a defect.
     Unexplained,
 }
@@ -136,6 +138,7 @@ impl PortReason {
             Self::NoPlan => "SLV-PORTSTATE-0010",
             Self::LeftOut => "SLV-PORTSTATE-0011",
             Self::BeyondReach => "SLV-PORTSTATE-0012",
+            Self::NotStored => "SLV-PORTSTATE-0013",
             Self::Unexplained => "SLV-PORTSTATE-0099",
         }
     }
@@ -156,6 +159,7 @@ impl fmt::Display for PortReason {
             Self::NotSeen => "its agent did not say, or is on another rail",
             Self::NoPlan => "no plan was accepted",
             Self::LeftOut => "went down too often, left out for a while",
+            Self::NotStored => "waits for a LID until state can be stored",
             Self::Unexplained => "unexplained",
         })
     }

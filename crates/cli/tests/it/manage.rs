@@ -159,11 +159,20 @@ fn lids_survive_in_the_state_folder() {
     ];
     lab.run(&run).exits(0);
     let lids = lab.read("state/guid2lid");
-    assert_eq!(lids.lines().filter(|line| !line.is_empty()).count(), 6);
-    // A port that was known by LID 77 gets it again.
-    let first = lids.lines().next().unwrap();
+    let (seal, entries) = lids.split_once("\n\n").unwrap();
+    assert!(seal.starts_with("# selvedge: generation 1,"), "{seal}");
+    assert_eq!(entries.lines().filter(|line| !line.is_empty()).count(), 6);
+    // A port that was known by LID 77 gets it again, if the file says so and nothing says that it is damaged.
+    let first = entries.lines().next().unwrap();
     let guid = first.split(' ').next().unwrap();
-    lab.write("state/guid2lid", &lids.replace(first, &format!("{guid} 0x004d 0x004d")));
+    let edited = lids.replace(first, &format!("{guid} 0x004d 0x004d"));
+    lab.write("state/guid2lid", &edited);
+    lab.run(&run)
+        .exits(2)
+        .complains("SLV-STORE-0006")
+        .complains("delete its first line");
+    assert_eq!(lab.read("state/guid2lid"), edited);
+    lab.write("state/guid2lid", &edited.replace(seal, ""));
     lab.run(&[&run[..], &["--lids-out", "lids"]].concat()).exits(0);
     assert!(
         lab.read("lids").contains(&format!("{guid} 0x004d 0x004d")),

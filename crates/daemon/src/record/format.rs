@@ -47,6 +47,8 @@ pub enum RecordedInput {
     Computed(Generation),
     /// [`Input::Persisted`].
     Persisted(u64),
+    /// [`Input::NotPersisted`].
+    NotPersisted(u64),
     /// [`Command::Sweep`].
     Sweep,
     /// [`Command::Rebalance`].
@@ -103,6 +105,7 @@ impl std::fmt::Display for RecordedInput {
             Self::Wake => f.write_str("wake"),
             Self::Computed(generation) => write!(f, "computed plan {}", generation.0),
             Self::Persisted(id) => write!(f, "stored {id}"),
+            Self::NotPersisted(id) => write!(f, "not stored {id}"),
             Self::Sweep => f.write_str("command sweep"),
             Self::Rebalance(Asked { at_once: false }) => f.write_str("command rebalance"),
             Self::Rebalance(Asked { at_once: true }) => f.write_str("command rebalance at once"),
@@ -226,8 +229,12 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
             begin(4);
             out.extend(generation.0.to_le_bytes());
         }
-        Input::Persisted { id } => {
-            begin(5);
+        Input::Persisted { id } | Input::NotPersisted { id } => {
+            begin(if matches!(input, Input::Persisted { .. }) {
+                5
+            } else {
+                24
+            });
             out.extend(id.to_le_bytes());
         }
         Input::Command(Command::Sweep) => begin(6),
@@ -379,6 +386,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
             .u64()
             .map(|generation| RecordedInput::Computed(Generation(generation))),
         5 => reader.u64().map(RecordedInput::Persisted),
+        24 => reader.u64().map(RecordedInput::NotPersisted),
         6 => Some(RecordedInput::Sweep),
         7 => match reader.text() {
             Some(text) => {

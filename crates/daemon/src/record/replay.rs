@@ -106,6 +106,7 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Opti
             result: Box::new(jobs.remove(generation)?.run(Par::Rayon)),
         },
         RecordedInput::Persisted(id) => Input::Persisted { id: *id },
+        RecordedInput::NotPersisted(id) => Input::NotPersisted { id: *id },
         RecordedInput::Sweep => Input::Command(Command::Sweep),
         RecordedInput::Reregister => Input::Command(Command::Reregister),
         RecordedInput::ReregisterThese(ports) => Input::Command(Command::ReregisterThese(ports.clone())),
