@@ -188,6 +188,8 @@ mod tests {
             switch_links: 128,
             faults_there_are: blocks.len() as u64,
             max_load: loads[0],
+            parts: 1,
+            pairs_apart: 0,
             ok: true,
             faults: blocks.iter().zip(loads).map(fault).collect(),
             in_place: Some(InPlace {

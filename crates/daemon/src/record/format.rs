@@ -269,7 +269,7 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
         Input::Command(Command::HoldBack) => begin(13),
         Input::Command(Command::Ready) => begin(14),
         Input::Command(Command::Babbles { lid, port }) => {
-            begin(24);
+            begin(25);
             out.extend(lid.0.to_le_bytes());
             out.extend([u8::from(port.is_some()), port.unwrap_or_default()]);
         }
@@ -404,7 +404,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         21 => Some(RecordedInput::Unproven),
         13 => Some(RecordedInput::HoldBack),
         14 => Some(RecordedInput::Ready),
-        24 => take_babbler(reader).map(|(lid, port)| RecordedInput::Babbles(lid, port)),
+        25 => take_babbler(reader).map(|(lid, port)| RecordedInput::Babbles(lid, port)),
         15 => match reader.u16().zip(reader.text()) {
             Some((by, text)) => {
                 let state = parse_plan_state(text.as_bytes()).map_err(|e| e.to_string())?;

@@ -92,11 +92,12 @@ fn codes(running: &Running) -> BTreeSet<String> {
 /// A port by its GUID.
 fn port(running: &Running, guid: Guid) -> Option<Port> {
     let ports = running.manager.ports().ok()?.ports;
-    ports.into_iter().find(|port| port.guid == guid)
+    ports.into_iter().find(|port| port.guid == Some(guid))
 }
 
 fn is_active(running: &Running, guid: Guid) -> bool {
-    port(running, guid).is_some_and(|port| port.state == PortState::Active && port.lid != 0)
+    port(running, guid)
+        .is_some_and(|port| port.state == Some(PortState::Active) && port.lid.is_some_and(|lid| lid != 0))
 }
 
 /// Brings the fabric up once and forgets the LID of one host; returns that host's GUID and those of the others.
@@ -109,12 +110,12 @@ fn without_one(disk: &Arc<SmallDisk>) -> (Guid, Vec<Guid>) {
         .unwrap()
         .ports
         .into_iter()
-        .filter(|port| port.lid != 0);
+        .filter(|port| port.lid.is_some_and(|lid| lid != 0));
     let mut hosts: Vec<Port> = ports.filter(|port| port.port != 0).collect();
     stop(running);
     hosts.sort_by_key(|port| port.guid);
     // The manager sits at the first one.
-    let last = hosts.pop().unwrap().guid;
+    let last = hosts.pop().unwrap().guid.unwrap();
     let lids: String = disk
         .text("guid2lid")
         .lines()
@@ -123,7 +124,7 @@ fn without_one(disk: &Arc<SmallDisk>) -> (Guid, Vec<Guid>) {
         .map(|line| format!("{line}\n"))
         .collect();
     disk.disk.write("guid2lid", lids.as_bytes()).unwrap();
-    (last, hosts.iter().map(|port| port.guid).collect())
+    (last, hosts.iter().filter_map(|port| port.guid).collect())
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn a_host_that_comes_while_the_disk_is_full_waits_and_all_others_are_served() {
     });
     assert_eq!(
         (waits.lid, waits.reason_code.as_deref()),
-        (0, Some("SLV-PORTSTATE-0013"))
+        (Some(0), Some("SLV-PORTSTATE-0013"))
     );
     let status = manager.status().unwrap();
     let [failing] = &status.not_stored[..] else {
