@@ -1,19 +1,18 @@
 //! Keys from the command line, from files and from the environment.
 
-use std::convert::Infallible;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
-use selvedge_config::{ConfigError, KeyName, Settings};
+use selvedge_config::{FlagFile, KeyName, KeyText, Sources};
 
 /// Where keys come from. A flag goes before its file, a file before the environment, all before the configuration file.
 #[derive(Args, Clone, Debug, Default)]
 pub struct KeyArgs {
     /// M_Key set at every port, as 0x0123456789abcdef. DANGER: every user of this machine sees it in 'ps'; prefer
     /// --m-key-file, or SELVEDGE_M_KEY in the environment
+    // Checked later: errors of the argument parser quote what they refuse.
     #[arg(long, value_name = "KEY", conflicts_with = "m_key_file")]
-    m_key: Option<GivenKey>,
+    m_key: Option<KeyText>,
     /// Read the M_Key from FILE, as 0x0123456789abcdef; read again with the configuration
     #[arg(long, value_name = "FILE")]
     m_key_file: Option<PathBuf>,
@@ -25,40 +24,25 @@ pub struct KeyArgs {
     sa_key_file: Option<PathBuf>,
 }
 
-/// A key as it was typed. It is checked later, because errors of the argument parser quote the refused text.
-#[derive(Clone)]
-struct GivenKey(String);
-
-impl FromStr for GivenKey {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl std::fmt::Debug for GivenKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("(not shown)")
-    }
-}
-
 impl KeyArgs {
-    /// Sets these keys in the settings.
-    pub fn over(&self, settings: &mut Settings) -> Result<(), ConfigError> {
+    /// Adds these keys to what settings come from.
+    pub fn give(&self, sources: &mut Sources) {
         let files = [
-            (KeyName::MKey, &self.m_key_file),
-            (KeyName::SmKey, &self.sm_key_file),
-            (KeyName::SaKey, &self.sa_key_file),
+            (KeyName::MKey, "--m-key-file", &self.m_key_file),
+            (KeyName::SmKey, "--sm-key-file", &self.sm_key_file),
+            (KeyName::SaKey, "--sa-key-file", &self.sa_key_file),
         ];
-        for (name, file) in files {
-            match (&self.m_key, file, std::env::var_os(name.variable())) {
-                (Some(GivenKey(text)), ..) if name == KeyName::MKey => name.set(settings, text, "--m-key")?,
-                (_, Some(file), _) => name.set_from_file(settings, file)?,
-                (_, None, Some(text)) => name.set(settings, &text.to_string_lossy(), name.variable())?,
-                (_, None, None) => {}
+        for (name, flag, file) in files {
+            let given = self.m_key.as_ref().filter(|_| name == KeyName::MKey);
+            match (given, file, std::env::var_os(name.variable())) {
+                (Some(text), _, _) => sources.keys.push((name, text.clone(), "--m-key")),
+                (None, Some(file), _) => sources.flags.push((flag, FlagFile::Key(name), file.clone())),
+                (None, None, Some(text)) => {
+                    let text = KeyText::new(text.to_string_lossy().into_owned());
+                    sources.keys.push((name, text, name.variable()));
+                }
+                (None, None, None) => {}
             }
         }
-        Ok(())
     }
 }

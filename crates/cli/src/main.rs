@@ -1,5 +1,6 @@
 //! The one binary `selvedge`: parses, calls, prints. What it does is done elsewhere.
 
+mod admission;
 mod args;
 mod backups;
 mod bench;
@@ -39,7 +40,6 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::ErrorKind;
 
 use crate::args::Cli;
 use crate::exit::{CliError, Exit};
@@ -54,15 +54,22 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no errors; nobody may be reading either of them.
+            let flags = opensm::foreign_flags(&error);
             if error.use_stderr() && std::env::args_os().any(|word| word == "--json") {
-                let _ = writeln!(std::io::stderr(), "{}", CliError::usage(&error).text(true));
-            } else {
+                let said = match flags.is_empty() {
+                    true => CliError::usage(&error),
+                    false => CliError::Usage { what: flags.join("; ") },
+                };
+                let _ = writeln!(std::io::stderr(), "{}", said.text(true));
+            } else if flags.is_empty() {
                 let _ = error.print();
-                if error.kind() == ErrorKind::UnknownArgument && std::env::args_os().nth(1).is_some_and(|a| a == "run")
-                {
-                    let advice = "OpenSM's other flags are options of its file: write them there, name it with -F";
-                    let _ = writeln!(std::io::stderr(), "{advice}; --check-config explains each.");
+            } else {
+                for flag in flags {
+                    let _ = writeln!(std::io::stderr(), "selvedge: {flag}");
                 }
+                let advice =
+                    "every option of OpenSM's file can stay in it: name it with -F; --check-config explains each";
+                let _ = writeln!(std::io::stderr(), "{advice}.");
             }
             return ExitCode::from(u8::from(error.use_stderr()) * Exit::Usage as u8);
         }

@@ -8,6 +8,8 @@ use selvedge_api::{Body, Document};
 
 use crate::exit::CliError;
 
+pub use selvedge_experiment::axis::thousands;
+
 /// How to print.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Format {
@@ -194,31 +196,9 @@ pub fn count(number: u64, one: &str) -> String {
     format!("{} {one}{plural}", thousands(number))
 }
 
-/// `1234567` as `1,234,567`.
-pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_for_people() {
-        let check = |number: u64, want: &str| assert_eq!(thousands(number), want);
-        check(0, "0");
-        check(999, "999");
-        check(1_000, "1,000");
-        check(1_234_567, "1,234,567");
-    }
 
     #[test]
     fn counts_for_people() {

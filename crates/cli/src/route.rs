@@ -12,7 +12,7 @@ use selvedge_routing::{
     Effort, Engine, FatTreeOptions, FtreeOptions, HopWeight, HostLists, LidMatrix, Listed, Options, PortOrder,
     Rebalance, UpDnOptions,
 };
-use selvedge_topology::{read_lfts, read_lid_matrix};
+use selvedge_topology::read_lid_matrix;
 use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
@@ -20,7 +20,7 @@ use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
 use crate::measure::{Asked, MeasureArgs, Measured};
 use crate::out::{Format, Grid, Out, count};
-use crate::tables_io::{LidArgs, OutputArgs, Results};
+use crate::tables_io::{LidArgs, OutputArgs, Results, tables as read_tables};
 use crate::{progress, tables};
 
 /// Route a fabric offline, judge the tables, print the figures; exit code 1 if the judge finds errors.
@@ -175,8 +175,7 @@ impl InputArgs {
 
     fn listed(&self, fabric: &Fabric) -> Result<Option<Listed>, CliError> {
         if let Some(path) = &self.lfts {
-            let read = read_lfts(&path.display().to_string(), &load::bytes(path)?, fabric, None)?;
-            load::warn(read.warnings.iter());
+            let read = read_tables(path, fabric, None)?;
             let (tables, lids) = (read.tables, read.lids);
             return Ok(Some(Listed::Tables { tables, lids }));
         }
@@ -298,7 +297,7 @@ pub fn print(verdict: &Verdict, more: Option<&Grid>, format: Format) -> Result<E
             } else {
                 out.bad("not good")
             };
-            out.line(format!("\njudged {word}: {counts}"))?;
+            out.line(format!("\njudged {word}: {counts}{}", tables::apart(&verdict.figures)))?;
         }
     }
     out.flush()?;

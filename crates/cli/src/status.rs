@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use selvedge_api as api;
 use selvedge_http::{Client, EMULATOR_SOCKET, MANAGER_SOCKET, existing_path};
 
+use crate::admission;
 use crate::exit::{CliError, Exit};
 use crate::out::{Format, Grid, JsonArg, Out, thousands};
 use crate::tables;
@@ -150,6 +151,7 @@ fn fabric(fabric: &api::Fabric) -> Grid {
         ("ports INIT", fabric.ports.init),
         ("ports ARMED", fabric.ports.armed),
         ("ports ACTIVE", fabric.ports.active),
+        ("ports in unknown state", fabric.ports.unknown),
     ];
     for (what, count) in counts {
         grid.row([what.to_owned(), thousands(count)]);
@@ -242,6 +244,7 @@ fn accepted(request: &str, format: JsonArg) -> Result<Exit, CliError> {
 
 /// Runs `selvedge reload`.
 pub fn reload(args: &ReloadArgs) -> Result<Exit, CliError> {
-    args.socket.client().post("policy/reload")?;
+    let check = args.socket.client().reload()?;
+    admission::complain(&check);
     accepted("reload", args.format)
 }

@@ -1,7 +1,7 @@
 //! Responses as tables.
 
 use selvedge_api::{
-    Administration, Application, Events, Findings, Links, Nodes, Ports, ReasonCount, RebalanceStatus, Status,
+    Administration, Application, Events, Findings, Intake, Links, Nodes, Ports, ReasonCount, RebalanceStatus, Status,
 };
 use selvedge_daemon::utc_text;
 use selvedge_types::NodeKind;
@@ -9,6 +9,11 @@ use selvedge_verify::Figures;
 
 use crate::measure::Measured;
 use crate::out::{Grid, count, thousands};
+
+/// What an agent said, or that it did not say it.
+fn known(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
+}
 
 /// Nodes, one a row.
 pub fn nodes(nodes: &Nodes) -> Grid {
@@ -22,7 +27,7 @@ pub fn nodes(nodes: &Nodes) -> Grid {
         grid.row([
             node.guid.to_string(),
             kind.to_owned(),
-            node.lid.to_string(),
+            known(node.lid),
             node.ports.to_string(),
             node.ports_active.to_string(),
             node.name.clone(),
@@ -38,11 +43,11 @@ pub fn links(links: &Links) -> Grid {
         grid.row([
             link.a.node_name.clone(),
             link.a.port.to_string(),
-            link.state_a.to_string(),
+            known(link.state_a),
             link.rate.clone().unwrap_or_else(|| "-".to_owned()),
             link.b.node_name.clone(),
             link.b.port.to_string(),
-            link.state_b.to_string(),
+            known(link.state_b),
         ]);
     }
     grid
@@ -70,10 +75,10 @@ pub fn ports(ports: &Ports) -> Grid {
         grid.row([
             port.node_name.clone(),
             port.port.to_string(),
-            port.lid.to_string(),
-            port.state.to_string(),
+            known(port.lid),
+            known(port.state),
             rate.unwrap_or_else(dash),
-            port.mtu_bytes.to_string(),
+            known(port.mtu_bytes),
             port.peer.as_ref().map_or_else(dash, |peer| peer.node_name.clone()),
             port.peer.as_ref().map_or_else(dash, |peer| peer.port.to_string()),
             port.reason_code
@@ -163,6 +168,20 @@ pub fn figures(figures: &Figures) -> Grid {
         );
     }
     grid
+}
+
+/// Says how many hosts do not reach each other; empty if all do.
+pub fn apart(figures: &Figures) -> String {
+    let (reached, pairs) = (figures.host_pairs_reached, figures.host_pairs);
+    if reached == pairs {
+        return String::new();
+    }
+    format!(
+        "; {} of {} host pairs reach each other, in {}",
+        thousands(reached),
+        thousands(pairs),
+        count(figures.parts, "part")
+    )
 }
 
 /// What `route` knows beside the judge's figures.
@@ -329,7 +348,7 @@ pub fn status(status: &Status) -> Grid {
             if ok {
                 "no errors".to_owned()
             } else {
-                "errors: see 'selvedge status findings'".to_owned()
+                "not good: see 'selvedge status findings'".to_owned()
             },
         );
     }
@@ -366,10 +385,39 @@ fn traffic(status: &Status, mut row: impl FnMut(&str, String)) {
     if let Some(of) = &status.administration {
         administration(of, &mut row);
     }
+    if let Some(of) = &status.intake {
+        intake(of, &mut row);
+    }
+    for failing in &status.not_stored {
+        let lasts_s = status.uptime_ms.saturating_sub(failing.since_ms) / 1_000;
+        let text = format!(
+            "for {lasts_s} s, {} attempts failed: {}",
+            thousands(failing.failures.into()),
+            failing.error
+        );
+        row(&format!("{} not stored", failing.what), text);
+    }
     row(
         "up time",
         format!("{}.{:03} s", status.uptime_ms / 1_000, status.uptime_ms % 1_000),
     );
+}
+
+/// Sources that send the manager more than it handles.
+fn intake(of: &Intake, row: &mut impl FnMut(&str, String)) {
+    if of.held > 0 {
+        row("above the limit", format!("{} traps and commands", thousands(of.held)));
+    }
+    for babbler in &of.babbling {
+        let port = babbler.port.as_deref().unwrap_or("unknown port");
+        let text = format!(
+            "LID {} ({port}): {} of {}",
+            babbler.lid,
+            thousands(babbler.came),
+            babbler.what
+        );
+        row("babbles", text);
+    }
 }
 
 /// What hosts asked of the subnet administrator.

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use selvedge_api as api;
-use selvedge_fabric::{Fabric, diff};
+use selvedge_fabric::{Change, ChangeWords, Fabric, diff};
 use selvedge_topology::{DotHosts, Format as FileFormat, NodeNames, Summary, write, write_dot};
 
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
-use crate::out::{Format, Grid, JsonArg, Out, thousands};
+use crate::out::{Format, Grid, Out, thousands};
 use crate::tables;
 
 /// Make, convert, show and compare fabrics.
@@ -86,7 +86,7 @@ struct DiffArgs {
     #[command(flatten)]
     names: NameArgs,
     #[command(flatten)]
-    format: JsonArg,
+    format: Format,
 }
 
 /// Runs the command.
@@ -173,12 +173,14 @@ fn compare(args: &DiffArgs) -> Result<Exit, CliError> {
     let before = load::named(&load::fabric(&args.before)?, &names);
     let after = load::named(&load::fabric(&args.after)?, &names);
     let differences = diff(&before, &after).changes;
-    let mut out = Out::new(args.format.into());
+    let mut out = Out::new(args.format);
     if args.format.json {
         out.document(api::Diff {
             equal: differences.is_empty(),
             changes: differences.iter().map(ToString::to_string).collect(),
         })?;
+    } else if args.format.csv {
+        out.grid(&changes(&differences))?;
     } else {
         for change in &differences {
             out.line(change.to_string())?;
@@ -190,4 +192,27 @@ fn compare(args: &DiffArgs) -> Result<Exit, CliError> {
     } else {
         Exit::NotGood
     })
+}
+
+fn changes(differences: &[Change]) -> Grid {
+    let mut grid = Grid::new(&["change", "what", "name", "attribute", "before", "after"]);
+    for change in differences {
+        let ChangeWords {
+            change,
+            what,
+            name,
+            attribute,
+            before,
+            after,
+        } = change.words();
+        grid.row([
+            change.to_owned(),
+            what.to_owned(),
+            name,
+            attribute.to_owned(),
+            before,
+            after,
+        ]);
+    }
+    grid
 }

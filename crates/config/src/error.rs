@@ -89,9 +89,28 @@ pub enum ConfigError {
         /// What would be right.
         want: &'static str,
     },
+    /// SLV-CONFIG-0008: a list of routing engines that names one that does not exist.
+    #[error("SLV-CONFIG-0008: {place}: {what}")]
+    Engine {
+        /// The file with line and key, or the flag.
+        place: String,
+        /// What is wrong, and what to write instead.
+        what: String,
+    },
+    /// SLV-CONFIG-0009: a start could not write the file, folder or socket that a key names.
+    #[error("SLV-CONFIG-0009: {key}: cannot write {}: {cause}; name another path", path.display())]
+    NotWritable {
+        /// The key as `table.name`.
+        key: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// What the operating system said.
+        cause: io::Error,
+    },
     /// SLV-CONFIG-0040: a key (M_Key, SM_Key, SA key) is not a 64-bit number. The message does not quote it.
     #[error(
-        "SLV-CONFIG-0040: {from}: the {name} is not a 64-bit number (its text is not shown); want 0x and 1 to 16 hexadecimal digits"
+        "SLV-CONFIG-0040: {from}: the {name} is not a 64-bit number (its text is not shown); want 0x and 1 to 16 \
+         hexadecimal digits"
     )]
     NoKey {
         /// A file, a flag, or a variable of the environment.
@@ -99,58 +118,20 @@ pub enum ConfigError {
         /// Which key.
         name: &'static str,
     },
-    /// SLV-CONFIG-0042: a pipe, device or folder in place of a regular file.
-    #[error("SLV-CONFIG-0042: {} is {kind}, not a regular file; write the text into a file and name that", path.display())]
-    NoFile {
-        /// Where.
-        path: PathBuf,
-        /// What stands there.
-        kind: &'static str,
-    },
-    /// SLV-CONFIG-0043: a file that is too large.
-    #[error("SLV-CONFIG-0043: {} has more than {limit} bytes; name a smaller file", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Largest number of bytes.
-        limit: u64,
-    },
-}
-
-/// A problem of a file that is used nevertheless.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ConfigWarning {
-    /// SLV-CONFIG-0041: every user of this machine may read a file that holds keys.
+    /// SLV-CONFIG-0041: every user of this machine may read a file that holds keys. The file is used nevertheless.
+    #[error("SLV-CONFIG-0041: every user may read {}, which holds keys; forbid that: chmod o-r", path.display())]
     OthersRead {
         /// The file.
         path: PathBuf,
     },
-}
-
-impl ConfigWarning {
-    /// Stable code.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::OthersRead { .. } => "SLV-CONFIG-0041",
-        }
-    }
-}
-
-impl std::fmt::Display for ConfigWarning {
-    /// Without the code.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::OthersRead { path } => {
-                let path = path.display();
-                write!(
-                    f,
-                    "every user may read {path}, which holds keys; forbid that: chmod o-r {path}"
-                )
-            }
-        }
-    }
+    /// SLV-CONFIG-0010: a start takes it, the running manager cannot.
+    #[error("SLV-CONFIG-0010: {key}: refused for now: {why}")]
+    NotNow {
+        /// The key as `table.name`.
+        key: &'static str,
+        /// Why, and what to do.
+        why: &'static str,
+    },
 }
 
 /// What to do about an unknown key.

@@ -2,15 +2,23 @@
 
 use std::path::Path;
 
+use selvedge_store::{SETTINGS_MAX, read_text_file};
 use selvedge_types::Guid;
 
 use crate::ConfigError;
-use crate::file::read_text;
 
 /// Reads a file with one GUID per line; `#` starts a comment, what follows the GUID is ignored, as OpenSM does.
 pub fn read_guids(path: &Path) -> Result<Vec<Guid>, ConfigError> {
     let text = read_text(path)?;
     parse_guids(&text, path)
+}
+
+/// A whole file of text.
+pub(crate) fn read_text(path: &Path) -> Result<String, ConfigError> {
+    read_text_file(path, SETTINGS_MAX).map_err(|cause| ConfigError::Read {
+        path: path.to_owned(),
+        cause,
+    })
 }
 
 /// Reads a text with one GUID per line; `path` is only for messages.
@@ -32,7 +40,8 @@ pub fn parse_guids(text: &str, path: &Path) -> Result<Vec<Guid>, ConfigError> {
 
 /// Reads a file with a GUID and numbers per line: OpenSM's hop weights and port orders.
 pub fn read_guid_numbers(path: &Path) -> Result<Vec<(Guid, Vec<u8>)>, ConfigError> {
-    parse_guid_numbers(&read_text(path)?, path)
+    let text = read_text(path)?;
+    parse_guid_numbers(&text, path)
 }
 
 /// Reads a text with a GUID and numbers per line; `path` is only for messages.

@@ -1,11 +1,38 @@
 //! Keys from files and from the environment, so that no command line shows them.
 
-use std::path::Path;
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
 
 use selvedge_types::SecretKey;
 
-use crate::file::{read_text, readable_by_others};
 use crate::{ConfigError, Settings};
+
+/// A key as it was typed, right or wrong. `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyText(String);
+
+impl KeyText {
+    /// Holds this text.
+    #[must_use]
+    pub const fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl FromStr for KeyText {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for KeyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(SecretKey::NOT_SHOWN)
+    }
+}
 
 /// A key that an operator gives beside the configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +49,7 @@ impl KeyName {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::MKey, Self::SmKey, Self::SaKey];
 
-    /// The variable of the environment that holds it.
+    /// The variable of the environment that may hold it.
     #[must_use]
     pub const fn variable(self) -> &'static str {
         match self {
@@ -41,8 +68,8 @@ impl KeyName {
     }
 
     /// Sets the key that `text` holds. `from` names the source of the text; the error does not quote the text.
-    pub fn set(self, settings: &mut Settings, text: &str, from: &str) -> Result<(), ConfigError> {
-        let key = parse_key(text.trim()).ok_or_else(|| ConfigError::NoKey {
+    pub fn set(self, settings: &mut Settings, text: &KeyText, from: &str) -> Result<(), ConfigError> {
+        let key = parse_key(text.0.trim()).ok_or_else(|| ConfigError::NoKey {
             from: from.to_owned(),
             name: self.name(),
         })?;
@@ -51,14 +78,6 @@ impl KeyName {
             Self::SmKey => settings.manager.sm_key = key,
             Self::SaKey => settings.administrator.sa_key = key,
         }
-        Ok(())
-    }
-
-    /// Sets the key that a file holds. Adds a warning if every user may read the file.
-    pub fn set_from_file(self, settings: &mut Settings, path: &Path) -> Result<(), ConfigError> {
-        let text = read_text(path)?;
-        self.set(settings, &text, &path.display().to_string())?;
-        settings.warnings.extend(readable_by_others(path));
         Ok(())
     }
 }
@@ -81,7 +100,7 @@ mod tests {
     fn keys_are_read_and_mistakes_not_quoted() {
         let check = |text: &str, want: Option<u64>| {
             let mut settings = Settings::default();
-            match KeyName::MKey.set(&mut settings, text, "SELVEDGE_M_KEY") {
+            match KeyName::MKey.set(&mut settings, &text.parse().unwrap(), "SELVEDGE_M_KEY") {
                 Ok(()) => assert_eq!(Some(settings.policy.m_key), want, "{text}"),
                 Err(error) => {
                     assert_eq!(want, None, "{text}");
@@ -107,7 +126,7 @@ mod tests {
     fn each_key_has_its_place() {
         let mut settings = Settings::default();
         for (name, text) in KeyName::ALL.into_iter().zip(["0x7", "0x8", "0x9"]) {
-            name.set(&mut settings, text, "").unwrap();
+            name.set(&mut settings, &text.parse().unwrap(), "").unwrap();
         }
         let keys = (settings.manager.sm_key.expose(), settings.administrator.sa_key.expose());
         assert_eq!((settings.policy.m_key, keys), (7, (8, 9)));

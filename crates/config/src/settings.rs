@@ -6,8 +6,6 @@ use std::time::Duration;
 use selvedge_plan::Policy;
 use selvedge_types::SecretKey;
 
-use crate::ConfigWarning;
-
 /// What a configuration file says; each field has a default, so an empty file is a complete one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -19,8 +17,6 @@ pub struct Settings {
     pub administrator: AdministratorOptions,
     /// How the process runs.
     pub daemon: DaemonOptions,
-    /// Problems of the files that were read.
-    pub warnings: Vec<ConfigWarning>,
 }
 
 impl Settings {
@@ -64,6 +60,8 @@ pub struct ManagerOptions {
     pub poll_interval: Duration,
     /// Polls without an answer after which the master is gone.
     pub poll_misses: u32,
+    /// The port of a host that babbles is disabled.
+    pub disable_babbling_ports: bool,
 }
 
 impl Default for ManagerOptions {
@@ -80,6 +78,7 @@ impl Default for ManagerOptions {
             backups_after: Some(Duration::from_secs(2)),
             poll_interval: Duration::from_secs(1),
             poll_misses: 2,
+            disable_babbling_ports: false,
         }
     }
 }

@@ -14,6 +14,8 @@ pub(crate) const SILENT_MAX: Duration = Duration::from_secs(30);
 pub(crate) const STALLED: Duration = Duration::from_secs(2);
 /// Largest body of a request: the longest fault that the emulator takes has 100 bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
+/// Largest body with a configuration: one with a line for each port of a large fabric has 2 MB.
+pub(crate) const CONFIGURATION_BYTES_MAX: usize = 16 << 20;
 /// Largest head of a request.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Longest path with its query.

@@ -11,13 +11,13 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use selvedge_api::{Document, Error, ErrorKind, FaultRequest, RebalanceRequest};
+use selvedge_api::{CheckRequest, Document, Error, ErrorKind, FaultRequest, RebalanceRequest};
 use selvedge_daemon::Service;
 use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::answers::{Answers, Question};
-use crate::limits::{BODY_BYTES_MAX, BODY_MAX, URI_BYTES_MAX};
+use crate::limits::{BODY_BYTES_MAX, BODY_MAX, CONFIGURATION_BYTES_MAX, URI_BYTES_MAX};
 
 type Shared = State<Arc<Answers>>;
 
@@ -46,10 +46,8 @@ pub(crate) fn routes(answers: Arc<Answers>) -> Router {
             post(async |State(answers): Shared| accept(answers.ask(|s| s.sweep()).await)),
         )
         .route("/api/v1/rebalance", post(rebalance))
-        .route(
-            "/api/v1/policy/reload",
-            post(async |State(answers): Shared| accept(answers.ask(|s| s.reload()).await)),
-        )
+        .route("/api/v1/policy/reload", post(reload))
+        .route("/api/v1/policy/check", post(check))
         .route("/api/v1/fault", post(fault))
         .fallback(async || refusal(&ErrorKind::NotFound.error("there is no such path")))
         .method_not_allowed_fallback(async || refusal(&ErrorKind::WrongMethod.error("this path has another method")))
@@ -96,7 +94,7 @@ async fn events(State(answers): Shared, query: Result<Query<Since>, QueryRejecti
 
 /// An empty body asks for what the defaults say.
 async fn rebalance(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
-    let body = match read(&headers, body).await {
+    let body = match read(&headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,
         Err(error) => return refusal(&error),
     };
@@ -110,12 +108,36 @@ async fn rebalance(State(answers): Shared, headers: HeaderMap, body: RequestBody
     }
 }
 
+/// Accepted: what comes of the new policy is told by events.
+async fn reload(State(answers): Shared) -> Response {
+    match answers.small(|s| s.reload()).await {
+        Ok(json) => json_response(StatusCode::ACCEPTED, json),
+        Err(error) => refusal(&error),
+    }
+}
+
+/// An empty body asks about the files that the manager was started with.
+async fn check(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
+    let body = match read(&headers, body, CONFIGURATION_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => return refusal(&error),
+    };
+    let request = match body.is_empty() {
+        true => Ok(CheckRequest::default()),
+        false => serde_json::from_slice(&body),
+    };
+    match request {
+        Ok(request) => show(answers.small(move |s| s.check(&request)).await),
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is no configuration: {error}"))),
+    }
+}
+
 async fn fault(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
     let has_body = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
     if !has_body.iter().any(|name| headers.contains_key(name)) {
         return refusal(&ErrorKind::NoLength.error("a fault is the body of the request, and there is none"));
     }
-    let body = match read(&headers, body).await {
+    let body = match read(&headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,
         Err(error) => return refusal(&error),
     };
@@ -126,9 +148,9 @@ async fn fault(State(answers): Shared, headers: HeaderMap, body: RequestBody) ->
 }
 
 /// The whole body of a request, within limits of size and time.
-async fn read(headers: &HeaderMap, body: RequestBody) -> Result<Bytes, Error> {
+async fn read(headers: &HeaderMap, body: RequestBody, limit: usize) -> Result<Bytes, Error> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let too_large = || ErrorKind::TooLarge.error(format!("the body has more than {BODY_BYTES_MAX} bytes"));
+    let too_large = || ErrorKind::TooLarge.error(format!("the body has more than {limit} bytes"));
     if let Some(encoding) = text(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
         return Err(ErrorKind::NotJson.error(format!("the body is encoded as '{encoding}'")));
     }
@@ -136,10 +158,10 @@ async fn read(headers: &HeaderMap, body: RequestBody) -> Result<Bytes, Error> {
         return Err(ErrorKind::NotJson.error(format!("the body is '{kind}'")));
     }
     let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-    if length.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
+    if length.is_some_and(|length| length > limit as u64) {
         return Err(too_large());
     }
-    let whole = Limited::new(body, BODY_BYTES_MAX).collect();
+    let whole = Limited::new(body, limit).collect();
     match timeout(BODY_MAX, whole).await {
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),

@@ -51,12 +51,14 @@ pub struct Config {
     pub backups_after: Option<Duration>,
     /// Polls without an answer after which the master is gone. Default 2: each is repeated like any request.
     pub poll_misses: u32,
+    /// The port of a host that babbles is disabled. Default: it is only reported.
+    pub disable_babbling_ports: bool,
 }
 
 debug_without_keys!(
     Config {
         mode, local, policy, priority, window, agent_window, timeout, retries, sweep_interval,
-        read_back_sweeps, poll_interval, backups_after, poll_misses
+        read_back_sweeps, poll_interval, backups_after, poll_misses, disable_babbling_ports
     } keys { sm_key }
 );
 
@@ -79,6 +81,7 @@ impl Config {
             poll_interval: Duration::from_secs(1),
             backups_after: None,
             poll_misses: 2,
+            disable_babbling_ports: false,
         }
     }
 

@@ -180,7 +180,7 @@ mod tests {
         let mut recorder = Recorder::create(&path, &header(), 1 << 20).unwrap();
         let entries = || read(&path).unwrap().entries.len();
         assert_eq!(entries(), 0);
-        let mut wake = |recorder: &mut Recorder, at: Time| {
+        let wake = |recorder: &mut Recorder, at: Time| {
             recorder.input(at, &Input::Wake);
             assert!(recorder.outputs(&[]).is_none());
             assert!(recorder.flush_due(at).is_none());

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use selvedge_api::{
-    Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Plan, Ports, Rebalance, RebalanceRequest, Status,
+    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Plan, Ports, Rebalance,
+    RebalanceRequest, Status,
 };
 use selvedge_daemon::Service;
 use selvedge_fabric::Fabric;
@@ -61,7 +62,10 @@ impl Service for Slow {
     fn rebalance(&self, _: RebalanceRequest) -> Result<Rebalance, Error> {
         nothing()
     }
-    fn reload(&self) -> Result<(), Error> {
+    fn check(&self, _: &CheckRequest) -> Result<Check, Error> {
+        nothing()
+    }
+    fn reload(&self) -> Result<Check, Error> {
         nothing()
     }
     fn hang_up(&self) {}
