@@ -534,7 +534,7 @@ mod tests {
             error.contains("SLV-STORE-0007") && error.contains("generation 1"),
             "{error}"
         );
-        // OpenSM makes one when it starts; and whoever moves the file away wants to begin without.
+        // OpenSM makes an empty file when it starts. An operator who moves the file away wants to begin without.
         disk.remove(PLAN_STATE).unwrap();
         assert_eq!(dir.load_state().unwrap().0, PersistentState::default());
         let (disk, dir) = full();
