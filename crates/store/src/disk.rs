@@ -59,6 +59,8 @@ pub struct Files {
     /// The folder, open, so that a sync needs no descriptor.
     folder: File,
     reserve: Mutex<Vec<File>>,
+    /// See [`Disk::boot`].
+    boot: String,
     _lock: File,
 }
 
@@ -92,6 +94,8 @@ impl Files {
             path: path.to_owned(),
             folder,
             reserve: Mutex::default(),
+            // Where the system does not tell, every start of the machine looks like the same one.
+            boot: fs::read_to_string(BOOT).unwrap_or_default().trim().to_owned(),
             _lock: lock,
         };
         files.fill(&mut files.reserve());
@@ -178,8 +182,7 @@ impl Disk for Files {
     }
 
     fn boot(&self) -> String {
-        // Where the system does not tell, every start of the machine looks like the same one.
-        fs::read_to_string(BOOT).unwrap_or_default().trim().to_owned()
+        self.boot.clone()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_plan::{EngineName, Generation};
 use selvedge_sa::Registrations;
@@ -50,6 +51,10 @@ impl Content {
 pub struct StateDir {
     path: PathBuf,
     disk: Arc<dyn Disk>,
+    /// The generation of the file of registrations, as it was last read or written here; 0: none is known.
+    registered: AtomicU64,
+    /// One file is written at a time: its name while it is written is always the same.
+    writing: Mutex<()>,
 }
 
 impl StateDir {
@@ -61,7 +66,12 @@ impl StateDir {
     /// A folder whose files are on this disk; `path` names it in messages.
     pub fn on(path: &Path, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
         let path = path.to_owned();
-        let dir = Self { path, disk };
+        let dir = Self {
+            path,
+            disk,
+            registered: AtomicU64::new(0),
+            writing: Mutex::new(()),
+        };
         dir.remove_leftovers()?;
         Ok(dir)
     }
@@ -142,12 +152,16 @@ impl StateDir {
         // Bytes that are no text are no lines of ours either.
         let text = std::str::from_utf8(&content.body).map_err(|_| line(1))?;
         let registrations = Registrations::from_text(text).map_err(|error| line(error.line))?;
+        let generation = content.seal.map_or(0, |seal| seal.generation);
+        self.registered.store(generation, Ordering::Relaxed);
         Ok(Some((registrations, is_all)))
     }
 
     /// Stores what hosts have registered; when this returns it survives a crash of the machine.
     pub fn save_registrations(&self, registrations: &Registrations) -> Result<(), StoreError> {
-        self.replace(REGISTRATIONS, None, &registrations.to_text())
+        let generation = self.replace(REGISTRATIONS, None, &registrations.to_text())?;
+        self.registered.store(generation, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Marks that the file of registrations does not have all from now on. It takes a file away: that needs no
@@ -159,11 +173,13 @@ impl StateDir {
     /// Marks that the file of registrations has all that hosts were told is registered. `has_ended` says that nothing
     /// is registered any more: then the mark survives a crash of the machine, too.
     pub fn mark_stored(&self, has_ended: bool) -> Result<(), StoreError> {
-        let found = self.read(REGISTRATIONS)?.and_then(|content| content.seal);
-        // Without a file there is nothing to vouch for.
-        let Some(found) = found else { return Ok(()) };
+        let generation = self.registered.load(Ordering::Relaxed);
+        if generation == 0 {
+            // There is no file to vouch for, or one without a generation: hosts are asked.
+            return Ok(());
+        }
         let boot = if has_ended { ENDED.to_owned() } else { self.disk.boot() };
-        let text = mark(found.generation, &boot);
+        let text = mark(generation, &boot);
         let written = match has_ended {
             true => self.disk.write(STORED, text.as_bytes()).and_then(|()| self.disk.sync()),
             false => self.disk.note(STORED, text.as_bytes()),
@@ -210,6 +226,7 @@ impl StateDir {
         }
         // OpenSM takes lines up to an empty one for one entry: the seal must not be part of the first port's.
         self.replace(GUID2LID, None, &format!("\n{}", print_guid2lid(map)))
+            .map(drop)
     }
 
     /// What else is stored of the plan in force, and the generation of guid2lid beside which it was stored.
@@ -223,12 +240,14 @@ impl StateDir {
     }
 
     fn save_plan_state(&self, state: &PlanState) -> Result<(), StoreError> {
-        let (_, lids, _) = self.read_lids()?;
-        self.replace(PLAN_STATE, lids, &print_plan_state(state))
+        let lids = self.read(GUID2LID)?.and_then(|content| content.seal);
+        let lids = lids.map(|seal| seal.generation);
+        self.replace(PLAN_STATE, lids, &print_plan_state(state)).map(drop)
     }
 
-    /// Replaces a file as a whole; its generation is one more than the old one's.
-    fn replace(&self, name: &str, lids: Option<u64>, body: &str) -> Result<(), StoreError> {
+    /// Replaces a file as a whole; its generation, which is returned, is one more than the old one's.
+    fn replace(&self, name: &str, lids: Option<u64>, body: &str) -> Result<u64, StoreError> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.read(name)?.and_then(|content| content.seal);
         let generation = old.map_or(0, |seal| seal.generation) + 1;
         let (new, text) = (new_name(name), seal(Seal { generation, lids }, body));
@@ -239,7 +258,8 @@ impl StateDir {
         // The rename itself is only safe once the folder is.
         self.disk
             .sync()
-            .map_err(|cause| io_error("sync folder", &self.path, cause))
+            .map_err(|cause| io_error("sync folder", &self.path, cause))?;
+        Ok(generation)
     }
 
     /// What is in a file; `None` if there is no such file.
@@ -514,7 +534,7 @@ mod tests {
             error.contains("SLV-STORE-0007") && error.contains("generation 1"),
             "{error}"
         );
-        // OpenSM makes one when it starts; and whoever moves the file away wants to begin without.
+        // OpenSM makes an empty file when it starts. An operator who moves the file away wants to begin without.
         disk.remove(PLAN_STATE).unwrap();
         assert_eq!(dir.load_state().unwrap().0, PersistentState::default());
         let (disk, dir) = full();

@@ -6,7 +6,7 @@ use selvedge_types::{Guid, Lid};
 
 use crate::LidMap;
 
-/// Conflicts that are named one by one; of a file that is wrong from end to end nobody reads more.
+/// Conflicts that are named one by one, so that a file that is wrong from end to end does not fill the log.
 const NAMED_MAX: usize = 20;
 
 /// Something in stored state that cannot all be right.

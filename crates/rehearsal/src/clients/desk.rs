@@ -122,7 +122,7 @@ impl Desk {
             Some(DeskDefect::ConfirmsUnmarked) => &mut unguarded,
             _ => &mut out[first..],
         };
-        // A failure is tried again: nobody reads events here.
+        // A failure is tried again; there are no events of administrators here.
         let _ = self.keeper.guard(now, self.sa.revision(), guarded);
         if let (Some(DeskDefect::StoresNothing), Some(folder)) = (self.defect, &self.folder) {
             let _ = folder.mark_stored(false);

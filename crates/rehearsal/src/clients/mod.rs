@@ -138,6 +138,21 @@ impl Clients {
         self.is_lively = is_lively;
     }
 
+    /// Each host wants one thing that it does not want now, or no longer wants one that it does.
+    pub fn change_minds(&mut self) {
+        for number in 0..self.hosts.len() {
+            self.change_mind(number);
+        }
+    }
+
+    fn change_mind(&mut self, number: usize) {
+        let what = self.below(What::ALL.len());
+        let host = &mut self.hosts[number];
+        host.wants[what] ^= true;
+        // What it was about to give up it may have given up: the answer may be what was lost.
+        host.has[what] &= !host.wants[what];
+    }
+
     /// What happened to them since the last call, by time.
     pub fn take_notes(&mut self) -> Vec<(Time, String)> {
         std::mem::take(&mut self.notes)
@@ -339,11 +354,7 @@ impl Clients {
     fn live(&mut self, world: &Rehearsal, number: usize) -> Result<(), RehearsalError> {
         let chassis = world.emulator().chassis();
         if self.is_lively && self.rng.below(CHANGES_EVERY) == 0 {
-            let what = self.below(What::ALL.len());
-            let host = &mut self.hosts[number];
-            host.wants[what] ^= true;
-            // What it was about to give up it may have given up: the answer may be what was lost.
-            host.has[what] &= !host.wants[what];
+            self.change_mind(number);
         }
         let host = &mut self.hosts[number];
         let lives = (chassis.boots(host.node), chassis.counters(host.at).link_downed);

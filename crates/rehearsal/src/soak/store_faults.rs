@@ -2,6 +2,7 @@
 //! happens as in the same schedule without them, but for what they cause.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_sim::{Ratio, Rng, Seed, Time};
 use selvedge_store::{MemoryDisk, Trouble};
@@ -15,6 +16,11 @@ const QUIET_US: (u64, u64) = (5_000, 4_000_000);
 const LASTS_US: (u64, u64) = (1_000, 16_000_000);
 /// Shares of the calls that fail: all of them most often, as on a full disk.
 const SHARES: [(u32, u32); 5] = [(1, 1), (1, 1), (1, 2), (1, 4), (1, 16)];
+
+/// Registrations are stored a quarter of a second after the first of them.
+const STORED_WITHIN: Duration = Duration::from_secs(1);
+/// How long the master's disk fails at last: hosts have asked again by then.
+const FAILS_AT_LAST: Duration = Duration::from_secs(2);
 
 /// What becomes of a manager before its disk works again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +166,42 @@ impl World<'_> {
         match is_killed && !self.running[which] {
             true => self.start(which),
             false => Ok(()),
+        }
+    }
+
+    /// At last the master's disk fails while hosts change their minds, and the master is killed before it works again:
+    /// after that nothing else makes up for what it may have forgotten.
+    pub(super) fn fail_at_last(&mut self) -> Result<(), RehearsalError> {
+        const WHEN: &str = "when the master had been killed on a disk that failed";
+        if self.store_faults.is_none() {
+            return Ok(());
+        }
+        let master = self.master();
+        // What was registered until now is stored.
+        self.run_for(STORED_WITHIN)?;
+        self.fail_all(master);
+        if let Some(clients) = &mut self.clients {
+            clients.change_minds();
+        }
+        self.run_for(FAILS_AT_LAST)?;
+        self.kill(master)?;
+        self.cure_disks();
+        self.start(master)?;
+        self.converge(WHEN)?;
+        self.serve(WHEN)
+    }
+
+    /// Every call of a manager's disk fails from now on.
+    fn fail_all(&mut self, which: usize) {
+        self.note(&format!("the disk of manager {which} fails all calls"));
+        if let Some(faults) = &self.store_faults {
+            faults.disks[which].set_trouble(Some(Trouble {
+                share: Ratio {
+                    numerator: 1,
+                    denominator: 1,
+                },
+                seed: faults.seed.child("last"),
+            }));
         }
     }
 

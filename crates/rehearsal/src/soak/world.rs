@@ -159,6 +159,7 @@ impl<'a> World<'a> {
         self.heal()?;
         self.converge("when all was well again")?;
         self.serve("when all was well again")?;
+        self.fail_at_last()?;
         self.last_questions()
     }
 

@@ -191,7 +191,8 @@ fn on_disks_that_fail_no_lid_changes_and_no_registration_is_lost() {
     );
 }
 
-/// Who takes a failed store for one that worked, or tells hosts so, is found by the checkers on such disks.
+/// The checkers find a manager that takes a failed store for one that worked, and an administrator that confirms what it
+/// could not mark.
 #[test]
 fn managers_that_trust_a_disk_that_fails_are_found() {
     let check = |code: &str, run: &dyn Fn(&Schedule, &Fabric) -> Outcome| {
@@ -202,7 +203,7 @@ fn managers_that_trust_a_disk_that_fails_are_found() {
         };
         let found = (1..=TRUSTING_SEEDS).find(is_it);
         println!("{code}: seed {found:?}");
-        assert!(found.is_some(), "nobody noticed that as {code}");
+        assert!(found.is_some(), "no seed leads to {code}");
     };
     check("0115", &|schedule, fabric| {
         schedule.run_broken(fabric, Broken::StoreFailureIgnored)
