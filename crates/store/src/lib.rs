@@ -8,8 +8,10 @@ mod error;
 mod guid2lid;
 mod plan_state;
 mod state_dir;
+mod whole_file;
 
 pub use error::{LineError, PlanStateError, StoreError};
 pub use guid2lid::{LidMap, parse_guid2lid, print_guid2lid};
 pub use plan_state::{PlanState, parse_plan_state, print_plan_state};
 pub use state_dir::StateDir;
+pub use whole_file::{can_replace_file, replace_file};

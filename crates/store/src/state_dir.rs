@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::plan_state::{PlanState, parse_plan_state, print_plan_state};
+use crate::whole_file::replace_by;
 use crate::{LidMap, StoreError, parse_guid2lid, print_guid2lid};
 
 const GUID2LID: &str = "guid2lid";
@@ -135,16 +136,8 @@ impl StateDir {
     fn replace(&self, name: &str, text: &str) -> Result<(), StoreError> {
         let path = self.path.join(name);
         let new = path.with_extension(NEW);
-        let mut file = File::create(&new).map_err(|cause| io_error("create", &new, cause))?;
-        file.write_all(text.as_bytes())
-            .and_then(|()| file.sync_all())
-            .map_err(|cause| io_error("write", &new, cause))?;
-        drop(file);
-        fs::rename(&new, &path).map_err(|cause| io_error("rename to", &path, cause))?;
-        // The rename itself is only safe once the folder is.
-        File::open(&self.path)
-            .and_then(|dir| dir.sync_all())
-            .map_err(|cause| io_error("sync folder", &self.path, cause))
+        let file = File::create(&new).map_err(|cause| io_error("create", &new, cause))?;
+        replace_by(&new, file, &path, |file| file.write_all(text.as_bytes()))
     }
 
     /// A crash between writing and renaming leaves a half-written file behind: it was never in force.
