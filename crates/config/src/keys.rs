@@ -382,7 +382,7 @@ impl Key {
             "Polls without an answer after which a standby takes over."
         ),
         count!(
-            "administrator",
+            "sa",
             "rate_per_s",
             administrator.rate_per_s,
             1..=1_000_000,
@@ -391,7 +391,7 @@ impl Key {
                 as much as one. More are answered with BUSY. At 2 us each the default takes 4 % of a core."
         ),
         count!(
-            "administrator",
+            "sa",
             "burst",
             administrator.burst,
             1..=1_000_000_000,
@@ -399,7 +399,7 @@ impl Key {
             "The same at once. The start of a large job on one host asks for many paths in a moment."
         ),
         count!(
-            "administrator",
+            "sa",
             "transfers_per_client",
             administrator.transfers_per_client,
             1..=1024,
@@ -407,7 +407,7 @@ impl Key {
             "Answers of several datagrams under way to one LID; more are BUSY. Each holds at most 13 KB."
         ),
         count!(
-            "administrator",
+            "sa",
             "services_per_client",
             administrator.services_per_client,
             1..=16384,
@@ -415,7 +415,7 @@ impl Key {
             "Services that one port may offer; more are refused with NO_RESOURCES. There are 16384 in all."
         ),
         count!(
-            "administrator",
+            "sa",
             "subscriptions_per_client",
             administrator.subscriptions_per_client,
             1..=65536,
@@ -423,7 +423,7 @@ impl Key {
             "Kinds of events that one port may subscribe to; more are refused. There are 65536 in all."
         ),
         count!(
-            "administrator",
+            "sa",
             "groups",
             administrator.groups,
             1..=16383,
@@ -431,7 +431,7 @@ impl Key {
             "Multicast groups in all, each with a LID of its own; more are refused. Switches may hold fewer."
         ),
         count!(
-            "administrator",
+            "sa",
             "groups_per_client",
             administrator.groups_per_client,
             1..=16383,

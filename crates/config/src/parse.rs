@@ -9,6 +9,9 @@ use crate::error::Advice;
 use crate::guid_list::read_text;
 use crate::{ConfigError, Key, Settings, Value, closest, keys};
 
+/// Old names of sections with the new ones.
+const OLD_SECTIONS: [(&str, &str); 1] = [("administrator", "sa")];
+
 /// Reads a file; paths in it start at its folder.
 pub fn read(path: &Path) -> Result<Settings, ConfigError> {
     let text = read_text(path)?;
@@ -48,7 +51,10 @@ pub fn apply(text: &str, path: &Path, settings: &mut Settings) -> Result<(), Con
         let DeValue::Table(inner) = inner.get_ref() else {
             return Err(source.unknown(section, name, Key::ALL.iter().map(Key::path)));
         };
-        if !Key::sections().contains(&&**name) {
+        let renamed = OLD_SECTIONS.iter().find(|(old, _)| *old == &**name);
+        let name = renamed.map_or(&**name, |(_, new)| new);
+        settings.old_sections.extend(renamed);
+        if !Key::sections().contains(&name) {
             return Err(source.unknown(section, name, Key::sections().into_iter().map(str::to_owned)));
         }
         for (key, value) in in_order(inner) {
@@ -180,9 +186,7 @@ mod tests {
         );
         assert!(error("[routing\nlmc = 1\n").starts_with("SLV-CONFIG-0002: fm.toml, line 1: "));
         assert!(error("[routing]\nlmc = 1\nlmc = 2\n").starts_with("SLV-CONFIG-0002: fm.toml, line 3: "));
-        assert!(
-            error("[nothing_like_it]\n").contains("there are: routing, fabric, keys, manager, administrator, daemon")
-        );
+        assert!(error("[nothing_like_it]\n").contains("there are: routing, fabric, keys, manager, sa, daemon"));
     }
 
     #[test]
@@ -198,6 +202,16 @@ mod tests {
         assert_eq!(settings.manager.sweep_interval, None);
         assert_eq!(settings.manager.timeout.as_millis(), 50);
         assert_eq!(settings.daemon.state_dir.as_deref(), Some(Path::new("state")));
+    }
+
+    #[test]
+    fn an_old_section_is_known_and_noted() {
+        let settings = parse("[administrator]\nburst = 77\n", Path::new("x")).unwrap();
+        assert_eq!(settings.administrator.burst, 77);
+        assert_eq!(settings.old_sections, [("administrator", "sa")]);
+        let new = parse("[sa]\nburst = 77\n", Path::new("x")).unwrap();
+        assert_eq!((new.administrator.burst, new.old_sections.len()), (77, 0));
+        assert!(error("[administrator]\nburts = 1\n").contains("did you mean 'sa.burst'"));
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Settings {
     pub administrator: AdministratorOptions,
     /// How the process runs.
     pub daemon: DaemonOptions,
+    /// Sections that the file calls by an old name: the old name and the new one.
+    pub old_sections: Vec<(&'static str, &'static str)>,
 }
 
 /// How the manager talks to the fabric and to other managers.
