@@ -24,7 +24,10 @@ mod transition;
 
 pub use administration::Administration;
 pub use backups::{Backup, Backups, InPlace, InPlaceRun};
-pub use command::{Accepted, Decoded, Diff, OpenSmCheck, OpenSmLine, Replay, ReplayDifference, Settings};
+pub use command::{
+    Accepted, Decoded, Diff, ExperimentCheck, ExperimentSetting, ExperimentSettings, ExperimentSummary, OpenSmCheck,
+    OpenSmLine, Replay, ReplayDifference, Settings,
+};
 pub use document::{Body, Document};
 pub use error::{Error, ErrorKind};
 pub use event::{Event, Events, Severity};

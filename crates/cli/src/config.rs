@@ -8,6 +8,7 @@ use selvedge_api as api;
 use selvedge_config::{Key, Settings, Value, print_defaults, print_settings, read};
 
 use crate::exit::{CliError, Exit};
+use crate::manage::warn_of_old_sections;
 use crate::out::{Format, JsonArg, Out};
 
 /// Print or check configuration files.
@@ -55,10 +56,16 @@ pub fn run(args: &ConfigArgs) -> Result<Exit, CliError> {
     let mut out = Out::new(Format::default());
     match &args.command {
         Command::Defaults => out.write(&print_defaults())?,
-        Command::Check { file, format } if format.json => out.document(api::Settings {
-            settings: values(&read(file)?),
-        })?,
-        Command::Check { file, .. } => out.write(&print_settings(&read(file)?))?,
+        Command::Check { file, format } => {
+            let settings = read(file)?;
+            warn_of_old_sections(&settings);
+            match format.json {
+                true => out.document(api::Settings {
+                    settings: values(&settings),
+                })?,
+                false => out.write(&print_settings(&settings))?,
+            }
+        }
     }
     out.flush()?;
     Ok(Exit::Good)

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Command, FromArgMatches};
 use indicatif::ProgressBar;
+use selvedge_api::{Document, ExperimentCheck, ExperimentSetting, ExperimentSettings, ExperimentSummary};
 use selvedge_experiment::{
     Experiment, Field, Kind, Outcome, Progress, ResultsFile, Run, Schema, Summary, Value, summarise, svg,
 };
 
+use crate::args::OLD_SPELLINGS;
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, Grid, Out, count};
+use crate::load;
+use crate::out::{Cell, Facts, Format, Grid, Out, count, note};
 use crate::progress;
 use crate::simulate::{SimulateArgs, simulate};
 
@@ -50,11 +53,7 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
     let mut out = Out::new(args.format);
     let schema = schema();
     let Some(file) = args.file.as_deref().filter(|_| !args.settings) else {
-        let mut grid = Grid::new(&["setting", "takes", "what it is"]);
-        for field in &schema.0 {
-            grid.row([field.name.clone(), field.kind.to_string(), field.help.clone()]);
-        }
-        out.grid(&grid)?;
+        list_settings(&mut out, &schema)?;
         out.flush()?;
         return Ok(Exit::Good);
     };
@@ -63,6 +62,7 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
         cause,
     })?;
     let experiment = Experiment::parse(&text, &schema)?;
+    warn_of_old_spellings(&experiment, file);
     for cell in &experiment.cells {
         let run = Run {
             cell: cell.clone(),
@@ -76,7 +76,24 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
     if args.check {
         let (cells, seeds) = (experiment.cells.len() as u64, experiment.seeds.len() as u64);
         let (cells, seeds) = (count(cells, "combination"), count(seeds, "seed"));
-        out.line(format!("{cells} with {seeds}: {}", count(total as u64, "simulation")))?;
+        if args.format.is_text() {
+            out.line(format!("{cells} with {seeds}: {}", count(total as u64, "simulation")))?;
+        } else {
+            let (combinations, seeds) = (experiment.cells.len() as u64, experiment.seeds.len() as u64);
+            let simulations = total as u64;
+            let mut facts = Facts::new();
+            facts.add("combinations", combinations);
+            facts.add("seeds", seeds);
+            facts.add("simulations", simulations);
+            match args.format.json {
+                true => out.document(ExperimentCheck {
+                    combinations,
+                    seeds,
+                    simulations,
+                })?,
+                false => out.facts(&facts)?,
+            }
+        }
         out.flush()?;
         return Ok(Exit::Good);
     }
@@ -87,13 +104,11 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
     };
     fs::create_dir_all(&folder).map_err(written(&folder))?;
     let summary = simulated(&experiment, &folder.join(RESULTS), args.jobs)?;
-    let store = |name: &str, text: &str| {
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(written(&path))
-    };
+    let store = |name: &str, text: &str| load::write(&folder.join(name), text);
     let grid = grid(&summary);
     store(TABLE, &grid.csv())?;
-    let json = format!("{:#}\n", summary.json());
+    let (title, rows) = (summary.title.clone(), summary.json_rows());
+    let json = Document::new(ExperimentSummary { title, rows }).to_json_pretty() + "\n";
     store(SUMMARY, &json)?;
     for picture in &experiment.pictures {
         store(&picture.file, &svg(&summary, picture)?)?;
@@ -102,7 +117,7 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
         true => out.write(&json)?,
         false => out.grid(&grid)?,
     }
-    if !args.format.json && !args.format.csv {
+    if args.format.is_text() {
         let pictures = count(experiment.pictures.len() as u64, "picture");
         out.line(format!(
             "\n{RESULTS}, {TABLE}, {SUMMARY} and {pictures} in {}",
@@ -172,7 +187,24 @@ fn schema() -> Schema {
             help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
         })
     });
-    Schema(fields.collect())
+    let mut fields: Vec<Field> = fields.collect();
+    for (old, new) in OLD_SPELLINGS {
+        let renamed = fields.iter().find(|field| field.name == new).cloned();
+        let name = old.to_owned();
+        fields.extend(renamed.map(|field| Field { name, ..field }));
+    }
+    Schema(fields)
+}
+
+fn warn_of_old_spellings(experiment: &Experiment, file: &Path) {
+    for (old, new) in OLD_SPELLINGS {
+        if experiment.cells.iter().any(|cell| cell.get(old).is_some()) {
+            let file = file.display();
+            note(format!(
+                "warning: {file}: '{old}' is an old name of '{new}'; write '{new}'"
+            ));
+        }
+    }
 }
 
 /// A run as the command line that would do it.
@@ -211,9 +243,34 @@ fn filled(text: &str, run: &Run) -> String {
 fn grid(summary: &Summary) -> Grid {
     let mut grid = Grid::named(summary.header());
     for row in summary.cells() {
-        grid.add(row);
+        grid.add(row.into_iter().map(Cell::from).collect());
     }
     grid
+}
+
+/// What a file may set.
+fn list_settings(out: &mut Out, schema: &Schema) -> Result<(), CliError> {
+    let is_old = |field: &&Field| OLD_SPELLINGS.iter().any(|(old, _)| *old == field.name);
+    let listed = schema.0.iter().filter(|field| !is_old(field));
+    if out.format().json {
+        let settings = listed.map(|field| ExperimentSetting {
+            setting: field.name.clone(),
+            takes: field.kind.to_string(),
+            help: field.help.clone(),
+        });
+        return out.document(ExperimentSettings {
+            settings: settings.collect(),
+        });
+    }
+    let mut grid = Grid::new(&["setting", "takes", "help"]);
+    for field in listed {
+        grid.row([
+            (&field.name).into(),
+            field.kind.to_string().into(),
+            (&field.help).into(),
+        ]);
+    }
+    out.grid(&grid)
 }
 
 impl ExperimentArgs {

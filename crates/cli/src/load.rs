@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use selvedge_daemon::rename;
 use selvedge_fabric::Fabric;
+use selvedge_store::{StoreError, can_replace_file, replace_file};
 use selvedge_topology::{NodeNames, Spec, read};
 use selvedge_types::Guid;
 
 use crate::exit::CliError;
+use crate::out::note;
 
 /// Warnings of one file that are printed; more are only counted.
 const WARNINGS_MAX: usize = 10;
@@ -55,31 +58,25 @@ pub fn text_bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// Writes a whole file.
+/// Replaces a whole file; if that fails, the old one is as it was.
 pub fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    fs::write(path, text).map_err(|cause| CliError::Write {
-        path: path.to_owned(),
-        cause,
-    })
+    replace_file(path, |file| file.write_all(text.as_bytes())).map_err(|error| not_written(path, error))
 }
 
 /// Fails if a file cannot be written; leaves it as it was.
 pub fn writable(path: &Path) -> Result<(), CliError> {
-    let is_new = match fs::metadata(path) {
-        // A pipe would wait for its reader, or lose it.
-        Ok(meta) if !meta.is_file() && !meta.is_dir() => return Ok(()),
-        found => found.is_err(),
-    };
-    let opened = fs::OpenOptions::new().create(true).append(true).open(path);
-    opened.map_err(|cause| CliError::Write {
-        path: path.to_owned(),
-        cause,
-    })?;
-    if is_new {
-        // An empty file that stays does no harm: it is about to be written.
-        let _ = fs::remove_file(path);
+    can_replace_file(path).map_err(|error| not_written(path, error))
+}
+
+fn not_written(path: &Path, error: StoreError) -> CliError {
+    let path = path.to_owned();
+    match error {
+        StoreError::Io { cause, .. } => CliError::Write { path, cause },
+        other => CliError::Write {
+            path,
+            cause: io::Error::other(other),
+        },
     }
-    Ok(())
 }
 
 /// The fabric that `--fabric` names. What is odd about a file goes to standard error.
@@ -116,9 +113,9 @@ pub fn by_guid(names: &NodeNames) -> BTreeMap<Guid, String> {
 pub fn warn(warnings: impl ExactSizeIterator<Item = impl std::fmt::Display>) {
     let count = warnings.len();
     for warning in warnings.take(WARNINGS_MAX) {
-        eprintln!("warning: {warning}");
+        note(format!("warning: {warning}"));
     }
     if count > WARNINGS_MAX {
-        eprintln!("warning: {} more", count - WARNINGS_MAX);
+        note(format!("warning: {} more", count - WARNINGS_MAX));
     }
 }

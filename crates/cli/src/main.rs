@@ -1,6 +1,7 @@
 //! The one binary `selvedge`: parses, calls, prints. What it does is done elsewhere.
 
 mod args;
+mod background;
 mod backups;
 mod bench;
 mod compare;
@@ -12,6 +13,7 @@ mod emulate;
 mod exit;
 mod experiment;
 mod fault;
+mod findings;
 mod load;
 mod manage;
 mod measure;
@@ -34,7 +36,6 @@ mod topology;
 mod transition;
 mod verify;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -42,6 +43,7 @@ use clap::error::ErrorKind;
 
 use crate::args::Cli;
 use crate::exit::{CliError, Exit};
+use crate::out::{Format, Out, note};
 
 /// The C library's takes a twentieth of the time that planning takes (`selvedge soak`, 200 seeds).
 #[global_allocator]
@@ -49,28 +51,52 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     selvedge_transport::keep_freed_memory();
+    args::warn_of_old_spellings(std::env::args_os());
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are no errors; nobody may be reading either of them.
-            if error.use_stderr() && std::env::args_os().any(|word| word == "--json") {
-                let _ = writeln!(std::io::stderr(), "{}", CliError::usage(&error).text(true));
-            } else {
-                let _ = error.print();
-                if error.kind() == ErrorKind::UnknownArgument && std::env::args_os().nth(1).is_some_and(|a| a == "run")
-                {
-                    let advice = "OpenSM's other flags are options of its file: write them there, name it with -F";
-                    let _ = writeln!(std::io::stderr(), "{advice}; --check-config explains each.");
-                }
-            }
-            return ExitCode::from(u8::from(error.use_stderr()) * Exit::Usage as u8);
-        }
+        Err(error) => return not_parsed(&error),
     };
-    let exit = cli.run().unwrap_or_else(|error| {
-        if !matches!(error, CliError::Closed) {
-            let _ = writeln!(std::io::stderr(), "{}", error.text(cli.json()));
-        }
-        error.exit()
-    });
+    let exit = cli.run().unwrap_or_else(|error| failed(&error, cli.json()));
     ExitCode::from(exit as u8)
+}
+
+/// Prints help or version, or says what is wrong with the words on the command line.
+fn not_parsed(error: &clap::Error) -> ExitCode {
+    let json = std::env::args_os().any(|word| word == "--json");
+    if !error.use_stderr() {
+        let exit = print(error).map_or_else(|error| failed(&error, json), |()| Exit::Good);
+        return ExitCode::from(exit as u8);
+    }
+    if json {
+        note(CliError::usage(error).text(true));
+    } else {
+        note(CliError::usage_text(error).trim_end());
+        if error.kind() == ErrorKind::UnknownArgument && std::env::args_os().nth(1).is_some_and(|a| a == "run") {
+            note(
+                "OpenSM's other flags are options of its file: write them there, name it with -F; --check-config \
+                 explains each.",
+            );
+        }
+    }
+    ExitCode::from(Exit::Usage as u8)
+}
+
+fn print(error: &clap::Error) -> Result<(), CliError> {
+    let mut out = Out::new(Format::default());
+    let text = error.render();
+    match out.has_colours() {
+        true => out.write(&text.ansi().to_string())?,
+        false => out.write(&text.to_string())?,
+    }
+    out.flush()
+}
+
+/// Says why a command could not do its work.
+fn failed(error: &CliError, json: bool) -> Exit {
+    if !matches!(error, CliError::Closed) {
+        let text = error.text(json);
+        background::not_started(&text);
+        note(text);
+    }
+    error.exit()
 }

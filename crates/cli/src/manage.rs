@@ -17,8 +17,9 @@ use selvedge_sm::{Mode, View};
 
 use crate::dumps::DumpFiles;
 use crate::exit::{CliError, Exit};
-use crate::load;
+use crate::out::note;
 use crate::progress::{self, BarLog};
+use crate::{background, load};
 
 /// The way to the fabric.
 #[derive(Args, Clone, Debug, Default)]
@@ -68,7 +69,8 @@ pub struct ProcessArgs {
     /// End after the first sweep and what it leads to
     #[arg(short = 'o', long)]
     pub once: bool,
-    /// Unix socket of the HTTP API (default: in /run/selvedge or the user's run-time folder; with --once: none)
+    /// Unix socket of the HTTP API (default: selvedge.sock in the first folder that can be written to of /run/selvedge,
+    /// $XDG_RUNTIME_DIR/selvedge and /tmp/selvedge-UID; with --once: none)
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Log to FILE instead of standard error
@@ -113,7 +115,9 @@ impl ProcessArgs {
         }
         let daemon = &mut settings.daemon;
         daemon.socket = self.socket.clone().or(daemon.socket.take());
-        daemon.log_file = self.log_file.clone().or(daemon.log_file.take());
+        // A one-shot run may be beside the manager that writes to the log file of the configuration.
+        let configured = daemon.log_file.take().filter(|_| !self.once);
+        daemon.log_file = self.log_file.clone().or(configured);
         daemon.node_name_map = self.node_name_map.clone().or(daemon.node_name_map.take());
         if daemon.socket.is_none() && !self.once {
             daemon.socket = Some(default_path(MANAGER_SOCKET));
@@ -144,11 +148,12 @@ pub fn run(mode: Mode, door: &DoorArgs, read: Reload, args: &ProcessArgs) -> Res
     for engine in &settings.policy.engines {
         Engine::try_from(engine)?;
     }
+    warn_of_old_sections(&settings);
     let socket = settings.daemon.socket.clone();
     // Whoever cannot have its socket must not have touched the fabric, which another manager may be at work in.
     let bound = socket.as_deref().map(Socket::bind).transpose()?;
     if let Some(path) = &settings.daemon.log_file {
-        eprintln!("selvedge: log in {}", path.display());
+        note(format!("selvedge: log in {}", path.display()));
     }
     let bar = progress::bar();
     let running = begin(mode, door, (settings, read), args, &bar)?;
@@ -163,8 +168,9 @@ pub fn run(mode: Mode, door: &DoorArgs, read: Reload, args: &ProcessArgs) -> Res
         }
     };
     if let Some(path) = &socket {
-        eprintln!("selvedge: API on {}", path.display());
+        note(format!("selvedge: API on {}", path.display()));
     }
+    background::started();
     progress::follow(&bar, &running, |_| false);
     let view = running.join()?;
     let signal = front.signal();
@@ -174,6 +180,13 @@ pub fn run(mode: Mode, door: &DoorArgs, read: Reload, args: &ProcessArgs) -> Res
         running: manager,
         signal,
     })
+}
+
+/// Says which sections of the configuration have a new name.
+pub fn warn_of_old_sections(settings: &Settings) {
+    for (old, new) in &settings.old_sections {
+        note(format!("warning: [{old}] is an old name of [{new}]; write [{new}]"));
+    }
 }
 
 fn begin(

@@ -1,8 +1,6 @@
 //! OpenSM's place: its configuration file and its short flags on `selvedge run`.
 
-use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use clap::Args;
@@ -10,14 +8,12 @@ use selvedge_api as api;
 use selvedge_config::{
     ConfigError, Finding, OpenSmConf, Settings, Treatment, read_guids, read_opensm_conf, read_partitions,
 };
-use selvedge_daemon::LogFile;
 use selvedge_plan::{PartEnforce, Policy};
-use selvedge_routing::Engine;
 use selvedge_types::Guid;
 
 use crate::config::values;
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, Grid, Out, count};
+use crate::out::{Cell, Format, Grid, Out, count, note};
 
 /// What an OpenSM is started with.
 #[derive(Args, Clone, Debug, Default)]
@@ -94,17 +90,20 @@ impl OpenSmArgs {
         let file = self.opensm_conf.clone().unwrap_or_default();
         for finding in conf.unknown() {
             let Finding { line, name, why, .. } = finding;
-            eprintln!("selvedge: warning: {}, line {line}: '{name}': {why}", file.display());
+            note(format!(
+                "selvedge: warning: {}, line {line}: '{name}': {why}",
+                file.display()
+            ));
         }
         let refused: Vec<String> = conf.refused().map(|f| format!("{} {}", f.name, f.value)).collect();
         match refused.is_empty() {
             true => Ok(()),
             false if self.skip_refused => {
-                eprintln!(
+                note(format!(
                     "selvedge: warning: {}: goes on without what it cannot do: {}",
                     file.display(),
                     refused.join(", ")
-                );
+                ));
                 Ok(())
             }
             false => Err(CliError::OpenSmRefused {
@@ -164,7 +163,7 @@ impl OpenSmArgs {
             })?;
         } else {
             out.grid(&grid(&shown))?;
-            if !format.csv {
+            if format.is_text() {
                 let defaults = count(plain.len() as u64, "line");
                 out.line(format!("\n{defaults} with OpenSM's default, which holds here too"))?;
                 let refused = conf.refused().count() as u64;
@@ -195,12 +194,12 @@ fn grid(findings: &[&Finding]) -> Grid {
     let mut grid = Grid::new(&["line", "option", "value", "becomes", "here", "why"]);
     for finding in findings {
         grid.row([
-            finding.line.to_string(),
-            finding.name.clone(),
-            finding.value.clone(),
-            finding.treatment.name().to_owned(),
-            finding.key.unwrap_or_default().to_owned(),
-            finding.why.clone(),
+            Cell::id(finding.line as u64),
+            (&finding.name).into(),
+            (&finding.value).into(),
+            finding.treatment.name().into(),
+            finding.key.unwrap_or_default().into(),
+            (&finding.why).into(),
         ]);
     }
     grid
@@ -213,45 +212,4 @@ fn log_flags(text: &str) -> Result<u8, String> {
         None => text.parse(),
     };
     flags.map_err(|error| format!("{error}; want 0x00 to 0xff"))
-}
-
-/// Set for the process in the background, which must not go there once more.
-const IN_BACKGROUND: &str = "SELVEDGE_IN_BACKGROUND";
-
-/// Starts this program once more with the same words, in a process group of its own and without a terminal; what stops
-/// it later stands in its log. False if this is that process.
-pub fn into_background(settings: &Settings) -> Result<bool, CliError> {
-    use std::os::unix::process::CommandExt as _;
-    if std::env::var_os(IN_BACKGROUND).is_some() {
-        return Ok(false);
-    }
-    // Nobody sees what it complains of later.
-    settings
-        .policy
-        .engines
-        .iter()
-        .try_for_each(|name| Engine::try_from(name).map(drop))?;
-    let failed = |cause| CliError::Background { cause };
-    let errors = match &settings.daemon.log_file {
-        Some(path) => {
-            LogFile::open(path)?;
-            Stdio::from(File::options().append(true).open(path).map_err(failed)?)
-        }
-        None => {
-            eprintln!("selvedge: warning: nobody will see its log; -f FILE keeps it");
-            Stdio::null()
-        }
-    };
-    let program = std::env::current_exe().map_err(failed)?;
-    let child = Command::new(program)
-        .args(std::env::args_os().skip(1))
-        .env(IN_BACKGROUND, "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(errors)
-        .process_group(0)
-        .spawn()
-        .map_err(failed)?;
-    eprintln!("selvedge: goes on in the background as process {}", child.id());
-    Ok(true)
 }

@@ -14,10 +14,10 @@ use selvedge_types::{Guid, LidRange, Lmc};
 
 use crate::exit::{CliError, Exit};
 use crate::manage::{self, DoorArgs, Ended, ProcessArgs};
-use crate::opensm::{OpenSmArgs, into_background};
-use crate::out::{Format, Out};
+use crate::opensm::OpenSmArgs;
+use crate::out::{Cell, Facts, Format, Out};
 use crate::tables_io::{OutputArgs, Results, known_lids};
-use crate::{report, tables};
+use crate::{background, report, tables};
 
 /// Manage a fabric: discover, plan, judge, apply, and keep it so.
 #[derive(Args, Clone, Debug)]
@@ -131,10 +131,6 @@ impl RunArgs {
         policy.m_key = self.m_key.unwrap_or(policy.m_key);
         settings.manager.priority = self.priority.unwrap_or(settings.manager.priority);
         settings.daemon.state_dir = self.state.clone().or(settings.daemon.state_dir.take());
-        if self.dry_run && process.log_file.is_none() {
-            // The manager that it looks on beside is writing there.
-            settings.daemon.log_file = None;
-        }
         Ok(settings)
     }
 }
@@ -173,8 +169,10 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
     if let Some(conf) = &conf {
         args.opensm.admit(conf)?;
     }
-    if args.opensm.background && into_background(&args.settings(&args.process, &known)?)? {
-        return Ok(Exit::Good);
+    if args.opensm.background
+        && let Some(exit) = background::begin(&args.settings(&args.process, &known)?)?
+    {
+        return Ok(exit);
     }
     let door = args.door(conf.as_ref());
     let mode = if args.dry_run { Mode::DryRun } else { Mode::Manage };
@@ -213,7 +211,7 @@ fn finish(ended: &Ended, process: &ProcessArgs, outputs: &OutputArgs, format: Fo
         _ => Ok(()),
     };
     let exit = manage::exit(ended, process.once);
-    if process.once || format.json {
+    if process.once || !format.is_text() {
         print(ended, exit, format)?;
     }
     written.map(|()| exit)
@@ -236,6 +234,19 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
             status,
             ports_not_active: manager.ports_not_active(),
         })?;
+        return out.flush();
+    }
+    if format.csv {
+        let mut facts = Facts::new();
+        let word = if interrupted {
+            "interrupted"
+        } else {
+            ended.outcome.name()
+        };
+        facts.add("outcome", word);
+        facts.add("exit_code", Cell::id(exit as u8));
+        facts.append(tables::status(&status));
+        out.facts(&facts)?;
         return out.flush();
     }
     for line in report::lines(&status, ended.view.verdict.as_deref()) {

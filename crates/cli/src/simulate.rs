@@ -26,7 +26,7 @@ use self::settings::{HardwareArgs, SlArg, TransportArgs};
 use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::measure::peak_rss_bytes;
-use crate::out::{Format, Grid, Out, thousands};
+use crate::out::{Cell, Facts, Format, Grid, Out, thousands};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
 use crate::tables_io::{known_lids, lids};
@@ -284,22 +284,23 @@ fn links_grid(links: &[LinkUse]) -> Grid {
         "rcv_switch_relay_errors",
         "link_downed",
     ]);
+    let share = |value: f64| Cell::Real((value * 1e6).round() / 1e6, 6);
     for link in links {
         let lanes: Vec<String> = link.lanes.iter().map(|share| format!("{share:.6}")).collect();
-        let (of, count) = (&link.counters, |value: u64| value.to_string());
+        let of = &link.counters;
         grid.row([
-            link.port.clone(),
-            format!("{:.6}", link.utilisation),
-            format!("{:.6}", link.wait),
-            lanes.join(" "),
-            count(of.xmit_data),
-            count(of.xmit_packets),
-            count(of.rcv_data),
-            count(of.rcv_packets),
-            count(of.xmit_wait_ns),
-            count(of.xmit_discards),
-            count(of.rcv_switch_relay_errors),
-            count(of.link_downed),
+            (&link.port).into(),
+            share(link.utilisation),
+            share(link.wait),
+            lanes.join(" ").into(),
+            of.xmit_data.into(),
+            of.xmit_packets.into(),
+            of.rcv_data.into(),
+            of.rcv_packets.into(),
+            of.xmit_wait_ns.into(),
+            of.xmit_discards.into(),
+            of.rcv_switch_relay_errors.into(),
+            of.link_downed.into(),
         ]);
     }
     grid
@@ -314,10 +315,10 @@ fn series_grid(series: &Series) -> Grid {
         .zip(&series.dropped);
     for (step, ((offered, accepted), dropped)) in (0..).zip(values) {
         grid.row([
-            (step * series.step_ns).to_string(),
-            format!("{offered:.6}"),
-            format!("{accepted:.6}"),
-            dropped.to_string(),
+            (step * series.step_ns).into(),
+            Cell::Real(*offered, 6),
+            Cell::Real(*accepted, 6),
+            (*dropped).into(),
         ]);
     }
     grid
@@ -479,18 +480,27 @@ impl SimulateArgs {
                 peak_rss_bytes: peak_rss_bytes(),
             })?;
         } else {
-            let mut figures = grid(&engine, &results);
+            let mut figures = figures(&engine, &results);
             if let (Some(here), Some(queue)) = (cost.here, cost.queue) {
-                let text = format!("{here:.1} ns, {queue:.1} ns");
-                figures.row(["event here, in the bare queue".to_owned(), text]);
+                figures.several(
+                    "event here, in the bare queue",
+                    format!("{here:.1} ns, {queue:.1} ns"),
+                    [
+                        ("ns_per_event", Cell::Real(here, 1)),
+                        ("queue_ns_per_event", Cell::Real(queue, 1)),
+                    ],
+                );
             }
-            for job in &jobs {
+            for (number, job) in (1..).zip(&jobs) {
                 let done = job
                     .completed_ns
                     .map_or("not done".to_owned(), |ns| format!("{} ns", thousands(ns)));
-                figures.row([job.job.clone(), done]);
+                let key = format!("job_{number}_completed_ns");
+                figures.several(&job.job, done, [(&key, job.completed_ns.into())]);
             }
-            out.grid(&figures)?;
+            out.facts(&figures)?;
+        }
+        if self.format.is_text() {
             if self.traffic.is_done_once() && results.completed_ns.is_none() && results.deadlock.is_none() {
                 out.line("\nnot done by the end of the measured time: --duration")?;
             } else if !results.series.warmup_suffices && results.completed_ns.is_none() {
@@ -517,36 +527,49 @@ impl SimulateArgs {
     }
 }
 
-fn grid(engine: &str, results: &Results) -> Grid {
-    let mut grid = Grid::new(&["figure", "value"]);
-    let mut row = |name: &str, value: String| grid.row([name.to_owned(), value]);
-    let share = |value: f64| format!("{value:.4}");
-    row("engine", engine.to_owned());
-    row("offered load", share(results.offered_load));
-    row("accepted load", share(results.accepted_load));
-    row("latency p50, p99, mean", {
-        let latency = results.latency_ns;
+fn figures(engine: &str, results: &Results) -> Facts {
+    let mut facts = Facts::new();
+    let share = |value: f64| Cell::Real(value, 4);
+    facts.add("engine", engine);
+    facts.add("offered_load", share(results.offered_load));
+    facts.add("accepted_load", share(results.accepted_load));
+    let latency = results.latency_ns;
+    facts.several(
+        "latency p50, p99, mean",
         format!(
             "{} ns, {} ns, {:.0} ns",
             thousands(latency.p50),
             thousands(latency.p99),
             latency.mean
-        )
-    });
-    row("fairness of senders", share(results.fairness));
-    row("links between switches, mean, max", {
-        format!("{:.4}, {:.4}", results.links.mean, results.links.max)
-    });
+        ),
+        [
+            ("latency_p50_ns", latency.p50.into()),
+            ("latency_p99_ns", latency.p99.into()),
+            ("latency_mean_ns", Cell::Real(latency.mean, 0)),
+        ],
+    );
+    facts.named("fairness", "fairness of senders", share(results.fairness));
+    facts.several(
+        "links between switches, mean, max",
+        format!("{:.4}, {:.4}", results.links.mean, results.links.max),
+        [
+            ("utilisation_mean", share(results.links.mean)),
+            ("utilisation_max", share(results.links.max)),
+        ],
+    );
     if let Some(ns) = results.completed_ns {
-        row("completed after", format!("{} ns", thousands(ns)));
+        let text = format!("{} ns", thousands(ns));
+        facts.several("completed after", text, [("completed_ns", ns.into())]);
     }
-    row("packets delivered", thousands(results.packets_delivered));
-    row("packets dropped", thousands(results.drops.total()));
-    row("events per packet", format!("{:.2}", results.events_per_packet));
+    facts.add("packets_delivered", results.packets_delivered);
+    facts.add("packets_dropped", results.drops.total());
+    facts.add("deadlock", results.deadlock.is_some());
+    facts.add("events_per_packet", Cell::Real(results.events_per_packet, 2));
     if let Some(seconds) = cpu_seconds() {
-        row("processor time", format!("{seconds:.2} s"));
+        let text = format!("{seconds:.2} s");
+        facts.several("processor time", text, [("cpu_s", Cell::Real(seconds, 2))]);
     }
-    grid
+    facts
 }
 
 #[cfg(test)]

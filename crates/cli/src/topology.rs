@@ -9,7 +9,7 @@ use selvedge_topology::{DotHosts, Format as FileFormat, NodeNames, Summary, writ
 
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
-use crate::out::{Format, Grid, JsonArg, Out, thousands};
+use crate::out::{Facts, Format, Grid, Out};
 use crate::tables;
 
 /// Make, convert, show and compare fabrics.
@@ -86,7 +86,7 @@ struct DiffArgs {
     #[command(flatten)]
     names: NameArgs,
     #[command(flatten)]
-    format: JsonArg,
+    format: Format,
 }
 
 /// Runs the command.
@@ -141,31 +141,27 @@ fn show(args: &ShowArgs) -> Result<Exit, CliError> {
         (_, true, true) => out.document(api::links(&fabric))?,
         (_, true, false) => out.grid(&tables::links(&api::links(&fabric)))?,
         (_, _, true) => out.document(api::Fabric::of(&fabric))?,
-        _ => out.grid(&summary(&Summary::of(&fabric)))?,
+        _ => out.facts(&summary(&Summary::of(&fabric)))?,
     }
     out.flush()?;
     Ok(Exit::Good)
 }
 
-fn summary(summary: &Summary) -> Grid {
-    let mut grid = Grid::new(&["what", "count"]);
-    let counts = [
-        ("switches", summary.switches),
-        ("hosts", summary.hosts),
-        ("aggregation nodes", summary.aggregation_nodes),
-        ("routers", summary.routers),
-        ("links between switches", summary.switch_links),
-        ("other links", summary.host_links),
-        ("ports without a cable", summary.uncabled_ports),
-        ("parts", summary.components),
-    ];
-    for (what, count) in counts {
-        grid.row([what.to_owned(), thousands(count as u64)]);
-    }
+fn summary(summary: &Summary) -> Facts {
+    let mut facts = Facts::new();
+    facts.add("switches", summary.switches);
+    facts.add("hosts", summary.hosts);
+    facts.add("aggregation_nodes", summary.aggregation_nodes);
+    facts.add("routers", summary.routers);
+    facts.named("switch_links", "links between switches", summary.switch_links);
+    facts.named("host_links", "other links", summary.host_links);
+    facts.named("uncabled_ports", "ports without a cable", summary.uncabled_ports);
+    facts.named("components", "parts", summary.components);
     for (rate, ports) in &summary.ports_by_rate {
-        grid.row([format!("ports at {rate}"), thousands(*ports as u64)]);
+        let words = format!("ports at {rate}");
+        facts.named(&words, &words, *ports);
     }
-    grid
+    facts
 }
 
 fn compare(args: &DiffArgs) -> Result<Exit, CliError> {
@@ -173,12 +169,18 @@ fn compare(args: &DiffArgs) -> Result<Exit, CliError> {
     let before = load::named(&load::fabric(&args.before)?, &names);
     let after = load::named(&load::fabric(&args.after)?, &names);
     let differences = diff(&before, &after).changes;
-    let mut out = Out::new(args.format.into());
+    let mut out = Out::new(args.format);
     if args.format.json {
         out.document(api::Diff {
             equal: differences.is_empty(),
             changes: differences.iter().map(ToString::to_string).collect(),
         })?;
+    } else if args.format.csv {
+        let mut grid = Grid::new(&["change"]);
+        for change in &differences {
+            grid.row([change.to_string().into()]);
+        }
+        out.grid(&grid)?;
     } else {
         for change in &differences {
             out.line(change.to_string())?;

@@ -81,7 +81,7 @@ fn faults(area: &Area<'_>, of: &Backups) -> Result<(), CliError> {
     let whole = |value: &f64| format!("{value:.0}");
     chart
         .configure_mesh()
-        .x_desc("SMPs: blocks of forwarding entries that change")
+        .x_desc("LFT blocks that change, a Set each")
         .y_desc("host pairs on the busiest link afterwards")
         .x_label_formatter(&whole)
         .y_label_formatter(&whole)

@@ -8,7 +8,7 @@ use selvedge_model::published::{TABLES, Times, Tree, Unit, figure_trees};
 use crate::exit::CliError;
 use crate::exit::Exit;
 use crate::load;
-use crate::out::{Format, Grid, Out, thousands};
+use crate::out::{Cell, Format, Grid, Out, thousands};
 
 const SIZE: (u32, u32) = (760, 460);
 const FONT: &str = "sans-serif";
@@ -73,7 +73,7 @@ fn tables(unit: &Unit) -> Grid {
         "experiment_ms",
         "paper_model_ms",
         "equations_ms",
-        "difference",
+        "difference_percent",
         "why",
     ]);
     for table in &TABLES {
@@ -94,19 +94,23 @@ fn tables(unit: &Unit) -> Grid {
             let (paper, ours) = (value(&table.model_ms), value(&ours));
             let difference = 100.0 * (ours / paper - 1.0);
             let is_same = difference.abs() < 0.05;
+            let rounded = |ms: f64| Cell::Real((ms * 100.0).round() / 100.0, 2);
             grid.row([
-                table.number.to_string(),
-                name(table.tree),
-                phase.to_owned(),
-                format!("{:.2}", value(&table.experiment_ms)),
-                format!("{paper:.2}"),
-                format!("{ours:.2}"),
-                if is_same {
-                    "none".to_owned()
-                } else {
-                    format!("{difference:+.1} %")
-                },
-                why_of(table.number, is_same, why),
+                Cell::id(table.number),
+                name(table.tree).into(),
+                phase.into(),
+                rounded(value(&table.experiment_ms)),
+                rounded(paper),
+                rounded(ours),
+                Cell::Real(
+                    if is_same {
+                        0.0
+                    } else {
+                        (difference * 10.0).round() / 10.0
+                    },
+                    1,
+                ),
+                why_of(table.number, is_same, why).into(),
             ]);
         }
     }
@@ -136,16 +140,16 @@ fn numbers(unit: &Unit) -> Grid {
     for tree in figure_trees() {
         let times = tree.times(unit);
         grid.row([
-            tree.m.to_string(),
-            tree.n.to_string(),
-            tree.end_nodes().to_string(),
-            tree.switches().to_string(),
-            tree.gets().to_string(),
-            tree.sets().to_string(),
-            (tree.switches() * tree.lft_sets_per_switch_timed()).to_string(),
-            format!("{:.3}", times.discovery),
-            format!("{:.3}", times.computation),
-            format!("{:.3}", times.distribution),
+            tree.m.into(),
+            tree.n.into(),
+            tree.end_nodes().into(),
+            tree.switches().into(),
+            tree.gets().into(),
+            tree.sets().into(),
+            (tree.switches() * tree.lft_sets_per_switch_timed()).into(),
+            Cell::Real(times.discovery, 3),
+            Cell::Real(times.computation, 3),
+            Cell::Real(times.distribution, 3),
         ]);
     }
     grid

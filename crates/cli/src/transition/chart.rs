@@ -84,7 +84,7 @@ fn bars(root: &Area<'_>, steps: &[TransitionStep]) -> Result<(), CliError> {
     mesh.disable_y_mesh()
         .disable_y_axis()
         .x_labels(6)
-        .x_desc("SMPs")
+        .x_desc("Sets")
         .label_style((FONT, 12))
         .light_line_style(WHITE);
     mesh.x_label_formatter(&|sets| format!("{sets:.0}"))
