@@ -37,7 +37,7 @@ pub use inventory::{
     End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,
     nodes, ports,
 };
-pub use model::{Model, ModelAnswer, ModelCount, ModelStage};
+pub use model::{Model, ModelAnswer, ModelCount, ModelPaper, ModelPaperRow, ModelStage};
 pub use plan::{Changes, Plan, Reroute};
 pub use rebalance::{LinkLoad, Rebalance, RebalanceRequest, RebalanceStatus};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};

@@ -72,28 +72,8 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
             what: format!("{}: {cell}: {error}", file.display()),
         })?;
     }
-    let total = experiment.runs().count();
     if args.check {
-        let (cells, seeds) = (experiment.cells.len() as u64, experiment.seeds.len() as u64);
-        let (cells, seeds) = (count(cells, "combination"), count(seeds, "seed"));
-        if args.format.is_text() {
-            out.line(format!("{cells} with {seeds}: {}", count(total as u64, "simulation")))?;
-        } else {
-            let (combinations, seeds) = (experiment.cells.len() as u64, experiment.seeds.len() as u64);
-            let simulations = total as u64;
-            let mut facts = Facts::new();
-            facts.add("combinations", combinations);
-            facts.add("seeds", seeds);
-            facts.add("simulations", simulations);
-            match args.format.json {
-                true => out.document(ExperimentCheck {
-                    combinations,
-                    seeds,
-                    simulations,
-                })?,
-                false => out.facts(&facts)?,
-            }
-        }
+        show_check(&mut out, &experiment)?;
         out.flush()?;
         return Ok(Exit::Good);
     }
@@ -129,6 +109,28 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
         true => Ok(Exit::Good),
         false => Ok(Exit::NotGood),
     }
+}
+
+/// Prints how many simulations a file asks for.
+fn show_check(out: &mut Out, experiment: &Experiment) -> Result<(), CliError> {
+    let (combinations, seeds) = (experiment.cells.len() as u64, experiment.seeds.len() as u64);
+    let simulations = experiment.runs().count() as u64;
+    if out.format().json {
+        return out.document(ExperimentCheck {
+            combinations,
+            seeds,
+            simulations,
+        });
+    }
+    if out.format().csv {
+        let mut facts = Facts::new();
+        facts.add("combinations", combinations);
+        facts.add("seeds", seeds);
+        facts.add("simulations", simulations);
+        return out.facts(&facts);
+    }
+    let (cells, seeds) = (count(combinations, "combination"), count(seeds, "seed"));
+    out.line(format!("{cells} with {seeds}: {}", count(simulations, "simulation")))
 }
 
 /// Runs what has no result yet.

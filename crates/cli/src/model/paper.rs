@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use plotters::prelude::*;
+use selvedge_api::{ModelPaper, ModelPaperRow};
 use selvedge_model::published::{TABLES, Times, Tree, Unit, figure_trees};
 
 use crate::exit::CliError;
@@ -42,30 +43,70 @@ const FIGURES: [Figure; 3] = [
 
 /// Writes everything into `folder` and prints the tables.
 pub fn run(folder: &Path, format: Format) -> Result<Exit, CliError> {
-    if format.json {
-        let what = "--paper writes files; its tables are text or --csv".to_owned();
-        return Err(CliError::Usage { what });
-    }
     let unit = Unit::of_table_1();
     std::fs::create_dir_all(folder).map_err(|cause| CliError::Write {
         path: folder.to_owned(),
         cause,
     })?;
     let write = |name: &str, text: &str| load::write(&folder.join(name), text);
-    let tables = tables(&unit);
+    let rows = rows(&unit);
+    let tables = tables(&rows);
     write("tables-1-2.csv", &tables.csv())?;
     write("figures-10-12.csv", &numbers(&unit).csv())?;
     for figure in &FIGURES {
         write(&format!("figure-{}.svg", figure.number), &svg(figure, &unit)?)?;
     }
     let mut out = Out::new(format);
-    out.grid(&tables)?;
+    match format.json {
+        true => out.document(ModelPaper { rows })?,
+        false => out.grid(&tables)?,
+    }
     out.flush()?;
     Ok(Exit::Good)
 }
 
 /// Tables 1 and 2: one unit, taken from the model column of Table 1, for both.
-fn tables(unit: &Unit) -> Grid {
+fn rows(unit: &Unit) -> Vec<ModelPaperRow> {
+    let phases = [
+        (
+            "t_TD",
+            (|t| t.discovery) as fn(&Times) -> f64,
+            "78 SMPs of 10.6/41 ms each; the paper has another t",
+        ),
+        ("t_PC", |t| t.computation, "8 end nodes in both"),
+        (
+            "t_PD",
+            |t| t.distribution,
+            "6 LFT Sets of 0.36 ms each; the paper has another t",
+        ),
+    ];
+    let mut rows = Vec::new();
+    for table in &TABLES {
+        let ours = table.tree.times(unit);
+        for (phase, value, why) in phases {
+            let (paper, ours) = (value(&table.model_ms), value(&ours));
+            let difference = 100.0 * (ours / paper - 1.0);
+            let is_same = difference.abs() < 0.05;
+            rows.push(ModelPaperRow {
+                table: table.number,
+                tree: name(table.tree),
+                phase: phase.to_owned(),
+                experiment_ms: rounded(value(&table.experiment_ms), 100.0),
+                paper_model_ms: rounded(paper, 100.0),
+                equations_ms: rounded(ours, 100.0),
+                difference_percent: if is_same { 0.0 } else { rounded(difference, 10.0) },
+                why: why_of(table.number, is_same, why),
+            });
+        }
+    }
+    rows
+}
+
+fn rounded(value: f64, steps: f64) -> f64 {
+    (value * steps).round() / steps
+}
+
+fn tables(rows: &[ModelPaperRow]) -> Grid {
     let mut grid = Grid::new(&[
         "table",
         "tree",
@@ -76,43 +117,17 @@ fn tables(unit: &Unit) -> Grid {
         "difference_percent",
         "why",
     ]);
-    for table in &TABLES {
-        let ours = table.tree.times(unit);
-        for (phase, value, why) in [
-            (
-                "t_TD",
-                (|t| t.discovery) as fn(&Times) -> f64,
-                "78 SMPs of 10.6/41 ms each; the paper has another t",
-            ),
-            ("t_PC", |t| t.computation, "8 end nodes in both"),
-            (
-                "t_PD",
-                |t| t.distribution,
-                "6 LFT Sets of 0.36 ms each; the paper has another t",
-            ),
-        ] {
-            let (paper, ours) = (value(&table.model_ms), value(&ours));
-            let difference = 100.0 * (ours / paper - 1.0);
-            let is_same = difference.abs() < 0.05;
-            let rounded = |ms: f64| Cell::Real((ms * 100.0).round() / 100.0, 2);
-            grid.row([
-                Cell::id(table.number),
-                name(table.tree).into(),
-                phase.into(),
-                rounded(value(&table.experiment_ms)),
-                rounded(paper),
-                rounded(ours),
-                Cell::Real(
-                    if is_same {
-                        0.0
-                    } else {
-                        (difference * 10.0).round() / 10.0
-                    },
-                    1,
-                ),
-                why_of(table.number, is_same, why).into(),
-            ]);
-        }
+    for row in rows {
+        grid.row([
+            Cell::id(row.table),
+            (&row.tree).into(),
+            (&row.phase).into(),
+            Cell::Real(row.experiment_ms, 2),
+            Cell::Real(row.paper_model_ms, 2),
+            Cell::Real(row.equations_ms, 2),
+            Cell::Real(row.difference_percent, 1),
+            (&row.why).into(),
+        ]);
     }
     grid
 }

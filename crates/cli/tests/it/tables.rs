@@ -268,9 +268,6 @@ fn csv_is_one_table_of_plain_numbers_and_json_has_a_schema() {
             }
         }
         let (code, json, err) = world.run(&words, &["--json"], None);
-        if what.contains("--paper") {
-            continue;
-        }
         assert!(matches!(code, Some(0 | 1)), "{what}: {code:?} {err}");
         let found: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{what}: {e}: {json}"));
         assert!(
