@@ -2,12 +2,27 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
+
+use serde_json::Value;
 
 /// How many of the slowest parts are printed.
 const SLOWEST: usize = 10;
+
+/// The words before the name of each test program that is started.
+const RUNNING: &str = "     Running ";
+
+/// A test program that cargo has built.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Program {
+    /// Folder of the crate, and `unit` or the name of the integration test.
+    name: String,
+    /// Folder of its crate.
+    folder: PathBuf,
+    executable: PathBuf,
+}
 
 /// One test program, or the doc tests of one crate.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,31 +44,30 @@ struct Summary {
 
 /// Builds everything, runs everything, prints the sums last.
 pub fn run(root: &Path) -> ExitCode {
-    // The conformance tests start the `selvedge` binary, which `cargo test` alone would not build.
     let started = Instant::now();
-    let built = Command::new("cargo")
-        .args(["build", "--workspace"])
-        .current_dir(root)
-        .status();
-    if !built.is_ok_and(|status| status.success()) {
-        println!("test: the build failed; correct what cargo says above");
-        println!("0 passed, 1 failed");
-        return ExitCode::FAILURE;
-    }
-    println!("build: {:.1} s", started.elapsed().as_secs_f64());
-    let started = Instant::now();
-    let (summary, cargo_succeeded) = match run_tests(root) {
-        Ok(done) => done,
-        Err(error) => {
-            println!("test: cannot run cargo test: {error}; install Rust with rustup");
+    let programs = match build(root) {
+        Ok(programs) => programs,
+        Err(why) => {
+            println!("test: {why}");
             println!("0 passed, 1 failed");
             return ExitCode::FAILURE;
         }
     };
-    println!(
-        "tests: {:.1} s, building them included",
-        started.elapsed().as_secs_f64()
-    );
+    println!("build: {:.1} s", started.elapsed().as_secs_f64());
+    let started = Instant::now();
+    let mut summary = Summary::default();
+    let result = programs
+        .iter()
+        .try_for_each(|program| run_program(program, &mut summary))
+        .and_then(|()| run_doc_tests(root, &mut summary));
+    let cargo_succeeded = match result {
+        Ok(succeeded) => succeeded,
+        Err(error) => {
+            println!("test: cannot run a test program: {error}");
+            false
+        }
+    };
+    println!("tests: {:.1} s", started.elapsed().as_secs_f64());
     print!("{summary}");
     let (passed, failed) = summary.sums(cargo_succeeded);
     println!("{passed} passed, {failed} failed");
@@ -64,40 +78,107 @@ pub fn run(root: &Path) -> ExitCode {
     }
 }
 
-/// Runs `cargo test`, passes its output on, and reads it. True if cargo was content.
-fn run_tests(root: &Path) -> std::io::Result<(Summary, bool)> {
-    // One pipe for both streams: which program runs is on stderr, its result on stdout, and their order matters.
-    let (reader, writer) = std::io::pipe()?;
+/// Builds the test programs of every crate, and with them the binaries that they start. Examples are left out:
+/// `make check` compiles them.
+fn build(root: &Path) -> Result<Vec<Program>, String> {
     let mut command = Command::new("cargo");
     command
-        .args(["test", "--workspace", "--no-fail-fast"])
+        .args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-run"])
+        .arg("--message-format=json-render-diagnostics")
         .current_dir(root)
+        .stdout(Stdio::piped());
+    let cannot = |error| format!("cannot run cargo: {error}; install Rust with rustup");
+    let mut child = command.spawn().map_err(cannot)?;
+    let mut programs = Vec::new();
+    for line in child
+        .stdout
+        .take()
+        .map(BufReader::new)
+        .into_iter()
+        .flat_map(BufRead::lines)
+    {
+        programs.extend(program(&line.map_err(cannot)?));
+    }
+    if !child.wait().map_err(cannot)?.success() {
+        return Err("the build failed; correct what cargo says above".to_owned());
+    }
+    // The order in which cargo finishes them depends on timing.
+    programs.sort();
+    Ok(programs)
+}
+
+/// The test program that a line of cargo's JSON output announces, if it announces one.
+fn program(line: &str) -> Option<Program> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+    let target = &message["target"];
+    let kind = match target["kind"][0].as_str()? {
+        "test" => target["name"].as_str()?,
+        _ => "unit",
+    };
+    Some(Program {
+        name: format!("{} {kind}", folder.file_name()?.to_str()?),
+        folder: folder.to_path_buf(),
+        executable: message["executable"].as_str()?.into(),
+    })
+}
+
+/// Runs one test program in the folder of its crate, as `cargo test` does.
+fn run_program(program: &Program, summary: &mut Summary) -> std::io::Result<()> {
+    println!("{RUNNING}{}", program.name);
+    summary.start(&program.name);
+    let mut command = Command::new(&program.executable);
+    command
+        .current_dir(&program.folder)
+        .env("CARGO_MANIFEST_DIR", &program.folder);
+    read_all(command, summary).map(|_| ())
+}
+
+/// Runs the doc tests of every crate. True if cargo succeeded.
+fn run_doc_tests(root: &Path, summary: &mut Summary) -> std::io::Result<bool> {
+    let mut command = Command::new("cargo");
+    command
+        .args(["test", "--workspace", "--doc", "--no-fail-fast"])
+        .current_dir(root);
+    read_all(command, summary)
+}
+
+/// Runs a command to its end, passes its output on, and reads it. True if it succeeded.
+fn read_all(mut command: Command, summary: &mut Summary) -> std::io::Result<bool> {
+    // One pipe for both streams, because the order of their lines matters.
+    let (reader, writer) = std::io::pipe()?;
+    command
         .env("CARGO_TERM_COLOR", "never")
         .stdout(writer.try_clone()?)
         .stderr(writer);
     let mut child = command.spawn()?;
     drop(command); // and with it our ends of the pipe
-    let mut summary = Summary::default();
     for line in BufReader::new(reader).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         println!("{line}");
         summary.read_line(&line);
     }
-    let succeeded = child.wait()?.success();
-    Ok((summary, succeeded))
+    Ok(child.wait()?.success())
 }
 
 impl Summary {
+    fn start(&mut self, name: &str) {
+        self.parts.push(Part {
+            name: name.to_owned(),
+            passed: 0,
+            failed: 0,
+            ignored: 0,
+            seconds: 0.0,
+            ended: false,
+        });
+    }
+
     fn read_line(&mut self, line: &str) {
-        if let Some(name) = part_name(line) {
-            self.parts.push(Part {
-                name,
-                passed: 0,
-                failed: 0,
-                ignored: 0,
-                seconds: 0.0,
-                ended: false,
-            });
+        if let Some(name) = line.trim_start().strip_prefix("Doc-tests ") {
+            self.start(&format!("{name} doc tests"));
         } else if let Some(result) = line.strip_prefix("test result: ")
             && let Some(part) = self.parts.last_mut()
         {
@@ -149,18 +230,6 @@ impl fmt::Display for Summary {
     }
 }
 
-/// `     Running tests/golden.rs (target/debug/deps/golden-0123456789abcdef)`, or `   Doc-tests selvedge_wire`.
-fn part_name(line: &str) -> Option<String> {
-    let line = line.trim_start();
-    if let Some(name) = line.strip_prefix("Doc-tests ") {
-        return Some(format!("{name} doc tests"));
-    }
-    let (source, program) = line.strip_prefix("Running ")?.strip_suffix(')')?.split_once(" (")?;
-    let program = program.rsplit('/').next()?;
-    let crate_name = program.rsplit_once('-').map_or(program, |(name, _)| name);
-    Some(format!("{crate_name} {source}"))
-}
-
 /// The number in front of `label`.
 fn number_before(text: &str, label: &str) -> Option<u64> {
     let before = &text[..text.find(label)?];
@@ -176,20 +245,43 @@ fn seconds(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const OUTPUT: &str = "\
-     Running unittests src/lib.rs (target/debug/deps/selvedge_wire-0123456789abcdef)
-test a ... ok
-test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s
-     Running tests/golden.rs (target/debug/deps/golden-0123456789abcdef)
-test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.25s
-   Doc-tests selvedge_wire
-test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 3.00s
-";
+    const OUTPUT: [(&str, &str); 2] = [
+        (
+            "wire unit",
+            "test a ... ok\n\
+             test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s\n",
+        ),
+        (
+            "wire it",
+            "test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.25s\n\
+             \x20  Doc-tests selvedge_wire\n\
+             test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 3.00s\n",
+        ),
+    ];
 
-    fn read(output: &str) -> Summary {
+    /// The summary of these programs, each with what it printed.
+    fn read<'a>(output: impl IntoIterator<Item = (&'a str, &'a str)>) -> Summary {
         let mut summary = Summary::default();
-        output.lines().for_each(|line| summary.read_line(line));
+        for (name, text) in output {
+            summary.start(name);
+            text.lines().for_each(|line| summary.read_line(line));
+        }
         summary
+    }
+
+    #[test]
+    fn a_program_is_named_by_crate_and_kind() {
+        let line = |kind: &str, test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/a/crates/wire/Cargo.toml","executable":"/a/t/x-1",
+                "target":{{"kind":["{kind}"],"name":"it"}},"profile":{{"test":{test}}}}}"#
+            )
+        };
+        let name = |line: &str| program(line).map(|program| program.name);
+        assert_eq!(name(&line("test", true)).as_deref(), Some("wire it"));
+        assert_eq!(name(&line("lib", true)).as_deref(), Some("wire unit"));
+        assert_eq!(name(&line("bin", false)), None);
+        assert_eq!(name("   Compiling selvedge-wire"), None);
     }
 
     #[test]
@@ -202,25 +294,27 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         let text = read(OUTPUT).to_string();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[1], "    3.00 s     1 tests  selvedge_wire doc tests");
-        assert_eq!(lines[2], "    1.50 s     3 tests  selvedge_wire unittests src/lib.rs");
-        assert_eq!(lines[4], "FAILED: 2 of golden tests/golden.rs");
+        assert_eq!(lines[2], "    1.50 s     3 tests  wire unit");
+        assert_eq!(lines[4], "FAILED: 2 of wire it");
     }
 
     #[test]
     fn what_did_not_end_failed() {
-        let died = OUTPUT.split_inclusive('\n').take(4).collect::<String>();
-        assert_eq!(read(&died).sums(false), (3, 1));
-        assert!(read(&died).to_string().contains("DIED: golden tests/golden.rs"));
+        let died = [OUTPUT[0], ("wire it", "test a ... ok\n")];
+        assert_eq!(read(died).sums(false), (3, 1));
+        assert!(read(died).to_string().contains("DIED: wire it"));
     }
 
     #[test]
     fn an_ignored_test_is_no_pass() {
-        assert_eq!(read(&OUTPUT.replace("0 ignored", "1 ignored")).sums(true), (14, 5));
+        let ignored = OUTPUT.map(|(name, text)| (name, text.replace("0 ignored", "1 ignored")));
+        let ignored = ignored.iter().map(|(name, text)| (*name, text.as_str()));
+        assert_eq!(read(ignored).sums(true), (14, 5));
     }
 
     #[test]
     fn a_complaint_of_cargo_is_a_failure() {
-        assert_eq!(read("").sums(false), (0, 1));
-        assert_eq!(read("").sums(true), (0, 0));
+        assert_eq!(read([]).sums(false), (0, 1));
+        assert_eq!(read([]).sums(true), (0, 0));
     }
 }

@@ -63,8 +63,8 @@ fn a_virtual_function_gets_its_guid() {
     wait_held(&lab, lid, &[(ALIAS, true), (given, true)]);
 
     // What was stored outlives the manager; of what was not yet, hosts are asked.
-    let mark = state.join("registrations.unstored");
-    until("the store", LIMIT, String::new, || Ok((!mark.exists()).then_some(()))).unwrap();
+    let mark = state.join("registrations.stored");
+    until("the store", LIMIT, String::new, || Ok(mark.exists().then_some(()))).unwrap();
     drop(ours); // SIGKILL
     let _ours = start();
     assert_eq!(path_to(&mut stranger, sa, ALIAS), lid);

@@ -31,7 +31,7 @@ fn ask(method: Method, transaction: u64) -> Mad {
     mad
 }
 
-fn path(from: u16, to: u16, transaction: u64) -> Mad {
+pub fn path(from: u16, to: u16, transaction: u64) -> Mad {
     use records::path as f;
     let mut mad = ask(Method::Get, transaction);
     f::SLID.set(mad.sa_data_mut(), u64::from(from));
@@ -91,7 +91,7 @@ fn flood(base: &str, own: u16, to: Lid, (stop, sent): (&AtomicBool, &AtomicU64))
 }
 
 /// Asks for a path until it is told one; how often BUSY was the answer.
-fn told(port: &mut IbsimPort, to: Lid, mad: Mad) -> u64 {
+pub fn told(port: &mut IbsimPort, to: Lid, mad: Mad) -> u64 {
     let address = Address::gsi(to, Sl::default());
     let (end, mut busy) = (Instant::now() + LIMIT, 0);
     while Instant::now() < end {

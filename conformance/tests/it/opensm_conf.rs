@@ -128,3 +128,45 @@ fn lids_are_given_anew_only_where_a_file_asks_for_it() {
     );
     assert!(lid_of(&lab, MASTER) <= 0x100);
 }
+
+/// Every flag that the installed OpenSM prints stands in the table, and `selvedge run` explains each that it lacks.
+#[test]
+fn every_flag_of_opensm_is_explained() {
+    let lab = PeerLab::new().unwrap();
+    let help = std::process::Command::new("opensm").arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let mut flags = Vec::new();
+    for line in help
+        .lines()
+        .filter(|line| line.starts_with("--") && !line.starts_with("---"))
+    {
+        let words = line.split([' ', ',']).filter(|word| !word.is_empty());
+        flags.extend(words.take_while(|word| word.starts_with('-')).map(str::to_owned));
+    }
+    assert!(flags.len() > 100, "{flags:?}");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/opensm-flags.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for flag in &flags {
+        let words = [format!("`{flag}`"), format!("`{flag} ("), format!("({flag})`")];
+        assert!(
+            words.iter().any(|word| page.contains(word)),
+            "{flag} is not in the table"
+        );
+        // The second flag ends the command before a manager starts.
+        let said = lab.selvedge(&["run", flag, "--no-such-flag"]).unwrap().stderr;
+        let is_unknown = said.contains(&format!("argument '{flag}'"));
+        assert!(
+            !is_unknown && !said.contains("similar argument"),
+            "{flag} is not explained: {said}"
+        );
+        let is_taken = !said.contains("OpenSM's flag");
+        let row = page
+            .lines()
+            .find(|line| words.iter().any(|word| line.contains(word)))
+            .unwrap();
+        assert!(
+            !is_taken || row.contains("| here -"),
+            "{flag} is taken, and the table says: {row}\n{said}"
+        );
+    }
+}

@@ -44,8 +44,8 @@ fn what_hosts_registered_outlives_a_kill() {
     let mut wait_for = |mad: &Mad, want: Option<Status>| wait_for(&mut probe, lid, mad, want);
     let guid = guid_of(&lab, lid_of(&lab, OBSERVER));
     wait_for(&join(guid), Some(Status::OK));
-    let mark = state.join("registrations.unstored");
-    until("the store", LIMIT, String::new, || Ok((!mark.exists()).then_some(()))).unwrap();
+    let mark = state.join("registrations.stored");
+    until("the store", LIMIT, String::new, || Ok(mark.exists().then_some(()))).unwrap();
     // Its tree comes after the answer, and is the next one's to write if it has not.
     let asked = std::cell::Cell::new(0);
     until("the tree of the group", LIMIT, String::new, || {
@@ -63,7 +63,7 @@ fn what_hosts_registered_outlives_a_kill() {
     assert_eq!(sets(&seen), (Vec::new(), 0), "all was known");
     // The next one is killed before it has stored what it answered.
     drop(ours);
-    std::fs::write(&mark, "").unwrap();
+    std::fs::remove_file(&mark).unwrap();
     wait_for(&members(), None);
     let ours = start();
     wait_for(&members(), Some(Status::OK));
@@ -350,15 +350,15 @@ fn what_senders_were_told_outlives_a_kill_and_a_take_over() {
     let text = || std::fs::read_to_string(&settled).unwrap_or_default();
     let is_stored = || Ok(text().contains("lane_count = 4").then_some(()));
     until("the lanes to be stored", LIMIT, text, is_stored).unwrap();
-    let mark = lab.folder().join("state-0/registrations.unstored");
-    until("the store", LIMIT, String::new, || Ok((!mark.exists()).then_some(()))).unwrap();
+    let mark = lab.folder().join("state-0/registrations.stored");
+    until("the store", LIMIT, String::new, || Ok(mark.exists().then_some(()))).unwrap();
     let before = Survey::take(&lab, OBSERVER).unwrap();
     let ends: Vec<u16> = before.lids().into_values().collect();
     let told = all_levels(&mut probe, first_lid, own, &ends);
     assert!(told.iter().any(|level| *level > Some(0)), "{told:?}");
     let host = guid_of(&lab, own);
     joins_on_its_own_lane(&lab, &mut probe, (&first, first_lid), host);
-    until("the store", LIMIT, String::new, || Ok((!mark.exists()).then_some(()))).unwrap();
+    until("the store", LIMIT, String::new, || Ok(mark.exists().then_some(()))).unwrap();
     let mut is_same = |sa: u16, what: &str| {
         assert_eq!(all_levels(&mut probe, sa, own, &ends), told, "{what}");
         assert_eq!(joined_level(&mut probe, sa, host), 14, "{what}");

@@ -78,6 +78,11 @@ pub struct ReplayDifference {
 pub struct Settings {
     /// Every key that has a value, as `routing.lmc`, with it.
     pub settings: BTreeMap<String, serde_json::Value>,
+    /// Whether a start takes it.
+    pub ok: bool,
+    /// What is wrong or doubtful about lines, flags and keys.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub findings: Vec<OpenSmLine>,
 }
 
 impl Body for Settings {
@@ -99,16 +104,17 @@ pub struct OpenSmCheck {
     pub settings: BTreeMap<String, serde_json::Value>,
 }
 
-/// What becomes of a line of an `opensm.conf`.
+/// What becomes of a line of a configuration, of a flag or of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSmLine {
-    /// Line, counted from 1.
+    /// Line, counted from 1; 0: no line.
     pub line: u64,
-    /// The option.
+    /// The option, key or flag.
     pub option: String,
     /// Its value.
     pub value: String,
-    /// `honoured`, `mapped`, `without effect`, `refused` or `unknown`.
+    /// `default`, `honoured`, `mapped`, `without effect`, `refused`, `unknown`, `warning`, `wrong`, `refused for now`
+    /// or `at the next start`.
     pub treatment: String,
     /// The key or flag that takes the value.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -116,6 +122,31 @@ pub struct OpenSmLine {
     /// Why, or what to do instead.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub why: String,
+    /// The complete error, with its code, if a start or a reload is refused for it.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub error: String,
+}
+
+/// A configuration for a running manager to check; without a text, it checks the files that it was started with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckRequest {
+    /// Path of the file, for messages and for paths in it.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// What a running manager says of a configuration: of one that it took (reload), or would take (check).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// Whether a reload takes it.
+    pub ok: bool,
+    /// Lines, flags and keys that are not simply taken.
+    pub findings: Vec<OpenSmLine>,
+}
+
+impl Body for Check {
+    const SCHEMA: &'static str = "selvedge.config_check";
 }
 
 impl Body for OpenSmCheck {
@@ -127,6 +158,8 @@ impl Body for OpenSmCheck {
 pub struct ExperimentCheck {
     /// Combinations of settings.
     pub combinations: u64,
+    /// Those of them that differ in more than labels; only they are run.
+    pub different_combinations: u64,
     /// Seeds of each combination.
     pub seeds: u64,
     /// Simulations.

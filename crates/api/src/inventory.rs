@@ -19,6 +19,9 @@ pub struct StateCounts {
     pub armed: u64,
     /// In use.
     pub active: u64,
+    /// Not known: the agent did not answer.
+    #[serde(default)]
+    pub unknown: u64,
 }
 
 /// Links of one width and speed.
@@ -61,7 +64,7 @@ impl Fabric {
         // A host whose known cables are all down stays in the manager's memory until a sweep; it is not there.
         let is_gone = |node: &&selvedge_fabric::Node| {
             let mut cabled = node.external_ports().filter(|(_, p)| p.peer.is_some()).peekable();
-            node.kind == NodeKind::Ca && cabled.peek().is_some() && cabled.all(|(_, p)| !p.is_up())
+            node.kind == NodeKind::Ca && cabled.peek().is_some() && cabled.all(|(_, p)| !p.is_up() && !p.unread)
         };
         let gone = fabric.nodes().iter().filter(is_gone).count() as u64;
         let is_active = |at| fabric.port(at).is_some_and(|p| p.link.state == PortState::Active);
@@ -77,11 +80,12 @@ impl Fabric {
         let mut ports = StateCounts::default();
         let external = fabric.nodes().iter().flat_map(|n| n.external_ports());
         for (_, port) in external.filter(|(_, p)| p.peer.is_some() || p.is_up()) {
-            match port.link.state {
-                PortState::Down => ports.down += 1,
-                PortState::Init => ports.init += 1,
-                PortState::Armed => ports.armed += 1,
-                PortState::Active => ports.active += 1,
+            match known_state(port) {
+                None => ports.unknown += 1,
+                Some(PortState::Down) => ports.down += 1,
+                Some(PortState::Init) => ports.init += 1,
+                Some(PortState::Armed) => ports.armed += 1,
+                Some(PortState::Active) => ports.active += 1,
             }
         }
         Self {
@@ -102,6 +106,11 @@ impl Fabric {
     }
 }
 
+/// The logical state of a port; `None` if its agent did not say.
+fn known_state(port: &selvedge_fabric::Port) -> Option<PortState> {
+    (!port.unread).then_some(port.link.state)
+}
+
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
@@ -113,11 +122,12 @@ pub struct Node {
     pub kind: NodeKind,
     /// GUID of the system it belongs to.
     pub system_guid: Guid,
-    /// Base LID: of port 0 of a switch, of the first port with one of another node.
-    pub lid: u16,
+    /// Base LID: of port 0 of a switch, of the first port with one of another node; 0 if there is none, absent if it is
+    /// not known.
+    pub lid: Option<u16>,
     /// External ports.
     pub ports: u8,
-    /// External ports that are ACTIVE.
+    /// External ports that are known to be ACTIVE.
     pub ports_active: u8,
     /// Vendor's OUI.
     pub vendor_id: u32,
@@ -134,6 +144,7 @@ pub struct Nodes {
 
 impl Body for Nodes {
     const SCHEMA: &'static str = "selvedge.nodes";
+    const VERSION: u32 = 2;
 }
 
 /// All nodes of a snapshot.
@@ -150,7 +161,7 @@ pub fn nodes(fabric: &selvedge_fabric::Fabric) -> Nodes {
             name: node.description.clone(),
             kind: node.kind,
             system_guid: node.system_guid,
-            lid: lid.unwrap_or(0),
+            lid: lid.or_else(|| node.end_ports().all(|(_, p)| !p.unread).then_some(0)),
             ports: node.port_count(),
             ports_active: u8::try_from(active.count()).unwrap_or(u8::MAX),
             vendor_id: node.vendor_id,
@@ -193,22 +204,22 @@ pub struct Port {
     pub node_name: String,
     /// Number of the port; 0 is a switch's management port.
     pub port: u8,
-    /// GUID of the port; 0x0 on a switch's external ports.
-    pub guid: Guid,
-    /// Base LID; 0 on a switch's external ports.
-    pub lid: u16,
-    /// LMC.
-    pub lmc: u8,
-    /// Logical state.
-    pub state: PortState,
-    /// Physical state.
-    pub phys_state: PhysState,
+    /// GUID of the port; 0x0 on a switch's external ports, absent if it is not known.
+    pub guid: Option<Guid>,
+    /// Base LID; 0 on a switch's external ports, absent if it is not known.
+    pub lid: Option<u16>,
+    /// LMC; absent if it is not known.
+    pub lmc: Option<u8>,
+    /// Logical state; absent if it is not known: the port's agent did not answer, or is on another rail.
+    pub state: Option<PortState>,
+    /// Physical state; absent if it is not known.
+    pub phys_state: Option<PhysState>,
     /// Width of the link, if it is trained.
     pub width: Option<LinkWidth>,
     /// Speed of the link, if it is trained.
     pub speed: Option<LinkSpeed>,
-    /// Largest payload that may be sent.
-    pub mtu_bytes: u16,
+    /// Largest payload that may be sent; absent if it is not known.
+    pub mtu_bytes: Option<u16>,
     /// The other end of its cable.
     pub peer: Option<End>,
     /// Why it is not ACTIVE: stable code.
@@ -226,6 +237,7 @@ pub struct Ports {
 
 impl Body for Ports {
     const SCHEMA: &'static str = "selvedge.ports";
+    const VERSION: u32 = 2;
 }
 
 /// The ports of a snapshot that are wanted; `reason` says why a port is not ACTIVE, as code and words.
@@ -239,18 +251,19 @@ pub fn ports(
         let node = fabric.node(at.node);
         let trained = (port.is_up() && at.port != PortNum::MANAGEMENT).then_some(port.link.rate);
         let reason = reason(at);
+        let settings = (!port.unread).then_some(port.settings);
         Port {
             node_guid: node.guid,
             node_name: node.description.clone(),
             port: at.port.get(),
-            guid: port.guid,
-            lid: port.settings.lids.base.0,
-            lmc: port.settings.lids.lmc.get(),
-            state: port.link.state,
-            phys_state: port.link.phys,
+            guid: Some(port.guid).filter(|guid| !port.unread || *guid != Guid::NONE),
+            lid: settings.map(|settings| settings.lids.base.0),
+            lmc: settings.map(|settings| settings.lids.lmc.get()),
+            state: known_state(port),
+            phys_state: (!port.unread).then_some(port.link.phys),
             width: trained.map(|rate| rate.width),
             speed: trained.map(|rate| rate.speed),
-            mtu_bytes: port.settings.mtu.bytes(),
+            mtu_bytes: settings.map(|settings| settings.mtu.bytes()),
             peer: port.peer.map(|peer| End::of(fabric, peer)),
             reason_code: reason.as_ref().map(|(code, _)| (*code).to_owned()),
             reason: reason.map(|(_, words)| words),
@@ -275,10 +288,10 @@ pub struct Link {
     pub a: End,
     /// The other end.
     pub b: End,
-    /// Logical state at `a`.
-    pub state_a: PortState,
-    /// Logical state at `b`.
-    pub state_b: PortState,
+    /// Logical state at `a`; absent if it is not known.
+    pub state_a: Option<PortState>,
+    /// Logical state at `b`; absent if it is not known.
+    pub state_b: Option<PortState>,
     /// Width and speed, as `4xHDR`, if it is trained.
     pub rate: Option<String>,
 }
@@ -292,12 +305,13 @@ pub struct Links {
 
 impl Body for Links {
     const SCHEMA: &'static str = "selvedge.links";
+    const VERSION: u32 = 2;
 }
 
 /// All cables of a snapshot.
 #[must_use]
 pub fn links(fabric: &selvedge_fabric::Fabric) -> Links {
-    let state = |at| fabric.port(at).map(|p| p.link.state).unwrap_or_default();
+    let state = |at| fabric.port(at).and_then(known_state);
     let rate = |at| {
         fabric
             .port(at)

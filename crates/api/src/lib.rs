@@ -12,6 +12,7 @@ mod error;
 mod event;
 mod fault;
 mod finding;
+mod intake;
 mod inventory;
 mod model;
 mod plan;
@@ -25,14 +26,15 @@ mod transition;
 pub use administration::Administration;
 pub use backups::{Backup, Backups, InPlace, InPlaceRun};
 pub use command::{
-    Accepted, Decoded, Diff, ExperimentCheck, ExperimentSetting, ExperimentSettings, ExperimentSummary, OpenSmCheck,
-    OpenSmLine, Replay, ReplayDifference, Settings,
+    Accepted, Check, CheckRequest, Decoded, Diff, ExperimentCheck, ExperimentSetting, ExperimentSettings,
+    ExperimentSummary, OpenSmCheck, OpenSmLine, Replay, ReplayDifference, Settings,
 };
 pub use document::{Body, Document};
 pub use error::{Error, ErrorKind};
 pub use event::{Event, Events, Severity};
 pub use fault::{FaultReport, FaultRequest};
 pub use finding::{Finding, Findings};
+pub use intake::{Babbler, Intake};
 pub use inventory::{
     End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,
     nodes, ports,
@@ -44,7 +46,7 @@ pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routi
 pub use simulation::{SimulatedJob, Simulation};
 pub use soak::{Soak, SoakCoverage, SoakExemption, SoakFailure, SoakReal, SoakRealFinding, SoakRealRun};
 pub use status::{
-    Application, ApplicationStep, ApplicationWait, LocalPort, MadCounts, MulticastGroup, Progress, Role, Run, Stage,
-    Status,
+    Application, ApplicationStep, ApplicationWait, LocalPort, MadCounts, MulticastGroup, NotStored, Progress, Role,
+    Run, Stage, Status,
 };
 pub use transition::{Transition, TransitionStep};

@@ -65,7 +65,7 @@ pub struct Quality {
     pub lanes_used: u8,
     /// True if no lane's channel dependencies close a circle, in traffic from or to hosts.
     pub deadlock_free: bool,
-    /// Host pairs with links between them whose packets do not arrive.
+    /// Host pairs of the whole fabric that do not reach each other, for want of a link or of an entry.
     pub unreachable_pairs: u64,
     /// Dependencies between channels, all lanes together, in traffic of hosts.
     pub dependencies: u64,

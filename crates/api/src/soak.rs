@@ -24,6 +24,9 @@ pub struct Soak {
     /// Hosts talked to subnet administration.
     #[serde(default)]
     pub sa: bool,
+    /// Managers stored on disks that failed for a time.
+    #[serde(default)]
+    pub store_faults: bool,
     /// Schedules carried out.
     pub schedules: u64,
     /// Happenings that had an effect.
@@ -35,6 +38,9 @@ pub struct Soak {
     /// Repairs that had been worked out before their link was lost.
     #[serde(default)]
     pub known: u64,
+    /// Calls that disks refused.
+    #[serde(default)]
+    pub store_failures: u64,
     /// Virtual time in seconds.
     pub virtual_s: f64,
     /// Processor time in milliseconds.
@@ -138,6 +144,7 @@ impl Soak {
         self.sets += other.sets;
         self.looks += other.looks;
         self.known += other.known;
+        self.store_failures += other.store_failures;
         self.virtual_s += other.virtual_s;
         self.cpu_ms += other.cpu_ms;
         self.hours += other.hours;

@@ -3,7 +3,7 @@
 use selvedge_types::Guid;
 use serde::{Deserialize, Serialize};
 
-use crate::{Administration, Body, Fabric, Plan, Port, ReasonCount, RebalanceStatus};
+use crate::{Administration, Body, Fabric, Intake, Plan, Port, ReasonCount, RebalanceStatus};
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -178,7 +178,7 @@ pub struct Status {
     pub fabric: Option<Fabric>,
     /// The plan in force.
     pub plan: Option<Plan>,
-    /// What the judge says of it: none is an error.
+    /// What the judge says of it: no error, and no host is apart from the others or out of reach.
     pub judged_ok: Option<bool>,
     /// True if a lost link is repaired in place, from what is prepared; if not, a sweep answers.
     #[serde(default)]
@@ -193,6 +193,27 @@ pub struct Status {
     /// What hosts asked of the subnet administrator; none where there is no administrator.
     #[serde(default)]
     pub administration: Option<Administration>,
+    /// Traps and commands that the manager did not handle, as their sources send too many.
+    #[serde(default)]
+    pub intake: Option<Intake>,
+    /// What cannot be stored just now, and is tried again; empty while all is well.
+    #[serde(default)]
+    pub not_stored: Vec<NotStored>,
+}
+
+/// Something that is to survive a restart and cannot be stored just now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotStored {
+    /// `state` (LIDs and plan state), `registrations` (what hosts registered) or `mark` (that not all of it is stored).
+    pub what: String,
+    /// Since when, as time since the process started.
+    pub since_ms: u64,
+    /// Attempts that have failed since.
+    pub failures: u32,
+    /// When it is tried again, as time since the process started.
+    pub next_try_ms: u64,
+    /// The last error: code, file, reason, advice.
+    pub error: String,
 }
 
 /// A multicast group that has members.
@@ -225,6 +246,9 @@ pub struct Run {
     pub status: Status,
     /// Every port that is not ACTIVE, with its reason.
     pub ports_not_active: Vec<Port>,
+    /// Hosts of the emulated fabric that the manager did not find, by name.
+    #[serde(default)]
+    pub hosts_not_found: Vec<String>,
 }
 
 impl Body for Run {

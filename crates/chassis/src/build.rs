@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_fabric::{Fabric, NodeIdx, PortRef};
+use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchSettings};
+use selvedge_plan::{Lids, Tables};
 use selvedge_types::{Guid, Idx, IdxVec, Lid, NodeKind, PhysState, PortNum, PortState};
 
 use crate::chassis::NodeHot;
@@ -54,6 +55,32 @@ impl Chassis {
             }
         }
         chassis
+    }
+
+    /// Puts in place what a subnet manager had set before: LIDs, and forwarding tables with their LinearFDBTop.
+    pub fn install(&mut self, lids: &Lids, tables: Option<&Tables>) {
+        for (at, range) in lids.iter() {
+            let Some(port) = self.port_idx(at) else { continue };
+            let settings = PortSettings {
+                lids: range,
+                ..*self.port(port).settings()
+            };
+            self.set_settings(port, settings);
+        }
+        let Some(tables) = tables else { return };
+        let switches: Vec<NodeIdx> = self.fabric.switches().iter().copied().collect();
+        for (switch, node) in tables.switch_indices().zip(switches) {
+            let Some(held) = self.switch(node) else { continue };
+            let settings = SwitchSettings {
+                linear_top: tables.top().0.min(held.attributes().linear_cap.saturating_sub(1)),
+                ..*held.settings()
+            };
+            self.set_switch_settings(node, settings);
+            for block in 0..tables.blocks() {
+                // A block beyond the switch's table is left out, as its agent would refuse it.
+                self.set_linear_block(node, block, tables.block(switch, block));
+            }
+        }
     }
 
     /// The node's GUID, its own or a cloned one.

@@ -110,13 +110,14 @@ impl Wire {
 
 /// A set of link speeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SpeedSet(u8);
+pub struct SpeedSet(u16);
 
 impl SpeedSet {
     /// No speed.
     pub const EMPTY: Self = Self(0);
 
-    /// Every speed up to `fastest`. FDR10 is the vendor's: it is in the set only where it is the fastest.
+    /// Every known speed up to `fastest`, which may be unknown. FDR10 is the vendor's: it is in the set only where it is
+    /// the fastest.
     #[must_use]
     pub fn up_to(fastest: LinkSpeed) -> Self {
         LinkSpeed::ALL
@@ -129,6 +130,12 @@ impl SpeedSet {
     #[must_use]
     pub const fn with(self, speed: LinkSpeed) -> Self {
         Self(self.0 | 1 << speed as u8)
+    }
+
+    /// Without `speed`.
+    #[must_use]
+    pub const fn without(self, speed: LinkSpeed) -> Self {
+        Self(self.0 & !(1 << speed as u8))
     }
 
     /// True if `speed` is in it.
@@ -286,6 +293,8 @@ mod tests {
         check(Sdr, &[Sdr]);
         check(Fdr10, &[Sdr, Ddr, Qdr, Fdr10]);
         check(Edr, &[Sdr, Ddr, Qdr, Fdr, Edr]);
+        check(Xdr, &[Sdr, Ddr, Qdr, Fdr, Edr, Hdr, Ndr, Xdr]);
+        check(Unknown, &[Sdr, Ddr, Qdr, Fdr, Edr, Hdr, Ndr, Xdr]);
         assert_eq!(SpeedSet::EMPTY.fastest(), None);
         let both = SpeedSet::up_to(Ndr).and(SpeedSet::up_to(Fdr10));
         assert_eq!(both.fastest(), Some(Qdr));

@@ -11,6 +11,9 @@ use crate::{
     shell, simulate, soak, status, topology, transition, verify,
 };
 
+/// Most threads that a flag may ask for: more than the processors of any machine this runs on, and few enough to start.
+pub const THREADS_MAX: i64 = 1_024;
+
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
 #[derive(Debug, Parser)]
 #[command(name = "selvedge", version, max_term_width = 100)]

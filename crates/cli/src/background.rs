@@ -10,7 +10,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use selvedge_config::Settings;
 use selvedge_daemon::LogFile;
-use selvedge_routing::Engine;
 
 use crate::exit::{CliError, Exit};
 use crate::out::note;
@@ -26,12 +25,6 @@ pub fn begin(settings: &Settings) -> Result<Option<Exit>, CliError> {
     if is_inside() {
         return Ok(None);
     }
-    // Found before the start, so that a terminal shows them.
-    settings
-        .policy
-        .engines
-        .iter()
-        .try_for_each(|name| Engine::try_from(name).map(drop))?;
     let failed = |cause| CliError::Background { cause };
     let errors = match &settings.daemon.log_file {
         Some(path) => {

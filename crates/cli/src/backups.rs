@@ -18,6 +18,7 @@ use selvedge_routing::{Engine, Listed, Options, Routed};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::Idx;
 
+use crate::args::THREADS_MAX;
 use crate::backups::faults::{What, hosts_of, switch_links};
 use crate::backups::tried::InForce;
 use crate::exit::{CliError, Exit};
@@ -64,7 +65,7 @@ pub struct BackupsArgs {
     #[command(flatten)]
     in_place: InPlaceArgs,
     /// Threads to use; 0: as many as there are cores
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=THREADS_MAX))]
     threads: u16,
     /// Write a picture to FILE
     #[arg(long, value_name = "FILE")]
@@ -245,7 +246,9 @@ impl BackupsArgs {
             .below
             .map(|below| in_place::in_place(force, &self.in_place, below, &|| bar.inc(1)));
         bar.finish_and_clear();
-        let whole = tried::Judged::from(&force.judge(force.fabric, &force.routed, Par::Rayon));
+        let verdict = force.judge(force.fabric, &force.routed, Par::Rayon);
+        let whole = tried::Judged::from(&verdict);
+        let figures = &verdict.figures;
         let is_good = |fault: &Backup| {
             fault.refused.is_none() && fault.deadlock_free && fault.pairs_lost.max(fault.pairs_cut) == 0
         };
@@ -259,7 +262,9 @@ impl BackupsArgs {
             switch_links: force.links.len() as u64,
             faults_there_are: there_are,
             max_load: whole.max_load,
-            ok: faults.iter().all(is_good),
+            parts: figures.parts,
+            pairs_apart: figures.host_pairs - figures.host_pairs_reached,
+            ok: verdict.is_good() && faults.iter().all(is_good),
             faults,
             in_place,
         }
@@ -369,6 +374,13 @@ fn words(found: &Backups, top: usize) -> Vec<String> {
             count(found.host_ports, "host port"),
         ),
     ];
+    if found.pairs_apart > 0 {
+        lines.push(format!(
+            "before any fault {} do not reach each other: the fabric is in {}",
+            count(found.pairs_apart, "host pair"),
+            count(found.parts, "part"),
+        ));
+    }
     let named_max = 5;
     let parting: Vec<&str> = (found.faults.iter().filter(|fault| fault.single_point))
         .map(|fault| fault.name.as_str())

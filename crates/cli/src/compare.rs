@@ -143,6 +143,10 @@ impl CompareArgs {
         let whole = load::fabric(&self.fabric)?;
         let mut options = self.inputs.options(&whole)?;
         self.how.apply(&mut options);
+        for level in &levels {
+            // What cannot be drawn is refused before anything is measured.
+            self.damaged(&whole, level, seeds[0])?;
+        }
         if options.rebalance == Rebalance::Minimal {
             // What a manager that saw the fabric whole knows.
             options.fat_tree.nominal = Some(Arc::new(whole.clone()));
@@ -152,6 +156,13 @@ impl CompareArgs {
             options,
             series,
             levels,
+        })
+    }
+
+    /// Returns the fabric without the links that a seed draws.
+    fn damaged(&self, whole: &Fabric, level: &Level, seed: u64) -> Result<Fabric, CliError> {
+        without_links(whole, level.removal, Seed(seed)).map_err(|cause| CliError::Usage {
+            what: format!("--faults {} of {}: {cause}", level.name, self.fabric),
         })
     }
 
@@ -165,10 +176,7 @@ impl CompareArgs {
         bar: &ProgressBar,
         runs: &mut Vec<ComparisonRun>,
     ) -> Result<(), CliError> {
-        let what = |cause| CliError::Usage {
-            what: format!("{}: {cause}", self.fabric),
-        };
-        let fabric = without_links(&work.whole, level.removal, Seed(seed)).map_err(|cause| what(cause.to_string()))?;
+        let fabric = self.damaged(&work.whole, level, seed)?;
         let policy = Policy {
             lmc: Lmc::new(self.lmc).unwrap_or_default(),
             ..Policy::default()
@@ -214,7 +222,7 @@ impl CompareArgs {
         };
         match measure.one(engine, asked, bar) {
             Ok(measured) => {
-                run.ok = measured.verdict.is_ok();
+                run.ok = measured.verdict.is_good();
                 run.quality = measured.quality();
                 run.cost = measured.cost;
             }

@@ -1,15 +1,16 @@
 //! `selvedge config`: the configuration file.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use selvedge_api as api;
-use selvedge_config::{Key, Settings, Value, print_defaults, print_settings, read};
+use selvedge_config::{Against, Key, Settings, SettingsFile, Sources, Value, admit, print_defaults};
+use selvedge_http::Client;
 
 use crate::exit::{CliError, Exit};
-use crate::manage::warn_of_old_sections;
 use crate::out::{Format, JsonArg, Out};
+use crate::{admission, load};
 
 /// Print or check configuration files.
 #[derive(Args, Debug)]
@@ -22,10 +23,13 @@ pub struct ConfigArgs {
 enum Command {
     /// Print every key with its default and what it does
     Defaults,
-    /// Check a file and print what it means, key by key
+    /// Check a file as a start does, and print what it means, key by key
     Check {
         /// The file
         file: PathBuf,
+        /// Check it as a reload of the manager that listens on SOCKET does
+        #[arg(long, value_name = "SOCKET")]
+        against: Option<PathBuf>,
         #[command(flatten)]
         format: JsonArg,
     },
@@ -56,17 +60,47 @@ pub fn run(args: &ConfigArgs) -> Result<Exit, CliError> {
     let mut out = Out::new(Format::default());
     match &args.command {
         Command::Defaults => out.write(&print_defaults())?,
-        Command::Check { file, format } => {
-            let settings = read(file)?;
-            warn_of_old_sections(&settings);
-            match format.json {
-                true => out.document(api::Settings {
-                    settings: values(&settings),
-                })?,
-                false => out.write(&print_settings(&settings))?,
-            }
+        Command::Check { file, against, format } => {
+            let format = Format::from(*format);
+            return match against {
+                Some(socket) => check_against(socket, file, format),
+                None => {
+                    let sources = Sources {
+                        file: SettingsFile::Toml(file.clone()),
+                        ..Sources::new(load::READERS)
+                    };
+                    admission::show(&admit(&sources, Against::Start), format)
+                }
+            };
         }
     }
     out.flush()?;
     Ok(Exit::Good)
+}
+
+/// Asks a running manager whether a reload would take a file. The file is read here, the files that it names there.
+fn check_against(socket: &Path, file: &Path, format: Format) -> Result<Exit, CliError> {
+    let failed = |cause| CliError::Read {
+        path: file.to_owned(),
+        cause,
+    };
+    let request = api::CheckRequest {
+        path: file.canonicalize().map_err(failed)?.display().to_string(),
+        text: std::fs::read_to_string(file).map_err(failed)?,
+    };
+    let check = Client::new(socket).check(&request)?;
+    admission::complain(&check);
+    let exit = if check.ok { Exit::Good } else { Exit::Usage };
+    let mut out = Out::new(format);
+    if format.json {
+        out.document(check)?;
+    } else {
+        let words = match check.ok {
+            true => out.good("a reload takes it"),
+            false => out.bad("a reload refuses it, and changes nothing"),
+        };
+        out.line(words)?;
+    }
+    out.flush()?;
+    Ok(exit)
 }

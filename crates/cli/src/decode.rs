@@ -1,6 +1,5 @@
 //! `selvedge decode`: datagrams in hexadecimal, or those of a record, one line each.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -104,13 +103,7 @@ fn input(args: &DecodeArgs) -> Result<(String, Vec<u8>), CliError> {
     if let Some(path) = &args.file {
         return Ok((path.display().to_string(), load::bytes(path)?));
     }
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().read_to_end(&mut bytes);
-    read.map_err(|cause| CliError::Read {
-        path: PathBuf::from("standard input"),
-        cause,
-    })?;
-    Ok(("standard input".to_owned(), bytes))
+    Ok(("standard input".to_owned(), load::standard_input()?))
 }
 
 fn read(place: &str, hex: &str) -> Result<Mad, CliError> {

@@ -21,6 +21,10 @@ pub struct EmulateArgs {
     /// The fabric: a generator, as sx6536, or a file
     #[arg(long, value_name = "SPEC")]
     fabric: String,
+    /// Forwarding tables that the fabric holds at the start: OpenSM's dump, or the output of ibroute or dump_fts; LIDs are
+    /// those of the listing
+    #[arg(long, value_name = "FILE")]
+    lfts: Option<PathBuf>,
     /// What clients have in IBSIM_SOCKNAME
     #[arg(long, value_name = "BASE", default_value = "sim")]
     serve: String,
@@ -41,7 +45,7 @@ pub struct EmulateArgs {
 
 /// Runs the command.
 pub fn run(args: &EmulateArgs) -> Result<Exit, CliError> {
-    let fabric = load::fabric(&args.fabric)?;
+    let (fabric, held) = load::emulated(&args.fabric, args.lfts.as_deref())?;
     let options = EmulationOptions {
         config: EmulatorConfig {
             service_time: Duration::from_micros(args.service_time_us),
@@ -51,6 +55,7 @@ pub fn run(args: &EmulateArgs) -> Result<Exit, CliError> {
         seed: Seed(args.seed),
         serve: Some(args.serve.clone()),
         seat: None,
+        held: Arc::new(held),
     };
     let log = Box::new(BarLog::new(bar(), Severity::Info));
     let socket = args.socket.clone().unwrap_or_else(|| default_path(EMULATOR_SOCKET));

@@ -94,6 +94,20 @@ pub enum CliError {
         /// What the plotting library said.
         cause: String,
     },
+    /// SLV-CLI-0011: forwarding tables with gaps, where all of them must be known.
+    #[error(
+        "SLV-CLI-0011: {}: what {switches} switches hold is not known, so no change can be followed: {first}; give the \
+         tables of all switches",
+        path.display()
+    )]
+    NotWhole {
+        /// The file.
+        path: PathBuf,
+        /// Switches without a table, or with one that is cut off.
+        switches: usize,
+        /// What the reader said of the first.
+        first: String,
+    },
     /// SLV-CLI-0021: no program with the benchmarks.
     #[error("SLV-CLI-0021: cannot run selvedge-bench: {cause}; build it beside selvedge with 'make bench'")]
     NoBench {
@@ -141,6 +155,12 @@ pub enum CliError {
         /// What the operating system said.
         cause: io::Error,
     },
+    /// A configuration that a start refuses, with an error for each thing that is wrong.
+    #[error("{}", errors.join("\n"))]
+    NotAdmitted {
+        /// The errors.
+        errors: Vec<String>,
+    },
     /// A configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -173,6 +193,9 @@ pub enum CliError {
         /// What is wrong with it.
         cause: selvedge_workload::GoalError,
     },
+    /// A collective operation that asks for too much memory.
+    #[error(transparent)]
+    TooManyOps(#[from] selvedge_workload::TooManyOps),
     /// Ranks and hosts.
     #[error(transparent)]
     Job(#[from] selvedge_workload::JobError),

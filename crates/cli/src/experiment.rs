@@ -1,5 +1,6 @@
 //! `selvedge experiment`: many simulations out of one file, stored as they are done, summed up as tables and charts.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -8,13 +9,14 @@ use clap::{ArgAction, Args, Command, FromArgMatches};
 use indicatif::ProgressBar;
 use selvedge_api::{Document, ExperimentCheck, ExperimentSetting, ExperimentSettings, ExperimentSummary};
 use selvedge_experiment::{
-    Experiment, Field, Kind, Outcome, Progress, ResultsFile, Run, Schema, Summary, Value, summarise, svg,
+    Experiment, Field, Figures, Kind, Outcome, Progress, ResultsFile, Run, Schema, Summary, Value, summarise, svg,
 };
+use selvedge_store::{SETTINGS_MAX, read_text_file};
 
-use crate::args::OLD_SPELLINGS;
+use crate::args::{OLD_SPELLINGS, THREADS_MAX};
 use crate::exit::{CliError, Exit};
 use crate::load;
-use crate::out::{Cell, Facts, Format, Grid, Out, count, note};
+use crate::out::{Cell, Facts, Format, Grid, Out, count, note, thousands};
 use crate::progress;
 use crate::simulate::{SimulateArgs, simulate};
 
@@ -36,8 +38,8 @@ pub struct ExperimentArgs {
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Simulations at the same time; default: one a processor
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
+    jobs: Option<u16>,
     /// Only check the file and say how many simulations it asks for
     #[arg(long)]
     check: bool,
@@ -57,21 +59,13 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
         out.flush()?;
         return Ok(Exit::Good);
     };
-    let text = fs::read_to_string(file).map_err(|cause| CliError::Read {
+    let text = read_text_file(file, SETTINGS_MAX).map_err(|cause| CliError::Read {
         path: file.to_owned(),
         cause,
     })?;
     let experiment = Experiment::parse(&text, &schema)?;
     warn_of_old_spellings(&experiment, file);
-    for cell in &experiment.cells {
-        let run = Run {
-            cell: cell.clone(),
-            seed: experiment.seeds[0],
-        };
-        parsed(&run).map_err(|error| CliError::Usage {
-            what: format!("{}: {cell}: {error}", file.display()),
-        })?;
-    }
+    check(&experiment, file)?;
     if args.check {
         show_check(&mut out, &experiment)?;
         out.flush()?;
@@ -111,32 +105,81 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
     }
 }
 
-/// Prints how many simulations a file asks for.
+/// Prints how many simulations a file asks for, so that the numbers can be multiplied.
 fn show_check(out: &mut Out, experiment: &Experiment) -> Result<(), CliError> {
-    let (combinations, seeds) = (experiment.cells.len() as u64, experiment.seeds.len() as u64);
-    let simulations = experiment.runs().count() as u64;
+    let asked = size(experiment);
     if out.format().json {
-        return out.document(ExperimentCheck {
-            combinations,
-            seeds,
-            simulations,
-        });
+        return out.document(asked);
     }
     if out.format().csv {
         let mut facts = Facts::new();
-        facts.add("combinations", combinations);
-        facts.add("seeds", seeds);
-        facts.add("simulations", simulations);
+        facts.add("combinations", asked.combinations);
+        facts.add("different_combinations", asked.different_combinations);
+        facts.add("seeds", asked.seeds);
+        facts.add("simulations", asked.simulations);
         return out.facts(&facts);
     }
-    let (cells, seeds) = (count(combinations, "combination"), count(seeds, "seed"));
-    out.line(format!("{cells} with {seeds}: {}", count(simulations, "simulation")))
+    out.line(size_in_words(&asked))
+}
+
+fn size(experiment: &Experiment) -> ExperimentCheck {
+    let (different, seeds) = (experiment.different_cells() as u64, experiment.seeds.len() as u64);
+    ExperimentCheck {
+        combinations: experiment.cells.len() as u64,
+        different_combinations: different,
+        seeds,
+        simulations: different * seeds,
+    }
+}
+
+fn size_in_words(asked: &ExperimentCheck) -> String {
+    let all = count(asked.combinations, "combination");
+    let cells = match asked.different_combinations {
+        different if different == asked.combinations => all,
+        // Those that differ in nothing but labels are run once.
+        different => format!("{all}, {} of them different,", thousands(different)),
+    };
+    let (seeds, runs) = (count(asked.seeds, "seed"), count(asked.simulations, "simulation"));
+    format!("{cells} with {seeds}: {runs}")
+}
+
+/// Refuses what would cost a run before it is refused: figures that no result has, and combinations that cannot be run.
+fn check(experiment: &Experiment, file: &Path) -> Result<(), CliError> {
+    experiment.check_figures(&figures()?)?;
+    let mut fabrics = BTreeSet::new();
+    for cell in &experiment.cells {
+        let run = Run {
+            cell: cell.clone(),
+            seed: experiment.seeds[0],
+        };
+        let checked = parsed(&run).and_then(|args| args.check(&mut fabrics));
+        checked.map_err(|error| CliError::Usage {
+            what: format!("{}: {cell}: {error}", file.display()),
+        })?;
+    }
+    Ok(())
+}
+
+/// The figures that every simulation has, from the smallest there is.
+fn figures() -> Result<Figures, CliError> {
+    let text = "[common]\nfabric = \"single:ports=2,hosts=2\"\nduration = \"1us\"\nwarmup = \"0ns\"";
+    let smallest = Experiment::parse(text, &schema())?;
+    let mut known = Figures::default();
+    for run in smallest.runs() {
+        let mut results = simulate(&parsed(&run)?, &ProgressBar::hidden())?.results;
+        results.deadlock.get_or_insert_default();
+        if let Ok(serde_json::Value::Object(sample)) = serde_json::to_value(&results) {
+            known = Figures::of(&sample);
+        }
+    }
+    Ok(known)
 }
 
 /// Runs what has no result yet.
-fn simulated(experiment: &Experiment, path: &Path, jobs: Option<NonZeroUsize>) -> Result<Summary, CliError> {
+fn simulated(experiment: &Experiment, path: &Path, jobs: Option<u16>) -> Result<Summary, CliError> {
     let maker = format!("selvedge {}", env!("CARGO_PKG_VERSION"));
     let mut results = ResultsFile::open(path, &maker)?;
+    let jobs = jobs.and_then(|jobs| NonZeroUsize::new(usize::from(jobs)));
     let jobs = jobs.or_else(|| std::thread::available_parallelism().ok());
     let bar = progress::bar();
     progress::several(&bar, "simulations");
@@ -319,5 +362,76 @@ mod tests {
         let wrong = Experiment::parse("[common]\nfabric = \"x\"\nvls = 99\n", &schema()).unwrap();
         let error = parsed(&wrong.runs().next().unwrap()).unwrap_err().to_string();
         assert!(error.contains("99"), "{error}");
+    }
+
+    fn checked(text: &str) -> Result<String, String> {
+        let experiment = Experiment::parse(text, &schema()).map_err(|error| error.to_string())?;
+        let checked = check(&experiment, Path::new("file"));
+        checked
+            .map_err(|error| error.to_string())
+            .map(|()| size_in_words(&size(&experiment)))
+    }
+
+    #[test]
+    fn what_would_cost_a_run_is_refused_before() {
+        let check = |text: &str, want: &str| {
+            let ring = "[common]\nfabric = \"ring:switches=4,hosts=1\"\n";
+            let error = checked(&text.replace("RING\n", ring)).unwrap_err();
+            assert!(error.contains(want), "{text}: {error}");
+        };
+        check(
+            "figures = [\"acepted_load\"]\nRING\n",
+            "SLV-EXPERIMENT-0012: 'figures': no result has a figure 'acepted_load'",
+        );
+        check("figures = [\"acepted_load\"]\nRING\n", "did you mean 'accepted_load'?");
+        check("figures = [\"deadlok?\"]\nRING\n", "did you mean 'deadlock'?");
+        let picture = "RING\n[vary]\nload = [0.1, 0.2]\n[[picture]]\nfile = \"a.svg\"\n";
+        check(
+            &format!("{picture}x = \"lode\"\ny = \"fairness\""),
+            "picture 'a.svg', x: ",
+        );
+        check(
+            &format!("{picture}x = \"lode\"\ny = \"fairness\""),
+            "did you mean 'load'?",
+        );
+        check(
+            &format!("{picture}x = \"load\"\ny = \"fairnes\""),
+            "did you mean 'fairness'?",
+        );
+        check(
+            &format!("{picture}x = \"load\"\ny = \"load\""),
+            "no result has a figure 'load'",
+        );
+        check(
+            &format!("{picture}x = \"load\"\ny = \"fairness\"\nmark = \"deadlck?\""),
+            "'deadlock'?",
+        );
+        check(
+            "[vary]\nfabric = [\"ring:switches=4\", \"sx6537\"]",
+            "did you mean 'sx6536'?",
+        );
+        check("[common]\nfabric = \"karytree:k=4,m=2\"", "did you mean 'n'?");
+        check("[common]\nfabric = \"no/such/file.topo\"", "SLV-CLI-0001");
+        check("RING\nengine = \"minhopp\"", "minhop");
+        check("RING\ntraffic = \"unifrom\"", "did you mean 'uniform'?");
+        check("RING\nlost = \"many\"", "--lost many");
+    }
+
+    #[test]
+    fn combinations_times_seeds_are_simulations() {
+        let check = |text: &str, want: &str| assert_eq!(checked(text).as_deref(), Ok(want), "{text}");
+        let ring = "fabric = \"ring:switches=4,hosts=1\"";
+        check(
+            &format!("seeds = \"1-3\"\n[common]\n{ring}\n[vary]\nload = [0.1, 0.2]"),
+            "2 combinations with 3 seeds: 6 simulations",
+        );
+        let two = format!(
+            "seeds = \"1-3\"\n[[together]]\n{ring}\nlabel.as = \"a\"\n[[together]]\n{ring}\nlabel.as = \"b\"\n"
+        );
+        check(&two, "2 combinations, 1 of them different, with 3 seeds: 3 simulations");
+        check(
+            &format!("{two}[vary]\nload = [0.1, 0.2]"),
+            "4 combinations, 2 of them different, with 3 seeds: 6 simulations",
+        );
     }
 }

@@ -87,7 +87,22 @@ pub fn text(out: &mut Out, found: &Findings, groups: &[Group], top: usize) -> Re
         true => out.good("good"),
         false => out.bad("not good"),
     };
-    out.line(format!("\njudged {word}: {}", counts.join(", ")))
+    let apart = apart(&found.figures).unwrap_or_default();
+    out.line(format!("\njudged {word}: {}{apart}", counts.join(", ")))
+}
+
+/// Says how many hosts do not reach each other, out of the judge's figures; `None` if all do.
+fn apart(figures: &serde_json::Value) -> Option<String> {
+    let figure = |name: &str| figures.get(name)?.as_u64();
+    let (reached, pairs) = (figure("host_pairs_reached")?, figure("host_pairs")?);
+    (reached != pairs).then(|| {
+        format!(
+            "; {} of {} host pairs reach each other, in {}",
+            thousands(reached),
+            thousands(pairs),
+            count(figure("parts").unwrap_or_default(), "part")
+        )
+    })
 }
 
 fn group_table(groups: &[Group]) -> Grid {

@@ -1,19 +1,20 @@
 //! What commands read: fabrics, names, LIDs, files.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use selvedge_daemon::rename;
+use selvedge_config::Readers;
+use selvedge_daemon::{Held, rename};
 use selvedge_fabric::Fabric;
-use selvedge_store::{StoreError, can_replace_file, replace_file};
-use selvedge_topology::{NodeNames, Spec, read};
+use selvedge_store::{DATA_MAX, StoreError, can_replace_file, read_file, read_up_to, replace_file};
+use selvedge_topology::{NodeNames, Spec, read, read_lfts, seen_lids};
 use selvedge_types::Guid;
 
 use crate::exit::CliError;
 use crate::out::note;
+use crate::tables_io::known_lids;
 
 /// Warnings of one file that are printed; more are only counted.
 const WARNINGS_MAX: usize = 10;
@@ -41,15 +42,36 @@ pub fn names(path: Option<&Path>) -> Result<NodeNames, CliError> {
     }
 }
 
-/// All bytes of a file.
+/// How a check of the configuration reads formats of other rooms.
+pub const READERS: Readers = Readers {
+    names: |path| {
+        names(Some(path))
+            .map(|names| by_guid(&names))
+            .map_err(|error| error.to_string())
+    },
+    lids: |path| known_lids(Some(path)).map_err(|error| error.to_string()),
+};
+
+/// Returns all bytes of a regular file of data, or those of standard input where the name is `-`.
 pub fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
-    fs::read(path).map_err(|cause| CliError::Read {
+    if path == Path::new("-") {
+        return standard_input();
+    }
+    read_file(path, DATA_MAX).map_err(|cause| CliError::Read {
         path: path.to_owned(),
         cause,
     })
 }
 
-/// All bytes of a file of text, which need not be UTF-8: descriptions of nodes often are not.
+/// Returns all bytes of standard input, up to the limit of a file of data.
+pub fn standard_input() -> Result<Vec<u8>, CliError> {
+    read_up_to(std::io::stdin().lock(), DATA_MAX).map_err(|cause| CliError::Read {
+        path: PathBuf::from("standard input"),
+        cause,
+    })
+}
+
+/// All bytes of a file of text (or of standard input: `-`), which need not be UTF-8: descriptions of nodes often are not.
 pub fn text_bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     let bytes = bytes(path)?;
     if bytes.contains(&0) {
@@ -84,7 +106,7 @@ pub fn fabric(spec: &str) -> Result<Fabric, CliError> {
     match spec.parse()? {
         Spec::Generated(recipe) => Ok(recipe.fabric()?),
         Spec::File(path) => {
-            let bare_word = path.components().count() == 1 && path.extension().is_none();
+            let bare_word = spec != "-" && path.components().count() == 1 && path.extension().is_none();
             if bare_word && !path.exists() {
                 return Err(CliError::NoFabric {
                     text: spec.to_owned(),
@@ -97,6 +119,25 @@ pub fn fabric(spec: &str) -> Result<Fabric, CliError> {
             Ok(loaded.fabric)
         }
     }
+}
+
+/// Returns the fabric that `--fabric` names and what it holds when a manager first finds it: the LIDs that a listing
+/// states, and forwarding tables from a file.
+pub fn emulated(spec: &str, lfts: Option<&Path>) -> Result<(Fabric, Held), CliError> {
+    let fabric = fabric(spec)?;
+    let (lids, warnings) = seen_lids(&fabric);
+    warn(warnings.iter());
+    let Some(path) = lfts else {
+        return Ok((fabric, Held { lids, tables: None }));
+    };
+    let known = (!lids.is_empty()).then_some(&lids);
+    let found = read_lfts(&path.display().to_string(), &text_bytes(path)?, &fabric, known)?;
+    warn(found.warnings.iter());
+    let held = Held {
+        lids: found.lids,
+        tables: Some(found.tables),
+    };
+    Ok((fabric, held))
 }
 
 /// The same fabric with the operator's names as descriptions.

@@ -1,5 +1,6 @@
 //! The one binary `selvedge`: parses, calls, prints. What it does is done elsewhere.
 
+mod admission;
 mod args;
 mod background;
 mod backups;
@@ -39,7 +40,6 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::ErrorKind;
 
 use crate::args::Cli;
 use crate::exit::{CliError, Exit};
@@ -67,15 +67,19 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
         let exit = print(error).map_or_else(|error| failed(&error, json), |()| Exit::Good);
         return ExitCode::from(exit as u8);
     }
-    if json {
-        note(CliError::usage(error).text(true));
-    } else {
-        note(CliError::usage_text(error).trim_end());
-        if error.kind() == ErrorKind::UnknownArgument && std::env::args_os().nth(1).is_some_and(|a| a == "run") {
-            note(
-                "OpenSM's other flags are options of its file: write them there, name it with -F; --check-config \
-                 explains each.",
-            );
+    let flags = opensm::foreign_flags(error);
+    match (json, flags.is_empty()) {
+        (true, true) => note(CliError::usage(error).text(true)),
+        (true, false) => {
+            let what = flags.join("; ");
+            note(CliError::Usage { what }.text(true));
+        }
+        (false, true) => note(CliError::usage_text(error).trim_end()),
+        (false, false) => {
+            for flag in flags {
+                note(format!("SLV-CLI-0007: {flag}"));
+            }
+            note("every option of OpenSM's file can stay in it: name it with -F; --check-config explains each.");
         }
     }
     ExitCode::from(Exit::Usage as u8)

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use selvedge_api::Severity;
-use selvedge_config::{ConfigError, Settings, read};
-use selvedge_daemon::{
-    Door, DumpSink, EmulationOptions, LogFile, LogSink, Options, Outcome, Reload, Running, Until, start,
-};
+use selvedge_config::{FlagFile, Settings, SettingsFile, Sources, Verdict};
+use selvedge_daemon::{Door, DumpSink, EmulationOptions, LogFile, LogSink, Options, Outcome, Running, Until, start};
+use selvedge_fabric::Fabric;
 use selvedge_http::{Front, MANAGER_SOCKET, Socket, default_path};
-use selvedge_routing::Engine;
 use selvedge_sim::Seed;
 use selvedge_sm::{Mode, View};
 
@@ -27,6 +25,10 @@ pub struct DoorArgs {
     /// Emulate this fabric in the process: a generator, as sx6536, or a file
     #[arg(long, value_name = "SPEC", conflicts_with = "port")]
     pub fabric: Option<String>,
+    /// Forwarding tables that the emulated fabric holds at the start: OpenSM's dump, or the output of ibroute or dump_fts;
+    /// LIDs are those of the listing
+    #[arg(long, value_name = "FILE", requires = "fabric")]
+    pub lfts: Option<PathBuf>,
     /// The port into a fabric: CA or CA/N (libibumad; none: the first active one), ibsim:BASE or ibsim:BASE/NODE
     #[arg(long, value_name = "PORT")]
     pub port: Option<String>,
@@ -45,16 +47,20 @@ impl DoorArgs {
     /// The door itself.
     pub fn door(&self) -> Result<Door, CliError> {
         match &self.fabric {
-            Some(spec) => Ok(Door::Emulated {
-                fabric: Arc::new(load::fabric(spec)?),
-                options: EmulationOptions {
-                    seed: Seed(self.seed),
-                    serve: self.serve.clone(),
-                    seat: self.at.clone(),
-                    ..EmulationOptions::default()
-                },
-                name: spec.clone(),
-            }),
+            Some(spec) => {
+                let (fabric, held) = load::emulated(spec, self.lfts.as_deref())?;
+                Ok(Door::Emulated {
+                    fabric: Arc::new(fabric),
+                    options: EmulationOptions {
+                        seed: Seed(self.seed),
+                        serve: self.serve.clone(),
+                        seat: self.at.clone(),
+                        held: Arc::new(held),
+                        ..EmulationOptions::default()
+                    },
+                    name: spec.clone(),
+                })
+            }
             None => Ok(Door::Port(self.port.as_deref().unwrap_or_default().parse()?)),
         }
     }
@@ -94,19 +100,25 @@ pub struct ProcessArgs {
     /// Show nodes by the names in FILE (lines: 0xGUID "name")
     #[arg(long, value_name = "FILE")]
     pub node_name_map: Option<PathBuf>,
-    /// Whether another file than [`Self::config`] can be read again.
-    #[arg(skip)]
-    pub reloads: bool,
 }
 
 impl ProcessArgs {
-    /// The settings of the configuration file, overruled by these options.
-    pub fn settings(&self) -> Result<Settings, ConfigError> {
-        Ok(self.over(self.config.as_deref().map(read).transpose()?.unwrap_or_default()))
+    /// What the settings come from: the configuration file and these options.
+    pub fn sources(&self) -> Sources {
+        let process = self.clone();
+        let names = self.node_name_map.iter();
+        Sources {
+            file: self.config.clone().map_or(SettingsFile::None, SettingsFile::Toml),
+            flags: names
+                .map(|path| ("--node-name-map", FlagFile::NodeNames, path.clone()))
+                .collect(),
+            overrule: Arc::new(move |settings| process.over(settings)),
+            ..Sources::new(load::READERS)
+        }
     }
 
-    /// These settings, overruled by these options.
-    pub fn over(&self, mut settings: Settings) -> Settings {
+    /// Overrules settings by these options.
+    pub fn over(&self, settings: &mut Settings) {
         if let Some(window) = self.window {
             settings.manager.window = usize::from(window);
         }
@@ -118,11 +130,9 @@ impl ProcessArgs {
         // A one-shot run may be beside the manager that writes to the log file of the configuration.
         let configured = daemon.log_file.take().filter(|_| !self.once);
         daemon.log_file = self.log_file.clone().or(configured);
-        daemon.node_name_map = self.node_name_map.clone().or(daemon.node_name_map.take());
         if daemon.socket.is_none() && !self.once {
             daemon.socket = Some(default_path(MANAGER_SOCKET));
         }
-        settings
     }
 }
 
@@ -134,21 +144,25 @@ pub struct Ended {
     pub running: selvedge_daemon::Manager,
     /// How it ended.
     pub outcome: Outcome,
+    /// Hosts of the emulated fabric that the manager did not find, by name; none of another fabric.
+    pub not_found: Vec<String>,
     /// The signal that ended it, if one did.
     pub signal: Option<i32>,
 }
 
-/// Runs a manager to its end.
-///
-/// `read` gives the settings, with the command line's in them; it is asked again when the configuration is reloaded,
-/// which needs a file to read.
-pub fn run(mode: Mode, door: &DoorArgs, read: Reload, args: &ProcessArgs) -> Result<Ended, CliError> {
-    let settings = read()?;
+/// Runs a manager to its end, with settings that were admitted and what they came from, which a reload reads again.
+pub fn run(
+    mode: Mode,
+    door: &DoorArgs,
+    (verdict, sources): (Verdict, Sources),
+    args: &ProcessArgs,
+) -> Result<Ended, CliError> {
     let door = door.door()?;
-    for engine in &settings.policy.engines {
-        Engine::try_from(engine)?;
-    }
-    warn_of_old_sections(&settings);
+    let whole = match &door {
+        Door::Emulated { fabric, .. } => Some(Arc::clone(fabric)),
+        Door::Port(_) => None,
+    };
+    let settings = &verdict.settings;
     let socket = settings.daemon.socket.clone();
     // Whoever cannot have its socket must not have touched the fabric, which another manager may be at work in.
     let bound = socket.as_deref().map(Socket::bind).transpose()?;
@@ -156,7 +170,7 @@ pub fn run(mode: Mode, door: &DoorArgs, read: Reload, args: &ProcessArgs) -> Res
         note(format!("selvedge: log in {}", path.display()));
     }
     let bar = progress::bar();
-    let running = begin(mode, door, (settings, read), args, &bar)?;
+    let running = begin(mode, door, (verdict, sources), args, &bar)?;
     let manager = running.manager.clone();
     let front = match Front::open(bound, Arc::new(manager.clone())) {
         Ok(front) => front,
@@ -174,37 +188,46 @@ pub fn run(mode: Mode, door: &DoorArgs, read: Reload, args: &ProcessArgs) -> Res
     progress::follow(&bar, &running, |_| false);
     let view = running.join()?;
     let signal = front.signal();
+    let not_found = match (&whole, &view.seen) {
+        (Some(whole), Some(seen)) => not_found(whole, seen),
+        _ => Vec::new(),
+    };
+    let outcome = match Outcome::of(mode, &view) {
+        Outcome::Good if !not_found.is_empty() => Outcome::NotGood,
+        outcome => outcome,
+    };
     Ok(Ended {
-        outcome: Outcome::of(mode, &view),
+        outcome,
+        not_found,
         view,
         running: manager,
         signal,
     })
 }
 
-/// Says which sections of the configuration have a new name.
-pub fn warn_of_old_sections(settings: &Settings) {
-    for (old, new) in &settings.old_sections {
-        note(format!("warning: [{old}] is an old name of [{new}]; write [{new}]"));
-    }
+/// Names the hosts of a whole fabric that are not among those that were seen: no link or directed route leads there.
+fn not_found(whole: &Fabric, seen: &Fabric) -> Vec<String> {
+    let hosts = whole.nodes().iter().filter(|node| !node.is_switch());
+    let missing = hosts.filter(|host| seen.find(host.guid).is_none());
+    missing.map(|host| host.description.clone()).collect()
 }
 
 fn begin(
     mode: Mode,
     door: Door,
-    (settings, read): (Settings, Reload),
+    (verdict, sources): (Verdict, Sources),
     args: &ProcessArgs,
     bar: &indicatif::ProgressBar,
 ) -> Result<Running, CliError> {
-    let names = load::names(settings.daemon.node_name_map.as_deref())?;
+    let Verdict { settings, names, .. } = verdict;
     let least = if args.once { Severity::Warning } else { Severity::Info };
     let log: Box<dyn LogSink> = match &settings.daemon.log_file {
         Some(path) => Box::new(LogFile::open(path)?),
         None => Box::new(BarLog::new(bar.clone(), least)),
     };
     Ok(start(Options {
-        names: load::by_guid(&names),
-        reload: (args.config.is_some() || args.reloads).then_some(read),
+        names: names.unwrap_or_default(),
+        sources: Some(sources),
         until: if args.once { Until::Idle } else { Until::Stopped },
         record: args.record.clone(),
         log,

@@ -14,6 +14,7 @@ use selvedge_verify::{
     Contention, ContentionOptions, JudgeOptions, Kind, Refusal, Subject, Verdict, contention, verify,
 };
 
+use crate::args::THREADS_MAX;
 use crate::exit::CliError;
 use crate::out::note;
 
@@ -25,7 +26,7 @@ const FINDINGS_MAX: usize = 10;
 #[derive(Args, Clone, Copy, Debug)]
 pub struct MeasureArgs {
     /// Threads to use; 0: as many as there are cores
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=THREADS_MAX))]
     threads: u16,
     /// Random pairings for the effective bisection bandwidth
     #[arg(long, value_name = "N", default_value_t = 1_000)]

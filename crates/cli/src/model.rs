@@ -261,11 +261,8 @@ fn text(out: &mut Out, model: &Model) -> Result<(), CliError> {
 fn times(model: &Model) -> Grid {
     let mut grid = Grid::new(&["question", "manager", "by", "window", "mads", "time_ms", "of_which"]);
     for answer in &model.answers {
-        let stages = answer
-            .stages
-            .iter()
-            .filter(|stage| stage.time_ms >= answer.time_ms / 1e3);
-        let stages: Vec<String> = stages.map(|s| format!("{} {}", s.stage, figure(s.time_ms))).collect();
+        let parts = answer.stages.iter().map(|stage| (stage.stage.as_str(), stage.time_ms));
+        let parts = parts_of(answer.time_ms, &parts.collect::<Vec<_>>());
         grid.row([
             (&answer.question).into(),
             (&answer.manager).into(),
@@ -273,10 +270,37 @@ fn times(model: &Model) -> Grid {
             answer.window.into(),
             answer.mads.into(),
             figure(answer.time_ms).into(),
-            stages.join(", ").into(),
+            parts.join(", ").into(),
         ]);
     }
     grid
+}
+
+/// The parts of a time in as many digits as the whole has, so that they add up to it; those that are less than a
+/// thousandth of it stand together as "other".
+fn parts_of(whole: f64, parts: &[(&str, f64)]) -> Vec<String> {
+    let step = 10_f64.powi(-decimals(whole));
+    let steps = |ms: f64| (ms / step).round() as i64;
+    let (large, small): (Vec<_>, Vec<_>) = parts.iter().partition(|(_, ms)| *ms >= whole / 1e3);
+    let mut all: Vec<(&str, f64)> = large;
+    if !small.is_empty() {
+        all.push(("other", small.iter().map(|(_, ms)| ms).sum()));
+    }
+    // What rounding leaves over goes to the parts that lost most by it, or is taken from those that got most.
+    let mut rounded: Vec<i64> = all.iter().map(|(_, ms)| steps(*ms)).collect();
+    let mut left = steps(whole) - rounded.iter().sum::<i64>();
+    while left != 0 && !all.is_empty() {
+        let sign = left.signum();
+        let lost = |at: &usize| (all[*at].1 / step - rounded[*at] as f64) * sign as f64;
+        let most = (0..all.len()).max_by(|a, b| lost(a).total_cmp(&lost(b)));
+        let Some(most) = most else { break };
+        rounded[most] += sign;
+        left -= sign;
+    }
+    let shown = all.iter().zip(rounded).filter(|(_, steps)| *steps != 0);
+    shown
+        .map(|((name, _), steps)| format!("{name} {}", with_decimals(steps as f64 * step, decimals(whole))))
+        .collect()
 }
 
 /// MADs of a bring-up, managers side by side.
@@ -331,12 +355,23 @@ fn words(number: u64, one: &str) -> String {
 
 /// Three digits that count.
 pub fn figure(ms: f64) -> String {
+    with_decimals(ms, decimals(ms))
+}
+
+fn with_decimals(ms: f64, decimals: i32) -> String {
+    match usize::try_from(decimals) {
+        Ok(decimals @ 1..) => format!("{ms:.decimals$}"),
+        _ => thousands(ms.round() as u64),
+    }
+}
+
+/// Decimals of a time that has three digits that count.
+const fn decimals(ms: f64) -> i32 {
     match ms {
-        ms if ms >= 1_000.0 => thousands(ms.round() as u64),
-        ms if ms >= 100.0 => format!("{ms:.0}"),
-        ms if ms >= 10.0 => format!("{ms:.1}"),
-        ms if ms >= 1.0 => format!("{ms:.2}"),
-        ms => format!("{ms:.3}"),
+        ms if ms >= 100.0 => 0,
+        ms if ms >= 10.0 => 1,
+        ms if ms >= 1.0 => 2,
+        _ => 3,
     }
 }
 
@@ -354,4 +389,34 @@ fn micros(text: &str) -> Result<f64, String> {
     let us: f64 = text.parse().map_err(|_| "want a number of microseconds".to_owned())?;
     let sane = us.is_finite() && (0.0..=6e7).contains(&us);
     sane.then_some(us).ok_or_else(|| "want 0 to 60,000,000 µs".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up_to_the_whole() {
+        let check = |parts: &[(&str, f64)]| {
+            let whole: f64 = parts.iter().map(|(_, ms)| ms).sum();
+            let shown = parts_of(whole, parts);
+            let number = |text: &str| text.replace(',', "").parse::<f64>().unwrap();
+            let sum: f64 = shown.iter().map(|part| number(part.rsplit(' ').next().unwrap())).sum();
+            assert!(
+                (sum - number(&figure(whole))).abs() < 1e-9,
+                "{shown:?} of {}",
+                figure(whole)
+            );
+            shown
+        };
+        // A part below a thousandth is not left out of the sum.
+        let shown = check(&[("discover", 20_000.0), ("compute", 12_342.0), ("LIDs", 9.0)]);
+        assert_eq!(shown, ["discover 20,000", "compute 12,342", "other 9"]);
+        // Three halves are rounded up, and there is one too many.
+        check(&[("a", 100.5), ("b", 200.5), ("c", 300.5), ("d", 0.5)]);
+        check(&[("a", 1.004_4), ("b", 2.004_4), ("c", 3.004_4), ("d", 0.004_4)]);
+        check(&[("a", 0.333_33), ("b", 0.333_33), ("c", 0.333_34)]);
+        check(&[("a", 0.0), ("b", 0.0)]);
+        check(&[]);
+    }
 }

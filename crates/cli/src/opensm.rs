@@ -1,19 +1,14 @@
 //! OpenSM's place: its configuration file and its short flags on `selvedge run`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use clap::Args;
-use selvedge_api as api;
-use selvedge_config::{
-    ConfigError, Finding, OpenSmConf, Settings, Treatment, read_guids, read_opensm_conf, read_partitions,
-};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _};
+use selvedge_config::{FlagFile, OpenSmFlag};
 use selvedge_plan::{PartEnforce, Policy};
 use selvedge_types::Guid;
 
-use crate::config::values;
-use crate::exit::{CliError, Exit};
-use crate::out::{Cell, Format, Grid, Out, count, note};
+use crate::args::Cli;
 
 /// What an OpenSM is started with.
 #[derive(Args, Clone, Debug, Default)]
@@ -23,7 +18,7 @@ pub struct OpenSmArgs {
     pub opensm_conf: Option<PathBuf>,
     /// Start although FILE asks for what Selvedge cannot do; each such option is named
     #[arg(long, requires = "opensm_conf")]
-    skip_refused: bool,
+    pub skip_refused: bool,
     /// Say what the configuration means, each option of FILE explained, and end
     #[arg(long, conflicts_with = "background")]
     pub check_config: bool,
@@ -60,149 +55,26 @@ pub struct OpenSmArgs {
 }
 
 impl OpenSmArgs {
-    /// What the file says; `None` without a file.
-    pub fn read(&self) -> Result<Option<OpenSmConf>, CliError> {
-        Ok(self.opensm_conf.as_deref().map(read_opensm_conf).transpose()?)
+    /// The files that its flags name.
+    pub fn files(&self) -> impl Iterator<Item = (&'static str, FlagFile, PathBuf)> {
+        let files = [
+            ("--guid2lid", FlagFile::Guid2lid, &self.guid2lid),
+            ("-P", FlagFile::Partitions, &self.partitions),
+            ("-u", FlagFile::Compute, &self.compute),
+            ("-G", FlagFile::Io, &self.io),
+            ("-X", FlagFile::GuidOrder, &self.guid_order),
+        ];
+        files
+            .map(|(flag, what, path)| Some((flag, what, path.clone()?)))
+            .into_iter()
+            .flatten()
     }
 
-    /// What its flags overrule.
-    pub fn over(&self, policy: &mut Policy) -> Result<(), ConfigError> {
-        if let Some(path) = &self.partitions {
-            policy.partitions = Arc::new(read_partitions(path)?);
-        }
+    /// What its other flags overrule.
+    pub fn over(&self, policy: &mut Policy) {
         policy.part_enforce = self.part_enforce.unwrap_or(policy.part_enforce);
         policy.reassign_lids |= self.reassign_lids;
-        let lists = [
-            (&self.compute, &mut policy.compute),
-            (&self.io, &mut policy.io),
-            (&self.guid_order, &mut policy.guid_order),
-        ];
-        for (path, list) in lists {
-            if let Some(path) = path {
-                *list = read_guids(path)?;
-            }
-        }
-        Ok(())
     }
-
-    /// Refuses a file that asks for what cannot be done, and names what nobody will notice otherwise.
-    pub fn admit(&self, conf: &OpenSmConf) -> Result<(), CliError> {
-        let file = self.opensm_conf.clone().unwrap_or_default();
-        for finding in conf.unknown() {
-            let Finding { line, name, why, .. } = finding;
-            note(format!(
-                "selvedge: warning: {}, line {line}: '{name}': {why}",
-                file.display()
-            ));
-        }
-        let refused: Vec<String> = conf.refused().map(|f| format!("{} {}", f.name, f.value)).collect();
-        match refused.is_empty() {
-            true => Ok(()),
-            false if self.skip_refused => {
-                note(format!(
-                    "selvedge: warning: {}: goes on without what it cannot do: {}",
-                    file.display(),
-                    refused.join(", ")
-                ));
-                Ok(())
-            }
-            false => Err(CliError::OpenSmRefused {
-                path: file,
-                options: refused.join(", "),
-            }),
-        }
-    }
-
-    /// Refuses what has come into the file since the start ([`Self::admit`] looks at the start).
-    pub fn keep_out(&self, conf: &OpenSmConf) -> Result<(), ConfigError> {
-        if self.skip_refused || self.check_config {
-            return Ok(());
-        }
-        conf.refused().next().map_or(Ok(()), |finding| {
-            Err(ConfigError::Value {
-                path: self.opensm_conf.clone().unwrap_or_default(),
-                line: finding.line,
-                key: finding.name.clone(),
-                want: "a value that can be honoured, as --check-config says (or start with --skip-refused)",
-                found: finding.value.clone(),
-            })
-        })
-    }
-
-    /// `--check-config`: what each line of the file becomes, or what the settings are without such a file.
-    pub fn check(&self, settings: &Settings, conf: Option<&OpenSmConf>, format: Format) -> Result<Exit, CliError> {
-        let mut out = Out::new(format);
-        let Some(conf) = conf else {
-            match format.json {
-                true => out.document(api::Settings {
-                    settings: values(settings),
-                })?,
-                false => out.write(&selvedge_config::print_settings(settings))?,
-            }
-            out.flush()?;
-            return Ok(Exit::Good);
-        };
-        let exit = match conf.refused().next() {
-            None => Exit::Good,
-            Some(_) => Exit::NotGood,
-        };
-        let (shown, plain): (Vec<&Finding>, Vec<&Finding>) = conf
-            .findings
-            .iter()
-            .partition(|f| f.treatment != Treatment::Default || !f.why.is_empty());
-        if format.json {
-            out.document(api::OpenSmCheck {
-                file: self
-                    .opensm_conf
-                    .as_ref()
-                    .map_or(String::new(), |path| path.display().to_string()),
-                ok: exit == Exit::Good,
-                options: shown.into_iter().map(line).collect(),
-                defaults: plain.len() as u64,
-                settings: values(settings),
-            })?;
-        } else {
-            out.grid(&grid(&shown))?;
-            if format.is_text() {
-                let defaults = count(plain.len() as u64, "line");
-                out.line(format!("\n{defaults} with OpenSM's default, which holds here too"))?;
-                let refused = conf.refused().count() as u64;
-                let verdict = match refused {
-                    0 => out.good("can take its place"),
-                    _ => out.bad(&format!("{} that cannot be done", count(refused, "option"))),
-                };
-                out.line(verdict)?;
-            }
-        }
-        out.flush()?;
-        Ok(exit)
-    }
-}
-
-fn line(finding: &Finding) -> api::OpenSmLine {
-    api::OpenSmLine {
-        line: finding.line as u64,
-        option: finding.name.clone(),
-        value: finding.value.clone(),
-        treatment: finding.treatment.name().to_owned(),
-        key: finding.key.map(str::to_owned),
-        why: finding.why.clone(),
-    }
-}
-
-fn grid(findings: &[&Finding]) -> Grid {
-    let mut grid = Grid::new(&["line", "option", "value", "becomes", "here", "why"]);
-    for finding in findings {
-        grid.row([
-            Cell::id(finding.line as u64),
-            (&finding.name).into(),
-            (&finding.value).into(),
-            finding.treatment.name().into(),
-            finding.key.unwrap_or_default().into(),
-            (&finding.why).into(),
-        ]);
-    }
-    grid
 }
 
 /// As OpenSM reads them: in hexadecimal after 0x, else decimal.
@@ -212,4 +84,36 @@ fn log_flags(text: &str) -> Result<u8, String> {
         None => text.parse(),
     };
     flags.map_err(|error| format!("{error}; want 0x00 to 0xff"))
+}
+
+/// Explanations of OpenSM's flags on a command line of `selvedge run` that has one which is unknown here.
+pub fn foreign_flags(error: &clap::Error) -> Vec<String> {
+    let is_run = std::env::args().nth(1).is_some_and(|word| word == "run");
+    if error.kind() != ErrorKind::UnknownArgument || !is_run {
+        return Vec::new();
+    }
+    let command = Cli::command();
+    let run = command.find_subcommand("run");
+    let is_known = |word: &str| run.is_some_and(|run| takes(run, word));
+    let words = std::env::args().skip(2).filter(|word| !is_known(word));
+    let mut said: Vec<String> = words
+        .filter_map(|word| Some(OpenSmFlag::of_word(&word)?.explained()))
+        .collect();
+    said.dedup();
+    said
+}
+
+/// True if a command has the flag that a word of its command line stands for.
+fn takes(command: &clap::Command, word: &str) -> bool {
+    let long = word
+        .strip_prefix("--")
+        .map(|name| name.split('=').next().unwrap_or(name));
+    let short = word.strip_prefix('-').and_then(|name| name.chars().next());
+    command.get_arguments().any(|argument| match long {
+        Some(long) => {
+            let aliases = argument.get_all_aliases().unwrap_or_default();
+            argument.get_long() == Some(long) || aliases.contains(&long)
+        }
+        None => short.is_some() && argument.get_short() == short,
+    })
 }

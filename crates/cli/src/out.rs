@@ -8,8 +8,10 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use clap::Args;
 use selvedge_api::{Body, Document};
 
-pub use self::grid::{Cell, Facts, Grid, count, thousands};
+pub use self::grid::{Cell, Facts, Grid, count};
 use crate::exit::CliError;
+
+pub use selvedge_experiment::axis::thousands;
 
 /// How to print.
 #[derive(Args, Clone, Copy, Debug, Default)]

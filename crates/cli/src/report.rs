@@ -51,6 +51,22 @@ pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
     lines
 }
 
+/// Hosts of an emulated fabric that the manager did not find; `None` if it found all.
+pub fn not_found(hosts: &[String]) -> Option<String> {
+    const NAMED_MAX: usize = 5;
+    let named = hosts[..NAMED_MAX.min(hosts.len())].join(", ");
+    let more = match hosts.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {} more", thousands(more as u64)),
+    };
+    (!hosts.is_empty()).then(|| {
+        format!(
+            "not found {}: {named}{more}; no link leads there, or it is beyond the 63 hops of a directed route",
+            count(hosts.len() as u64, "host")
+        )
+    })
+}
+
 /// How far an interrupted run was.
 pub fn interrupted(status: &Status) -> String {
     let (done, total) = (thousands(status.progress.done), thousands(status.progress.total));
@@ -68,6 +84,10 @@ pub fn judged(verdict: &Verdict) -> String {
     } = &verdict.figures;
     let count = |severity, one: &str| count(verdict.count(severity), one);
     let word = match (verdict.is_ok(), verdict.count(Severity::Warning)) {
+        (true, _) if !verdict.is_good() => {
+            let warnings = count(Severity::Warning, "warning");
+            format!("no errors, but hosts are apart or out of reach: {warnings}")
+        }
         (true, 0) => "no errors".to_owned(),
         (true, _) if only_between_switches(verdict) => {
             format!(

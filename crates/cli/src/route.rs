@@ -12,7 +12,7 @@ use selvedge_routing::{
     Effort, Engine, FatTreeOptions, FtreeOptions, HopWeight, HostLists, LidMatrix, Listed, Options, PortOrder,
     Rebalance, UpDnOptions,
 };
-use selvedge_topology::{read_lfts, read_lid_matrix};
+use selvedge_topology::read_lid_matrix;
 use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
@@ -21,7 +21,7 @@ use crate::findings::{self, TOP};
 use crate::load::{self, NameArgs};
 use crate::measure::{Asked, MeasureArgs, Measured};
 use crate::out::{Facts, Format, Out, note};
-use crate::tables_io::{LidArgs, OutputArgs, Results};
+use crate::tables_io::{LidArgs, OutputArgs, Results, tables as read_tables};
 use crate::{progress, tables};
 
 /// Route a fabric offline, judge the tables, print the figures; exit code 1 if the judge finds errors.
@@ -179,8 +179,7 @@ impl InputArgs {
 
     fn listed(&self, fabric: &Fabric) -> Result<Option<Listed>, CliError> {
         if let Some(path) = &self.lfts {
-            let read = read_lfts(&path.display().to_string(), &load::bytes(path)?, fabric, None)?;
-            load::warn(read.warnings.iter());
+            let read = read_tables(path, fabric, None)?;
             let (tables, lids) = (read.tables, read.lids);
             return Ok(Some(Listed::Tables { tables, lids }));
         }

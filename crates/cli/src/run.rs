@@ -1,22 +1,22 @@
 //! `selvedge run` and `selvedge watch`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use selvedge_api as api;
-use selvedge_config::{ConfigError, OpenSmConf, Settings, read_guids, read_opensm_conf};
+use selvedge_config::{Against, FlagFile, Settings, SettingsFile, Sources, admit};
 use selvedge_daemon::{Outcome, Service as _};
-use selvedge_plan::{EngineName, LidLayout};
+use selvedge_plan::LidLayout;
 use selvedge_sm::Mode;
-use selvedge_types::{Guid, LidRange, Lmc};
+use selvedge_types::{Guid, Lmc};
 
+use crate::admission;
 use crate::exit::{CliError, Exit};
 use crate::manage::{self, DoorArgs, Ended, ProcessArgs};
 use crate::opensm::OpenSmArgs;
 use crate::out::{Cell, Facts, Format, Out};
-use crate::tables_io::{OutputArgs, Results, known_lids};
+use crate::tables_io::{OutputArgs, Results};
 use crate::{background, report, tables};
 
 /// Manage a fabric: discover, plan, judge, apply, and keep it so.
@@ -32,14 +32,8 @@ pub struct RunArgs {
     #[arg(long)]
     dry_run: bool,
     /// Routing engines in order of preference, as auto or fat-tree,weave (default: auto,updn)
-    #[arg(
-        short = 'R',
-        long,
-        value_name = "NAME",
-        value_delimiter = ',',
-        visible_alias = "routing_engine"
-    )]
-    engine: Vec<String>,
+    #[arg(short = 'R', long, value_name = "NAMES", visible_alias = "routing_engine")]
+    engine: Option<String>,
     /// GUIDs of roots for updn, fat-tree and ftree, one a line
     #[arg(short = 'a', long, value_name = "FILE", visible_alias = "root_guid_file")]
     roots: Option<PathBuf>,
@@ -96,29 +90,44 @@ impl RunArgs {
         self.format.json
     }
 
-    fn settings(&self, process: &ProcessArgs, known: &Known) -> Result<Settings, ConfigError> {
-        let mut settings = match &self.opensm.opensm_conf {
-            Some(path) => {
-                let conf = read_opensm_conf(path)?;
-                self.opensm.keep_out(&conf)?;
-                process.over(conf.settings)
-            }
-            None => process.settings()?,
-        };
+    /// How the process runs: a dry run ends after the first sweep.
+    pub fn process(&self) -> ProcessArgs {
+        ProcessArgs {
+            once: self.process.once || self.dry_run,
+            ..self.process.clone()
+        }
+    }
+
+    /// What the settings come from: a file and these flags.
+    pub fn sources(&self, process: &ProcessArgs) -> Sources {
+        let mut sources = process.sources();
+        if let Some(path) = &self.opensm.opensm_conf {
+            sources.file = SettingsFile::OpenSm(path.clone());
+        }
+        sources.skips_refused = self.opensm.skip_refused;
+        sources.engines.clone_from(&self.engine);
+        sources.flags.extend(self.opensm.files());
+        let roots = self.roots.iter();
+        sources
+            .flags
+            .extend(roots.map(|path| ("-a", FlagFile::Roots, path.clone())));
+        let (args, process) = (self.clone(), process.clone());
+        sources.overrule = Arc::new(move |settings| args.over(&process, settings));
+        sources
+    }
+
+    /// Overrules settings by the flags that name no file.
+    fn over(&self, process: &ProcessArgs, settings: &mut Settings) {
+        process.over(settings);
         let policy = &mut settings.policy;
-        policy.known_lids.clone_from(known);
-        if !self.engine.is_empty() {
-            policy.engines = self.engine.iter().cloned().map(EngineName).collect();
-        }
-        self.opensm.over(policy)?;
-        if let Some(path) = &self.roots {
-            policy.roots = read_guids(path)?;
-        }
+        self.opensm.over(policy);
         if let Some(lmc) = self.lmc.and_then(Lmc::new) {
             policy.lmc = lmc;
         }
         policy.used_lanes = self.lanes.unwrap_or(policy.used_lanes);
         policy.assume_sl_aware |= self.assume_sl_aware;
+        policy.lid_layout = self.lid_layout.unwrap_or(policy.lid_layout);
+        policy.m_key = self.m_key.unwrap_or(policy.m_key);
         if let Some(flags) = self.opensm.log_flags {
             settings.daemon.dump_routes = flags & selvedge_config::OPENSM_LOG_ROUTING != 0;
             settings
@@ -126,21 +135,17 @@ impl RunArgs {
                 .dump_dir
                 .get_or_insert_with(selvedge_config::opensm_dump_dir);
         }
-        let policy = &mut settings.policy;
-        policy.lid_layout = self.lid_layout.unwrap_or(policy.lid_layout);
-        policy.m_key = self.m_key.unwrap_or(policy.m_key);
         settings.manager.priority = self.priority.unwrap_or(settings.manager.priority);
         settings.daemon.state_dir = self.state.clone().or(settings.daemon.state_dir.take());
-        Ok(settings)
     }
 }
 
 impl RunArgs {
     /// The way to the fabric: by flag, else by the GUID in OpenSM's file.
-    fn door(&self, conf: Option<&OpenSmConf>) -> DoorArgs {
+    fn door(&self, port_guid: Option<Guid>) -> DoorArgs {
         let mut door = self.door.clone();
         if door.port.is_none() && door.fabric.is_none() {
-            let guid = self.opensm.guid.or_else(|| conf.and_then(|conf| conf.port_guid));
+            let guid = self.opensm.guid.or(port_guid);
             door.port = guid.map(|guid| guid.to_string());
         }
         door
@@ -154,47 +159,48 @@ impl WatchArgs {
     }
 }
 
-/// LIDs from a guid2lid file.
-type Known = BTreeMap<Guid, LidRange>;
-
 /// Runs `selvedge run`.
 pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
-    let conf = args.opensm.read()?;
-    let known = known_lids(args.opensm.guid2lid.as_ref())?;
     if args.opensm.check_config {
-        return args
-            .opensm
-            .check(&args.settings(&args.process, &known)?, conf.as_ref(), args.format);
+        let sources = args.sources(&args.process());
+        return admission::show(&admit(&sources, Against::Start), args.format);
     }
-    if let Some(conf) = &conf {
-        args.opensm.admit(conf)?;
+    match started(args)? {
+        Started::Ended(ended) => finish(&ended, &args.process(), &args.outputs, args.format),
+        Started::Background(exit) => Ok(exit),
     }
+}
+
+/// What became of a start.
+pub enum Started {
+    /// The manager has come to its end.
+    Ended(Box<Ended>),
+    /// It runs in the background, or could not start there: how this process ends.
+    Background(Exit),
+}
+
+/// A start, to the end of the manager or until it runs in the background.
+pub fn started(args: &RunArgs) -> Result<Started, CliError> {
+    let process = args.process();
+    let sources = args.sources(&process);
+    let verdict = admission::start(&sources)?;
     if args.opensm.background
-        && let Some(exit) = background::begin(&args.settings(&args.process, &known)?)?
+        && let Some(exit) = background::begin(&verdict.settings)?
     {
-        return Ok(exit);
+        return Ok(Started::Background(exit));
     }
-    let door = args.door(conf.as_ref());
+    let door = args.door(verdict.port_guid);
     let mode = if args.dry_run { Mode::DryRun } else { Mode::Manage };
-    let process = ProcessArgs {
-        once: args.process.once || args.dry_run,
-        reloads: conf.is_some(),
-        ..args.process.clone()
-    };
-    let read = {
-        let (args, process) = (args.clone(), process.clone());
-        Arc::new(move || args.settings(&process, &known))
-    };
     args.outputs.check()?;
-    let ended = manage::run(mode, &door, read, &process)?;
-    finish(&ended, &process, &args.outputs, args.format)
+    let ended = manage::run(mode, &door, (verdict, sources), &process)?;
+    Ok(Started::Ended(Box::new(ended)))
 }
 
 /// Runs `selvedge watch`.
 pub fn watch(args: &WatchArgs) -> Result<Exit, CliError> {
-    let process = args.process.clone();
-    let read = Arc::new(move || process.settings());
-    let ended = manage::run(Mode::Watch, &args.door, read, &args.process)?;
+    let sources = args.process.sources();
+    let verdict = admission::start(&sources)?;
+    let ended = manage::run(Mode::Watch, &args.door, (verdict, sources), &args.process)?;
     finish(&ended, &args.process, &OutputArgs::default(), args.format)
 }
 
@@ -233,6 +239,7 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
             exit_code: exit as u8,
             status,
             ports_not_active: manager.ports_not_active(),
+            hosts_not_found: ended.not_found.clone(),
         })?;
         return out.flush();
     }
@@ -245,11 +252,15 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
         };
         facts.add("outcome", word);
         facts.add("exit_code", Cell::id(exit as u8));
+        facts.add("hosts_not_found", ended.not_found.len());
         facts.append(tables::status(&status));
         out.facts(&facts)?;
         return out.flush();
     }
     for line in report::lines(&status, ended.view.verdict.as_deref()) {
+        out.line(line)?;
+    }
+    if let Some(line) = report::not_found(&ended.not_found) {
         out.line(line)?;
     }
     if !status.ports_not_active.is_empty() {
@@ -259,7 +270,7 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
     let verdict = match ended.outcome {
         _ if interrupted => out.bad(&report::interrupted(&status)),
         Outcome::Good => out.good("good"),
-        Outcome::NotGood => out.bad("not good: see the events above"),
+        Outcome::NotGood => out.bad("not good: see above"),
         Outcome::Standby => out.bad("another manager is master: nothing was changed"),
         Outcome::Refused => out.bad("refused: nothing was changed, see the events above"),
         Outcome::NoFabric => out.bad("no fabric: the local port is down or its node does not answer"),

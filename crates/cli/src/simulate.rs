@@ -3,33 +3,35 @@
 mod change;
 mod chart;
 mod cost;
+mod grids;
 mod job;
 mod settings;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::ProgressBar;
 use selvedge_api::SimulatedJob;
-use selvedge_dataplane::{BuildError, LinkUse, Network, Results, Series, Settings, Simulation};
+use selvedge_dataplane::{BuildError, LinkUse, Network, Results, Settings, Simulation};
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Policy, SlToVl};
 use selvedge_routing::{Engine, Listed, Options};
 use selvedge_sim::{Par, Seed};
-use selvedge_topology::{LinkRemoval, read_service_levels, read_sl_to_vl, without_links};
+use selvedge_topology::{LinkRemoval, without_links};
 use selvedge_types::{Guid, LidRange};
 use selvedge_workload::{Arrivals, Collective, Pattern, PatternTraffic, Program, Traffic, read_goal};
 
 use self::cost::{EventCost, bare_queue, cpu_seconds, per_event, thread_cpu_ns};
+use self::grids::{links_grid, series_grid};
 use self::settings::{HardwareArgs, SlArg, TransportArgs};
 use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::measure::peak_rss_bytes;
-use crate::out::{Cell, Facts, Format, Grid, Out, thousands};
+use crate::out::{Cell, Facts, Format, Out, thousands};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
-use crate::tables_io::{known_lids, lids};
+use crate::tables_io::{known_lids, lane_maps, lids, service_levels};
 
 /// Simulate traffic packet by packet; exit code 1 if packets end up waiting for each other for ever.
 #[derive(Args, Debug)]
@@ -189,14 +191,14 @@ pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, Cli
     // On one thread: processor time is compared with simulators that have one.
     let mut routed = engine.route(&fabric, &lids, &options, Seed(0), Par::Sequential)?;
     if let Some(path) = &args.sls {
-        routed.service_levels = read_service_levels(&path.display().to_string(), &load::text_bytes(path)?)?;
+        routed.service_levels = service_levels(path, &fabric, &lids)?;
     }
     let mut changes = Vec::new();
     for text in &args.change {
         changes.extend(change::parse(text, &fabric, &routed.tables)?);
     }
     let sl_to_vl = match &args.sl2vl {
-        Some(path) => read_sl_to_vl(&path.display().to_string(), &load::text_bytes(path)?, &fabric)?,
+        Some(path) => lane_maps(path, &fabric)?,
         None => SlToVl::modulo(args.hardware.vls),
     };
     let network = Network {
@@ -269,61 +271,6 @@ struct Named {
     names: (String, String, u32),
 }
 
-fn links_grid(links: &[LinkUse]) -> Grid {
-    let mut grid = Grid::new(&[
-        "port",
-        "utilisation",
-        "wait",
-        "lanes",
-        "xmit_data",
-        "xmit_packets",
-        "rcv_data",
-        "rcv_packets",
-        "xmit_wait_ns",
-        "xmit_discards",
-        "rcv_switch_relay_errors",
-        "link_downed",
-    ]);
-    let share = |value: f64| Cell::Real((value * 1e6).round() / 1e6, 6);
-    for link in links {
-        let lanes: Vec<String> = link.lanes.iter().map(|share| format!("{share:.6}")).collect();
-        let of = &link.counters;
-        grid.row([
-            (&link.port).into(),
-            share(link.utilisation),
-            share(link.wait),
-            lanes.join(" ").into(),
-            of.xmit_data.into(),
-            of.xmit_packets.into(),
-            of.rcv_data.into(),
-            of.rcv_packets.into(),
-            of.xmit_wait_ns.into(),
-            of.xmit_discards.into(),
-            of.rcv_switch_relay_errors.into(),
-            of.link_downed.into(),
-        ]);
-    }
-    grid
-}
-
-fn series_grid(series: &Series) -> Grid {
-    let mut grid = Grid::new(&["from_ns", "offered_load", "accepted_load", "dropped"]);
-    let values = series
-        .offered_load
-        .iter()
-        .zip(&series.accepted_load)
-        .zip(&series.dropped);
-    for (step, ((offered, accepted), dropped)) in (0..).zip(values) {
-        grid.row([
-            (step * series.step_ns).into(),
-            Cell::Real(*offered, 6),
-            Cell::Real(*accepted, 6),
-            (*dropped).into(),
-        ]);
-    }
-    grid
-}
-
 impl TrafficArgs {
     /// True for collectives and traces.
     fn is_done_once(&self) -> bool {
@@ -332,6 +279,11 @@ impl TrafficArgs {
     }
 
     fn check(&self) -> Result<(), CliError> {
+        self.arrivals.parse::<Arrivals>()?;
+        match Collective::is_named_by(&self.traffic) {
+            true => drop(self.traffic.parse::<Collective>()?),
+            false => drop(self.traffic.parse::<Pattern>()?),
+        }
         if self.load.is_finite() && self.load > 0.0 {
             return Ok(());
         }
@@ -348,25 +300,41 @@ impl SimulateArgs {
                 .iter()
                 .filter_map(|(at, range)| Some((fabric.port(at)?.guid, range)))
                 .collect()),
-            (path, _) => known_lids(path.as_ref()),
+            (path, _) => known_lids(path.as_deref()),
         }
+    }
+
+    /// Refuses what can be refused before anything is routed: names and settings that are none, and fabrics, except those
+    /// in `known`, that cannot be had.
+    pub fn check(&self, known: &mut BTreeSet<String>) -> Result<(), CliError> {
+        self.settings()?;
+        self.traffic.check()?;
+        self.lost()?;
+        if let Some(name) = &self.engine {
+            name.parse::<Engine>()?;
+        }
+        if !known.contains(&self.fabric) {
+            load::fabric(&self.fabric)?;
+            known.insert(self.fabric.clone());
+        }
+        Ok(())
+    }
+
+    fn lost(&self) -> Result<LinkRemoval, CliError> {
+        LinkRemoval::parse(&self.lost).ok_or_else(|| CliError::Usage {
+            what: format!("--lost {}: want a number of links, or a share as 1%", self.lost),
+        })
     }
 
     /// The fabric without the links that are gone.
     fn fabric(&self) -> Result<Fabric, CliError> {
-        let whole = load::fabric(&self.fabric)?;
-        let usage = |what| CliError::Usage { what };
-        let wrong = || {
-            usage(format!(
-                "--lost {}: want a number of links, or a share as 1%",
-                self.lost
-            ))
-        };
-        let lost = LinkRemoval::parse(&self.lost).ok_or_else(wrong)?;
+        let (whole, lost) = (load::fabric(&self.fabric)?, self.lost()?);
         if lost == LinkRemoval::Count(0) {
             return Ok(whole);
         }
-        without_links(&whole, lost, Seed(self.seed)).map_err(|cause| usage(format!("{}: {cause}", self.fabric)))
+        without_links(&whole, lost, Seed(self.seed)).map_err(|cause| CliError::Usage {
+            what: format!("--lost {} of {}: {cause}", self.lost, self.fabric),
+        })
     }
 
     fn traffic(&self, network: &Network<'_>, settings: &Settings) -> Result<Named, CliError> {
@@ -410,7 +378,7 @@ impl SimulateArgs {
             Some((schedule, path.display().to_string()))
         } else if Collective::is_named_by(&given.traffic) {
             let collective: Collective = given.traffic.parse()?;
-            Some((collective.schedule(hosts), collective.to_string()))
+            Some((collective.schedule(hosts)?, collective.to_string()))
         } else {
             None
         };

@@ -23,12 +23,15 @@ use selvedge_rehearsal::soak::{Failure, Nobody, Schedule, Totals};
 use selvedge_topology::Spec;
 
 use self::real::Program;
+use crate::args::THREADS_MAX;
 use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::out::{Format, Out, note};
 
 /// Seeds that one thread takes at once, and that are one line of a result file: few of a short run, more of a long one.
 const PARTS: (u64, u64) = (100, 1_000);
+/// Most seeds of a run: a year and more on one processor, and their parts still fit into memory.
+const SEEDS_MAX: u64 = 1_000_000_000;
 /// A run of so many seeds is a long one.
 const LONG: u64 = 20_000;
 /// Failing schedules of one code that are kept and made small.
@@ -44,8 +47,8 @@ pub struct SoakArgs {
     #[arg(long, value_name = "A..B", default_value = "1..1001")]
     seeds: Seeds,
     /// Threads; default: one for each processor
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
+    jobs: Option<u16>,
     /// Append results to FILE, a line for each hundred or thousand seeds, write summary.md beside it, and skip what the
     /// same program did before: stop it and start it again as you like
     #[arg(long, value_name = "FILE")]
@@ -57,6 +60,10 @@ pub struct SoakArgs {
     /// they are told is checked
     #[arg(long, conflicts_with = "manager")]
     sa: bool,
+    /// Managers store on disks that fail for a time (no descriptor, no room, cut files, renames that may be done or
+    /// not) and are killed meanwhile
+    #[arg(long, conflicts_with = "manager")]
+    store_faults: bool,
     /// In real time, with this program as manager, on the emulator as an ibsim: counts what the checkers find
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["out", "keep"])]
     manager: Option<Program>,
@@ -81,7 +88,8 @@ impl FromStr for Seeds {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const WANT: &str = "want two numbers, the first one smaller, as in 1..1001";
         let (from, to) = text.split_once("..").ok_or(WANT)?;
-        match (from.parse(), to.parse()) {
+        match (from.parse::<u64>(), to.parse::<u64>()) {
+            (Ok(from), Ok(to)) if from < to && to - from > SEEDS_MAX => Err("want at most 1000000000 seeds at once"),
             (Ok(from), Ok(to)) if from < to => Ok(Self(from..to)),
             _ => Err(WANT),
         }
@@ -89,6 +97,13 @@ impl FromStr for Seeds {
 }
 
 impl SoakArgs {
+    const fn beside(&self) -> Beside {
+        Beside {
+            sa: self.sa,
+            store_faults: self.store_faults,
+        }
+    }
+
     /// The format of errors.
     pub const fn json(&self) -> bool {
         self.format.json
@@ -100,7 +115,7 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
     if let Some(manager) = args.manager {
         return real(args, manager);
     }
-    let (program, binary) = (program(), binary());
+    let (program, binary, beside) = (program(), binary(), args.beside());
     for folder in [args.keep.as_deref(), args.out.as_deref().and_then(Path::parent)] {
         let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
         folder
@@ -110,9 +125,10 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
                 cause,
             })?;
     }
-    let jobs = args
-        .jobs
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let jobs = args.jobs.map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from),
+        usize::from,
+    );
     let mut all = Soak {
         from: args.seeds.0.start,
         to: args.seeds.0.end,
@@ -121,12 +137,13 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
         machine: machine(),
         jobs: jobs as u64,
         sa: args.sa,
+        store_faults: args.store_faults,
         ..Soak::default()
     };
     let done = args
         .out
         .as_deref()
-        .map_or(Ok(Vec::new()), |path| earlier(path, &binary, args.sa))?;
+        .map_or(Ok(Vec::new()), |path| earlier(path, &binary, beside))?;
     let parts = parts(&args.seeds.0);
     let is_done = |part: &Range<u64>| done.iter().any(|d| (d.from, d.to) == (part.start, part.end));
     for part in done.iter().filter(|d| parts.contains(&(d.from..d.to))) {
@@ -136,8 +153,7 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
     let bar = crate::progress::bar();
     bar.set_length(todo.iter().map(|part| part.end - part.start).sum());
     bar.set_message("seeds");
-    let next = AtomicU64::new(0);
-    let kept = Mutex::new(BTreeMap::new());
+    let (next, kept) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
     let results = Mutex::new((all, Ok(())));
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
@@ -145,8 +161,8 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
                 while let Some(part) =
                     todo.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX))
                 {
-                    let mut result = carry_out(part, args.sa, args.keep.as_deref().zip(Some(&kept)), || bar.inc(1));
-                    result.sa = args.sa;
+                    let mut result = carry_out(part, beside, args.keep.as_deref().zip(Some(&kept)), || bar.inc(1));
+                    (result.sa, result.store_faults) = (beside.sa, beside.store_faults);
                     result.program.clone_from(&program);
                     result.binary.clone_from(&binary);
                     let Ok(mut results) = results.lock() else { return };
@@ -177,12 +193,12 @@ fn sort(all: &mut Soak) {
 const REAL_JOBS: usize = 4;
 
 fn real(args: &SoakArgs, manager: Program) -> Result<Exit, CliError> {
-    let seeds: Vec<u64> = args.seeds.0.clone().collect();
+    let seeds = &args.seeds.0;
     let bar = crate::progress::bar();
-    bar.set_length(seeds.len() as u64);
+    bar.set_length(seeds.end - seeds.start);
     bar.set_message("seeds");
-    let jobs = args.jobs.unwrap_or(REAL_JOBS);
-    let runs = real::carry_out(&seeds, manager, (args.speed, args.events), jobs, || bar.inc(1));
+    let jobs = args.jobs.map_or(REAL_JOBS, usize::from);
+    let runs = real::carry_out(seeds, manager, (args.speed, args.events), jobs, || bar.inc(1));
     bar.finish_and_clear();
     let report = SoakReal {
         manager: manager.name().to_owned(),
@@ -211,7 +227,9 @@ fn parts(seeds: &Range<u64>) -> Vec<Range<u64>> {
         PARTS.1
     };
     let starts = (seeds.start..seeds.end).step_by(usize::try_from(part).unwrap_or(1));
-    starts.map(|from| from..(from + part).min(seeds.end)).collect()
+    starts
+        .map(|from| from..from.saturating_add(part).min(seeds.end))
+        .collect()
 }
 
 /// A generated fabric.
@@ -226,12 +244,19 @@ pub fn generated(spec: &str) -> Result<Fabric, String> {
 /// How many were kept of each code.
 type Kept = Mutex<BTreeMap<String, usize>>;
 
-fn carry_out(seeds: &Range<u64>, sa: bool, keep: Option<(&Path, &Kept)>, mut done: impl FnMut()) -> Soak {
+/// What happens beside the schedules that seeds stand for.
+#[derive(Clone, Copy, Debug)]
+struct Beside {
+    sa: bool,
+    store_faults: bool,
+}
+
+fn carry_out(seeds: &Range<u64>, beside: Beside, keep: Option<(&Path, &Kept)>, mut done: impl FnMut()) -> Soak {
     let (began, cpu) = (Instant::now(), thread_cpu_ns());
     let mut totals = Totals::default();
     for seed in seeds.clone() {
         let mut schedule = Schedule::draw(seed);
-        schedule.setup.sa = sa;
+        (schedule.setup.sa, schedule.setup.store_faults) = (beside.sa, beside.store_faults);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let fabric = generated(&schedule.fabric)?;
             Ok::<_, String>(schedule.run(&fabric, &mut Nobody))
@@ -296,7 +321,7 @@ fn keep_failure(folder: &Path, schedule: &Schedule, failure: &Failure) -> Result
 
 /// What a result file says that the same program did before. A line that was cut off when the program was stopped
 /// counts as not done.
-fn earlier(path: &Path, binary: &str, sa: bool) -> Result<Vec<Soak>, CliError> {
+fn earlier(path: &Path, binary: &str, beside: Beside) -> Result<Vec<Soak>, CliError> {
     if !path.exists() {
         return Ok(Vec::new());
     }
@@ -315,7 +340,7 @@ fn earlier(path: &Path, binary: &str, sa: bool) -> Result<Vec<Soak>, CliError> {
         .filter_map(|line| serde_json::from_str::<Document<Soak>>(line).ok());
     Ok(lines
         .map(|line| line.body)
-        .filter(|part| part.binary == binary && part.sa == sa)
+        .filter(|part| part.binary == binary && (part.sa, part.store_faults) == (beside.sa, beside.store_faults))
         .collect())
 }
 
@@ -329,7 +354,8 @@ fn store(path: &Path, part: &Soak, all: &Soak) -> Result<(), CliError> {
         cause,
     })?;
     let sa = if all.sa { " --sa" } else { "" };
-    let command = format!("selvedge soak{sa} --seeds {}..{}", all.from, all.to);
+    let faults = if all.store_faults { " --store-faults" } else { "" };
+    let command = format!("selvedge soak{sa}{faults} --seeds {}..{}", all.from, all.to);
     load::write(&path.with_file_name("summary.md"), &report::page(all, &command))
 }
 
@@ -385,4 +411,50 @@ fn thread_cpu_ns() -> u64 {
         .next()
         .and_then(|word| word.parse().ok())
         .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_at_the_end_of_all_numbers() {
+        let check = |text: &str, want: &[Range<u64>]| {
+            let seeds: Seeds = text.parse().unwrap();
+            assert_eq!(parts(&seeds.0), want, "{text}");
+        };
+        check("1..101", &[1..101]);
+        check("1..102", &[1..101, 101..102]);
+        let end = u64::MAX;
+        check("18446744073709551610..18446744073709551615", &[end - 5..end]);
+        check(
+            "18446744073709551500..18446744073709551615",
+            &[end - 115..end - 15, end - 15..end],
+        );
+        check("0..1", &[0..1]);
+    }
+
+    #[test]
+    fn ranges_that_are_none_are_refused() {
+        let check = |text: &str, want: &str| assert_eq!(text.parse::<Seeds>().unwrap_err(), want, "{text}");
+        let numbers = "want two numbers, the first one smaller, as in 1..1001";
+        let many = "want at most 1000000000 seeds at once";
+        for text in [
+            "",
+            "..",
+            "1",
+            "5..5",
+            "9..3",
+            "-1..3",
+            "0..18446744073709551616",
+            "1..2..3",
+        ] {
+            check(text, numbers);
+        }
+        check("0..18446744073709551615", many);
+        check("0..1000000001", many);
+        assert_eq!("0..1000000000".parse::<Seeds>().unwrap().0, 0..1_000_000_000);
+        // Of a long run every part has a thousand seeds.
+        assert_eq!(parts(&(0..1_000_000_000)).len(), 1_000_000);
+    }
 }

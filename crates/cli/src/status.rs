@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use selvedge_api as api;
 use selvedge_http::{Client, EMULATOR_SOCKET, MANAGER_SOCKET, existing_path};
 
+use crate::admission;
 use crate::exit::{CliError, Exit};
 use crate::findings::{self, TOP};
 use crate::out::{Cell, Facts, Format, Grid, JsonArg, Out};
@@ -111,7 +112,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             let found: api::Findings = client.get("findings")?;
             let exit = if found.ok { Exit::Good } else { Exit::NotGood };
             match args.format.is_text() {
-                true if found.findings.is_empty() => out.line("none")?,
+                true if found.findings.is_empty() && found.ok => out.line("none")?,
                 true => findings::text(&mut out, &found, &findings::groups_of(&found.findings), args.top)?,
                 false => drop(show(&mut out, found, tables::findings)?),
             }
@@ -169,6 +170,7 @@ fn fabric(fabric: &api::Fabric) -> Facts {
     facts.named("ports_init", "ports INIT", fabric.ports.init);
     facts.named("ports_armed", "ports ARMED", fabric.ports.armed);
     facts.named("ports_active", "ports ACTIVE", fabric.ports.active);
+    facts.named("ports_unknown", "ports in unknown state", fabric.ports.unknown);
     for rate in &fabric.rates {
         let words = format!("links at {}", rate.rate);
         facts.named(&words, &words, rate.links);
@@ -261,6 +263,7 @@ fn accepted(request: &str, format: JsonArg) -> Result<Exit, CliError> {
 
 /// Runs `selvedge reload`.
 pub fn reload(args: &ReloadArgs) -> Result<Exit, CliError> {
-    args.socket.client().post("policy/reload")?;
+    let check = args.socket.client().reload()?;
+    admission::complain(&check);
     accepted("reload", args.format)
 }

@@ -1,7 +1,8 @@
 //! Responses as tables.
 
 use selvedge_api::{
-    Administration, Application, Events, Findings, Links, Nodes, Ports, Progress, ReasonCount, RebalanceStatus, Status,
+    Administration, Application, Events, Findings, Intake, Links, Nodes, NotStored, Ports, Progress, ReasonCount,
+    RebalanceStatus, Status,
 };
 use selvedge_daemon::utc_text;
 use selvedge_types::NodeKind;
@@ -9,6 +10,11 @@ use selvedge_verify::{Contention, Figures};
 
 use crate::measure::Measured;
 use crate::out::{Cell, Facts, Grid, count, thousands};
+
+/// What an agent said, or that it did not say it.
+fn known(value: Option<impl Into<Cell>>) -> Cell {
+    value.map_or(Cell::Unknown, Into::into)
+}
 
 /// Nodes, one a row.
 pub fn nodes(nodes: &Nodes) -> Grid {
@@ -22,7 +28,7 @@ pub fn nodes(nodes: &Nodes) -> Grid {
         grid.row([
             node.guid.to_string().into(),
             kind.into(),
-            node.lid.to_string().into(),
+            known(node.lid.map(|lid| lid.to_string())),
             Cell::id(node.ports),
             Cell::id(node.ports_active),
             (&node.name).into(),
@@ -38,11 +44,11 @@ pub fn links(links: &Links) -> Grid {
         grid.row([
             (&link.a.node_name).into(),
             Cell::id(link.a.port),
-            link.state_a.to_string().into(),
+            known(link.state_a.map(|state| state.to_string())),
             link.rate.clone().into(),
             (&link.b.node_name).into(),
             Cell::id(link.b.port),
-            link.state_b.to_string().into(),
+            known(link.state_b.map(|state| state.to_string())),
         ]);
     }
     grid
@@ -68,10 +74,10 @@ pub fn ports(ports: &Ports) -> Grid {
         grid.row([
             (&port.node_name).into(),
             Cell::id(port.port),
-            port.lid.to_string().into(),
-            port.state.to_string().into(),
+            known(port.lid.map(Cell::id)),
+            known(port.state.map(|state| state.to_string())),
             rate.map(|(width, speed)| format!("{width}{speed}")).into(),
-            Cell::id(port.mtu_bytes),
+            known(port.mtu_bytes.map(Cell::id)),
             port.peer.as_ref().map(|peer| &peer.node_name).into(),
             port.peer.as_ref().map(|peer| Cell::id(peer.port)).into(),
             reason.join(" ").into(),
@@ -409,7 +415,7 @@ fn planned(status: &Status, facts: &mut Facts) {
     if let Some(ok) = status.judged_ok {
         let words = match ok {
             true => "no errors",
-            false => "errors: see 'selvedge status findings'",
+            false => "not good: see 'selvedge status findings'",
         };
         facts.several("judged", words.to_owned(), [("judged_ok", ok.into())]);
     }
@@ -456,10 +462,55 @@ fn traffic(status: &Status, facts: &mut Facts) {
     if let Some(of) = &status.administration {
         administration(of, facts);
     }
+    if let Some(of) = &status.intake {
+        intake(of, facts);
+    }
+    for failing in &status.not_stored {
+        not_stored(failing, status.uptime_ms, facts);
+    }
     facts.several(
         "up time",
         format!("{}.{:03} s", status.uptime_ms / 1_000, status.uptime_ms % 1_000),
         [("uptime_ms", status.uptime_ms.into())],
+    );
+}
+
+/// Sources that send the manager more than it handles.
+fn intake(of: &Intake, facts: &mut Facts) {
+    if of.held > 0 {
+        let words = format!("{} traps and commands", thousands(of.held));
+        facts.several("above the limit", words, [("intake_held", of.held.into())]);
+    }
+    for babbler in &of.babbling {
+        let port = babbler.port.as_deref().unwrap_or("unknown port");
+        let text = format!(
+            "LID {} ({port}): {} of {}",
+            babbler.lid,
+            thousands(babbler.came),
+            babbler.what
+        );
+        let key = format!("babbles_lid_{}_{}", babbler.lid, babbler.what);
+        facts.several("babbles", text, [(&key, babbler.came.into())]);
+    }
+}
+
+/// What is to survive a restart and cannot be stored just now.
+fn not_stored(failing: &NotStored, uptime_ms: u64, facts: &mut Facts) {
+    let (what, lasts_ms) = (&failing.what, uptime_ms.saturating_sub(failing.since_ms));
+    let text = format!(
+        "for {} s, {} attempts failed: {}",
+        lasts_ms / 1_000,
+        thousands(failing.failures.into()),
+        failing.error
+    );
+    facts.several(
+        &format!("{what} not stored"),
+        text,
+        [
+            (&format!("{what}_not_stored_ms"), lasts_ms.into()),
+            (&format!("{what}_not_stored_failures"), failing.failures.into()),
+            (&format!("{what}_not_stored_error"), (&failing.error).into()),
+        ],
     );
 }
 

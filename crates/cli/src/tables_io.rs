@@ -1,13 +1,16 @@
 //! LIDs and forwarding tables from files and into files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use selvedge_fabric::Fabric;
 use selvedge_plan::{LidLayout, Lids, Policy, ServiceLevels, SlToVl, Tables};
 use selvedge_sm::assign_lids;
-use selvedge_topology::{LftStyle, read_guid2lid, write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl};
+use selvedge_topology::{
+    DumpWarning, Forwarding, LftStyle, read_guid2lid, read_lfts, read_service_levels, read_sl_to_vl, write_guid2lid,
+    write_lfts, write_service_levels, write_sl_to_vl,
+};
 use selvedge_types::{Guid, LidRange, Lmc};
 
 use crate::exit::CliError;
@@ -117,16 +120,56 @@ impl LidArgs {
             lid_layout: self.lid_layout.unwrap_or_default(),
             ..Policy::default()
         };
-        lids(fabric, &policy, &known_lids(self.lids.as_ref())?)
+        lids(fabric, &policy, &known_lids(self.lids.as_deref())?)
     }
 }
 
 /// LIDs by port GUID from a guid2lid file; none without one.
-pub fn known_lids(path: Option<&PathBuf>) -> Result<BTreeMap<Guid, LidRange>, CliError> {
+pub fn known_lids(path: Option<&Path>) -> Result<BTreeMap<Guid, LidRange>, CliError> {
     match path {
         Some(path) => Ok(read_guid2lid(&path.display().to_string(), &load::text_bytes(path)?)?),
         None => Ok(BTreeMap::new()),
     }
+}
+
+/// Reads forwarding tables; what is odd goes to standard error.
+pub fn tables(path: &Path, fabric: &Fabric, known: Option<&Lids>) -> Result<Forwarding, CliError> {
+    let read = read_lfts(&path.display().to_string(), &load::text_bytes(path)?, fabric, known)?;
+    load::warn(read.warnings.iter());
+    Ok(read)
+}
+
+/// Reads forwarding tables that a change starts from or leads to: of every switch, to the last line.
+pub fn whole_tables(path: &Path, fabric: &Fabric, known: Option<&Lids>) -> Result<Forwarding, CliError> {
+    let read = tables(path, fabric, known)?;
+    let is_gap =
+        |warning: &&DumpWarning| matches!(warning, DumpWarning::MissingTable { .. } | DumpWarning::CutOff { .. });
+    let gaps: Vec<&DumpWarning> = read.warnings.iter().filter(is_gap).collect();
+    match gaps.first() {
+        None => Ok(read),
+        Some(first) => Err(CliError::NotWhole {
+            path: path.to_owned(),
+            switches: gaps.len(),
+            first: first.to_string(),
+        }),
+    }
+}
+
+/// Reads the service level of each destination.
+pub fn service_levels(path: &Path, fabric: &Fabric, lids: &Lids) -> Result<ServiceLevels, CliError> {
+    Ok(read_service_levels(
+        &path.display().to_string(),
+        &load::text_bytes(path)?,
+        fabric,
+        lids,
+    )?)
+}
+
+/// Reads lane maps; what is odd goes to standard error.
+pub fn lane_maps(path: &Path, fabric: &Fabric) -> Result<SlToVl, CliError> {
+    let (map, warnings) = read_sl_to_vl(&path.display().to_string(), &load::text_bytes(path)?, fabric)?;
+    load::warn(warnings.iter());
+    Ok(map)
 }
 
 /// The LIDs a manager would give out: held ones, known ones, then the lowest free. What is odd goes to standard error.

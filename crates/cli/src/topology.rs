@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use selvedge_api as api;
-use selvedge_fabric::{Fabric, diff};
+use selvedge_fabric::{Change, ChangeWords, Fabric, diff};
 use selvedge_topology::{DotHosts, Format as FileFormat, NodeNames, Summary, write, write_dot};
 
 use crate::exit::{CliError, Exit};
@@ -176,11 +176,7 @@ fn compare(args: &DiffArgs) -> Result<Exit, CliError> {
             changes: differences.iter().map(ToString::to_string).collect(),
         })?;
     } else if args.format.csv {
-        let mut grid = Grid::new(&["change"]);
-        for change in &differences {
-            grid.row([change.to_string().into()]);
-        }
-        out.grid(&grid)?;
+        out.grid(&changes(&differences))?;
     } else {
         for change in &differences {
             out.line(change.to_string())?;
@@ -192,4 +188,27 @@ fn compare(args: &DiffArgs) -> Result<Exit, CliError> {
     } else {
         Exit::NotGood
     })
+}
+
+fn changes(differences: &[Change]) -> Grid {
+    let mut grid = Grid::new(&["change", "what", "name", "attribute", "before", "after"]);
+    for change in differences {
+        let ChangeWords {
+            change,
+            what,
+            name,
+            attribute,
+            before,
+            after,
+        } = change.words();
+        grid.row([
+            change.into(),
+            what.into(),
+            name.into(),
+            attribute.into(),
+            before.into(),
+            after.into(),
+        ]);
+    }
+    grid
 }

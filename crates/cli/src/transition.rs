@@ -12,7 +12,6 @@ use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, Plan, Po
 use selvedge_routing::{Engine, Options, Routed};
 use selvedge_sim::{Par, Seed};
 use selvedge_sm::way::{self, WayOptions};
-use selvedge_topology::read_lfts;
 use selvedge_types::PortState;
 use selvedge_verify::phases::{Passage, passage};
 use selvedge_verify::{JudgeOptions, Severity};
@@ -21,7 +20,7 @@ use self::chart::svg;
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
 use crate::out::{Cell, Format, Grid, Out};
-use crate::tables_io::{known_lids, lids};
+use crate::tables_io::{known_lids, lids, whole_tables};
 
 /// Show the steps and waits in which tables would be changed under traffic; exit code 1 if no way is proved.
 #[derive(Args, Debug)]
@@ -70,7 +69,7 @@ pub fn run(args: &TransitionArgs) -> Result<Exit, CliError> {
     }
     let mut fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
     under_traffic(&mut fabric, args.lifetime);
-    let known = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_ref())?)?;
+    let known = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_deref())?)?;
     let one_lane = (ServiceLevels::default(), 1);
     let (known, in_force, (levels, lanes), from) = match (from, &args.from_lfts) {
         (Some(engine), _) => {
@@ -80,13 +79,7 @@ pub fn run(args: &TransitionArgs) -> Result<Exit, CliError> {
         }
         (None, Some(path)) => {
             let name = path.display().to_string();
-            let read = read_lfts(
-                &name,
-                &load::text_bytes(path)?,
-                &fabric,
-                args.lids.as_ref().map(|_| &known),
-            )?;
-            load::warn(read.warnings.iter());
+            let read = whole_tables(path, &fabric, args.lids.as_ref().map(|_| &known))?;
             (read.lids, read.tables, one_lane, name)
         }
         (None, None) => (

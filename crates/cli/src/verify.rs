@@ -7,7 +7,8 @@ use selvedge_config::closest;
 use selvedge_daemon::{Names, findings as found_by};
 use selvedge_plan::{ServiceLevels, SlToVl};
 use selvedge_sim::Par;
-use selvedge_topology::{lids_of, read_lfts, read_service_levels, read_sl_to_vl};
+use selvedge_topology::lids_of;
+use selvedge_types::{Sl, Vl};
 use selvedge_verify::{JudgeOptions, Kind, Subject, Verdict, verify};
 
 use crate::exit::{CliError, Exit};
@@ -15,7 +16,7 @@ use crate::findings::{self, TOP};
 use crate::load::{self, NameArgs};
 use crate::out::{Format, Out};
 use crate::tables;
-use crate::tables_io::known_lids;
+use crate::tables_io::{known_lids, lane_maps, service_levels, tables as read_tables};
 
 /// Judge forwarding tables on a fabric; exit code 1 if the judge finds errors.
 #[derive(Args, Debug)]
@@ -26,13 +27,13 @@ pub struct VerifyArgs {
     /// The tables: OpenSM's dump, or the output of ibroute or dump_fts
     #[arg(long, value_name = "FILE")]
     lfts: PathBuf,
-    /// The LIDs (guid2lid), where the tables do not name them
+    /// The LIDs (guid2lid); ports that it does not have get those that the tables, or else the fabric, name
     #[arg(long, value_name = "FILE")]
     lids: Option<PathBuf>,
-    /// The service level of each destination (lines: 0xDLID SL); without it all have 0
+    /// The service level of every destination (lines: 0xDLID SL); without it all have 0
     #[arg(long, value_name = "FILE")]
     sls: Option<PathBuf>,
-    /// The lane maps (OpenSM's dump); without it everything is on lane 0
+    /// The lane maps of every switch (OpenSM's dump); without it everything is on lane 0, which is the worst case
     #[arg(long, value_name = "FILE")]
     sl2vl: Option<PathBuf>,
     /// Take errors of this kind for warnings; can be given several times
@@ -60,21 +61,20 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
         }
         None => None,
     };
-    let dump = read_lfts(
-        &args.lfts.display().to_string(),
-        &load::text_bytes(&args.lfts)?,
-        &fabric,
-        known.as_ref(),
-    )?;
-    load::warn(dump.warnings.iter());
+    let dump = read_tables(&args.lfts, &fabric, known.as_ref())?;
     let service_levels = match &args.sls {
-        Some(path) => read_service_levels(&path.display().to_string(), &load::text_bytes(path)?)?,
+        Some(path) => service_levels(path, &fabric, &dump.lids)?,
         None => ServiceLevels::default(),
     };
     let sl_to_vl = match &args.sl2vl {
-        Some(path) => read_sl_to_vl(&path.display().to_string(), &load::text_bytes(path)?, &fabric)?,
+        Some(path) => lane_maps(path, &fabric)?,
         None => SlToVl::default(),
     };
+    if args.sls.is_none() && tells_levels_apart(&sl_to_vl) {
+        let what =
+            "--sl2vl puts service levels on different lanes, and without --sls none is known; give both".to_owned();
+        return Err(CliError::Usage { what });
+    }
     let subject = Subject::tables(&fabric, &dump.lids, &dump.tables, &service_levels, &sl_to_vl);
     let options = JudgeOptions {
         par: Par::Rayon,
@@ -82,6 +82,12 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
         ..JudgeOptions::default()
     };
     args.print(&verify(subject, &options))
+}
+
+/// True if the lane of a packet depends on its service level somewhere.
+fn tells_levels_apart(map: &SlToVl) -> bool {
+    let differs = |lanes: &[Vl; Sl::COUNT]| lanes.iter().any(|lane| *lane != lanes[0]);
+    differs(&map.default) || map.exceptions.values().any(differs)
 }
 
 fn kind(name: &str) -> Result<Kind, CliError> {

@@ -89,6 +89,32 @@ pub enum ConfigError {
         /// What would be right.
         want: &'static str,
     },
+    /// SLV-CONFIG-0008: a list of routing engines that names one that does not exist.
+    #[error("SLV-CONFIG-0008: {place}: {what}")]
+    Engine {
+        /// The file with line and key, or the flag.
+        place: String,
+        /// What is wrong, and what to write instead.
+        what: String,
+    },
+    /// SLV-CONFIG-0009: a start could not write the file, folder or socket that a key names.
+    #[error("SLV-CONFIG-0009: {key}: cannot write {}: {cause}; name another path", path.display())]
+    NotWritable {
+        /// The key as `table.name`.
+        key: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// SLV-CONFIG-0010: a start takes it, the running manager cannot.
+    #[error("SLV-CONFIG-0010: {key}: refused for now: {why}")]
+    NotNow {
+        /// The key as `table.name`.
+        key: &'static str,
+        /// Why, and what to do.
+        why: &'static str,
+    },
 }
 
 /// What to do about an unknown key.

@@ -1,9 +1,8 @@
 //! GUID lists: roots, hosts, storage nodes.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 
+use selvedge_store::{SETTINGS_MAX, read_text_file};
 use selvedge_types::Guid;
 
 use crate::ConfigError;
@@ -16,12 +15,9 @@ pub fn read_guids(path: &Path) -> Result<Vec<Guid>, ConfigError> {
 
 /// A whole file of text.
 pub(crate) fn read_text(path: &Path) -> Result<String, ConfigError> {
-    fs::read_to_string(path).map_err(|cause| ConfigError::Read {
+    read_text_file(path, SETTINGS_MAX).map_err(|cause| ConfigError::Read {
         path: path.to_owned(),
-        cause: match cause.kind() {
-            io::ErrorKind::InvalidData => io::Error::new(cause.kind(), "it is not text"),
-            _ => cause,
-        },
+        cause,
     })
 }
 
@@ -44,10 +40,7 @@ pub fn parse_guids(text: &str, path: &Path) -> Result<Vec<Guid>, ConfigError> {
 
 /// Reads a file with a GUID and numbers per line: OpenSM's hop weights and port orders.
 pub fn read_guid_numbers(path: &Path) -> Result<Vec<(Guid, Vec<u8>)>, ConfigError> {
-    let text = fs::read_to_string(path).map_err(|cause| ConfigError::Read {
-        path: path.to_owned(),
-        cause,
-    })?;
+    let text = read_text(path)?;
     parse_guid_numbers(&text, path)
 }
 

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_plan::RebalanceWhen;
 use selvedge_plan::partition::Partitions;
-use selvedge_plan::{EngineName, RebalanceWhen};
 use selvedge_types::{Mtu, Sl};
 
-use crate::{Key, Settings, Value, routing_keys};
+use crate::{Key, Settings, Value, parse_engines, routing_keys};
 
 impl Key {
     /// Every key, in the order of the printed file.
@@ -21,7 +21,13 @@ impl Key {
                 refusal is reported. auto looks at the fabric and takes fat-tree or weave.",
             set: |s, v| {
                 let names = v.list().filter(|names| !names.is_empty())?;
-                s.policy.engines = names.into_iter().map(EngineName).collect();
+                let list = parse_engines(&names.join(","))
+                    .ok()
+                    .filter(|list| list.fork.is_empty())?;
+                s.policy.engines = match list.engines.is_empty() {
+                    true => Settings::default().policy.engines,
+                    false => list.engines,
+                };
                 Some(())
             },
             show: |s| Some(Value::List(s.policy.engines.iter().map(|e| e.0.clone()).collect())),
@@ -381,6 +387,18 @@ impl Key {
             "1 to 100 polls",
             "Polls without an answer after which a standby takes over."
         ),
+        Self {
+            section: "manager",
+            name: "disable_babbling_ports",
+            want: "true or false",
+            doc: "Set the link of a host that babbles (SLV-SM-0091) to Disabled, at the end nearer to the manager. \
+                Default: the host is only reported, and limited.",
+            set: |s, v| {
+                s.manager.disable_babbling_ports = v.bool()?;
+                Some(())
+            },
+            show: |s| Some(Value::Bool(s.manager.disable_babbling_ports)),
+        },
         count!(
             "sa",
             "rate_per_s",
@@ -502,4 +520,15 @@ fn millis(duration: Duration) -> Value {
 /// Every key must be settable: used by the reader.
 pub(crate) fn set(key: &Key, settings: &mut Settings, value: &Value) -> bool {
     (key.set)(settings, value).is_some()
+}
+
+/// What is wrong with the engines that a value of `routing.engines` names; `None` for other keys and other mistakes.
+pub(crate) fn engine_mistake(key: &Key, value: &Value) -> Option<String> {
+    if (key.section, key.name) != ("routing", "engines") {
+        return None;
+    }
+    match parse_engines(&value.list()?.join(",")) {
+        Ok(list) => (!list.fork.is_empty()).then(|| list.fork.join("; ")),
+        Err(what) => Some(what),
+    }
 }

@@ -5,7 +5,10 @@
 
 #[macro_use]
 mod key_macros;
+mod admit;
+mod engines;
 mod error;
+mod finding;
 mod guid_list;
 mod key;
 mod keys;
@@ -13,18 +16,19 @@ mod opensm;
 mod parse;
 mod partitions;
 mod print;
+mod probe;
 mod routing_keys;
 mod settings;
 mod value;
 
+pub use admit::{Against, FlagFile, Overrule, Readers, SettingsFile, Sources, Verdict, admit};
+pub use engines::{EngineList, parse_engines};
 pub use error::ConfigError;
+pub use finding::{Finding, Treatment};
 pub use guid_list::{parse_guid_numbers, parse_guids, read_guid_numbers, read_guids};
 pub use key::{Key, closest};
-pub use opensm::{
-    Finding, OPENSM_LOG_ROUTING, OpenSmConf, OpenSmOption, Treatment, opensm_dump_dir, parse_opensm_conf,
-    read_opensm_conf,
-};
-pub use parse::{apply, parse, read};
+pub use opensm::{OPENSM_LOG_ROUTING, OpenSmConf, OpenSmFlag, OpenSmOption, opensm_dump_dir, parse_opensm_conf};
+pub use parse::{apply, parse};
 pub use partitions::{parse_partitions, read_partitions};
 pub use print::{print_defaults, print_settings};
 pub use settings::{AdministratorOptions, DaemonOptions, ManagerOptions, Settings};

@@ -1,23 +1,47 @@
 //! Reads a configuration file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Advice;
-use crate::guid_list::read_text;
 use crate::{ConfigError, Key, Settings, Value, closest, keys};
 
 /// Old names of sections with the new ones.
 const OLD_SECTIONS: [(&str, &str); 1] = [("administrator", "sa")];
 
-/// Reads a file; paths in it start at its folder.
-pub fn read(path: &Path) -> Result<Settings, ConfigError> {
-    let text = read_text(path)?;
-    let mut settings = parse(&text, path)?;
+/// What a file says, with every mistake in it.
+pub(crate) struct Read {
+    /// The settings; keys with mistakes keep their defaults.
+    pub(crate) settings: Settings,
+    /// The lines of keys, by `table.name`.
+    pub(crate) lines: BTreeMap<String, usize>,
+    /// Sections that are called by an old name: line, old name, new name.
+    pub(crate) old_sections: Vec<(usize, &'static str, &'static str)>,
+    /// The mistakes: line, key as it is written, and the error.
+    pub(crate) errors: Vec<(usize, String, ConfigError)>,
+}
+
+impl Read {
+    /// Nothing yet, over these settings.
+    const fn over(settings: Settings) -> Self {
+        Self {
+            settings,
+            lines: BTreeMap::new(),
+            old_sections: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+}
+
+/// Reads a text with every mistake in it; paths in it start at the folder of `path`.
+pub(crate) fn read_all(text: &str, path: &Path) -> Read {
+    let mut read = Read::over(Settings::default());
+    Source { text, path }.read(&mut read);
     let folder = path.parent().unwrap_or(Path::new(""));
-    let daemon = &mut settings.daemon;
+    let daemon = &mut read.settings.daemon;
     let paths = [
         &mut daemon.socket,
         &mut daemon.state_dir,
@@ -28,7 +52,7 @@ pub fn read(path: &Path) -> Result<Settings, ConfigError> {
     for found in paths.into_iter().flatten() {
         *found = folder.join(&*found);
     }
-    Ok(settings)
+    read
 }
 
 /// Reads a text; `path` is only for messages.
@@ -40,27 +64,12 @@ pub fn parse(text: &str, path: &Path) -> Result<Settings, ConfigError> {
 
 /// Reads a text over what `settings` has already.
 pub fn apply(text: &str, path: &Path, settings: &mut Settings) -> Result<(), ConfigError> {
-    let source = Source { text, path };
-    let table = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
-        path: path.to_owned(),
-        line: source.line(error.span().map_or(0, |span| span.start)),
-        what: error.message().replace('\n', ", "),
-    })?;
-    for (section, inner) in in_order(table.get_ref()) {
-        let name = section.get_ref();
-        let DeValue::Table(inner) = inner.get_ref() else {
-            return Err(source.unknown(section, name, Key::ALL.iter().map(Key::path)));
-        };
-        let renamed = OLD_SECTIONS.iter().find(|(old, _)| *old == &**name);
-        let name = renamed.map_or(&**name, |(_, new)| new);
-        settings.old_sections.extend(renamed);
-        if !Key::sections().contains(&name) {
-            return Err(source.unknown(section, name, Key::sections().into_iter().map(str::to_owned)));
-        }
-        for (key, value) in in_order(inner) {
-            source.apply_one(name, key, value, settings)?;
-        }
+    let mut read = Read::over(settings.clone());
+    Source { text, path }.read(&mut read);
+    if let Some((_, _, error)) = read.errors.into_iter().next() {
+        return Err(error);
     }
+    *settings = read.settings;
     Ok(())
 }
 
@@ -70,37 +79,90 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn apply_one(
+    /// Reads everything into `read`.
+    fn read(&self, read: &mut Read) {
+        let table = match DeTable::parse(self.text) {
+            Ok(table) => table,
+            Err(error) => {
+                let line = self.line(error.span().map_or(0, |span| span.start));
+                let error = ConfigError::Syntax {
+                    path: self.path.to_owned(),
+                    line,
+                    what: error.message().replace('\n', ", "),
+                };
+                return read.errors.push((line, "file".to_owned(), error));
+            }
+        };
+        for (section, inner) in in_order(table.get_ref()) {
+            let written = section.get_ref();
+            let renamed = OLD_SECTIONS.iter().find(|(old, _)| *old == &**written);
+            let name = renamed.map_or(&**written, |(_, new)| new);
+            if let Some((old, new)) = renamed {
+                read.old_sections.push((self.line(section.span().start), old, new));
+            }
+            let mut unknown = |known: Vec<String>| {
+                let error = self.unknown(section, name, known);
+                read.errors
+                    .push((self.line(section.span().start), name.to_string(), error));
+            };
+            match inner.get_ref() {
+                DeValue::Table(inner) if Key::sections().contains(&name) => {
+                    for (key, value) in in_order(inner) {
+                        self.read_one(name, key, value, read);
+                    }
+                }
+                DeValue::Table(_) => unknown(Key::sections().into_iter().map(str::to_owned).collect()),
+                _ => unknown(Key::ALL.iter().map(Key::path).collect()),
+            }
+        }
+    }
+
+    fn read_one(
         &self,
         section: &str,
         name: &Spanned<std::borrow::Cow<'_, str>>,
         value: &Spanned<DeValue<'_>>,
-        settings: &mut Settings,
-    ) -> Result<(), ConfigError> {
+        read: &mut Read,
+    ) {
         let path = format!("{section}.{}", name.get_ref());
-        let Some(key) = Key::ALL.iter().find(|key| key.path() == path) else {
-            return Err(self.unknown(name, &path, Key::ALL.iter().map(Key::path)));
+        let line = self.line(value.span().start);
+        let error = match Key::ALL.iter().find(|key| key.path() == path) {
+            None => self.unknown(name, &path, Key::ALL.iter().map(Key::path).collect()),
+            Some(key) => {
+                let converted = convert(value.get_ref());
+                let taken = converted
+                    .as_ref()
+                    .is_some_and(|value| keys::set(key, &mut read.settings, value));
+                if taken {
+                    read.lines.insert(path, line);
+                    return;
+                }
+                self.illegal(key, value, converted.as_ref())
+            }
         };
-        match convert(value.get_ref()) {
-            Some(converted) if keys::set(key, settings, &converted) => Ok(()),
-            _ => Err(ConfigError::Value {
-                path: self.path.to_owned(),
-                line: self.line(value.span().start),
-                key: path,
-                want: key.want,
-                found: self
-                    .text
-                    .get(value.span())
-                    .unwrap_or_default()
-                    .chars()
-                    .take(60)
-                    .collect(),
-            }),
+        read.errors.push((line, path, error));
+    }
+
+    /// The error of a value that a key does not take.
+    fn illegal(&self, key: &Key, value: &Spanned<DeValue<'_>>, converted: Option<&Value>) -> ConfigError {
+        let line = self.line(value.span().start);
+        if let Some(what) = converted.and_then(|value| keys::engine_mistake(key, value)) {
+            return ConfigError::Engine {
+                place: format!("{}, line {line}: {}", self.path.display(), key.path()),
+                what,
+            };
+        }
+        let found = self.text.get(value.span()).unwrap_or_default();
+        ConfigError::Value {
+            path: self.path.to_owned(),
+            line,
+            key: key.path(),
+            want: key.want,
+            found: found.chars().take(60).collect(),
         }
     }
 
-    fn unknown<T>(&self, at: &Spanned<T>, found: &str, known: impl Iterator<Item = String>) -> ConfigError {
-        let known: Vec<String> = known.collect();
+    fn unknown<T>(&self, at: &Spanned<T>, found: &str, known: Vec<String>) -> ConfigError {
         // A key may be right but for its table, or wrong in its last word only.
         let last = found.rsplit('.').next().unwrap_or(found);
         let by_name = |wanted: &str| known.iter().find(|key| key.rsplit('.').next() == Some(wanted)).cloned();
@@ -206,11 +268,11 @@ mod tests {
 
     #[test]
     fn an_old_section_is_known_and_noted() {
-        let settings = parse("[administrator]\nburst = 77\n", Path::new("x")).unwrap();
-        assert_eq!(settings.administrator.burst, 77);
-        assert_eq!(settings.old_sections, [("administrator", "sa")]);
-        let new = parse("[sa]\nburst = 77\n", Path::new("x")).unwrap();
-        assert_eq!((new.administrator.burst, new.old_sections.len()), (77, 0));
+        let old = read_all("[administrator]\nburst = 77\n", Path::new("x"));
+        assert_eq!(old.settings.administrator.burst, 77);
+        assert_eq!(old.old_sections, [(1, "administrator", "sa")]);
+        let new = read_all("[sa]\nburst = 77\n", Path::new("x"));
+        assert_eq!((new.settings.administrator.burst, new.old_sections.len()), (77, 0));
         assert!(error("[administrator]\nburts = 1\n").contains("did you mean 'sa.burst'"));
     }
 

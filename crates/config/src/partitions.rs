@@ -25,9 +25,10 @@ pub fn parse_partitions(text: &str, path: &Path) -> Result<Partitions, ConfigErr
     let mut reader = Reader::new();
     for (line, number) in text.lines().zip(1..) {
         let content = line.split('#').next().unwrap_or_default();
+        reader.number = number;
         reader.line(content).map_err(|(found, want)| ConfigError::Partition {
             path: path.to_owned(),
-            line: number,
+            line: reader.blamed.unwrap_or(number),
             found: found.trim().chars().take(60).collect(),
             want,
         })?;
@@ -69,9 +70,13 @@ impl Default for Flags {
     }
 }
 
+const NO_END: &str = "a ';' at the end of this definition: the next line with a ':' begins another one";
+
 /// A definition that has begun.
 #[derive(Clone, Debug)]
 struct Open {
+    /// The line on which it begins, and its text.
+    start: (usize, String),
     key: u16,
     flags: Flags,
     is_full: bool,
@@ -83,6 +88,10 @@ struct Reader {
     open: Option<Open>,
     /// The last key that was made up.
     made_up: u16,
+    /// The line that is read, counted from 1.
+    number: usize,
+    /// The line that a mistake is on, where it is not the line that is read.
+    blamed: Option<usize>,
 }
 
 impl Reader {
@@ -98,6 +107,8 @@ impl Reader {
             partitions: Partitions::only_default(&[rule(Who::All, false), rule(Who::Manager, true)]),
             open: None,
             made_up: 0,
+            number: 0,
+            blamed: None,
         }
     }
 
@@ -120,10 +131,16 @@ impl Reader {
             return Ok(());
         }
         let (open, members) = match self.open.take() {
+            Some(open) if is_definition(part) => {
+                self.blamed = Some(open.start.0);
+                return Err((open.start.1, NO_END));
+            }
             Some(open) => (open, part),
             None => {
                 let (header, members) = part.split_once(':').ok_or_else(|| (part.to_owned(), HEADER))?;
-                (self.header(header)?, members)
+                let open = self.header(header)?;
+                let start = (self.number, part.to_owned());
+                (Open { start, ..open }, members)
             }
         };
         let result = self.members(&open, members);
@@ -139,6 +156,7 @@ impl Reader {
             id => (name, id),
         };
         let mut open = Open {
+            start: (0, String::new()),
             key: 0,
             flags: Flags::default(),
             is_full: false,
@@ -319,6 +337,12 @@ impl Reader {
     }
 }
 
+/// True if a line of members is the beginning of a definition instead: it has a colon that is not of a multicast GID.
+fn is_definition(part: &str) -> bool {
+    let header = part.split_once(':').map(|(header, _)| header);
+    header.is_some_and(|header| !header.split(',').any(|word| name_and_value(word).0 == "mgid"))
+}
+
 fn name_and_value(word: &str) -> (&str, Option<&str>) {
     match word.split_once('=') {
         Some((name, value)) => (name.trim(), Some(value.trim())),
@@ -495,6 +519,19 @@ mod tests {
         check("A=0x1,ipiob:ALL;", "'ipiob'; want ipoib, defmember=");
         check("A=0x1,ipoib,mtu=9:ALL;", "'mtu=9'; want mtu=1 to 5");
         check("A=frog:ALL;", "'frog'; want a P_Key");
+        // The line without its end is named, not the line on which that is noticed.
+        check(
+            "Default=0x7fff,ipoib: ALL=full\nStorage=0x0002: 0x1=full;\n",
+            "line 1: 'Default=0x7fff,ipoib: ALL=full'; want a ';' at the end",
+        );
+        check(
+            "# all\nA=1:\n 0x1=full,\n 0x2 # last\n\nB=2,ipoib : ALL;\n",
+            "line 2: 'A=1:'; want a ';' at the end",
+        );
+        check(
+            "A=1:ALL;B=2:0x1\n mgid=ff12:401b::16\nC:ALL;",
+            "line 1: 'B=2:0x1'; want a ';' at the end",
+        );
         check("A=1:mgid=fe80::1\n", "'fe80::1'; want a multicast GID");
         check("A=1:mgid=ff12:401b:8002::1\n", "want the partition's own P_Key");
     }

@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn every_key_comes_back() {
-        let text = "[routing]\nengines = [\"updn\", \"mine\"]\nroots = [\"0x0000000000000010\"]\n\
+        let text = "[routing]\nengines = [\"updn\", \"weave\"]\nroots = [\"0x0000000000000010\"]\n\
                     compute = [\"0x0000000000000011\"]\nio = [\"0x0000000000000012\"]\n\
                     guid_order = [\"0x0000000000000013\"]\ncount_switches = true\nlmc = 3\n\
                     reassign_lids = true\nlid_layout = \"sequential\"\nlanes = 4\nused_lanes = 2\n\
@@ -82,6 +82,7 @@ mod tests {
                     window = 11\nagent_window = 12\n\
                     timeout_ms = 13\nretries = 14\nsweep_interval_s = 15\nread_back_sweeps = 19\n\
                     backups_after_s = 26\npoll_interval_ms = 16\npoll_misses = 17\n\
+                    disable_babbling_ports = true\n\
                     [sa]\nrate_per_s = 20\nburst = 21\ntransfers_per_client = 22\n\
                     services_per_client = 23\nsubscriptions_per_client = 24\ngroups = 25\ngroups_per_client = 26\n\
                     [daemon]\nsocket = \"/a b\"\nstate_dir = \"c\"\nlog_file = \"d\"\nnode_name_map = \"e\"\n\

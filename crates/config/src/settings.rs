@@ -16,8 +16,6 @@ pub struct Settings {
     pub administrator: AdministratorOptions,
     /// How the process runs.
     pub daemon: DaemonOptions,
-    /// Sections that the file calls by an old name: the old name and the new one.
-    pub old_sections: Vec<(&'static str, &'static str)>,
 }
 
 /// How the manager talks to the fabric and to other managers.
@@ -45,6 +43,8 @@ pub struct ManagerOptions {
     pub poll_interval: Duration,
     /// Polls without an answer after which the master is gone.
     pub poll_misses: u32,
+    /// The port of a host that babbles is disabled.
+    pub disable_babbling_ports: bool,
 }
 
 impl Default for ManagerOptions {
@@ -61,6 +61,7 @@ impl Default for ManagerOptions {
             backups_after: Some(Duration::from_secs(2)),
             poll_interval: Duration::from_secs(1),
             poll_misses: 2,
+            disable_babbling_ports: false,
         }
     }
 }

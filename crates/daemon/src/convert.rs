@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_api::{self as api, Changes, ReasonCount, RebalanceRequest, count_reasons};
+use selvedge_config::{Finding, Treatment};
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::Phase;
 use selvedge_sim::Time;
@@ -11,6 +12,41 @@ use selvedge_sm::{Balancing, Difference, Preview, Role, StageName, View};
 use selvedge_verify::{Load, Severity, Verdict};
 
 use crate::names::Names;
+
+/// A finding of a configuration check as the API writes it. Values of keys are not for everybody who may ask.
+#[must_use]
+pub fn config_line(finding: &Finding) -> api::OpenSmLine {
+    api::OpenSmLine {
+        line: finding.line as u64,
+        option: finding.name.clone(),
+        value: finding.value.clone(),
+        treatment: finding.treatment.name().to_owned(),
+        key: finding.key.map(str::to_owned),
+        why: finding.why.clone(),
+        error: finding.error.clone(),
+    }
+}
+
+/// What a running manager answers to a check or a reload. It shows no values: the file may hold keys.
+pub(crate) fn check(verdict: &selvedge_config::Verdict) -> api::Check {
+    let is_simple = |found: &&Finding| {
+        let simple = [
+            Treatment::Default,
+            Treatment::Honoured,
+            Treatment::Mapped,
+            Treatment::Moot,
+        ];
+        !simple.contains(&found.treatment)
+    };
+    let lines = verdict.findings.iter().filter(is_simple).map(|found| api::OpenSmLine {
+        value: String::new(),
+        ..config_line(found)
+    });
+    api::Check {
+        ok: verdict.is_ok(),
+        findings: lines.collect(),
+    }
+}
 
 pub(crate) fn role(role: Role) -> api::Role {
     match role {
@@ -158,7 +194,7 @@ pub fn findings(verdict: &Verdict, names: &Names) -> api::Findings {
         })
         .collect();
     api::Findings {
-        ok: verdict.is_ok(),
+        ok: verdict.is_good(),
         errors: verdict.count(Severity::Error),
         warnings: verdict.count(Severity::Warning),
         infos: verdict.count(Severity::Info),

@@ -13,16 +13,17 @@ use std::time::Duration;
 
 use selvedge_sa::Copier;
 use selvedge_sim::Time;
-use selvedge_store::StoreError;
+use selvedge_sm::{Event, Intake, Output};
+use selvedge_store::{Keeper, StoreError};
 use selvedge_transport::Turns;
 use selvedge_types::Lid;
 use selvedge_wire::{Arrival, Class, Datagram, MadPort, PortError};
 
 use crate::DaemonError;
 use crate::administrator::Administrator;
-use crate::keeper::Keeper;
 use crate::notice::Notice;
 use crate::shared::Shared;
+use crate::storing::Promise;
 
 /// How often the clerk looks in: a question waits two of these at most before somebody is there.
 const LOOK: Duration = Duration::from_millis(1);
@@ -37,6 +38,8 @@ const PENDING_GMPS_MAX: usize = 16_384;
 const HEARD_MAX: usize = 4_096;
 /// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
 const LEFT_MAX: usize = 65_536;
+/// Held arrivals that are taken at a time, before what else there is to do is looked at.
+const HELD_AT_ONCE: usize = 1_024;
 
 /// What is on the desk.
 pub(crate) struct Desk {
@@ -51,6 +54,10 @@ pub(crate) struct Desk {
     pending_gmps: Turns<Lid, (Datagram, Duration)>,
     /// What arrived for the manager while it was away.
     left: VecDeque<Arrival>,
+    /// Limits what one source may send to the manager.
+    pub(crate) intake: Intake,
+    /// What it has to tell, and when that was.
+    said: Vec<(Time, Event)>,
     /// For the recorder, if there is one: when, true if it was said here, what.
     heard: Option<VecDeque<(Time, bool, Datagram)>>,
     shared: Arc<Shared>,
@@ -72,6 +79,8 @@ impl Desk {
             pending: VecDeque::new(),
             pending_gmps: Turns::default(),
             left: VecDeque::new(),
+            intake: Intake::default(),
+            said: Vec::new(),
             heard: None,
             shared,
         }
@@ -98,12 +107,57 @@ impl Desk {
         !self.pending.is_empty() || !self.pending_gmps.is_empty()
     }
 
-    /// The next arrival; at most `wait` is waited for it.
-    pub(crate) fn receive(&mut self, wait: Duration) -> Result<Option<Arrival>, PortError> {
-        match self.left.pop_front() {
-            None => self.port.receive(wait),
-            left => Ok(left),
+    /// Returns the next arrival that is not held; waits for it `wait` at most. Returns none also after many held ones.
+    pub(crate) fn receive(&mut self, mut wait: Duration) -> Result<Option<Arrival>, PortError> {
+        if let Some(left) = self.left.pop_front() {
+            return Ok(Some(left));
         }
+        for _ in 0..HELD_AT_ONCE {
+            match self.port.receive(wait)? {
+                Some(Arrival::Received(datagram)) if self.holds(&datagram)? => wait = Duration::ZERO,
+                arrival => return Ok(arrival),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns true if a datagram is kept from the manager: its source sends too many.
+    fn holds(&mut self, datagram: &Datagram) -> Result<bool, PortError> {
+        if datagram.mad.class() == Class::SubnAdm {
+            return Ok(false);
+        }
+        let (now, mut out) = (self.shared.clock.now(), Vec::new());
+        let is_handed = self.intake.take(now, datagram, &mut out);
+        self.carry_out(now, out)?;
+        Ok(!is_handed)
+    }
+
+    /// Ends the intervals of the intake that are over. Returns the traps that the manager is to handle now.
+    pub(crate) fn wake_intake(&mut self, now: Time) -> Result<Vec<Datagram>, PortError> {
+        let mut out = Vec::new();
+        let again = self.intake.wake(now, &mut out);
+        self.carry_out(now, out)?;
+        Ok(again)
+    }
+
+    /// Sends what the intake wants sent, if the port has room for it: nothing of the manager's may wait for it.
+    fn carry_out(&mut self, now: Time, out: Vec<Output>) -> Result<(), PortError> {
+        for output in out {
+            match output {
+                Output::Event(event) => self.said.push((now, event)),
+                Output::Send { datagram, timeout } if !self.has_pending() => match self.port.send(&datagram, timeout) {
+                    Err(PortError::Full) => {}
+                    result => result?,
+                },
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what the intake had to tell since the last call.
+    pub(crate) fn take_said(&mut self) -> Vec<(Time, Event)> {
+        std::mem::take(&mut self.said)
     }
 
     /// Sends a datagram, behind those that wait: SMPs behind SMPs only.
@@ -144,8 +198,7 @@ impl Desk {
             self.hear(now, false, datagram);
         }
         let mut out = self.administrator.handle(now, input);
-        let noted = self.keeper.look(now, self.administrator.revision());
-        self.told(noted);
+        self.guard(now, &mut out);
         for output in out.drain(..) {
             self.hear(now, true, &output.datagram);
             self.send(&output.datagram, output.timeout)?;
@@ -191,6 +244,28 @@ impl Desk {
         }
     }
 
+    /// No host is told that something is registered before that is marked or stored.
+    fn guard(&mut self, now: Time, out: &mut [selvedge_sa::Output]) {
+        let revision = self.administrator.revision();
+        self.mark(now, |keeper| keeper.guard(now, revision, out));
+    }
+
+    /// Marks that not all is stored, if that failed before and is to be tried again.
+    pub(crate) fn mark_if_due(&mut self, now: Time) {
+        self.mark(now, |keeper| keeper.mark_if_due(now));
+    }
+
+    fn mark(&mut self, now: Time, act: impl FnOnce(&mut Keeper) -> Result<(), StoreError>) {
+        let has_failed = self.keeper.retries()[1].since().is_some();
+        let result = act(&mut self.keeper);
+        let [_, marking] = self.keeper.retries();
+        let works_again = has_failed && marking.since().is_none();
+        // Nearly always neither: nothing was to be marked.
+        if works_again || result.is_err() {
+            self.shared.store_ended(now, Promise::Mark, marking, result);
+        }
+    }
+
     /// What could not be kept is told.
     pub(crate) fn told(&self, result: Result<(), StoreError>) {
         if let Err(error) = result {
@@ -216,6 +291,7 @@ impl Desk {
                     self.administer(selvedge_sa::Input::Received(datagram))?;
                 }
                 Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
+                Some(Arrival::Received(datagram)) if self.holds(&datagram)? => {}
                 Some(other) if self.left.len() < LEFT_MAX => self.left.push_back(other),
                 Some(_) => {}
                 None => break,

@@ -1,6 +1,8 @@
 //! The loop around a manager: one thread reads, handles and sends, so a datagram crosses no lock and no queue.
 
+mod intake;
 mod registered;
+mod storing;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -14,15 +16,14 @@ use selvedge_plan::partition::Partitions;
 use selvedge_sa::Worth;
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Event, Input, Job, Output, Sm, StageName, View};
-use selvedge_store::StateDir;
+use selvedge_store::{Found, Keeper, Saver, StateDir};
 use selvedge_transport::prefer_this_thread;
-use selvedge_wire::{Arrival, Class, Datagram, MadPort, Method};
+use selvedge_wire::{Arrival, Class, Datagram, MadPort};
 
 use crate::DaemonError;
 use crate::administrator::Administrator;
 use crate::desk::{Desk, Seat};
 use crate::dumps::{Dump, DumpSink, dumper};
-use crate::keeper::{Found, Keeper};
 use crate::memory::Memory;
 use crate::notice::Notice;
 use crate::record::Recorder;
@@ -79,6 +80,8 @@ pub(crate) struct Driver {
     /// Partitions that the administrator knows of.
     partitions: Option<Arc<Partitions>>,
     storer: Worker<ToStore>,
+    /// What is to be stored of the manager's state, and when.
+    saver: Saver,
     comparer: Worker<ToCompare>,
     dumper: Option<Worker<Dump>>,
     out: Vec<Output>,
@@ -152,6 +155,7 @@ impl Driver {
             dumper: parts.dumps.map(|sink| dumper(sender.clone(), sink)).transpose()?,
             comparer: comparer(sender.clone())?,
             storer: storer(sender, parts.folder)?,
+            saver: Saver::default(),
             out: Vec::new(),
             untold: Vec::new(),
             traps: Vec::new(),
@@ -251,12 +255,9 @@ impl Driver {
             desk.administer(selvedge_sa::Input::Wake)?;
         }
         desk.copy_on()?;
-        if desk.keeper.is_due(now) {
-            let (revision, all) = (desk.administrator.revision(), desk.administrator.registrations());
-            self.storer.hand(ToStore::Registrations(revision, Box::new(all)));
-        }
         let received = desk.administrator.received();
         drop(desk);
+        self.store_what_is_due(now);
         let hurries = self.hurries(now);
         self.record_said(hurries);
         if !hurries && now.since(self.shown_at) >= SHOW_INTERVAL {
@@ -266,6 +267,7 @@ impl Driver {
                 self.show_administration();
             }
         }
+        self.attend_intake(now)?;
         self.tell_groups(now)?;
         self.tell_doubts()?;
         self.tell_copy(now)?;
@@ -291,11 +293,7 @@ impl Driver {
                 Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
                 Some(Arrival::Received(datagram)) => {
                     drop(desk);
-                    self.heard_at = self.shared.clock.now();
-                    self.feed(Input::Received(datagram))?;
-                    if datagram.mad.method() == Method::Trap {
-                        self.traps.push(datagram);
-                    }
+                    self.hear(datagram)?;
                 }
                 Some(Arrival::Returned(datagram)) => {
                     drop(desk);
@@ -342,7 +340,9 @@ impl Driver {
         let wakes = [
             self.next_wake(),
             desk.administrator.next_wake(),
+            desk.intake.next_wake(),
             desk.keeper.next_wake(),
+            self.saver.next_wake(),
             desk.copier.next_wake(),
         ];
         let due = wakes
@@ -379,17 +379,8 @@ impl Driver {
                     }
                 }
                 Note::Superseded => {}
-                Note::Persisted { id, result } => {
-                    if let Err(error) = result {
-                        self.notice(&Notice::NotStored(error));
-                    }
-                    self.feed(Input::Persisted { id })?;
-                }
-                Note::Kept { revision, result } => {
-                    let mut desk = self.seat.desk();
-                    let kept = result.and_then(|()| desk.keeper.stored(revision));
-                    desk.told(kept);
-                }
+                Note::Persisted { id, result } => self.state_stored(id, result)?,
+                Note::Kept { revision, result } => self.registrations_stored(revision, result),
                 Note::Dumped(result) => self.dumped(result),
                 Note::Compared(reroute) => {
                     if reroute.entries > 0 {
@@ -471,10 +462,7 @@ impl Driver {
             }
             Output::Compute(job) if job.is_backing_up() => self.backer.hand(job),
             Output::Compute(job) => self.hand_over(now, job),
-            Output::Persist { id, state } => {
-                self.busy += 1;
-                self.storer.hand(ToStore::State(id, state));
-            }
+            Output::Persist { id, state } => self.store(now, id, state),
             Output::SetIsSm(is_sm) => {
                 let set = self.seat.desk().port.set_is_sm(is_sm);
                 if let Err(error) = set {
@@ -589,6 +577,7 @@ impl Driver {
         self.shown_at = self.shared.clock.now();
         self.changed = false;
         self.shared.show(self.shown_at, self.sm.view());
+        self.shared.show_intake(self.intake_counts());
         self.show_administration();
     }
 

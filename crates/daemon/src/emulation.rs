@@ -5,8 +5,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use selvedge_api::{
-    Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Plan, Ports, Rebalance, RebalanceRequest, Status,
-    ports,
+    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Plan, Ports, Rebalance,
+    RebalanceRequest, Status, ports,
 };
 use selvedge_fabric::Fabric;
 use selvedge_sim::Time;
@@ -119,7 +119,11 @@ impl Service for Emulation {
         Self::no_manager()
     }
 
-    fn reload(&self) -> Result<(), Error> {
+    fn check(&self, _: &CheckRequest) -> Result<Check, Error> {
+        Self::no_manager()
+    }
+
+    fn reload(&self) -> Result<Check, Error> {
         Self::no_manager()
     }
 

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use selvedge_api::{Error, ErrorKind, FaultRequest};
+use selvedge_chassis::Chassis;
 use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, EmulatorError, Fault};
 use selvedge_fabric::Fabric;
+use selvedge_plan::{Lids, Tables};
 use selvedge_sim::Seed;
 use selvedge_transport::ibsim::{ServerOptions, Waker};
 
@@ -15,6 +17,15 @@ use crate::DaemonError;
 use crate::backend::default_seat;
 use crate::clock::Clock;
 use crate::served::Served;
+
+/// What the ports and switches of an emulated fabric hold when a manager first finds it.
+#[derive(Clone, Debug, Default)]
+pub struct Held {
+    /// LIDs of end ports.
+    pub lids: Lids,
+    /// Forwarding tables; `None`: empty ones.
+    pub tables: Option<Tables>,
+}
 
 /// How an emulated fabric is made.
 #[derive(Clone, Debug)]
@@ -27,6 +38,8 @@ pub struct EmulationOptions {
     pub serve: Option<String>,
     /// Where a manager inside this process sits: `"name"`, `"name"[port]` or `0xGUID`; none: at the first host.
     pub seat: Option<String>,
+    /// What a manager had set before; by default nothing.
+    pub held: Arc<Held>,
 }
 
 impl Default for EmulationOptions {
@@ -40,6 +53,7 @@ impl Default for EmulationOptions {
             seed: Seed(1),
             serve: None,
             seat: None,
+            held: Arc::default(),
         }
     }
 }
@@ -136,8 +150,10 @@ impl Host {
             .transpose()?;
         let waker = server.as_ref().map(Served::waker).transpose()?.map(Arc::new);
         let (sender, calls) = channel();
+        let mut chassis = Chassis::new(fabric);
+        chassis.install(&options.held.lids, options.held.tables.as_ref());
         let host = Self {
-            emulator: RefCell::new(Emulator::new(fabric, options.config, options.seed)),
+            emulator: RefCell::new(Emulator::on(chassis, options.config, options.seed)),
             clock,
             calls,
             server,

@@ -2,12 +2,16 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use selvedge_api::Severity;
 
 use crate::DaemonError;
 use crate::events::LogSink;
+
+/// Mode of a log file: the group may read it, others may not.
+const LOG_MODE: u32 = 0o640;
 
 /// A log file that can be moved away and opened again.
 #[derive(Debug)]
@@ -55,5 +59,6 @@ impl LogSink for StderrLog {
 }
 
 fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(LOG_MODE).open(path)
 }

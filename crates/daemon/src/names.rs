@@ -9,12 +9,12 @@ use selvedge_types::Guid;
 /// Names by node GUID, and how they apply to snapshots and texts.
 #[derive(Debug, Default)]
 pub struct Names {
-    by_guid: BTreeMap<Guid, String>,
     cache: Mutex<Cache>,
 }
 
 #[derive(Debug, Default)]
 struct Cache {
+    by_guid: BTreeMap<Guid, String>,
     original: Option<Arc<Fabric>>,
     renamed: Option<Arc<Fabric>>,
     /// The name of each description that stands for one node only.
@@ -25,24 +25,32 @@ impl Names {
     /// The names of a node-name map.
     #[must_use]
     pub fn new(by_guid: BTreeMap<Guid, String>) -> Self {
-        Self {
+        let names = Self::default();
+        names.replace(by_guid);
+        names
+    }
+
+    /// Takes other names in place of all that there are.
+    pub fn replace(&self, by_guid: BTreeMap<Guid, String>) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        *cache = Cache {
             by_guid,
-            cache: Mutex::default(),
-        }
+            ..Cache::default()
+        };
     }
 
     /// The same snapshot with the operator's names as descriptions.
     #[must_use]
     pub fn apply(&self, fabric: &Arc<Fabric>) -> Arc<Fabric> {
-        if self.by_guid.is_empty() {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.by_guid.is_empty() {
             return Arc::clone(fabric);
         }
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         match (&cache.original, &cache.renamed) {
             (Some(original), Some(renamed)) if Arc::ptr_eq(original, fabric) => Arc::clone(renamed),
             _ => {
-                let renamed = Arc::new(rename(fabric, &self.by_guid));
-                cache.by_description = by_description(fabric, &self.by_guid);
+                let renamed = Arc::new(rename(fabric, &cache.by_guid));
+                cache.by_description = by_description(fabric, &cache.by_guid);
                 cache.original = Some(Arc::clone(fabric));
                 cache.renamed = Some(Arc::clone(&renamed));
                 renamed
@@ -55,10 +63,10 @@ impl Names {
     /// Descriptions that several nodes share stay as they are: the text does not say which of them is meant.
     #[must_use]
     pub fn apply_text(&self, text: &str) -> String {
-        if self.by_guid.is_empty() {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.by_guid.is_empty() {
             return text.to_owned();
         }
-        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = text
             .split('"')
             .enumerate()
@@ -142,6 +150,13 @@ mod tests {
             names.apply_text("+ link \"MT47396\"[1] - \"host a\"[1]"),
             "+ link \"MT47396\"[1] - \"rack 7\"[1]"
         );
+        // Other names hold for the same snapshot, too.
+        names.replace([(Guid(3), "rack 8".to_owned())].into());
+        let renamed = names.apply(&fabric);
+        let found: Vec<&str> = renamed.nodes().iter().map(|n| n.description.as_str()).collect();
+        assert_eq!(found, ["MT47396", "MT47396", "rack 8"]);
+        names.replace(BTreeMap::new());
+        assert!(Arc::ptr_eq(&fabric, &names.apply(&fabric)));
     }
 
     #[test]

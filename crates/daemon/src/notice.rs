@@ -1,16 +1,30 @@
 //! Events of the driver itself, beside those of the manager.
 
 use std::fmt;
+use std::time::Duration;
 
 use selvedge_api::{Reroute, Severity};
-use selvedge_store::StoreError;
+use selvedge_store::{StateWarning, StoreError};
+
+use crate::storing::Promise;
 
 /// Something the driver has to say.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice {
-    /// State could not be stored; the manager goes on, a restart may give ports other LIDs.
+    /// State could not be stored; it is tried again until it can be.
     NotStored(StoreError),
+    /// State that could not be stored for a time is stored.
+    StoredAgain {
+        /// What.
+        what: Promise,
+        /// Attempts that failed.
+        failures: u32,
+        /// For how long it was not stored.
+        lasted: Duration,
+    },
+    /// What the state folder holds cannot all be right; the manager goes on with it.
+    StateDoubtful(StateWarning),
     /// The record reached its limit; nothing more is recorded.
     RecordFull {
         /// Bytes written.
@@ -24,7 +38,7 @@ pub enum Notice {
         done: String,
     },
     /// The operator's configuration was read again.
-    Reloaded,
+    Reloaded(selvedge_api::Check),
     /// The operator's configuration cannot be used; what was read before stays in force.
     NotReloaded(selvedge_api::Error),
     /// A new plan is in force and other tables with it.
@@ -49,11 +63,13 @@ impl Notice {
             Self::RecordFull { .. } => "SLV-DAEMON-0102",
             Self::RecordBroken(_) => "SLV-DAEMON-0103",
             Self::Fault { .. } => "SLV-DAEMON-0104",
-            Self::Reloaded => "SLV-DAEMON-0105",
+            Self::Reloaded(_) => "SLV-DAEMON-0105",
             Self::IsSmRefused(_) => "SLV-DAEMON-0106",
             Self::Rerouted(_) => "SLV-DAEMON-0107",
             Self::NotReloaded(_) => "SLV-DAEMON-0108",
             Self::NotDumped { .. } => "SLV-DAEMON-0109",
+            Self::StoredAgain { .. } => "SLV-DAEMON-0131",
+            Self::StateDoubtful(_) => "SLV-DAEMON-0132",
         }
     }
 
@@ -66,8 +82,9 @@ impl Notice {
             | Self::RecordFull { .. }
             | Self::Fault { .. }
             | Self::NotDumped { .. }
+            | Self::StateDoubtful(_)
             | Self::IsSmRefused(_) => Severity::Warning,
-            Self::Reloaded | Self::Rerouted(_) => Severity::Info,
+            Self::Reloaded(_) | Self::Rerouted(_) | Self::StoredAgain { .. } => Severity::Info,
         }
     }
 }
@@ -77,12 +94,26 @@ impl fmt::Display for Notice {
         match self {
             Self::NotStored(error) => write!(
                 f,
-                "state is not stored, a restart may give ports other LIDs and ask hosts to register again: {error}"
+                "state is not stored and is tried again every few seconds; until then ports without a stored LID wait, \
+                 and hosts may be answered BUSY or be asked to register again after a restart: {error}"
             ),
+            Self::StoredAgain { what, failures, lasted } => write!(
+                f,
+                "{what} stored again, after {failures} failed attempts in {}.{} s",
+                lasted.as_secs(),
+                lasted.subsec_millis() / 100
+            ),
+            Self::StateDoubtful(warning) => write!(f, "{warning}"),
             Self::RecordFull { bytes } => write!(f, "the record is full after {bytes} bytes: nothing more is recorded"),
             Self::RecordBroken(error) => write!(f, "the record cannot be written: {error}; nothing more is recorded"),
             Self::Fault { done } => write!(f, "fault injected: {done}"),
-            Self::Reloaded => f.write_str("the configuration was read again"),
+            Self::Reloaded(check) => {
+                f.write_str("the configuration was read again")?;
+                for found in &check.findings {
+                    write!(f, "; {}: {}: {}", found.option, found.treatment, found.why)?;
+                }
+                Ok(())
+            }
             Self::NotReloaded(error) => write!(f, "the configuration is not read again, the old one stays: {error}"),
             Self::NotDumped { path, cause } => write!(
                 f,

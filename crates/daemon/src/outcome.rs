@@ -8,7 +8,8 @@ pub enum Outcome {
     /// What was asked for is done: the judged plan is in force (in a dry run: there is one; watching: a sweep ended),
     /// and every port that is not ACTIVE has a known reason.
     Good,
-    /// Something is not as it should be: Sets failed, or a port is down for no known reason.
+    /// Something is not as it should be: Sets failed, a port is down for no known reason, or hosts are apart or out of
+    /// reach.
     NotGood,
     /// Nothing was changed: another manager is master.
     Standby,
@@ -25,8 +26,11 @@ impl Outcome {
         match mode {
             _ if view.role == Role::Standby || view.master.is_some() => Self::Standby,
             _ if view.sweeps == 0 => Self::NoFabric,
-            Mode::Watch => Self::Good,
             Mode::Manage | Mode::DryRun if view.plan.is_none() => Self::Refused,
+            _ if view.sees_beyond_reach() || view.verdict.as_ref().is_some_and(|verdict| !verdict.is_good()) => {
+                Self::NotGood
+            }
+            Mode::Watch => Self::Good,
             Mode::Manage | Mode::DryRun if view.is_up() => Self::Good,
             Mode::Manage | Mode::DryRun => Self::NotGood,
         }

@@ -1,12 +1,14 @@
 //! What front ends can ask of a running process.
 
+use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_api::{
-    Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Links, LocalPort, Nodes, Plan, Ports, Progress,
-    Rebalance, RebalanceRequest, Status, links, nodes,
+    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Links, LocalPort, Nodes, Plan,
+    Ports, Progress, Rebalance, RebalanceRequest, Status, links, nodes,
 };
+use selvedge_config::{Against, Settings, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
 use selvedge_sim::Par;
 use selvedge_sm::{Asked, Command, Role, View, rebalance_preview};
@@ -15,7 +17,6 @@ use crate::convert;
 use crate::host::HostHandle;
 use crate::notice::Notice;
 use crate::shared::Shared;
-use crate::start::Reload;
 use crate::worker::Note;
 
 /// What front ends can ask of a running process. Each refusal has a code.
@@ -36,8 +37,10 @@ pub trait Service: Send + Sync {
     fn sweep(&self) -> Result<(), Error>;
     /// Spreads load anew, or says what that would change.
     fn rebalance(&self, request: RebalanceRequest) -> Result<Rebalance, Error>;
-    /// Reads the configuration again.
-    fn reload(&self) -> Result<(), Error>;
+    /// Checks a configuration as [`Self::reload`] would, and changes nothing.
+    fn check(&self, request: &CheckRequest) -> Result<Check, Error>;
+    /// Reads the configuration and every file that it and the flags name again.
+    fn reload(&self) -> Result<Check, Error>;
     /// SIGHUP: reads the configuration again where there is one, and discovers everything again whatever it says.
     fn hang_up(&self);
     /// Injects a fault.
@@ -64,7 +67,9 @@ pub struct Manager {
     pub(crate) shared: Arc<Shared>,
     pub(crate) notes: Arc<Mutex<Sender<Note>>>,
     pub(crate) emulator: Option<HostHandle>,
-    pub(crate) reload: Option<Reload>,
+    pub(crate) sources: Option<Arc<Sources>>,
+    /// The settings in force.
+    pub(crate) running: Arc<Mutex<Settings>>,
 }
 
 impl Manager {
@@ -93,6 +98,42 @@ impl Manager {
         notes
             .send(Note::Command(command))
             .map_err(|_| ErrorKind::Stopping.error("the manager has stopped"))
+    }
+}
+
+impl Manager {
+    /// The settings in force, as the last start or reload took them.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Checks what the settings come from, or a text in place of the file's, against the settings in force.
+    fn admit(&self, text: Option<(&str, &str)>) -> Result<Verdict, Error> {
+        let nothing = || ErrorKind::NoConfig.error("there is nothing to read again");
+        let sources = self.sources.as_ref().ok_or_else(nothing)?;
+        let running = self.settings();
+        match text {
+            Some((path, text)) => Ok(admit(
+                &sources.with_text(Path::new(path), text),
+                Against::Running(&running),
+            )),
+            None if sources.has_files() => Ok(admit(sources, Against::Running(&running))),
+            None => Err(nothing()),
+        }
+    }
+
+    /// Makes what a reload can change the settings in force.
+    fn take_over(&self, verdict: Verdict) -> Result<(), Error> {
+        let Settings { policy, daemon, .. } = verdict.settings;
+        self.command(Command::SetPolicy(Arc::new(policy.clone())))?;
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.policy = policy;
+        if let Some(names) = verdict.names {
+            running.daemon.node_name_map = daemon.node_name_map;
+            self.shared.rename(names);
+        }
+        Ok(())
     }
 }
 
@@ -128,12 +169,14 @@ impl Service for Manager {
             first_up_ms: first_up.map(|time| time.0 / 1_000_000),
             fabric: fabric.as_ref().map(|fabric| selvedge_api::Fabric::of(fabric)),
             plan: view.plan.as_ref().map(|plan| Plan::of(plan, convert::changes(&view))),
-            judged_ok: view.verdict.as_ref().map(|verdict| verdict.is_ok()),
+            judged_ok: view.verdict.as_ref().map(|verdict| verdict.is_good()),
             repairs_ready: view.has_repairs_ready,
             ports_not_active: convert::reasons(fabric.as_ref(), &view),
             multicast: crate::groups::groups(&view),
             mads: convert::mads(&view),
             administration: Some(self.shared.administration()),
+            intake: Some(self.shared.intake()),
+            not_stored: self.shared.not_stored(),
         })
     }
 
@@ -184,17 +227,24 @@ impl Service for Manager {
         Ok(answer)
     }
 
-    fn reload(&self) -> Result<(), Error> {
-        let reload = self.reload.as_ref();
-        let reload = reload.ok_or_else(|| ErrorKind::NoConfig.error("there is nothing to read again"))?;
-        let settings = reload().map_err(|error| Error::of_text(&error.to_string()))?;
-        self.command(Command::SetPolicy(Arc::new(settings.policy)))?;
-        self.shared.notice(&Notice::Reloaded);
-        Ok(())
+    fn check(&self, request: &CheckRequest) -> Result<Check, Error> {
+        let text = (!request.path.is_empty()).then_some((request.path.as_str(), request.text.as_str()));
+        Ok(convert::check(&self.admit(text)?))
+    }
+
+    fn reload(&self) -> Result<Check, Error> {
+        let verdict = self.admit(None)?;
+        if let Some(error) = verdict.error() {
+            return Err(Error::of_text(&error));
+        }
+        let answer = convert::check(&verdict);
+        self.take_over(verdict)?;
+        self.shared.notice(&Notice::Reloaded(answer.clone()));
+        Ok(answer)
     }
 
     fn hang_up(&self) {
-        if self.reload.is_some()
+        if self.sources.as_ref().is_some_and(|sources| sources.has_files())
             && let Err(error) = self.reload()
         {
             self.shared.notice(&Notice::NotReloaded(error));

@@ -1,16 +1,20 @@
 //! What the core's thread shows to others.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use selvedge_api::{Administration, Severity};
+use selvedge_api::{Administration, Intake, NotStored, Severity};
 use selvedge_sim::Time;
 use selvedge_sm::View;
+use selvedge_store::{Retry, StoreError};
+use selvedge_types::Guid;
 use selvedge_wire::LocalPort;
 
 use crate::clock::Clock;
 use crate::events::{EventLog, LogSink};
 use crate::names::Names;
 use crate::notice::Notice;
+use crate::storing::{Promise, Storing};
 
 /// What the core's thread shows to others.
 pub(crate) struct Shared {
@@ -22,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) local: LocalPort,
     shown: Mutex<Shown>,
     administration: Mutex<Administration>,
+    intake: Mutex<Intake>,
+    storing: Mutex<Storing>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -45,6 +51,8 @@ impl Shared {
             local,
             shown: Mutex::default(),
             administration: Mutex::default(),
+            intake: Mutex::default(),
+            storing: Mutex::default(),
         }
     }
 
@@ -73,13 +81,47 @@ impl Shared {
         shown.view = Arc::new(view);
     }
 
+    /// Takes other names of nodes.
+    pub(crate) fn rename(&self, names: BTreeMap<Guid, String>) {
+        self.names.replace(names);
+        if let Some(fabric) = &self.view().0.fabric {
+            let _ = self.names.apply(fabric);
+        }
+    }
+
     pub(crate) fn view(&self) -> (Arc<View>, Option<Time>) {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         (Arc::clone(&shown.view), shown.first_up)
     }
 
+    /// An attempt to store something has ended, with the failures so far: shown, and told if that is news.
+    pub(crate) fn store_ended(&self, now: Time, what: Promise, retry: &Retry, result: Result<(), StoreError>) {
+        let mut storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
+        if result.is_ok() && storing.is_empty() {
+            return;
+        }
+        let notice = storing.ended(now, what, retry, result);
+        drop(storing);
+        if let Some(notice) = notice {
+            self.notice_of(now, &notice);
+        }
+    }
+
+    /// What cannot be stored just now.
+    pub(crate) fn not_stored(&self) -> Vec<NotStored> {
+        self.storing.lock().unwrap_or_else(PoisonError::into_inner).shown()
+    }
+
     pub(crate) fn show_administration(&self, counts: Administration) {
         *self.administration.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+
+    pub(crate) fn show_intake(&self, counts: Intake) {
+        *self.intake.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+
+    pub(crate) fn intake(&self) -> Intake {
+        self.intake.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn administration(&self) -> Administration {

@@ -1,16 +1,15 @@
 //! Puts a manager together and starts its thread.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use selvedge_config::{ConfigError, Settings};
+use selvedge_config::{Settings, Sources};
 use selvedge_fabric::Fabric;
-use selvedge_plan::{EngineName, Generation};
-use selvedge_sm::{Config, DefaultJudge, Judge, Mode, PersistentState, Sm, View};
-use selvedge_store::StateDir;
+use selvedge_sm::{Config, DefaultJudge, Judge, Mode, Sm, View};
+use selvedge_store::{Disk, Found, StateDir, StoreError};
 use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::Guid;
 use selvedge_wire::{LocalPort, MadPort};
@@ -23,8 +22,8 @@ use crate::dumps::DumpSink;
 use crate::emulated::EmulatedPort;
 use crate::events::LogSink;
 use crate::host::{EmulationOptions, Host, HostHandle};
-use crate::keeper::Found;
 use crate::names::Names;
+use crate::notice::Notice;
 use crate::record::{Header, Recorder};
 use crate::service::Manager;
 use crate::shared::Shared;
@@ -45,9 +44,6 @@ pub enum Door {
     Port(PortSpec),
 }
 
-/// Reads the settings again as they were read at the start: what was given on the command line stays in force.
-pub type Reload = Arc<dyn Fn() -> Result<Settings, ConfigError> + Send + Sync>;
-
 /// Everything a manager's process is started with.
 pub struct Options {
     /// What the manager may do.
@@ -56,8 +52,8 @@ pub struct Options {
     pub door: Door,
     /// Policy, manager's and process's options.
     pub settings: Settings,
-    /// What [`crate::Service::reload`] does; none: there is nothing to read again.
-    pub reload: Option<Reload>,
+    /// What [`crate::Service::reload`] reads again: what the settings came from; none: nothing.
+    pub sources: Option<Sources>,
     /// Operator's names by node GUID.
     pub names: BTreeMap<Guid, String>,
     /// When to end.
@@ -70,6 +66,8 @@ pub struct Options {
     pub dumps: Option<Box<dyn DumpSink>>,
     /// Who decides whether a plan may be sent.
     pub judge: Arc<dyn Judge>,
+    /// The disk beneath the state folder; none: the operating system's.
+    pub disk: Option<Arc<dyn Disk>>,
 }
 
 impl Options {
@@ -80,13 +78,14 @@ impl Options {
             mode,
             door,
             settings: Settings::default(),
-            reload: None,
+            sources: None,
             names: BTreeMap::new(),
             until: Until::Stopped,
             record: None,
             log: Box::new(crate::events::NoLog),
             dumps: None,
             judge: Arc::new(DefaultJudge::default()),
+            disk: None,
         }
     }
 }
@@ -133,38 +132,36 @@ pub fn manager_config(mode: Mode, local: LocalPort, settings: &Settings) -> Conf
         backups_after: manager.backups_after,
         poll_interval: manager.poll_interval,
         poll_misses: manager.poll_misses,
+        disable_babbling_ports: manager.disable_babbling_ports,
     }
 }
 
-/// What a folder holds from earlier runs.
-fn stored(folder: &StateDir) -> Result<PersistentState, DaemonError> {
-    let plan = folder.load_plan_state()?;
-    Ok(PersistentState {
-        lids: folder.load_lids()?,
-        lids_before: plan.lids_before,
-        lids_aside: plan.lids_aside,
-        generation: Generation(plan.generation),
-        lanes: plan.lanes,
-        levels: plan.levels,
-        engines: plan.engines.into_iter().map(EngineName).collect(),
-        lane_count: plan.lane_count,
-        lanes_wanted: plan.lanes_wanted,
-    })
+/// Takes the state folder, on the disk that was given or the operating system's.
+fn open_folder(path: Option<&Path>, disk: Option<Arc<dyn Disk>>) -> Result<Option<StateDir>, StoreError> {
+    let open = |path| match disk {
+        Some(disk) => StateDir::on(path, disk),
+        None => StateDir::open(path),
+    };
+    path.map(open).transpose()
 }
 
 /// Opens the port, takes the state folder and starts the manager.
 pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
     let settings = options.settings;
-    let folder = settings.daemon.state_dir.as_deref().map(StateDir::open).transpose()?;
+    let folder = open_folder(settings.daemon.state_dir.as_deref(), options.disk)?;
     let found = Found::read(folder.as_ref())?;
     if let Some(folder) = folder
         .as_ref()
         .filter(|_| found.is_lost && options.mode == Mode::Manage)
     {
-        folder.mark_registrations(false)?;
+        folder.mark_unstored()?;
     }
-    let state = folder.as_ref().map(stored).transpose()?.unwrap_or_default();
+    let (state, doubts) = folder
+        .as_ref()
+        .map(StateDir::load_state)
+        .transpose()?
+        .unwrap_or_default();
     let (port, name, emulator) = open_door(options.door, options.mode, clock)?;
     let local = port.local();
     let header = Header {
@@ -179,12 +176,16 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         .transpose()?;
     let log = (settings.daemon.event_ring, options.log);
     let shared = Arc::new(Shared::new(clock, Names::new(options.names), log, (name, local)));
+    for doubt in doubts {
+        shared.notice(&Notice::StateDoubtful(doubt));
+    }
     let (sender, receiver) = channel();
     let manager = Manager {
         shared: Arc::clone(&shared),
         notes: Arc::new(Mutex::new(sender.clone())),
         emulator,
-        reload: options.reload,
+        sources: options.sources.map(Arc::new),
+        running: Arc::new(Mutex::new(settings.clone())),
     };
     let config = manager_config(options.mode, local, &settings);
     let copier = administrator::copier(&config, &settings.administrator);

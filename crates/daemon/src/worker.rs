@@ -13,7 +13,7 @@ use selvedge_plan::{Generation, Plan};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
 use selvedge_sm::{Command, Event, Job, JobResult, PersistentState};
-use selvedge_store::{PlanState, StateDir, StoreError};
+use selvedge_store::{StateDir, StoreError};
 use selvedge_transport::{put_this_thread_last, use_huge_pages};
 
 use crate::DaemonError;
@@ -216,51 +216,33 @@ pub(crate) fn comparer(notes: Sender<Note>) -> Result<Worker<ToCompare>, DaemonE
     })
 }
 
-/// Stores what is new. LIDs first: whoever finds a newer plan state finds its LIDs, too.
-fn save(folder: &StateDir, state: &PersistentState, last: Option<&PersistentState>) -> Result<(), StoreError> {
-    if last.is_none_or(|last| last.lids != state.lids) {
-        folder.save_lids(&state.lids)?;
-    }
-    folder.save_plan_state(&PlanState {
-        generation: state.generation.0,
-        lanes: state.lanes.clone(),
-        levels: state.levels.clone(),
-        lids_before: state.lids_before.clone(),
-        lids_aside: state.lids_aside.clone(),
-        engines: state.engines.iter().map(|engine| engine.0.clone()).collect(),
-        lane_count: state.lane_count,
-        lanes_wanted: state.lanes_wanted,
-    })
-}
-
 /// What is to be stored.
 #[derive(Debug)]
 pub(crate) enum ToStore {
     /// The manager's state, with the number of its request.
-    State(u64, PersistentState),
+    State(u64, Arc<PersistentState>),
     /// What hosts have registered, with its revision.
     Registrations(u64, Box<Registrations>),
 }
 
 /// Starts the thread that stores; without a folder everything counts as stored.
 pub(crate) fn storer(notes: Sender<Note>, folder: Option<Arc<StateDir>>) -> Result<Worker<ToStore>, DaemonError> {
-    let mut last = None;
+    let mut last: Option<Arc<PersistentState>> = None;
     Worker::start("store", notes, move |item: ToStore, _| {
         let (id, state) = match item {
             ToStore::State(id, state) => (id, state),
             ToStore::Registrations(revision, all) => {
-                let save = |folder: &Arc<StateDir>| folder.save_registrations(&all.to_text());
+                let save = |folder: &Arc<StateDir>| folder.save_registrations(&all);
                 let result = folder.as_ref().map_or(Ok(()), save);
                 return Note::Kept { revision, result };
             }
         };
         let result = match &folder {
-            Some(folder) if last.as_ref() != Some(&state) => save(folder, &state, last.as_ref()),
+            Some(folder) if last.as_ref() != Some(&state) => folder.save_state(&state, last.as_deref()),
             _ => Ok(()),
         };
-        if result.is_ok() {
-            last = Some(state);
-        }
+        // A save that failed may have replaced one file of two.
+        last = result.is_ok().then_some(state);
         Note::Persisted { id, result }
     })
 }

@@ -18,7 +18,7 @@ use crate::units::PS_PER_NS;
 const LOOKS: u64 = 64;
 
 /// Packets that wait for each other for ever.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadlock {
     /// When it was found; it began at most 1/64 of the simulation earlier.
     pub at_ns: u64,

@@ -2,7 +2,7 @@
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
-use selvedge_types::{Lid, PortNum, Sl};
+use selvedge_types::{Lid, LinkSpeed, PortNum, Sl};
 
 use crate::settings::{Settings, SettingsError};
 use crate::units::{ByteTime, LinkRate, NEVER, PS_PER_NS, Ps};
@@ -76,6 +76,14 @@ pub enum BuildError {
         have: usize,
         /// Switches in the fabric.
         want: usize,
+    },
+    /// SLV-DATA-0012: the fabric does not say how fast a link is.
+    #[error(
+        "SLV-DATA-0012: the speed of the link at {port} is unknown; correct the listing, or give all links a rate (--link)"
+    )]
+    UnknownSpeed {
+        /// One end of the link.
+        port: String,
     },
 }
 
@@ -193,6 +201,17 @@ pub(crate) fn build(network: &Network<'_>, settings: &Settings) -> Result<(Layou
     let hosts = host_ports(network);
     if hosts.len() < 2 {
         return Err(BuildError::TooFewHosts { hosts: hosts.len() });
+    }
+    let is_unknown = |at: PortRef| {
+        let speed = fabric.port(at).map(|port| port.link.rate.speed);
+        fabric.link_is_up(at) && speed == Some(LinkSpeed::Unknown)
+    };
+    if let Some(link) = fabric
+        .links()
+        .find(|link| settings.link.is_none() && is_unknown(link.a))
+    {
+        let port = fabric.port_name(link.a);
+        return Err(BuildError::UnknownSpeed { port });
     }
     let mut layout = Layout {
         switches: Vec::new(),

@@ -81,7 +81,13 @@ impl Emulator {
     /// The fabric at time zero, just switched on: links up in INIT (or training, as configured), tables empty.
     #[must_use]
     pub fn new(fabric: &Fabric, config: EmulatorConfig, seed: Seed) -> Self {
-        let chassis = Chassis::new(fabric);
+        Self::on(Chassis::new(fabric), config, seed)
+    }
+
+    /// Hardware at time zero, just switched on like that of [`Self::new`], with whatever is installed in it.
+    #[must_use]
+    pub fn on(chassis: Chassis, config: EmulatorConfig, seed: Seed) -> Self {
+        let fabric = chassis.fabric().clone();
         let mut emulator = Self {
             now: Time::ZERO,
             config,
@@ -421,6 +427,9 @@ fn agent_capabilities(speed: LinkSpeed, kind: NodeKind) -> (CapabilityMask, u16)
     }
     if speed >= LinkSpeed::Ndr {
         mask2 |= CapabilityMask2::LINK_SPEED_NDR.0;
+    }
+    if speed >= LinkSpeed::Xdr {
+        mask2 |= CapabilityMask2::EXTENDED_SPEEDS_2.0 | CapabilityMask2::LINK_SPEED_XDR.0;
     }
     (mask, mask2)
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use crate::axis::{Axis, fit, title, width};
 use crate::error::ExperimentError;
 use crate::file::{Picture, PictureKind, Scale};
 use crate::palette::colour;
@@ -17,8 +17,8 @@ const WIDTH: u32 = 1_120;
 const HEAD: u32 = 58;
 /// Height of a line of the legend.
 const LEGEND_ROW: u32 = 20;
-/// Width of a letter of the legend, about.
-const LETTER: usize = 8;
+/// Widest entry of the legend.
+const ENTRY_MAX: u32 = WIDTH - 40;
 const PANEL_HEIGHT: u32 = 320;
 const FONT: &str = "sans-serif";
 /// Left and right of a group of bars, as a share of its room.
@@ -32,10 +32,10 @@ const NUMBER_MAX: f64 = 1e15;
 const SPAN_MIN: f64 = 1e-9;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
 /// Where points stand to the right: numbers, or words one after another.
-struct Axis {
+struct Places {
     /// Words in the order of the experiment; empty: numbers.
     words: Vec<String>,
 }
@@ -50,7 +50,7 @@ struct Point {
 
 /// What is drawn: panels of series of points, in the order of the experiment.
 struct Drawing {
-    axis: Axis,
+    axis: Places,
     series: Vec<String>,
     panels: Vec<(String, BTreeMap<usize, Vec<Point>>)>,
 }
@@ -58,7 +58,8 @@ struct Drawing {
 /// The picture as SVG.
 pub fn svg(summary: &Summary, picture: &Picture) -> Result<String, ExperimentError> {
     let drawing = arrange(summary, picture)?;
-    let entry = drawing.series.iter().map(String::len).max().unwrap_or(0) * LETTER + 40;
+    let widest = drawing.series.iter().map(|name| width(name, 13)).max().unwrap_or(0);
+    let entry = (widest + 40).min(ENTRY_MAX) as usize;
     let columns = ((WIDTH - 40) as usize / entry.max(1)).max(1);
     let legend = LEGEND_ROW * drawing.series.len().div_ceil(columns) as u32;
     let across = if drawing.panels.len() > 1 { 2 } else { 1 };
@@ -116,7 +117,7 @@ fn arrange(summary: &Summary, picture: &Picture) -> Result<Drawing, ExperimentEr
             .iter()
             .filter_map(|name| row.cell.get(name).map(|value| (name, value)));
         let named = values.map(|(name, value)| match value.number() {
-            Some(_) => format!("{name} {value}"),
+            Some(_) => format!("{} {value}", title(name)),
             None => value.to_string(),
         });
         named.collect::<Vec<_>>().join(", ")
@@ -132,7 +133,7 @@ fn arrange(summary: &Summary, picture: &Picture) -> Result<Drawing, ExperimentEr
     let numbers: Option<Vec<f64>> = rows().filter_map(x_of).map(|(number, _)| number).collect();
     let is_words = picture.kind == PictureKind::Bars || !numbers.is_some_and(|numbers| has_scale(&numbers));
     let mut drawing = Drawing {
-        axis: Axis { words: Vec::new() },
+        axis: Places { words: Vec::new() },
         series: Vec::new(),
         panels: Vec::new(),
     };
@@ -177,7 +178,9 @@ fn arrange(summary: &Summary, picture: &Picture) -> Result<Drawing, ExperimentEr
 /// What crosses mean.
 fn crosses(picture: &Picture) -> String {
     let mark = picture.mark.as_ref();
-    mark.map_or_else(String::new, |mark| format!("; crosses: {}", mark.trim_end_matches('?')))
+    mark.map_or_else(String::new, |mark| {
+        format!("; crosses: {}", title(mark.trim_end_matches('?')))
+    })
 }
 
 /// Heights are compared from panel to panel unless it is said that they cannot be.
@@ -213,17 +216,20 @@ fn place(words: &mut Vec<String>, word: String) -> usize {
 
 fn head(root: &Area<'_>, title: &str, below: &str) -> Result<(), ExperimentError> {
     let style = (FONT, 18).into_text_style(root);
-    root.draw_text(title, &style, (20, 10)).map_err(failed)?;
+    let room = WIDTH - 40;
+    root.draw_text(&fit(title, 18, room), &style, (20, 10))
+        .map_err(failed)?;
     let grey = BLACK.mix(0.7);
     let style = (FONT, 12).into_text_style(root).color(&grey);
-    root.draw_text(below, &style, (20, 34)).map_err(failed)
+    root.draw_text(&fit(below, 12, room), &style, (20, 34)).map_err(failed)
 }
 
 fn legend_entry(root: &Area<'_>, (x, y): (i32, i32), colour: RGBColor, name: &str) -> Result<(), ExperimentError> {
     root.draw(&Rectangle::new([(x, y + 2), (x + 14, y + 14)], colour.filled()))
         .map_err(failed)?;
     let style = (FONT, 13).into_text_style(root);
-    root.draw_text(name, &style, (x + 20, y + 1)).map_err(failed)
+    let name = fit(name, 13, ENTRY_MAX - 40);
+    root.draw_text(&name, &style, (x + 20, y + 1)).map_err(failed)
 }
 
 /// Upwards: from 0 (or below, where there is something) to a little more than the most. An interval that is far wider
@@ -247,7 +253,7 @@ fn value_range<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> (f64, f64
 
 fn panel(
     area: &Area<'_>,
-    title: &str,
+    name: &str,
     (drawing, series): (&Drawing, &BTreeMap<usize, Vec<Point>>),
     (low, high): (f64, f64),
     picture: &Picture,
@@ -258,19 +264,23 @@ fn panel(
     } else {
         number_range(series.values().flatten())
     };
+    let wide = area.dim_in_pixel().0;
+    let across = match words {
+        0 => across(series, (left, right)),
+        _ => Axis::bare(left, right),
+    };
     let mut chart = ChartBuilder::on(area)
-        .caption(title, (FONT, 14))
+        .caption(fit(name, 14, wide - 40), (FONT, 14))
         .margin(12)
+        .margin_right(30)
         .x_label_area_size(44)
         .y_label_area_size(70)
-        .build_cartesian_2d(left..right, low..high)
+        .build_cartesian_2d(across, Axis::new(low, high, 6))
         .map_err(failed)?;
     let mut mesh = chart.configure_mesh();
     mesh.disable_x_mesh()
-        .y_labels(6)
-        .y_desc(&picture.y)
-        .x_desc(&picture.x)
-        .x_labels(if words > 0 { 0 } else { 8 })
+        .y_desc(fit(&title(&picture.y), 12, PANEL_HEIGHT - 80))
+        .x_desc(fit(&title(&picture.x), 12, wide - 120))
         .label_style((FONT, 12))
         .light_line_style(WHITE)
         .bold_line_style(BLACK.mix(0.15));
@@ -294,10 +304,20 @@ fn panel(
         let (base_x, base_y) = area.get_base_pixel();
         let style = (FONT, 12).into_text_style(area);
         let style = style.pos(Pos::new(HPos::Center, VPos::Top));
-        area.draw_text(word, &style, (x - base_x, y - base_y + 8))
+        let word = fit(word, 12, (wide - 120) / words.max(1) as u32);
+        area.draw_text(&word, &style, (x - base_x, y - base_y + 8))
             .map_err(failed)?;
     }
     Ok(())
+}
+
+/// The axis to the right: of counts, if all numbers are whole.
+fn across(series: &BTreeMap<usize, Vec<Point>>, (left, right): (f64, f64)) -> Axis {
+    let mut numbers = series.values().flatten().map(|point| point.x);
+    match numbers.all(|number| number.fract() == 0.0) {
+        true => Axis::whole(left, right, 8),
+        false => Axis::new(left, right, 8),
+    }
 }
 
 fn number_range<'a>(points: impl Iterator<Item = &'a Point>) -> (f64, f64) {
@@ -384,6 +404,7 @@ fn failed(error: impl std::fmt::Display) -> ExperimentError {
 mod tests {
     use super::*;
     use crate::matrix::Cell;
+    use crate::misfits::misfits;
     use crate::schema::Value;
 
     fn summary() -> Summary {
@@ -454,6 +475,38 @@ mod tests {
         assert_eq!(count(PictureKind::Lines, "<circle"), 16);
         // Two of the legend, and the paper.
         assert_eq!(count(PictureKind::Bars, "<rect"), 16 + 3);
+    }
+
+    /// Lines and bars, few and many values, long names: ticks differ, and every label is in the picture.
+    #[test]
+    fn every_label_is_in_the_picture() {
+        let long = "a setting whose values are long and that many runs have in common".to_owned();
+        for kind in [PictureKind::Lines, PictureKind::Bars] {
+            for (x, panel) in [
+                ("vls", "fabric"),
+                ("fabric", "vls"),
+                ("queue", "fabric"),
+                ("accepted_load", "fabric"),
+            ] {
+                let mut summary = summary();
+                for row in &mut summary.rows {
+                    let queue = row.cell.settings.get_mut("queue").unwrap();
+                    *queue = Value::Text(format!("{queue} {long}"));
+                }
+                let series = ["vls", "queue", "fabric"]
+                    .into_iter()
+                    .filter(|name| *name != x && *name != panel);
+                let picture = Picture {
+                    x: x.to_owned(),
+                    panel: vec![panel.to_owned()],
+                    title: long.repeat(3),
+                    ..picture(kind, &series.collect::<Vec<_>>())
+                };
+                let text = svg(&summary, &picture).unwrap();
+                assert_eq!(misfits(&text), [] as [&str; 0], "{kind:?} over {x}");
+                assert!(text.contains("\naccepted load\n"), "the name of a figure in words");
+            }
+        }
     }
 
     #[test]

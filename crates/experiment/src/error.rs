@@ -103,6 +103,14 @@ pub enum ExperimentError {
         /// What the plotting library said.
         cause: String,
     },
+    /// SLV-EXPERIMENT-0012: a figure that no result has.
+    #[error("SLV-EXPERIMENT-0012: {place}: {what}")]
+    Figure {
+        /// Where.
+        place: String,
+        /// What is wrong, and what is known.
+        what: String,
+    },
 }
 
 /// Why results cannot be kept or read.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value as Toml};
 
 use crate::error::ExperimentError;
+use crate::figures::Figures;
 use crate::matrix::{Cell, Run, cells, count};
 use crate::schema::{Schema, Value, nearest};
 
@@ -125,6 +126,48 @@ impl Experiment {
             varying,
             figures,
         })
+    }
+
+    /// Refuses figures that no result has, where the runner can tell: those of the table, of charts and of their marks,
+    /// and axes that are neither a figure nor a setting or label.
+    pub fn check_figures(&self, known: &Figures) -> Result<(), ExperimentError> {
+        for name in &self.figures {
+            known.check(name, &[]).map_err(|what| ExperimentError::Figure {
+                place: "'figures'".to_owned(),
+                what,
+            })?;
+        }
+        let of_cell = |cell: &Cell| {
+            cell.settings
+                .keys()
+                .chain(cell.labels.keys())
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        let named: BTreeSet<String> = self.cells.iter().flat_map(of_cell).collect();
+        let named: Vec<String> = named.into_iter().collect();
+        for picture in &self.pictures {
+            let axes = [
+                ("x", Some(&picture.x)),
+                ("y", Some(&picture.y)),
+                ("mark", picture.mark.as_ref()),
+            ];
+            for (axis, name) in axes.into_iter().filter_map(|(axis, name)| Some((axis, name?))) {
+                let settings: &[String] = if axis == "x" { &named } else { &[] };
+                known.check(name, settings).map_err(|what| ExperimentError::Figure {
+                    place: format!("picture '{}', {axis}", picture.file),
+                    what,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many of the combinations differ in settings, so that each seed is run with each of them once.
+    #[must_use]
+    pub fn different_cells(&self) -> usize {
+        let keys: BTreeSet<String> = self.cells.iter().map(|cell| cell.json().to_string()).collect();
+        keys.len()
     }
 
     /// Names with a question mark: whether a result has such a thing.
@@ -338,8 +381,9 @@ fn picture(mut table: Table, varying: &[String]) -> Result<Picture, ExperimentEr
     )?;
     for name in picture.series.iter().chain(&picture.panel) {
         if !varying.contains(name) {
+            let meant = nearest(name, varying.iter().map(String::as_str));
             let known = varying.join(", ");
-            return Err(wrong(format!("'{name}' does not vary; what varies: {known}")));
+            return Err(wrong(format!("'{name}' does not vary{meant}; what varies: {known}")));
         }
     }
     Ok(picture)

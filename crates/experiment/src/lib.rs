@@ -9,11 +9,14 @@
 //! This room knows nothing of fabrics: what a setting means is the runner's business, and so are the figures. The
 //! grammar of files stands in `docs/experiments.md`.
 
+pub mod axis;
 mod chart;
 mod error;
+mod figures;
 mod file;
 pub mod fuzz_body;
 mod matrix;
+pub mod misfits;
 mod palette;
 mod results;
 mod run;
@@ -22,6 +25,7 @@ mod summary;
 
 pub use chart::svg;
 pub use error::{ExperimentError, FieldError, ResultsError};
+pub use figures::Figures;
 pub use file::{Experiment, Picture, PictureKind, Scale};
 pub use matrix::{Cell, Run};
 pub use palette::colour;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use selvedge_types::{Guid, PortNum, PortState};
+use selvedge_types::{Guid, Lid, PortNum, PortState, Rate};
 
-use crate::{Fabric, Node, PortRef};
+use crate::{Fabric, Link, Node, Port, PortCapability, PortRef};
 
 /// One end of a cable by GUID.
 type End = (Guid, PortNum);
@@ -36,6 +36,19 @@ pub enum Change {
         /// Description now.
         after: String,
     },
+    /// A node with another attribute than its description.
+    NodeChanged {
+        /// Its GUID.
+        guid: Guid,
+        /// Its description now.
+        name: String,
+        /// Which attribute.
+        attribute: &'static str,
+        /// Its value before.
+        before: String,
+        /// Its value now.
+        after: String,
+    },
     /// A cable that was not there.
     LinkAdded {
         /// One end.
@@ -54,6 +67,19 @@ pub enum Change {
         /// Both ends in words.
         name: String,
     },
+    /// A link with another width or speed at both ends.
+    RateChanged {
+        /// One end.
+        a: End,
+        /// The other end.
+        b: End,
+        /// Both ends in words.
+        name: String,
+        /// Rate before.
+        before: Rate,
+        /// Rate now.
+        after: Rate,
+    },
     /// A port whose logical state changed.
     StateChanged {
         /// The port.
@@ -65,19 +91,108 @@ pub enum Change {
         /// State now.
         after: PortState,
     },
+    /// A port with another attribute than its logical state.
+    PortChanged {
+        /// The port.
+        at: End,
+        /// The port in words.
+        name: String,
+        /// Which attribute.
+        attribute: &'static str,
+        /// Its value before.
+        before: String,
+        /// Its value now.
+        after: String,
+    },
+}
+
+/// A difference in words, part by part: the columns of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeWords {
+    /// `added`, `removed` or `changed`.
+    pub change: &'static str,
+    /// `node`, `link` or `port`.
+    pub what: &'static str,
+    /// The node, both ends of the link, or the port.
+    pub name: String,
+    /// What of it changed; empty for what was added or removed.
+    pub attribute: &'static str,
+    /// Its value before; empty likewise.
+    pub before: String,
+    /// Its value now; empty likewise.
+    pub after: String,
+}
+
+impl Change {
+    /// The difference in words.
+    #[must_use]
+    pub fn words(&self) -> ChangeWords {
+        let node = |guid: &Guid, name: &str| format!("{guid} \"{name}\"");
+        let whole = |change, what, name| ChangeWords {
+            change,
+            what,
+            name,
+            attribute: "",
+            before: String::new(),
+            after: String::new(),
+        };
+        let changed = |what, name, attribute, before: &dyn fmt::Display, after: &dyn fmt::Display| ChangeWords {
+            attribute,
+            before: before.to_string(),
+            after: after.to_string(),
+            ..whole("changed", what, name)
+        };
+        match self {
+            Self::NodeAdded { guid, name } => whole("added", "node", node(guid, name)),
+            Self::NodeRemoved { guid, name } => whole("removed", "node", node(guid, name)),
+            Self::NodeRenamed { guid, before, after } => {
+                changed("node", node(guid, before), "description", before, after)
+            }
+            Self::NodeChanged {
+                guid,
+                name,
+                attribute,
+                before,
+                after,
+            } => changed("node", node(guid, name), attribute, before, after),
+            Self::LinkAdded { name, .. } => whole("added", "link", name.clone()),
+            Self::LinkRemoved { name, .. } => whole("removed", "link", name.clone()),
+            Self::RateChanged {
+                name, before, after, ..
+            } => changed("link", name.clone(), "rate", before, after),
+            Self::StateChanged {
+                name, before, after, ..
+            } => changed("port", name.clone(), "state", before, after),
+            Self::PortChanged {
+                name,
+                attribute,
+                before,
+                after,
+                ..
+            } => changed("port", name.clone(), attribute, before, after),
+        }
+    }
 }
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NodeAdded { guid, name } => write!(f, "+ node {guid} \"{name}\""),
-            Self::NodeRemoved { guid, name } => write!(f, "- node {guid} \"{name}\""),
-            Self::NodeRenamed { guid, before, after } => write!(f, "~ node {guid} \"{before}\" -> \"{after}\""),
-            Self::LinkAdded { name, .. } => write!(f, "+ link {name}"),
-            Self::LinkRemoved { name, .. } => write!(f, "- link {name}"),
-            Self::StateChanged {
-                name, before, after, ..
-            } => write!(f, "~ port {name} {before} -> {after}"),
+        let words = self.words();
+        let (what, name) = (words.what, &words.name);
+        match (self, words.change) {
+            (_, "added") => write!(f, "+ {what} {name}"),
+            (_, "removed") => write!(f, "- {what} {name}"),
+            // The name already shows the value before.
+            (Self::NodeRenamed { after, .. }, _) => write!(f, "~ {what} {name} -> \"{after}\""),
+            (Self::StateChanged { .. }, _) => write!(f, "~ {what} {name} {} -> {}", words.before, words.after),
+            _ => {
+                let ChangeWords {
+                    attribute,
+                    before,
+                    after,
+                    ..
+                } = words;
+                write!(f, "~ {what} {name} {attribute} {before} -> {after}")
+            }
         }
     }
 }
@@ -93,6 +208,8 @@ pub struct FabricDiff {
 #[must_use]
 pub fn diff(before: &Fabric, after: &Fabric) -> FabricDiff {
     let mut changes = Vec::new();
+    // A generator or a net file states no LIDs; that is no difference to a listing that does.
+    let with_lids = has_lids(before) && has_lids(after);
     for node in before.nodes().iter().filter(|n| after.find(n.guid).is_none()) {
         changes.push(Change::NodeRemoved {
             guid: node.guid,
@@ -105,7 +222,7 @@ pub fn diff(before: &Fabric, after: &Fabric) -> FabricDiff {
                 guid: node.guid,
                 name: node.description.clone(),
             }),
-            Some(old) => compare_node(old, node, &mut changes),
+            Some(old) => compare_node(old, node, with_lids, &mut changes),
         }
     }
     let (old_links, new_links) = (links(before), links(after));
@@ -124,10 +241,56 @@ pub fn diff(before: &Fabric, after: &Fabric) -> FabricDiff {
             name: new_links[&(a, b)].clone(),
         });
     }
+    for link in after.links() {
+        let ends = (end(after, link.a), end(after, link.b));
+        let rates = |fabric: &Fabric| Some((rate(fabric, ends.0)?, rate(fabric, ends.1)?));
+        let (Some(was), Some(is)) = (rates(before), rates(after)) else {
+            continue;
+        };
+        if old_links.contains_key(&ends) && was != is {
+            rate_changes(after, link, was, is, &mut changes);
+        }
+    }
     FabricDiff { changes }
 }
 
-fn compare_node(old: &Node, new: &Node, changes: &mut Vec<Change>) {
+/// Width and speed at one end of a link that is up.
+fn rate(fabric: &Fabric, at: End) -> Option<Rate> {
+    let port = fabric.node(fabric.find(at.0)?).port(at.1)?;
+    port.is_up().then_some(port.link.rate)
+}
+
+/// One change where both ends agree, else one of each end.
+fn rate_changes(after: &Fabric, link: Link, was: (Rate, Rate), is: (Rate, Rate), changes: &mut Vec<Change>) {
+    if was.0 == was.1 && is.0 == is.1 {
+        changes.push(Change::RateChanged {
+            a: end(after, link.a),
+            b: end(after, link.b),
+            name: link_name(after, link),
+            before: was.0,
+            after: is.0,
+        });
+        return;
+    }
+    for (at, before, now) in [(link.a, was.0, is.0), (link.b, was.1, is.1)] {
+        if before != now {
+            changes.push(Change::PortChanged {
+                at: end(after, at),
+                name: after.port_name(at),
+                attribute: "rate",
+                before: before.to_string(),
+                after: now.to_string(),
+            });
+        }
+    }
+}
+
+/// True if a port of the fabric has a LID: else it comes from a source that states none.
+fn has_lids(fabric: &Fabric) -> bool {
+    fabric.end_ports().any(|(_, port)| port.settings.lids.base != Lid::NONE)
+}
+
+fn compare_node(old: &Node, new: &Node, with_lids: bool, changes: &mut Vec<Change>) {
     if old.description != new.description {
         let (before, after) = (old.description.clone(), new.description.clone());
         changes.push(Change::NodeRenamed {
@@ -136,8 +299,30 @@ fn compare_node(old: &Node, new: &Node, changes: &mut Vec<Change>) {
             after,
         });
     }
+    for (attribute, before, after) in node_attributes(old).into_iter().zip(node_attributes(new)).map(both) {
+        if before != after {
+            changes.push(Change::NodeChanged {
+                guid: new.guid,
+                name: new.description.clone(),
+                attribute,
+                before,
+                after,
+            });
+        }
+    }
     for (num, port) in new.all_ports() {
         let Some(before) = old.port(num) else { continue };
+        for (attribute, was, is) in port_attributes(before).into_iter().zip(port_attributes(port)).map(both) {
+            if was != is && (with_lids || !matches!(attribute, "LID" | "LMC")) {
+                changes.push(Change::PortChanged {
+                    at: (new.guid, num),
+                    name: format!("\"{}\"[{num}]", new.description),
+                    attribute,
+                    before: was,
+                    after: is,
+                });
+            }
+        }
         if before.link.state != port.link.state {
             changes.push(Change::StateChanged {
                 at: (new.guid, num),
@@ -149,25 +334,63 @@ fn compare_node(old: &Node, new: &Node, changes: &mut Vec<Change>) {
     }
 }
 
+type Stated = (&'static str, String);
+
+fn both(((attribute, before), (_, after)): (Stated, Stated)) -> (&'static str, String, String) {
+    (attribute, before, after)
+}
+
+/// Attributes of a node that a file or generator states, its description apart.
+fn node_attributes(node: &Node) -> [Stated; 8] {
+    let port0 = node.switch.map_or("none", |switch| match switch.enhanced_port0 {
+        true => "enhanced",
+        false => "base",
+    });
+    [
+        ("kind", node.kind.to_string()),
+        ("ports", node.port_count().to_string()),
+        ("system GUID", node.system_guid.to_string()),
+        ("vendor", format!("{:#x}", node.vendor_id)),
+        ("device", format!("{:#x}", node.device_id)),
+        ("revision", format!("{:#x}", node.revision)),
+        ("port 0", port0.to_owned()),
+        ("P_Keys", node.partition_cap.to_string()),
+    ]
+}
+
+/// Attributes of a port that a file or generator states; state and rate apart. What the port could do as to width and
+/// speed is left out: files do not state it, their reader takes it from the links.
+fn port_attributes(port: &Port) -> [Stated; 6] {
+    let lids = port.settings.lids;
+    [
+        ("GUID", port.guid.to_string()),
+        ("LID", lids.base.to_string()),
+        ("LMC", lids.lmc.get().to_string()),
+        ("MTU", port.capability.mtu.bytes().to_string()),
+        ("lanes", PortCapability::lanes_of_code(port.capability.vls).to_string()),
+        ("GUIDs", port.capability.guids.to_string()),
+    ]
+}
+
+fn end(fabric: &Fabric, at: PortRef) -> End {
+    (fabric.node(at.node).guid, at.port)
+}
+
 fn links(fabric: &Fabric) -> BTreeMap<(End, End), String> {
-    let end = |at: PortRef| (fabric.node(at.node).guid, at.port);
-    fabric
-        .links()
-        .map(|l| {
-            (
-                (end(l.a), end(l.b)),
-                format!("{} - {}", fabric.port_name(l.a), fabric.port_name(l.b)),
-            )
-        })
-        .collect()
+    let link = |link: Link| ((end(fabric, link.a), end(fabric, link.b)), link_name(fabric, link));
+    fabric.links().map(link).collect()
+}
+
+fn link_name(fabric: &Fabric, link: Link) -> String {
+    format!("{} - {}", fabric.port_name(link.a), fabric.port_name(link.b))
 }
 
 #[cfg(test)]
 mod tests {
-    use selvedge_types::NodeKind;
+    use selvedge_types::{LidRange, LinkSpeed, LinkWidth, Lmc, NodeKind, PhysState};
 
     use super::*;
-    use crate::FabricBuilder;
+    use crate::{FabricBuilder, LinkState};
 
     fn pair(linked: bool, name: &str, extra: bool) -> Fabric {
         let port = |n| PortNum::new(n).unwrap();
@@ -201,5 +424,122 @@ mod tests {
                 "+ node 0x0000000000000003 \"h\"",
             ],
         );
+    }
+
+    /// A switch and a host with LIDs and a link, changed by `change`.
+    fn changed(change: impl Fn(&mut Node)) -> Fabric {
+        let port = |n| PortNum::new(n).unwrap();
+        let mut b = FabricBuilder::new();
+        let mut nodes = [
+            Node::new(NodeKind::Switch, Guid(1), 2, "s"),
+            Node::new(NodeKind::Ca, Guid(2), 1, "h"),
+        ];
+        for (lid, node) in (1..).zip(&mut nodes) {
+            let end = if node.is_switch() { 0 } else { 1 };
+            node.port_mut(port(end)).unwrap().settings.lids = LidRange::single(Lid(lid));
+            let linked = node.port_mut(port(1)).unwrap();
+            linked.link = LinkState {
+                state: PortState::Init,
+                phys: PhysState::LinkUp,
+                rate: Rate {
+                    width: LinkWidth::X4,
+                    speed: LinkSpeed::Edr,
+                },
+            };
+            change(node);
+        }
+        let [s, h] = nodes.map(|node| b.add(node));
+        b.link((s, port(1)), (h, port(1))).unwrap();
+        b.finish().unwrap()
+    }
+
+    #[test]
+    fn every_attribute_that_files_state_is_compared() {
+        let port = |n| PortNum::new(n).unwrap();
+        let before = changed(|_| ());
+        let check = |change: &dyn Fn(&mut Node), want: &[&str]| {
+            let found: Vec<String> = diff(&before, &changed(change))
+                .changes
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            assert_eq!(found, want);
+        };
+        let of_host = |change: &'static dyn Fn(&mut Port)| {
+            move |node: &mut Node| {
+                if !node.is_switch() {
+                    change(node.port_mut(PortNum::new(1).unwrap()).unwrap());
+                }
+            }
+        };
+        check(&|_| (), &[]);
+        let slow = Rate {
+            width: LinkWidth::X1,
+            speed: LinkSpeed::Sdr,
+        };
+        check(
+            &|node| node.port_mut(port(1)).unwrap().link.rate = slow,
+            &["~ link \"s\"[1] - \"h\"[1] rate 4xEDR -> 1xSDR"],
+        );
+        check(
+            &of_host(&|port| port.link.rate.width = LinkWidth::X2),
+            &["~ port \"h\"[1] rate 4xEDR -> 2xEDR"],
+        );
+        check(
+            &of_host(&|port| port.settings.lids.base = Lid(55)),
+            &["~ port \"h\"[1] LID 2 -> 55"],
+        );
+        check(
+            &of_host(&|port| port.settings.lids = LidRange::default()),
+            &["~ port \"h\"[1] LID 2 -> 0"],
+        );
+        check(
+            &of_host(&|port| port.settings.lids.lmc = Lmc::new(1).unwrap()),
+            &["~ port \"h\"[1] LMC 0 -> 1"],
+        );
+        check(
+            &of_host(&|port| port.guid = Guid(9)),
+            &["~ port \"h\"[1] GUID 0x0000000000000000 -> 0x0000000000000009"],
+        );
+        check(
+            &of_host(&|port| port.capability.vls = 2),
+            &["~ port \"h\"[1] lanes 8 -> 2"],
+        );
+        let of_switch = |change: &'static dyn Fn(&mut Node)| {
+            move |node: &mut Node| {
+                if node.is_switch() {
+                    change(node);
+                }
+            }
+        };
+        let node = "~ node 0x0000000000000001 \"s\"";
+        check(
+            &of_switch(&|s| s.device_id = 7),
+            &[&format!("{node} device 0x0 -> 0x7")],
+        );
+        check(
+            &of_switch(&|s| s.vendor_id = 7),
+            &[&format!("{node} vendor 0x0 -> 0x7")],
+        );
+        check(
+            &of_switch(&|s| s.switch.as_mut().unwrap().enhanced_port0 = false),
+            &[&format!("{node} port 0 enhanced -> base")],
+        );
+        check(
+            &of_switch(&|s| s.system_guid = Guid(5)),
+            &[&format!("{node} system GUID 0x0000000000000001 -> 0x0000000000000005")],
+        );
+    }
+
+    #[test]
+    fn a_source_without_lids_differs_from_none() {
+        let without = |node: &mut Node| {
+            for num in 0..2 {
+                if let Some(port) = node.port_mut(PortNum::new(num).unwrap()) {
+                    port.settings.lids = LidRange::default();
+                }
+            }
+        };
+        assert_eq!(diff(&changed(|_| ()), &changed(without)).changes, []);
     }
 }

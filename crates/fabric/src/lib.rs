@@ -26,7 +26,7 @@ mod port;
 mod snapshot;
 
 pub use build::{BuildError, FabricBuilder, NodeKey};
-pub use diff::{Change, FabricDiff, diff};
+pub use diff::{Change, ChangeWords, FabricDiff, diff};
 pub use node::{Node, SwitchAttributes, SwitchSettings};
 pub use port::{LinkState, Port, PortCapability, PortSettings};
 pub use snapshot::{Fabric, Link, NodeIdx, PortRef, SwitchIdx};

@@ -165,6 +165,9 @@ pub struct Port {
     pub pkeys: Vec<PKey>,
     /// The other end of its cable.
     pub peer: Option<PortRef>,
+    /// True if its agent never answered for it: all but GUID and peer is a default here, and not known.
+    #[serde(default)]
+    pub unread: bool,
 }
 
 impl Port {

@@ -194,6 +194,7 @@ impl Fabric {
         if let Some(port) = self.nodes.get_mut(at.node).and_then(|n| n.port_mut(at.port)) {
             port.link = link;
             port.settings = settings;
+            port.unread = false;
         }
     }
 

@@ -7,7 +7,9 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use selvedge_api::{Body, Document, Error, FaultReport, FaultRequest, Rebalance, RebalanceRequest};
+use selvedge_api::{
+    Body, Check, CheckRequest, Document, Error, FaultReport, FaultRequest, Rebalance, RebalanceRequest,
+};
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
@@ -59,6 +61,17 @@ impl Client {
     /// `POST /api/v1/<what>`, answered without a body.
     pub fn post(&self, what: &str) -> Result<(), HttpError> {
         self.exchange(Method::POST, what, Bytes::new()).map(drop)
+    }
+
+    /// Has every file of the configuration read again.
+    pub fn reload(&self) -> Result<Check, HttpError> {
+        self.read(&self.exchange(Method::POST, "policy/reload", Bytes::new())?)
+    }
+
+    /// Asks whether a reload would take a configuration.
+    pub fn check(&self, request: &CheckRequest) -> Result<Check, HttpError> {
+        let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
+        self.read(&self.exchange(Method::POST, "policy/check", body.into())?)
     }
 
     /// Injects a fault.

@@ -9,10 +9,12 @@
 //! | `GET /api/v1/findings` | [`Findings`](selvedge_api::Findings) |
 //! | `GET /api/v1/events?since=N` | [`Events`](selvedge_api::Events) after number N |
 //! | `POST /api/v1/sweep` | 202: everything will be discovered again |
-//! | `POST /api/v1/policy/reload` | 202: the configuration was read again |
+//! | `POST /api/v1/policy/reload` | 202 and [`Check`](selvedge_api::Check): every file was read again |
+//! | `POST /api/v1/policy/check` | [`Check`](selvedge_api::Check): what a reload would say; nothing changes |
 //! | `POST /api/v1/fault` | [`FaultReport`](selvedge_api::FaultReport) |
 //!
-//! The body of a fault is a [`FaultRequest`](selvedge_api::FaultRequest).
+//! The body of a fault is a [`FaultRequest`](selvedge_api::FaultRequest), that of a check a
+//! [`CheckRequest`](selvedge_api::CheckRequest), or empty.
 //!
 //! A refusal is an [`Error`](selvedge_api::Error) with its code; its HTTP status is that of
 //! [`ErrorKind::http_status`](selvedge_api::ErrorKind::http_status), 400 for refusals with codes of other rooms.

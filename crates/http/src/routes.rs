@@ -8,7 +8,7 @@ use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use selvedge_api::{Body, Document, Error, ErrorKind, Fabric, FaultRequest, RebalanceRequest};
+use selvedge_api::{Body, CheckRequest, Document, Error, ErrorKind, Fabric, FaultRequest, RebalanceRequest};
 use selvedge_daemon::Service;
 use serde::Deserialize;
 
@@ -33,10 +33,8 @@ pub fn router(service: Arc<dyn Service>) -> Router {
         .route("/api/v1/events", get(events))
         .route("/api/v1/sweep", post(async |s: Shared| accept(s, |s| s.sweep()).await))
         .route("/api/v1/rebalance", post(rebalance))
-        .route(
-            "/api/v1/policy/reload",
-            post(async |s: Shared| accept(s, |s| s.reload()).await),
-        )
+        .route("/api/v1/policy/reload", post(reload))
+        .route("/api/v1/policy/check", post(check))
         .route("/api/v1/fault", post(fault))
         .fallback(async || refusal(&ErrorKind::NotFound.error("there is no such path")))
         .method_not_allowed_fallback(async || refusal(&ErrorKind::NotFound.error("this path has another method")))
@@ -94,6 +92,27 @@ async fn rebalance(service: Shared, body: Bytes) -> Response {
     match request {
         Ok(request) => show(service, move |s| s.rebalance(request)).await,
         Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is no request to rebalance: {error}"))),
+    }
+}
+
+/// Accepted: what comes of the new policy is told by events.
+async fn reload(service: Shared) -> Response {
+    let answer = ask(service, |service| Ok(Document::new(service.reload()?).to_json())).await;
+    match answer {
+        Ok(json) => json_response(StatusCode::ACCEPTED, json),
+        Err(error) => refusal(&error),
+    }
+}
+
+/// An empty body asks about the files that the manager was started with.
+async fn check(service: Shared, body: Bytes) -> Response {
+    let request = match body.is_empty() {
+        true => Ok(CheckRequest::default()),
+        false => serde_json::from_slice(&body),
+    };
+    match request {
+        Ok(request) => show(service, move |s| s.check(&request)).await,
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is no configuration: {error}"))),
     }
 }
 

@@ -12,6 +12,13 @@ use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EngineName(pub String);
 
+impl EngineName {
+    /// The names of all engines, in the order in which they are listed to people.
+    pub const KNOWN: [&'static str; 10] = [
+        "auto", "fat-tree", "minhop", "updn", "weave", "dnup", "ftree", "sssp", "dfsssp", "file",
+    ];
+}
+
 /// In which order LIDs are given out in a fabric in which no port holds one and none is known. A LID that is held,
 /// stored or in guid2lid never changes for it, and ports that come later get the lowest free LIDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -54,4 +54,12 @@ pub enum RehearsalError {
         /// What happened.
         what: String,
     },
+    /// SLV-REHEARSAL-0007: a manager cannot read what it stored, and ends.
+    #[error("SLV-REHEARSAL-0007: manager {name} cannot start: {why}")]
+    Disk {
+        /// Which.
+        name: String,
+        /// What its store says.
+        why: String,
+    },
 }

@@ -1,6 +1,7 @@
 //! A manager's seat: what survives when it is killed, and its present life.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use selvedge_emulator::ClientId;
 use selvedge_fabric::Fabric;
 use selvedge_plan::{ChangeSet, Installed, Plan};
 use selvedge_sim::{Par, Time};
-use selvedge_sm::{Accepted, Config, Input, Inventory, Job, JobResult, Judge, Output, PersistentState, Sm};
+use selvedge_sm::{Accepted, Config, Input, Intake, Inventory, Job, JobResult, Judge, Output, PersistentState, Sm};
+use selvedge_store::{MemoryDisk, Saver, StateDir, StoreError};
 use selvedge_verify::{Refusal, Verdict};
 use selvedge_wire::{AttributeId, Mad, Method, PortInfo};
 
@@ -31,6 +33,8 @@ pub(crate) struct Manager {
     /// What somebody makes of its inputs and outputs.
     pub tamper: Option<Box<dyn Tamper>>,
     pub stored: PersistentState,
+    /// Where it stores; none: what it stores is kept as a value, and storing always works.
+    pub disk: Option<Arc<MemoryDisk>>,
     pub life: Option<Life>,
 }
 
@@ -41,6 +45,8 @@ pub(crate) struct Life {
     /// When it began.
     pub started: Time,
     pub sm: Sm,
+    /// In front of it.
+    pub intake: Intake,
     /// How much later it thinks it is; a sound one knows the time.
     pub hurry: Duration,
     /// What will be done later.
@@ -53,6 +59,26 @@ pub(crate) struct Life {
     pub boots: Arc<Vec<u32>>,
     /// The plan that was accepted last, and the fabric it is for.
     pub accepted: Option<AcceptedPlan>,
+    /// Its state folder, if it stores on a disk.
+    pub folder: Option<Folder>,
+}
+
+/// A state folder as a life of a manager uses it.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub dir: StateDir,
+    pub saver: Saver,
+    /// What this life has stored last.
+    pub last: Option<Arc<PersistentState>>,
+}
+
+/// What state folders of simulated managers are called in messages.
+const FOLDER: &str = "state";
+
+/// Opens the state folder on a disk.
+pub(crate) fn open_folder(disk: &Arc<MemoryDisk>) -> Result<StateDir, StoreError> {
+    let disk = Arc::clone(disk);
+    StateDir::on(Path::new(FOLDER), disk)
 }
 
 /// A plan that the judge let pass.
@@ -80,6 +106,13 @@ pub(crate) enum Pending {
         id: u64,
         state: PersistentState,
     },
+    /// The same on a disk, which may fail.
+    Saved {
+        id: u64,
+        state: Arc<PersistentState>,
+    },
+    /// What could not be stored is tried again.
+    SaveAgain,
     Input(Box<Input>),
 }
 
@@ -106,7 +139,17 @@ impl Life {
     /// When it next wants to be called.
     pub fn next_due(&self) -> Option<Time> {
         let pending = self.pending.iter().map(|(at, _)| *at).min();
-        [pending, self.next_wake()].into_iter().flatten().min()
+        [pending, self.next_wake(), self.intake.next_wake()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Asks the intake about an input. What the intake wants done is appended.
+    pub fn admits(&mut self, now: Time, input: &Input, out: &mut Vec<Output>) -> bool {
+        let Input::Received(datagram) = input else { return true };
+        self.intake.serve(self.sm.represses_with());
+        self.intake.take(now, datagram, out)
     }
 
     /// When its next timer is due.

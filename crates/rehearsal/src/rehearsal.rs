@@ -1,5 +1,6 @@
 //! The clock: steps emulator and managers by the earliest wake-up.
 
+mod disk;
 mod jobs;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use selvedge_plan::Policy;
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Command, Config, Event, Input, Judge, Output, PersistentState, Sm, StageName, View};
+use selvedge_sm::{Command, Config, Event, Input, Intake, Judge, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
@@ -140,6 +141,7 @@ impl Rehearsal {
             passed,
             tamper: None,
             stored: PersistentState::default(),
+            disk: None,
             life: None,
         });
         ManagerId(self.managers.len() - 1)
@@ -158,6 +160,7 @@ impl Rehearsal {
                 problem: "is running already; kill it first",
             });
         }
+        let folder = manager.open_folder()?;
         let client = self.emulator.attach_named(&manager.at)?;
         if let Some(local) = self.emulator.local(client) {
             manager.config.local = local;
@@ -168,12 +171,14 @@ impl Rehearsal {
             client,
             started: self.now,
             sm,
+            intake: Intake::default(),
             hurry: Duration::ZERO,
             pending: Vec::new(),
             looked_at: None,
             swept_at: None,
             boots: Arc::default(),
             accepted: None,
+            folder,
         });
         self.hand(id, Input::Start)
     }
@@ -466,6 +471,7 @@ impl Rehearsal {
             while let Some(done) = self.managers[id.0].life.as_mut().and_then(|life| life.take_done(now)) {
                 self.finish(id, done)?;
             }
+            self.attend_intake(id)?;
             if self.life(id).and_then(Life::next_wake).is_some_and(|at| at <= now) {
                 self.hand(id, Input::Wake)?;
             }
@@ -473,15 +479,26 @@ impl Rehearsal {
         Ok(())
     }
 
+    /// Ends the intervals of a manager's intake that are over. The manager gets the traps that it may have now.
+    fn attend_intake(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
+        let now = self.now;
+        let Some(life) = &mut self.managers[id.0].life else {
+            return Ok(());
+        };
+        let mut out = Vec::new();
+        let released = life.intake.wake(now, &mut out);
+        out.into_iter().try_for_each(|output| self.carry_out(id, output))?;
+        let mut released = released.into_iter();
+        released.try_for_each(|datagram| self.hand_over(id, Input::Received(datagram), false))
+    }
+
     fn finish(&mut self, id: ManagerId, done: Pending) -> Result<(), RehearsalError> {
         match done {
-            Pending::Persisted { id: number, state } => {
-                if let Some(watcher) = &mut self.watcher {
-                    let looked_at = self.managers[id.0].life.as_ref().and_then(|life| life.looked_at);
-                    watcher.stored(id, looked_at, &state, self.emulator.chassis());
-                }
-                self.managers[id.0].stored = state;
-                self.hand(id, Input::Persisted { id: number })
+            Pending::Persisted { id: number, state } => self.stored_now(id, number, state),
+            Pending::Saved { id: number, state } => self.saved(id, number, state),
+            Pending::SaveAgain => {
+                self.save(id);
+                Ok(())
             }
             Pending::Input(input) => self.hand(id, *input),
             Pending::Job { job, result } => self.end(id, job, result),
@@ -489,6 +506,11 @@ impl Rehearsal {
     }
 
     pub(crate) fn hand(&mut self, id: ManagerId, input: Input) -> Result<(), RehearsalError> {
+        self.hand_over(id, input, true)
+    }
+
+    /// Hands an input to a manager, past its intake or not.
+    fn hand_over(&mut self, id: ManagerId, input: Input, is_limited: bool) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(manager) = self.managers.get_mut(id.0).filter(|m| m.life.is_some()) else {
             return Err(self.not_running(id));
@@ -502,7 +524,9 @@ impl Rehearsal {
         };
         let mut out = std::mem::take(&mut self.outputs);
         let before = life.sm.stage_name();
-        life.sm.handle(now + life.hurry, input, &mut out);
+        if !is_limited || life.admits(now, &input, &mut out) {
+            life.sm.handle(now + life.hurry, input, &mut out);
+        }
         if before != StageName::Probing && life.sm.stage_name() == StageName::Probing {
             // It looks at a part of the fabric, and asks no more what it asked before.
             life.looked_at = Some(now);
@@ -545,10 +569,15 @@ impl Rehearsal {
                 }
             }
             Output::Compute(job) => self.begin(id, job),
-            Output::Persist { id, state } => {
-                life.pending
-                    .push((now + PERSIST_COST, Pending::Persisted { id, state }));
-            }
+            Output::Persist { id: number, state } => match &mut life.folder {
+                Some(folder) => {
+                    folder.saver.want(number, state);
+                    self.save(id);
+                }
+                None => life
+                    .pending
+                    .push((now + PERSIST_COST, Pending::Persisted { id: number, state })),
+            },
             Output::SetIsSm(is_sm) => self.emulator.set_is_sm(now, life.client, is_sm)?,
             Output::Event(event) => {
                 if matches!(event, Event::SweepStarted { .. }) {

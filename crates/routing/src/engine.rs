@@ -65,18 +65,7 @@ impl Engine {
     /// Its name, as in OpenSM's `-R` where OpenSM has such an engine.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::FatTree => "fat-tree",
-            Self::MinHop => "minhop",
-            Self::UpDn => "updn",
-            Self::Weave => "weave",
-            Self::DnUp => "dnup",
-            Self::Ftree => "ftree",
-            Self::Sssp => "sssp",
-            Self::Dfsssp => "dfsssp",
-            Self::File => "file",
-        }
+        EngineName::KNOWN[self as usize]
     }
 
     /// Routes `fabric`: every switch gets an entry for every LID of `lids` that it can reach.

@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::report::Event;
 use crate::snapshot::{EndPort, Snapshot};
 use crate::tables::{TABLES, Table};
-use crate::{alias, forgotten, inform, service};
+use crate::{alias, capability, forgotten, inform, service};
 
 impl Sa {
     pub(crate) fn request(&mut self, datagram: &Datagram, mad: &Mad, out: &mut Vec<Output>) {
@@ -99,13 +99,9 @@ impl Sa {
         }
     }
 
-    /// Source: IBA vol 1 §15.2.5.1. The capabilities say what is optional: optional records and MultiPathRecord.
+    /// Answers with what the administrator can do. Source: IBA vol 1 §15.2.5.1.
     fn class_port_info(&self, request: &Request, out: &mut Vec<Output>) -> Result<Option<Open>, Refusal> {
         use records::class_port_info as f;
-        /// IsSubnetOptionalRecordsSupported.
-        const OPTIONAL_RECORDS: u64 = 1 << 8;
-        /// IsSubnetGet of MultiPathRecord supported.
-        const MULTI_PATH: u64 = 1 << 10;
         if request.mad.method() != Method::Get {
             return Err(Refusal::BadAttribute);
         }
@@ -113,7 +109,8 @@ impl Sa {
         let data = mad.sa_data_mut();
         f::BASE_VERSION.set(data, 1);
         f::CLASS_VERSION.set(data, 2);
-        f::CAPABILITIES.set(data, OPTIONAL_RECORDS | MULTI_PATH);
+        f::CAPABILITIES.set(data, capability::MASK);
+        f::CAPABILITIES2.set(data, capability::MASK2);
         // 4.096 µs · 2^18 = 1.07 s: SubnetTimeOut's default, in which the slowest answer begins.
         f::RESPONSE_TIME.set(data, 18);
         f::REDIRECT_QP.set(data, 1);
@@ -179,7 +176,7 @@ impl Sa {
             request: *request,
             query: Query {
                 layout: answered,
-                filter: Filter::new(answered, compared, data),
+                filter: filter(request, answered, compared),
                 member_wishes,
                 source,
                 snapshot: Arc::clone(snapshot),
@@ -307,6 +304,21 @@ impl Sa {
 /// True for tables of our own that say of ports what is none of others' business.
 fn is_for_standbys(id: AttributeId) -> bool {
     [records::FORGOTTEN.id, records::ALIAS.id].contains(&id)
+}
+
+/// What rows must have: the components that are compared. A port may have more capabilities than those that a question
+/// for PortInfoRecords with bit 31 of the attribute modifier asks for. Source: IBA vol 1 §15.2.5.3, as OpenSM reads it
+/// (`osm_sa_portinfo_record.c`).
+fn filter(request: &Request, layout: &Layout, compared: u64) -> Filter {
+    use records::port_info as f;
+    let is_bitwise = layout.id == records::PORT_INFO.id && request.mad.modifier() >> 31 == 1;
+    let masks = [f::CAPABILITIES, f::CAPABILITIES2];
+    let asked = masks
+        .into_iter()
+        .filter(|field| is_bitwise && compared & field.mask() != 0);
+    let equal = asked.clone().fold(compared, |equal, field| equal & !field.mask());
+    let filter = Filter::new(layout, equal, request.data());
+    asked.fold(filter, |filter, field| filter.and_bits(field, request.data()))
 }
 
 /// The port number of an arbitration table asked for by a host's LID: it has one port, whatever number is given.

@@ -9,7 +9,7 @@ use selvedge_plan::Plan;
 use selvedge_plan::multicast::MftBlocks;
 use selvedge_plan::partition::Partitions;
 use selvedge_types::{Guid, Lid};
-use selvedge_wire::Datagram;
+use selvedge_wire::{Class, Datagram, Method, Status};
 
 use crate::kept::Registrations;
 use crate::snapshot::Snapshot;
@@ -51,6 +51,19 @@ pub struct Output {
     pub datagram: Datagram,
     /// How long the layer below may wait for an answer; zero: there will be none that it should wait for.
     pub timeout: Duration,
+}
+
+impl Output {
+    /// Makes an answer that confirms a registration, or its end, say BUSY: the client asks again. All else stays.
+    pub fn withhold(&mut self) {
+        use selvedge_wire::sa::records::{GUID_INFO, INFORM_INFO, MEMBER, SERVICE};
+        let mad = &mut self.datagram.mad;
+        let is_answer = matches!(mad.method(), Method::GetResp | Method::DeleteResp) && mad.status() == Status::OK;
+        let registers = [MEMBER.id, SERVICE.id, INFORM_INFO.id, GUID_INFO.id].contains(&mad.attribute());
+        if mad.class() == Class::SubnAdm && is_answer && registers {
+            mad.set_status(Status::BUSY);
+        }
+    }
 }
 
 /// What happened so far.

@@ -14,6 +14,7 @@
 
 mod alias;
 mod ask;
+mod capability;
 mod client;
 mod config;
 mod copied;

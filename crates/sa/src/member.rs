@@ -25,6 +25,9 @@ pub const FULL: u8 = 1;
 /// See [`FULL`].
 pub const NON_MEMBER: u8 = 2;
 const SEND_ONLY_FULL: u8 = 8;
+/// The states that create a group and keep it. A send-only full member counts as a full member in both. Source: OpenSM
+/// (`osm_sa_mcmember_record.c`, `osm_multicast.c`), which goes by release 1.3 of IBA vol 1 §15.2.5.17.
+const KEEPS: u8 = FULL | SEND_ONLY_FULL;
 /// First multicast LID. Source: IBA vol 1 §4.1.3.
 const FIRST: u16 = 0xC000;
 /// Signature of group GIDs that an administrator gives out, and their scope. Source: OpenSM
@@ -67,9 +70,9 @@ pub struct Group {
 }
 
 impl Group {
-    /// It lives as long as somebody receives. Source: IBA vol 1 §15.2.5.17 (a group ends with its last full member).
+    /// True while the group stays: a preset group always, others as long as one member is full or send-only full.
     pub(crate) fn is_alive(&self) -> bool {
-        self.is_preset || self.members.iter().any(|m| m.join_state & (FULL | SEND_ONLY_FULL) != 0)
+        self.is_preset || self.members.iter().any(|m| m.join_state & KEEPS != 0)
     }
 
     /// True if one of these is a member.
@@ -161,7 +164,7 @@ impl Groups {
         let (mlid, event) = match known {
             Some(mlid) => (mlid, None),
             None => {
-                if join_state & FULL == 0 {
+                if join_state & KEEPS == 0 {
                     return Err(Refusal::Invalid);
                 }
                 let group = self.create((config, snapshot), &asked, mgid, (mask, data))?;

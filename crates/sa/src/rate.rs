@@ -39,12 +39,16 @@ impl StaticRate {
             (LinkSpeed::Edr, X1) => 15,
             (LinkSpeed::Edr, X2) | (LinkSpeed::Hdr, X1) => 20,
             (LinkSpeed::Edr, X4) | (LinkSpeed::Hdr, X2) | (LinkSpeed::Ndr, X1) => 16,
-            (LinkSpeed::Edr, X8) | (LinkSpeed::Hdr, X4) | (LinkSpeed::Ndr, X2) => 17,
+            (LinkSpeed::Edr, X8)
+            | (LinkSpeed::Hdr, X4)
+            | (LinkSpeed::Ndr, X2)
+            | (LinkSpeed::Xdr | LinkSpeed::Unknown, X1) => 17,
             (LinkSpeed::Edr, X12) => 18,
-            (LinkSpeed::Hdr, X8) | (LinkSpeed::Ndr, X4) => 21,
+            (LinkSpeed::Hdr, X8) | (LinkSpeed::Ndr, X4) | (LinkSpeed::Xdr | LinkSpeed::Unknown, X2) => 21,
             (LinkSpeed::Hdr, X12) => 22,
-            (LinkSpeed::Ndr, X8) => 23,
-            (LinkSpeed::Ndr, X12) => 24,
+            (LinkSpeed::Ndr, X8) | (LinkSpeed::Xdr | LinkSpeed::Unknown, X4) => 23,
+            // 1,200 Gbit/s is the highest code there is; these links carry 1,600 and 2,400.
+            (LinkSpeed::Ndr, X12) | (LinkSpeed::Xdr | LinkSpeed::Unknown, X8 | X12) => 24,
         };
         match Self::from_code(code) {
             Some(rate) => rate,
@@ -200,6 +204,13 @@ mod tests {
         check(LinkWidth::X4, LinkSpeed::Hdr, 17);
         check(LinkWidth::X2, LinkSpeed::Ndr, 17);
         check(LinkWidth::X4, LinkSpeed::Ndr, 21);
+        // Source: Linux 6.8 (`ib_rate`), rdma-core 65: 23 is 800 Gbit/s, 24 is 1,200 Gbit/s.
+        check(LinkWidth::X1, LinkSpeed::Xdr, 17);
+        check(LinkWidth::X2, LinkSpeed::Xdr, 21);
+        check(LinkWidth::X4, LinkSpeed::Xdr, 23);
+        check(LinkWidth::X12, LinkSpeed::Xdr, 24);
+        // An unknown speed slows no sender down.
+        check(LinkWidth::X4, LinkSpeed::Unknown, 23);
     }
 
     #[test]

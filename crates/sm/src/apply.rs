@@ -500,7 +500,7 @@ impl Apply {
         let link = LinkState {
             state: held.state.unwrap_or(PortState::Down),
             phys: held.phys_state.unwrap_or_default(),
-            rate: held.rate_active().unwrap_or_default(),
+            rate: held.rate_or_unknown(),
         };
         let was = self.fabric.port(port).map(|port| port.link.state);
         if was == Some(PortState::Active) && link.state != PortState::Active {

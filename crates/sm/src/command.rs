@@ -47,6 +47,7 @@ impl Sm {
             Command::HoldBack => self.others.copies = true,
             Command::Ready => self.hold_back_no_longer(),
             Command::Told(told) => self.take_told(*told),
+            Command::Babbles { lid, port } => self.disable_babbler(lid, port, out),
             Command::SetPolicy(policy) => {
                 self.keeps_found &= route_alike(&policy, &self.config.policy);
                 self.config.policy = policy;

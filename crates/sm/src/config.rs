@@ -50,6 +50,8 @@ pub struct Config {
     pub backups_after: Option<Duration>,
     /// Polls without an answer after which the master is gone. Default 2: each is repeated like any request.
     pub poll_misses: u32,
+    /// The port of a host that babbles is disabled. Default: it is only reported.
+    pub disable_babbling_ports: bool,
 }
 
 impl Config {
@@ -71,6 +73,7 @@ impl Config {
             poll_interval: Duration::from_secs(1),
             backups_after: None,
             poll_misses: 2,
+            disable_babbling_ports: false,
         }
     }
 

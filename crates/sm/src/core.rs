@@ -39,7 +39,8 @@ use crate::silent::Silent;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
-use crate::view::View;
+use crate::unstored::Unstored;
+use crate::view::{PortReason, View};
 use crate::wires::Wires;
 
 /// A subnet manager.
@@ -87,6 +88,8 @@ pub struct Sm {
     pub(crate) persist_id: u64,
     /// The newest of these that is safe.
     pub(crate) persisted_id: u64,
+    /// What is known of a disk that takes nothing.
+    pub(crate) unstored: Unstored,
     /// Whether hosts are to register again.
     pub(crate) reregister: Reregister,
     /// Ports to be asked: see [`register`](crate::register).
@@ -176,6 +179,7 @@ impl Sm {
             next_poll: None,
             persist_id: 0,
             persisted_id: 0,
+            unstored: Unstored::default(),
             reregister: Reregister::default(),
             returned: Arc::default(),
             doubted: BTreeSet::new(),
@@ -228,6 +232,7 @@ impl Sm {
             }
             Input::Computed { generation, result } => self.computed(generation, *result, out),
             Input::Persisted { id } => self.persisted(id, out),
+            Input::NotPersisted { id } => self.not_persisted(id),
             Input::Groups(groups) => self.groups_changed(groups),
             Input::Aliases(ports) => self.aliases_changed(ports),
             Input::Command(command) => self.command(command, out),
@@ -383,6 +388,7 @@ impl Sm {
         match self.stage {
             Stage::Copying(ref copying) if copying.is_before_routes() => self.superseded < SUPERSEDED_MAX,
             Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) | Stage::Copying(_) | Stage::Naming(_) => true,
+            Stage::Persisting { .. } if self.unstored.is_failing => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             // What has been waited counts, so this ends however often it happens.
@@ -484,9 +490,11 @@ impl Sm {
             let what = "its own node does not answer NodeInfo; is the port cabled and the driver loaded?".to_owned();
             return self.cut_off(what, now, out);
         };
+        self.leave_out_unstored_switches(&mut discovery.found);
         let inventory = match Inventory::build(discovery.found, (0, local)) {
             Ok(mut inventory) => {
-                inventory.leave_out(&self.flaps.held(&inventory.fabric));
+                inventory.leave_out(&self.flaps.held(&inventory.fabric), PortReason::LeftOut);
+                self.leave_out_unstored_hosts(&mut inventory);
                 Arc::new(inventory)
             }
             Err(error) => {
@@ -515,6 +523,7 @@ impl Sm {
         let fabric = &inventory.fabric;
         let (switches, hosts, links) = (fabric.switches().len(), fabric.host_count(), fabric.links().count());
         out.push(Output::Event(Event::Discovered { switches, hosts, links }));
+        out.extend(report::beyond_reach(&inventory).map(Output::Event));
         if let Some(old) = self.view.seen.replace(Arc::clone(fabric)) {
             let changes = diff(&old, fabric).changes;
             out.extend(

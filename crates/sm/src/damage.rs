@@ -145,7 +145,7 @@ impl Inventory {
     /// Takes links for lost that are left out on purpose, unless some switch could not be reached without them. One
     /// that carries packets, as it had to be let in once, stays until it is lost: by its old entries it would go on
     /// carrying them, and no proof would know.
-    pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>) {
+    pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>, reason: PortReason) {
         let none = BTreeSet::new();
         let reached = |inventory: &Self| inventory.ways_around(&none, &BTreeSet::new()).iter().flatten().count();
         let is_active = |at| {
@@ -173,7 +173,7 @@ impl Inventory {
         }
         for &at in &ends {
             if let Some(agent) = Arc::make_mut(&mut self.agents).get_mut(at.node) {
-                agent.troubles.insert(at.port, PortReason::LeftOut);
+                agent.troubles.insert(at.port, reason);
             }
         }
     }

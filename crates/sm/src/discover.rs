@@ -397,7 +397,7 @@ impl Discovery {
         match found.route.then(port) {
             Some(route) => Self::probe(Some((node, port)), route, out),
             // 63 hops are the most a directed route can have: what lies behind cannot be asked.
-            None => slot.trouble = Some(PortReason::PeerSilent),
+            None => slot.trouble = Some(PortReason::BeyondReach),
         }
     }
 

@@ -12,6 +12,7 @@ use selvedge_wire::SmControl;
 
 use crate::aliases::AliasEvent;
 use crate::apply::Wait;
+use crate::intake::IntakeEvent;
 use crate::listed::Absent;
 use crate::multicast::MulticastEvent;
 pub use reason::SweepReason;
@@ -309,6 +310,15 @@ pub enum Event {
         ports: usize,
         /// The first of them.
         what: String,
+        /// The keys that its table has room for.
+        room: u16,
+    },
+    /// Links lead on where directed routes end: what is behind them is not managed.
+    BeyondReach {
+        /// Ports at which such a link was found.
+        ports: usize,
+        /// The first of them.
+        what: String,
     },
     /// A list names GUIDs that are not in the fabric.
     ListedAbsent(Absent),
@@ -316,6 +326,8 @@ pub enum Event {
     Multicast(MulticastEvent),
     /// Something about alias GUIDs.
     Aliases(AliasEvent),
+    /// Something about sources that send too much.
+    Intake(IntakeEvent),
     /// A link came back and is set up, without a sweep.
     LinkReturned {
         /// The port that was seen to be up.
@@ -386,6 +398,7 @@ impl Event {
             Self::FoundKept { .. } => "SLV-SM-0025",
             Self::FoundMended { .. } => "SLV-SM-0026",
             Self::BackupsMade { .. } => "SLV-SM-0027",
+            Self::BeyondReach { .. } => "SLV-SM-0029",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
             Self::WaitEnded { .. } => "SLV-SM-0032",
@@ -405,6 +418,7 @@ impl Event {
             Self::ListedAbsent(_) => "SLV-SM-0048",
             Self::Multicast(event) => event.code(),
             Self::Aliases(event) => event.code(),
+            Self::Intake(event) => event.code(),
             Self::HandingOver { .. } => "SLV-SM-0060",
             Self::HandoverRefused { .. } => "SLV-SM-0061",
             Self::Told { .. } => "SLV-SM-0062",
@@ -457,6 +471,7 @@ impl Event {
             | Self::LanesDiffer { .. }
             | Self::RebalanceHeld { .. }
             | Self::PKeysFull { .. }
+            | Self::BeyondReach { .. }
             | Self::HandoverRefused { .. }
             | Self::LevelsUnknown
             | Self::ListedAbsent(_)
@@ -465,6 +480,7 @@ impl Event {
             | Self::ForeignState { .. } => Severity::Warning,
             Self::Multicast(event) => event.severity(),
             Self::Aliases(event) => event.severity(),
+            Self::Intake(event) => event.severity(),
             Self::NoPlan
             | Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
@@ -530,6 +546,7 @@ impl Event {
             | Self::SwitchLies { .. }
             | Self::MKeyRefused { .. }
             | Self::PKeysFull { .. }
+            | Self::BeyondReach { .. }
             | Self::ForeignState { .. }
             | Self::OutOfLids { .. } => self.of_agents(f),
             Self::RebalanceStep { .. }
@@ -539,6 +556,7 @@ impl Event {
             Self::ListedAbsent(absent) => write!(f, "{absent}"),
             Self::Multicast(event) => write!(f, "{event}"),
             Self::Aliases(event) => write!(f, "{event}"),
+            Self::Intake(event) => write!(f, "{event}"),
             Self::HandingOver { .. }
             | Self::HandoverRefused { .. }
             | Self::Told { .. }

@@ -186,6 +186,7 @@ fn port_of(seen: &mut FoundPort, node: &NodeInfo, num: PortNum) -> Port {
     let Some(info) = &seen.info else {
         return Port {
             guid,
+            unread: true,
             ..Port::default()
         };
     };
@@ -199,10 +200,12 @@ fn port_of(seen: &mut FoundPort, node: &NodeInfo, num: PortNum) -> Port {
         },
         pkeys: std::mem::take(&mut seen.pkeys),
         peer: None,
+        unread: false,
     }
 }
 
 fn capability(info: &PortInfo) -> PortCapability {
+    let beyond_ndr = (info.ext2_speed_supported.get() & PortInfo::XDR != 0).then_some(LinkSpeed::Xdr);
     let extended = [LinkSpeed::Ndr, LinkSpeed::Hdr, LinkSpeed::Edr, LinkSpeed::Fdr]
         .into_iter()
         .find(|&s| info.ext_speed_supported.is_some_and(|e| ExtLinkSpeeds::contains(e, s)));
@@ -213,7 +216,7 @@ fn capability(info: &PortInfo) -> PortCapability {
         mtu: info.mtu_cap.unwrap_or(Mtu::B256),
         vls: info.vl_cap.map_or(1, VlCount::code),
         widths: info.width_supported.map_or(0, LinkWidths::bits),
-        speed: extended.or(basic).unwrap_or_default(),
+        speed: beyond_ndr.or(extended).or(basic).unwrap_or_default(),
         mask: info.capabilities.0,
         mask2: info.capabilities2.0,
         vl_arb_high: info.vl_arb_high_cap,
@@ -234,7 +237,7 @@ pub fn link_state(info: &PortInfo) -> LinkState {
     LinkState {
         state: info.state.unwrap_or(PortState::Down),
         phys: info.phys_state.unwrap_or_default(),
-        rate: info.rate_active().unwrap_or_default(),
+        rate: info.rate_or_unknown(),
     }
 }
 

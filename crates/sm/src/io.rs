@@ -37,6 +37,12 @@ pub enum Input {
         /// Number of the request.
         id: u64,
     },
+    /// State handed out by [`Output::Persist`] could not be stored. The driver tries again until it can, and then hands
+    /// in [`Input::Persisted`].
+    NotPersisted {
+        /// Number of the request.
+        id: u64,
+    },
     /// Multicast groups as they are now; those that are not named are as they were.
     Groups(Vec<MulticastGroup>),
     /// Alias GUIDs of ports as they are to be now; ports that are not named have what they had.
@@ -73,6 +79,13 @@ pub enum Command {
     Ready,
     /// What the master has told senders.
     Told(Box<ToldLevels>),
+    /// A source of traps babbles: its port is disabled, if the settings ask for that.
+    Babbles {
+        /// The LID of the source.
+        lid: Lid,
+        /// The port of its node that its traps name.
+        port: Option<u8>,
+    },
     /// Leave: clear IsSM, send nothing more.
     Stop,
 }
@@ -89,7 +102,7 @@ pub enum Output {
     },
     /// Run a job off this thread, then hand in [`Input::Computed`]. A newer job supersedes this one.
     Compute(Box<Job>),
-    /// Store this, then hand in [`Input::Persisted`].
+    /// Store this, then hand in [`Input::Persisted`]; [`Input::NotPersisted`] after each attempt that fails.
     Persist {
         /// Number of the request.
         id: u64,

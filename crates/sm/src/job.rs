@@ -455,9 +455,11 @@ impl Job {
     /// Tells of ports that are in more partitions than their tables have room for.
     fn full_tables(&self, ports: &Ports) -> Option<Event> {
         let first = *ports.too_many.first()?;
+        let fabric = &self.inventory.fabric;
         Some(Event::PKeysFull {
             ports: ports.too_many.len(),
-            what: self.inventory.fabric.port_name(first),
+            what: fabric.port_name(first),
+            room: fabric.node(first.node).partition_cap.max(1),
         })
     }
 

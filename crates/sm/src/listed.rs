@@ -1,34 +1,46 @@
 //! GUIDs that the operator's lists name and the fabric does not have: engines leave them out, so somebody must say so.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
+use selvedge_plan::partition::Who;
 use selvedge_types::Guid;
 
 use crate::event::Event;
 use crate::io::Output;
 
-/// Some GUIDs of a list are not in the fabric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Some GUIDs of a list are no ports of the fabric.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absent {
-    /// The list, as its key is written, and OpenSM's name of it.
+    /// The list, as its key or flag is written, and OpenSM's name of it.
     pub list: (&'static str, &'static str),
-    /// How many GUIDs are not there, of how many.
+    /// How many GUIDs are no ports, of how many.
     pub guids: (usize, usize),
     /// The first of them.
     pub first: Guid,
+    /// The node that has `first` for its node GUID, and its ports' GUIDs; none: the fabric has no such node.
+    pub node: Option<String>,
 }
 
 impl fmt::Display for Absent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ((key, option), (guids, all)) = (self.list, self.guids);
-        write!(
-            f,
-            "{guids} of {all} GUIDs of {key} ({option}) are not in this fabric, the first is {}: what is meant is not \
-             routed as the list says; correct the list, or connect what it names",
-            self.first
-        )
+        match &self.node {
+            None => write!(
+                f,
+                "{guids} of {all} GUIDs of {key} ({option}) are not in this fabric, the first is {}: what is meant is \
+                 not done as the list says; correct the list, or connect what it names",
+                self.first
+            ),
+            Some(node) => write!(
+                f,
+                "{guids} of {all} GUIDs of {key} ({option}) are no port's, the first is {}, the node GUID of {node}: \
+                 what is meant is not done as the list says; write port GUIDs",
+                self.first
+            ),
+        }
     }
 }
 
@@ -43,16 +55,18 @@ impl Listed {
     pub fn tell(&mut self, fabric: &Fabric, policy: &Policy, out: &mut Vec<Output>) {
         let found = absent(fabric, policy);
         let news = found.iter().filter(|absent| !self.told.contains(absent));
-        out.extend(news.map(|absent| Output::Event(Event::ListedAbsent(*absent))));
+        out.extend(news.map(|absent| Output::Event(Event::ListedAbsent(absent.clone()))));
         self.told = found;
     }
 }
 
-/// The lists of which some GUIDs are not there. Roots are switches, or hosts whose switch is meant; the others are
-/// ports.
+/// The lists with GUIDs that are no ports. Roots are switches, or hosts whose switch is meant; the others are ports.
+///
+/// A port of guid2lid may be off: only a node's GUID is a mistake there.
 fn absent(fabric: &Fabric, policy: &Policy) -> Vec<Absent> {
     let is_port = |guid: Guid| fabric.find_port(guid).is_some();
     let is_root = |guid: Guid| fabric.find(guid).is_some() || is_port(guid);
+    let is_port_or_off = |guid: Guid| is_port(guid) || fabric.find(guid).is_none();
     let missing = |list, guids: &[Guid], is_there: &dyn Fn(Guid) -> bool| {
         let mut absent = guids.iter().copied().filter(|guid| !is_there(*guid));
         let first = absent.next()?;
@@ -60,8 +74,11 @@ fn absent(fabric: &Fabric, policy: &Policy) -> Vec<Absent> {
             list,
             guids: (1 + absent.count(), guids.len()),
             first,
+            node: node_in_words(fabric, first),
         })
     };
+    let members: Vec<Guid> = members(policy).into_iter().collect();
+    let known: Vec<Guid> = policy.known_lids.keys().copied().collect();
     let all = [
         missing(("routing.roots", "root_guid_file"), &policy.roots, &is_root),
         missing(("routing.compute", "cn_guid_file"), &policy.compute, &is_port),
@@ -71,13 +88,42 @@ fn absent(fabric: &Fabric, policy: &Policy) -> Vec<Absent> {
             &policy.guid_order,
             &is_port,
         ),
+        missing(("fabric.partitions", "partition_config_file"), &members, &is_port),
+        missing(("--guid2lid", "guid2lid"), &known, &is_port_or_off),
     ];
     all.into_iter().flatten().collect()
 }
 
+/// The port GUIDs that rules of partitions name.
+fn members(policy: &Policy) -> BTreeSet<Guid> {
+    let rules = policy
+        .partitions
+        .partitions
+        .values()
+        .flat_map(|partition| &partition.rules);
+    let of_port = rules.filter_map(|rule| match rule.who {
+        Who::Port(guid) => Some(guid),
+        Who::All | Who::Kind(_) | Who::Manager => None,
+    });
+    of_port.collect()
+}
+
+/// The node with a node GUID, and the GUIDs of its ports, as `"host 1", whose ports have 0x…1, 0x…2`.
+fn node_in_words(fabric: &Fabric, guid: Guid) -> Option<String> {
+    let node = fabric.find(guid)?;
+    let ports = fabric.end_ports().filter(|(at, _)| at.node == node);
+    let guids: Vec<String> = ports.map(|(_, port)| port.guid.to_string()).collect();
+    let name = &fabric.node(node).description;
+    Some(format!("\"{name}\" with port GUID {}", guids.join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use selvedge_plan::partition::{Partitions, Rule};
     use selvedge_topology::Spec;
+    use selvedge_types::{Lid, LidRange};
 
     use super::*;
 
@@ -138,5 +184,68 @@ mod tests {
         // A node's GUID is no port's.
         policy.compute = vec![host];
         assert_eq!(said(&mut listed, &fabric, &policy).len(), 1);
+    }
+
+    /// Each list of ports: a node's GUID in it is named with the node and its ports.
+    #[test]
+    fn a_node_guid_in_place_of_a_port_guid_is_named() {
+        let Ok(Spec::Generated(recipe)) = "mport:m=4,n=2".parse() else {
+            panic!("no such fabric")
+        };
+        let fabric = recipe.fabric().unwrap();
+        let is_host = |at: &selvedge_fabric::PortRef| !fabric.node(at.node).is_switch();
+        let (at, port) = fabric.end_ports().find(|(at, _)| is_host(at)).unwrap();
+        let host = fabric.node(at.node);
+        let rule = |guid| Rule {
+            who: Who::Port(guid),
+            is_full: true,
+            is_first: false,
+        };
+        let lids = |guid| [(guid, LidRange::single(Lid(5)))].into();
+        let with = |guid: Guid| {
+            let guids = vec![guid];
+            [
+                Policy {
+                    compute: guids.clone(),
+                    ..Policy::default()
+                },
+                Policy {
+                    io: guids.clone(),
+                    ..Policy::default()
+                },
+                Policy {
+                    guid_order: guids,
+                    ..Policy::default()
+                },
+                Policy {
+                    partitions: Arc::new(Partitions::only_default(&[rule(guid)])),
+                    ..Policy::default()
+                },
+                Policy {
+                    known_lids: lids(guid),
+                    ..Policy::default()
+                },
+            ]
+        };
+        let want = format!("the node GUID of \"{}\" with port GUID {}", host.description, port.guid);
+        for policy in with(host.guid) {
+            let told = said(&mut Listed::default(), &fabric, &policy);
+            assert!(told.len() == 1 && told[0].contains(&want), "{told:?}");
+        }
+        for policy in with(port.guid) {
+            assert_eq!(said(&mut Listed::default(), &fabric, &policy), [] as [&str; 0]);
+        }
+        // What matches nothing is named, too; but a host of guid2lid may be off.
+        let said = with(Guid(0xDEAD)).map(|policy| said(&mut Listed::default(), &fabric, &policy).len());
+        assert_eq!(said, [1, 1, 1, 1, 0]);
+        let roots = vec![host.guid, Guid(0xDEAD)];
+        let told = super::absent(
+            &fabric,
+            &Policy {
+                roots,
+                ..Policy::default()
+            },
+        );
+        assert_eq!((told[0].first, told[0].guids), (Guid(0xDEAD), (1, 2)));
     }
 }

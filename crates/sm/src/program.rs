@@ -371,6 +371,7 @@ impl Sm {
 
     pub(crate) fn persisted(&mut self, stored: u64, out: &mut Vec<Output>) {
         self.persisted_id = self.persisted_id.max(stored);
+        self.disk_works();
         self.apply_if_stored(out);
     }
 

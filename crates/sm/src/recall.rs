@@ -224,6 +224,7 @@ fn held(known: &Inventory, found: &Found, port: PortNum) -> Option<PortInfo> {
         width_enabled: seen.width_enabled,
         speed_enabled: seen.speed_enabled,
         ext_speed_enabled: seen.ext_speed_enabled,
+        ext2_speed_enabled: seen.ext2_speed_enabled,
         ..smp::port_info(seen, &port.settings, None)
     })
 }

@@ -97,18 +97,29 @@ impl Sm {
     /// master: there were two for a while, and what they registered with the other one is lost when that leaves.
     ///
     /// Before the first plan of a life the ports tell whose they were: what is stored is not all of those that name
-    /// another master, unless this manager has stood by, and knows. Masters of two subnets that became one may have had
-    /// the same LID: who has a LID that was never stored for it here is the other's, if any was stored.
+    /// another master, unless this manager has stood by, and knows. It knows of hosts on switches that it saw when it
+    /// began to stand by: its own cable may have been moved to another subnet since. Masters of two subnets that
+    /// became one may have had the same LID: a port with a LID that was never stored for it here is the other's, if any
+    /// was stored.
     fn note_returned(&mut self, inventory: &Inventory) {
         let fabric = &inventory.fabric;
         let known = self.in_plan().or_else(|| self.served.clone());
         let own = fabric.port(inventory.local).map(|port| port.settings.lids);
-        let has_stood_by = self.others.has_stood_by;
+        let stood_by_in = self.others.stood_by_in.as_ref().filter(|_| self.others.has_stood_by);
+        let hangs_on = |port: &Port| {
+            port.peer
+                .map(|peer| fabric.node(peer.node))
+                .filter(|node| node.is_switch())
+        };
+        let was_there = |port: &Port, then: &Fabric| hangs_on(port).is_none_or(|node| then.find(node.guid).is_some());
         let names_us = |port: &Port| own.is_none_or(|own| own.contains(port.settings.sm_lid));
         let served = |port: &Port| Served::of(fabric, port, port.settings.lids);
         let is_ours = |port: &Port| match &known {
             Some(known) => known.get(&port.guid) == Some(&served(port)) && names_us(port),
-            None => has_stood_by || names_us(port) && (self.lids.is_empty() || self.lids.is_stored(port)),
+            None => match stood_by_in {
+                Some(then) => was_there(port, then),
+                None => names_us(port) && (self.lids.is_empty() || self.lids.is_stored(port)),
+            },
         };
         let is_host = |at: PortRef| !fabric.node(at.node).is_switch() && at != inventory.local;
         let ends = fabric

@@ -6,6 +6,7 @@ use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef};
 use selvedge_types::{Lid, PhysState, PortNum, PortState};
 
 use crate::config::Mode;
+use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::view::{PortReason, PortReport};
 
@@ -78,8 +79,8 @@ fn reason(
     if trouble.is_none() && inventory.port_info(at).is_none() {
         return PortReason::NotSeen;
     }
-    if trouble == Some(PortReason::LeftOut) {
-        return PortReason::LeftOut;
+    if let Some(reason @ (PortReason::LeftOut | PortReason::NotStored)) = trouble {
+        return reason;
     }
     match port.link.phys {
         PhysState::Disabled => return PortReason::Disabled,
@@ -106,6 +107,23 @@ fn reason(
     } else {
         PortReason::Unexplained
     }
+}
+
+/// Names the ports at which directed routes end although a link leads on; `None` if there is none.
+pub fn beyond_reach(inventory: &Inventory) -> Option<Event> {
+    let agents = inventory.agents.iter_enumerated();
+    let mut ports = agents.flat_map(|(node, agent)| {
+        let beyond = agent
+            .troubles
+            .iter()
+            .filter(|(_, why)| **why == PortReason::BeyondReach);
+        beyond.map(move |(&port, _)| PortRef { node, port })
+    });
+    let first = ports.next()?;
+    Some(Event::BeyondReach {
+        ports: 1 + ports.count(),
+        what: inventory.fabric.port_name(first),
+    })
 }
 
 /// True if the port's agent will refuse our Sets.

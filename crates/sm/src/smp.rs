@@ -3,8 +3,8 @@
 use selvedge_fabric::{Fabric, PortRef, PortSettings, SwitchSettings};
 use selvedge_types::{Lid, LinkSpeed, PKey, PortNum, PortState};
 use selvedge_wire::{
-    Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, LinearForwardingTable, Method, PKeyTable, PortInfo,
-    SmpData, SwitchInfo, VlCount,
+    Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, LinearForwardingTable, Mad, Method, PKeyTable,
+    PortInfo, SmpData, SwitchInfo, VlCount,
 };
 
 /// A request by directed route, before it is written down as a datagram: most of them wait for their turn.
@@ -21,6 +21,16 @@ pub struct Smp {
 }
 
 impl Smp {
+    /// Returns the datagram; its transaction id is the sender's to fill in.
+    pub fn datagram(&self) -> Datagram {
+        let mut datagram = Datagram {
+            address: Address::DIRECTED,
+            mad: Mad::directed(self.method, self.attribute, self.modifier, &self.route),
+        };
+        self.write(&mut datagram);
+        datagram
+    }
+
     /// Writes the datagram over whatever was there; its transaction id is the sender's to fill in.
     pub fn write(&self, place: &mut Datagram) {
         place.address = Address::DIRECTED;
@@ -141,6 +151,7 @@ pub fn port_info(seen: &PortInfo, settings: &PortSettings, state: Option<PortSta
         width_enabled: None,
         speed_enabled: None,
         ext_speed_enabled: None,
+        ext2_speed_enabled: Bits::default(),
         client_reregister: false,
         ..*seen
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::PortRef;
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
 use selvedge_types::{Guid, NodeKind, TransactionId};
@@ -52,6 +52,8 @@ pub struct Others {
     pub holds_back: bool,
     /// It has done so in this life, and met no other master since while it was one without a plan in force.
     pub has_stood_by: bool,
+    /// The fabric in which it did so last.
+    pub stood_by_in: Option<Arc<Fabric>>,
     /// What hosts have registered is known by a copy of the last master's, if at all: this manager is none since.
     pub leans_on_copy: bool,
     /// The copy of what hosts registered was all there is when it was last heard so: it is not if the master lives.
@@ -210,6 +212,7 @@ impl Sm {
         self.others.from = None;
         self.others.has_set_up = false;
         self.others.has_stood_by = true;
+        self.others.stood_by_in = Some(Arc::clone(&inventory.fabric));
         self.others.holds_back = self.others.copies && self.others.copied_from != Some(master.guid);
         self.forget_told(out);
         self.change_role(Role::Standby, Some(master.guid), out);
@@ -328,15 +331,11 @@ impl Sm {
         let route = inventory.agents[at.node].route_to(at.port);
         let modifier = SmControl::Acknowledge.modifier();
         let set = smp::set(&self.own_sm_info(), modifier, route, self.config.policy.m_key);
-        let mut datagram = Datagram {
-            address: Address::DIRECTED,
-            mad: Mad::directed(Method::Set, AttributeId::SM_INFO, modifier, route),
-        };
-        set.write(&mut datagram);
-        self.send_unasked(datagram, out);
+        self.send_unasked(set.datagram(), out);
     }
 
-    fn send_unasked(&mut self, mut datagram: Datagram, out: &mut Vec<Output>) {
+    /// Sends a request whose answer nobody waits for.
+    pub(crate) fn send_unasked(&mut self, mut datagram: Datagram, out: &mut Vec<Output>) {
         self.others.serial = self.others.serial.wrapping_add(1);
         let id = UNASKED | u64::from(self.others.serial);
         datagram.mad.set_transaction(TransactionId(id));

@@ -78,16 +78,21 @@ impl Sm {
         if plan.generation > state.generation {
             state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);
         }
+        let gives_out =
+            self.unstored.is_failing && self.gives_out_unstored(&inventory.fabric, &outcome.plan.lids, &state);
         if state != self.stored {
-            self.stored = state.clone();
+            let before = std::mem::replace(&mut self.stored, state.clone());
+            self.unstored.before.get_or_insert(before);
             self.persist_id += 1;
             out.push(Output::Persist {
                 id: self.persist_id,
                 state,
             });
         }
+        // What gives out nothing new does not wait for a disk that takes nothing.
+        let waits = !self.unstored.is_failing || gives_out;
         self.stage = Stage::Persisting {
-            id: self.persist_id,
+            id: if waits { self.persist_id } else { self.persisted_id },
             inventory,
             installed,
             outcome,

@@ -3,16 +3,24 @@
 use std::time::Duration;
 
 use selvedge_sim::Time;
-use selvedge_wire::{Attribute, Datagram, Method, Notice};
+use selvedge_wire::{Attribute, Datagram, Notice};
 
 use crate::core::Sm;
 use crate::event::{Event, SweepReason};
+use crate::intake::repress;
 use crate::io::Output;
 use crate::stage::Stage;
 use crate::view::Role;
 
 impl Sm {
-    /// Takes a trap. Only the master answers: a standby or a watcher was not meant.
+    /// Returns the M_Key by which this manager represses traps, if it does: only a master acts upon them.
+    #[must_use]
+    pub fn represses_with(&self) -> Option<u64> {
+        (self.view.role == Role::Master).then_some(self.config.policy.m_key)
+    }
+
+    /// Takes a trap, which an [`Intake`](crate::Intake) has told of. Only the master answers: a standby or a watcher
+    /// was not meant.
     pub(crate) fn trap(&mut self, datagram: &Datagram, out: &mut Vec<Output>) {
         if self.view.role != Role::Master {
             self.view.mads.dropped += 1;
@@ -26,14 +34,9 @@ impl Sm {
                 return;
             }
         };
-        let mut repress = *datagram;
-        repress.mad.set_method(Method::TrapRepress);
-        // The agent's own M_Key guards its traps as well. Source: IBA vol 1 §14.2.4.
-        repress.mad.set_m_key(self.config.policy.m_key);
         // After what the trap is reason to send: nobody waits for it.
-        self.represses.push((self.now, repress));
-        let what = format!("from LID {}: {notice}", notice.issuer_lid);
-        out.push(Output::Event(Event::Trap { what }));
+        self.represses
+            .push((self.now, repress(datagram, self.config.policy.m_key)));
         if let Some(number) = notice.trap_number().filter(|n| changes_fabric(*n)) {
             if self.is_known_to_wait(&notice) {
                 return;

@@ -14,6 +14,7 @@ use selvedge_verify::Verdict;
 use crate::apply::Wait;
 use crate::inventory::Inventory;
 use crate::job::Outcome;
+use crate::report::beyond_reach;
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +99,8 @@ pub enum PortReason {
     Training,
     /// The link is up but nobody answers behind it.
     PeerSilent,
+    /// The link is up, and what is behind it is beyond the 63 hops of a directed route.
+    BeyondReach,
     /// An M_Key forbids Sets.
     MKey,
     /// A Set was refused or not answered.
@@ -112,6 +115,8 @@ pub enum PortReason {
     NoPlan,
     /// It went down too often: left out of routing for a while.
     LeftOut,
+    /// The port has no LID yet, and new LIDs cannot be stored: it gets one as soon as they can.
+    NotStored,
     /// None of the above: a defect.
     Unexplained,
 }
@@ -132,6 +137,8 @@ impl PortReason {
             Self::NotSeen => "SLV-PORTSTATE-0009",
             Self::NoPlan => "SLV-PORTSTATE-0010",
             Self::LeftOut => "SLV-PORTSTATE-0011",
+            Self::BeyondReach => "SLV-PORTSTATE-0012",
+            Self::NotStored => "SLV-PORTSTATE-0013",
             Self::Unexplained => "SLV-PORTSTATE-0099",
         }
     }
@@ -144,6 +151,7 @@ impl fmt::Display for PortReason {
             Self::Disabled => "disabled",
             Self::Training => "training",
             Self::PeerSilent => "nobody answers behind it",
+            Self::BeyondReach => "what is behind it is beyond the 63 hops of a directed route",
             Self::MKey => "an M_Key forbids Sets",
             Self::SetFailed => "a Set failed",
             Self::DuplicateGuid => "duplicate GUID behind it",
@@ -151,6 +159,7 @@ impl fmt::Display for PortReason {
             Self::NotSeen => "its agent did not say, or is on another rail",
             Self::NoPlan => "no plan was accepted",
             Self::LeftOut => "went down too often, left out for a while",
+            Self::NotStored => "waits for a LID until state can be stored",
             Self::Unexplained => "unexplained",
         })
     }
@@ -287,6 +296,13 @@ pub struct View {
 }
 
 impl View {
+    /// True if links lead on where directed routes end: nodes behind them are not managed.
+    #[must_use]
+    pub fn sees_beyond_reach(&self) -> bool {
+        let inventory = self.inventory.as_deref();
+        inventory.is_some_and(|inventory| beyond_reach(inventory).is_some())
+    }
+
     /// True if the judged plan is in every agent and every other port is explained.
     #[must_use]
     pub fn is_up(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Why state cannot be read or kept.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use selvedge_types::Guid;
 
@@ -52,6 +52,30 @@ pub enum StoreError {
         /// What is wrong with it.
         what: PlanStateError,
     },
+    /// SLV-STORE-0006: a sealed file that is not as it was written.
+    #[error(
+        "SLV-STORE-0006: {} is damaged: {what}; put a good copy back; if the file was edited on purpose, delete its \
+            first line",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// How that is known.
+        what: SealError,
+    },
+    /// SLV-STORE-0007: LIDs were stored, and their file is empty.
+    #[error(
+        "SLV-STORE-0007: {} is empty, and plan-state.toml was written beside generation {known} of it; put a good copy \
+            back, or delete the empty file (then ports keep the LIDs they hold)",
+        path.display()
+    )]
+    Emptied {
+        /// The file.
+        path: PathBuf,
+        /// The generation that plan-state.toml names.
+        known: u64,
+    },
     /// SLV-STORE-0005: a line that is no registration of a host.
     #[error(
         "SLV-STORE-0005: {}, line {line}: no group, member, subscription or service; move the file away (then hosts \
@@ -64,6 +88,34 @@ pub enum StoreError {
         /// Line, counted from 1.
         line: usize,
     },
+}
+
+/// How it is known that a sealed file is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealError {
+    /// The first line begins as a seal and is none.
+    #[error("its first line is no whole seal")]
+    Line,
+    /// It has lost bytes or got some.
+    #[error("its first line says that {want} bytes follow, and {found} do")]
+    Length {
+        /// Bytes that the seal names.
+        want: usize,
+        /// Bytes that there are.
+        found: usize,
+    },
+    /// It has other bytes.
+    #[error("its check sum is not the one in its first line")]
+    Sum,
+}
+
+pub(crate) fn io_error(operation: &'static str, path: &Path, cause: io::Error) -> StoreError {
+    StoreError::Io {
+        operation,
+        path: path.to_owned(),
+        cause,
+    }
 }
 
 /// What is wrong with a file of plan state.

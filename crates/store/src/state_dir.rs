@@ -1,56 +1,67 @@
 //! The folder of one manager.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use selvedge_plan::{EngineName, Generation};
+use selvedge_sa::Registrations;
+use selvedge_sm::PersistentState;
+
+use crate::disk::{Disk, Files};
+use crate::error::io_error;
 use crate::plan_state::{PlanState, parse_plan_state, print_plan_state};
-use crate::whole_file::replace_by;
+use crate::seal::{Seal, seal, unseal};
+use crate::warning::{StateWarning, overlaps};
 use crate::{LidMap, StoreError, parse_guid2lid, print_guid2lid};
 
 const GUID2LID: &str = "guid2lid";
 const PLAN_STATE: &str = "plan-state.toml";
 const REGISTRATIONS: &str = "registrations.txt";
-/// There while hosts may have registered something that the file does not have.
+/// There while the file of registrations has all that hosts were told is registered. It names the file's generation
+/// and the start of the machine: after another start, a mark whose removal never reached the disk counts for nothing.
+const STORED: &str = "registrations.stored";
+/// Older versions of this program made this file while the file of registrations did not have all.
 const UNSTORED: &str = "registrations.unstored";
+/// Stands in a mark for the start of the machine when the process ended by itself and the mark is on the disk.
+const ENDED: &str = "ended";
 /// Ends the name of a file while it is written.
 const NEW: &str = "new";
-/// Ends the name of a file that belongs to another fabric.
-const SET_ASIDE: &str = "set-aside";
-/// Held while a manager runs; its content is the process id, for people.
-const LOCK: &str = "selvedge.lock";
+/// Keeps the LIDs of another fabric.
+const SET_ASIDE: &str = "guid2lid.set-aside";
 
-/// A manager's folder, held until this value is dropped.
+/// What is in a file.
+#[derive(Debug)]
+struct Content {
+    /// What stands behind the seal.
+    body: Vec<u8>,
+    seal: Option<Seal>,
+}
+
+impl Content {
+    /// Number of a line of the body as an editor shows it.
+    fn line(&self, of_body: usize) -> usize {
+        of_body + usize::from(self.seal.is_some())
+    }
+}
+
+/// A manager's folder.
 #[derive(Debug)]
 pub struct StateDir {
     path: PathBuf,
-    _lock: File,
+    disk: Arc<dyn Disk>,
 }
 
 impl StateDir {
-    /// Makes the folder if it is missing and takes it for this process.
+    /// Makes the folder if it is missing and takes it for this process until the value is dropped.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        fs::create_dir_all(path).map_err(|cause| io_error("create folder", path, cause))?;
-        let lock_path = path.join(LOCK);
-        let mut lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock_path)
-            .map_err(|cause| io_error("open", &lock_path, cause))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path: path.to_owned() }),
-            Err(TryLockError::Error(cause)) => return Err(io_error("lock", &lock_path, cause)),
-        }
-        let note = format!("{}\n", std::process::id());
-        lock.set_len(0)
-            .and_then(|()| lock.write_all(note.as_bytes()))
-            .map_err(|cause| io_error("write", &lock_path, cause))?;
-        let dir = Self {
-            path: path.to_owned(),
-            _lock: lock,
-        };
+        Self::on(path, Arc::new(Files::open(path)?))
+    }
+
+    /// A folder whose files are on this disk; `path` names it in messages.
+    pub fn on(path: &Path, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
+        let path = path.to_owned();
+        let dir = Self { path, disk };
         dir.remove_leftovers()?;
         Ok(dir)
     }
@@ -61,122 +72,232 @@ impl StateDir {
         &self.path
     }
 
-    /// The stored LIDs; none if nothing was stored yet.
-    pub fn load_lids(&self) -> Result<LidMap, StoreError> {
-        let path = self.path.join(GUID2LID);
-        let Some(bytes) = read(&path)? else {
-            return Ok(LidMap::new());
-        };
-        parse_guid2lid(&bytes).map_err(|(line, what)| StoreError::Line { path, line, what })
-    }
-
-    /// Stores LIDs; when this returns they survive a crash of the machine. LIDs of another fabric (no GUID in common
-    /// with `map`) are kept beside, as `guid2lid.set-aside`, unless something was set aside before.
-    pub fn save_lids(&self, map: &LidMap) -> Result<(), StoreError> {
-        let path = self.path.join(GUID2LID);
-        let aside = path.with_extension(SET_ASIDE);
-        let old = self.load_lids()?;
-        if !old.is_empty() && !map.is_empty() && !old.keys().any(|guid| map.contains_key(guid)) && !aside.exists() {
-            fs::rename(&path, &aside).map_err(|cause| io_error("rename to", &aside, cause))?;
+    /// Returns what earlier lives of the manager stored, and what in it cannot all be right.
+    pub fn load_state(&self) -> Result<(PersistentState, Vec<StateWarning>), StoreError> {
+        let (plan, known) = self.load_plan_state()?;
+        let (lids, generation, is_empty_file) = self.read_lids()?;
+        let path = || self.path.join(GUID2LID);
+        if let Some(known) = known.filter(|_| is_empty_file) {
+            return Err(StoreError::Emptied { path: path(), known });
         }
-        self.replace(GUID2LID, &print_guid2lid(map))
-    }
-
-    /// What else is stored of the plan in force; nothing if nothing was stored yet.
-    pub fn load_plan_state(&self) -> Result<PlanState, StoreError> {
-        let path = self.path.join(PLAN_STATE);
-        let Some(bytes) = read(&path)? else {
-            return Ok(PlanState::default());
+        let mut warnings = overlaps(&path(), &lids);
+        if let (Some(known), Some(found)) = (known, generation)
+            && found < known
+        {
+            let path = path();
+            warnings.push(StateWarning::OldLids { path, found, known });
+        }
+        let state = PersistentState {
+            lids,
+            lids_before: plan.lids_before,
+            lids_aside: plan.lids_aside,
+            generation: Generation(plan.generation),
+            lanes: plan.lanes,
+            levels: plan.levels,
+            engines: plan.engines.into_iter().map(EngineName).collect(),
+            lane_count: plan.lane_count,
+            lanes_wanted: plan.lanes_wanted,
         };
-        parse_plan_state(&bytes).map_err(|what| StoreError::PlanState { path, what })
+        Ok((state, warnings))
     }
 
-    /// Stores it; when this returns it survives a crash of the machine.
-    pub fn save_plan_state(&self, state: &PlanState) -> Result<(), StoreError> {
-        self.replace(PLAN_STATE, &print_plan_state(state))
+    /// Stores a manager's state; when this returns it survives a crash of the machine. `last` is what was stored last,
+    /// if this process did that. LIDs come first: a newer plan state never stands beside older LIDs.
+    pub fn save_state(&self, state: &PersistentState, last: Option<&PersistentState>) -> Result<(), StoreError> {
+        if last.is_none_or(|last| last.lids != state.lids) {
+            self.save_lids(&state.lids)?;
+        }
+        self.save_plan_state(&PlanState {
+            generation: state.generation.0,
+            lanes: state.lanes.clone(),
+            levels: state.levels.clone(),
+            lids_before: state.lids_before.clone(),
+            lids_aside: state.lids_aside.clone(),
+            engines: state.engines.iter().map(|engine| engine.0.clone()).collect(),
+            lane_count: state.lane_count,
+            lanes_wanted: state.lanes_wanted,
+        })
     }
 
-    /// What hosts have registered, as text, and whether that is all; `None` if nothing was stored yet.
-    pub fn load_registrations(&self) -> Result<Option<(String, bool)>, StoreError> {
+    /// Returns what hosts have registered, and whether that is all they were told is registered; `None` if nothing was
+    /// stored yet.
+    pub fn load_registrations(&self) -> Result<Option<(Registrations, bool)>, StoreError> {
         let path = self.path.join(REGISTRATIONS);
-        let Some(bytes) = read(&path)? else { return Ok(None) };
-        let is_all = !self.path.join(UNSTORED).exists();
+        let Some(content) = self.read(REGISTRATIONS)? else {
+            return Ok(None);
+        };
+        let has = |name| {
+            self.disk
+                .has(name)
+                .map_err(|cause| self.failed("look for", name, cause))
+        };
+        let is_all = match content.seal {
+            Some(found) => self.vouches_for(found.generation)?,
+            None => !has(UNSTORED)?,
+        };
+        let line = |line| StoreError::Registrations {
+            path: path.clone(),
+            line: content.line(line),
+        };
         // Bytes that are no text are no lines of ours either.
-        let text = String::from_utf8(bytes).map_err(|_| StoreError::Registrations { path, line: 1 })?;
-        Ok(Some((text, is_all)))
-    }
-
-    /// A line of what [`Self::load_registrations`] gave makes no sense.
-    #[must_use]
-    pub fn bad_registrations(&self, line: usize) -> StoreError {
-        let path = self.path.join(REGISTRATIONS);
-        StoreError::Registrations { path, line }
+        let text = std::str::from_utf8(&content.body).map_err(|_| line(1))?;
+        let registrations = Registrations::from_text(text).map_err(|error| line(error.line))?;
+        Ok(Some((registrations, is_all)))
     }
 
     /// Stores what hosts have registered; when this returns it survives a crash of the machine.
-    pub fn save_registrations(&self, text: &str) -> Result<(), StoreError> {
-        self.replace(REGISTRATIONS, text)
+    pub fn save_registrations(&self, registrations: &Registrations) -> Result<(), StoreError> {
+        self.replace(REGISTRATIONS, None, &registrations.to_text())
     }
 
-    /// Notes whether what is stored is all that hosts have registered. It costs a directory entry and waits for no
-    /// disk: it survives the end of the process, which is what it is for.
-    pub fn mark_registrations(&self, is_all: bool) -> Result<(), StoreError> {
-        let path = self.path.join(UNSTORED);
-        let result = if is_all {
-            fs::remove_file(&path)
-        } else {
-            File::create(&path).map(drop)
+    /// Marks that the file of registrations does not have all from now on. It takes a file away: that needs no
+    /// descriptor and no room, and survives the end of the process without waiting for the disk.
+    pub fn mark_unstored(&self) -> Result<(), StoreError> {
+        self.remove("mark", STORED)
+    }
+
+    /// Marks that the file of registrations has all that hosts were told is registered. `has_ended` says that nothing
+    /// is registered any more: then the mark survives a crash of the machine, too.
+    pub fn mark_stored(&self, has_ended: bool) -> Result<(), StoreError> {
+        let found = self.read(REGISTRATIONS)?.and_then(|content| content.seal);
+        // Without a file there is nothing to vouch for.
+        let Some(found) = found else { return Ok(()) };
+        let boot = if has_ended { ENDED.to_owned() } else { self.disk.boot() };
+        let text = mark(found.generation, &boot);
+        let written = match has_ended {
+            true => self.disk.write(STORED, text.as_bytes()).and_then(|()| self.disk.sync()),
+            false => self.disk.note(STORED, text.as_bytes()),
         };
-        match result {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("mark", &path, error)),
-            _ => Ok(()),
-        }
+        written.map_err(|cause| self.failed("mark", STORED, cause))?;
+        self.remove("remove", UNSTORED)
     }
 
-    fn replace(&self, name: &str, text: &str) -> Result<(), StoreError> {
-        let path = self.path.join(name);
-        let new = path.with_extension(NEW);
-        let file = File::create(&new).map_err(|cause| io_error("create", &new, cause))?;
-        replace_by(&new, file, &path, |file| file.write_all(text.as_bytes()))
+    /// True if the mark says that the file of this generation has all.
+    fn vouches_for(&self, generation: u64) -> Result<bool, StoreError> {
+        let found = match self.disk.read(STORED) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(cause) => return Err(self.failed("read", STORED, cause)),
+        };
+        let marks = [ENDED, &self.disk.boot()].map(|boot| mark(generation, boot));
+        Ok(marks.iter().any(|mark| mark.as_bytes() == found))
+    }
+
+    /// LIDs, the generation of their file if it is sealed, and whether there is a file without a byte.
+    fn read_lids(&self) -> Result<(LidMap, Option<u64>, bool), StoreError> {
+        let path = self.path.join(GUID2LID);
+        let Some(content) = self.read(GUID2LID)? else {
+            return Ok((LidMap::new(), None, false));
+        };
+        let lids = parse_guid2lid(&content.body).map_err(|(line, what)| StoreError::Line {
+            path,
+            line: content.line(line),
+            what,
+        })?;
+        let is_empty = content.seal.is_none() && content.body.is_empty();
+        Ok((lids, content.seal.map(|seal| seal.generation), is_empty))
+    }
+
+    /// Stores LIDs. Those of another fabric (no GUID in common with `map`) are kept beside, as `guid2lid.set-aside`,
+    /// unless something was set aside before.
+    fn save_lids(&self, map: &LidMap) -> Result<(), StoreError> {
+        let (old, ..) = self.read_lids()?;
+        let is_foreign = !old.is_empty() && !map.is_empty() && !old.keys().any(|guid| map.contains_key(guid));
+        let failed = |operation, cause| self.failed(operation, SET_ASIDE, cause);
+        if is_foreign && !self.disk.has(SET_ASIDE).map_err(|cause| failed("look for", cause))? {
+            let renamed = self.disk.rename(GUID2LID, SET_ASIDE);
+            renamed.map_err(|cause| failed("rename to", cause))?;
+        }
+        // OpenSM takes lines up to an empty one for one entry: the seal must not be part of the first port's.
+        self.replace(GUID2LID, None, &format!("\n{}", print_guid2lid(map)))
+    }
+
+    /// What else is stored of the plan in force, and the generation of guid2lid beside which it was stored.
+    fn load_plan_state(&self) -> Result<(PlanState, Option<u64>), StoreError> {
+        let path = self.path.join(PLAN_STATE);
+        let Some(content) = self.read(PLAN_STATE)? else {
+            return Ok((PlanState::default(), None));
+        };
+        let state = parse_plan_state(&content.body).map_err(|what| StoreError::PlanState { path, what })?;
+        Ok((state, content.seal.and_then(|seal| seal.lids)))
+    }
+
+    fn save_plan_state(&self, state: &PlanState) -> Result<(), StoreError> {
+        let (_, lids, _) = self.read_lids()?;
+        self.replace(PLAN_STATE, lids, &print_plan_state(state))
+    }
+
+    /// Replaces a file as a whole; its generation is one more than the old one's.
+    fn replace(&self, name: &str, lids: Option<u64>, body: &str) -> Result<(), StoreError> {
+        let old = self.read(name)?.and_then(|content| content.seal);
+        let generation = old.map_or(0, |seal| seal.generation) + 1;
+        let (new, text) = (new_name(name), seal(Seal { generation, lids }, body));
+        let written = self.disk.write(&new, text.as_bytes());
+        written.map_err(|cause| self.failed("write", &new, cause))?;
+        let renamed = self.disk.rename(&new, name);
+        renamed.map_err(|cause| self.failed("rename to", name, cause))?;
+        // The rename itself is only safe once the folder is.
+        self.disk
+            .sync()
+            .map_err(|cause| io_error("sync folder", &self.path, cause))
+    }
+
+    /// What is in a file; `None` if there is no such file.
+    fn read(&self, name: &str) -> Result<Option<Content>, StoreError> {
+        let bytes = match self.disk.read(name) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) => return Err(self.failed("read", name, cause)),
+        };
+        let (body, seal) = unseal(&bytes).map_err(|what| StoreError::Damaged {
+            path: self.path.join(name),
+            what,
+        })?;
+        let body = body.to_vec();
+        Ok(Some(Content { body, seal }))
     }
 
     /// A crash between writing and renaming leaves a half-written file behind: it was never in force.
     fn remove_leftovers(&self) -> Result<(), StoreError> {
-        for name in [GUID2LID, PLAN_STATE, REGISTRATIONS] {
-            let leftover = self.path.join(name).with_extension(NEW);
-            match fs::remove_file(&leftover) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(cause) => return Err(io_error("remove", &leftover, cause)),
-            }
+        let mut names = [GUID2LID, PLAN_STATE, REGISTRATIONS].into_iter();
+        names.try_for_each(|name| self.remove("remove", &new_name(name)))
+    }
+
+    /// Removes a file, if there is one.
+    fn remove(&self, operation: &'static str, name: &str) -> Result<(), StoreError> {
+        match self.disk.remove(name) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(self.failed(operation, name, cause)),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    fn failed(&self, operation: &'static str, name: &str, cause: io::Error) -> StoreError {
+        io_error(operation, &self.path.join(name), cause)
     }
 }
 
-/// The bytes of a file, if there is one.
-fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(cause) => Err(io_error("read", path, cause)),
-    }
+/// The name of a file while it is written.
+fn new_name(name: &str) -> String {
+    let name = Path::new(name).with_extension(NEW);
+    name.to_string_lossy().into_owned()
 }
 
-fn io_error(operation: &'static str, path: &Path, cause: io::Error) -> StoreError {
-    StoreError::Io {
-        operation,
-        path: path.to_owned(),
-        cause,
-    }
+/// What a mark says: the file of this generation has all, as long as the machine is not started anew.
+fn mark(generation: u64, boot: &str) -> String {
+    format!("generation {generation}\nmachine {boot}\n")
 }
 
 #[cfg(test)]
 mod tests {
-    use selvedge_types::{Guid, Lid, LidRange};
     use std::collections::BTreeMap;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use selvedge_sim::{Ratio, Seed};
+    use selvedge_types::{Guid, Lid, LidRange};
 
     use super::*;
+    use crate::{MemoryDisk, SealError, Trouble};
 
     fn scratch(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("selvedge-store-{}-{name}", std::process::id()));
@@ -185,37 +306,80 @@ mod tests {
     }
 
     fn lids(entries: &[(u64, u16)]) -> LidMap {
-        entries
-            .iter()
-            .map(|&(guid, lid)| (Guid(guid), LidRange::single(Lid(lid))))
-            .collect()
+        let range = |&(guid, lid): &(u64, u16)| (Guid(guid), LidRange::single(Lid(lid)));
+        entries.iter().map(range).collect()
+    }
+
+    fn state(generation: u64, entries: &[(u64, u16)]) -> PersistentState {
+        PersistentState {
+            lids: lids(entries),
+            generation: Generation(generation),
+            lane_count: 2,
+            lanes: BTreeMap::from([(Guid(1), 3)]),
+            levels: BTreeMap::from([(Guid(2), vec![1, 0])]),
+            engines: vec![EngineName("updn".to_owned())],
+            ..PersistentState::default()
+        }
+    }
+
+    /// A folder on a disk in memory, with something in each file.
+    fn full() -> (Arc<MemoryDisk>, StateDir) {
+        let disk = Arc::new(MemoryDisk::default());
+        let dir = reopen(&disk);
+        dir.save_state(&state(7, &[(1, 7), (2, 8)]), None).unwrap();
+        dir.save_registrations(&Registrations::default()).unwrap();
+        dir.mark_stored(false).unwrap();
+        (disk, dir)
+    }
+
+    fn reopen(disk: &Arc<MemoryDisk>) -> StateDir {
+        let disk = Arc::clone(disk);
+        StateDir::on(Path::new("state"), disk).unwrap()
     }
 
     #[test]
     fn what_was_saved_is_loaded() {
         let path = scratch("saved");
         let dir = StateDir::open(&path).unwrap();
-        assert_eq!(dir.load_lids().unwrap(), LidMap::new());
-        dir.save_lids(&lids(&[(1, 7), (2, 8)])).unwrap();
-        dir.save_lids(&lids(&[(1, 7)])).unwrap();
+        assert_eq!(dir.load_state().unwrap(), (PersistentState::default(), vec![]));
+        let (first, second) = (state(1, &[(1, 7), (2, 8)]), state(2, &[(1, 7)]));
+        dir.save_state(&first, None).unwrap();
+        dir.save_state(&second, Some(&first)).unwrap();
         drop(dir);
-        assert_eq!(StateDir::open(&path).unwrap().load_lids().unwrap(), lids(&[(1, 7)]));
+        assert_eq!(StateDir::open(&path).unwrap().load_state().unwrap(), (second, vec![]));
         fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn others_may_not_read_state() {
+        let path = scratch("modes").join("a/b");
+        let dir = StateDir::open(&path).unwrap();
+        dir.save_state(&state(1, &[(1, 7)]), None).unwrap();
+        dir.save_registrations(&Registrations::default()).unwrap();
+        dir.mark_stored(false).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path) & 0o027, 0, "{:o}", mode(&path));
+        let files: Vec<PathBuf> = fs::read_dir(&path).unwrap().map(|file| file.unwrap().path()).collect();
+        assert_eq!(files.len(), 5, "{files:?}");
+        for file in files {
+            assert_eq!(mode(&file) & 0o137, 0, "{}: {:o}", file.display(), mode(&file));
+        }
+        drop(dir);
+        fs::remove_dir_all(scratch("modes")).unwrap_or_default();
     }
 
     #[test]
     fn a_crash_before_the_rename_leaves_the_old_file() {
         let path = scratch("crash");
         let dir = StateDir::open(&path).unwrap();
-        dir.save_lids(&lids(&[(1, 7)])).unwrap();
+        dir.save_state(&state(1, &[(1, 7)]), None).unwrap();
         drop(dir);
-        let halves = ["guid2lid.new", "plan-state.new"].map(|name| path.join(name));
+        let halves = ["guid2lid.new", "plan-state.new", "registrations.new"].map(|name| path.join(name));
         for half in &halves {
             fs::write(half, "0x0000000000000001 0x00").unwrap();
         }
         let dir = StateDir::open(&path).unwrap();
-        assert_eq!(dir.load_lids().unwrap(), lids(&[(1, 7)]));
-        assert_eq!(dir.load_plan_state().unwrap(), PlanState::default());
+        assert_eq!(dir.load_state().unwrap().0, state(1, &[(1, 7)]));
         assert!(halves.iter().all(|half| !half.exists()));
         fs::remove_dir_all(path).unwrap();
     }
@@ -232,82 +396,240 @@ mod tests {
     }
 
     #[test]
-    fn plan_state_comes_back() {
-        let path = scratch("plan");
-        let state = PlanState {
-            lane_count: 2,
-            lanes_wanted: 4,
-            generation: 7,
-            lids_before: BTreeMap::new(),
-            lids_aside: BTreeMap::new(),
-            lanes: [(Guid(1), 3)].into(),
-            levels: [(Guid(2), vec![1, 0])].into(),
-            engines: vec!["updn".to_owned()],
-        };
-        StateDir::open(&path).unwrap().save_plan_state(&state).unwrap();
-        assert_eq!(StateDir::open(&path).unwrap().load_plan_state().unwrap(), state);
-        fs::write(path.join(PLAN_STATE), "format = 9\ngeneration = 1\n").unwrap();
-        let error = StateDir::open(&path)
-            .unwrap()
-            .load_plan_state()
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("SLV-STORE-0004"), "{error}");
-        assert!(error.contains("format 9"), "{error}");
-        fs::remove_dir_all(path).unwrap();
+    fn each_flipped_bit_and_each_cut_is_refused_or_changes_nothing() {
+        let (disk, dir) = full();
+        let want = (dir.load_state().unwrap(), dir.load_registrations().unwrap());
+        for name in [GUID2LID, PLAN_STATE, REGISTRATIONS] {
+            let whole = disk.read(name).unwrap();
+            let mut refused = 0;
+            let mut check = |damaged: &[u8], what: &str| {
+                disk.write(name, damaged).unwrap();
+                let (state, registered) = (dir.load_state(), dir.load_registrations());
+                match (state, registered) {
+                    // Only what the comment in the first line says may be lost, and hosts be asked again.
+                    (Ok(state), Ok(registered)) => {
+                        assert_eq!(
+                            (&state.0, registered.map(|(all, _)| all)),
+                            (&want.0.0, want.1.clone().map(|(all, _)| all)),
+                            "{name}: {what}"
+                        );
+                    }
+                    _ => refused += 1,
+                }
+            };
+            for (at, bit) in (0..whole.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+                let mut damaged = whole.clone();
+                damaged[at] ^= 1 << bit;
+                check(&damaged, &format!("byte {at}, bit {bit}"));
+            }
+            for len in 0..whole.len() {
+                check(&whole[..len], &format!("cut to {len} bytes"));
+            }
+            let all = whole.len() * 9;
+            assert!(refused > all - 120, "{name}: {refused} of {all}");
+            disk.write(name, &whole).unwrap();
+        }
     }
 
     #[test]
-    fn registrations_come_back_and_tell_whether_they_are_all() {
-        let path = scratch("registrations");
-        let load = || StateDir::open(&path).unwrap().load_registrations().unwrap();
-        assert_eq!(load(), None);
-        let dir = StateDir::open(&path).unwrap();
-        dir.mark_registrations(false).unwrap();
-        dir.save_registrations("format 1\n").unwrap();
-        drop(dir);
-        assert_eq!(load(), Some(("format 1\n".to_owned(), false)));
-        let dir = StateDir::open(&path).unwrap();
-        dir.mark_registrations(true).unwrap();
-        dir.mark_registrations(true).unwrap();
-        let error = dir.bad_registrations(3).to_string();
-        assert!(error.contains("SLV-STORE-0005") && error.contains("line 3"), "{error}");
-        drop(dir);
-        assert_eq!(load(), Some(("format 1\n".to_owned(), true)));
-        fs::remove_dir_all(path).unwrap();
+    fn a_damaged_file_is_never_overwritten() {
+        let (disk, dir) = full();
+        for name in [GUID2LID, PLAN_STATE, REGISTRATIONS] {
+            let whole = disk.read(name).unwrap();
+            let mut damaged = whole.clone();
+            *damaged.last_mut().unwrap() ^= 4;
+            disk.write(name, &damaged).unwrap();
+            let saved = dir
+                .save_state(&state(9, &[(1, 7)]), None)
+                .and_then(|()| dir.save_registrations(&Registrations::default()));
+            let error = saved.unwrap_err().to_string();
+            assert!(error.contains("SLV-STORE-0006") && error.contains(name), "{error}");
+            assert_eq!(disk.read(name).unwrap(), damaged);
+            disk.write(name, &whole).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_edited_file_is_read_once_its_seal_is_deleted() {
+        let (disk, dir) = full();
+        let sealed = String::from_utf8(disk.read(GUID2LID).unwrap()).unwrap();
+        let edited = sealed.replace("0x0007 0x0007", "0x004d 0x004d");
+        disk.write(GUID2LID, edited.as_bytes()).unwrap();
+        let error = dir.load_state().unwrap_err();
+        assert!(
+            matches!(
+                error,
+                StoreError::Damaged {
+                    what: SealError::Sum,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert!(error.to_string().contains("delete its first line"), "{error}");
+        let (_, entries) = edited.split_once('\n').unwrap();
+        for text in [entries, "0x0000000000000001 0x004d 0x004d\n\n0x2 8 8\n"] {
+            disk.write(GUID2LID, text.as_bytes()).unwrap();
+            assert_eq!(
+                dir.load_state().unwrap(),
+                (state(7, &[(1, 77), (2, 8)]), vec![]),
+                "{text}"
+            );
+        }
+        // The next save seals it again.
+        dir.save_state(&state(8, &[(1, 77), (2, 8)]), None).unwrap();
+        assert!(disk.read(GUID2LID).unwrap().starts_with(b"# selvedge: generation 1,"));
+        assert_eq!(dir.load_state().unwrap().0, state(8, &[(1, 77), (2, 8)]));
+    }
+
+    #[test]
+    fn what_cannot_all_be_right_is_named() {
+        let (disk, dir) = full();
+        let old = disk.read(GUID2LID).unwrap();
+        dir.save_state(&state(8, &[(1, 7), (2, 8), (3, 9)]), None).unwrap();
+        assert_eq!(dir.load_state().unwrap().1, vec![]);
+        disk.write(GUID2LID, &old).unwrap();
+        let [warning] = &dir.load_state().unwrap().1[..] else {
+            panic!("one warning");
+        };
+        let (found, known) = (1, 2);
+        assert!(matches!(warning, StateWarning::OldLids { found: f, known: k, .. } if (*f, *k) == (found, known)));
+        // What OpenSM's own file says twice.
+        disk.write(GUID2LID, b"0x11 0x0005 0x0005\n\n0x22 0x0005 0x0005\n\n")
+            .unwrap();
+        let (state, warnings) = dir.load_state().unwrap();
+        assert_eq!(state.lids, lids(&[(0x11, 5), (0x22, 5)]));
+        let text = warnings[0].to_string();
+        for part in ["state/guid2lid", "LID 5", "0x0000000000000011", "0x0000000000000022"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_empty_file_of_lids_is_refused_where_some_were_stored() {
+        let (disk, dir) = full();
+        disk.write(GUID2LID, b"").unwrap();
+        let error = dir.load_state().unwrap_err().to_string();
+        assert!(
+            error.contains("SLV-STORE-0007") && error.contains("generation 1"),
+            "{error}"
+        );
+        // OpenSM makes one when it starts; and whoever moves the file away wants to begin without.
+        disk.remove(PLAN_STATE).unwrap();
+        assert_eq!(dir.load_state().unwrap().0, PersistentState::default());
+        let (disk, dir) = full();
+        disk.remove(GUID2LID).unwrap();
+        assert_eq!(dir.load_state().unwrap().0.lids, LidMap::new());
+    }
+
+    #[test]
+    fn the_mark_vouches_for_one_file_in_one_life_of_the_machine() {
+        let (disk, dir) = full();
+        let is_all = || dir.load_registrations().unwrap().unwrap().1;
+        assert!(is_all());
+        dir.mark_unstored().unwrap();
+        dir.mark_unstored().unwrap();
+        assert!(!is_all());
+        dir.save_registrations(&Registrations::default()).unwrap();
+        assert!(!is_all());
+        dir.mark_stored(false).unwrap();
+        assert!(is_all());
+        let mark = disk.read(STORED).unwrap();
+        // A mark that stands beside another file, was half written, or is of another start of the machine.
+        dir.save_registrations(&Registrations::default()).unwrap();
+        assert!(!is_all());
+        dir.mark_stored(false).unwrap();
+        let text = String::from_utf8(disk.read(STORED).unwrap()).unwrap();
+        assert_ne!(text.as_bytes(), mark);
+        for wrong in ["", &text[..5], &text.replace("memory", "another")] {
+            disk.write(STORED, wrong.as_bytes()).unwrap();
+            assert!(!is_all(), "{wrong:?}");
+        }
+        dir.mark_stored(true).unwrap();
+        assert!(is_all());
+        let text = String::from_utf8(disk.read(STORED).unwrap()).unwrap();
+        assert!(text.contains("ended") && !text.contains("memory"), "{text}");
+    }
+
+    #[test]
+    fn registrations_of_older_versions_are_read_with_their_mark() {
+        let disk = Arc::new(MemoryDisk::default());
+        let dir = reopen(&disk);
+        assert_eq!(dir.load_registrations().unwrap(), None);
+        disk.write(REGISTRATIONS, b"format 1\nserial 3\n").unwrap();
+        assert!(dir.load_registrations().unwrap().unwrap().1);
+        disk.write(UNSTORED, b"").unwrap();
+        assert!(!dir.load_registrations().unwrap().unwrap().1);
+        disk.write(REGISTRATIONS, b"format 1\nhello\n").unwrap();
+        let error = dir.load_registrations().unwrap_err().to_string();
+        assert!(error.contains("SLV-STORE-0005") && error.contains("line 2"), "{error}");
+        disk.write(REGISTRATIONS, b"format 1\nserial 3\n").unwrap();
+        dir.save_registrations(&Registrations::default()).unwrap();
+        dir.mark_stored(false).unwrap();
+        assert!(dir.load_registrations().unwrap().unwrap().1);
+        assert!(!disk.has(UNSTORED).unwrap());
     }
 
     #[test]
     fn lids_of_another_fabric_are_kept_beside() {
-        let path = scratch("aside");
-        let dir = StateDir::open(&path).unwrap();
-        let aside = path.join("guid2lid.set-aside");
-        dir.save_lids(&lids(&[(1, 7), (2, 8)])).unwrap();
-        dir.save_lids(&lids(&[(2, 8), (3, 9)])).unwrap();
-        assert!(!aside.exists());
-        dir.save_lids(&lids(&[(4, 7)])).unwrap();
-        assert_eq!(
-            fs::read_to_string(&aside).unwrap(),
-            print_guid2lid(&lids(&[(2, 8), (3, 9)]))
-        );
-        // What was set aside first is what somebody may look for.
-        dir.save_lids(&lids(&[(5, 7)])).unwrap();
-        assert_eq!(
-            fs::read_to_string(&aside).unwrap(),
-            print_guid2lid(&lids(&[(2, 8), (3, 9)]))
-        );
-        fs::remove_dir_all(path).unwrap();
+        let disk = Arc::new(MemoryDisk::default());
+        let dir = reopen(&disk);
+        let save = |entries: &[(u64, u16)]| dir.save_state(&state(1, entries), None).unwrap();
+        save(&[(1, 7), (2, 8)]);
+        save(&[(2, 8), (3, 9)]);
+        assert!(!disk.has(SET_ASIDE).unwrap());
+        save(&[(4, 7)]);
+        let aside = || disk.read(SET_ASIDE).unwrap();
+        let first = aside();
+        let (body, _) = unseal(&first).unwrap();
+        assert_eq!(parse_guid2lid(body).unwrap(), lids(&[(2, 8), (3, 9)]));
+        // What was set aside first is what an operator may look for.
+        save(&[(5, 7)]);
+        assert_eq!(aside(), first);
     }
 
     #[test]
     fn a_foreign_file_is_refused_and_kept() {
         let path = scratch("foreign");
         fs::create_dir_all(&path).unwrap();
-        fs::write(path.join(GUID2LID), "not ours\n").unwrap();
-        let error = StateDir::open(&path).unwrap().load_lids().unwrap_err().to_string();
-        assert!(error.contains("SLV-STORE-0003"), "{error}");
-        assert!(error.contains("line 1"), "{error}");
-        assert_eq!(fs::read_to_string(path.join(GUID2LID)).unwrap(), "not ours\n");
+        for (text, line) in [("not ours\n", "line 1"), ("\n# selvedge\n", "line 2")] {
+            fs::write(path.join(GUID2LID), text).unwrap();
+            let error = StateDir::open(&path).unwrap().load_state().unwrap_err().to_string();
+            assert!(error.contains("SLV-STORE-0003") && error.contains(line), "{error}");
+            assert_eq!(fs::read_to_string(path.join(GUID2LID)).unwrap(), text);
+        }
         fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn whatever_fails_the_old_state_is_there_or_the_new_one() {
+        let mut failed = [0; 2];
+        for seed in 0..400 {
+            let (disk, dir) = full();
+            let (old, new) = (state(7, &[(1, 7), (2, 8)]), state(8, &[(1, 7), (2, 8), (3, 9)]));
+            disk.set_trouble(Some(Trouble {
+                share: Ratio {
+                    numerator: 1,
+                    denominator: 16,
+                },
+                seed: Seed(seed),
+            }));
+            let saved = dir.save_state(&new, Some(&old));
+            disk.set_trouble(None);
+            failed[usize::from(saved.is_ok())] += 1;
+            // The process is killed here.
+            let (found, warnings) = reopen(&disk).load_state().unwrap();
+            assert_eq!(warnings, vec![], "seed {seed}");
+            assert!(saved.is_err() || found == new, "seed {seed}: {found:?}");
+            assert!([&old.lids, &new.lids].contains(&&found.lids), "seed {seed}: {found:?}");
+            assert!(
+                found.generation != new.generation || found == new,
+                "seed {seed}: {found:?}"
+            );
+            // What failed is tried again, and works.
+            dir.save_state(&new, None).unwrap();
+            assert_eq!(reopen(&disk).load_state().unwrap().0, new, "seed {seed}");
+        }
+        assert!(failed.iter().all(|count| *count > 40), "{failed:?}");
     }
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use crate::StoreError;
+use crate::error::io_error;
 
 /// Characters of a file's name in the name of the file that replaces it.
 const NAME_MAX: usize = 50;
@@ -57,7 +58,7 @@ pub fn can_replace_file(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Writes to `file`, which is at `new`, then renames it to `path`. Removes `new` if that fails.
-pub(crate) fn replace_by(
+fn replace_by(
     new: &Path,
     file: File,
     path: &Path,
@@ -133,14 +134,6 @@ fn folder(path: &Path) -> &Path {
 /// Removes a file that was never in force.
 fn remove(path: &Path) {
     let _ = fs::remove_file(path);
-}
-
-fn io_error(operation: &'static str, path: &Path, cause: io::Error) -> StoreError {
-    StoreError::Io {
-        operation,
-        path: path.to_owned(),
-        cause,
-    }
 }
 
 #[cfg(test)]

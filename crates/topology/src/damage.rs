@@ -13,9 +13,9 @@ impl LinkRemoval {
         parse_removal(text)
     }
 
-    /// Cables to take away of so many: at most all.
+    /// Returns how many of so many cables to take away; `None` if there are fewer.
     #[must_use]
-    pub fn of(self, cables: usize) -> usize {
+    pub fn of(self, cables: usize) -> Option<usize> {
         let wanted = match self {
             Self::Count(count) => count as usize,
             Self::PerMillion(share) => {
@@ -23,19 +23,39 @@ impl LinkRemoval {
                 usize::try_from((exact + 500_000) / 1_000_000).unwrap_or(usize::MAX)
             }
         };
-        wanted.min(cables)
+        (wanted <= cables).then_some(wanted)
     }
+}
+
+/// Why no cables can be taken away.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DamageError {
+    /// SLV-TOPOLOGY-0050: more links are to be lost than there are.
+    #[error("SLV-TOPOLOGY-0050: {wanted} links cannot be lost: {cables} lead from switch to switch; ask for fewer")]
+    TooMany {
+        /// Links to lose.
+        wanted: u32,
+        /// Trained links between switches.
+        cables: usize,
+    },
+    /// The rest is no fabric.
+    #[error(transparent)]
+    Build(#[from] BuildError),
 }
 
 /// The same fabric without some of the trained cables between its switches, drawn by `seed`. With one seed more cables
 /// are those of fewer, and others. What is left may be in pieces.
-pub fn without_links(fabric: &Fabric, removal: LinkRemoval, seed: Seed) -> Result<Fabric, BuildError> {
+pub fn without_links(fabric: &Fabric, removal: LinkRemoval, seed: Seed) -> Result<Fabric, DamageError> {
     let is_between = |at: &selvedge_fabric::Link| {
         fabric.link_is_up(at.a) && [at.a, at.b].iter().all(|end| fabric.node(end.node).is_switch())
     };
     let mut between: Vec<_> = fabric.links().filter(is_between).collect();
     seed.child("lost-links").rng().shuffle(&mut between);
-    between.truncate(removal.of(between.len()));
+    let cables = between.len();
+    between.truncate(removal.of(cables).ok_or(match removal {
+        LinkRemoval::Count(wanted) | LinkRemoval::PerMillion(wanted) => DamageError::TooMany { wanted, cables },
+    })?);
     between.sort_unstable();
     let mut builder = FabricBuilder::new();
     let keys: Vec<NodeKey> = fabric.nodes().iter().map(|node| builder.add(node.clone())).collect();
@@ -51,7 +71,7 @@ pub fn without_links(fabric: &Fabric, removal: LinkRemoval, seed: Seed) -> Resul
             }
         }
     }
-    builder.finish()
+    Ok(builder.finish()?)
 }
 
 #[cfg(test)]
@@ -86,7 +106,14 @@ mod tests {
             "the lost ones are lost again"
         );
         check("100%", 324);
-        check("1000", 324);
+        let too_many = without_links(&whole, LinkRemoval::Count(325), Seed(3)).unwrap_err();
+        assert_eq!(
+            too_many,
+            DamageError::TooMany {
+                wanted: 325,
+                cables: 324
+            }
+        );
         assert_ne!(few, without_links(&whole, LinkRemoval::Count(3), Seed(4)).unwrap());
     }
 }

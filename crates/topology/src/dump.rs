@@ -31,6 +31,17 @@ pub struct Forwarding {
     pub warnings: Vec<DumpWarning>,
 }
 
+/// The first few of many names, and how many more there are.
+fn first_names(names: impl ExactSizeIterator<Item = String>) -> String {
+    const NAMES_MAX: usize = 5;
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let first = names.take(NAMES_MAX).collect::<Vec<_>>().join(", ");
+    match more {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
 /// Why a dump gives nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -74,6 +85,35 @@ pub enum DumpError {
         guid: Guid,
         /// Where it came first.
         first_line: usize,
+    },
+    /// SLV-TOPOLOGY-0035: a file of service levels does not have all LIDs.
+    #[error(
+        "SLV-TOPOLOGY-0035: {file}: no service level of {count} LIDs in use: {names}; add a line '0xDLID SL' for each"
+    )]
+    NoLevels {
+        /// The file.
+        file: String,
+        /// LIDs without a line.
+        count: usize,
+        /// The first of them, with their ports.
+        names: String,
+    },
+    /// SLV-TOPOLOGY-0036: a dump of SL2VL tables does not have all pairs of ports that packets can take.
+    #[error(
+        "SLV-TOPOLOGY-0036: {file}: no lanes for {missing} of {needed} pairs of ports with a link, at {names}; give \
+         the dump of every switch{foreign}"
+    )]
+    NoLanes {
+        /// The file.
+        file: String,
+        /// Pairs of ingress and egress ports without a row.
+        missing: usize,
+        /// Pairs there are.
+        needed: usize,
+        /// The first switches that lack rows.
+        names: String,
+        /// `; the fabric has no switch …`, or empty.
+        foreign: String,
     },
     /// SLV-TOPOLOGY-0034: no hop counts in the file.
     #[error("SLV-TOPOLOGY-0034: {file}: no hop counts; give opensm-lid-matrix.dump")]

@@ -37,7 +37,7 @@ mod spec;
 mod summary;
 mod text;
 
-pub use damage::without_links;
+pub use damage::{DamageError, without_links};
 pub use dot::{DotHosts, write_dot};
 pub use dump::opensm;
 pub use dump::{

@@ -211,6 +211,22 @@ fn hint(word: &str, known: &[&str]) -> String {
         .map_or_else(String::new, |(_, k)| format!("; did you mean '{k}'?"))
 }
 
+/// A key that the generator does not have. Only keys that the text does not give yet are suggested.
+fn unknown_key(generator: &Generator, key: &str, rest: &str) -> SpecError {
+    let known: Vec<&str> = generator.keys.iter().chain(COMMON_KEYS).copied().collect();
+    let is_given = |known: &&str| {
+        let mut keys = rest.split(',').filter_map(|part| Some(part.split_once('=')?.0));
+        keys.any(|given| given == *known)
+    };
+    let open: Vec<&str> = known.iter().copied().filter(|known| !is_given(known)).collect();
+    SpecError::UnknownKey {
+        generator: generator.name.to_owned(),
+        key: key.to_owned(),
+        hint: hint(key, &open),
+        known: known.join(", "),
+    }
+}
+
 /// The keys that a text gives to a generator.
 struct Given<'a> {
     generator: &'static Generator,
@@ -233,14 +249,8 @@ impl<'a> Given<'a> {
                 }
                 return Err(given.bad(part, "", "key=value pairs, separated by commas"));
             };
-            let known: Vec<&str> = generator.keys.iter().chain(COMMON_KEYS).copied().collect();
-            if !known.contains(&key) {
-                return Err(SpecError::UnknownKey {
-                    generator: generator.name.to_owned(),
-                    key: key.to_owned(),
-                    hint: hint(key, &known),
-                    known: known.join(", "),
-                });
+            if !generator.keys.iter().chain(COMMON_KEYS).any(|known| *known == key) {
+                return Err(unknown_key(generator, key, rest));
             }
             if given.values.insert(key, value).is_some() {
                 return Err(given.bad(key, value, "each key once"));
@@ -251,13 +261,13 @@ impl<'a> Given<'a> {
 
     fn recipe(&self) -> Result<Recipe, SpecError> {
         let shape = match self.generator.name {
-            "karytree" => Shape::Tree(Tree::k_ary(self.required("k")?, self.required("n")?)),
+            "karytree" => Shape::Tree(Tree::k_ary(self.positive("k")?, self.positive("n")?)),
             "mport" => {
-                let ports: u32 = self.required("m")?;
+                let ports: u32 = self.positive("m")?;
                 if ports % 2 == 1 {
                     return Err(self.bad("m", &ports.to_string(), "an even number of ports"));
                 }
-                Shape::Tree(Tree::m_port(ports, self.required("n")?))
+                Shape::Tree(Tree::m_port(ports, self.positive("n")?))
             }
             "pgft" | "xgft" => Shape::Tree(self.tree()?),
             "sx6536" => Shape::Tree(Tree::sx6536()),
@@ -266,13 +276,10 @@ impl<'a> Given<'a> {
                 wraps: self.generator.name == "torus",
                 hosts: self.or("hosts", 1)?,
             },
-            "ring" => match self.required("switches")? {
-                0 => return Err(self.bad("switches", "0", "at least 1")),
-                switches => Shape::Grid {
-                    dimensions: vec![switches],
-                    wraps: true,
-                    hosts: self.or("hosts", 1)?,
-                },
+            "ring" => Shape::Grid {
+                dimensions: vec![self.positive("switches")?],
+                wraps: true,
+                hosts: self.or("hosts", 1)?,
             },
             "random" => Shape::Random {
                 switches: self.required("switches")?,
@@ -306,7 +313,8 @@ impl<'a> Given<'a> {
                     "a number for each of the {height} levels (h), as in {}",
                     self.generator.example
                 );
-                return Err(self.bad(key, &format!("{vector:?}"), &want));
+                let vector: Vec<String> = vector.iter().map(ToString::to_string).collect();
+                return Err(self.bad(key, &vector.join("x"), &want));
             }
         }
         if parents[0] != 1 || links[0] != 1 {
@@ -364,18 +372,26 @@ impl<'a> Given<'a> {
         self.values.get(key).map(parse).transpose()
     }
 
-    fn required<T: FromStr>(&self, key: &str) -> Result<T, SpecError> {
+    fn required<T: Number>(&self, key: &str) -> Result<T, SpecError> {
         self.number(key)?.ok_or_else(|| self.missing(key))
     }
 
-    fn or<T: FromStr>(&self, key: &str, default: T) -> Result<T, SpecError> {
+    /// A number that must be given and cannot be 0.
+    fn positive<T: Number + PartialEq + From<u8>>(&self, key: &str) -> Result<T, SpecError> {
+        match self.required(key)? {
+            zero if zero == T::from(0) => Err(self.bad(key, "0", "at least 1")),
+            number => Ok(number),
+        }
+    }
+
+    fn or<T: Number>(&self, key: &str, default: T) -> Result<T, SpecError> {
         Ok(self.number(key)?.unwrap_or(default))
     }
 
-    fn number<T: FromStr>(&self, key: &str) -> Result<Option<T>, SpecError> {
+    fn number<T: Number>(&self, key: &str) -> Result<Option<T>, SpecError> {
         let parse = |text: &&str| {
-            text.parse()
-                .map_err(|_| self.bad(key, text, "a number that is not too large"))
+            let want = format!("a whole number from 0 to {}", T::MAX);
+            text.parse().map_err(|_| self.bad(key, text, &want))
         };
         self.values.get(key).map(parse).transpose()
     }
@@ -403,6 +419,28 @@ impl<'a> Given<'a> {
             example: self.generator.example.to_owned(),
         }
     }
+}
+
+/// A number of the grammar, with its largest value for messages.
+trait Number: FromStr {
+    /// The largest value.
+    const MAX: u64;
+}
+
+impl Number for u8 {
+    const MAX: u64 = Self::MAX as u64;
+}
+
+impl Number for u32 {
+    const MAX: u64 = Self::MAX as u64;
+}
+
+impl Number for u64 {
+    const MAX: u64 = Self::MAX;
+}
+
+impl Number for usize {
+    const MAX: u64 = Self::MAX as u64;
 }
 
 /// `4x4x8` or `4;4;8`: numbers of at least 1. The first form needs no quotes in a shell.
@@ -467,7 +505,7 @@ mod tests {
         check("mport:m=7,n=2", &["even"]);
         check("torus", &["0004", "dimensions", "torus:4x4x4"]);
         check("torus:4x0", &["0003", "at least 1"]);
-        check("pgft:h=3,m=4;4,w=1;4", &["each of the 3 levels"]);
+        check("pgft:h=3,m=4;4,w=1;4", &["pgft: m=4x4: want", "each of the 3 levels"]);
         check("pgft:m=4x4,w=2x4", &["lowest level"]);
         check("ring:switches=8,guids=random", &["ordered or shuffled"]);
         check("ring:switches=8,rate=5xEDR", &["4xEDR"]);
@@ -475,7 +513,23 @@ mod tests {
         check("ring:switches=8,vls=3", &["15 data lanes"]);
         check("ring:switches=8,remove-links=101%", &["1%"]);
         check("ring:switches=0", &["0003", "switches=0", "at least 1"]);
-        check("ring:switches=99999999999", &["not too large"]);
+        check(
+            "ring:switches=99999999999",
+            &["switches=99999999999", "from 0 to 4294967295"],
+        );
+        check(
+            "karytree:k=4,n=two",
+            &["0003", "n=two: want a whole number from 0 to 255"],
+        );
+        check("karytree:k=4,n=256", &["n=256: want a whole number from 0 to 255"]);
+        check("mport:m=8.5,n=2", &["m=8.5: want a whole number"]);
+        check("karytree:k=0,n=2", &["karytree: k=0: want at least 1"]);
+        check("karytree:k=2,n=0", &["karytree: n=0: want at least 1"]);
+        check("mport:m=0,n=2", &["mport: m=0: want at least 1"]);
+        // A key that is there already is not what a wrong one was meant for.
+        check("karytree:k=4,m=2", &["0002", "no key 'm'; did you mean 'n'?"]);
+        check("karytree:m=2,k=4", &["0002", "did you mean 'n'?"]);
+        check("mport:k=8,n=2", &["0002", "did you mean 'm'?"]);
     }
 
     #[test]

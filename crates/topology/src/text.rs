@@ -6,8 +6,9 @@
 //!
 //! Where a node has no GUID line, its id gives the GUID if it looks like `S-0002c90000000001`; otherwise GUIDs are
 //! counted as ibsim does: switches from 0x200000, others from 0x100000 with one for the node and one per port.
-//! A port that has no GUID in the file gets its node's plus its number, as in ibsim. Links without a rate are 4xSDR, as
-//! in ibsim. All links are trained and INIT; LIDs are those of the file.
+//! A port that has no GUID in the file gets its node's plus its number, as in ibsim, or another one if the file gives
+//! that GUID to a port. Links without a rate are 4xSDR, as in ibsim. All links are trained and
+//! INIT; LIDs are those of the file.
 
 mod emit;
 mod line;
@@ -21,7 +22,7 @@ use selvedge_types::Guid;
 
 use crate::NodeNames;
 
-pub(crate) use line::{leading_number, parse_rate};
+pub(crate) use line::{leading_guid, leading_number, parse_rate};
 
 /// What a topology file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +162,17 @@ pub enum FileError {
         /// How many there may be.
         limit: u64,
     },
+    /// SLV-TOPOLOGY-0018: a link whose width neither end names.
+    #[error(
+        "SLV-TOPOLOGY-0018: {place}: {rate} is no rate; want a width (1x, 2x, 4x, 8x, 12x) and a speed (SDR to XDR, or \
+         ??? for an unknown one), as in 4xNDR, or no rate at all"
+    )]
+    UnknownRate {
+        /// Where.
+        place: Place,
+        /// What is there.
+        rate: String,
+    },
 }
 
 /// What is odd about a topology file and was read all the same.
@@ -183,8 +195,10 @@ pub enum Warning {
         /// The port.
         port: String,
     },
-    /// SLV-TOPOLOGY-0022: a width and speed that is not known.
-    #[error("SLV-TOPOLOGY-0022: {place}: no such rate: {rate}; the other end's or 4xSDR taken")]
+    /// SLV-TOPOLOGY-0022: a width or speed that is not known.
+    #[error(
+        "SLV-TOPOLOGY-0022: {place}: the rate {rate} is not known; the other end's is taken, else the speed stays unknown"
+    )]
     UnknownRate {
         /// Where.
         place: Place,

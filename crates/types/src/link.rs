@@ -295,11 +295,17 @@ pub enum LinkSpeed {
     Hdr,
     /// 106.25 Gbit/s.
     Ndr,
+    /// 212.5 Gbit/s.
+    Xdr,
+    /// A code or a name that this release does not know. It sorts as the fastest and counts as fast as [`Self::Xdr`],
+    /// because new speeds are faster than known ones; it is always shown as unknown.
+    #[serde(rename = "unknown")]
+    Unknown,
 }
 
 impl LinkSpeed {
-    /// All speeds, slowest first.
-    pub const ALL: [Self; 8] = [
+    /// All known speeds, slowest first.
+    pub const ALL: [Self; 9] = [
         Self::Sdr,
         Self::Ddr,
         Self::Qdr,
@@ -308,6 +314,7 @@ impl LinkSpeed {
         Self::Edr,
         Self::Hdr,
         Self::Ndr,
+        Self::Xdr,
     ];
 
     /// Signalling rate of one lane in Mbit/s.
@@ -322,6 +329,7 @@ impl LinkSpeed {
             Self::Edr => 25_781,
             Self::Hdr => 53_125,
             Self::Ndr => 106_250,
+            Self::Xdr | Self::Unknown => 212_500,
         }
     }
 }
@@ -337,6 +345,9 @@ impl fmt::Display for LinkSpeed {
             Self::Edr => "EDR",
             Self::Hdr => "HDR",
             Self::Ndr => "NDR",
+            Self::Xdr => "XDR",
+            // As `ibnetdiscover` prints it.
+            Self::Unknown => "???",
         })
     }
 }

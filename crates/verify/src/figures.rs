@@ -7,6 +7,7 @@ use crate::cdg::DependencyGraph;
 use crate::finding::Traffic;
 use crate::ground::Ground;
 use crate::tally::{Ends, Tally};
+use crate::whole::Whole;
 
 /// What the judge measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -21,7 +22,8 @@ pub struct Figures {
     pub parts: u64,
     /// Where packets from every end port to every LID end.
     pub pairs: PairFigures,
-    /// Ordered pairs of different host ports in one part.
+    /// Ordered pairs of different host ports of the whole fabric: in one part or not, with a trained link or not. Ports
+    /// on different rails make no pair.
     pub host_pairs: u64,
     /// Those of them whose packets to the base LID arrive.
     pub host_pairs_reached: u64,
@@ -109,11 +111,6 @@ impl Load {
     }
 }
 
-/// Host pairs of a part with `n` host ports.
-const fn ordered_pairs(n: u64) -> u64 {
-    n * n.saturating_sub(1)
-}
-
 /// What was measured, however.
 pub struct Measured {
     /// Where packets end.
@@ -151,10 +148,6 @@ pub fn figures(ground: &Ground<'_>, tally: &Tally, par: Par) -> Figures {
 /// Figures of what was measured.
 pub fn assemble(ground: &Ground<'_>, measured: Measured) -> Figures {
     let lids = ground.subject.lids;
-    let mut hosts_of = vec![0_u64; ground.parts];
-    for host in &ground.hosts {
-        hosts_of[ground.part[host.switch as usize] as usize] += 1;
-    }
     // Ports cabled to each other need no switch: their packets arrive, or there is nobody to send to.
     let lids_of = |at| lids.range(at).map_or(0, |range| u64::from(range.lmc.lids()));
     let direct_lids: u64 = ground.back_to_back.iter().map(|&(a, b)| lids_of(a) + lids_of(b)).sum();
@@ -183,7 +176,7 @@ pub fn assemble(ground: &Ground<'_>, measured: Measured) -> Figures {
             lane_drop: ends.lost[3],
             apart: ends.apart,
         },
-        host_pairs: hosts_of.iter().map(|&n| ordered_pairs(n)).sum::<u64>() + 2 * ground.back_to_back.len() as u64,
+        host_pairs: Whole::new(ground).host_pairs(),
         host_pairs_reached: ends.host_pairs + direct,
         hops_max: hops.len().saturating_sub(1) as u64,
         hops_mean: measured.hops_mean,

@@ -313,6 +313,13 @@ pub enum Fault {
         host: Place,
         has_link: bool,
     },
+    OutOfReach {
+        /// Where a manager would reach most.
+        seat: Place,
+        switches: u64,
+        hosts: u64,
+        first: Place,
+    },
     ChangeMissing {
         place: Place,
         attribute: Attribute,
@@ -435,6 +442,7 @@ impl Fault {
             Self::NoSuchPlace { .. } => Kind::NoSuchPlace,
             Self::Separated { .. } => Kind::Separated,
             Self::HostAlone { .. } => Kind::HostAlone,
+            Self::OutOfReach { .. } => Kind::OutOfReach,
             Self::ChangeMissing { .. } => Kind::ChangeMissing,
             Self::ChangeBeyond { .. } => Kind::ChangeBeyond,
             Self::EarlyActivation { .. } => Kind::EarlyActivation,
@@ -465,7 +473,8 @@ pub struct Finding {
     pub code: &'static str,
     /// How bad it is.
     pub severity: Severity,
-    /// True if it was an error that the operator accepted.
+    /// True if it was an error that the operator accepted, or a warning that [the verdict](crate::Verdict::is_good) is
+    /// good in spite of.
     pub accepted: bool,
     /// What is wrong.
     pub fault: Fault,

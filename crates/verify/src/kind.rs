@@ -87,6 +87,8 @@ kinds! {
     Separated, "SLV-JUDGE-0023", "separated";
     /// SLV-JUDGE-0024: a host has no trained link, or nothing but itself on the other side of it.
     HostAlone, "SLV-JUDGE-0024", "host-alone";
+    /// SLV-JUDGE-0025: nodes lie beyond the 63 hops of a directed route, wherever a manager sits.
+    OutOfReach, "SLV-JUDGE-0025", "out-of-reach";
     /// SLV-JUDGE-0030: the change set leaves something different from the plan.
     ChangeMissing, "SLV-JUDGE-0030", "change-missing";
     /// SLV-JUDGE-0031: the change set writes something the plan does not say.
@@ -132,6 +134,13 @@ kinds! {
 }
 
 impl Kind {
+    /// True if a warning of this kind says that tables cannot join, or a manager cannot reach, all of the fabric.
+    /// Such a plan may be sent, because it serves the rest, but its verdict is not good.
+    #[must_use]
+    pub const fn is_of_the_whole(self) -> bool {
+        matches!(self, Self::Separated | Self::HostAlone | Self::OutOfReach)
+    }
+
     /// True if an operator may accept findings of this kind. A change set that does not do what the plan says has
     /// no use and cannot be accepted.
     #[must_use]

@@ -36,6 +36,7 @@ mod by_port;
 mod cdg;
 mod contention;
 mod cycle;
+mod directed;
 pub mod disjoint;
 mod enforcement;
 mod figures;
@@ -59,6 +60,7 @@ mod tally;
 mod text;
 mod transition;
 mod verdict;
+mod whole;
 mod witness;
 
 pub use aliases::{AliasFault, judge_aliases};

@@ -5,33 +5,34 @@ use selvedge_types::PortNum;
 
 use crate::finding::{Fault, Finding, Place, Severity};
 use crate::ground::Ground;
+use crate::whole::Whole;
 
 /// Reports several parts (once) and every host that is alone.
 pub fn findings(ground: &Ground<'_>) -> Vec<Finding> {
-    let mut hosts_of = vec![0_u64; ground.parts];
-    for host in &ground.hosts {
-        hosts_of[ground.part[host.switch as usize] as usize] += 1;
-    }
+    let whole = Whole::new(ground);
     let mut found = Vec::new();
-    let parts = (ground.parts + ground.back_to_back.len()) as u64;
+    let parts = whole.live_of_part.len() as u64;
     if parts > 1 {
-        hosts_of.extend(ground.back_to_back.iter().map(|_| 2));
-        let hosts: u64 = hosts_of.iter().sum();
+        let host_pairs_apart = whole.pairs_apart();
+        let severity = match host_pairs_apart {
+            0 => Severity::Info,
+            _ => Severity::Warning,
+        };
         found.push(Finding::new(
-            Severity::Info,
+            severity,
             Fault::Separated {
                 parts,
-                hosts_of_largest: hosts_of.iter().copied().max().unwrap_or(0),
-                hosts,
-                host_pairs_apart: hosts * hosts - hosts_of.iter().map(|n| n * n).sum::<u64>(),
+                hosts_of_largest: whole.live_of_part.iter().copied().max().unwrap_or(0),
+                hosts: whole.live_of_part.iter().sum(),
+                host_pairs_apart,
             },
         ));
     }
     found.extend(hosts_without_link(ground));
-    let alone = ground
-        .hosts
-        .iter()
-        .filter(|host| ground.hosts.len() > 1 && hosts_of[ground.part[host.switch as usize] as usize] == 1);
+    let alone = ground.hosts.iter().filter(|host| {
+        let part = ground.part[host.switch as usize] as usize;
+        whole.live_of_part[part] == 1 && whole.live_of_plane[whole.plane_of[part]] > 1
+    });
     found.extend(alone.map(|host| alone_finding(Place::port(ground.subject.fabric, host.at), true)));
     found
 }
@@ -75,7 +76,10 @@ mod tests {
     fn parts_and_hosts_alone() {
         let mut net = support::Net::new(3, 4);
         net.link(0, 1).host(0).host(1);
-        check(net, &["2 parts without a link between them; the largest has 2 of 2"]);
+        check(
+            net,
+            &["2 parts without a link between them, as rails have; the largest has 2 of 2"],
+        );
         let mut net = support::Net::new(2, 4);
         net.host(0).host(0).host(1);
         check(

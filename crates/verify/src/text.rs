@@ -128,7 +128,8 @@ impl fmt::Display for Fault {
             | Self::StrayEntries { .. }
             | Self::TableShape { .. }
             | Self::Separated { .. }
-            | Self::HostAlone { .. } => fabric_text(self, f),
+            | Self::HostAlone { .. }
+            | Self::OutOfReach { .. } => fabric_text(self, f),
             Self::ChangeMissing { .. }
             | Self::ChangeBeyond { .. }
             | Self::EarlyActivation { .. }
@@ -253,6 +254,16 @@ fn fabric_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             parts,
             hosts_of_largest,
             hosts,
+            host_pairs_apart: 0,
+        } => write!(
+            f,
+            "the fabric has {parts} parts without a link between them, as rails have; the largest has \
+             {hosts_of_largest} of {hosts} host ports, no pair of hosts is apart"
+        ),
+        Fault::Separated {
+            parts,
+            hosts_of_largest,
+            hosts,
             host_pairs_apart,
         } => write!(
             f,
@@ -261,6 +272,16 @@ fn fabric_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         ),
         Fault::HostAlone { host, has_link: false } => write!(f, "{host} has no trained link; check its cables"),
         Fault::HostAlone { host, .. } => write!(f, "{host} reaches no other host port; check the cables of its switch"),
+        Fault::OutOfReach {
+            seat,
+            switches,
+            hosts,
+            first,
+        } => write!(
+            f,
+            "{switches} switches and {hosts} hosts are beyond the 63 hops of a directed route even for a manager at \
+             {seat}, the first at {first}: no manager can set them up; add links that shorten the way"
+        ),
         _ => Ok(()),
     }
 }

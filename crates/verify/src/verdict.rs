@@ -17,7 +17,7 @@ use crate::sl_vl::{LaneMap, level};
 use crate::subject::Subject;
 use crate::tally::{Loss, Losses, What};
 use crate::witness::Finder;
-use crate::{lids, parts, settings};
+use crate::{directed, lids, parts, settings};
 
 /// How many findings of one kind and severity there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -48,6 +48,17 @@ impl Verdict {
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.count(Severity::Error) == 0
+    }
+
+    /// True if there is no error, and the judge vouches for all of the fabric: no host is apart from the others, and no
+    /// node is beyond a manager's reach, unless the operator accepted it.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        let is_of_the_whole = |finding: &&Finding| {
+            finding.severity == Severity::Warning && !finding.accepted && finding.fault.kind().is_of_the_whole()
+        };
+        // At least one finding of each kind and severity is listed.
+        self.is_ok() && !self.findings.iter().any(|finding| is_of_the_whole(&finding))
     }
 
     /// Findings of a severity, those left out of [`Self::findings`] included.
@@ -111,7 +122,12 @@ impl<'a> Docket<'a> {
     /// Notes a finding that stands for `count` of its kind and severity.
     fn add_counted(&mut self, mut finding: Finding, count: u64) {
         let kind = finding.fault.kind();
-        if finding.severity == Severity::Error && self.accepts(kind) {
+        let is_lowered = match finding.severity {
+            Severity::Error => true,
+            Severity::Warning => kind.is_of_the_whole(),
+            Severity::Info => false,
+        };
+        if is_lowered && self.accepts(kind) {
             finding.severity = Severity::Warning;
             finding.accepted = true;
         }
@@ -150,6 +166,7 @@ impl<'a> Docket<'a> {
     pub fn add_plain_facts(&mut self, ground: &Ground<'_>) {
         for finding in parts::findings(ground)
             .into_iter()
+            .chain(directed::findings(ground))
             .chain(lids::findings(ground))
             .chain(settings::findings(ground))
         {

@@ -3,9 +3,9 @@
 use core::fmt;
 
 use crate::attribute::{
-    Attribute, AttributeId, ClassPortInfo, GmpAttribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable,
-    NodeDescription, NodeInfo, Notice, PKeyTable, PortCounters, PortCountersExtended, PortInfo, SlToVl, SmInfo,
-    SwitchInfo, VlArbitration,
+    Attribute, AttributeId, ClassPortInfo, GmpAttribute, GuidInfo, LinearForwardingTable, MlnxExtPortInfo,
+    MulticastForwardingTable, NodeDescription, NodeInfo, Notice, PKeyTable, PortCounters, PortCountersExtended,
+    PortInfo, SlToVl, SmInfo, SwitchInfo, VlArbitration,
 };
 use crate::sa::Record;
 use crate::{Class, DecodeError, Mad};
@@ -38,6 +38,8 @@ pub enum Payload {
     MulticastForwarding(MulticastForwardingTable),
     /// SubnMgt: SMInfo.
     SmInfo(SmInfo),
+    /// SubnMgt: Mellanox's ExtendedPortInfo.
+    MlnxExtPortInfo(MlnxExtPortInfo),
     /// PerfMgt: ClassPortInfo.
     ClassPortInfo(ClassPortInfo),
     /// PerfMgt: PortCounters.
@@ -74,6 +76,7 @@ impl Payload {
             AttributeId::LINEAR_FORWARDING => LinearForwardingTable::parse(data).map(Self::LinearForwarding),
             AttributeId::MULTICAST_FORWARDING => MulticastForwardingTable::parse(data).map(Self::MulticastForwarding),
             AttributeId::SM_INFO => SmInfo::parse(data).map(Self::SmInfo),
+            AttributeId::MLNX_EXT_PORT_INFO => MlnxExtPortInfo::parse(data).map(Self::MlnxExtPortInfo),
             _ => return None,
         })
     }
@@ -103,6 +106,7 @@ impl Payload {
             Self::LinearForwarding(attribute) => mad.write(attribute),
             Self::MulticastForwarding(attribute) => mad.write(attribute),
             Self::SmInfo(attribute) => mad.write(attribute),
+            Self::MlnxExtPortInfo(attribute) => mad.write(attribute),
             Self::ClassPortInfo(attribute) => mad.write_gmp(attribute),
             Self::PortCounters(attribute) => mad.write_gmp(attribute),
             Self::PortCountersExtended(attribute) => mad.write_gmp(attribute),
@@ -126,6 +130,7 @@ impl fmt::Display for Payload {
             Self::LinearForwarding(attribute) => attribute.fmt(f),
             Self::MulticastForwarding(attribute) => attribute.fmt(f),
             Self::SmInfo(attribute) => attribute.fmt(f),
+            Self::MlnxExtPortInfo(attribute) => attribute.fmt(f),
             Self::ClassPortInfo(attribute) => attribute.fmt(f),
             Self::PortCounters(attribute) => attribute.fmt(f),
             Self::PortCountersExtended(attribute) => attribute.fmt(f),

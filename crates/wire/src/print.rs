@@ -165,6 +165,7 @@ fn attribute_name(class: Class, id: AttributeId) -> Option<&'static str> {
             0x0020 => "SMInfo",
             0x0030 => "VendorDiag",
             0x0031 => "LedInfo",
+            0xFF90 => "MlnxExtPortInfo",
             _ => return None,
         },
         (Class::PerfMgt, code) => match code {

@@ -64,6 +64,24 @@ impl CollectiveKind {
     }
 }
 
+/// Most operations of a schedule; each takes some 100 bytes. A ring of 3,888 ranks has 60 million.
+const OPS_MAX: u64 = 100_000_000;
+
+/// SLV-WORKLOAD-0010: a collective operation that asks for more memory than a simulation may take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "SLV-WORKLOAD-0010: {collective} of {ranks} ranks has {ops} operations, at most {OPS_MAX} are taken; repeat it less \
+     often, or with fewer hosts"
+)]
+pub struct TooManyOps {
+    /// The operation.
+    pub collective: String,
+    /// Its ranks.
+    pub ranks: u32,
+    /// Sends, receives and what joins rounds.
+    pub ops: u64,
+}
+
 /// Bytes unless told otherwise: 64 KiB.
 const BYTES: u32 = 65_536;
 
@@ -76,8 +94,12 @@ impl Collective {
     }
 
     /// What so many ranks do.
-    #[must_use]
-    pub fn schedule(self, ranks: u32) -> Schedule {
+    pub fn schedule(self, ranks: u32) -> Result<Schedule, TooManyOps> {
+        let ops = self.ops(ranks);
+        if ops > OPS_MAX {
+            let collective = self.to_string();
+            return Err(TooManyOps { collective, ranks, ops });
+        }
         let mut schedule = Schedule::new(ranks);
         let mut last: Vec<Vec<OpId>> = vec![Vec::new(); ranks as usize];
         for round in 0..self.repeat {
@@ -92,7 +114,24 @@ impl Collective {
                 CollectiveKind::Stencil3d => self.stencil(&mut schedule, &mut last, &torus(ranks, 3), tag),
             }
         }
-        schedule
+        Ok(schedule)
+    }
+
+    /// The most operations that so many ranks carry out.
+    fn ops(self, ranks: u32) -> u64 {
+        let others = u64::from(ranks).saturating_sub(1);
+        let of_rank = match self.kind {
+            CollectiveKind::RingAllReduce => 4 * others,
+            CollectiveKind::RecursiveDoubling => 2 * (u64::from(ranks.max(1).ilog2()) + 2),
+            // One more that joins a round to the next.
+            CollectiveKind::Exchange => 2 * others + 1,
+            CollectiveKind::Stencil1d => 4,
+            CollectiveKind::Stencil2d => 8,
+            CollectiveKind::Stencil3d => 12,
+        };
+        of_rank
+            .saturating_mul(u64::from(ranks))
+            .saturating_mul(u64::from(self.repeat))
     }
 
     fn ring(self, schedule: &mut Schedule, last: &mut [Vec<OpId>], tag: u32) {
@@ -150,7 +189,9 @@ impl Collective {
                 let from = (rank + ranks - round) % ranks;
                 received.push(schedule.add(rank, Work::Receive { from, tag }, &before));
             }
-            last[rank as usize] = received;
+            // The operations of the next round wait for one that waits for all of this round: otherwise each of them
+            // would wait for each of these, and memory grow with the square of the ranks, for each rank.
+            last[rank as usize] = vec![schedule.add(rank, Work::Compute { ns: 0 }, &received)];
         }
     }
 
@@ -248,7 +289,7 @@ mod tests {
     /// many microseconds it takes.
     fn run(text: &str, ranks: u32) -> (usize, u64) {
         let collective: Collective = text.parse().unwrap();
-        let mut program = Program::new(collective.schedule(ranks));
+        let mut program = Program::new(collective.schedule(ranks).unwrap());
         let mut flying = std::collections::BTreeMap::new();
         let (mut now, mut messages) = (0, 0_u64);
         while !program.is_done() {
@@ -295,6 +336,44 @@ mod tests {
         assert_eq!(torus(27, 3), [3, 3, 3]);
         assert_eq!(torus(64, 3), [4, 4, 4]);
         assert_eq!(torus(7, 2), [1, 7]);
+    }
+
+    #[test]
+    fn operations_are_linear_in_messages() {
+        let check = |text: &str, ranks: u32| {
+            let collective: Collective = text.parse().unwrap();
+            let schedule = collective.schedule(ranks).unwrap();
+            assert!(schedule.ops() as u64 <= collective.ops(ranks), "{text} {ranks}");
+            // The joins of an exchange are the only operations that wait for many.
+            let waits = schedule.waits();
+            assert!(
+                waits <= 12 * schedule.ops(),
+                "{text} {ranks}: {waits} of {}",
+                schedule.ops()
+            );
+        };
+        for kind in CollectiveKind::ALL {
+            for ranks in [0, 1, 2, 7, 64, 100] {
+                check(&format!("{}:repeat=3", kind.name()), ranks);
+            }
+        }
+    }
+
+    #[test]
+    fn more_operations_than_memory_has_room_for_are_refused() {
+        let check = |text: &str, ranks: u32| {
+            let error = text
+                .parse::<Collective>()
+                .unwrap()
+                .schedule(ranks)
+                .unwrap_err()
+                .to_string();
+            assert!(error.starts_with("SLV-WORKLOAD-0010"), "{error}");
+        };
+        check("ring-all-reduce:repeat=1000", 324);
+        check("exchange", 49_151);
+        check("stencil-1d:repeat=1000", u32::MAX);
+        check("ring-all-reduce:repeat=1000", u32::MAX);
     }
 
     #[test]

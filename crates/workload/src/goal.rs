@@ -11,13 +11,13 @@
 //!   recv 10b from 0 tag 3
 //! }
 //! ```
-//! `calc` is in nanoseconds. `cpu` and `nic` are read and play no part. `irequires` (after the start of another
-//! operation) counts as `requires` of everything that other one waits for. Comments are `/* … */` and `//` to the end
-//! of the line; `;` ends an operation as a line does. `send … to any` and `recv … from any` are refused.
+//! `calc` is in nanoseconds. `cpu` and `nic` are read and play no part. After `b irequires a`, `b` may begin when `a`
+//! begins. Comments are `/* … */` and `//` to the end of the line; `;` ends an operation as a line does. `send … to any`
+//! and `recv … from any` are refused. Time and memory are linear in the length of the text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::schedule::{OpId, Schedule, Work};
+use crate::schedule::{COMPUTE_MAX_NS, OpId, Schedule, Work};
 
 /// SLV-WORKLOAD-0006: a line that is no GOAL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,14 +36,15 @@ const RANKS_MAX: u32 = 49_152;
 pub fn read_goal(text: &str) -> Result<Schedule, GoalError> {
     let mut reader = Reader::default();
     for (at, line) in without_comments(text).lines().enumerate() {
+        reader.at = at + 1;
         // What stands on one line may as well stand on several.
         let parts = line.replace('{', " {\n").replace('}', "\n}\n").replace(';', "\n");
         for part in parts.lines() {
-            reader.line(part).map_err(|what| GoalError { line: at + 1, what })?;
+            reader.line(part)?;
         }
     }
-    let lines = text.lines().count();
-    reader.finish().map_err(|what| GoalError { line: lines, what })
+    reader.at = text.lines().count();
+    reader.finish()
 }
 
 /// Comments become blanks; lines stay where they are.
@@ -61,37 +62,68 @@ fn without_comments(text: &str) -> String {
     plain.lines().map(uncommented).collect::<Vec<_>>().join("\n")
 }
 
+/// A dependency by labels, which may come later in the text than the dependency.
+struct Wait {
+    line: usize,
+    op: String,
+    before: String,
+    kind: WaitKind,
+}
+
+/// What of another operation is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WaitKind {
+    /// Its end: `requires`.
+    End,
+    /// Its beginning: `irequires`.
+    Start,
+}
+
 #[derive(Default)]
 struct Reader {
+    /// The line that is read, from 1.
+    at: usize,
     schedule: Option<Schedule>,
     rank: Option<u32>,
+    /// Ranks that have been read.
+    begun: BTreeSet<u32>,
     labels: BTreeMap<String, OpId>,
-    /// (operation, the one it waits for, true if only for its start), by label.
-    waits: Vec<(String, String, bool)>,
-    /// What each operation waits for.
-    before: BTreeMap<OpId, Vec<OpId>>,
+    waits: Vec<Wait>,
+    /// Nanoseconds of all `calc` so far.
+    computed_ns: u64,
 }
 
 impl Reader {
-    fn line(&mut self, line: &str) -> Result<(), String> {
+    fn wrong(&self, what: impl Into<String>) -> GoalError {
+        let what = what.into();
+        GoalError { line: self.at, what }
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), GoalError> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        match words[..] {
+        let read = match words[..] {
             [] => Ok(()),
-            ["num_ranks", count] => {
-                let count = number(count)?;
-                if !(1..=RANKS_MAX).contains(&count) {
-                    return Err(format!("{count} ranks; want 1 to {RANKS_MAX}"));
-                }
-                self.schedule = Some(Schedule::new(count));
-                Ok(())
-            }
-            ["rank", rank, "{"] => self.begin(number(rank)?),
-            ["}"] => self.end_rank(),
-            [op, "requires", before] => self.wait(op, before, false),
-            [op, "irequires", before] => self.wait(op, before, true),
+            ["num_ranks", count] => self.num_ranks(count),
+            ["rank", rank, "{"] => number(rank).and_then(|rank| self.begin(rank)),
+            ["}"] => return self.end_rank(),
+            [op, "requires", before] => self.wait(op, before, WaitKind::End),
+            [op, "irequires", before] => self.wait(op, before, WaitKind::Start),
             [label, ref op @ ..] if label.ends_with(':') => self.op(Some(label.trim_end_matches(':')), op),
             ref op => self.op(None, op),
+        };
+        read.map_err(|what| self.wrong(what))
+    }
+
+    fn num_ranks(&mut self, count: &str) -> Result<(), String> {
+        let count = number(count)?;
+        if let Some(schedule) = &self.schedule {
+            return Err(format!("a second num_ranks; the first says {}", schedule.ranks()));
         }
+        if !(1..=RANKS_MAX).contains(&count) {
+            return Err(format!("{count} ranks; want 1 to {RANKS_MAX}"));
+        }
+        self.schedule = Some(Schedule::new(count));
+        Ok(())
     }
 
     fn begin(&mut self, rank: u32) -> Result<(), String> {
@@ -101,6 +133,9 @@ impl Reader {
         }
         if rank >= ranks {
             return Err(format!("rank {rank}, but num_ranks says {ranks}"));
+        }
+        if !self.begun.insert(rank) {
+            return Err(format!("rank {rank} stands there twice"));
         }
         self.rank = Some(rank);
         Ok(())
@@ -116,9 +151,14 @@ impl Reader {
             rank => Err(format!("rank {rank}, but num_ranks says {ranks}")),
         };
         let work = match words {
-            ["calc", ns, ..] => Work::Compute {
-                ns: ns.parse().map_err(|_| format!("'{ns}' is no time"))?,
-            },
+            ["calc", ns, ..] => {
+                let ns = ns.parse().map_err(|_| format!("'{ns}' is no time"))?;
+                self.computed_ns = self.computed_ns.saturating_add(ns);
+                if self.computed_ns > COMPUTE_MAX_NS {
+                    return Err(format!("all calc together take more than {COMPUTE_MAX_NS} ns"));
+                }
+                Work::Compute { ns }
+            }
             ["send", bytes, "to", to, rest @ ..] => Work::Send {
                 to: other(to)?,
                 bytes: number(bytes.trim_end_matches('b'))?,
@@ -145,69 +185,85 @@ impl Reader {
         }
     }
 
-    fn wait(&mut self, op: &str, before: &str, start: bool) -> Result<(), String> {
+    fn wait(&mut self, op: &str, before: &str, kind: WaitKind) -> Result<(), String> {
         if self.rank.is_none() {
             return Err("a dependency outside of a rank".to_owned());
         }
-        self.waits.push((op.to_owned(), before.to_owned(), start));
+        self.waits.push(Wait {
+            line: self.at,
+            op: op.to_owned(),
+            before: before.to_owned(),
+            kind,
+        });
         Ok(())
     }
 
-    fn end_rank(&mut self) -> Result<(), String> {
-        let (Some(rank), Some(schedule)) = (self.rank.take(), &mut self.schedule) else {
-            return Err("'}' without a rank".to_owned());
+    fn end_rank(&mut self) -> Result<(), GoalError> {
+        let Some(rank) = self.rank.take() else {
+            return Err(self.wrong("'}' without a rank"));
         };
         let labels = core::mem::take(&mut self.labels);
-        let find = |label: &str| {
-            labels
-                .get(label)
-                .copied()
-                .ok_or_else(|| format!("there is no label '{label}'"))
-        };
-        let waits = core::mem::take(&mut self.waits);
-        let mut before: BTreeMap<OpId, Vec<OpId>> = core::mem::take(&mut self.before);
-        for (op, other, _) in waits.iter().filter(|(.., start)| !start) {
-            before.entry(find(op)?).or_default().push(find(other)?);
-        }
-        for (op, other, _) in waits.iter().filter(|(.., start)| *start) {
-            let inherited = before.get(&find(other)?).cloned().unwrap_or_default();
-            before.entry(find(op)?).or_default().extend(inherited);
-        }
-        if has_circle(&before) {
-            return Err(format!("operations of rank {rank} wait for each other"));
-        }
-        for (op, others) in before {
-            for other in others {
-                schedule.require(rank, op, other);
+        let mut edges = Vec::with_capacity(self.waits.len());
+        for wait in core::mem::take(&mut self.waits) {
+            let find = |label: &str| {
+                labels.get(label).copied().ok_or_else(|| GoalError {
+                    line: wait.line,
+                    what: format!("there is no label '{label}'"),
+                })
+            };
+            edges.push(Edge {
+                line: wait.line,
+                op: find(&wait.op)?,
+                before: find(&wait.before)?,
+            });
+            if let Some(schedule) = &mut self.schedule {
+                let edge = &edges[edges.len() - 1];
+                match wait.kind {
+                    WaitKind::End => schedule.require(rank, edge.op, edge.before),
+                    WaitKind::Start => schedule.require_start(rank, edge.op, edge.before),
+                }
             }
         }
-        Ok(())
+        match circle(&edges) {
+            None => Ok(()),
+            Some(line) => Err(GoalError {
+                line,
+                what: format!("with this line operations of rank {rank} wait for each other in a circle"),
+            }),
+        }
     }
 
-    fn finish(self) -> Result<Schedule, String> {
-        match (self.rank, self.schedule) {
-            (Some(rank), _) => Err(format!("rank {rank} has no end")),
-            (None, None) => Err("no num_ranks".to_owned()),
-            (None, Some(schedule)) => Ok(schedule),
+    fn finish(self) -> Result<Schedule, GoalError> {
+        match (self.rank, &self.schedule) {
+            (Some(rank), _) => Err(self.wrong(format!("rank {rank} has no end"))),
+            (None, None) => Err(self.wrong("no num_ranks")),
+            (None, Some(_)) => Ok(self.schedule.unwrap_or_default()),
         }
     }
 }
 
-/// True if some operation waits for itself, by way of others.
-fn has_circle(before: &BTreeMap<OpId, Vec<OpId>>) -> bool {
+/// A dependency: `op` begins after `before` has begun or ended.
+struct Edge {
+    line: usize,
+    op: OpId,
+    before: OpId,
+}
+
+/// Returns the line that closes a circle of dependencies; `None` without a circle.
+///
+/// Whether an operation waits for the beginning or the end of another makes no difference: what has not begun has not
+/// ended either.
+fn circle(edges: &[Edge]) -> Option<usize> {
     let mut waits: BTreeMap<OpId, usize> = BTreeMap::new();
     let mut after: BTreeMap<OpId, Vec<OpId>> = BTreeMap::new();
-    for (&op, others) in before {
-        *waits.entry(op).or_default() += others.len();
-        for &other in others {
-            waits.entry(other).or_default();
-            after.entry(other).or_default().push(op);
-        }
+    for edge in edges {
+        *waits.entry(edge.op).or_default() += 1;
+        waits.entry(edge.before).or_default();
+        after.entry(edge.before).or_default().push(edge.op);
     }
     let mut free: Vec<OpId> = waits.iter().filter(|&(_, &n)| n == 0).map(|(&op, _)| op).collect();
-    let mut done = 0;
     while let Some(op) = free.pop() {
-        done += 1;
+        waits.remove(&op);
         for next in after.remove(&op).unwrap_or_default() {
             if let Some(left) = waits.get_mut(&next) {
                 *left -= 1;
@@ -217,7 +273,22 @@ fn has_circle(before: &BTreeMap<OpId, Vec<OpId>>) -> bool {
             }
         }
     }
-    done < waits.len()
+    // What is left waits for something that is left, so every way back from it ends in a circle.
+    let stuck = edges.iter().rev().filter(|edge| waits.contains_key(&edge.before));
+    let back: BTreeMap<OpId, &Edge> = stuck.map(|edge| (edge.op, edge)).collect();
+    let mut at = *waits.keys().next()?;
+    for _ in 0..waits.len() {
+        at = back.get(&at)?.before;
+    }
+    let (first, mut last) = (at, 0);
+    loop {
+        let edge = back.get(&at)?;
+        last = last.max(edge.line);
+        at = edge.before;
+        if at == first {
+            return Some(last);
+        }
+    }
 }
 
 fn number(word: &str) -> Result<u32, String> {
@@ -284,17 +355,87 @@ mod tests {
         check("num_ranks 2\nrank 2 {\n}", 2, "num_ranks says 2");
         check("num_ranks 2\nrank 0 {\nsend 1b to 5 tag 0\n}", 3, "rank 5");
         check("num_ranks 2\nrank 0 {\nsend 1b to 0\n}", 3, "itself");
-        check("num_ranks 2\nrank 0 {\na: calc 1\na requires b\n}", 5, "no label 'b'");
+        check("num_ranks 2\nrank 0 {\na: calc 1\na requires b\n}", 4, "no label 'b'");
         check(
             "num_ranks 2\nrank 0 {\na: calc 1\na requires a\n}",
-            5,
+            4,
             "wait for each other",
         );
+        check("num_ranks 2\nrank 0 {\n}\nnum_ranks 1", 4, "the first says 2");
+        check("num_ranks 2\nrank 0 {\nnum_ranks 2\n}", 3, "a second num_ranks");
+        check("num_ranks 2\nrank 0 {\n}\nrank 0 {\n}", 4, "rank 0 stands there twice");
         check("num_ranks 2\nrank 0 {\na: calc 1\na: calc 1\n}", 4, "twice");
         check("num_ranks 2\nrank 0 {\nsleep 3\n}", 3, "no operation");
         check("num_ranks 2\ncalc 3", 2, "outside");
         check("num_ranks 2\nrank 0 {", 2, "no end");
         check("num_ranks 2\n}", 2, "without a rank");
         check("num_ranks 2\nrank 0 {\nrecv 1b from 1 tag x\n}", 3, "'x'");
+    }
+
+    /// A rank of operations `a`, `b`, `c`, and their dependencies from line 6 on.
+    fn three(waits: &str) -> String {
+        format!("num_ranks 1\nrank 0 {{\na: calc 1\nb: calc 1\nc: calc 1\n{waits}\n}}")
+    }
+
+    #[test]
+    fn circles_are_refused_with_the_line_that_closes_them() {
+        let check = |waits: &str, want: Option<usize>| {
+            let found = read_goal(&three(waits)).err().map(|error| error.line);
+            assert_eq!(found, want, "{waits}");
+        };
+        check("a irequires b\nb irequires a", Some(7));
+        check("a irequires a", Some(6));
+        check("a irequires b\nb requires a\nc requires a", Some(7));
+        check("c requires a\na irequires b\nb requires c\na requires b", Some(8));
+        // Only the operations in the circle count, not those that wait for one of them.
+        check("a requires b\nb irequires a\nc requires b", Some(7));
+        check("b requires a\nb irequires a\nc irequires b\nc requires a", None);
+    }
+
+    #[test]
+    fn beginnings_pass_on_without_ends() {
+        // c begins with b, b with a: all three at once, one after the other on the one processor.
+        let mut program = Program::new(read_goal(&three("c irequires b\nb irequires a")).unwrap());
+        assert_eq!(program.done_at(), Some(vec![3_000]));
+        assert_eq!(program.next(0, 0), None);
+        let text = "num_ranks 2\nrank 0 {\na: send 1b to 1\nb: calc 5\nc: calc 7\nb irequires a\nc requires a\n}\n\
+                    rank 1 {\nrecv 1b from 0\n}";
+        let program = Program::new(read_goal(text).unwrap());
+        // b has ended before the message of a has arrived, c waits for that.
+        assert_eq!(program.left(), 3);
+    }
+
+    #[test]
+    fn memory_is_linear_in_the_text() {
+        // Every beginning hangs on the two before: resolved to ends there would be more than 2^80 dependencies.
+        let mut text = "num_ranks 1\nrank 0 {\n".to_owned();
+        text.extend((0..120).map(|op| format!("l{op}: calc 1\n")));
+        for op in 2..120 {
+            for before in [op - 1, op - 2] {
+                text += &format!("l{op} requires l{before}\nl{op} irequires l{before}\n");
+            }
+        }
+        let program = Program::new(read_goal(&(text + "}")).unwrap());
+        assert_eq!(program.done_at(), Some(vec![120_000]));
+    }
+
+    #[test]
+    fn time_that_cannot_be_counted_is_refused() {
+        let check = |calc: &str, want: Option<usize>| {
+            let found = read_goal(&format!("num_ranks 2\nrank 0 {{\ncalc {calc}\n}}")).err();
+            assert_eq!(found.map(|error| error.line), want, "{calc}");
+        };
+        check("18446744073709551615", Some(3));
+        check("18446744073709551616", Some(3));
+        check("4611686018427387", None);
+        check("4611686018427388", Some(3));
+        check("4611686018427387\ncalc 0\ncalc 1", Some(5));
+        // Counted over all ranks, because they may wait for each other.
+        check("4611686018427387\n}\nrank 1 {\ncalc 1", Some(6));
+        let last = read_goal("num_ranks 1\nrank 0 {\na: calc 4611686018427387\nb: calc 0\nb requires a\n}");
+        assert_eq!(
+            Program::new(last.unwrap()).done_at(),
+            Some(vec![4_611_686_018_427_387_000])
+        );
     }
 }

@@ -309,7 +309,7 @@ mod tests {
             bytes: 100,
             repeat: 1,
         };
-        Traffic::Program(Program::new(collective.schedule(ranks)))
+        Traffic::Program(Program::new(collective.schedule(ranks).unwrap()))
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod pattern;
 mod receivers;
 mod schedule;
 
-pub use collective::{Collective, CollectiveKind};
+pub use collective::{Collective, CollectiveKind, TooManyOps};
 pub use goal::{GoalError, read_goal};
 pub use jobs::{Job, JobError, Jobs, Placement, Traffic};
 pub use open::{ClosedLoop, OpenLoop, PatternTraffic};

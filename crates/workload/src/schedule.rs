@@ -35,10 +35,14 @@ pub enum Work {
     },
 }
 
+/// Most nanoseconds that all operations of a schedule may compute together. A quarter of what picoseconds in 64 bits can
+/// count (53 days), so that times of messages can be added.
+pub(crate) const COMPUTE_MAX_NS: u64 = u64::MAX / 4 / 1_000;
+
 #[derive(Clone, Debug)]
 struct Op {
     work: Work,
-    /// Operations that wait for this one.
+    /// Operations that wait for the end of this one.
     then: Vec<u32>,
     /// Operations that it waits for.
     waits: u32,
@@ -50,6 +54,8 @@ struct Op {
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
     ranks: Vec<Vec<Op>>,
+    /// Operations that wait for the beginning of another one, by rank and that other one; apart, because few do.
+    with: BTreeMap<(u32, u32), Vec<u32>>,
 }
 
 /// An operation of a rank.
@@ -62,6 +68,7 @@ impl Schedule {
     pub fn new(ranks: u32) -> Self {
         Self {
             ranks: vec![Vec::new(); ranks as usize],
+            with: BTreeMap::new(),
         }
     }
 
@@ -75,6 +82,12 @@ impl Schedule {
     #[must_use]
     pub fn ops(&self) -> usize {
         self.ranks.iter().map(Vec::len).sum()
+    }
+
+    /// Number of dependencies.
+    #[cfg(test)]
+    pub(crate) fn waits(&self) -> usize {
+        self.ranks.iter().flatten().map(|op| op.waits as usize).sum()
     }
 
     /// One more operation of a rank, after those named.
@@ -104,6 +117,17 @@ impl Schedule {
         let ops = &mut self.ranks[rank as usize];
         ops[before.0 as usize].then.push(op.0);
         ops[op.0 as usize].waits += 1;
+    }
+
+    /// An operation of a rank waits until another one begins.
+    ///
+    /// # Panics
+    /// As [`Self::add`].
+    pub fn require_start(&mut self, rank: u32, op: OpId, before: OpId) {
+        let ops = &mut self.ranks[rank as usize];
+        assert!((before.0 as usize) < ops.len(), "no such operation");
+        ops[op.0 as usize].waits += 1;
+        self.with.entry((rank, before.0)).or_default().push(op.0);
     }
 }
 
@@ -180,10 +204,13 @@ impl Program {
     fn start(&mut self, rank: u32, op: u32, at: Ps) {
         let mut ready = vec![(op, at)];
         while let Some((op, at)) = ready.pop() {
+            if let Some(with) = self.schedule.with.remove(&(rank, op)) {
+                self.release(rank, with, at, &mut ready);
+            }
             let state = &mut self.ranks[rank as usize];
             let over = match self.schedule.ranks[rank as usize][op as usize].work {
                 Work::Compute { ns } => {
-                    state.busy_until = state.busy_until.max(at) + ns * 1_000;
+                    state.busy_until = state.busy_until.max(at).saturating_add(ns.saturating_mul(1_000));
                     Some(state.busy_until)
                 }
                 Work::Send { to, bytes, tag } => {
@@ -221,8 +248,14 @@ impl Program {
         let state = &mut self.ranks[rank as usize];
         state.left -= 1;
         state.done_at = state.done_at.max(at);
+        let then = core::mem::take(&mut self.schedule.ranks[rank as usize][op as usize].then);
+        self.release(rank, then, at, ready);
+    }
+
+    /// What operations waited for has happened: those that waited for nothing else are added to `ready`.
+    fn release(&mut self, rank: u32, waiting: Vec<u32>, at: Ps, ready: &mut Vec<(u32, Ps)>) {
         let ops = &mut self.schedule.ranks[rank as usize];
-        for next in core::mem::take(&mut ops[op as usize].then) {
+        for next in waiting {
             let next_op = &mut ops[next as usize];
             next_op.waits -= 1;
             next_op.ready_at = next_op.ready_at.max(at);

@@ -31,8 +31,8 @@ fn fabric_document() {
         &Document::new(Fabric::of(&pair())).to_json(),
         concat!(
             r#"{"schema":"selvedge.fabric","version":1,"switches":1,"hosts":1,"routers":0,"links":1,"#,
-            r#""links_active":1,"ports":{"down":0,"init":0,"armed":0,"active":2},"rates":[{"rate":"4xSDR","#,
-            r#""links":1}]}"#,
+            r#""links_active":1,"ports":{"down":0,"init":0,"armed":0,"active":2,"unknown":0},"#,
+            r#""rates":[{"rate":"4xSDR","links":1}]}"#,
         ),
     );
 }
@@ -66,11 +66,54 @@ fn inventory_documents() {
     check(
         &Document::new(links(&fabric)).to_json(),
         concat!(
-            r#"{"schema":"selvedge.links","version":1,"links":[{"a":{"node_guid":"0x0000000000000010","#,
+            r#"{"schema":"selvedge.links","version":2,"links":[{"a":{"node_guid":"0x0000000000000010","#,
             r#""node_name":"spine 1","port":2},"b":{"node_guid":"0x0000000000000020","node_name":"host 1","#,
             r#""port":1},"state_a":"active","state_b":"active","rate":"4xSDR"}]}"#,
         ),
     );
+}
+
+/// What an agent never said is null, not what an unconfigured port would say.
+#[test]
+fn unread_ports_are_unknown() {
+    let fabric = pair();
+    let mut builder = FabricBuilder::new();
+    let keys: Vec<_> = fabric.nodes().iter().map(|node| builder.add(node.clone())).collect();
+    let link = fabric.links().next().unwrap();
+    let end = |at: selvedge_fabric::PortRef| (keys[at.node.0 as usize], at.port);
+    builder.link(end(link.a), end(link.b)).unwrap();
+    *builder.node_mut(keys[1]).port_mut(link.b.port).unwrap() = selvedge_fabric::Port {
+        unread: true,
+        ..selvedge_fabric::Port::default()
+    };
+    let mut fabric = builder.finish().unwrap();
+    let host = |list: &selvedge_api::Ports| serde_json::to_string(list.ports.last().unwrap()).unwrap();
+    let all = |fabric: &_| ports(fabric, |_| true, |_| None);
+    check(
+        &host(&all(&fabric)),
+        concat!(
+            r#"{"node_guid":"0x0000000000000020","node_name":"host 1","port":1,"guid":null,"lid":null,"lmc":null,"#,
+            r#""state":null,"phys_state":null,"width":null,"speed":null,"mtu_bytes":null,"#,
+            r#""peer":{"node_guid":"0x0000000000000010","node_name":"spine 1","port":2},"#,
+            r#""reason_code":null,"reason":null}"#,
+        ),
+    );
+    let links = links(&fabric);
+    assert_eq!(
+        (links.links[0].state_a, links.links[0].state_b),
+        (Some(PortState::Active), None)
+    );
+    assert_eq!(nodes(&fabric).nodes[1].lid, None);
+    let figures = Fabric::of(&fabric);
+    assert_eq!((figures.hosts, figures.ports.down, figures.ports.unknown), (1, 0, 1));
+    // Once it is read, all of it is known.
+    fabric.set_port(
+        link.b,
+        selvedge_fabric::LinkState::default(),
+        selvedge_fabric::PortSettings::default(),
+    );
+    assert!(host(&all(&fabric)).contains(r#""state":"down""#));
+    assert_eq!(nodes(&fabric).nodes[1].lid, Some(0));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use selvedge_api::{Backup, Backups, InPlace};
+use selvedge_experiment::axis::{Axis, fit, width};
 
 use crate::exit::CliError;
 
@@ -42,18 +43,20 @@ fn head(root: &Area<'_>, of: &Backups) -> Result<(), CliError> {
         of.faults.len()
     );
     let style = (FONT, 18).into_text_style(root);
+    let title = fit(&title, 18, WIDTH - 40);
     root.draw_text(&title, &style, (20, 10)).map_err(failed)?;
     let legend = [
         (LINK, "a link is lost"),
         (SWITCH, "a switch is lost"),
         (WEAK, "and hosts are parted, or no plan is found"),
     ];
-    for (i, (colour, words)) in legend.iter().enumerate() {
-        let left = 24 + 170 * i as i32;
+    let mut left = 24;
+    for (colour, words) in legend {
         root.draw(&Circle::new((left, 44), 5, colour.filled()))
             .map_err(failed)?;
         let style = (FONT, 13).into_text_style(root);
         root.draw_text(words, &style, (left + 12, 37)).map_err(failed)?;
+        left += 40 + width(words, 13) as i32;
     }
     Ok(())
 }
@@ -67,24 +70,20 @@ fn faults(area: &Area<'_>, of: &Backups) -> Result<(), CliError> {
     let most = |value: &dyn Fn(&Backup) -> u64| of.faults.iter().map(value).max().unwrap_or(0).max(1) as f64;
     let least = of.faults.iter().map(|fault| fault.max_load).min().unwrap_or(0);
     let low = least.min(of.max_load) as f64 * 0.95;
+    let across = Axis::whole(0.0, most(&|fault| fault.blocks) * 1.05, 10);
+    let up = Axis::whole(low, most(&|fault| fault.max_load).max(of.max_load as f64) * 1.05, 8);
     let mut chart = ChartBuilder::on(area)
         .caption("What a fault costs", (FONT, 15))
         .margin(12)
         .margin_right(30)
         .x_label_area_size(40)
         .y_label_area_size(80)
-        .build_cartesian_2d(
-            0.0..most(&|fault| fault.blocks) * 1.05,
-            low..most(&|fault| fault.max_load).max(of.max_load as f64) * 1.05,
-        )
+        .build_cartesian_2d(across, up)
         .map_err(failed)?;
-    let whole = |value: &f64| format!("{value:.0}");
     chart
         .configure_mesh()
         .x_desc("LFT blocks that change, a Set each")
         .y_desc("host pairs on the busiest link afterwards")
-        .x_label_formatter(&whole)
-        .y_label_formatter(&whole)
         .label_style((FONT, 12))
         .light_line_style(WHITE)
         .bold_line_style(BLACK.mix(0.12))
@@ -122,20 +121,19 @@ fn steps(area: &Area<'_>, of: &InPlace) -> Result<(), CliError> {
     let most = points().map(|step| step.0).max().unwrap_or(1).max(1) as f64;
     let low = points().map(|step| step.1).fold(of.below, f64::min) * 0.97;
     let title = format!("Links lost one after another, {} random orders", of.runs.len());
+    let (across, up) = (Axis::whole(0.0, most * 1.02, 10), Axis::new(low, 1.03, 6));
     let mut chart = ChartBuilder::on(area)
         .caption(title, (FONT, 15))
         .margin(12)
         .margin_right(30)
         .x_label_area_size(40)
         .y_label_area_size(80)
-        .build_cartesian_2d(0.0..most * 1.02, low..1.03)
+        .build_cartesian_2d(across, up)
         .map_err(failed)?;
     chart
         .configure_mesh()
         .x_desc("lost links")
         .y_desc(format!("{}, share of the whole fabric's", of.measure))
-        .x_label_formatter(&|value| format!("{value:.0}"))
-        .y_label_formatter(&|value| format!("{value:.2}"))
         .label_style((FONT, 12))
         .light_line_style(WHITE)
         .bold_line_style(BLACK.mix(0.12))
@@ -161,5 +159,65 @@ fn steps(area: &Area<'_>, of: &InPlace) -> Result<(), CliError> {
 fn failed(error: impl std::fmt::Display) -> CliError {
     CliError::Chart {
         cause: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_api::InPlaceRun;
+    use selvedge_experiment::misfits::misfits;
+
+    use super::*;
+
+    /// Faults that cost so many SMPs each, and leave such loads.
+    fn backups(blocks: &[u64], loads: &[u64]) -> Backups {
+        let fault = |(&blocks, &max_load): (&u64, &u64)| Backup {
+            kind: "link".to_owned(),
+            blocks,
+            max_load,
+            deadlock_free: true,
+            ..Backup::default()
+        };
+        Backups {
+            fabric: "ring:switches=128,hosts=2,and-options-that-make-its-name-long=1,seed=123456789".to_owned(),
+            engine: "updn".to_owned(),
+            vls: None,
+            switches: 128,
+            host_ports: 256,
+            hosts_with_one_link: 256,
+            switch_links: 128,
+            faults_there_are: blocks.len() as u64,
+            max_load: loads[0],
+            parts: 1,
+            pairs_apart: 0,
+            ok: true,
+            faults: blocks.iter().zip(loads).map(fault).collect(),
+            in_place: Some(InPlace {
+                measure: "effective bisection bandwidth".to_owned(),
+                below: 0.98,
+                runs: vec![InPlaceRun {
+                    steps: vec![(0, 1.0), (1, 0.99), (3, 0.975)],
+                    ..InPlaceRun::default()
+                }],
+                mean: 2.0,
+                percentile_10: 1,
+                median: 2,
+                percentile_90: 3,
+            }),
+        }
+    }
+
+    /// A ring loses at most three blocks; and axes with little and much on them.
+    #[test]
+    fn every_label_is_in_the_picture_and_differs_from_the_next() {
+        for (blocks, loads) in [
+            (&[0, 1, 2, 3][..], &[8, 9, 10, 12][..]),
+            (&[0][..], &[1][..]),
+            (&[1, 1][..], &[1, 1][..]),
+            (&[17, 123_456][..], &[1_000_000, 1_000_001][..]),
+        ] {
+            let svg = svg(&backups(blocks, loads)).unwrap();
+            assert_eq!(misfits(&svg), [] as [&str; 0], "{blocks:?} {loads:?}");
+        }
     }
 }

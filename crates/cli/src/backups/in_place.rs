@@ -115,9 +115,9 @@ impl Run<'_> {
             .engine
             .route(&damaged.fabric, force.lids, &options, Seed(0), Par::Sequential);
         let Ok(routed) = routed else { return State::Refused };
-        let judged = Judged::from(&force.judge(&damaged.fabric, &routed, Par::Sequential));
-        let all: u64 = force.hosts.iter().sum();
-        if judged.reached < crate::backups::cuts::pairs(all) || !judged.deadlock_free {
+        let verdict = force.judge(&damaged.fabric, &routed, Par::Sequential);
+        let judged = Judged::from(&verdict);
+        if judged.reached < verdict.figures.host_pairs || !judged.deadlock_free {
             return State::CutOff;
         }
         let share = match self.args.measure {

@@ -5,6 +5,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use selvedge_api::{Comparison, ComparisonRun};
+use selvedge_experiment::axis::{Axis, fit};
 use selvedge_experiment::colour;
 
 use crate::compare::label;
@@ -111,17 +112,20 @@ fn head(root: &Area<'_>, of: &Comparison) -> Result<(), CliError> {
         seeds.len()
     );
     let style = (FONT, 18).into_text_style(root);
-    root.draw_text(&title, &style, (20, 10)).map_err(failed)?;
+    let room = WIDTH - 40;
+    root.draw_text(&fit(&title, 18, room), &style, (20, 10))
+        .map_err(failed)?;
     let grey = BLACK.mix(0.7);
     let style = (FONT, 12).into_text_style(root).color(&grey);
-    root.draw_text(&below, &style, (20, 34)).map_err(failed)
+    root.draw_text(&fit(&below, 12, room), &style, (20, 34)).map_err(failed)
 }
 
 fn entry(root: &Area<'_>, (x, y): (i32, i32), colour: RGBColor, name: &str) -> Result<(), CliError> {
     root.draw(&Rectangle::new([(x, y + 2), (x + 14, y + 14)], colour.filled()))
         .map_err(failed)?;
     let style = (FONT, 14).into_text_style(root);
-    root.draw_text(name, &style, (x + 20, y + 1)).map_err(failed)
+    let name = fit(name, 14, LEGEND_ENTRY - 25);
+    root.draw_text(&name, &style, (x + 20, y + 1)).map_err(failed)
 }
 
 /// Least, most and middle of a figure, and whether no table was refused and none can deadlock.
@@ -163,21 +167,21 @@ fn groups(panel: &Panel, axes: &Axes, runs: &[ComparisonRun]) -> Vec<Vec<Option<
 fn draw(area: &Area<'_>, panel: &Panel, axes: &Axes, runs: &[ComparisonRun]) -> Result<(), CliError> {
     let groups = groups(panel, axes, runs);
     let (low, high) = range(panel.log, groups.iter().flatten().flatten());
+    let up = match panel.log {
+        true => Axis::powers(low, high, 6),
+        false => Axis::new(low, high, 6),
+    };
     let mut chart = ChartBuilder::on(area)
         .caption(panel.title, (FONT, 14))
         .margin(12)
         .x_label_area_size(34)
         .y_label_area_size(62)
-        .build_cartesian_2d(0.0..axes.levels.len() as f64, low..high)
+        .build_cartesian_2d(0.0..axes.levels.len() as f64, up)
         .map_err(failed)?;
-    let mark = |y: &f64| if panel.log { power(*y) } else { number(*y, high) };
-    let powers = (high - low).round() as usize + 1;
     chart
         .configure_mesh()
         .disable_x_mesh()
         .x_labels(0)
-        .y_labels(if panel.log { powers } else { 6 })
-        .y_label_formatter(&mark)
         .label_style((FONT, 12))
         .light_line_style(WHITE)
         .bold_line_style(BLACK.mix(0.15))
@@ -206,7 +210,7 @@ fn draw(area: &Area<'_>, panel: &Panel, axes: &Axes, runs: &[ComparisonRun]) -> 
 /// A panel with its axes.
 struct Paper<'a, 'b> {
     area: &'a Area<'b>,
-    chart: ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>,
+    chart: ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, Axis>>,
     /// Where the axis begins.
     low: f64,
 }
@@ -260,26 +264,6 @@ fn range<'a>(log: bool, bars: impl Iterator<Item = &'a Bar>) -> (f64, f64) {
     }
     let low = min.max(1e-9).log10().floor();
     (low, max.log10().ceil().max(low + 1.0))
-}
-
-fn power(exponent: f64) -> String {
-    let value = 10_f64.powf(exponent.round());
-    if value < 1.0 {
-        format!("{value}")
-    } else {
-        crate::out::thousands(value as u64)
-    }
-}
-
-/// As many digits as an axis up to `high` needs.
-fn number(value: f64, high: f64) -> String {
-    if high >= 20.0 {
-        crate::out::thousands(value.round() as u64)
-    } else if high >= 2.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    }
 }
 
 fn failed(error: impl std::fmt::Display) -> CliError {

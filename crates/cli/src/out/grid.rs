@@ -1,5 +1,7 @@
 //! Tables of typed cells: a terminal and a program get the same figures, each in its own form.
 
+use selvedge_experiment::axis::thousands;
+
 use super::layout;
 
 /// A cell of a table.
@@ -7,6 +9,8 @@ use super::layout;
 pub enum Cell {
     /// No value: `-` in text, empty in CSV.
     None,
+    /// There is a value, but nobody knows it: `unknown` in text, empty in CSV.
+    Unknown,
     /// Text, the same in both forms.
     Text(String),
     /// The name of a row: words in text, a snake_case key in CSV.
@@ -44,6 +48,7 @@ impl Cell {
     pub fn text(&self) -> String {
         match self {
             Self::None => "-".to_owned(),
+            Self::Unknown => "unknown".to_owned(),
             Self::Text(text) | Self::Label { words: text, .. } => text.clone(),
             Self::Count(number) => thousands(*number),
             Self::Id(number) => number.to_string(),
@@ -56,7 +61,7 @@ impl Cell {
     /// Returns the cell as CSV has it, not yet quoted.
     pub fn plain(&self) -> String {
         match self {
-            Self::None => String::new(),
+            Self::None | Self::Unknown => String::new(),
             Self::Text(text) => text.clone(),
             Self::Label { key, .. } => key.clone(),
             Self::Count(number) | Self::Id(number) => number.to_string(),
@@ -314,31 +319,9 @@ pub fn count(number: u64, one: &str) -> String {
     format!("{} {one}{plural}", thousands(number))
 }
 
-/// `1234567` as `1,234,567`.
-pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_for_people() {
-        let check = |number: u64, want: &str| assert_eq!(thousands(number), want);
-        check(0, "0");
-        check(999, "999");
-        check(1_000, "1,000");
-        check(1_234_567, "1,234,567");
-    }
 
     #[test]
     fn counts_for_people() {
@@ -363,6 +346,7 @@ mod tests {
         check(Cell::Real(f64::NAN, 2), "NaN", "");
         check(true.into(), "yes", "true");
         check(None::<u64>.into(), "-", "");
+        check(Cell::Unknown, "unknown", "");
         check(Cell::label("load_max", "busiest link"), "busiest link", "load_max");
     }
 

@@ -5,12 +5,11 @@ use std::path::Path;
 use selvedge_dataplane::{Change, LinkRate, PS_PER_NS, Ps, Timed};
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, NO_PATH, Tables};
-use selvedge_topology::read_lfts;
 use selvedge_types::{Lid, PortNum};
 
 use crate::exit::CliError;
-use crate::load;
 use crate::simulate::time_ns;
+use crate::tables_io::whole_tables;
 
 /// Flaps of one change at most: more are a mistake.
 const FLAPS_MAX: u64 = 100_000;
@@ -53,8 +52,7 @@ pub fn parse(text: &str, fabric: &Fabric, tables: &Tables) -> Result<Vec<Timed>,
         }
         "tables" => {
             let path = Path::new(rest.trim());
-            let read = read_lfts(&path.display().to_string(), &load::bytes(path)?, fabric, None)?;
-            load::warn(read.warnings.iter());
+            let read = whole_tables(path, fabric, None)?;
             return Ok(differing(at, tables, &read.tables));
         }
         _ => return Err(wrong(&format!("'{verb}' is no change"))),
@@ -136,6 +134,7 @@ fn is_called(name: &str, fabric: &Fabric, idx: selvedge_fabric::NodeIdx) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load;
 
     #[test]
     fn changes_are_read() {

@@ -1,10 +1,10 @@
 //! Pictures of one simulation: load and drops over time, and the use of every switch port.
 
 use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use selvedge_dataplane::{LinkUse, Results};
+use selvedge_experiment::axis::{Axis, fit, width};
 
 use crate::exit::CliError;
 use crate::out::thousands;
@@ -23,8 +23,11 @@ const ORANGE: RGBColor = RGBColor(230, 159, 0);
 const RED: RGBColor = RGBColor(213, 94, 0);
 /// Names of switches are cut to so many letters.
 const NAME_MAX: usize = 22;
+/// Room right of the panels: half of a tick's label stands there.
+const RIGHT: u32 = 40;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
 /// Offered and accepted load and drops over time; changes are named where they happen.
 pub fn timeline(title: &str, changes: &[String], results: &Results) -> Result<String, CliError> {
@@ -55,16 +58,18 @@ pub fn timeline(title: &str, changes: &[String], results: &Results) -> Result<St
         let loads = series.accepted_load.iter().chain(&series.offered_load);
         let top = loads.copied().fold(0.0, f64::max).max(0.01) * 1.1;
         let area = root.clone().shrink((0, HEAD), (WIDTH, LOADS));
+        let (across, up) = (Axis::new(0.0, end, 10), Axis::new(0.0, top, 8));
         let mut chart = ChartBuilder::on(&area)
             .margin(10)
+            .margin_right(RIGHT)
             .x_label_area_size(30)
             .y_label_area_size(70)
-            .build_cartesian_2d(0.0..end, 0.0..top)
+            .build_cartesian_2d(across, up)
             .map_err(failed)?;
         let grey = RGBColor(232, 232, 232).filled();
         let before = Rectangle::new([(0.0, 0.0), (warmup.min(end), top)], grey);
         chart.draw_series([before]).map_err(failed)?;
-        mesh(&mut chart.configure_mesh(), "load")?;
+        mesh(&mut chart, ("", "load"))?;
         for (values, colour) in [(&series.offered_load, ORANGE), (&series.accepted_load, BLUE)] {
             let points = values.iter().enumerate().map(|(step, &load)| (us(step), load));
             let line = PathElement::new(points.collect::<Vec<_>>(), colour.stroke_width(2));
@@ -73,13 +78,15 @@ pub fn timeline(title: &str, changes: &[String], results: &Results) -> Result<St
         name_changes(&root, &mut chart, changes, top)?;
         let most = series.dropped.iter().copied().max().unwrap_or(0).max(1) as f64 * 1.1;
         let area = root.clone().shrink((0, HEAD + LOADS), (WIDTH, DROPS));
+        let up = Axis::whole(0.0, most, 3);
         let mut chart = ChartBuilder::on(&area)
             .margin(10)
+            .margin_right(RIGHT)
             .x_label_area_size(34)
             .y_label_area_size(70)
-            .build_cartesian_2d(0.0..end, 0.0..most)
+            .build_cartesian_2d(across, up)
             .map_err(failed)?;
-        mesh(chart.configure_mesh().x_desc("µs").y_labels(3), "drops a step")?;
+        mesh(&mut chart, ("µs", "drops a step"))?;
         let bars = series.dropped.iter().enumerate().filter(|(_, drops)| **drops > 0);
         let bar = |(step, &drops)| Rectangle::new([(us(step), 0.0), (us(step + 1), drops as f64)], RED.filled());
         chart.draw_series(bars.map(bar)).map_err(failed)?;
@@ -89,12 +96,7 @@ pub fn timeline(title: &str, changes: &[String], results: &Results) -> Result<St
 }
 
 /// A line where each change happens, and what it is.
-fn name_changes(
-    root: &Area<'_>,
-    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<RangedCoordf64, RangedCoordf64>>,
-    changes: &[String],
-    top: f64,
-) -> Result<(), CliError> {
+fn name_changes(root: &Area<'_>, chart: &mut Chart<'_, '_>, changes: &[String], top: f64) -> Result<(), CliError> {
     for (number, change) in changes.iter().enumerate() {
         let Some((time, what)) = change.trim().split_once(' ') else {
             continue;
@@ -106,18 +108,20 @@ fn name_changes(
             let (x, y) = chart.backend_coord(&(at, top));
             let style = (FONT, 11).into_text_style(root);
             let row = 14 * (number % 4) as i32;
-            root.draw_text(what, &style, (x + 3, y + 2 + row)).map_err(failed)?;
+            let what = fit(what, 11, (WIDTH - 4).saturating_sub(x.unsigned_abs() + 3));
+            root.draw_text(&what, &style, (x + 3, y + 2 + row)).map_err(failed)?;
         }
     }
     Ok(())
 }
 
-type Chart<'a, 'b, 'c> = plotters::chart::MeshStyle<'a, 'b, RangedCoordf64, RangedCoordf64, SVGBackend<'c>>;
-
-fn mesh(style: &mut Chart<'_, '_, '_>, what: &str) -> Result<(), CliError> {
-    style
-        .disable_x_mesh()
-        .y_desc(what)
+fn mesh(chart: &mut Chart<'_, '_>, (x, y): (&str, &str)) -> Result<(), CliError> {
+    let mut mesh = chart.configure_mesh();
+    if !x.is_empty() {
+        mesh.x_desc(x);
+    }
+    mesh.disable_x_mesh()
+        .y_desc(y)
         .label_style((FONT, 12))
         .light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.15))
@@ -178,15 +182,32 @@ pub fn heatmap(title: &str, links: &[LinkUse]) -> Result<String, CliError> {
                         .map_err(failed)?;
                 }
             }
-            let bottom = (HEAD + 54 + cell * rows.len() as u32) as i32 + 8;
-            let style = (FONT, 12).into_text_style(&root);
-            let below = format!("port 1 to {ports}");
-            root.draw_text(&below, &style, (left + names as i32, bottom))
-                .map_err(failed)?;
+            let bottom = (HEAD + 54 + cell * rows.len() as u32) as i32;
+            number_ports(&root, (left + names as i32, bottom), wide, ports)?;
         }
         root.present().map_err(failed)?;
     }
     Ok(text)
+}
+
+/// The numbers of ports below their columns, as many as there is room for, and what they are.
+fn number_ports(root: &Area<'_>, (left, bottom): (i32, i32), wide: u32, ports: u8) -> Result<(), CliError> {
+    let room = width(&ports.to_string(), 11) + 6;
+    let apart = [1, 2, 5, 10, 20, 50, 100]
+        .into_iter()
+        .find(|apart| apart * wide >= room);
+    let apart = apart.unwrap_or(u32::from(ports));
+    let style = (FONT, 11).into_text_style(root);
+    let style = style.pos(Pos::new(HPos::Center, VPos::Top));
+    let is_numbered = |port: &u32| port.is_multiple_of(apart) || *port == 1 && apart > 2;
+    for port in (1..=u32::from(ports)).filter(is_numbered) {
+        let middle = left + (wide * port - wide / 2) as i32;
+        root.draw_text(&port.to_string(), &style, (middle, bottom + 4))
+            .map_err(failed)?;
+    }
+    let style = (FONT, 12).into_text_style(root);
+    let what = format!("port, 1 to {ports}");
+    root.draw_text(&what, &style, (left, bottom + 19)).map_err(failed)
 }
 
 /// Ports by switch: nodes with more than one link, in the order of the results.
@@ -246,10 +267,12 @@ fn scale(root: &Area<'_>, (x, y): (i32, i32)) -> Result<(), CliError> {
 
 fn head(root: &Area<'_>, title: &str, below: &str) -> Result<(), CliError> {
     let style = (FONT, 17).into_text_style(root);
-    root.draw_text(title, &style, (20, 10)).map_err(failed)?;
+    let room = WIDTH - 40;
+    root.draw_text(&fit(title, 17, room), &style, (20, 10))
+        .map_err(failed)?;
     let grey = BLACK.mix(0.7);
     let style = (FONT, 12).into_text_style(root).color(&grey);
-    root.draw_text(below, &style, (20, 36)).map_err(failed)
+    root.draw_text(&fit(below, 12, room), &style, (20, 36)).map_err(failed)
 }
 
 fn legend(root: &Area<'_>, entries: &[(&str, RGBColor)]) -> Result<(), CliError> {
@@ -272,6 +295,8 @@ fn failed(error: impl std::fmt::Display) -> CliError {
 
 #[cfg(test)]
 mod tests {
+    use selvedge_experiment::misfits::misfits;
+
     use super::*;
 
     fn link(port: &str, utilisation: f64) -> LinkUse {
@@ -300,9 +325,29 @@ mod tests {
             ("leaf 1", true),
             ("spine", true),
             (">\nhost", false),
-            ("port 1 to 3", true),
+            ("port, 1 to 3", true),
         ] {
             assert_eq!(text.contains(word), is_there, "{word}");
+        }
+    }
+
+    /// Columns of switches of 4, 36, 64 and 254 ports: as many numbers as there is room for.
+    #[test]
+    fn ports_are_numbered() {
+        for (ports, want) in [
+            (4, &["1", "2", "3", "4"][..]),
+            (36, &["2", "4", "36"][..]),
+            (64, &["1", "5", "60"][..]),
+            (254, &["1", "50", "200"][..]),
+        ] {
+            let names =
+                (1..=ports).map(|port| format!("\"a switch with a name that is too long to be shown\"[{port}]"));
+            let links: Vec<LinkUse> = names.map(|name| link(&name, 0.5)).collect();
+            let text = heatmap("a title that is long".repeat(20).as_str(), &links).unwrap();
+            assert_eq!(misfits(&text), [] as [&str; 0], "{ports}");
+            for number in want {
+                assert!(text.contains(&format!("\n{number}\n")), "{number} of {ports}");
+            }
         }
     }
 

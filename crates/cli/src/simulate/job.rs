@@ -66,7 +66,7 @@ fn job(text: &str, jobs: &Jobs, mut defaults: Defaults) -> Result<Job, CliError>
     let hosts = jobs.place(ranks, &placement, defaults.seed)?;
     let traffic = if Collective::is_named_by(traffic) {
         let collective: Collective = traffic.parse()?;
-        Traffic::Program(Program::new(collective.schedule(ranks)))
+        Traffic::Program(Program::new(collective.schedule(ranks)?))
     } else {
         let pattern: Pattern = traffic.parse()?;
         let how = (defaults.load, defaults.bytes, defaults.byte_ps);

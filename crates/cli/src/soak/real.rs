@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -61,18 +62,19 @@ pub struct Run {
 
 /// Carries seeds out, several at a time: they wait most of the time.
 pub fn carry_out(
-    seeds: &[u64],
+    seeds: &Range<u64>,
     program: Program,
     (speed, happenings): (u32, Option<usize>),
     jobs: usize,
     done: impl Fn() + Sync,
 ) -> Vec<Run> {
-    let next = AtomicU64::new(0);
+    let left = Mutex::new(seeds.clone());
+    let next = || left.lock().ok()?.next();
     let runs = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
-                while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                while let Some(seed) = next() {
                     let run = one(seed, program, speed, happenings);
                     done();
                     if let Ok(mut runs) = runs.lock() {

@@ -41,6 +41,7 @@ pub fn document(totals: &Totals) -> Soak {
         sets: totals.sets,
         looks: totals.looks,
         known: totals.known,
+        store_failures: totals.store_failures,
         virtual_s: totals.virtual_ns as f64 / 1e9,
         failures: failures.collect(),
         exemptions: exemptions.collect(),
@@ -165,6 +166,10 @@ fn head(all: &Soak) -> [(&'static str, String); 6] {
     let mean = all.cpu_ms / all.schedules.max(1) as f64;
     let (happenings, sets, looks) = (thousands(all.happenings), thousands(all.sets), thousands(all.looks));
     let known = thousands(all.known);
+    let refused = match all.store_faults {
+        true => format!("{} calls refused by disks; ", thousands(all.store_failures)),
+        false => String::new(),
+    };
     [
         ("program", format!("{}, file {}", all.program, all.binary)),
         (
@@ -174,7 +179,7 @@ fn head(all: &Soak) -> [(&'static str, String); 6] {
         (
             "schedules",
             format!(
-                "{} (of seeds {}..{}{}), {mean:.1} ms of processor time each",
+                "{} (of seeds {}..{}{}{}), {mean:.1} ms of processor time each",
                 thousands(all.schedules),
                 all.from,
                 all.to,
@@ -182,13 +187,15 @@ fn head(all: &Soak) -> [(&'static str, String); 6] {
                     ", with clients of subnet administration"
                 } else {
                     ""
-                }
+                },
+                if all.store_faults { ", with disks that fail" } else { "" }
             ),
         ),
         (
             "happenings",
             format!(
-                "{happenings}; {sets} Sets taken; {known} repairs worked out before; the checkers looked {looks} times"
+                "{happenings}; {sets} Sets taken; {known} repairs worked out before; {refused}the checkers looked \
+                 {looks} times"
             ),
         ),
         ("virtual", format!("{:.1} days", all.virtual_s / 86_400.0)),

@@ -3,6 +3,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use selvedge_api::{Transition, TransitionStep};
+use selvedge_experiment::axis::{Axis, fit, width, wrap};
 
 use crate::exit::CliError;
 use crate::out::count;
@@ -14,6 +15,10 @@ const ROW: u32 = 46;
 const FRAME: u32 = 50;
 /// Room for the words of the steps.
 const NAMES: u32 = 430;
+/// Room left and right of the picture.
+const MARGIN: u32 = 20;
+/// Size of the words of steps and of the figures beside their bars.
+const SMALL: u32 = 12;
 const FONT: &str = "sans-serif";
 /// People with any colour vision tell them apart. Source: Okabe and Ito 2008.
 const CHANGE: RGBColor = RGBColor(0, 114, 178);
@@ -38,9 +43,11 @@ pub fn svg(transition: &Transition, verdict: &str) -> Result<String, CliError> {
     Ok(text)
 }
 
-fn write(root: &Area<'_>, words: &str, size: i32, at: (i32, i32)) -> Result<(), CliError> {
+/// Writes words, cut at the edge of the picture.
+fn write(root: &Area<'_>, words: &str, size: u32, at: (i32, i32)) -> Result<(), CliError> {
     let style = (FONT, size).into_text_style(root);
-    root.draw_text(words, &style, at).map_err(failed)
+    let room = (WIDTH - MARGIN).saturating_sub(at.0.unsigned_abs());
+    root.draw_text(&fit(words, size, room), &style, at).map_err(failed)
 }
 
 fn head(root: &Area<'_>, transition: &Transition, verdict: &str) -> Result<(), CliError> {
@@ -64,7 +71,7 @@ fn head(root: &Area<'_>, transition: &Transition, verdict: &str) -> Result<(), C
         root.draw(&Rectangle::new([(left, top), (left + 12, top + 12)], colour.filled()))
             .map_err(failed)?;
         write(root, name, 13, (left + 18, top - 1))?;
-        left += 50 + 7 * name.len() as i32;
+        left += 40 + width(name, 13) as i32;
     }
     Ok(())
 }
@@ -72,45 +79,53 @@ fn head(root: &Area<'_>, transition: &Transition, verdict: &str) -> Result<(), C
 fn bars(root: &Area<'_>, steps: &[TransitionStep]) -> Result<(), CliError> {
     let height = root.dim_in_pixel().1;
     let area = root.clone().shrink((0, HEAD + LEGEND), (WIDTH, height - HEAD - LEGEND));
-    let longest = steps.iter().map(|step| step.sets).max().unwrap_or(1).max(1) as f64;
     let rows = steps.len().max(1) as f64;
+    let end = axis_end(steps);
+    let axis = Axis::whole(0.0, end, 5);
     let mut chart = ChartBuilder::on(&area)
         .margin(10)
+        .margin_right(2 * MARGIN)
         .x_label_area_size(34)
         .y_label_area_size(NAMES)
-        .build_cartesian_2d(0.0..longest * 1.35, rows..0.0)
+        .build_cartesian_2d(axis, rows..0.0)
         .map_err(failed)?;
     let mut mesh = chart.configure_mesh();
     mesh.disable_y_mesh()
         .disable_y_axis()
-        .x_labels(6)
         .x_desc("Sets")
         .label_style((FONT, 12))
         .light_line_style(WHITE);
-    mesh.x_label_formatter(&|sets| format!("{sets:.0}"))
-        .draw()
-        .map_err(failed)?;
+    mesh.draw().map_err(failed)?;
     for (row, step) in steps.iter().enumerate() {
         let (top, middle) = (row as f64, row as f64 + 0.5);
         let mut draw = |body: [(f64, f64); 2], colour: RGBColor| {
             let drawn = chart.draw_series([Rectangle::new(body, colour.filled())]);
             drawn.map(drop).map_err(failed)
         };
-        let end = step.sets as f64;
-        draw([(0.0, middle - 0.25), (end, middle + 0.25)], colour(step))?;
+        let sets = step.sets as f64;
+        draw([(0.0, middle - 0.25), (sets, middle + 0.25)], colour(step))?;
         if step.wait_before_ns > 0 {
-            draw([(0.0, top + 0.02), (longest * 1.3, top + 0.1)], WAIT)?;
+            draw([(0.0, top + 0.02), (end, top + 0.1)], WAIT)?;
         }
-        let beside = (end + longest * 0.01, middle - 0.15);
-        chart
-            .draw_series([Text::new(figures(step), beside, (FONT, 12))])
-            .map_err(failed)?;
-        let (_, y) = chart.backend_coord(&(0.0, middle));
-        for (words, below) in words(step).iter().zip([-15, 1]) {
-            write(root, words, 12, (20, y + below))?;
+        let (x, y) = chart.backend_coord(&(sets, middle));
+        write(root, &figures(step), SMALL, (x + 5, y - 6))?;
+        let words = words(step);
+        let first = y - 7 * words.len() as i32;
+        for (line, words) in (0..).zip(&words) {
+            write(root, words, SMALL, (MARGIN as i32, first + 14 * line))?;
         }
     }
     Ok(())
+}
+
+/// Where the axis ends: every bar has room for the figures beside it.
+fn axis_end(steps: &[TransitionStep]) -> f64 {
+    let room = f64::from(WIDTH - NAMES - 3 * MARGIN);
+    let ends = steps.iter().map(|step| {
+        let beside = f64::from(width(&figures(step), SMALL) + 10).min(room / 2.0);
+        step.sets as f64 * room / (room - beside)
+    });
+    ends.fold(1.0, f64::max)
 }
 
 const fn colour(step: &TransitionStep) -> RGBColor {
@@ -121,16 +136,20 @@ const fn colour(step: &TransitionStep) -> RGBColor {
     }
 }
 
-fn words(step: &TransitionStep) -> [String; 2] {
-    let wait = match step.wait_before_ns {
-        0 => String::new(),
-        ns => format!("after {:.2} s, until packets under way are gone", ns as f64 / 1e9),
-    };
-    [format!("{}. {}", step.step, step.what), wait]
+/// What a step is, in at most two lines, and how long is waited before it.
+fn words(step: &TransitionStep) -> Vec<String> {
+    let room = NAMES - MARGIN;
+    let mut lines = wrap(&format!("{}. {}", step.step, step.what), SMALL, room, 2);
+    if step.wait_before_ns > 0 {
+        let wait = step.wait_before_ns as f64 / 1e9;
+        let wait = format!("after {wait:.2} s, until packets under way are gone");
+        lines.push(fit(&wait, SMALL, room));
+    }
+    lines
 }
 
 fn figures(step: &TransitionStep) -> String {
-    let sets = count(step.sets, "SMP");
+    let sets = count(step.sets, "Set");
     match (step.entries, step.dropped) {
         (0, _) => sets,
         (entries, 0) => format!("{sets}, {}", of_entries(entries)),
@@ -148,5 +167,53 @@ fn of_entries(entries: u64) -> String {
 fn failed(error: impl std::fmt::Display) -> CliError {
     CliError::Chart {
         cause: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_experiment::misfits::misfits;
+
+    use super::*;
+
+    fn step(what: &str, sets: u64, wait_before_ns: u64) -> TransitionStep {
+        TransitionStep {
+            step: 12,
+            what: what.to_owned(),
+            wait_before_ns,
+            sets,
+            entries: sets * 64,
+            dropped: sets / 2,
+            switches: 128,
+        }
+    }
+
+    /// Steps of a random graph have long names, and those of a tree few Sets; a step may have none at all.
+    #[test]
+    fn every_label_is_in_the_picture() {
+        let long =
+            "switches that forward to LIDs of other switches drop entries whose packets could wait for each other";
+        for sets in [0, 1, 3, 1_234_567] {
+            let transition = Transition {
+                fabric: "random:switches=128,degree=4,hosts=2,seed=1,and-more-options=that-make-it-long".to_owned(),
+                from: "updn".to_owned(),
+                to: "a-plan-from-a-file-with-a-long-name".to_owned(),
+                lanes_from: 1,
+                lanes_to: 1,
+                ok: true,
+                passage: "proved".to_owned(),
+                why: Vec::new(),
+                wait_ns: 0,
+                steps: vec![
+                    step(long, sets, 0),
+                    step("drop", sets / 3, 1_500_000_000),
+                    step(long, 0, 1),
+                ],
+            };
+            let verdict = format!("from {} to {}: proved; {long}; {long}", transition.from, transition.to);
+            let svg = svg(&transition, &verdict).unwrap();
+            assert_eq!(misfits(&svg), [] as [&str; 0], "{sets}");
+            assert!(svg.contains("until packets under way are gone"));
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! failure; faults in a row; files.
 
 use crate::support::Lab;
+use selvedge_experiment::misfits::misfits;
 use serde_json::Value;
 
 fn backups(lab: &Lab, args: &str, exit: i32) -> Value {
@@ -138,7 +139,9 @@ fn tables_in_force_come_from_files() {
         (&in_force["max_load"], &"weave".into())
     );
     assert!(faults(&found).iter().all(|fault| fault["pairs_lost"] == 0));
-    assert!(lab.read("b.svg").contains("</svg>"));
+    let picture = lab.read("b.svg");
+    assert!(picture.contains("</svg>"));
+    assert_eq!(misfits(&picture), [] as [&str; 0]);
     let csv = lab
         .run(&["backups", "--fabric", "ring:switches=4,hosts=1", "--csv"])
         .exits(0);

@@ -2,12 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod admission;
+mod assumes_nothing;
 mod backups;
+mod edges;
 mod manage;
 mod offline;
 mod opensm_conf;
 mod output;
 mod packaging;
+mod readers;
 mod routing;
 mod simulate;
 mod support;

@@ -132,7 +132,7 @@ fn refusals_change_nothing_and_say_why() {
     );
     let lids = ["run", "--fabric", "karytree:k=8,n=3", "--lmc", "7", "--once"];
     lab.run(&lids).exits(4).complains("SLV-SM-0014").says("refused");
-    lab.run(&["run", "--fabric", "sx6536", "--once", "--engine", "nue"])
+    lab.run(&["run", "--fabric", "sx6536", "--once", "--engine", "none"])
         .exits(2)
         .complains("known engines");
     lab.run(&["run", "--fabric", "sx6536", "--once", "--at", "nobody"])
@@ -159,11 +159,20 @@ fn lids_survive_in_the_state_folder() {
     ];
     lab.run(&run).exits(0);
     let lids = lab.read("state/guid2lid");
-    assert_eq!(lids.lines().filter(|line| !line.is_empty()).count(), 6);
-    // A port that was known by LID 77 gets it again.
-    let first = lids.lines().next().unwrap();
+    let (seal, entries) = lids.split_once("\n\n").unwrap();
+    assert!(seal.starts_with("# selvedge: generation 1,"), "{seal}");
+    assert_eq!(entries.lines().filter(|line| !line.is_empty()).count(), 6);
+    // A port that was known by LID 77 gets it again, if the file says so and nothing says that it is damaged.
+    let first = entries.lines().next().unwrap();
     let guid = first.split(' ').next().unwrap();
-    lab.write("state/guid2lid", &lids.replace(first, &format!("{guid} 0x004d 0x004d")));
+    let edited = lids.replace(first, &format!("{guid} 0x004d 0x004d"));
+    lab.write("state/guid2lid", &edited);
+    lab.run(&run)
+        .exits(2)
+        .complains("SLV-STORE-0006")
+        .complains("delete its first line");
+    assert_eq!(lab.read("state/guid2lid"), edited);
+    lab.write("state/guid2lid", &edited.replace(seal, ""));
     lab.run(&[&run[..], &["--lids-out", "lids"]].concat()).exits(0);
     assert!(
         lab.read("lids").contains(&format!("{guid} 0x004d 0x004d")),
@@ -251,7 +260,10 @@ fn a_daemon_answers_breaks_heals_and_ends() {
         .says("links lost 1, back 0");
     lab.run(&["fault", "kill", "nobody"]).exits(2).complains("SLV-EMU-0004");
     lab.run(&["fault", "explode"]).exits(2).complains("SLV-EMU-0008");
-    lab.run(&["reload"]).exits(2).complains("SLV-API-0007");
+    // A file that only a flag names is read again, too.
+    lab.write("map", "0x025e1e0100000000 \"rack 8\"\n");
+    lab.run(&["reload"]).exits(0);
+    lab.run(&["status", "nodes"]).exits(0).says("rack 8");
     let before = events(&lab).len();
     process.signal("HUP");
     wait_for("sweep after SIGHUP", || {

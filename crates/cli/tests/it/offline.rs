@@ -1,6 +1,7 @@
 //! Commands that need no fabric: topologies, tables, datagrams, configuration.
 
 use crate::support::Lab;
+use selvedge_experiment::misfits::misfits;
 
 /// A PortInfo Get, directed route 0,1: 256 bytes.
 fn mad() -> String {
@@ -350,7 +351,9 @@ fn costs_are_predicted() {
         .exits(0)
         .says("27 switches, 324 hosts, 351 LIDs, 6 blocks a table")
         .says("5,834");
-    assert!(std::fs::read_to_string(&svg).unwrap().contains("switch fault"));
+    let picture = std::fs::read_to_string(&svg).unwrap();
+    assert!(picture.contains("switch fault"));
+    assert_eq!(misfits(&picture), [] as [&str; 0]);
     let said = lab.run(&[&ask[..], &["--json"]].concat()).exits(0).json();
     assert_eq!(said["schema"], "selvedge.model");
     let answers = said["answers"].as_array().unwrap();
@@ -391,5 +394,6 @@ fn the_published_model_is_printed_beside_the_papers_figures() {
     for number in [10, 11, 12] {
         let svg = std::fs::read_to_string(format!("{folder}/figure-{number}.svg")).unwrap();
         assert!(svg.contains("24-port switches"), "figure {number}");
+        assert_eq!(misfits(&svg), [] as [&str; 0], "figure {number}");
     }
 }

@@ -104,7 +104,7 @@ fn flags_that_only_opensm_has_are_refused_with_advice() {
         .complains("--check-config explains each");
     lab.run(&["run", "-B", "-R", "none"])
         .exits(2)
-        .complains("SLV-ROUTE-0001");
+        .complains("SLV-CONFIG-0008");
     let log = lab.path("no/such/folder/log");
     lab.run(&["run", "-B", "-f", &log]).exits(2).complains(&log);
 }

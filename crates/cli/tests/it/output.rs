@@ -226,14 +226,19 @@ fn a_manager_in_the_background_has_its_port_before_success_is_said() {
         .run(&["run", "-B", "--json", "--port", "ibsim:nobody-is-there", "-f", "log"])
         .exits(3);
     assert!(ran.err.contains("\"code\":\"SLV-PORT-0001\""), "{}", ran.err);
-    lab.write("state", "a file");
+    // What only the manager itself finds out.
+    fs::create_dir(lab.path("state")).unwrap();
+    lab.write("state/guid2lid", "nonsense\n");
     lab.run(&["run", "-B", "--fabric", TREE, "--state", "state", "-f", "log"])
         .exits(2)
         .complains("SLV-STORE-");
+    // What the check of the settings finds before.
     let file = lab.write("taken", "no socket");
-    lab.run(&["run", "-B", "--fabric", TREE, "--socket", &file, "-f", "log"])
-        .exits(2)
-        .complains("SLV-HTTP-0007");
+    for place in ["--socket", "--state"] {
+        lab.run(&["run", "-B", "--fabric", TREE, place, &file, "-f", "log"])
+            .exits(2)
+            .complains("SLV-CONFIG-0009");
+    }
 }
 
 #[test]

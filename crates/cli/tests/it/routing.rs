@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::support::Lab;
+use selvedge_experiment::misfits::misfits;
 use serde_json::Value;
 
 /// Routes with words of a command line, and looks at some of the figures.
@@ -276,6 +277,7 @@ fn engines_are_compared() {
     ] {
         assert!(chart.contains(text), "{text}");
     }
+    assert_eq!(misfits(&chart), [] as [&str; 0]);
     assert_eq!(lab.read("runs.csv").lines().count(), 1 + 5 * series);
     lab.run(&all).exits(0).says("MAX LOAD").says("REFUSED");
     let csv = lab.run(&[&all[..], &["--csv"]].concat()).exits(0).out;

@@ -1,6 +1,7 @@
 //! `selvedge simulate` from the command line.
 
 use crate::support::Lab;
+use selvedge_experiment::misfits::misfits;
 
 const TREE: [&str; 3] = ["simulate", "--fabric", "karytree:k=4,n=2"];
 
@@ -239,6 +240,9 @@ fn a_run_has_pictures_and_counters() {
         assert!(timeline.contains(word), "{word}");
     }
     assert!(heatmap.contains("S-L2-3") && heatmap.contains("no credits"));
+    for picture in [timeline, heatmap] {
+        assert_eq!(misfits(&picture), [] as [&str; 0]);
+    }
 }
 
 #[test]

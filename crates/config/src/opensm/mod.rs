@@ -5,12 +5,18 @@
 //! `opensm --create-config` writes it holds every option with its default, so an option counts as used only if its
 //! value differs from that.
 
+mod effect;
+mod flags;
 mod marked;
 mod option;
 mod read;
 mod table;
 mod value;
 
-pub use option::{Finding, OpenSmOption, Treatment};
-pub use read::{OpenSmConf, opensm_dump_dir, parse_opensm_conf, read_opensm_conf};
+use crate::{Finding, Treatment};
+
+pub use flags::OpenSmFlag;
+pub use option::OpenSmOption;
+pub(crate) use read::load;
+pub use read::{OpenSmConf, opensm_dump_dir, parse_opensm_conf};
 pub use table::OPENSM_LOG_ROUTING;

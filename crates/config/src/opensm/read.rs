@@ -7,10 +7,10 @@ use selvedge_plan::PartEnforce;
 use selvedge_types::Guid;
 
 use super::option::Meaning;
-use super::value::same;
-use super::{Finding, OpenSmOption, Treatment, marked};
-use crate::guid_list::read_text;
-use crate::{ConfigError, Settings, closest};
+use super::value::{is_text, same};
+use super::{Finding, OpenSmOption, Treatment, effect, marked};
+use crate::admit::{NO_PARTITIONS, partitions};
+use crate::{ConfigError, Settings, closest, parse_engines};
 
 /// OpenSM's largest number of lanes, `max_op_vls 5`: its default.
 const OPENSM_LANES: u8 = 15;
@@ -20,6 +20,9 @@ const PARTITIONS: &str = "/etc/opensm/partitions.conf";
 
 /// Where OpenSM dumps unasked, unless `OSM_TMP_DIR` is set.
 const DUMPS: &str = "/var/log/";
+
+/// How OpenSM writes a text that has no value.
+const NULL: &str = "(null)";
 
 /// What an `opensm.conf` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub struct OpenSmConf {
     pub guid_order_file: Option<PathBuf>,
     /// `partition_config_file`, of which the settings want the contents; OpenSM's default is read if it is there.
     pub partitions_file: Option<PathBuf>,
+    /// True if `partition_config_file` names a file that is not there.
+    pub(crate) has_lost_partitions: bool,
     /// What became of each line, in the order of the file.
     pub findings: Vec<Finding>,
 }
@@ -58,6 +63,7 @@ impl Default for OpenSmConf {
             io_file: None,
             guid_order_file: None,
             partitions_file: Some(PathBuf::from(PARTITIONS)),
+            has_lost_partitions: false,
             findings: Vec::new(),
         }
     }
@@ -75,29 +81,37 @@ impl OpenSmConf {
     }
 }
 
-/// Reads a file; the files that it names (`root_guid_file` and other lists) are read too.
-pub fn read_opensm_conf(path: &Path) -> Result<OpenSmConf, ConfigError> {
-    let mut conf = parse_opensm_conf(&read_text(path)?, path)?;
-    let policy = &mut conf.settings.policy;
-    for (file, list) in [
-        (&conf.roots_file, &mut policy.roots),
-        (&conf.compute_file, &mut policy.compute),
-        (&conf.io_file, &mut policy.io),
-        (&conf.guid_order_file, &mut policy.guid_order),
-    ] {
-        if let Some(file) = file {
-            *list = crate::read_guids(file)?;
+/// Reads a text with the files that it names (`root_guid_file` and other lists). Each mistake is a finding.
+pub(crate) fn load(text: &str, path: &Path) -> OpenSmConf {
+    let (mut conf, _) = read_lines(text, path);
+    let files = [
+        ("root_guid_file", conf.roots_file.take()),
+        ("cn_guid_file", conf.compute_file.take()),
+        ("io_guid_file", conf.io_file.take()),
+        ("guid_routing_order_file", conf.guid_order_file.take()),
+    ];
+    for (option, file) in files {
+        let Some(file) = file else { continue };
+        let guids = crate::read_guids(&file);
+        let policy = &mut conf.settings.policy;
+        let list = match option {
+            "root_guid_file" => &mut policy.roots,
+            "cn_guid_file" => &mut policy.compute,
+            "io_guid_file" => &mut policy.io,
+            _ => &mut policy.guid_order,
+        };
+        match guids {
+            Ok(guids) => *list = guids,
+            Err(error) => conf.mark(option, &error),
         }
     }
-    let is_there = |file: &&PathBuf| file.as_path() != Path::new(PARTITIONS) || file.exists();
-    if let Some(file) = conf.partitions_file.as_ref().filter(is_there) {
-        conf.settings.policy.partitions = Arc::new(crate::read_partitions(file)?);
-    }
+    conf.load_partitions();
     conf.find_defaults(Path::exists);
+    effect::settle(&mut conf.findings, |file| Path::new(file).exists());
     if !conf.findings.iter().any(|found| found.name == "dump_files_dir") {
         conf.settings.daemon.dump_dir = Some(opensm_dump_dir());
     }
-    Ok(conf)
+    conf
 }
 
 /// Where OpenSM dumps if no file says so: the folder that `OSM_TMP_DIR` names, or /var/log.
@@ -107,18 +121,26 @@ pub fn opensm_dump_dir() -> PathBuf {
 }
 
 /// Reads a text; `path` is only for messages. Of an option that stands twice the last holds, as in OpenSM.
+///
+/// Files are not looked for: an option that depends on one is taken as if the file were there.
 pub fn parse_opensm_conf(text: &str, path: &Path) -> Result<OpenSmConf, ConfigError> {
+    let (mut conf, errors) = read_lines(text, path);
+    effect::settle(&mut conf.findings, |_| true);
+    errors.into_iter().next().map_or(Ok(conf), Err)
+}
+
+/// Reads each line; a line with a mistake is a finding and an error, and changes no setting.
+fn read_lines(text: &str, path: &Path) -> (OpenSmConf, Vec<ConfigError>) {
     let mut conf = OpenSmConf::default();
-    for (at, line) in text.lines().enumerate() {
-        let line_number = at + 1;
+    let mut errors = Vec::new();
+    for (line, at) in text.lines().zip(1..) {
         let Some((name, value)) = split(line) else { continue };
-        let finding = conf.take(line_number, name, value).map_err(|want| ConfigError::Value {
-            path: path.to_owned(),
-            line: line_number,
-            key: name.to_owned(),
-            want,
-            found: value.chars().take(60).collect(),
-        })?;
+        let finding = conf.take(at, name, value).unwrap_or_else(|mistake| {
+            let error = mistake.at(path, at, (name, value));
+            let found = Finding::wrong(at, name, value, &error);
+            errors.push(error);
+            found
+        });
         conf.findings.push(finding);
     }
     // OpenSM's older word overrules the newer, wherever it stands.
@@ -129,7 +151,33 @@ pub fn parse_opensm_conf(text: &str, path: &Path) -> Result<OpenSmConf, ConfigEr
     if old.is_some_and(|found| found.value == "TRUE") {
         conf.settings.policy.part_enforce = PartEnforce::Off;
     }
-    Ok(conf)
+    (conf, errors)
+}
+
+/// Why a line is wrong.
+enum Mistake {
+    /// Not one of the legal values.
+    Want(&'static str),
+    /// A list of engines, with what is wrong about it.
+    Engines(String),
+}
+
+impl Mistake {
+    fn at(self, path: &Path, line: usize, (name, value): (&str, &str)) -> ConfigError {
+        match self {
+            Self::Want(want) => ConfigError::Value {
+                path: path.to_owned(),
+                line,
+                key: name.to_owned(),
+                want,
+                found: value.chars().take(60).collect(),
+            },
+            Self::Engines(what) => ConfigError::Engine {
+                place: format!("{}, line {line}: {name}", path.display()),
+                what,
+            },
+        }
+    }
 }
 
 /// Name and value of a line: what stands after `#` is a comment, one pair of quotes around the value goes.
@@ -159,28 +207,55 @@ impl OpenSmConf {
             }
             let line = line.map_or(0, |found| found.line);
             let (treatment, key, why) = option.treatment();
-            self.findings.push(Finding {
-                line,
-                name: option.name.to_owned(),
-                value: option.default.to_owned(),
-                treatment,
-                key,
-                why: match why {
-                    "" => "this file is there, and OpenSM reads it unasked".to_owned(),
-                    why => format!("this file is there, and OpenSM reads it unasked: {why}"),
-                },
-            });
+            let why = match why {
+                "" => "this file is there, and OpenSM reads it unasked".to_owned(),
+                why => format!("this file is there, and OpenSM reads it unasked: {why}"),
+            };
+            let found = Finding::new(line, option.name, option.default, treatment, why);
+            self.findings.push(Finding { key, ..found });
         }
     }
 
-    fn take(&mut self, line: usize, name: &str, value: &str) -> Result<Finding, &'static str> {
+    /// Reads the partitions. Where OpenSM looks unasked, a missing file is nothing to speak of.
+    fn load_partitions(&mut self) {
+        let Some(file) = self.partitions_file.clone() else {
+            return;
+        };
+        match partitions(&file) {
+            Ok(Some(partitions)) => self.settings.policy.partitions = Arc::new(partitions),
+            Ok(None) => {
+                self.has_lost_partitions = true;
+                let line = self.last_line("partition_config_file");
+                if let Some(found) = line.filter(|_| file != Path::new(PARTITIONS)) {
+                    (found.treatment, found.why) = (Treatment::Warned, NO_PARTITIONS.to_owned());
+                }
+            }
+            Err(error) => self.mark("partition_config_file", &error),
+        }
+    }
+
+    fn last_line(&mut self, name: &str) -> Option<&mut Finding> {
+        self.findings.iter_mut().rfind(|found| found.name == name)
+    }
+
+    /// Turns the verdict of an option's line to an error; without a line, OpenSM reads the file unasked.
+    fn mark(&mut self, name: &str, error: &ConfigError) {
+        let of_line = |found: &mut Finding| {
+            let wrong = Finding::wrong(found.line, name, &found.value, error);
+            *found = Finding {
+                key: found.key,
+                ..wrong
+            };
+        };
+        if self.last_line(name).map(of_line).is_none() {
+            self.findings.push(Finding::wrong(0, name, "", error));
+        }
+    }
+
+    fn take(&mut self, line: usize, name: &str, value: &str) -> Result<Finding, Mistake> {
         let found = |treatment, key, why: &str| Finding {
-            line,
-            name: name.to_owned(),
-            value: value.to_owned(),
-            treatment,
             key,
-            why: why.to_owned(),
+            ..Finding::new(line, name, value, treatment, why)
         };
         let Some(option) = OpenSmOption::ALL.iter().find(|option| option.name == name) else {
             return Ok(found(Treatment::Unknown, None, &advice(name)));
@@ -189,15 +264,42 @@ impl OpenSmConf {
         if value.is_empty() {
             return Ok(found(Treatment::Default, None, "no value: OpenSM leaves its default"));
         }
-        // A setting takes even OpenSM's default, which may differ from ours.
-        if let Meaning::Same(_, take) | Meaning::Near(_, take, _) = option.meaning {
-            take(self, value)?;
-        }
-        if !option.default.is_empty() && same(value, option.default) {
-            return Ok(found(Treatment::Default, option.treatment().1, ""));
-        }
         let (treatment, key, why) = option.treatment();
-        Ok(found(treatment, key, why))
+        // A setting takes even OpenSM's default, which may differ from ours.
+        let taken = match option.meaning {
+            Meaning::Same(_, take) | Meaning::Near(_, take, _) => take(self, value).map_err(Mistake::Want),
+            Meaning::Engines(..) => {
+                let fork = self.take_engines(value)?;
+                if !fork.is_empty() {
+                    return Ok(found(Treatment::Refused, key, &fork));
+                }
+                Ok(())
+            }
+            Meaning::Moot(_) | Meaning::Lacking(_) => Ok(()),
+        };
+        let is_default = !option.default.is_empty() && same(value, option.default);
+        match taken {
+            _ if value == NULL
+                && !is_default
+                && is_text(option.default)
+                && !matches!(taken, Ok(()) if key.is_some()) =>
+            {
+                Ok(found(Treatment::Moot, None, "no value: OpenSM leaves the feature off"))
+            }
+            Ok(()) if is_default => Ok(found(Treatment::Default, key, "")),
+            Ok(()) => Ok(found(treatment, key, why)),
+            Err(mistake) => Err(mistake),
+        }
+    }
+
+    /// Takes the engines; returns the explanation of those that only NVIDIA's fork has.
+    fn take_engines(&mut self, value: &str) -> Result<String, Mistake> {
+        let list = parse_engines(value).map_err(Mistake::Engines)?;
+        self.settings.policy.engines = match list.engines.is_empty() {
+            true => Settings::default().policy.engines,
+            false => list.engines,
+        };
+        Ok(list.fork.join("; "))
     }
 }
 

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use selvedge_plan::EngineName;
 use selvedge_types::{Guid, Lmc, Sl};
 
 use super::OpenSmOption;
-use super::option::Meaning::{self, Lacking, Moot, Near, Same};
-use super::value::{boolean, engine, millis, small, within};
+use super::option::BABBLING;
+use super::option::Meaning::{self, Engines, Lacking, Moot, Near, Same};
+use super::value::{boolean, millis, small, within};
 
 const BOOLEAN: &str = "TRUE or FALSE";
 const KEY64: &str = "a 64-bit number, as 0x0123456789abcdef";
@@ -261,17 +261,8 @@ impl OpenSmOption {
         option(
             "routing_engine",
             "(null)",
-            Near(
+            Engines(
                 "routing.engines",
-                |conf, text| {
-                    if text != "(null)" {
-                        let names = text.split([',', ' ', '\t']).filter(|name| !name.is_empty());
-                        let mut engines: Vec<EngineName> = names.map(engine).collect();
-                        engines.dedup();
-                        conf.settings.policy.engines = engines;
-                    }
-                    Ok(())
-                },
                 "a plan that the judge refuses is not programmed: the next engine of the list is tried, and there is \
                  no silent minhop after the last; dor, lash, nue and torus-2QoS become weave",
             ),
@@ -424,11 +415,7 @@ impl OpenSmOption {
             "FALSE",
             Lacking("use 'selvedge watch', which sends no Set"),
         ),
-        option(
-            "babbling_port_policy",
-            "FALSE",
-            Lacking("a port that repeats traps is not switched off; links that flap are quarantined"),
-        ),
+        option("babbling_port_policy", "FALSE", BABBLING),
         option(
             "drop_event_subscriptions",
             "FALSE",

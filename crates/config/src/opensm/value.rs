@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use selvedge_plan::EngineName;
-
 /// A number: decimal, octal with 0, hexadecimal with 0x, as `strtoull` takes it.
 pub(super) fn number(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
@@ -38,18 +36,21 @@ pub(super) fn millis(text: &str) -> Option<Duration> {
     within(text, 1, 3_600_000).map(Duration::from_millis)
 }
 
-/// Whether two values mean the same to OpenSM: numbers by value, all else by letters.
-pub(super) fn same(one: &str, other: &str) -> bool {
-    one == other || matches!((number(one), number(other)), (Some(a), Some(b)) if a == b)
+/// Whether a value means the same to OpenSM as an option's default: numbers by value, booleans as OpenSM reads them
+/// (what is not `TRUE` is false), paths without a slash at the end, all else by letters.
+pub(super) fn same(value: &str, default: &str) -> bool {
+    let is_boolean = matches!(default, "TRUE" | "FALSE");
+    let is_path = default.starts_with('/');
+    let numbers = (number(value), number(default));
+    value == default
+        || is_boolean && (value == "TRUE") == (default == "TRUE")
+        || is_path && value.trim_end_matches('/') == default.trim_end_matches('/')
+        || matches!(numbers, (Some(a), Some(b)) if a == b)
 }
 
-/// The engine that does here what OpenSM's of this name is for; those for any fabric, or for grids, are `weave`.
-pub(super) fn engine(name: &str) -> EngineName {
-    let here = match name {
-        "dor" | "lash" | "nue" | "torus-2QoS" => "weave",
-        other => other,
-    };
-    EngineName(here.to_owned())
+/// True if an option with this default holds a text, which `(null)` leaves out.
+pub(super) fn is_text(default: &str) -> bool {
+    number(default).is_none() && !matches!(default, "TRUE" | "FALSE")
 }
 
 #[cfg(test)]
@@ -77,6 +78,11 @@ mod tests {
         check("0x12", "18", true);
         check("TRUE", "TRUE", true);
         check("TRUE", "FALSE", false);
+        check("false", "FALSE", true);
+        check("no", "FALSE", true);
+        check("true", "TRUE", false);
+        check("/var/log", "/var/log/", true);
+        check("/var", "/var/log/", false);
         check("(null)", "(null)", true);
         check("minhop", "(null)", false);
     }

@@ -2,4 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod admit;
+mod opensm_flags;
 mod opensm_options;

@@ -159,6 +159,13 @@ const SHOWN: &[Shown] = &[
         options: &["transaction_timeout"],
     },
     Shown {
+        name: "babbling",
+        file: "conformance/tests/it/trap_flood.rs",
+        test: "the_port_of_a_babbling_host_is_disabled_if_that_is_wanted",
+        what: "a host that floods the manager with traps is cut off",
+        options: &["babbling_port_policy"],
+    },
+    Shown {
         name: "names",
         file: "crates/cli/tests/it/manage.rs",
         test: "a_daemon_answers_breaks_heals_and_ends",
@@ -217,6 +224,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("max_wire_smps", "8"),
     ("transaction_timeout", "100"),
     ("transaction_retries", "2"),
+    ("babbling_port_policy", "TRUE"),
     ("node_name_map_name", "/mine"),
     ("log_flags", "0x43"),
     ("log_file", "/mine"),
@@ -237,10 +245,12 @@ fn page() -> String {
         - **mapped**: it goes there, with the difference that is named;\n\
         - **without effect**: it changes nothing here, and nothing is lost;\n\
         - **refused**: the manager does not start (`--skip-refused`: starts without it).\n\n\
+        An option of a feature that is off has no effect, and so has the value `(null)`.\n\n\
         | option | OpenSM's default | another value is | key or flag | why | tested |\n|---|---|---|---|---|---|\n"
         .to_owned();
     for option in OpenSmOption::ALL {
         let (treatment, key, why) = option.treatment();
+        let only = option.only_with().map_or_else(String::new, |with| format!(" ({with})"));
         let code = |text: &str| match text {
             "" => String::new(),
             _ => format!("`{text}`"),
@@ -252,7 +262,7 @@ fn page() -> String {
             .collect();
         writeln!(
             page,
-            "| `{}` | {} | {} | {} | {why} | read{shown} |",
+            "| `{}` | {} | {}{only} | {} | {why} | read{shown} |",
             option.name,
             code(option.default),
             treatment.name(),
@@ -327,10 +337,47 @@ fn another_value_of_each_option_becomes_what_the_table_says() {
         let is_taken = matches!(want, Treatment::Honoured | Treatment::Mapped);
         let sample = SAMPLES.iter().find(|(name, _)| *name == option.name);
         assert_eq!(is_taken, sample.is_some(), "a sample of {}", option.name);
-        let value = sample.map_or("something-else", |(_, value)| value);
+        let other = if option.default == "FALSE" {
+            "TRUE"
+        } else {
+            "something-else"
+        };
+        let value = sample.map_or(other, |(_, value)| value);
         let (with, treatments) = settings(&format!("{} {value}\n", option.name));
-        assert_eq!(treatments, [want], "{}", option.name);
+        let is_off = option
+            .only_with()
+            .is_some_and(|with| with != "only if the file is there");
+        assert_eq!(
+            treatments,
+            [if is_off { Treatment::Moot } else { want }],
+            "{}",
+            option.name
+        );
+        let on = "qos TRUE\nrouting_engine lash,nue,torus-2QoS,file,ftree,updn,dnup\n";
+        let (_, treatments) = settings(&format!("{on}{} {value}\n", option.name));
+        assert_eq!(treatments.last(), Some(&want), "{} with its feature on", option.name);
         let (of_default, _) = settings(&format!("{} {}\n", option.name, option.default));
         assert_eq!(with != of_default, is_taken, "settings by {} {value}", option.name);
     }
+}
+
+/// `(null)` is how OpenSM writes a text that has no value, whatever the option.
+#[test]
+fn a_text_without_a_value_has_no_effect() {
+    let mut texts = 0;
+    for option in OpenSmOption::ALL {
+        let is_text = option.default.is_empty() || option.default == "(null)" || option.default.starts_with('/');
+        if is_text && option.name != "max_rate_enum" {
+            let (_, treatments) = settings(&format!("{} (null)\n", option.name));
+            let is_taken = !matches!(
+                treatments[0],
+                Treatment::Refused | Treatment::Wrong | Treatment::Unknown
+            );
+            assert!(is_taken, "{}: {treatments:?}", option.name);
+            texts += 1;
+        }
+    }
+    assert!(texts > 40, "{texts}");
+    // A number without a value is no number.
+    assert!(parse_opensm_conf("lmc (null)\n", Path::new("x")).is_err());
 }

@@ -47,6 +47,8 @@ pub enum RecordedInput {
     Computed(Generation),
     /// [`Input::Persisted`].
     Persisted(u64),
+    /// [`Input::NotPersisted`].
+    NotPersisted(u64),
     /// [`Command::Sweep`].
     Sweep,
     /// [`Command::Rebalance`].
@@ -61,6 +63,8 @@ pub enum RecordedInput {
     Reregister,
     /// [`Command::ReregisterThese`].
     ReregisterThese(BTreeSet<Guid>),
+    /// [`Command::Babbles`].
+    Babbles(Lid, Option<u8>),
     /// [`Command::Doubt`].
     Doubt(BTreeSet<Guid>),
     /// [`Command::Registered`].
@@ -101,6 +105,7 @@ impl std::fmt::Display for RecordedInput {
             Self::Wake => f.write_str("wake"),
             Self::Computed(generation) => write!(f, "computed plan {}", generation.0),
             Self::Persisted(id) => write!(f, "stored {id}"),
+            Self::NotPersisted(id) => write!(f, "not stored {id}"),
             Self::Sweep => f.write_str("command sweep"),
             Self::Rebalance(Asked { at_once: false }) => f.write_str("command rebalance"),
             Self::Rebalance(Asked { at_once: true }) => f.write_str("command rebalance at once"),
@@ -109,6 +114,7 @@ impl std::fmt::Display for RecordedInput {
             Self::Groups(groups) => write!(f, "groups {}", groups.len()),
             Self::Reregister => f.write_str("command reregister"),
             Self::ReregisterThese(ports) => write!(f, "command reregister {} ports", ports.len()),
+            Self::Babbles(lid, _) => write!(f, "command: LID {lid} babbles"),
             Self::Doubt(ports) => write!(f, "command doubt {} ports", ports.len()),
             Self::Registered => f.write_str("command registered"),
             Self::Unproven => f.write_str("command unproven"),
@@ -223,8 +229,12 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
             begin(4);
             out.extend(generation.0.to_le_bytes());
         }
-        Input::Persisted { id } => {
-            begin(5);
+        Input::Persisted { id } | Input::NotPersisted { id } => {
+            begin(if matches!(input, Input::Persisted { .. }) {
+                5
+            } else {
+                24
+            });
             out.extend(id.to_le_bytes());
         }
         Input::Command(Command::Sweep) => begin(6),
@@ -258,6 +268,11 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
         Input::Command(Command::Unproven) => begin(21),
         Input::Command(Command::HoldBack) => begin(13),
         Input::Command(Command::Ready) => begin(14),
+        Input::Command(Command::Babbles { lid, port }) => {
+            begin(25);
+            out.extend(lid.0.to_le_bytes());
+            out.extend([u8::from(port.is_some()), port.unwrap_or_default()]);
+        }
         Input::Command(Command::Told(told)) => {
             begin(15);
             out.extend(told.by.0.to_le_bytes());
@@ -289,6 +304,11 @@ fn length(n: usize) -> [u8; 4] {
 
 fn take_guids(reader: &mut Reader<'_>) -> Option<BTreeSet<Guid>> {
     (0..reader.u32()?).map(|_| reader.u64().map(Guid)).collect()
+}
+
+fn take_babbler(reader: &mut Reader<'_>) -> Option<(Lid, Option<u8>)> {
+    let (lid, is_named, port) = (Lid(reader.u16()?), reader.u8()? != 0, reader.u8()?);
+    Some((lid, is_named.then_some(port)))
 }
 
 fn put_aliases(out: &mut Vec<u8>, ports: &[PortAliases]) {
@@ -366,6 +386,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
             .u64()
             .map(|generation| RecordedInput::Computed(Generation(generation))),
         5 => reader.u64().map(RecordedInput::Persisted),
+        24 => reader.u64().map(RecordedInput::NotPersisted),
         6 => Some(RecordedInput::Sweep),
         7 => match reader.text() {
             Some(text) => {
@@ -383,6 +404,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         21 => Some(RecordedInput::Unproven),
         13 => Some(RecordedInput::HoldBack),
         14 => Some(RecordedInput::Ready),
+        25 => take_babbler(reader).map(|(lid, port)| RecordedInput::Babbles(lid, port)),
         15 => match reader.u16().zip(reader.text()) {
             Some((by, text)) => {
                 let state = parse_plan_state(text.as_bytes()).map_err(|e| e.to_string())?;

@@ -1,13 +1,13 @@
 //! Feeds a record to a new manager and compares.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use selvedge_plan::Generation;
 use selvedge_sim::Par;
 use selvedge_sm::{Command, DefaultJudge, Input, Job, Output, Sm};
+use selvedge_store::{DATA_MAX, read_file};
 
 use super::bytes::Reader;
 use super::digest;
@@ -38,7 +38,7 @@ pub struct Difference {
 
 /// Reads a record.
 pub fn read(path: &Path) -> Result<Replay, DaemonError> {
-    let bytes = fs::read(path).map_err(|cause| DaemonError::BadRecord {
+    let bytes = read_file(path, DATA_MAX).map_err(|cause| DaemonError::BadRecord {
         path: path.to_owned(),
         what: cause.to_string(),
     })?;
@@ -106,6 +106,7 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Opti
             result: Box::new(jobs.remove(generation)?.run(Par::Rayon)),
         },
         RecordedInput::Persisted(id) => Input::Persisted { id: *id },
+        RecordedInput::NotPersisted(id) => Input::NotPersisted { id: *id },
         RecordedInput::Sweep => Input::Command(Command::Sweep),
         RecordedInput::Reregister => Input::Command(Command::Reregister),
         RecordedInput::ReregisterThese(ports) => Input::Command(Command::ReregisterThese(ports.clone())),
@@ -114,6 +115,10 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Opti
         RecordedInput::Unproven => Input::Command(Command::Unproven),
         RecordedInput::HoldBack => Input::Command(Command::HoldBack),
         RecordedInput::Ready => Input::Command(Command::Ready),
+        RecordedInput::Babbles(lid, port) => {
+            let (lid, port) = (*lid, *port);
+            Input::Command(Command::Babbles { lid, port })
+        }
         RecordedInput::Told(told) => Input::Command(Command::Told(Box::new(told.clone()))),
         RecordedInput::Rebalance(asked) => Input::Command(Command::Rebalance(*asked)),
         RecordedInput::SetPolicy(policy) => Input::Command(Command::SetPolicy(Arc::clone(policy))),

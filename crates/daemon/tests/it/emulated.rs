@@ -20,7 +20,7 @@ fn fabric(spec: &str) -> Arc<Fabric> {
     }
 }
 
-fn options(mode: Mode, spec: &str) -> Options {
+pub(crate) fn options(mode: Mode, spec: &str) -> Options {
     let door = Door::Emulated {
         fabric: fabric(spec),
         options: EmulationOptions::default(),
@@ -29,7 +29,7 @@ fn options(mode: Mode, spec: &str) -> Options {
     Options::new(mode, door)
 }
 
-fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(value) = found() {
@@ -40,7 +40,7 @@ fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn stop(running: Running) {
+pub(crate) fn stop(running: Running) {
     running.manager.stop();
     running.join().unwrap();
 }
@@ -100,7 +100,7 @@ fn a_cut_link_is_routed_around_and_comes_back() {
     };
     let active = || {
         let links = manager.links().unwrap().links;
-        let is_active = |state| state == PortState::Active;
+        let is_active = |state| state == Some(PortState::Active);
         links
             .iter()
             .filter(|l| is_active(l.state_a) && is_active(l.state_b))

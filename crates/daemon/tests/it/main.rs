@@ -4,3 +4,4 @@
 
 mod emulated;
 mod odd_hardware;
+mod storing;

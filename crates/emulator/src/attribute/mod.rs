@@ -6,6 +6,7 @@
 pub(crate) mod class_port_info;
 pub(crate) mod guid_info;
 pub(crate) mod linear_forwarding;
+pub(crate) mod mlnx_ext_port_info;
 pub(crate) mod multicast_forwarding;
 pub(crate) mod node_description;
 pub(crate) mod node_info;
@@ -70,6 +71,7 @@ pub(crate) fn smp_get(chassis: &Chassis, request: &Request, id: AttributeId) -> 
         AttributeId::SL_TO_VL => sl_to_vl::get(chassis, request),
         AttributeId::VL_ARBITRATION => vl_arbitration::get(chassis, request),
         AttributeId::MULTICAST_FORWARDING => multicast_forwarding::get(chassis, request),
+        AttributeId::MLNX_EXT_PORT_INFO => mlnx_ext_port_info::get(chassis, request),
         AttributeId::NOTICE => Ok(notice::empty()),
         // SMInfo among them: where a manager sits, it answers that itself.
         _ => Err(Status::BAD_METHOD_ATTRIBUTE),
@@ -93,6 +95,7 @@ pub(crate) fn smp_set(
         AttributeId::SL_TO_VL => sl_to_vl::set(chassis, request, data),
         AttributeId::VL_ARBITRATION => vl_arbitration::set(chassis, request, data),
         AttributeId::MULTICAST_FORWARDING => multicast_forwarding::set(chassis, request, data),
+        AttributeId::MLNX_EXT_PORT_INFO => mlnx_ext_port_info::set(chassis, request, data),
         AttributeId::NOTICE => Ok(notice::empty()),
         _ => Err(Status::BAD_METHOD_ATTRIBUTE),
     }

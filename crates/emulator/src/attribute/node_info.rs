@@ -3,9 +3,12 @@
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_wire::{Attribute, NodeInfo, SmpData};
 
+use super::mlnx_ext_port_info;
+
 pub(crate) fn describe(chassis: &Chassis, ingress: PortIdx) -> SmpData {
     let wire = chassis.wire(ingress);
     let node = chassis.fabric().node(wire.node());
+    let (vendor_id, device_id) = mlnx_ext_port_info::device(node);
     NodeInfo {
         base_version: 1,
         class_version: 1,
@@ -15,10 +18,10 @@ pub(crate) fn describe(chassis: &Chassis, ingress: PortIdx) -> SmpData {
         node_guid: chassis.node_guid(wire.node()),
         port_guid: chassis.port_guid(chassis.end_port(ingress)),
         partition_cap: node.partition_cap,
-        device_id: node.device_id,
+        device_id,
         revision: node.revision,
         local_port: wire.num().get(),
-        vendor_id: node.vendor_id,
+        vendor_id,
     }
     .emit()
 }

@@ -86,6 +86,8 @@ fn answer(chassis: &Chassis, port: PortIdx, request: &Request, m_key_shown: bool
     let mut info = port_info(chassis, port, request.ingress, m_key_shown);
     if !request.speeds_shown {
         (info.ext_speed_active, info.ext_speed_supported, info.ext_speed_enabled) = (None, None, None);
+        (info.ext2_speed_active, info.ext2_speed_supported) = (Bits::default(), Bits::default());
+        info.ext2_speed_enabled = Bits::default();
     }
     info.emit()
 }
@@ -150,6 +152,13 @@ fn port_info(chassis: &Chassis, port: PortIdx, ingress: PortIdx, m_key_shown: bo
         ext_speed_active: ExtLinkSpeeds::new(extended_code(held.rate.speed)).filter(|_| is_up),
         ext_speed_supported: ExtLinkSpeeds::new(bits(supported, &EXTENDED)),
         ext_speed_enabled: extended_enable(enabled, supported),
+        ext2_speed_active: Bits::saturating(if is_up {
+            xdr(SpeedSet::EMPTY.with(held.rate.speed))
+        } else {
+            0
+        }),
+        ext2_speed_supported: Bits::saturating(xdr(supported)),
+        ext2_speed_enabled: Bits::saturating(xdr(enabled)),
         ..PortInfo::default()
     }
 }
@@ -259,6 +268,14 @@ fn checked_speeds(
     let mut set = both
         .filter(|(_, on)| *on != 0)
         .fold(SpeedSet::EMPTY, |set, (speed, _)| set.with(*speed));
+    let with_xdr = match wanted.ext2_speed_enabled.get() {
+        0 => held.contains(LinkSpeed::Xdr),
+        PortInfo::XDR if supported.contains(LinkSpeed::Xdr) => true,
+        _ => return Err(Status::BAD_FIELD),
+    };
+    if with_xdr {
+        set = set.with(LinkSpeed::Xdr);
+    }
     // FDR10 has no field of its own: it stays as it is.
     if held.contains(LinkSpeed::Fdr10) {
         set = set.with(LinkSpeed::Fdr10);
@@ -310,7 +327,7 @@ const fn basic_code(speed: LinkSpeed) -> u8 {
         LinkSpeed::Ddr => 2,
         LinkSpeed::Qdr | LinkSpeed::Fdr10 => 4,
         // Source: IBA vol 1 §14.2.5.6: with an extended speed active the basic field shows the fastest basic one.
-        LinkSpeed::Fdr | LinkSpeed::Edr | LinkSpeed::Hdr | LinkSpeed::Ndr => 4,
+        LinkSpeed::Fdr | LinkSpeed::Edr | LinkSpeed::Hdr | LinkSpeed::Ndr | LinkSpeed::Xdr | LinkSpeed::Unknown => 4,
     }
 }
 
@@ -321,8 +338,14 @@ const fn extended_code(speed: LinkSpeed) -> u8 {
         LinkSpeed::Fdr => 1,
         LinkSpeed::Edr => 2,
         LinkSpeed::Hdr => 4,
-        LinkSpeed::Ndr => 8,
+        // With XDR active this field shows its own fastest, as the basic field does.
+        LinkSpeed::Ndr | LinkSpeed::Xdr | LinkSpeed::Unknown => 8,
     }
+}
+
+/// The second fields of extended speeds.
+const fn xdr(set: SpeedSet) -> u8 {
+    if set.contains(LinkSpeed::Xdr) { PortInfo::XDR } else { 0 }
 }
 
 /// LinkSpeedExtEnabled: 0 on a port without extended speeds, 30 where they are switched off.

@@ -6,10 +6,10 @@ use selvedge_emulator::{Emulator, EmulatorConfig};
 use selvedge_sim::{Seed, Time};
 use selvedge_types::{Guid, Lid, LinkSpeed, LinkWidth, Lmc, Mtu, NodeKind, PKey, PhysState, PortState, Rate, Sl, Vl};
 use selvedge_wire::{
-    AttributeId, Bits, CapabilityMask, Class, ClassPortInfo, ExtSpeedEnable, GuidInfo, LinearForwardingTable,
-    LinkDownDefault, LinkSpeeds, LinkWidths, Mad, Method, MulticastForwardingTable, NodeDescription, NodeInfo, Notice,
-    NoticeType, PKeyTable, PortCounters, PortCountersExtended, PortInfo, SlToVl, SmInfo, Status, SwitchInfo,
-    VlArbBlock, VlArbEntry, VlArbitration, VlCount,
+    AttributeId, Bits, CapabilityMask, CapabilityMask2, Class, ClassPortInfo, ExtSpeedEnable, GuidInfo,
+    LinearForwardingTable, LinkDownDefault, LinkSpeeds, LinkWidths, Mad, Method, MlnxExtPortInfo,
+    MulticastForwardingTable, NodeDescription, NodeInfo, Notice, NoticeType, PKeyTable, PortCounters,
+    PortCountersExtended, PortInfo, SlToVl, SmInfo, Status, SwitchInfo, VlArbBlock, VlArbEntry, VlArbitration, VlCount,
 };
 
 const OK: Status = Status::OK;
@@ -284,6 +284,95 @@ fn what_no_agent_knows() {
         Status::BAD_METHOD
     );
     world.audit();
+}
+
+/// The small fabric with every port of one speed.
+fn fabric_at(speed: LinkSpeed) -> selvedge_fabric::Fabric {
+    fabric_with(|node| {
+        for num in 0..=node.port_count() {
+            if let Some(end) = node.port_mut(port(num)) {
+                end.capability.speed = speed;
+            }
+        }
+    })
+}
+
+#[test]
+fn fdr10_is_the_vendors() {
+    let mut world = World::with(&fabric_at(LinkSpeed::Fdr10), EmulatorConfig::default());
+    let shown: PortInfo = world.get(TO_S, 3).unwrap();
+    assert_eq!(shown.speed_active(), Some(LinkSpeed::Qdr));
+    let held: MlnxExtPortInfo = world.get(TO_S, 3).unwrap();
+    let fdr10 = MlnxExtPortInfo {
+        state_change_enable: 0,
+        speed_supported: 1,
+        speed_enabled: 1,
+        speed_active: 1,
+    };
+    assert!(held == fdr10 && held.is_fdr10());
+    assert_eq!(
+        world.get::<MlnxExtPortInfo>(TO_H2, 0).unwrap(),
+        fdr10,
+        "0 is the port asked"
+    );
+    let uncabled: MlnxExtPortInfo = world.get(TO_S, 5).unwrap();
+    assert_eq!((uncabled.speed_supported, uncabled.speed_active), (1, 0));
+    assert_eq!(status(world.get::<MlnxExtPortInfo>(TO_S, 6)), BAD);
+    assert_eq!(status(world.get::<MlnxExtPortInfo>(TO_S, 256)), BAD);
+    // infiniband-diags ask such devices only.
+    let devices = [TO_S, TO_H2].map(|route| {
+        let info: NodeInfo = world.get(route, 0).unwrap();
+        (info.vendor_id, info.device_id)
+    });
+    assert_eq!(devices, [(0x2C9, 0xC738), (0x2C9, 0x1003)]);
+    // A Set of nothing, one that switches it off, one of a speed that the port does not have.
+    let untouched = MlnxExtPortInfo::default();
+    assert_eq!(world.set(TO_S, 3, &untouched).unwrap(), fdr10);
+    let off = MlnxExtPortInfo {
+        state_change_enable: 1,
+        ..untouched
+    };
+    assert_eq!(world.set(TO_S, 3, &off).unwrap().speed_enabled, 0);
+    let mut other = World::new();
+    assert_eq!(
+        status(other.get::<MlnxExtPortInfo>(TO_S, 3)),
+        UNSUPPORTED,
+        "another vendor's"
+    );
+    let info: NodeInfo = other.get(TO_S, 0).unwrap();
+    assert_eq!((info.vendor_id, info.device_id), (0, 0), "as the fabric states it");
+}
+
+#[test]
+fn xdr_has_fields_of_its_own() {
+    let mut world = World::with(&fabric_at(LinkSpeed::Xdr), EmulatorConfig::default());
+    let shown: PortInfo = world.get(TO_S, 3).unwrap();
+    let (width, speed) = (LinkWidth::X4, LinkSpeed::Xdr);
+    assert_eq!(shown.rate_active(), Some(Rate { width, speed }));
+    let own: PortInfo = world.get(TO_S, 0).unwrap();
+    let wanted = CapabilityMask2::EXTENDED_SPEEDS_2.0 | CapabilityMask2::LINK_SPEED_XDR.0;
+    assert_eq!(own.capabilities2.0 & wanted, wanted);
+    // Only what the port has can be enabled; 0 is no change.
+    let with = |enabled: u8| PortInfo {
+        ext2_speed_enabled: Bits::saturating(enabled),
+        ..shown
+    };
+    assert_eq!(
+        world.set(TO_S, 3, &with(0)).unwrap().ext2_speed_enabled.get(),
+        PortInfo::XDR
+    );
+    assert_eq!(
+        world.set(TO_S, 3, &with(1)).unwrap().ext2_speed_enabled.get(),
+        PortInfo::XDR
+    );
+    assert_eq!(status(world.set(TO_S, 3, &with(2))), BAD);
+    let mut slower = World::new();
+    let shown: PortInfo = slower.get(TO_S, 3).unwrap();
+    assert_eq!(
+        (shown.ext2_speed_active.get(), shown.ext2_speed_supported.get()),
+        (0, 0)
+    );
+    assert_eq!(status(slower.set(TO_S, 3, &with(1))), BAD);
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn every_path_answers() {
     let fault = |text: &str| client.fault(&FaultRequest { fault: text.to_owned() });
     assert_eq!(refusal_code(fault("cut nobody[1]")), "SLV-EMU-0004");
     assert_eq!(refusal_code(fault("explode")), "SLV-EMU-0008");
-    assert_eq!(refusal_code(client.post("policy/reload")), "SLV-API-0007");
+    assert_eq!(refusal_code(client.reload()), "SLV-API-0007");
     assert_eq!(refusal_code(client.get::<Status>("nothing")), "SLV-API-0001");
     assert_eq!(refusal_code(client.post("status")), "SLV-API-0001");
     assert_eq!(refusal_code(client.get::<Events>("events?since=x")), "SLV-API-0002");

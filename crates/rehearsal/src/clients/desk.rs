@@ -9,13 +9,14 @@ use selvedge_plan::Plan;
 use selvedge_sa::{Agents, Config, Copier, CopyConfig, Input, Output, Registrations, Sa, Snapshot, Sources, Worth};
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Inventory, Role, ToldLevels};
+use selvedge_store::{Found, Keeper, MemoryDisk, StateDir, StoreError};
 use selvedge_wire::{Datagram, Mad, Method, PortInfo, SmInfo, SwitchInfo};
 
 use super::DeskDefect;
+use crate::manager::open_folder;
 use crate::{ManagerId, Rehearsal, RehearsalError};
 
-/// As `daemon` gathers what is to be stored, and groups that changed.
-const GATHER: Duration = Duration::from_millis(250);
+/// As `daemon` gathers groups that changed.
 const GATHER_GROUPS: Duration = Duration::from_millis(10);
 /// Timers of an administrator that are served at one moment.
 const WAKES_MAX: u32 = 1_000;
@@ -48,12 +49,10 @@ pub struct Desk {
     /// What is in force, as the manager showed it last.
     pub in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     defect: Option<DeskDefect>,
-    /// What is on disk, and whether more may have been registered.
-    stored: Option<Registrations>,
-    is_marked: bool,
-    is_lost: bool,
-    seen: u64,
-    due: Option<Time>,
+    /// What of it outlives the process: the manager's disk, or one of its own that never fails.
+    disk: Arc<MemoryDisk>,
+    folder: Option<Arc<StateDir>>,
+    keeper: Keeper,
     groups_told: Time,
     copy_worth: Worth,
     is_ready: bool,
@@ -62,7 +61,7 @@ pub struct Desk {
 
 impl Desk {
     /// Beside a manager that was never started.
-    pub fn new(id: ManagerId, seat: PortIdx, defect: Option<DeskDefect>) -> Self {
+    pub fn new(id: ManagerId, seat: PortIdx, disk: Option<Arc<MemoryDisk>>, defect: Option<DeskDefect>) -> Self {
         Self {
             id,
             seat,
@@ -71,11 +70,9 @@ impl Desk {
             runs: false,
             in_force: None,
             defect,
-            stored: None,
-            is_marked: false,
-            is_lost: true,
-            seen: 0,
-            due: None,
+            disk: disk.unwrap_or_default(),
+            folder: None,
+            keeper: Keeper::new(None, true),
             groups_told: Time::ZERO,
             copy_worth: Worth::Part,
             is_ready: false,
@@ -83,19 +80,20 @@ impl Desk {
         }
     }
 
-    /// The process begins, with what is on disk; `life` is a number that no other life has.
+    /// The process begins, with what is on disk; `life` is a number that no other life has. False if it ends at once,
+    /// as it cannot read that.
     pub fn start(&mut self, world: &mut Rehearsal, life: u64) -> Result<(), RehearsalError> {
-        self.is_lost = self.stored.is_none() || self.is_marked;
+        let found = self.read().map_err(|error| world.cannot_start(self.id, &error))?;
         let config = Config {
             life,
             ..Config::default()
         };
-        self.sa = Sa::with_registrations(config, world.now(), self.stored.clone().unwrap_or_default());
+        self.sa = Sa::with_registrations(config, world.now(), found.registrations);
         self.copier = Copier::new(CopyConfig::default());
-        (self.runs, self.seen, self.due, self.commits) = (true, 0, None, 0);
+        (self.runs, self.commits) = (true, 0);
         (self.copy_worth, self.is_ready, self.in_force) = (Worth::Part, false, None);
         let forgotten = self.sa.registrations().forgotten().clone();
-        if self.is_lost {
+        if found.is_lost {
             world.tell(self.id, Command::Reregister)?;
         } else if !forgotten.is_empty() {
             world.tell(self.id, Command::ReregisterThese(forgotten))?;
@@ -103,14 +101,31 @@ impl Desk {
         world.tell(self.id, Command::HoldBack)
     }
 
+    /// What an earlier life left on the disk.
+    fn read(&mut self) -> Result<Found, StoreError> {
+        let folder = Arc::new(open_folder(&self.disk)?);
+        let found = Found::read(Some(&folder))?;
+        if found.is_lost {
+            folder.mark_unstored()?;
+        }
+        self.keeper = Keeper::new(Some(Arc::clone(&folder)), found.is_lost);
+        self.folder = Some(folder);
+        Ok(found)
+    }
+
     /// Hands the administrator an input; what it wants sent is appended.
     pub fn administer(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+        let first = out.len();
         self.sa.handle(now, input, out);
-        // What is stored is marked before anybody is answered.
-        if self.sa.revision() != self.seen {
-            self.seen = self.sa.revision();
-            self.due.get_or_insert(now + GATHER);
-            self.is_marked = self.defect != Some(DeskDefect::StoresNothing);
+        let mut unguarded = Vec::new();
+        let guarded = match self.defect {
+            Some(DeskDefect::ConfirmsUnmarked) => &mut unguarded,
+            _ => &mut out[first..],
+        };
+        // A failure is tried again: nobody reads events here.
+        let _ = self.keeper.guard(now, self.sa.revision(), guarded);
+        if let (Some(DeskDefect::StoresNothing), Some(folder)) = (self.defect, &self.folder) {
+            let _ = folder.mark_stored(false);
         }
     }
 
@@ -150,8 +165,8 @@ impl Desk {
     pub fn committed(&mut self, world: &Rehearsal, out: &mut Vec<Output>) {
         let now = world.now();
         let Some(view) = world.view(self.id) else { return };
-        if !view.is_to_ask_all && std::mem::take(&mut self.is_lost) {
-            self.due.get_or_insert(now + GATHER);
+        if !view.is_to_ask_all {
+            self.keeper.hosts_were_asked(now);
         }
         let (Role::Master, Some(fabric), Some(plan), Some(inventory)) =
             (view.role, view.fabric, view.plan, view.inventory)
@@ -206,7 +221,7 @@ impl Desk {
             }
             Role::Standby | Role::NotActive => {
                 self.in_force = None;
-                self.is_lost = true;
+                self.keeper.lose();
                 self.administer(now, Input::Forget, out);
                 self.copier.begin(now);
                 if role == Role::NotActive {
@@ -238,13 +253,15 @@ impl Desk {
                 out.push(output);
             }
         }
-        if self.due.is_some_and(|due| due <= now) {
-            self.due = None;
-            self.stored = Some(match self.defect {
+        let _ = self.keeper.mark_if_due(now);
+        if self.keeper.is_due(now) {
+            let all = match self.defect {
                 Some(DeskDefect::StoresNothing) => Registrations::default(),
                 _ => self.sa.registrations(),
-            });
-            self.is_marked &= self.is_lost;
+            };
+            let folder = self.folder.as_ref();
+            let saved = folder.map_or(Ok(()), |folder| folder.save_registrations(&all));
+            let _ = self.keeper.saved(now, self.sa.revision(), saved);
         }
         // As the program does: both at once, not too often.
         let has_changed = self.sa.groups().has_changed() || self.sa.aliases().has_changed();

@@ -48,6 +48,8 @@ const CHANGES_EVERY: u64 = 400;
 pub enum DeskDefect {
     /// What hosts registered counts as stored and is not.
     StoresNothing,
+    /// Hosts are told that something is registered, although that could neither be marked nor stored.
+    ConfirmsUnmarked,
     /// It answers from the first plan of its life.
     AnswersFromThePast,
     /// It reports nothing.
@@ -108,7 +110,10 @@ impl Clients {
         });
         Self {
             hosts: hosts.collect(),
-            desks: seats.iter().map(|&(id, seat)| Desk::new(id, seat, defect)).collect(),
+            desks: seats
+                .iter()
+                .map(|&(id, seat)| Desk::new(id, seat, world.disk_of(id), defect))
+                .collect(),
             defect,
             rng,
             logged: 0,

@@ -31,6 +31,8 @@ pub enum Broken {
     AcceptCycles,
     /// State counts as stored and is not.
     StoreNothing,
+    /// State that could not be stored counts as stored.
+    StoreFailureIgnored,
     /// A new policy is taken as leave to give new LIDs to all ports.
     Reassign,
     /// Other managers get no answer.
@@ -120,7 +122,7 @@ impl Broken {
             Self::ReverseTables => &["0105"],
             Self::ExchangeTables | Self::EditEntry | Self::BlankFirst | Self::Renumber | Self::SameLid => &["0111"],
             Self::AcceptCycles => &["0107"],
-            Self::StoreNothing => &["0115"],
+            Self::StoreNothing | Self::StoreFailureIgnored => &["0115"],
             Self::Reassign => &["0110", "0101"],
             Self::Silent | Self::FalseRole | Self::NeverYield | Self::Usurp => &["0103"],
             Self::IgnoreTraps | Self::NeverRepress => &["0116"],
@@ -220,6 +222,7 @@ impl Tamper for Defect {
                 Some(Input::Computed { generation, result })
             }
             (Broken::Usurp, Input::Received(d)) if is(&d, Method::GetResp, AttributeId::SM_INFO) => None,
+            (Broken::StoreFailureIgnored, Input::NotPersisted { id }) => Some(Input::Persisted { id }),
             (_, input) => Some(input),
         }
     }

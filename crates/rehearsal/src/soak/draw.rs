@@ -163,7 +163,7 @@ fn rest(rng: &mut Rng, happenings: &mut [Happening]) {
 }
 
 /// Between so many microseconds, every order of magnitude as often as any other.
-fn scale(rng: &mut Rng, from: u64, to: u64) -> Duration {
+pub(super) fn scale(rng: &mut Rng, from: u64, to: u64) -> Duration {
     let steps = u64::from((to / from.max(1)).max(1).ilog2());
     let low = from << rng.below(steps + 1);
     Duration::from_micros((low + rng.below(low.max(1))).min(to))
@@ -190,6 +190,7 @@ impl Setup {
             plan_ms: (plan != 0).then_some(plan),
             both: one_of(&[0, 1]) == 1,
             backups: false,
+            store_faults: false,
         }
     }
 }

@@ -11,6 +11,7 @@ mod schedule;
 mod seats;
 mod served;
 mod shrink;
+mod store_faults;
 mod totals;
 mod world;
 
@@ -20,6 +21,7 @@ use selvedge_fabric::Fabric;
 use selvedge_sim::Time;
 use selvedge_sm::Event;
 
+use crate::clients::DeskDefect;
 use crate::{Exemptions, RehearsalError};
 
 pub use broken::Broken;
@@ -48,6 +50,8 @@ pub struct Outcome {
     pub looks: u64,
     /// Repairs that had been worked out before.
     pub known: u64,
+    /// Calls that disks refused.
+    pub store_failures: u64,
     /// Virtual time at the end.
     pub ended: Time,
     /// A number over every datagram that a manager sent.
@@ -83,17 +87,30 @@ impl Schedule {
     /// Carries it out on its fabric.
     #[must_use]
     pub fn run(&self, fabric: &Fabric, observer: &mut dyn Observer) -> Outcome {
-        self.run_with(fabric, None, observer)
+        self.run_with(fabric, (None, None), observer)
     }
 
     /// Carries it out with managers that have a defect.
     #[must_use]
     pub fn run_broken(&self, fabric: &Fabric, broken: Broken) -> Outcome {
-        self.run_with(fabric, Some(broken), &mut Nobody)
+        self.run_with(fabric, (Some(broken), None), &mut Nobody)
     }
 
-    fn run_with(&self, fabric: &Fabric, broken: Option<Broken>, observer: &mut dyn Observer) -> Outcome {
+    /// Carries it out with administrators that have a defect.
+    #[must_use]
+    pub fn run_with_desk(&self, fabric: &Fabric, defect: DeskDefect) -> Outcome {
+        self.run_with(fabric, (None, Some(defect)), &mut Nobody)
+    }
+
+    fn run_with(
+        &self,
+        fabric: &Fabric,
+        (broken, desks): (Option<Broken>, Option<DeskDefect>),
+        observer: &mut dyn Observer,
+    ) -> Outcome {
         let mut world = World::new(self, fabric, broken, observer);
+        world.desk_defect = desks;
+        world.give_disks();
         let result = world.run();
         let failure = result.err().map(|error| Failure {
             at: world.rehearsal.now(),
@@ -115,6 +132,7 @@ impl Schedule {
             sets,
             looks,
             known,
+            store_failures: world.store_failures(),
             ended: world.rehearsal.now(),
             digest: world.rehearsal.digest(),
             log,

@@ -91,6 +91,8 @@ pub struct Setup {
     pub both: bool,
     /// Repairs of links are worked out before they are lost, as soon as nothing else is to be done.
     pub backups: bool,
+    /// Managers store on disks that fail for a time, and are killed meanwhile.
+    pub store_faults: bool,
 }
 
 /// Engines that managers are started with; each is followed by `updn`.
@@ -191,6 +193,9 @@ impl fmt::Display for Schedule {
         if s.backups {
             writeln!(f, "backups 1")?;
         }
+        if s.store_faults {
+            writeln!(f, "store_faults 1")?;
+        }
         self.happenings
             .iter()
             .try_for_each(|happening| writeln!(f, "{happening}"))
@@ -246,6 +251,7 @@ impl FromStr for Schedule {
                 plan_ms: None,
                 both: false,
                 backups: false,
+                store_faults: false,
             },
             happenings: Vec::new(),
         };
@@ -307,6 +313,10 @@ impl Schedule {
             }
             "backups" => {
                 s.backups = value == "1";
+                Ok(())
+            }
+            "store_faults" => {
+                s.store_faults = value == "1";
                 Ok(())
             }
             _ => Err(FORM),

@@ -27,7 +27,12 @@ impl World<'_> {
             .filter_map(|&id| Some((id, self.rehearsal.seat_of(id)?)))
             .collect();
         let seed = Seed(self.schedule.seed).child("administration");
-        self.clients = Some(Box::new(Clients::new(&mut self.rehearsal, &seats, seed, None)));
+        self.clients = Some(Box::new(Clients::new(
+            &mut self.rehearsal,
+            &seats,
+            seed,
+            self.desk_defect,
+        )));
     }
 
     pub(super) fn manager_started(&mut self, which: usize) -> Result<(), RehearsalError> {

@@ -22,6 +22,8 @@ pub struct Totals {
     pub looks: u64,
     /// Repairs that had been worked out before.
     pub known: u64,
+    /// Calls that disks refused.
+    pub store_failures: u64,
     /// Virtual time in ns.
     pub virtual_ns: u64,
     /// Happenings by kind, the master's stage just then (position in [`selvedge_sm::StageName`]), and family.
@@ -40,6 +42,7 @@ impl Totals {
         self.sets += outcome.sets;
         self.looks += outcome.looks;
         self.known += outcome.known;
+        self.store_failures += outcome.store_failures;
         self.virtual_ns = self.virtual_ns.saturating_add(outcome.ended.0);
         for (&(kind, stage), &count) in &outcome.coverage {
             self.happenings += count;

@@ -16,7 +16,8 @@ use super::broken::Broken;
 use super::event::{Happening, Kind, When};
 use super::schedule::{Schedule, engines, other_settings};
 use super::seats::{config, seats};
-use crate::clients::Clients;
+use super::store_faults::StoreFaults;
+use crate::clients::{Clients, DeskDefect};
 use crate::{ManagerId, Observed, Options, Outside, Rehearsal, RehearsalError, Violation};
 
 /// Who wants to see every step.
@@ -52,7 +53,7 @@ pub(super) struct World<'a> {
     pub managers: Vec<ManagerId>,
     /// Of programs: how long it took until all was well, or what was not.
     pub converged: Vec<(&'static str, Result<Duration, String>)>,
-    running: Vec<bool>,
+    pub(super) running: Vec<bool>,
     pub(super) policy: Arc<Policy>,
     /// What comes undone by itself, and when.
     undo: Vec<(Time, Fault)>,
@@ -64,6 +65,10 @@ pub(super) struct World<'a> {
     pub(super) reset: BTreeSet<NodeIdx>,
     /// Clients of the administrators, if the schedule has any.
     pub clients: Option<Box<Clients>>,
+    /// What is wrong with the administrators, in tests of the checkers.
+    pub(super) desk_defect: Option<DeskDefect>,
+    /// Disks that fail for a time, if the schedule has any.
+    pub(super) store_faults: Option<StoreFaults>,
     pub observer: &'a mut dyn Observer,
 }
 
@@ -127,6 +132,8 @@ impl<'a> World<'a> {
             begun: 0,
             reset: BTreeSet::new(),
             clients: None,
+            desk_defect: None,
+            store_faults: None,
             observer,
         }
     }
@@ -175,8 +182,9 @@ impl<'a> World<'a> {
     pub(super) fn start(&mut self, which: usize) -> Result<(), RehearsalError> {
         self.note(&format!("manager {which} starts"));
         self.running[which] = true;
-        self.rehearsal.start(self.managers[which])?;
-        self.manager_started(which)
+        let started = self.rehearsal.start(self.managers[which]);
+        let started = started.and_then(|()| self.manager_started(which));
+        self.unless_disk_fails(which, started)
     }
 
     pub(super) fn kill(&mut self, which: usize) -> Result<(), RehearsalError> {
@@ -290,8 +298,10 @@ impl<'a> World<'a> {
                 return Ok(true);
             }
             self.undo_due()?;
+            self.store_faults_due()?;
             let next = self.undo.iter().map(|(at, _)| *at).min();
             let limit = self.until_clients(next.map_or(end, |at| at.min(end)));
+            let limit = self.until_store_faults(limit);
             let stepped = self.rehearsal.step(limit);
             self.observer.stepped(&self.rehearsal);
             let stepped = stepped?;
@@ -459,6 +469,7 @@ impl<'a> World<'a> {
             self.note(&fault.to_string());
             self.rehearsal.fault(&fault)?;
         }
+        self.cure_disks();
         for which in 0..self.managers.len() {
             if !self.running[which] {
                 self.start(which)?;

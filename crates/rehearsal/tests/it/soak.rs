@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use selvedge_fabric::Fabric;
 use selvedge_rehearsal::Rehearsal;
+use selvedge_rehearsal::clients::DeskDefect;
 use selvedge_rehearsal::soak::{Broken, Failure, Kind, Nobody, Observer, Outcome, Schedule, Totals};
 use selvedge_topology::Spec;
 
@@ -123,7 +124,7 @@ fn drawn(seed: u64, restless: &[u64]) -> Schedule {
 #[test]
 fn clients_of_subnet_administration_are_served() {
     let seeds: Vec<u64> = match std::env::var("SELVEDGE_SA_SEEDS") {
-        Err(_) => (1..=SA_SEEDS).chain(SA_FOUND).chain([47_313]).collect(),
+        Err(_) => (1..=SA_SEEDS).chain(SA_FOUND).chain([47_313, 7_300_972]).collect(),
         Ok(text) => {
             let (from, to) = text.split_once("..").unwrap();
             (from.parse().unwrap()..to.parse().unwrap()).collect()
@@ -146,6 +147,69 @@ fn clients_of_subnet_administration_are_served() {
     });
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "{failed:#?}");
+}
+
+/// Seeds with disks that fail and managers that are killed meanwhile, which run in `make test`.
+const STORE_SEEDS: u64 = 40;
+/// Seeds within which a manager that trusts such a disk must be found.
+const TRUSTING_SEEDS: u64 = 200;
+
+fn with_store_faults(seed: u64) -> Schedule {
+    let mut schedule = Schedule::draw(seed);
+    (schedule.setup.sa, schedule.setup.store_faults) = (true, true);
+    schedule
+}
+
+/// The same disasters with clients, while disks fail. `SELVEDGE_STORE_SEEDS=1..1001` runs those, `SELVEDGE_SEED` prints
+/// what happens in one of them.
+#[test]
+fn on_disks_that_fail_no_lid_changes_and_no_registration_is_lost() {
+    let text = std::env::var("SELVEDGE_STORE_SEEDS").unwrap_or_else(|_| format!("1..{}", STORE_SEEDS + 1));
+    let (from, to) = text.split_once("..").unwrap();
+    let (from, to): (u64, u64) = (from.parse().unwrap(), to.parse().unwrap());
+    let totals = Mutex::new(Totals::default());
+    on_all_processors(to - from, |number| {
+        let schedule = with_store_faults(from + number);
+        assert_eq!(schedule.to_string().parse().as_ref(), Ok(&schedule));
+        let mut story = Story::default();
+        let outcome = schedule.run(&fabric(&schedule), &mut story);
+        if std::env::var("SELVEDGE_SEED").is_ok_and(|seed| seed == schedule.seed.to_string()) {
+            println!("{schedule}{}\n{}", story.0.join("\n"), outcome.log);
+        }
+        totals.lock().unwrap().add(&schedule, &outcome);
+    });
+    let totals = totals.into_inner().unwrap();
+    println!(
+        "{} calls refused in {} schedules",
+        totals.store_failures, totals.schedules
+    );
+    assert!(totals.failures.is_empty(), "{:#?}", totals.failures);
+    assert!(
+        totals.store_failures > 10 * totals.schedules,
+        "{}",
+        totals.store_failures
+    );
+}
+
+/// Who takes a failed store for one that worked, or tells hosts so, is found by the checkers on such disks.
+#[test]
+fn managers_that_trust_a_disk_that_fails_are_found() {
+    let check = |code: &str, run: &dyn Fn(&Schedule, &Fabric) -> Outcome| {
+        let is_it = |seed: &u64| {
+            let schedule = with_store_faults(*seed);
+            let failure = run(&schedule, &fabric(&schedule)).failure;
+            failure.is_some_and(|failure| failure.code() == code)
+        };
+        let found = (1..=TRUSTING_SEEDS).find(is_it);
+        println!("{code}: seed {found:?}");
+        assert!(found.is_some(), "nobody noticed that as {code}");
+    };
+    check("0115", &|schedule, fabric| {
+        schedule.run_broken(fabric, Broken::StoreFailureIgnored)
+    });
+    check("0122", &|schedule, fabric| {
+        schedule.run_with_desk(fabric, DeskDefect::ConfirmsUnmarked)
+    });
 }
 
 /// Seeds beyond the first thousand that failed once: what each found must not come back.

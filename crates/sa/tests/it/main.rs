@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod aliases;
+mod capabilities;
 mod copy;
 mod hostile;
+mod joins;
 mod kept;
 mod model;
 mod paths;

@@ -116,6 +116,10 @@ struct Bench {
     unheard: u32,
     /// What was stored, and how many Sets had gone out before.
     stored: Vec<(PersistentState, u32)>,
+    /// The disk takes nothing.
+    is_full: bool,
+    /// The newest request to store something.
+    asked: u64,
 }
 
 impl Bench {
@@ -140,6 +144,8 @@ impl Bench {
             sets: 0,
             unheard: 0,
             stored: Vec::new(),
+            is_full: false,
+            asked: 0,
         }
     }
 
@@ -173,6 +179,10 @@ impl Bench {
                         }
                     }
                     Output::Compute(job) => self.jobs.push(*job),
+                    Output::Persist { id, .. } if self.is_full => {
+                        self.asked = id;
+                        inputs.insert(0, Input::NotPersisted { id });
+                    }
                     Output::Persist { id, state } => {
                         self.stored.push((state, self.sets));
                         inputs.insert(0, Input::Persisted { id });
@@ -228,6 +238,28 @@ fn two_hosts_come_up() {
     assert_eq!(bench.hosts.map(|h| h.info.sm_lid), [Lid(1); 2]);
     assert_eq!(bench.is_sm, [true]);
     assert!(bench.sm.view().is_up() && bench.sm.is_resting());
+}
+
+#[test]
+fn nothing_is_set_before_it_can_be_stored() {
+    let mut bench = Bench::new(Mode::Manage);
+    bench.is_full = true;
+    bench.hand(Input::Start);
+    // The first plan gives way to one that needs nothing stored; here each port needs a LID.
+    bench.compute();
+    bench.compute();
+    assert!(bench.jobs.is_empty());
+    for id in [bench.asked, bench.asked - 1] {
+        bench.hand(Input::NotPersisted { id });
+    }
+    assert_eq!(
+        (bench.sets, bench.jobs.len()),
+        (0, 0),
+        "it is told of each attempt, and waits"
+    );
+    bench.hand(Input::Persisted { id: bench.asked });
+    assert!(bench.sm.view().is_up(), "{:?}", bench.events);
+    assert_eq!(bench.hosts.map(|h| h.info.lid), [Lid(1), Lid(2)]);
 }
 
 #[test]

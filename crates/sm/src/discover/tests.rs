@@ -247,7 +247,7 @@ fn a_route_has_63_hops_at_most() {
     assert_eq!((discovery.found.len(), events.len()), (1 + 63, 0));
     assert_eq!(
         discovery.found.last().unwrap().ports[2].trouble,
-        Some(PortReason::PeerSilent)
+        Some(PortReason::BeyondReach)
     );
 }
 

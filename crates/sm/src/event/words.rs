@@ -182,6 +182,11 @@ impl Event {
                 "\"{what}\" does not hold LinearForwardingTable block {block} as it acknowledged it: {entries} entries \
                  differ, the first of LID {lid}: port {wrote} written, {read} read; it is written again"
             ),
+            Self::BeyondReach { ports, what } => write!(
+                f,
+                "links at {ports} ports lead beyond the 63 hops of a directed route, the first is {what}: what is \
+                 behind them is not managed; add links that shorten the way, or move the manager"
+            ),
             Self::LevelsUnknown => f.write_str(
                 "nobody here knows which service levels senders use, so no change of routes that rely on several lanes \
                  can be proved: until another plan is due routes are made that are safe with any (give managers of one \
@@ -209,10 +214,10 @@ impl Event {
                 f,
                 "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
             ),
-            Self::PKeysFull { ports, what } => write!(
+            Self::PKeysFull { ports, what, room } => write!(
                 f,
-                "{ports} ports are in more partitions than their P_Key tables have room for (32 keys at most), among \
-                 them {what}: they do not get the keys of the last ones"
+                "{ports} ports are in more partitions than their P_Key tables have room for, among them {what} with \
+                 room for {room} keys: they do not get the keys of the last ones; take them out of some partitions"
             ),
             _ => Ok(()),
         }

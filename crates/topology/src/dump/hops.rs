@@ -6,7 +6,7 @@ use selvedge_types::Guid;
 
 use super::DumpError;
 use crate::Place;
-use crate::text::shorten;
+use crate::text::{leading_guid, shorten};
 
 /// Reads hop counts: by GUID of the switch, then by GUID of the port that is the target, hops by each port from port 0;
 /// 255 is no way. Lines that do not name their port's GUID are passed over, as LIDs may have changed.
@@ -43,8 +43,7 @@ pub fn read_lid_matrix(file: &str, bytes: &[u8]) -> Result<BTreeMap<Guid, BTreeM
 }
 
 fn after(line: &str, word: &str) -> Option<Guid> {
-    let (_, rest) = line.split_once(word)?;
-    rest.split_ascii_whitespace().next()?.parse().ok()
+    leading_guid(line.split_once(word)?.1)
 }
 
 fn hops(line: &str) -> Option<Vec<u8>> {

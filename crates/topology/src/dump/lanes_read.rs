@@ -1,18 +1,19 @@
 //! Service levels and lanes, read back: what `lanes` writes and OpenSM dumps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::{ServiceLevels, SlToVl};
-use selvedge_types::{Guid, Lid, PortNum, Sl, Vl};
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::{Lids, ServiceLevels, SlToVl};
+use selvedge_types::{Lid, PortNum, Sl, Vl};
 
-use super::DumpError;
+use super::{DumpError, DumpWarning, first_names};
 use crate::Place;
-use crate::text::{leading_number, shorten};
+use crate::text::{leading_guid, leading_number, shorten};
 
-/// Reads `0xDLID SL` lines; LIDs without a line have SL 0.
-pub fn read_service_levels(file: &str, bytes: &[u8]) -> Result<ServiceLevels, DumpError> {
+/// Reads `0xDLID SL` lines. Every LID in use needs one: a level that the file does not state is not known.
+pub fn read_service_levels(file: &str, bytes: &[u8], fabric: &Fabric, lids: &Lids) -> Result<ServiceLevels, DumpError> {
     let mut levels = Vec::new();
+    let mut stated = BTreeSet::new();
     for (place, line) in lines(file, &String::from_utf8_lossy(bytes)) {
         let Some((lid, sl)) = lid_and_level(line) else {
             return Err(DumpError::Syntax {
@@ -25,8 +26,21 @@ pub fn read_service_levels(file: &str, bytes: &[u8]) -> Result<ServiceLevels, Du
             levels.resize(lid.index() + 1, Sl::default());
         }
         levels[lid.index()] = sl;
+        stated.insert(lid);
     }
-    Ok(ServiceLevels::PerDestination(levels))
+    let missing: Vec<_> = lids.by_lid().filter(|(lid, _)| !stated.contains(lid)).collect();
+    if missing.is_empty() {
+        return Ok(ServiceLevels::PerDestination(levels));
+    }
+    Err(DumpError::NoLevels {
+        file: file.to_owned(),
+        count: missing.len(),
+        names: first_names(
+            missing
+                .iter()
+                .map(|&(lid, at)| format!("LID {lid} of {}", fabric.port_name(at))),
+        ),
+    })
 }
 
 fn lid_and_level(line: &str) -> Option<(Lid, Sl)> {
@@ -45,11 +59,14 @@ fn lid_and_level(line: &str) -> Option<(Lid, Sl)> {
 /// What a table begins with, before the GUID of its port.
 const KINDS: [&str; 3] = ["Switch ", "Channel Adapter ", "Router "];
 
-/// Reads `opensm-sl2vl.dump`. Rows that most switches share become the default; tables of switches that the fabric does
-/// not have, and those of hosts, are passed over: no packet is forwarded by them.
-pub fn read_sl_to_vl(file: &str, bytes: &[u8], fabric: &Fabric) -> Result<SlToVl, DumpError> {
-    let mut switch = None;
-    let mut rows: BTreeMap<(SwitchIdx, PortNum, PortNum), [Vl; Sl::COUNT]> = BTreeMap::new();
+/// The row of each (switch, ingress, egress).
+type Rows = BTreeMap<(SwitchIdx, PortNum, PortNum), [Vl; Sl::COUNT]>;
+
+/// Reads `opensm-sl2vl.dump`. Every pair of ports with a link needs its row: one that the dump lacks is not known.
+/// Tables of switches that the fabric does not have are left out with a warning; those of hosts are passed over, as no
+/// packet is forwarded by them.
+pub fn read_sl_to_vl(file: &str, bytes: &[u8], fabric: &Fabric) -> Result<(SlToVl, Vec<DumpWarning>), DumpError> {
+    let (mut switch, mut rows, mut warnings) = (None, Rows::new(), Vec::new());
     for (place, line) in lines(file, &String::from_utf8_lossy(bytes)) {
         let syntax = |want| DumpError::Syntax {
             place: place.clone(),
@@ -57,12 +74,14 @@ pub fn read_sl_to_vl(file: &str, bytes: &[u8], fabric: &Fabric) -> Result<SlToVl
             want,
         };
         if let Some((kind, rest)) = KINDS.iter().find_map(|kind| Some((kind, line.strip_prefix(kind)?))) {
-            let guid = rest.split([',', ' ']).next().and_then(|guid| guid.parse::<Guid>().ok());
-            let guid = guid.ok_or_else(|| syntax("a port, as in: Switch 0x0002c90000000001, base LID 1, \"name\""))?;
+            let guid = leading_guid(rest)
+                .ok_or_else(|| syntax("a port, as in: Switch 0x0002c90000000001, base LID 1, \"name\""))?;
             let node = fabric.find_port(guid).map(|at| at.node).or_else(|| fabric.find(guid));
-            switch = node
-                .filter(|_| *kind == KINDS[0])
-                .and_then(|node| fabric.switch_index(node));
+            let is_switch = *kind == KINDS[0];
+            switch = node.filter(|_| is_switch).and_then(|node| fabric.switch_index(node));
+            if is_switch && switch.is_none() {
+                warnings.push(DumpWarning::UnknownSwitch { place, guid });
+            }
             continue;
         }
         let (ingress, egress, lanes) =
@@ -71,14 +90,57 @@ pub fn read_sl_to_vl(file: &str, bytes: &[u8], fabric: &Fabric) -> Result<SlToVl
             rows.insert((switch, ingress, egress), lanes);
         }
     }
+    check_rows(file, fabric, &rows, &warnings)?;
+    // What most rows share becomes the default, so that only the others need a place.
     let mut count: BTreeMap<[Vl; Sl::COUNT], usize> = BTreeMap::new();
     rows.values().for_each(|row| *count.entry(*row).or_default() += 1);
     let most = count.iter().max_by_key(|(_, rows)| **rows).map(|(row, _)| *row);
     let default = most.unwrap_or(SlToVl::default().default);
     rows.retain(|_, row| *row != default);
-    Ok(SlToVl {
+    let map = SlToVl {
         default,
         exceptions: rows,
+    };
+    Ok((map, warnings))
+}
+
+/// Fails if a packet can pass a switch by two ports for which there is no row. Port 0 sends packets, too.
+fn check_rows(file: &str, fabric: &Fabric, rows: &Rows, warnings: &[DumpWarning]) -> Result<(), DumpError> {
+    let (mut needed, mut missing, mut names) = (0, 0, Vec::new());
+    for (switch, &node) in fabric.switches().iter_enumerated() {
+        let is_up = |port: &PortNum| fabric.link_is_up(PortRef { node, port: *port });
+        let ports = fabric.node(node).external_ports().map(|(port, _)| port);
+        let up: Vec<PortNum> = ports.filter(is_up).collect();
+        let before = missing;
+        for &egress in &up {
+            let others = up.iter().filter(|ingress| **ingress != egress);
+            for &ingress in others.chain(&[PortNum::MANAGEMENT]) {
+                needed += 1;
+                missing += usize::from(!rows.contains_key(&(switch, ingress, egress)));
+            }
+        }
+        if missing > before {
+            let node = fabric.node(node);
+            names.push(format!("{} \"{}\" ({})", node.guid, node.description, missing - before));
+        }
+    }
+    if missing == 0 {
+        return Ok(());
+    }
+    let foreign = warnings.iter().filter_map(|warning| match warning {
+        DumpWarning::UnknownSwitch { guid, .. } => Some(guid.to_string()),
+        _ => None,
+    });
+    let foreign: Vec<String> = foreign.collect();
+    Err(DumpError::NoLanes {
+        file: file.to_owned(),
+        missing,
+        needed,
+        names: first_names(names.into_iter()),
+        foreign: match foreign.len() {
+            0 => String::new(),
+            _ => format!("; the fabric has no switch {}", first_names(foreign.into_iter())),
+        },
     })
 }
 

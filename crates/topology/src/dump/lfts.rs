@@ -7,9 +7,9 @@ use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
 use selvedge_types::{Guid, Lid, LidRange, Lmc, NodeKind, PortNum};
 
-use super::{DumpError, DumpWarning, Forwarding, seen_lids};
+use super::{DumpError, DumpWarning, Forwarding};
 use crate::Place;
-use crate::text::{leading_number, printable, shorten};
+use crate::text::{leading_guid, leading_number, printable, shorten};
 
 /// Whose text is written. Both are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub enum LftStyle {
 
 /// Reads forwarding tables against the fabric that they are of.
 ///
-/// Switches are found by GUID. LIDs are `known` if given; else each LID's owner is the port whose GUID its lines name,
-/// and, where no line names any, the ports hold the LIDs that the fabric says.
+/// Switches are found by GUID. Each port has the LIDs that `known` gives it; a port without these has those for which
+/// the dump names its GUID; a port that the dump does not name has those that the fabric says it holds.
 pub fn read_lfts(file: &str, bytes: &[u8], fabric: &Fabric, known: Option<&Lids>) -> Result<Forwarding, DumpError> {
     let mut reader = Reader::new(file, fabric);
     for (at, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
@@ -57,6 +57,8 @@ struct Reader<'a> {
     tables: BTreeMap<SwitchIdx, Vec<(Lid, u8)>>,
     owners: BTreeMap<Lid, PortRef>,
     unknown_ports: BTreeSet<Guid>,
+    /// LIDs that the dump gives to ports that the fabric does not have.
+    foreign: BTreeSet<Lid>,
     warnings: Vec<DumpWarning>,
 }
 
@@ -73,6 +75,7 @@ impl<'a> Reader<'a> {
             tables: BTreeMap::new(),
             owners: BTreeMap::new(),
             unknown_ports: BTreeSet::new(),
+            foreign: BTreeSet::new(),
             warnings: Vec::new(),
         }
     }
@@ -111,10 +114,8 @@ impl<'a> Reader<'a> {
     fn header(&mut self, rest: &str) -> Result<(), DumpError> {
         let want = "a table's first line, as in: Unicast lids [0-12] of switch Lid 3 guid 0x0002c90000000001 ('leaf'):";
         let failed = || self.syntax(rest, want);
-        let guid = rest
-            .split_once(" guid ")
-            .and_then(|(_, text)| text.split_ascii_whitespace().next());
-        let guid: Guid = guid.and_then(|text| text.parse().ok()).ok_or_else(failed)?;
+        let guid = rest.split_once(" guid ").and_then(|(_, text)| leading_guid(text));
+        let guid = guid.ok_or_else(failed)?;
         let range = rest
             .trim_start()
             .strip_prefix('[')
@@ -167,10 +168,9 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| self.syntax(line, want))?;
         self.top = self.top.max(lid);
         if let Some((_, text)) = rest.split_once("portguid ") {
-            let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
-            match text[..end].parse::<Guid>() {
-                Ok(guid) => self.owner(lid, guid),
-                Err(_) => return Err(self.syntax(line, "a GUID after portguid")),
+            match leading_guid(text) {
+                Some(guid) => self.owner(lid, guid),
+                None => return Err(self.syntax(line, "a GUID after portguid")),
             }
         }
         let Some(switch) = self.current.as_ref().and_then(|current| current.switch) else {
@@ -191,15 +191,17 @@ impl<'a> Reader<'a> {
     }
 
     fn owner(&mut self, lid: Lid, guid: Guid) {
-        match self.fabric.find_port(guid) {
-            Some(at) => self.own(lid, at, guid),
-            // Said once per port, not once per table.
-            None if self.unknown_ports.insert(guid) => self.warnings.push(DumpWarning::UnknownPort {
+        if let Some(at) = self.fabric.find_port(guid) {
+            return self.own(lid, at, guid);
+        }
+        self.foreign.insert(lid);
+        // Once per port, not once per table.
+        if self.unknown_ports.insert(guid) {
+            self.warnings.push(DumpWarning::UnknownPort {
                 place: self.place(self.line),
                 guid,
                 lid,
-            }),
-            None => {}
+            });
         }
     }
 
@@ -236,15 +238,7 @@ impl<'a> Reader<'a> {
                 name: node.description.clone(),
             });
         }
-        let lids = match known {
-            Some(lids) => lids.clone(),
-            None if self.owners.is_empty() => {
-                let (lids, warnings) = seen_lids(self.fabric);
-                self.warnings.extend(warnings);
-                lids
-            }
-            None => self.lids_of_owners(),
-        };
+        let lids = self.lids(known);
         if self.is_diags && self.top.0 > 0 && self.top.index().is_multiple_of(BLOCK_LIDS) && !routed.contains(&self.top)
         {
             self.warnings.push(DumpWarning::LastLidLost {
@@ -271,29 +265,45 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The smallest aligned range that holds all LIDs of a port.
-    fn lids_of_owners(&mut self) -> Lids {
-        let mut ends: BTreeMap<PortRef, (Lid, Lid)> = BTreeMap::new();
+    /// Returns the LIDs of every port, each from the first source that knows them.
+    fn lids(&mut self, known: Option<&Lids>) -> Lids {
+        let mut lids = known.cloned().unwrap_or_default();
+        let mut named: BTreeMap<PortRef, (Lid, Lid)> = BTreeMap::new();
         for (&lid, &at) in &self.owners {
-            let (_, last) = ends.entry(at).or_insert((lid, lid));
+            let (_, last) = named.entry(at).or_insert((lid, lid));
             *last = lid;
         }
-        let mut lids = Lids::new();
-        for (at, (first, last)) in ends {
-            let range = (0..=7).filter_map(Lmc::new).map(|lmc| LidRange {
-                base: Lid(first.0 / lmc.lids() * lmc.lids()),
-                lmc,
-            });
-            let range = range.into_iter().find(|r| r.contains(last));
-            if let Err(source) = lids.insert(at, range.unwrap_or(LidRange::single(first))) {
-                self.warnings.push(DumpWarning::Refused {
-                    source_name: self.file.to_owned(),
-                    port: self.fabric.port_name(at),
-                    source,
-                });
+        let (mut ranges, mut of_fabric) = (Vec::new(), Vec::new());
+        for (at, port) in self.fabric.end_ports().filter(|(at, _)| lids.range(*at).is_none()) {
+            let held = Some(port.settings.lids).filter(|range| range.base != Lid::NONE);
+            let held = held.filter(|range| range.iter().all(|lid| self.may_own(at, lid)));
+            match named.get(&at) {
+                // `ibroute -n` names the base LID of its own switch only.
+                Some(&(first, last)) => ranges.push((
+                    at,
+                    held.filter(|r| r.contains(first) && r.contains(last))
+                        .unwrap_or_else(|| smallest(first, last)),
+                )),
+                None => of_fabric.extend(held.map(|range| (at, range))),
+            }
+        }
+        for (source_name, ranges) in [(self.file, ranges), ("the fabric's own LIDs", of_fabric)] {
+            for (at, range) in ranges {
+                if let Err(source) = lids.insert(at, range) {
+                    self.warnings.push(DumpWarning::Refused {
+                        source_name: source_name.to_owned(),
+                        port: self.fabric.port_name(at),
+                        source,
+                    });
+                }
             }
         }
         lids
+    }
+
+    /// True unless the dump gives a LID to another port.
+    fn may_own(&self, at: PortRef, lid: Lid) -> bool {
+        self.owners.get(&lid).is_none_or(|owner| *owner == at) && !self.foreign.contains(&lid)
     }
 
     fn place(&self, line: usize) -> Place {
@@ -310,6 +320,16 @@ impl<'a> Reader<'a> {
             want,
         }
     }
+}
+
+/// The smallest aligned range that holds two LIDs; the first alone if none does.
+fn smallest(first: Lid, last: Lid) -> LidRange {
+    let ranges = (0..=7).filter_map(Lmc::new).map(|lmc| LidRange {
+        base: Lid(first.0 / lmc.lids() * lmc.lids()),
+        lmc,
+    });
+    let range = ranges.into_iter().find(|range| range.contains(last));
+    range.unwrap_or(LidRange::single(first))
 }
 
 /// 0 or a unicast LID.

@@ -1,7 +1,7 @@
 //! From a plane to a fabric: copies, hosts, removed cables, GUIDs, rates.
 
 use selvedge_fabric::{Fabric, FabricBuilder, LinkState, Node, NodeKey, PortCapability};
-use selvedge_types::{Guid, LinkWidth, NodeKind, PhysState, PortNum, PortState, Rate};
+use selvedge_types::{Guid, LinkSpeed, LinkWidth, NodeKind, PhysState, PortNum, PortState, Rate};
 
 use crate::SpecError;
 use crate::generate::plane::Plane;
@@ -18,6 +18,10 @@ const GUIDS_PER_NODE: u64 = 8;
 /// Device ids, only to tell the two kinds apart.
 const SWITCH_DEVICE: u16 = 1;
 const HOST_DEVICE: u16 = 2;
+/// Vendor and device of nodes with FDR10, which only Mellanox makes: SwitchX and ConnectX-3. infiniband-diags ask no other
+/// device whether its QDR is FDR10.
+const FDR10_SWITCH: (u32, u16) = (0x2C9, 0xC738);
+const FDR10_HOST: (u32, u16) = (0x2C9, 0x1003);
 
 /// A port of a node: position of insertion, number.
 type End = (usize, u8);
@@ -97,7 +101,11 @@ fn nodes(recipe: &Recipe, plane: &Plane) -> Vec<Node> {
 }
 
 fn with_capability(mut node: Node, capability: PortCapability, device: u16) -> Node {
-    (node.vendor_id, node.device_id) = (OUI, device);
+    (node.vendor_id, node.device_id) = match (capability.speed, node.kind) {
+        (LinkSpeed::Fdr10, NodeKind::Switch) => FDR10_SWITCH,
+        (LinkSpeed::Fdr10, NodeKind::Ca | NodeKind::Router) => FDR10_HOST,
+        _ => (OUI, device),
+    };
     let guid = node.guid.0;
     for num in (0..=node.port_count()).filter_map(PortNum::new) {
         let kind = node.kind;
@@ -177,17 +185,13 @@ fn host_cables(recipe: &Recipe, plane: &Plane) -> Vec<(End, End)> {
 }
 
 fn remove_links(recipe: &Recipe, cables: &mut Vec<(End, End)>) -> Result<(), SpecError> {
-    let count = match recipe.options.removal {
-        LinkRemoval::Count(count) => count as usize,
-        LinkRemoval::PerMillion(share) => {
-            let exact = cables.len() as u64 * u64::from(share);
-            usize::try_from((exact + 500_000) / 1_000_000).unwrap_or(usize::MAX)
-        }
-    };
-    if count > cables.len() {
+    let Some(count) = recipe.options.removal.of(cables.len()) else {
         let want = format!("at most the {} cables between switches", cables.len());
-        return Err(recipe.bad("remove-links", &count.to_string(), &want));
-    }
+        let wanted = match recipe.options.removal {
+            LinkRemoval::Count(wanted) | LinkRemoval::PerMillion(wanted) => wanted.to_string(),
+        };
+        return Err(recipe.bad("remove-links", &wanted, &want));
+    };
     if count == 0 {
         return Ok(());
     }

@@ -2,13 +2,20 @@
 
 use selvedge_types::{Guid, LinkSpeed, LinkWidth, Rate};
 
-/// `4xEDR`.
+/// Returns the rate that `4xEDR` names; `None` unless both width and speed are known.
 pub fn parse_rate(text: &str) -> Option<Rate> {
+    read_rate(text).filter(|rate| rate.speed != LinkSpeed::Unknown)
+}
+
+/// Returns the rate that stands in a listing; `None` without a known width. A speed that this release does not know, as
+/// in `4x???`, is [`LinkSpeed::Unknown`].
+pub fn read_rate(text: &str) -> Option<Rate> {
     let (lanes, speed) = text.split_once('x')?;
     let lanes: u8 = lanes.parse().ok()?;
+    let known = LinkSpeed::ALL.into_iter().find(|s| s.to_string() == speed);
     Some(Rate {
         width: LinkWidth::ALL.into_iter().find(|w| w.lanes() == lanes)?,
-        speed: LinkSpeed::ALL.into_iter().find(|s| s.to_string() == speed)?,
+        speed: known.unwrap_or(LinkSpeed::Unknown),
     })
 }
 
@@ -18,20 +25,26 @@ pub fn looks_like_rate(text: &str) -> bool {
     text.starts_with("??") || (after_lanes.len() < text.len() && after_lanes.starts_with('x'))
 }
 
-/// The highest of the widths in a PortInfo.LinkWidth* bit set.
+/// The highest of the widths in a PortInfo.LinkWidth* bit set; `None` without a width, or with a bit that is none.
 pub fn width_of_bits(bits: u64) -> Option<LinkWidth> {
+    let known = LinkWidth::ALL
+        .into_iter()
+        .fold(0, |all, width| all | u64::from(width.bit()));
     LinkWidth::ALL
         .into_iter()
         .rev()
-        .find(|w| bits & u64::from(w.bit()) != 0)
+        .find(|w| bits & u64::from(w.bit()) != 0 && bits & !known == 0)
 }
 
-/// The highest of the speeds in PortInfo.LinkSpeed* and LinkSpeedExt* bit sets. Source: IBA vol 1 §14.2.5.6.
+/// The highest of the speeds in PortInfo.LinkSpeed* and LinkSpeedExt* bit sets; `None` without any, unknown if the
+/// highest bit is no speed. Source: IBA vol 1 §14.2.5.6.
 pub fn speed_of_bits(speeds: u64, extended: u64) -> Option<LinkSpeed> {
     const EXTENDED: [LinkSpeed; 4] = [LinkSpeed::Fdr, LinkSpeed::Edr, LinkSpeed::Hdr, LinkSpeed::Ndr];
     const BASIC: [LinkSpeed; 3] = [LinkSpeed::Sdr, LinkSpeed::Ddr, LinkSpeed::Qdr];
-    let highest =
-        |bits: u64, names: &[LinkSpeed]| (0..names.len()).rev().find(|i| bits >> i & 1 == 1).map(|i| names[i]);
+    let highest = |bits: u64, names: &[LinkSpeed]| {
+        let place = bits.checked_ilog2()? as usize;
+        Some(names.get(place).copied().unwrap_or(LinkSpeed::Unknown))
+    };
     highest(extended, &EXTENDED).or_else(|| highest(speeds, &BASIC))
 }
 
@@ -45,6 +58,13 @@ pub fn leading_number(text: &str) -> Option<(u64, &str)> {
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
     let number = u64::from_str_radix(&digits[..end], radix).ok()?;
     Some((number, &digits[end..]))
+}
+
+/// Returns the GUID at the start of a text, whatever punctuation follows it: `0x0002c90000000001:`.
+pub fn leading_guid(text: &str) -> Option<Guid> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
+    text[..end].parse().ok()
 }
 
 /// The GUID in an id of the form that `ibnetdiscover` prints: `S-`, `H-` or `R-` and 16 hexadecimal digits.
@@ -109,10 +129,26 @@ mod tests {
         check("4xEDR", "4xEDR", true);
         check("2xNDR", "2xNDR", true);
         check("12xFDR10", "12xFDR10", true);
-        check("4xXDR", "", true);
+        check("4xXDR", "4xXDR", true);
+        check("4xGDR", "", true);
+        check("4x???", "", true);
+        check("16xNDR", "", true);
         check("?????", "", true);
         check("lid", "", false);
         check("x", "", false);
+    }
+
+    #[test]
+    fn speeds_of_tomorrow_are_unknown_and_never_slow() {
+        let check = |text: &str, want: Option<(LinkWidth, LinkSpeed)>| {
+            assert_eq!(read_rate(text).map(|rate| (rate.width, rate.speed)), want, "{text}");
+        };
+        check("4x???", Some((LinkWidth::X4, LinkSpeed::Unknown)));
+        check("2xGDR", Some((LinkWidth::X2, LinkSpeed::Unknown)));
+        check("8xXDR", Some((LinkWidth::X8, LinkSpeed::Xdr)));
+        check("16xXDR", None);
+        check("??NDR", None);
+        check("?????", None);
     }
 
     #[test]
@@ -130,9 +166,14 @@ mod tests {
         assert_eq!(width_of_bits(3), Some(LinkWidth::X4));
         assert_eq!(width_of_bits(16), Some(LinkWidth::X2));
         assert_eq!(width_of_bits(0), None);
+        assert_eq!(width_of_bits(0x22), None, "32 is no width");
+        assert_eq!(width_of_bits(1 << 40), None);
         assert_eq!(speed_of_bits(7, 0), Some(LinkSpeed::Qdr));
         assert_eq!(speed_of_bits(7, 3), Some(LinkSpeed::Edr));
         assert_eq!(speed_of_bits(0, 0), None);
+        assert_eq!(speed_of_bits(7, 16), Some(LinkSpeed::Unknown));
+        assert_eq!(speed_of_bits(15, 0), Some(LinkSpeed::Unknown));
+        assert_eq!(speed_of_bits(u64::MAX, u64::MAX), Some(LinkSpeed::Unknown));
     }
 
     #[test]

@@ -1,22 +1,23 @@
 //! Records to a fabric: which node a name means, which lines speak of the same cable, who contradicts whom.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{Fabric, FabricBuilder, LinkState, Node, NodeKey};
 use selvedge_types::{Guid, Lid, LidRange, LinkSpeed, LinkWidth, Lmc, NodeKind, PhysState, PortNum, PortState, Rate};
 
 use super::scan::{Cable, Record, Scanned};
-use super::{FileError, Place, Warning};
+use super::{FileError, Place, Warning, shorten};
 
 /// A port: position of its record, number.
 type End = (usize, u8);
 
 /// Where a port's cable is said to lead.
 #[derive(Clone, Copy, Debug)]
-struct Claim {
+struct Claim<'t> {
     to: End,
     line: usize,
     rate: Option<Rate>,
+    unreadable: Option<&'t str>,
 }
 
 struct Resolver<'a, 't> {
@@ -25,7 +26,7 @@ struct Resolver<'a, 't> {
     aliases: BTreeMap<String, End>,
     ids: BTreeMap<String, usize>,
     /// What each port's own line says.
-    claims: BTreeMap<End, Claim>,
+    claims: BTreeMap<End, Claim<'t>>,
     /// What only the other end's line says.
     mentions: BTreeMap<End, Mention>,
     warnings: Vec<Warning>,
@@ -114,7 +115,8 @@ impl<'t> Resolver<'_, 't> {
     fn read_cable(&mut self, node: usize, at: usize) -> Result<(), FileError> {
         let cable = &self.records[node].cables[at];
         let Some(peer) = &cable.peer else { return Ok(()) };
-        let (from, line, rate) = ((node, cable.port), cable.line, cable.rate);
+        let (from, line) = ((node, cable.port), cable.line);
+        let (rate, unreadable) = (cable.rate, cable.unreadable);
         let to = match self.aliases.get(peer.id.as_ref()) {
             Some(&end) => end,
             None => self.peer_end(cable, peer.id.as_ref(), peer.port)?,
@@ -135,7 +137,13 @@ impl<'t> Resolver<'_, 't> {
             guid: peer.guid,
             lid: peer.lid,
         };
-        self.claims.insert(from, Claim { to, line, rate });
+        let claim = Claim {
+            to,
+            line,
+            rate,
+            unreadable,
+        };
+        self.claims.insert(from, claim);
         if let Some(known) = self.mentions.insert(to, mention).filter(|known| known.from != from) {
             return Err(self.contradiction(line, to, from, (known.from, known.line)));
         }
@@ -179,14 +187,41 @@ impl<'t> Resolver<'_, 't> {
                     peer: self.name(claim.to),
                 }),
             }
-            links.push((from, claim.to, common_rate(claim.rate, back.and_then(|b| b.rate))));
+            let rate = self.common_rate(claim, back)?;
+            links.push((from, claim.to, rate));
         }
         self.warnings.extend(warnings);
         Ok(links)
     }
 
+    /// What both ends can do; 4xSDR if neither says anything, as in ibsim. A speed that only one end knows is taken.
+    fn common_rate(&self, one: &Claim<'_>, other: Option<&Claim<'_>>) -> Result<Rate, FileError> {
+        const SILENT: Rate = Rate {
+            width: LinkWidth::X4,
+            speed: LinkSpeed::Sdr,
+        };
+        match (one.rate, other.and_then(|other| other.rate)) {
+            (Some(one), Some(other)) => Ok(Rate {
+                width: one.width.min(other.width),
+                speed: one.speed.min(other.speed),
+            }),
+            (Some(rate), None) | (None, Some(rate)) => Ok(rate),
+            (None, None) => {
+                let stated = |claim: &Claim<'_>| Some((claim.line, claim.unreadable?.to_owned()));
+                match stated(one).or_else(|| other.and_then(stated)) {
+                    None => Ok(SILENT),
+                    Some((line, rate)) => Err(FileError::UnknownRate {
+                        place: self.place(line),
+                        rate: shorten(&rate),
+                    }),
+                }
+            }
+        }
+    }
+
     fn build(mut self, links: &[(End, End, Rate)]) -> Result<(Fabric, Vec<Warning>), FileError> {
         let mut nodes: Vec<Node> = (0..self.records.len()).map(|at| self.node(at)).collect();
+        self.invent_guids(&mut nodes);
         for &(a, b, rate) in links {
             for (node, port) in [a, b] {
                 if let Some(port) = PortNum::new(port).and_then(|num| nodes[node].port_mut(num)) {
@@ -232,9 +267,9 @@ impl<'t> Resolver<'_, 't> {
             return node;
         }
         for num in (1..=self.records[at].ports).filter_map(PortNum::new) {
-            let guid = Guid(node.guid.0.wrapping_add(u64::from(num.get())));
             if let Some(port) = node.port_mut(num) {
-                port.guid = self.mentions.get(&(at, num.get())).and_then(|m| m.guid).unwrap_or(guid);
+                let stated = self.mentions.get(&(at, num.get())).and_then(|m| m.guid);
+                port.guid = stated.unwrap_or(Guid::NONE);
                 let lid = self
                     .mentions
                     .get(&(at, num.get()))
@@ -248,6 +283,35 @@ impl<'t> Resolver<'_, 't> {
             self.own_line(at, cable, &mut node);
         }
         node
+    }
+
+    /// Gives a GUID to each host port for which the file states none: its node's plus its number, as ibsim does, unless
+    /// a port has that GUID already. Cabled ports choose first, because dumps name these.
+    fn invent_guids(&self, nodes: &mut [Node]) {
+        /// Far from what vendors give out: the next GUID that is tried.
+        const STEP: u64 = 1 << 56;
+        let stated = nodes
+            .iter()
+            .flat_map(|node| node.end_ports().map(|(_, port)| port.guid));
+        let mut taken: BTreeSet<Guid> = stated.filter(|guid| *guid != Guid::NONE).collect();
+        for is_cabled in [true, false] {
+            for (at, node) in nodes.iter_mut().enumerate().filter(|(_, node)| !node.is_switch()) {
+                let first = node.guid;
+                for num in (1..=self.records[at].ports).filter_map(PortNum::new) {
+                    let end = (at, num.get());
+                    let has_cable = self.claims.contains_key(&end) || self.mentions.contains_key(&end);
+                    let port = node.port_mut(num).filter(|port| port.guid == Guid::NONE);
+                    let Some(port) = port.filter(|_| has_cable == is_cabled) else {
+                        continue;
+                    };
+                    let mut guid = Guid(first.0.wrapping_add(u64::from(num.get())));
+                    while !taken.insert(guid) {
+                        guid = Guid(guid.0.wrapping_add(STEP));
+                    }
+                    port.guid = guid;
+                }
+            }
+        }
     }
 
     /// GUID and LID of a host's port from its own line, which counts more than the other end's.
@@ -342,21 +406,6 @@ impl<'t> Resolver<'_, 't> {
             file: self.file.to_owned(),
             line,
         }
-    }
-}
-
-/// What both ends can do; 4xSDR if neither says anything, as in ibsim.
-fn common_rate(one: Option<Rate>, other: Option<Rate>) -> Rate {
-    const SILENT: Rate = Rate {
-        width: LinkWidth::X4,
-        speed: LinkSpeed::Sdr,
-    };
-    match (one, other) {
-        (Some(one), Some(other)) => Rate {
-            width: one.width.min(other.width),
-            speed: one.speed.min(other.speed),
-        },
-        (one, other) => one.or(other).unwrap_or(SILENT),
     }
 }
 

@@ -7,7 +7,7 @@ use selvedge_types::{Guid, LinkSpeed, LinkWidth, NodeKind, Rate};
 
 use super::line::{
     guid_in_parentheses, guid_of_id, leading_number, looks_like_rate, number_after, number_in_brackets, outer_quoted,
-    parse_rate, quoted, speed_of_bits, width_of_bits, without_ext,
+    quoted, read_rate, speed_of_bits, width_of_bits, without_ext,
 };
 use super::{FileError, Place, Warning, shorten};
 use crate::generate::{NODES_MAX, PORTS_MAX};
@@ -58,6 +58,8 @@ pub struct Cable<'t> {
     pub lid: Option<(u64, u64)>,
     /// What the link trains to.
     pub rate: Option<Rate>,
+    /// What stands in place of a rate and names no width.
+    pub unreadable: Option<&'t str>,
     /// PortInfo.VLCap.
     pub vls: Option<u8>,
 }
@@ -257,7 +259,10 @@ impl<'a, 't> Scanner<'a, 't> {
             "vendid" => return self.set(|s| s.pending.vendor = (number & 0xFF_FFFF) as u32),
             "devid" => return self.set(|s| s.pending.device = (number & 0xFFFF) as u16),
             "sysimgguid" => return self.set(|s| s.pending.system_guid = Some(Guid(number))),
-            "width" => return self.set(|s| s.width = width_of_bits(number)),
+            "width" => {
+                let width = self.width(number, line)?;
+                return self.set(|s| s.width = width);
+            }
             "speed" => return self.set(|s| s.speeds = number),
             "extspeed" => return self.set(|s| s.extended_speeds = number),
             "switchguid" => {
@@ -384,6 +389,7 @@ impl<'a, 't> Scanner<'a, 't> {
             peer: None,
             lid: None,
             rate: None,
+            unreadable: None,
             vls: None,
         };
         if is_alias {
@@ -392,7 +398,7 @@ impl<'a, 't> Scanner<'a, 't> {
         } else {
             let (peer_port, after) = number_in_brackets(after).unwrap_or((1, after));
             let (guid, after) = split_guid(without_ext(after));
-            self.comment(comment, after, &mut cable);
+            self.comment(comment, after, &mut cable)?;
             let lid = number_after(outer_quoted(comment).2, "lid");
             cable.peer = Some(Peer {
                 id: self.peer_id(name),
@@ -413,7 +419,7 @@ impl<'a, 't> Scanner<'a, 't> {
     }
 
     /// Rate, lanes and LIDs: `# lid 4 lmc 0 "description" lid 6 4xEDR s=4 w=2 v=4`, or ibsim's options before the `#`.
-    fn comment(&mut self, comment: &'t str, options: &'t str, cable: &mut Cable<'t>) {
+    fn comment(&mut self, comment: &'t str, options: &'t str, cable: &mut Cable<'t>) -> Result<(), FileError> {
         let (own, quoted, tail) = outer_quoted(comment);
         if quoted.is_some() {
             cable.lid = number_after(own, "lid").map(|lid| (lid, number_after(own, "lmc").unwrap_or(0)));
@@ -425,27 +431,45 @@ impl<'a, 't> Scanner<'a, 't> {
                 let number = leading_number(value).map_or(0, |(n, _)| n);
                 has_bits |= matches!(name, "w" | "s" | "e");
                 match name {
-                    "w" => width = width_of_bits(number),
+                    "w" => width = self.width(number, word)?,
                     "s" => speeds = number,
                     "e" => extended = number,
                     "v" => cable.vls = u8::try_from(number).ok().filter(|v| (1..=5).contains(v)),
                     _ => {}
                 }
             } else if looks_like_rate(word) {
-                cable.rate = parse_rate(word);
-                if cable.rate.is_none() {
-                    self.scanned.warnings.push(Warning::UnknownRate {
-                        place: place(self.file, self.line),
-                        rate: shorten(word),
-                    });
-                }
+                cable.rate = read_rate(word);
+                cable.unreadable = cable.rate.is_none().then_some(word);
+                self.warn_of_rate(cable.rate, word);
             }
         }
-        if cable.rate.is_none() && (has_bits || self.width.is_some() || self.speeds | self.extended_speeds != 0) {
+        let states_bits = has_bits || self.width.is_some() || self.speeds | self.extended_speeds != 0;
+        if cable.rate.is_none() && cable.unreadable.is_none() && states_bits {
             cable.rate = Some(Rate {
                 width: width.unwrap_or(LinkWidth::X4),
                 speed: speed_of_bits(speeds, extended).unwrap_or(LinkSpeed::Sdr),
             });
+            self.warn_of_rate(cable.rate, &format!("s={speeds} e={extended}"));
+        }
+        Ok(())
+    }
+
+    fn warn_of_rate(&mut self, rate: Option<Rate>, word: &str) {
+        if rate.is_none_or(|rate| rate.speed == LinkSpeed::Unknown) {
+            self.scanned.warnings.push(Warning::UnknownRate {
+                place: place(self.file, self.line),
+                rate: shorten(word),
+            });
+        }
+    }
+
+    /// The width in a bit set of ibsim's; 0 states none.
+    fn width(&self, bits: u64, text: &str) -> Result<Option<LinkWidth>, FileError> {
+        let want = "a width: 1 (1x), 2 (4x), 4 (8x), 8 (12x), 16 (2x), or a sum of these";
+        match (bits, width_of_bits(bits)) {
+            (0, _) => Ok(None),
+            (_, None) => Err(self.syntax(text, want)),
+            (_, width) => Ok(width),
         }
     }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{Lids, NO_PATH, ServiceLevels, SlToVl};
 use selvedge_topology::{
-    Forwarding, LftStyle, lids_of, read, read_guid2lid, read_lfts, read_service_levels, read_sl_to_vl, seen_lids,
-    write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl,
+    Forwarding, LftStyle, lids_of, read, read_guid2lid, read_lfts, read_lid_matrix, read_service_levels, read_sl_to_vl,
+    seen_lids, write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl,
 };
-use selvedge_types::{Guid, Lid, PortNum, Sl};
+use selvedge_types::{Guid, Lid, LidRange, PortNum, Sl};
 
 const UP: &[u8] = include_bytes!("../fixtures/golden/ibnetdiscover-up.topo");
 const LFTS: &str = include_str!("../fixtures/golden/opensm-lfts.dump");
@@ -63,17 +63,149 @@ fn lids_come_from_wherever_they_are() {
         (read.lids, read.warnings.as_slice()),
         (tables(LFTS).lids, [].as_slice())
     );
-    // Given LIDs count most.
-    let known = Lids::new();
+    // Given LIDs count most; ports without one keep those of the dump.
+    let host = fabric().find_port(Guid(0x025e_1e02_0000_0001)).unwrap();
+    let mut known = Lids::new();
+    known.insert(host, LidRange::single(Lid(40))).unwrap();
     let read = read_lfts("f", LFTS.as_bytes(), &fabric(), Some(&known)).unwrap();
-    assert!(read.lids.is_empty());
+    assert_eq!((read.lids.len(), read.lids.base(host)), (14, Some(Lid(40))));
+    let found: Vec<String> = read.warnings.iter().map(ToString::to_string).collect();
     assert!(
-        read.warnings[0]
-            .to_string()
-            .contains("22 LIDs with routes have no known owner"),
-        "{:?}",
-        read.warnings
+        found[0].contains("2 LIDs with routes have no known owner, the lowest is 4"),
+        "{found:?}"
     );
+}
+
+/// A dump as `ibroute -n` prints it for each switch: no line names a port, the heads name the switches.
+fn numbers_only(text: &str) -> String {
+    let line = |line: &str| match line.starts_with("0x") {
+        true => format!("{}\n", line.split(':').next().unwrap_or("")),
+        false => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn each_port_has_its_lids_from_the_first_source_that_knows_them() {
+    let all = tables(LFTS).lids;
+    let check = |text: &str, what: &str| {
+        let read = tables(text);
+        assert_eq!(
+            (read.lids, read.warnings.as_slice()),
+            (all.clone(), [].as_slice()),
+            "{what}"
+        );
+    };
+    let with_heads = write_lfts(&fabric(), &all, &tables(LFTS).tables, LftStyle::Ibroute);
+    check(&numbers_only(&with_heads), "ibroute -n");
+    check(&numbers_only(FTS), "dump_fts -n");
+    // Some lines name ports, others do not; of a port with two LIDs only one is named.
+    let some = |keep: usize| {
+        let line = |(at, line): (usize, &str)| match at % keep {
+            0 => format!("{line}\n"),
+            _ => format!("{}\n", line.split(" # ").next().unwrap_or("")),
+        };
+        LFTS.lines().enumerate().map(line).collect::<String>()
+    };
+    for keep in [2, 3, 7, 23] {
+        check(&some(keep), "some names");
+    }
+    // What the dump says of a LID counts more than what the fabric says of it.
+    let other = LFTS.replace("0x025e1e0200000001", "0x77");
+    let host = fabric().find_port(Guid(0x025e_1e02_0000_0001)).unwrap();
+    assert_eq!(tables(&other).lids.range(host), None);
+}
+
+#[test]
+fn descriptions_and_punctuation_may_be_missing() {
+    let all = tables(LFTS);
+    let check = |change: &dyn Fn(&str) -> String| {
+        let text: String = LFTS.lines().map(|line| format!("{}\n", change(line))).collect();
+        let read = tables(&text);
+        assert_eq!((&read.tables, &read.lids), (&all.tables, &all.lids), "{text}");
+        assert_eq!(read.warnings, [], "{text}");
+    };
+    let bare = |line: &str| {
+        line.split(" (")
+            .next()
+            .unwrap_or("")
+            .split(": '")
+            .next()
+            .unwrap_or("")
+            .to_owned()
+    };
+    check(&bare);
+    check(&|line| match line.starts_with("Unicast") {
+        true => format!("{}:", bare(line)),
+        false if line.starts_with("0x") => format!("{})", bare(line)),
+        false => line.to_owned(),
+    });
+    check(&|line| bare(line).replace("guid 0x", "guid "));
+    check(&|line| format!("{}\r", bare(line).replace("Switch portguid", "(Switch portguid")));
+    // Hops of OpenSM's lid matrix name ports alike.
+    let hops = "Switch: guid 0x0a:\n0x0001: 00 ff # portguid 0x0a: 'a'\n";
+    assert_eq!(
+        read_lid_matrix("h", hops.as_bytes()).unwrap()[&Guid(10)][&Guid(10)],
+        [0, 255]
+    );
+}
+
+/// What a file of lanes or levels lacks is not known: the file is refused, with names.
+#[test]
+fn lanes_and_levels_that_are_missing_are_named() {
+    let lids = tables(LFTS).lids;
+    let sls = write_service_levels(&lids, &ServiceLevels::default());
+    let level = |text: &str| {
+        let read = read_service_levels("s", text.as_bytes(), &fabric(), &lids);
+        read.map(|_| String::new()).unwrap_or_else(|error| error.to_string())
+    };
+    assert_eq!(level(&sls), "");
+    let lacks = |lines: usize| {
+        level(
+            &sls.lines()
+                .take(lines)
+                .map(|line| format!("{line}\n"))
+                .collect::<String>(),
+        )
+    };
+    assert!(
+        lacks(21).contains("0035: s: no service level of 1 LIDs in use: LID 23 of \"H-7\"[1];"),
+        "{}",
+        lacks(21)
+    );
+    assert!(
+        lacks(0).contains("22 LIDs in use: LID 1 of \"S-L1-0\"[0], LID 2"),
+        "{}",
+        lacks(0)
+    );
+    assert!(lacks(0).contains("and 17 more"), "{}", lacks(0));
+    let lanes = |text: &str| match read_sl_to_vl("v", text.as_bytes(), &fabric()) {
+        Ok((_, warnings)) => warnings.iter().map(ToString::to_string).collect::<String>(),
+        Err(error) => error.to_string(),
+    };
+    // Six switches of four ports with a link: sixteen pairs each.
+    let check = |text: &str, want: &str| assert!(lanes(text).contains(want), "{}", lanes(text));
+    assert_eq!(lanes(SL2VL), "");
+    check(
+        "",
+        "0036: v: no lanes for 96 of 96 pairs of ports with a link, at 0x025e1e0100000000 \"S-L1-0\" (16)",
+    );
+    check("", "\"S-L2-0\" (16) and 1 more; give");
+    let short: String = SL2VL.lines().take(20).map(|line| format!("{line}\n")).collect();
+    check(&short, "no lanes for 82 of 96 pairs");
+    // One row; and one that no packet needs, from a port to itself.
+    check(
+        &SL2VL.replacen("3   2   :", "#", 1),
+        "no lanes for 1 of 96 pairs of ports with a link, at 0x025e1e0100000000",
+    );
+    assert_eq!(lanes(&SL2VL.replacen("2   2   :", "#", 1)), "");
+    // Tables of switches that are not there are named, whether the others are whole or not.
+    let foreign = "Switch 0x55, base LID 9, \"x\"\n0 1 : 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+    check(
+        &format!("{SL2VL}{foreign}"),
+        "0040: v:199: the fabric has no switch 0x0000000000000055",
+    );
+    check(foreign, "; the fabric has no switch 0x0000000000000055");
 }
 
 #[test]
@@ -118,19 +250,19 @@ fn lanes_as_opensm_writes_them() {
     );
     assert_eq!(text.lines().count(), lids.by_lid().count());
     // And back.
-    let read = read_service_levels("s", text.as_bytes()).unwrap();
+    let read = read_service_levels("s", text.as_bytes(), &fabric(), &lids).unwrap();
     assert!(lids.by_lid().all(|(lid, _)| read.to(lid) == sls.to(lid)));
     assert_eq!(
         read_sl_to_vl("v", SL2VL.as_bytes(), &fabric()).unwrap(),
-        SlToVl::modulo(8)
+        (SlToVl::modulo(8), vec![])
     );
     // The first row of the first switch differs.
     let other = SL2VL.replacen("0   1   : 0  1 ", "0   1   : 1  15", 1);
-    let read = read_sl_to_vl("v", other.as_bytes(), &fabric()).unwrap();
+    let (read, _) = read_sl_to_vl("v", other.as_bytes(), &fabric()).unwrap();
     assert_eq!((read.default, read.exceptions.len()), (SlToVl::modulo(8).default, 1));
     assert_eq!(write_sl_to_vl(&fabric(), &lids, &read), other);
     let level = |text: &str| {
-        read_service_levels("s", text.as_bytes())
+        read_service_levels("s", text.as_bytes(), &fabric(), &Lids::new())
             .map(|_| ())
             .unwrap_err()
             .to_string()

@@ -177,7 +177,7 @@ fn the_odd_lines_of_real_listings() {
     let rate = |port| switch.port(PortNum::new(port).unwrap()).unwrap().link.rate.to_string();
     assert_eq!(
         [rate(22), rate(23), rate(7), rate(8)],
-        ["4xSDR", "1xDDR", "4xSDR", "12xFDR10"]
+        ["4xSDR", "1xDDR", "4x???", "12xFDR10"]
     );
     let host = fabric.node(fabric.find(Guid(0x8_f104_0396_1354)).unwrap());
     let port = |n| host.port(PortNum::new(n).unwrap()).unwrap();
@@ -327,7 +327,7 @@ fn what_is_odd_is_read_with_a_warning() {
     check("Switch 4 \"a\"\n[1] \"a\"[1]\n", 0, &["0021"]);
     check("Switch 4 \"a\"\n[1] \"a\"[2]\n[2] \"a\"[1]\n", 1, &[]);
     check(
-        "Switch 4 \"a\"\n[1] \"a\"[2] # \"a\" lid 0 4xXDR\n[2] \"a\"[1]\n",
+        "Switch 4 \"a\"\n[1] \"a\"[2] # \"a\" lid 0 4xGDR\n[2] \"a\"[1]\n",
         1,
         &["0022"],
     );
@@ -360,4 +360,59 @@ fn names_of_the_operator_are_written() {
         "{text}"
     );
     assert!(text.contains("# lid 0 lmc 0 \"rack 1 leaf\" lid 0 4xHDR"), "{text}");
+}
+
+/// GUIDs that the file states belong to the ports it states them for, whatever the reader invents for others.
+#[test]
+fn stated_guids_are_never_given_away() {
+    let check = |text: &str, want: &[(u64, &str)]| {
+        let Loaded { fabric, warnings, .. } = load(text);
+        for &(guid, name) in want {
+            let at = fabric.find_port(Guid(guid)).unwrap_or_else(|| panic!("{guid:#x}"));
+            assert_eq!(fabric.port_name(at), name, "{guid:#x}");
+        }
+        assert_eq!(warnings, [], "{text}");
+        let guids: Vec<Guid> = fabric.end_ports().map(|(_, port)| port.guid).collect();
+        assert_eq!(guids.iter().collect::<BTreeSet<_>>().len(), guids.len(), "{guids:?}");
+    };
+    // Port 2 of the first host, of which nothing is said, would be 0x22.
+    let listing = r#"switchguid=0x10(10)
+Switch	4 "S-0000000000000010"		# "sw" base port 0 lid 1 lmc 0
+[1]	"H-0000000000000020"[1](21) 		# "a" lid 2 4xEDR
+[2]	"H-0000000000000021"[1](22) 		# "b" lid 3 4xEDR
+caguid=0x20
+Ca	2 "H-0000000000000020"		# "a"
+[1](21) 	"S-0000000000000010"[1]		# lid 2 lmc 0 "sw" lid 1 4xEDR
+caguid=0x21
+Ca	2 "H-0000000000000021"		# "b"
+[1](22) 	"S-0000000000000010"[2]		# lid 3 lmc 0 "sw" lid 1 4xEDR
+"#;
+    check(listing, &[(0x10, "\"sw\"[0]"), (0x21, "\"a\"[1]"), (0x22, "\"b\"[1]")]);
+    // Only the switch's line states it.
+    let one_sided: String = listing
+        .lines()
+        .take(5)
+        .chain(["Ca	2 \"H-0000000000000020\"", "Ca	2 \"H-0000000000000021\""])
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let fabric = load(&one_sided.replace("caguid=0x20\n", "")).fabric;
+    assert_eq!(
+        fabric.port_name(fabric.find_port(Guid(0x22)).unwrap()),
+        "\"H-0000000000000021\"[1]"
+    );
+    // The switch's own GUID is what a host's port would be called; a cabled port comes before one without a cable.
+    check(
+        r#"switchguid=0x31
+Switch 4 "s"
+[1] "h"[1]
+[2] "i"[2]
+caguid=0x30
+Ca 2 "h"
+[1] "s"[1]
+caguid=0x2e
+Ca 4 "i"
+[2] "s"[2]
+"#,
+        &[(0x31, "\"s\"[0]"), (0x30, "\"i\"[2]")],
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
 use selvedge_types::{Guid, Lid, PortNum, TransactionId};
@@ -21,6 +21,9 @@ use crate::{OWN_TRANSACTION_BITS, is_answer};
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long opening waits for the answer to its own NodeInfo Get, each of three times.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a port that hears nothing checks that the server still has it: a datagram socket is not told when its peer
+/// closes, and a manager that has nothing to send would wait for ever.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long `flush` waits for room in the server's queue before it says that it is full.
 const SEND_WAIT: Duration = Duration::from_millis(100);
 /// Highest process id of Linux (`PID_MAX_LIMIT`): the distance between the ids of several ports of one process.
@@ -39,6 +42,9 @@ const ADVICE_NODE: &str = "name a node as the server's net file does, or none; i
 pub struct IbsimPort {
     control: UnixDatagram,
     data: UnixDatagram,
+    /// The server's end of `data`.
+    out: SocketAddr,
+    next_check: Instant,
     slot: u32,
     node: String,
     local: LocalPort,
@@ -85,6 +91,8 @@ impl IbsimPort {
         let mut port = Self {
             control,
             data,
+            out,
+            next_check: Instant::now() + CHECK_INTERVAL,
             slot: place.id,
             node: place.node,
             local: LocalPort {
@@ -166,6 +174,18 @@ impl IbsimPort {
         }
     }
 
+    /// Fails if the server has ended or has detached this port. Connecting again tells: a socket that is connected to
+    /// another one refuses.
+    fn check_attached(&mut self, now: Instant) -> Result<(), PortError> {
+        if now < self.next_check {
+            return Ok(());
+        }
+        self.next_check = now + CHECK_INTERVAL;
+        self.data
+            .connect_addr(&self.out)
+            .map_err(|error| gone("waiting", &error))
+    }
+
     /// Waits until something arrives or, if wished, there is room to send.
     fn wait(&mut self, wait: Duration, for_room: bool) -> Result<(), PortError> {
         self.poll_set.clear();
@@ -213,14 +233,16 @@ impl MadPort for IbsimPort {
             if self.fill()? {
                 continue;
             }
+            let now = Instant::now();
+            self.check_attached(now)?;
             if wait.is_zero() {
                 return Ok(None);
             }
-            let now = Instant::now();
             let left = end.get_or_insert(now + wait).saturating_duration_since(now);
             if left.is_zero() {
                 return Ok(None);
             }
+            let left = left.min(self.next_check.saturating_duration_since(now));
             self.wait(left, !all_sent)?;
         }
     }
@@ -336,6 +358,8 @@ fn ask(control: &UnixDatagram, message: &Control) -> io::Result<Control> {
 fn gone(operation: &'static str, error: &io::Error) -> PortError {
     let cause = if is_dead(error) {
         "the server has ended".to_owned()
+    } else if error.kind() == io::ErrorKind::PermissionDenied {
+        "the server has detached this client".to_owned()
     } else {
         error.to_string()
     };

@@ -94,16 +94,16 @@ pub enum ServerEvent {
         /// Name of that node.
         node: String,
     },
-    /// A client left or died. If it was an SM, an [`ServerEvent::IsSm`] that says it no longer is came before.
+    /// A client left or died. If it was the last SM at its port, an [`ServerEvent::IsSm`] that says so came before.
     Detached {
         /// Its place.
         slot: Slot,
         /// Where it was.
         at: AttachPoint,
     },
-    /// A client became an SM or ceased to be one: PortInfo.CapabilityMask.IsSM of `at`.
+    /// A port has got its first client that is an SM, or has lost its last: PortInfo.CapabilityMask.IsSM of `at`.
     IsSm {
-        /// Its place.
+        /// Place of that client.
         slot: Slot,
         /// Where.
         at: AttachPoint,
@@ -158,6 +158,8 @@ pub struct Counters {
     pub malformed: u64,
     /// Control messages refused.
     pub refused: u64,
+    /// Of these: messages that did not come from the client they speak for.
+    pub foreign: u64,
     /// Clients that vanished without saying so.
     pub died: u64,
 }

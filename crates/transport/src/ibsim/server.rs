@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
 use selvedge_types::{PortNum, TransactionId};
@@ -72,10 +72,12 @@ impl IbsimServer {
         }
         let open = |name: String| socket::bind(&name).map_err(|cause| ServerError::Bind { name, cause });
         let control = open(format!("{base}:ctl"))?;
+        let no_wait = |cause| ServerError::Wait { cause };
+        let nobody = socket::address(&format!("{base}:ctl")).map_err(no_wait)?;
         let places = (0..SLOTS)
-            .map(|slot| open(format!("{base}:out{slot}")).map(Place::new))
+            .map(|slot| open(format!("{base}:out{slot}")).map(|socket| Place::new(socket, nobody.clone())))
             .collect::<Result<_, _>>()?;
-        let (woken, waker) = wake_pair().map_err(|cause| ServerError::Wait { cause })?;
+        let (woken, waker) = wake_pair().map_err(no_wait)?;
         Ok(Self {
             base: base.to_owned(),
             options,
@@ -210,7 +212,12 @@ impl IbsimServer {
         };
         match Control::parse(&bytes[..length]) {
             Ok(message) => {
-                let answer = self.control_answer(&message, backend, events);
+                let answer = if self.speaks_for_itself(&message, &from) {
+                    self.control_answer(&message, backend, events)
+                } else {
+                    self.counters.foreign += 1;
+                    message.refusal()
+                };
                 self.counters.refused += u64::from(answer.kind == Kind::Error);
                 // A client that does not wait for its answer has only itself to blame.
                 let _ = self.control.send_to_addr(&answer.emit(), &from);
@@ -218,6 +225,19 @@ impl IbsimServer {
             Err(_) => self.counters.malformed += 1,
         }
         true
+    }
+
+    /// True if a control message comes from the control socket of the client it names: every local user can write to
+    /// the server's socket. One process at a time can hold the name of a socket.
+    fn speaks_for_itself(&self, message: &Control, from: &SocketAddr) -> bool {
+        let id = if message.kind == Kind::Connect {
+            Some(Connect::parse(&message.data).id)
+        } else {
+            let slot = slots().find(|slot| slot.number() == message.client);
+            slot.and_then(|slot| Some(self.places[slot.index()].client.as_ref()?.id))
+        };
+        // A slot without a client has nothing that a stranger could take.
+        id.is_none_or(|id| socket::is_named(from, &format!("{}:ctl{id}", self.base)))
     }
 
     fn control_answer(&mut self, ask: &Control, backend: &dyn Backend, events: &mut Vec<ServerEvent>) -> Control {
@@ -257,6 +277,10 @@ impl IbsimServer {
                 Some(port) => ask.answer(&backend.port_info(at, port)),
             },
             Kind::SetIsSm => {
+                if ask.is_sm() {
+                    // A manager that was killed may still have a place at this port.
+                    self.reap(events);
+                }
                 self.set_is_sm(slot, ask.is_sm(), events);
                 *ask
             }
@@ -277,7 +301,10 @@ impl IbsimServer {
         }
         let at = backend.find(&wish.node)?;
         if wish.is_sm && self.sm_at(at).is_some() {
-            return None;
+            self.reap(events);
+            if self.sm_at(at).is_some() {
+                return None;
+            }
         }
         let is_free = |server: &Self, slot: Slot| server.places[slot.index()].client.is_none();
         let slot = slots().find(|&slot| is_free(self, slot)).or_else(|| {
@@ -308,17 +335,20 @@ impl IbsimServer {
         })
     }
 
+    /// Notes that a client is an SM, or no longer is. The IsSM bit belongs to the port: it is set with the first client
+    /// there that is an SM, and cleared with the last.
     fn set_is_sm(&mut self, slot: Slot, is_sm: bool, events: &mut Vec<ServerEvent>) {
         let Some(client) = &mut self.places[slot.index()].client else {
             return;
         };
-        if client.is_sm != is_sm {
-            client.is_sm = is_sm;
-            events.push(ServerEvent::IsSm {
-                slot,
-                at: client.at,
-                is_sm,
-            });
+        if client.is_sm == is_sm {
+            return;
+        }
+        client.is_sm = is_sm;
+        let at = client.at;
+        let others = |(other, place, is_sm): (Slot, AttachPoint, bool)| is_sm && place == at && other != slot;
+        if !self.clients().any(others) {
+            events.push(ServerEvent::IsSm { slot, at, is_sm });
         }
     }
 

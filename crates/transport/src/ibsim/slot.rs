@@ -1,8 +1,7 @@
 //! One client's place at a server.
 
-use std::collections::VecDeque;
 use std::io;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use selvedge_types::Lid;
 
@@ -11,8 +10,8 @@ use super::protocol::{PACKET_LEN, Packet};
 use super::socket::{is_dead, is_full};
 use crate::turns::Turns;
 
-/// SMPs, and GMPs of one sender, that are kept for a client whose socket is full; more are dropped. With so many GMPs
-/// of all senders together each keeps its share.
+/// SMPs of one sender, and GMPs of one sender, that are kept for a client whose socket is full; more are dropped. With
+/// so many of all senders together each keeps its share.
 ///
 /// A socket holds ten to 270 packets (Linux' `net.unix.max_dgram_qlen`, its send buffer); a client with 1,024 more
 /// unread has stopped reading: one packet here costs 288 bytes, so a slot costs 576 KiB, and one packet a sender, at
@@ -49,17 +48,20 @@ pub(super) enum Sent {
 pub(super) struct Place {
     /// `<base>:out<slot>`.
     pub(super) socket: UnixDatagram,
+    /// To which the socket is connected while it has no client. Linux refuses what others write to a connected socket
+    /// (EPERM): so a client that was detached learns of it, and its packets do not fill a queue that nobody reads.
+    nobody: SocketAddr,
     /// Its client; none if the slot is free.
     pub(super) client: Option<Client>,
     backlog: Backlog,
 }
 
 /// What waits for room. Queue pairs 0 and 1 have queues of their own, as in an HCA: SMPs do not stand behind what hosts
-/// send, and are not lost for it. A link has credits, and who shares it has its turn: senders of GMPs take turns, and
-/// who sends without end loses what is its own.
+/// send, and are not lost for it. Senders take turns in both queues: a sender of traps without end fills the queue only
+/// for itself, and the answers to directed SMPs, which have no LID, come through.
 #[derive(Default)]
 struct Backlog {
-    smps: VecDeque<[u8; PACKET_LEN]>,
+    smps: Turns<Lid, [u8; PACKET_LEN]>,
     gmps: Turns<Lid, [u8; PACKET_LEN]>,
 }
 
@@ -75,22 +77,18 @@ impl Backlog {
 
     /// It has left.
     fn left(&mut self) {
-        if self.smps.pop_front().is_none() {
+        if self.smps.pop().is_none() {
             self.gmps.pop();
         }
     }
 
     /// Keeps one, if there is room.
     fn keep(&mut self, packet: &Packet) -> Sent {
-        let is_kept = match packet.mad.class().is_smp() {
-            true if self.smps.len() >= BACKLOG_MAX => false,
-            true => {
-                self.smps.push_back(packet.emit());
-                true
-            }
-            false => self.gmps.push(packet.from.lid, packet.emit(), BACKLOG_MAX),
+        let queue = match packet.mad.class().is_smp() {
+            true => &mut self.smps,
+            false => &mut self.gmps,
         };
-        match is_kept {
+        match queue.push(packet.from.lid, packet.emit(), BACKLOG_MAX) {
             true => Sent::Accepted,
             false => Sent::Dropped,
         }
@@ -99,17 +97,22 @@ impl Backlog {
 
 impl Place {
     /// A free place.
-    pub(super) fn new(socket: UnixDatagram) -> Self {
-        Self {
+    pub(super) fn new(socket: UnixDatagram, nobody: SocketAddr) -> Self {
+        let mut place = Self {
             socket,
+            nobody,
             client: None,
             backlog: Backlog::default(),
-        }
+        };
+        place.free();
+        place
     }
 
     /// Frees the place.
     pub(super) fn free(&mut self) -> Option<Client> {
         self.backlog = Backlog::default();
+        // Without this the place works all the same; its former client learns later that it was detached.
+        let _ = self.socket.connect_addr(&self.nobody);
         self.client.take()
     }
 

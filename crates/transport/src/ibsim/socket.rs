@@ -19,6 +19,12 @@ pub(crate) fn bind(name: &str) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
+/// True if an address is that of a socket bound to `name`.
+pub(crate) fn is_named(of: &SocketAddr, name: &str) -> bool {
+    let found = of.as_abstract_name().and_then(|found| found.strip_suffix(b"\0"));
+    found == Some(name.as_bytes())
+}
+
 /// True if somebody holds `name`.
 ///
 /// A scratch socket tries to connect: a name that nobody holds refuses; a socket that is connected to somebody else

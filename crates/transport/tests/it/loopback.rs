@@ -399,26 +399,194 @@ fn a_client_that_stops_reading_holds_nobody_up() {
     }
 }
 
+/// A client's two sockets, which say what a test wants; it dies without a word when it is dropped, as by SIGKILL.
+struct Bare {
+    control: UnixDatagram,
+    data: UnixDatagram,
+    server: SocketAddr,
+}
+
+impl Bare {
+    fn bind(base: &str, id: u32) -> Self {
+        let bind = |end: &str| UnixDatagram::bind_addr(&abstract_name(&format!("{base}:{end}{id}"))).unwrap();
+        let (control, data) = (bind("ctl"), bind("in"));
+        control.set_read_timeout(Some(DEADLINE)).unwrap();
+        Self {
+            control,
+            data,
+            server: abstract_name(&format!("{base}:ctl")),
+        }
+    }
+
+    /// Attached to H1; its slot.
+    fn attach(base: &str, id: u32, is_sm: bool) -> (Self, u32) {
+        let bare = Self::bind(base, id);
+        let answer = bare.ask(&connect(id, is_sm));
+        assert_eq!(answer.kind, Kind::Connect);
+        let slot = Connect::parse(&answer.data).id;
+        let out = abstract_name(&format!("{base}:out{slot}"));
+        bare.data.connect_addr(&out).unwrap();
+        (bare, slot)
+    }
+
+    fn ask(&self, message: &Control) -> Control {
+        self.control.send_to_addr(&message.emit(), &self.server).unwrap();
+        let mut answer = [0; 80];
+        self.control.recv(&mut answer).unwrap();
+        Control::parse(&answer).unwrap()
+    }
+}
+
+fn connect(id: u32, is_sm: bool) -> Control {
+    let wish = Connect {
+        id,
+        qp: 0,
+        is_sm,
+        node: "H1".to_owned(),
+    };
+    Control::new(Kind::Connect, 0, &wish.emit())
+}
+
+fn set_is_sm(slot: u32, is_sm: bool) -> Control {
+    Control::new(Kind::SetIsSm, slot, &u32::from(is_sm).to_ne_bytes())
+}
+
+/// True if a client is answered.
+fn is_answered(port: &mut IbsimPort) -> bool {
+    port.send(&get(AttributeId::NODE_INFO, 9), DEADLINE).unwrap();
+    matches!(receive(port), Arrival::Received(_))
+}
+
+/// What strangers say for a client does nothing to it, whether they are attached themselves or not.
+#[test]
+fn a_client_speaks_for_itself_only() {
+    let lab = Lab::new(ServerOptions::default());
+    let mut victim = lab.open("H1").unwrap();
+    victim.set_is_sm(true).unwrap();
+    let (slot, _, _) = lab.run(|server| server.clients().next().unwrap());
+    let slot = slot.index() as u32;
+    let (attached, own) = Bare::attach(&lab.base, 78, false);
+    let unattached = Bare::bind(&lab.base, 79);
+    assert_ne!(own, slot);
+    for stranger in [&attached, &unattached] {
+        for message in [
+            Control::new(Kind::Disconnect, slot, &[]),
+            set_is_sm(slot, false),
+            // The id of the victim: the server would take its former client for dead.
+            connect(std::process::id(), false),
+            Control::new(Kind::Gid, slot, &[]),
+        ] {
+            assert_eq!(stranger.ask(&message).kind, Kind::Error, "{:?}", message.kind);
+        }
+    }
+    assert_eq!(lab.counters().foreign, 8);
+    assert!(is_answered(&mut victim));
+    let clients: Vec<bool> = lab.run(|server| server.clients().map(|(.., is_sm)| is_sm).collect());
+    assert_eq!(clients, [true, false], "the victim and the attached stranger");
+    assert_eq!(
+        attached.ask(&Control::new(Kind::Disconnect, own, &[])).kind,
+        Kind::Disconnect
+    );
+    assert_eq!(lab.run(|server| server.clients().count()), 1, "each may leave");
+}
+
+/// Changes of IsSM at H1 so far.
+fn is_sm_changes(lab: &Lab) -> Vec<bool> {
+    // The server's thread has told all events of what it has done before it takes a job.
+    lab.counters();
+    let changes = lab.events.try_iter().filter_map(|event| match event {
+        ServerEvent::IsSm { at, is_sm, .. } => Some((at, is_sm)),
+        _ => None,
+    });
+    changes
+        .inspect(|(at, _)| assert_eq!(*at, H1))
+        .map(|(_, is_sm)| is_sm)
+        .collect()
+}
+
+/// A manager that is started at once after another one was killed at the same port has the port's IsSM bit and what
+/// comes for the manager there, before the dead one is noticed and afterwards.
+#[test]
+fn the_next_manager_at_a_port_keeps_its_bit() {
+    for says_at_once in [false, true] {
+        let lab = Lab::new(ServerOptions::default());
+        let (killed, slot) = Bare::attach(&lab.base, 77, says_at_once);
+        if !says_at_once {
+            assert_eq!(killed.ask(&set_is_sm(slot, true)).kind, Kind::SetIsSm);
+        }
+        drop(killed);
+        let mut next = lab.open("H1").unwrap();
+        next.set_is_sm(true).unwrap();
+        assert!(lab.run(|server| server.deliver(&delivery(H1, trap()))));
+        let Arrival::Received(got) = receive(&mut next) else {
+            panic!("returned")
+        };
+        assert_eq!(got.mad, trap());
+        let end = Instant::now() + DEADLINE;
+        while lab.counters().died < 1 {
+            assert!(Instant::now() < end, "the dead one keeps its place");
+        }
+        assert_eq!(is_sm_changes(&lab).last(), Some(&true));
+        assert!(is_answered(&mut next));
+    }
+}
+
+/// As long as something holds the sockets of a killed manager open (a child of it, until that runs its own program) it
+/// counts as alive. What it leaves in the end is not the other one's.
+#[test]
+fn one_of_two_managers_at_a_port_takes_only_its_own() {
+    let lab = Lab::new(ServerOptions::default());
+    let (first, slot) = Bare::attach(&lab.base, 77, false);
+    assert_eq!(first.ask(&set_is_sm(slot, true)).kind, Kind::SetIsSm);
+    let mut second = lab.open("H1").unwrap();
+    second.set_is_sm(true).unwrap();
+    assert_eq!(is_sm_changes(&lab), [true]);
+    drop(first);
+    let end = Instant::now() + DEADLINE;
+    while lab.counters().died < 1 {
+        assert!(Instant::now() < end);
+    }
+    assert_eq!(is_sm_changes(&lab), [], "the bit is the second one's");
+    second.set_is_sm(false).unwrap();
+    assert_eq!(is_sm_changes(&lab), [false]);
+}
+
+/// A client that has been detached cannot write any more: else it would wait for answers for ever.
+#[test]
+fn a_detached_client_learns_of_it() {
+    let lab = Lab::new(ServerOptions::default());
+    let (bare, slot) = Bare::attach(&lab.base, 77, false);
+    assert_eq!(
+        bare.ask(&Control::new(Kind::Disconnect, slot, &[])).kind,
+        Kind::Disconnect
+    );
+    let error = bare.data.send(&[0; 288]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied, "{error}");
+    // Nor does a stranger fill a queue that nobody reads.
+    let stranger = UnixDatagram::unbound().unwrap();
+    let free = abstract_name(&format!("{}:out{slot}", lab.base));
+    assert!(stranger.send_to_addr(&[0; 288], &free).is_err());
+}
+
+/// A manager that only waits notices that its server has ended, and that another one has come in its place.
+#[test]
+fn a_client_that_only_waits_notices_the_end() {
+    for is_replaced in [false, true] {
+        let lab = Lab::new(ServerOptions::default());
+        let base = lab.base.clone();
+        let mut port = lab.open("H1").unwrap();
+        drop(lab);
+        let _next = is_replaced.then(|| IbsimServer::bind(&base, ServerOptions::default()).unwrap());
+        let error = port.receive(DEADLINE).unwrap_err();
+        assert!(matches!(error, PortError::Gone { .. }), "{error}");
+        assert!(error.to_string().starts_with("SLV-PORT-0002"), "{error}");
+    }
+}
+
 #[test]
 fn the_dead_lose_their_slot() {
     let lab = Lab::new(ServerOptions::default());
-    let bind = |name: &str| UnixDatagram::bind_addr(&abstract_name(&format!("{}:{name}77", lab.base))).unwrap();
-    let (control, data) = (bind("ctl"), bind("in"));
-    let wish = Connect {
-        id: 77,
-        qp: 0,
-        is_sm: true,
-        node: "H1".to_owned(),
-    };
-    let server = abstract_name(&format!("{}:ctl", lab.base));
-    control
-        .send_to_addr(&Control::new(Kind::Connect, 0, &wish.emit()).emit(), &server)
-        .unwrap();
-    let mut answer = [0; 80];
-    control.set_read_timeout(Some(DEADLINE)).unwrap();
-    control.recv(&mut answer).unwrap();
-    assert_eq!(Control::parse(&answer).unwrap().kind, Kind::Connect);
-    drop((control, data));
+    drop(Bare::attach(&lab.base, 77, true));
     let at = lab.wait_for(|event| match *event {
         ServerEvent::Detached { at, .. } => Some(at),
         _ => None,

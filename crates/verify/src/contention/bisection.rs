@@ -2,7 +2,7 @@
 
 use selvedge_sim::Rng;
 
-use super::routes::Routes;
+use super::routes::{Routes, UNLINKED};
 use super::{Bisection, ContentionOptions};
 
 /// Pairings of one job: enough to pay for its counters.
@@ -55,19 +55,20 @@ impl Scratch {
         }
     }
 
-    /// The mean share of the flows of one pairing; `None` if no part has two hosts.
+    /// The mean share of the flows of one pairing; `None` if no plane has two hosts.
     fn pairing(&mut self, routes: &Routes, rng: &mut Rng) -> Option<f64> {
         self.ways.clear();
         self.starts.clear();
         let mut flows = 0_u64;
-        for hosts in &routes.parts {
+        for hosts in &routes.planes {
             self.order.clone_from(hosts);
             rng.shuffle(&mut self.order);
             let half = self.order.len() / 2;
             flows += half as u64;
             for (&from, &to) in self.order[..half].iter().zip(&self.order[half..]) {
                 let start = self.ways.len();
-                if routes.follow(routes.at[from as usize], to, &mut self.ways) {
+                let has_links = from != UNLINKED && to != UNLINKED;
+                if has_links && routes.follow(routes.at[from as usize], to, &mut self.ways) {
                     self.starts.push(start);
                 }
             }

@@ -1,6 +1,6 @@
 //! Figures of how traffic would share the links: shift permutations, random bisections, stretch, load per cable.
 //!
-//! Flows follow the tables as packets do, from host port to the base LID of a host port of the same part of the fabric.
+//! Flows follow the tables as packets do, from host port to the base LID of a host port.
 //! A *flow* of a permutation or a pairing loads every directed link between switches on its way; lanes share a link, so
 //! they are not told apart here. Links of different speed count alike.
 //!
@@ -82,9 +82,9 @@ pub struct ShiftFigures {
     pub mean: f64,
 }
 
-/// Effective bisection bandwidth, after ORCS (Schneider, Hoefler, Lumsdaine 2009): the hosts of each part are split
-/// into two random halves and each of one half sends to one of the other. A flow gets 1 / (most flows on a link of its
-/// way), at most 1; a flow that does not arrive gets nothing.
+/// Effective bisection bandwidth, after ORCS (Schneider, Hoefler, Lumsdaine 2009): all hosts of the fabric, of each
+/// rail on its own, are split into two random halves and each of one half sends to one of the other. A flow gets
+/// 1 / (most flows on a link of its way), at most 1; a flow that does not arrive gets nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Bisection {
     /// Pairings drawn.

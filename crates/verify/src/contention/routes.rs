@@ -3,11 +3,15 @@
 use selvedge_sim::Par;
 
 use crate::ground::{Ground, Way};
+use crate::whole::Whole;
 
 /// No next hop: the packet does not arrive this way.
 const LOST: u32 = u32::MAX;
 /// The packet leaves the switch to its host.
 const ARRIVED: u32 = u32::MAX - 1;
+
+/// A host that nothing reaches, as its link is down.
+pub const UNLINKED: u32 = u32::MAX;
 
 /// Where the hosts are and how packets get to them.
 #[derive(Debug)]
@@ -22,6 +26,8 @@ pub struct Routes {
     pub at: Vec<u32>,
     /// Hosts of each part of the fabric, in order.
     pub parts: Vec<Vec<u32>>,
+    /// Hosts of each plane of the fabric, in order; [`UNLINKED`] for each that nothing reaches.
+    pub planes: Vec<Vec<u32>>,
     /// Runs of hosts on one switch: of each switch with hosts its number, its first host and how many there are.
     pub leaves: Vec<Leaf>,
     /// Channel, `ARRIVED` or `LOST`, by host, then switch.
@@ -48,6 +54,15 @@ impl Routes {
         for (i, host) in (0_u32..).zip(&ground.hosts) {
             parts[ground.part[host.switch as usize] as usize].push(i);
         }
+        let whole = Whole::new(ground);
+        let mut planes = vec![Vec::new(); whole.live_of_plane.len()];
+        for (hosts, &plane) in parts.iter().zip(&whole.plane_of) {
+            planes[plane].extend_from_slice(hosts);
+        }
+        if let Some(first) = planes.first_mut() {
+            first.extend((0..whole.unlinked).map(|_| UNLINKED));
+        }
+        planes.iter_mut().for_each(|hosts| hosts.sort_unstable());
         let leaves = (0_u32..).zip(&ground.host_count).filter(|(_, hosts)| **hosts > 0);
         Self {
             switches,
@@ -55,6 +70,7 @@ impl Routes {
             to: ground.channels.iter().map(|c| c.dst).collect(),
             at: ground.hosts.iter().map(|h| h.switch).collect(),
             parts,
+            planes,
             leaves: leaves.map(|(switch, &hosts)| Leaf { switch, hosts }).collect(),
             next,
         }

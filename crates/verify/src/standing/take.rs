@@ -103,7 +103,8 @@ impl Standing {
         (verdict.figures.hops_max, verdict.figures.hops_mean) = (0, proof.hops_mean);
         (verdict.figures.load, verdict.figures.lanes) = (proof.load, proof.lanes);
         if self.flows.shape.gone.contains(&true) {
-            (verdict.figures.host_ports, verdict.figures.host_pairs) = self.live_hosts();
+            // Pairs are counted against all hosts: those of switches that are gone stay among them.
+            verdict.figures.host_ports = self.live_hosts();
         }
         verdict
     }
@@ -167,11 +168,10 @@ impl Standing {
         ends.iter().map(|switch| switch.0 as u16).collect()
     }
 
-    /// Host ports of switches that are not gone, and pairs of them.
-    fn live_hosts(&self) -> (u64, u64) {
+    /// Returns the host ports of switches that are not gone.
+    fn live_hosts(&self) -> u64 {
         let shape = &self.flows.shape;
         let live = shape.own.iter().zip(&shape.gone).filter(|(_, gone)| !**gone);
-        let hosts = live.map(|(&own, _)| u64::from(own)).sum::<u64>();
-        (hosts, hosts * hosts.saturating_sub(1))
+        live.map(|(&own, _)| u64::from(own)).sum()
     }
 }

@@ -70,7 +70,13 @@ const fn basic_bit(speed: LinkSpeed) -> u8 {
         LinkSpeed::Sdr => 1,
         LinkSpeed::Ddr => 2,
         LinkSpeed::Qdr => 4,
-        LinkSpeed::Fdr10 | LinkSpeed::Fdr | LinkSpeed::Edr | LinkSpeed::Hdr | LinkSpeed::Ndr => 0,
+        LinkSpeed::Fdr10
+        | LinkSpeed::Fdr
+        | LinkSpeed::Edr
+        | LinkSpeed::Hdr
+        | LinkSpeed::Ndr
+        | LinkSpeed::Xdr
+        | LinkSpeed::Unknown => 0,
     }
 }
 
@@ -81,7 +87,7 @@ const fn extended_bit(speed: LinkSpeed) -> u8 {
         LinkSpeed::Edr => 2,
         LinkSpeed::Hdr => 4,
         LinkSpeed::Ndr => 8,
-        LinkSpeed::Sdr | LinkSpeed::Ddr | LinkSpeed::Qdr | LinkSpeed::Fdr10 => 0,
+        LinkSpeed::Sdr | LinkSpeed::Ddr | LinkSpeed::Qdr | LinkSpeed::Fdr10 | LinkSpeed::Xdr | LinkSpeed::Unknown => 0,
     }
 }
 

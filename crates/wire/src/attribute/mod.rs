@@ -6,6 +6,7 @@ mod class_port_info;
 mod guid_info;
 mod linear_forwarding;
 mod link_sets;
+mod mlnx_ext_port_info;
 mod multicast_forwarding;
 mod node_description;
 mod node_info;
@@ -29,6 +30,7 @@ pub use class_port_info::{ClassAddress, ClassPortInfo};
 pub use guid_info::GuidInfo;
 pub use linear_forwarding::LinearForwardingTable;
 pub use link_sets::{ExtLinkSpeeds, ExtSpeedEnable, LinkSpeeds, LinkWidths, VlCount};
+pub use mlnx_ext_port_info::MlnxExtPortInfo;
 pub use multicast_forwarding::MulticastForwardingTable;
 pub use node_description::NodeDescription;
 pub use node_info::NodeInfo;
@@ -75,6 +77,8 @@ impl AttributeId {
     pub const MULTICAST_FORWARDING: Self = Self(0x001B);
     /// SubnMgt: SMInfo.
     pub const SM_INFO: Self = Self(0x0020);
+    /// SubnMgt: Mellanox's ExtendedPortInfo.
+    pub const MLNX_EXT_PORT_INFO: Self = Self(0xFF90);
     /// Every class: ClassPortInfo.
     pub const CLASS_PORT_INFO: Self = Self(0x0001);
     /// PerfMgt: PortCounters.

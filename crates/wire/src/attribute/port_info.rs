@@ -40,7 +40,9 @@ pub enum LinkDownDefault {
 /// 44 M_KeyViolations          46 P_KeyViolations            48 Q_KeyViolations      50 GUIDCap
 /// 51 ClientReregister (1), MulticastPKeyTrapSuppressionEnabled (2), SubnetTimeOut (5)
 /// 52 reserved (3), RespTimeValue (5)                        53 LocalPhyErrors, OverrunErrors
-/// 54 MaxCreditHint            56 reserved                   57 LinkRoundTripLatency (24)
+/// 54 MaxCreditHint
+/// 56 reserved (1), LinkSpeedExtActive2 (2), LinkSpeedExtSupported2 (2), LinkSpeedExtEnabled2 (3)
+/// 57 LinkRoundTripLatency (24)
 /// 60 CapabilityMask2          62 LinkSpeedExtActive, LinkSpeedExtSupported
 /// 63 reserved (3), LinkSpeedExtEnabled (5)
 /// ```
@@ -148,12 +150,22 @@ pub struct PortInfo {
     pub ext_speed_supported: Option<ExtLinkSpeeds>,
     /// Extended speeds that may be used.
     pub ext_speed_enabled: Option<ExtSpeedEnable>,
+    /// Speed in use beyond NDR: 0 none, [`Self::XDR`]. Valid with [`CapabilityMask2::EXTENDED_SPEEDS_2`].
+    pub ext2_speed_active: Bits<2>,
+    /// Speeds beyond NDR that could be used: a bit set of [`Self::XDR`].
+    pub ext2_speed_supported: Bits<2>,
+    /// Speeds beyond NDR that may be used; 0 in a Set: "no change".
+    pub ext2_speed_enabled: Bits<3>,
 }
 
 impl PortInfo {
     /// Bit of the modifier: the manager understands extended speeds. OpenSM sets it in Sets (observed, see
     /// `tests/golden/peers.txt`); an agent that ignores it does no harm.
     pub const SM_SUPPORTS_EXTENDED_SPEEDS: u32 = 1 << 31;
+
+    /// XDR in the second fields of extended speeds. Source: rdma-core 65 (`libibmad/fields.c`, `dump.c`: 1 is 212.5 Gb/s),
+    /// Linux 6.8 (`mlx5_query_mad_ifc_port`).
+    pub const XDR: u8 = 1;
 
     /// Port of a modifier, without the bits above.
     #[must_use]
@@ -178,7 +190,7 @@ impl PortInfo {
         self.state.is_some_and(|state| state != PortState::Down)
     }
 
-    /// Width and speed in use; `None` while a field says neither one width nor one speed.
+    /// Width and speed in use; `None` while the port states no width, several widths or no speed.
     ///
     /// An extended speed wins over SDR to QDR, whatever the capability mask says: switches have a mask on port 0 only.
     #[must_use]
@@ -189,19 +201,39 @@ impl PortInfo {
         })
     }
 
+    /// Width and speed in use, for a snapshot: a port with a link whose rate cannot be read has an unknown speed, never a
+    /// slow one.
+    #[must_use]
+    pub fn rate_or_unknown(&self) -> Rate {
+        let unknown = Rate {
+            width: self.width_active().unwrap_or_default(),
+            speed: LinkSpeed::Unknown,
+        };
+        match self.rate_active() {
+            Some(rate) => rate,
+            None if self.is_up() => unknown,
+            None => Rate::default(),
+        }
+    }
+
     /// Width in use.
     #[must_use]
     pub fn width_active(&self) -> Option<LinkWidth> {
         self.width_active.and_then(LinkWidths::single)
     }
 
-    /// Speed in use, basic or extended. FDR10 shows as QDR here: PortInfo has no code for it.
+    /// Speed in use, basic or extended; [`LinkSpeed::Unknown`] for a code that is no speed. FDR10 shows as QDR here:
+    /// PortInfo has no code for it (see [`super::MlnxExtPortInfo`]).
     #[must_use]
     pub fn speed_active(&self) -> Option<LinkSpeed> {
-        match self.ext_speed_active {
-            Some(extended) => extended.single(),
-            None => self.speed_active.and_then(LinkSpeeds::single),
-        }
+        let known = match (self.ext2_speed_active.get(), self.ext_speed_active, self.speed_active) {
+            (Self::XDR, ..) => Some(LinkSpeed::Xdr),
+            (1.., ..) => None,
+            (0, Some(extended), _) => extended.single(),
+            (0, None, Some(basic)) => basic.single(),
+            (0, None, None) => return None,
+        };
+        Some(known.unwrap_or(LinkSpeed::Unknown))
     }
 
     /// PortState of an encoded PortInfo, without decoding the rest; `None` for 0 and reserved codes.
@@ -315,6 +347,9 @@ impl Attribute for PortInfo {
             local_phy_errors: Bits::low(high(53)),
             overrun_errors: Bits::low(data[53]),
             max_credit_hint: u16_at(data, 54),
+            ext2_speed_active: Bits::low(data[56] >> 5),
+            ext2_speed_supported: Bits::low(data[56] >> 3),
+            ext2_speed_enabled: Bits::low(data[56]),
             link_round_trip: u24_at(data, 57),
             capabilities2: CapabilityMask2(u16_at(data, 60)),
             ext_speed_active: ExtLinkSpeeds::new(high(62)),
@@ -354,6 +389,8 @@ impl Attribute for PortInfo {
         data[52] = self.resp_time.get();
         data[53] = self.local_phy_errors.get() << 4 | self.overrun_errors.get();
         put(&mut data, 54, self.max_credit_hint.to_be_bytes());
+        data[56] =
+            self.ext2_speed_active.get() << 5 | self.ext2_speed_supported.get() << 3 | self.ext2_speed_enabled.get();
         put_u24(&mut data, 57, self.link_round_trip);
         put(&mut data, 60, self.capabilities2.0.to_be_bytes());
         data[62] = extended(self.ext_speed_active) << 4 | extended(self.ext_speed_supported);
@@ -461,6 +498,15 @@ impl PortInfo {
             self.max_credit_hint,
             self.link_round_trip,
             self.diag_code,
-        )
+        )?;
+        let beyond_ndr = (
+            self.ext2_speed_active,
+            self.ext2_speed_enabled,
+            self.ext2_speed_supported,
+        );
+        if beyond_ndr != (Bits::default(), Bits::default(), Bits::default()) {
+            write!(f, " ext2={}/{}/{}", beyond_ndr.0, beyond_ndr.1, beyond_ndr.2)?;
+        }
+        Ok(())
     }
 }

@@ -84,6 +84,21 @@ impl Filter {
         filter
     }
 
+    /// The rows that also have every bit that is set in this field of `data`; bits that are clear there may be set in
+    /// the row.
+    #[must_use]
+    pub fn and_bits(mut self, field: Field, data: &SaData) -> Self {
+        let mut covered = [0; SA_DATA_LEN];
+        field.cover(&mut covered);
+        for (at, byte) in data.iter().enumerate() {
+            let bits = byte & covered[at];
+            self.mask[at] |= bits;
+            self.want[at] |= bits;
+        }
+        self.used = self.used.max(field.bytes().1);
+        self
+    }
+
     /// True if `row` is one of them.
     #[must_use]
     pub fn accepts(&self, row: &SaData) -> bool {

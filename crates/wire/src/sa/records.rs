@@ -152,7 +152,7 @@ record! {
         GID_PREFIX "GidPrefix" 4 [96; 64] Hex "PortInfo.GidPrefix"
         BASE_LID "BaseLID" 5 [160; 16] Number "PortInfo.BaseLID"
         SM_LID "MasterSMLID" 6 [176; 16] Number "PortInfo.MasterSMLID"
-        CAPABILITIES "CapabilityMask" 7 [192; 32] Hex special "PortInfo.CapabilityMask"
+        CAPABILITIES "CapabilityMask" 7 [192; 32] Hex "PortInfo.CapabilityMask"
         DIAG_CODE "DiagCode" 8 [224; 16] Hex "PortInfo.DiagCode"
         M_KEY_LEASE "M_KeyLeasePeriod" 9 [240; 16] Number "PortInfo.M_KeyLeasePeriod"
         LOCAL_PORT "LocalPortNum" 10 [256; 8] Number "PortInfo.LocalPortNum"

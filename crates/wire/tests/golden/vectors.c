@@ -369,6 +369,33 @@ static void key_traps(void)
 	print("trap 259");
 }
 
+/*
+ * XDR: libibmad 44 does not know the second fields of extended speeds; their places are those of the field table of
+ * libibmad 65: LinkSpeedExtActive2 bits 449-450, LinkSpeedExtSupported2 451-452, LinkSpeedExtEnabled2 453-455. The rest
+ * of the port is as for NDR.
+ */
+static void xdr(void)
+{
+	header(0x01, 0x81, 0x0015, 1);
+	mad_set_field(mad, 64, IB_PORT_LINK_WIDTH_ACTIVE_F, 2);
+	mad_set_field(mad, 64, IB_PORT_LINK_SPEED_ACTIVE_F, 4);
+	mad_set_field(mad, 64, IB_PORT_LINK_SPEED_EXT_ACTIVE_F, 8);
+	mad_set_field(mad, 64, IB_PORT_LINK_SPEED_EXT_SUPPORTED_F, 15);
+	mad_set_field(mad, 64, IB_PORT_LINK_SPEED_EXT_ENABLED_F, 8);
+	mad[64 + 449 / 8] = 1 << (6 - 449 % 8) | 1 << (6 - 451 % 8) | 1 << (5 - 453 % 8);
+	print("PortInfo, 4x XDR");
+}
+
+static void mlnx_ext_port_info(void)
+{
+	header(0x01, 0x81, IB_ATTR_MLNX_EXT_PORT_INFO, 1);
+	mad_set_field(mad, 64, IB_MLNX_EXT_PORT_STATE_CHG_ENABLE_F, 0x81);
+	mad_set_field(mad, 64, IB_MLNX_EXT_PORT_LINK_SPEED_SUPPORTED_F, 0x43);
+	mad_set_field(mad, 64, IB_MLNX_EXT_PORT_LINK_SPEED_ENABLED_F, 0x25);
+	mad_set_field(mad, 64, IB_MLNX_EXT_PORT_LINK_SPEED_ACTIVE_F, 0x17);
+	print("MlnxExtPortInfo, every field");
+}
+
 /* Tables: OpenSM's structures again. */
 static void tables(void)
 {
@@ -414,6 +441,8 @@ int main(void)
 	extended_speed("PortInfo, 12x EDR", 8, 2);
 	extended_speed("PortInfo, 2x HDR", 16, 4);
 	extended_speed("PortInfo, 4x NDR", 2, 8);
+	xdr();
+	mlnx_ext_port_info();
 	header(0x01, 0x81, 0x0020, 0);
 	fields(sm_info, FIELDS(sm_info));
 	print("SMInfo, every field");

@@ -151,11 +151,32 @@ fn extended_speeds() {
     check("PortInfo, 12x EDR", LinkWidth::X12, LinkSpeed::Edr);
     check("PortInfo, 2x HDR", LinkWidth::X2, LinkSpeed::Hdr);
     check("PortInfo, 4x NDR", LinkWidth::X4, LinkSpeed::Ndr);
+    let xdr: PortInfo = vector("PortInfo, 4x XDR").read().expect("a PortInfo");
+    assert_eq!(xdr.rate_active().map(|rate| rate.to_string()).as_deref(), Some("4xXDR"));
+    assert_eq!(
+        (xdr.ext2_speed_supported.get(), xdr.ext2_speed_enabled.get()),
+        (PortInfo::XDR, PortInfo::XDR)
+    );
     let every: PortInfo = vector("PortInfo, every field; extended speeds switched off")
         .read()
         .expect("a PortInfo");
     assert_eq!(every.ext_speed_enabled, Some(ExtSpeedEnable::DISABLED));
     assert_eq!(every.rate_active().map(Rate::mbit_per_s), Some(20_000));
+}
+
+#[test]
+fn the_vendors_speeds() {
+    let info: MlnxExtPortInfo = vector("MlnxExtPortInfo, every field")
+        .read()
+        .expect("an ExtendedPortInfo");
+    let found = [
+        info.state_change_enable,
+        info.speed_supported,
+        info.speed_enabled,
+        info.speed_active,
+    ];
+    assert_eq!(found, [0x81, 0x43, 0x25, 0x17]);
+    assert!(info.is_fdr10());
 }
 
 const fn sl(value: u8) -> Sl {

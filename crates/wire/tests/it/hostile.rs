@@ -171,8 +171,8 @@ fn the_corpus_has_every_attribute_and_trap() {
             traps.extend(notice.trap().map(|trap| trap.number()));
         }
     }
-    let wanted = "ClassPortInfo GUIDInfo LinearForwardingTable MulticastForwardingTable NodeDescription NodeInfo \
-                  Notice P_KeyTable PortCounters PortCountersExtended PortInfo SLtoVLMappingTable SMInfo SwitchInfo \
+    let wanted = "ClassPortInfo GUIDInfo LinearForwardingTable MlnxExtPortInfo MulticastForwardingTable \
+                  NodeDescription NodeInfo Notice P_KeyTable PortCounters PortCountersExtended PortInfo SLtoVLMappingTable SMInfo SwitchInfo \
                   VLArbitrationTable";
     let mut wanted: BTreeSet<String> = wanted.split(' ').map(str::to_owned).collect();
     wanted.extend(records::ALL.map(|layout| layout.name.to_owned()));

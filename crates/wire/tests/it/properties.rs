@@ -1,7 +1,7 @@
 //! Properties of every attribute, over values and over bytes.
 
 use proptest::prelude::*;
-use selvedge_types::{Lid, LinkSpeed};
+use selvedge_types::{Lid, LinkSpeed, PhysState, PortState};
 use selvedge_wire::*;
 
 /// Bits of an attribute that mean nothing: (byte, mask).
@@ -54,6 +54,22 @@ const PORT_INFO_CODES: [(usize, bool, u8); 7] = [
     (43, true, 6),
 ];
 
+/// Bytes of Mellanox's ExtendedPortInfo that are reserved, before the last that is not.
+const BESIDE_VENDOR_SPEEDS: [(usize, u8); 12] = [
+    (0, 0xFF),
+    (1, 0xFF),
+    (2, 0xFF),
+    (4, 0xFF),
+    (5, 0xFF),
+    (6, 0xFF),
+    (8, 0xFF),
+    (9, 0xFF),
+    (10, 0xFF),
+    (12, 0xFF),
+    (13, 0xFF),
+    (14, 0xFF),
+];
+
 fn smp_data() -> impl Strategy<Value = [u8; 64]> {
     proptest::array::uniform32(any::<[u8; 2]>()).prop_map(|pairs| core::array::from_fn(|i| pairs[i / 2][i % 2]))
 }
@@ -77,7 +93,8 @@ proptest! {
         (node_info[2], node_info[3]) = (1 + data[2] % 3, data[3] % 255);
         check::<NodeInfo>(node_info, &[], 40);
         check::<SmInfo>(legal(data, &[(20, false, 4)]), &[], 21);
-        check::<PortInfo>(legal(data, &PORT_INFO_CODES), &[(34, 0x38), (52, 0xE0), (56, 0xFF), (63, 0xE0)], 64);
+        check::<PortInfo>(legal(data, &PORT_INFO_CODES), &[(34, 0x38), (52, 0xE0), (56, 0x80), (63, 0xE0)], 64);
+        check::<MlnxExtPortInfo>(data, &BESIDE_VENDOR_SPEEDS, 16);
         let mut arbitration = data;
         arbitration.iter_mut().step_by(2).for_each(|lane| *lane &= 0x0F);
         check::<VlArbitration>(arbitration, &[], 64);
@@ -180,13 +197,38 @@ fn rates() {
     check(2, 4, 1, "4xFDR");
     check(2, 0, 8, "4xNDR");
     check(16, 4, 4, "2xHDR");
-    // Nothing, two at once, and a bit that is no speed.
+    // Nothing, and two widths at once.
     check(0, 1, 0, "-");
     check(3, 1, 0, "-");
     check(2, 0, 0, "-");
-    check(2, 3, 0, "-");
-    check(2, 8, 0, "-");
-    check(2, 4, 3, "-");
+    // Two speeds at once, and a bit that is no speed.
+    check(2, 3, 0, "4x???");
+    check(2, 8, 0, "4x???");
+    check(2, 4, 3, "4x???");
+}
+
+#[test]
+fn rates_beyond_ndr() {
+    let check = |bits: u8, width: u8, up: bool, want: &str| {
+        let info = PortInfo {
+            state: Some(if up { PortState::Active } else { PortState::Down }),
+            phys_state: Some(if up { PhysState::LinkUp } else { PhysState::Polling }),
+            width_active: LinkWidths::new(width),
+            speed_active: LinkSpeeds::new(4),
+            ext_speed_active: ExtLinkSpeeds::new(8),
+            ext2_speed_active: Bits::saturating(bits),
+            ..PortInfo::default()
+        };
+        assert_eq!(info.rate_or_unknown().to_string(), want, "{bits} {width}");
+    };
+    check(0, 2, true, "4xNDR");
+    check(1, 2, true, "4xXDR");
+    check(1, 16, true, "2xXDR");
+    check(2, 2, true, "4x???");
+    check(3, 2, true, "4x???");
+    // A width that cannot be read: nothing is known of the link, least of all that it is slow.
+    check(0, 3, true, "4x???");
+    check(0, 0, false, "4xSDR");
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn jobs(rng: &mut Rng, hosts: u32, (settings, seed): (&Settings, u64), byte_ps: 
         };
         let traffic = if Collective::is_named_by(name) {
             let collective: Collective = name.parse().unwrap();
-            Traffic::Program(Program::new(collective.schedule(half)))
+            Traffic::Program(Program::new(collective.schedule(half).unwrap()))
         } else {
             let pattern: Pattern = name.parse().unwrap();
             let how = (0.3, 1_000, byte_ps);
@@ -193,7 +193,7 @@ fn traffic(rng: &mut Rng, hosts: u32, (settings, seed): (&Settings, u64), link: 
         jobs(rng, hosts, (settings, seed), byte_ps)
     } else if Collective::is_named_by(name) {
         let collective: Collective = name.parse().unwrap();
-        Traffic::Program(Program::new(collective.schedule(hosts)))
+        Traffic::Program(Program::new(collective.schedule(hosts).unwrap()))
     } else {
         let pattern: Pattern = name.parse().unwrap();
         let arrivals = pick(rng, &ARRIVALS).parse().unwrap();

@@ -119,5 +119,7 @@ const fn speed(speed: LinkSpeed) -> &'static str {
         LinkSpeed::Edr => "25",
         LinkSpeed::Hdr => "50",
         LinkSpeed::Ndr => "100",
+        LinkSpeed::Xdr => "200",
+        LinkSpeed::Unknown => "??",
     }
 }

@@ -20,7 +20,7 @@ fn lab() -> Lab {
 
 fn completed_ns(text: &str) -> f64 {
     let collective: Collective = text.parse().unwrap();
-    let program = Program::new(collective.schedule(16));
+    let program = Program::new(collective.schedule(16).unwrap());
     let results = lab().run_traffic(program, None).results;
     assert!(results.completed_ns.unwrap() <= results.simulated_ns + 1);
     results.completed_ns.unwrap() as f64
@@ -83,7 +83,7 @@ fn jobs_are_in_each_others_way() {
         let collective: Collective = "ring-all-reduce:bytes=262144".parse().unwrap();
         // One host of each leaf, each by another spine.
         let hosts = jobs.place(4, &"list=0+5+10+15".parse().unwrap(), Seed(1)).unwrap();
-        let traffic = Traffic::Program(Program::new(collective.schedule(4)));
+        let traffic = Traffic::Program(Program::new(collective.schedule(4).unwrap()));
         jobs.add(Job {
             traffic,
             hosts,

@@ -1,0 +1,337 @@
+//! A host that floods the manager with traps: a cut is mended and hosts are answered as in the same fabric at rest.
+//!
+//! `cargo test -p selvedge-conformance --test it trap_flood -- --nocapture` prints the figures. How long answers take
+//! depends on the machine: `SELVEDGE_QUIET_MACHINE=1` checks that as well.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use selvedge_conformance::{HeavyLock, PeerLab, until};
+use selvedge_transport::ibsim::IbsimPort;
+use selvedge_types::Lid;
+use selvedge_wire::{
+    Address, AttributeId, BadKey, BadMKey, Class, Datagram, LocalChange, Mad, MadPort, Method, Notice, PRODUCER_CA,
+    SwitchBadPKey, Trap,
+};
+
+use crate::hostile_hosts::{path, told};
+use crate::support::{LIMIT, emulate, lid_of, port};
+
+const SPEC: &str = "mport:m=4,n=2";
+const MASTER: &str = "H-0";
+const FLOODER: &str = "H-5";
+const OTHER: &str = "H-2";
+const CABLE: &str = "\"S-L1-1\"[3]";
+/// Traps a second: as many as the host of the reported case sent.
+const RATE: u64 = 14_000;
+/// Cuts of each phase.
+const CUTS: usize = 5;
+/// Log of a flood, at most.
+const LOG_BYTES_PER_S: f64 = 10_000.0;
+/// How much longer a cut may take during a flood.
+const CUT_FACTOR: f64 = 3.0;
+/// How much longer an answer of the administrator may take, 99 of 100.
+const ANSWER_FACTOR: f64 = 1.2;
+/// A phase lasts so long, at least.
+const PHASE: Duration = Duration::from_secs(4);
+
+/// What a phase showed.
+struct Figures {
+    cut: Duration,
+    answer_p99: Duration,
+    log_bytes_per_s: f64,
+    traps: u64,
+    per_s: f64,
+}
+
+/// One trap of every number that an agent may send, and three that none does: a number without a meaning, a vendor's,
+/// and another host's.
+fn traps(own: u16) -> Vec<(&'static str, Notice)> {
+    let lid = Lid(own);
+    let of = |trap: &Trap| Notice::new(PRODUCER_CA, lid, trap);
+    let bad_m_key = BadMKey {
+        lid,
+        dr_slid: lid,
+        method: 1,
+        attribute: 0x15,
+        modifier: 0,
+        m_key: 7,
+        directed: false,
+        truncated: false,
+        hop_count: 0,
+        return_path: [0; 30],
+    };
+    let mut vendor = of(&Trap::LinkState { lid });
+    vendor.source = selvedge_wire::NoticeSource::Vendor {
+        vendor_id: 0x2C9,
+        device_id: 9,
+    };
+    let mut unknown = of(&Trap::LinkState { lid });
+    unknown.source = selvedge_wire::NoticeSource::Generic {
+        producer: PRODUCER_CA,
+        trap: 999,
+    };
+    let guid = selvedge_types::Guid(7);
+    vec![
+        ("128", of(&Trap::LinkState { lid })),
+        ("129", of(&Trap::LinkIntegrity { lid, port: 1 })),
+        ("130", of(&Trap::BufferOverrun { lid, port: 1 })),
+        ("131", of(&Trap::FlowControl { lid, port: 1 })),
+        (
+            "144",
+            of(&Trap::LocalChange(LocalChange {
+                lid,
+                ..LocalChange::default()
+            })),
+        ),
+        ("145", of(&Trap::SystemImageGuid { lid, guid })),
+        ("256", of(&Trap::BadMKey(bad_m_key))),
+        ("257", of(&Trap::BadPKey(BadKey::default()))),
+        ("258", of(&Trap::BadQKey(BadKey::default()))),
+        ("259", of(&Trap::SwitchBadPKey(SwitchBadPKey::default()))),
+        ("a vendor's", vendor),
+        ("999", unknown),
+    ]
+}
+
+/// Sends these traps in turn, at [`RATE`], until told to stop; counts them.
+fn flood(base: &str, to: u16, notices: &[Notice], (stop, sent): (&AtomicBool, &AtomicU64)) {
+    let mut port = IbsimPort::open(base, FLOODER).unwrap();
+    let address = Address::smi(Lid(to));
+    let began = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let due = (began.elapsed().as_secs_f64() * RATE as f64) as u64;
+        while sent.load(Ordering::Relaxed) < due {
+            let number = sent.fetch_add(1, Ordering::Relaxed);
+            let mut mad = Mad::request(Class::SubnLid, Method::Trap, AttributeId::NOTICE, 0);
+            mad.set_transaction(selvedge_types::TransactionId(number & 0xFFFF_FFFF));
+            mad.write(&notices[number as usize % notices.len()]);
+            // What the port has no room for is not sent.
+            let _ = port.send(&Datagram { address, mad }, Duration::ZERO);
+        }
+        while port.receive(Duration::from_millis(1)).unwrap().is_some() {}
+    }
+}
+
+/// A fabric, its manager, and what the test looks at.
+struct Bench<'a> {
+    lab: &'a PeerLab,
+    log: PathBuf,
+    sm: u16,
+    other: u16,
+}
+
+impl Bench<'_> {
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn ups(&self) -> usize {
+        self.log().matches("SUBNET UP").count()
+    }
+
+    /// Injects a fault, without the time that a process takes to start. Returns when the emulator has it.
+    fn fault(&self, fault: &str) -> Instant {
+        let folders = fs::read_dir(self.lab.folder()).unwrap();
+        let mut sockets = folders.map(|entry| entry.unwrap().path().join("api.sock"));
+        let socket = sockets.find(|path| path.exists()).unwrap();
+        let body = format!("{{\"fault\":\"{}\"}}", fault.replace('"', "\\\""));
+        let mut stream = UnixStream::connect(socket).unwrap();
+        let head = "POST /api/v1/fault HTTP/1.1\r\nHost: selvedge\r\nConnection: close\r\n";
+        let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        let since = Instant::now();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        since
+    }
+
+    /// Time from a fault to SUBNET UP.
+    fn mended(&self, fault: &str) -> Duration {
+        let before = self.ups();
+        let since = self.fault(fault);
+        let end = since + LIMIT;
+        while self.ups() == before {
+            assert!(Instant::now() < end, "{fault} is not mended: {}", self.log());
+            thread::yield_now();
+        }
+        since.elapsed()
+    }
+
+    /// Cuts and restores a cable while a host asks for paths.
+    fn measure(&self, sent: &AtomicU64) -> Figures {
+        let (began, bytes) = (Instant::now(), fs::metadata(&self.log).unwrap().len());
+        let from = sent.load(Ordering::Relaxed);
+        let is_over = AtomicBool::new(false);
+        let (mut cuts, answers) = thread::scope(|scope| {
+            let asking = scope.spawn(|| self.ask(&is_over));
+            let mut cuts = Vec::new();
+            while cuts.len() < CUTS || began.elapsed() < PHASE {
+                // Not in step with anything that comes each second.
+                thread::park_timeout(Duration::from_millis(270));
+                cuts.push(self.mended(&format!("cut {CABLE}")));
+                thread::park_timeout(Duration::from_millis(130));
+                self.mended(&format!("restore {CABLE}"));
+            }
+            is_over.store(true, Ordering::Relaxed);
+            (cuts, asking.join().unwrap())
+        });
+        let took = began.elapsed().as_secs_f64();
+        cuts.sort_unstable();
+        let traps = sent.load(Ordering::Relaxed) - from;
+        Figures {
+            cut: cuts[cuts.len() / 2],
+            answer_p99: answers[answers.len() * 99 / 100],
+            log_bytes_per_s: (fs::metadata(&self.log).unwrap().len() - bytes) as f64 / took,
+            traps,
+            per_s: traps as f64 / took,
+        }
+    }
+
+    /// Asks for paths until told to stop; how long each answer took, the shortest first.
+    fn ask(&self, is_over: &AtomicBool) -> Vec<Duration> {
+        let mut client = IbsimPort::open(self.lab.base(), OTHER).unwrap();
+        let (mut took, mut number) = (Vec::new(), 0);
+        while !is_over.load(Ordering::Relaxed) {
+            number += 1;
+            let since = Instant::now();
+            told(&mut client, Lid(self.sm), path(self.other, self.sm, number));
+            took.push(since.elapsed());
+            thread::park_timeout(Duration::from_millis(1));
+        }
+        took.sort_unstable();
+        took
+    }
+}
+
+fn print(what: &str, of: &Figures) {
+    println!(
+        "{what:>10}: {:6.0} traps/s, cut to SUBNET UP {:7.2} ms, answers p99 {:6.2} ms, log {:7.0} B/s",
+        of.per_s,
+        of.cut.as_secs_f64() * 1e3,
+        of.answer_p99.as_secs_f64() * 1e3,
+        of.log_bytes_per_s
+    );
+}
+
+#[test]
+fn a_flood_of_traps_delays_no_repair() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let lab = PeerLab::new().unwrap();
+    let _emulator = emulate(&lab, SPEC);
+    let log = lab.folder().join("manager.log");
+    let socket = lab.folder().join("manager.sock");
+    let seat = port(lab.base(), MASTER);
+    let files = [
+        "--log-file",
+        log.to_str().unwrap(),
+        "--socket",
+        socket.to_str().unwrap(),
+    ];
+    let mut manager = lab
+        .start_selvedge(&[&["run", "--port", &seat], &files[..]].concat())
+        .unwrap();
+    let text = || fs::read_to_string(&log).unwrap_or_default();
+    until("SUBNET UP", LIMIT, text, || {
+        Ok(text().contains("SUBNET UP").then_some(()))
+    })
+    .unwrap();
+    let [sm, own, other] = [MASTER, FLOODER, OTHER].map(|node| lid_of(&lab, node));
+    let bench = Bench {
+        lab: &lab,
+        log: log.clone(),
+        sm,
+        other,
+    };
+    let nothing = AtomicU64::new(0);
+    // The first one warms everything up.
+    bench.measure(&nothing);
+    let quiet = bench.measure(&nothing);
+    print("quiet", &quiet);
+    let kinds = traps(own);
+    let all: Vec<Notice> = kinds.iter().map(|(_, notice)| *notice).collect();
+    let mut floods: Vec<(&str, Vec<Notice>)> = kinds.iter().map(|(name, notice)| (*name, vec![*notice])).collect();
+    floods.push(("all in turn", all));
+    for (name, notices) in floods {
+        let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+        let of = thread::scope(|scope| {
+            scope.spawn(|| flood(lab.base(), sm, &notices, (&stop, &sent)));
+            let of = bench.measure(&sent);
+            let status = lab.selvedge(&["status", "--socket", socket.to_str().unwrap()]).unwrap();
+            let status = status.success().unwrap();
+            let wanted = format!("LID {own} (\"{FLOODER}\"[1])");
+            assert!(
+                status.contains("babbles") && status.contains(&wanted),
+                "{name}: {status}"
+            );
+            stop.store(true, Ordering::Relaxed);
+            of
+        });
+        print(name, &of);
+        assert!(
+            of.traps as f64 > RATE as f64 * PHASE.as_secs_f64() / 4.0,
+            "{name}: no flood"
+        );
+        // The log of a quiet phase tells of cuts as well.
+        let log_bytes_per_s = of.log_bytes_per_s - quiet.log_bytes_per_s;
+        assert!(
+            log_bytes_per_s <= LOG_BYTES_PER_S,
+            "{name}: {log_bytes_per_s} B/s of log"
+        );
+        assert!(
+            of.cut <= quiet.cut.mul_f64(CUT_FACTOR),
+            "{name}: {:?}, quiet {:?}",
+            of.cut,
+            quiet.cut
+        );
+        if std::env::var_os("SELVEDGE_QUIET_MACHINE").is_some() {
+            let most = quiet.answer_p99.mul_f64(ANSWER_FACTOR);
+            assert!(
+                of.answer_p99 <= most,
+                "{name}: {:?}, quiet {:?}",
+                of.answer_p99,
+                quiet.answer_p99
+            );
+        }
+    }
+    manager.must_run().unwrap();
+    assert!(text().contains("SLV-SM-0091"), "the babbling host is named");
+}
+
+#[test]
+fn the_port_of_a_babbling_host_is_disabled_if_that_is_wanted() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let lab = PeerLab::new().unwrap();
+    let _emulator = emulate(&lab, SPEC);
+    let file = |name: &str| lab.folder().join(name).to_str().unwrap().to_owned();
+    let (config, log) = (file("babble.toml"), file("manager.log"));
+    fs::write(&config, "[manager]\ndisable_babbling_ports = true\n").unwrap();
+    let seat = port(lab.base(), MASTER);
+    let words = ["run", "--port", &seat, "--config", &config, "--log-file", &log];
+    let mut manager = lab.start_selvedge(&words).unwrap();
+    let text = || fs::read_to_string(&log).unwrap_or_default();
+    let wait = |word: &str| until(word, LIMIT, text, || Ok(text().contains(word).then_some(()))).unwrap();
+    wait("SUBNET UP");
+    let [sm, own] = [MASTER, FLOODER].map(|node| lid_of(&lab, node));
+    let state = |node: &str| lab.output(node, "smpquery", &["-D", "portinfo", "0"]).unwrap();
+    assert!(state(FLOODER).contains("LinkUp"));
+    let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    let change = Trap::LocalChange(LocalChange::default());
+    let notices = [Notice::new(PRODUCER_CA, Lid(own), &change)];
+    thread::scope(|scope| {
+        scope.spawn(|| flood(lab.base(), sm, &notices, (&stop, &sent)));
+        wait("SLV-SM-0093");
+        // The repair follows, and the source is calm: its traps go nowhere.
+        wait("SLV-SM-0092");
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(!state(FLOODER).contains("LinkUp"), "{}", state(FLOODER));
+    assert!(state(OTHER).contains("LinkUp"));
+    manager.must_run().unwrap();
+}

@@ -1,0 +1,426 @@
+//! Generated configurations: check, start and reload agree on each.
+//!
+//! `SELVEDGE_CONFIGURATIONS=10000` tries so many; the default is small enough for every test run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use selvedge_api::CheckRequest;
+use selvedge_config::{Key, OpenSmOption, Settings};
+use selvedge_daemon::{Service as _, Until};
+use selvedge_sim::{Rng, Seed};
+
+use super::*;
+use crate::run::{self, RunArgs};
+
+/// Configurations that are tried unless the environment says otherwise.
+const CASES: u64 = 300;
+
+const FABRIC: &str = "single:ports=4,hosts=2";
+
+#[derive(Debug, Parser)]
+struct Words {
+    #[command(flatten)]
+    args: RunArgs,
+}
+
+fn cases() -> u64 {
+    let asked = std::env::var("SELVEDGE_CONFIGURATIONS").ok();
+    asked.map_or(CASES, |text| text.parse().expect("SELVEDGE_CONFIGURATIONS is a number"))
+}
+
+/// A folder with files that configurations name, and the generator.
+struct Shop {
+    folder: PathBuf,
+    rng: Rng,
+}
+
+impl Shop {
+    fn new(name: &str, seed: u64) -> Self {
+        let folder = std::env::temp_dir().join(format!("selvedge-admission-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("folder")).unwrap();
+        let files = [
+            ("guids", "0x0002c90300000001\n# second\n0x0002c90300000002 leaf\n"),
+            ("no-guids", "0x1\nspine\n"),
+            ("partitions", "Default=0x7fff,ipoib: ALL=full;\nA=2: ALL;\n"),
+            ("no-partitions", "Default=0x7fff: ALL=full\nA=2: ALL;\n"),
+            ("map", "0x0002c90300000001 \"rack 7\"\n"),
+            ("no-map", "rack 7\n"),
+            ("lids", "0x0002c90300000001 0x0005 0x0005\n"),
+            ("no-lids", "five\n"),
+            ("empty", ""),
+        ];
+        for (name, text) in files {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        Self {
+            folder,
+            rng: Seed(seed).rng(),
+        }
+    }
+
+    fn below(&mut self, count: usize) -> usize {
+        usize::try_from(self.rng.below(count as u64)).unwrap()
+    }
+
+    fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
+    }
+
+    /// True once in `times`.
+    fn seldom(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    fn path(&mut self, of: &[&str]) -> String {
+        let name = self.one(of);
+        self.folder.join(name).display().to_string()
+    }
+
+    fn list(&mut self) -> String {
+        self.path(&["guids", "guids", "empty", "no-guids", "nowhere", "folder"])
+    }
+
+    fn partitions(&mut self) -> String {
+        self.path(&[
+            "partitions",
+            "partitions",
+            "empty",
+            "no-partitions",
+            "nowhere",
+            "folder",
+        ])
+    }
+
+    fn map(&mut self) -> String {
+        self.path(&["map", "no-map", "nowhere", "folder"])
+    }
+
+    fn log(&mut self) -> String {
+        self.path(&["log", "log", "folder/log", "folder", "nowhere/log", "map/log"])
+    }
+
+    fn state(&mut self) -> String {
+        let fresh = format!("state-{}", self.rng.next_u64());
+        let name = self
+            .one(&[fresh.as_str(), "folder/state", "map", "map/state"])
+            .to_owned();
+        self.folder.join(name).display().to_string()
+    }
+
+    fn engines(&mut self) -> String {
+        let all = [
+            "updn",
+            "minhop",
+            "auto",
+            "ftree, updn",
+            "fat-tree,weave",
+            "lash",
+            "torus-2QoS",
+            "updn,no_fallback",
+            "(null)",
+            "fattree",
+            "ar_updn",
+            "updn,none",
+            "no_fallback",
+        ];
+        self.one(&all).to_owned()
+    }
+
+    /// A value for a key of the TOML file: most often a legal one.
+    fn toml_value(&mut self, key: &Key) -> String {
+        let wrong = [
+            "-1",
+            "\"x\"",
+            "true",
+            "[\"x\"]",
+            "99999999999",
+            "1.5",
+            "{}",
+            "\"0x10\"",
+            "[]",
+            "0",
+        ];
+        if self.seldom(8) {
+            return self.one(&wrong).to_owned();
+        }
+        match key.name {
+            "engines" => {
+                let engines = self.engines();
+                self.one(&[
+                    format!("\"{engines}\""),
+                    format!("[\"{engines}\"]"),
+                    format!("[\"{engines}\", \"updn\"]"),
+                ])
+            }
+            "state_dir" => format!("\"{}\"", self.state()),
+            "log_file" => format!("\"{}\"", self.log()),
+            "node_name_map" => format!("\"{}\"", self.map()),
+            "dump_dir" => format!("\"{}\"", self.folder.join("folder").display()),
+            "socket" => {
+                let path = self.path(&["sock", "folder/sock", "map/sock"]);
+                format!("\"{path}\"")
+            }
+            "roots" | "compute" | "io" | "guid_order" => {
+                self.one(&["[]", "[\"0x10\"]", "[\"0x10\", \"x\"]"]).to_owned()
+            }
+            "partitions" => self
+                .one(&["[]", "[\"A=1: ALL;\"]", "[\"A=1: ALL\", \"B=2: ALL;\"]"])
+                .to_owned(),
+            "m_key" => self.one(&["\"0x5\"", "\"0x6\"", "5", "0"]).to_owned(),
+            _ => {
+                let default = key.value(&Settings::default()).map(|value| value.to_string());
+                let one = if matches!(default.as_deref(), Some("true" | "false")) {
+                    "true"
+                } else {
+                    "1"
+                };
+                self.one(&[default.unwrap_or_default(), one.to_owned()])
+            }
+        }
+    }
+
+    fn toml(&mut self) -> String {
+        let mut keys: Vec<&Key> = (0..self.below(6))
+            .map(|_| &Key::ALL[self.below(Key::ALL.len())])
+            .collect();
+        if !self.seldom(4) {
+            keys.retain(|key| !["engines", "m_key"].contains(&key.name));
+            keys.extend(Key::ALL.iter().filter(|key| ["engines", "m_key"].contains(&key.name)));
+        }
+        keys.sort_by_key(|key| Key::sections().iter().position(|section| *section == key.section));
+        let mut text = String::new();
+        let mut section = "";
+        for key in keys {
+            if key.section != section || self.seldom(30) {
+                section = key.section;
+                text += &format!("[{section}]\n");
+            }
+            let name = match self.below(25) {
+                0 => key.name.get(1..).unwrap_or("x").to_owned(),
+                1 => format!("{}s", key.name),
+                _ => key.name.to_owned(),
+            };
+            text += &format!("{name} = {}\n", self.toml_value(key));
+        }
+        if self.seldom(40) {
+            text += "[routing\n";
+        }
+        text
+    }
+
+    fn opensm(&mut self) -> String {
+        let mut text = String::new();
+        for _ in 0..self.below(7) {
+            let option = &OpenSmOption::ALL[self.below(OpenSmOption::ALL.len())];
+            let name = match self.below(25) {
+                0 => format!("{}s", option.name),
+                1 => "virt_enabled".to_owned(),
+                _ => option.name.to_owned(),
+            };
+            let value = self.opensm_value(option);
+            text += &format!("{name} {value}\n");
+        }
+        if self.seldom(3) {
+            text += &format!("routing_engine {}\n", self.engines());
+        }
+        if !self.seldom(4) {
+            text += "m_key 2\n";
+        }
+        // The default would be the machine's.
+        text + &format!("log_file {}\n", self.log())
+    }
+
+    fn opensm_value(&mut self, option: &OpenSmOption) -> String {
+        match option.name {
+            "routing_engine" => self.engines(),
+            "log_file" => self.log(),
+            "node_name_map_name" => self.map(),
+            "partition_config_file" => self.partitions(),
+            "dump_files_dir" => self.folder.join("folder").display().to_string(),
+            "root_guid_file" | "cn_guid_file" | "io_guid_file" | "guid_routing_order_file" => self.list(),
+            name if name.ends_with("_file") => {
+                let path = self.path(&["guids", "nowhere"]);
+                self.one(&[path.as_str(), "(null)", option.default]).to_owned()
+            }
+            _ => self
+                .one(&[
+                    option.default,
+                    option.default,
+                    "(null)",
+                    "TRUE",
+                    "FALSE",
+                    "1",
+                    "0x2",
+                    "99999",
+                    "x",
+                    "",
+                ])
+                .to_owned(),
+        }
+    }
+
+    /// Flags beside the file.
+    fn flags(&mut self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
+        if self.seldom(4) {
+            flag("-R", self.engines());
+        }
+        for name in ["-a", "-u", "-G", "-X"] {
+            if self.seldom(10) {
+                flag(name, self.list());
+            }
+        }
+        if self.seldom(8) {
+            flag("-P", self.partitions());
+        }
+        if self.seldom(8) {
+            flag("--node-name-map", self.map());
+        }
+        if self.seldom(8) {
+            flag("--guid2lid", self.path(&["lids", "no-lids", "nowhere"]));
+        }
+        if self.seldom(8) {
+            flag("-f", self.log());
+        }
+        if self.seldom(8) {
+            flag("--state", self.state());
+        }
+        words
+    }
+
+    /// The command line of a start that ends after its first sweep.
+    fn start(&mut self, file: &Path, is_opensm: bool) -> RunArgs {
+        let mut words = vec![
+            "run".to_owned(),
+            "--fabric".to_owned(),
+            FABRIC.to_owned(),
+            "--once".to_owned(),
+        ];
+        words.extend([
+            if is_opensm { "-F" } else { "--config" }.to_owned(),
+            file.display().to_string(),
+        ]);
+        if is_opensm && self.seldom(3) {
+            words.push("--skip-refused".to_owned());
+        }
+        words.extend(self.flags());
+        Words::try_parse_from(words).expect("a command line").args
+    }
+}
+
+impl Drop for Shop {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn the_verdict_of_a_check_is_that_of_the_start() {
+    let mut shop = Shop::new("start", 1);
+    let (mut taken, mut refused) = (0, 0);
+    for case in 0..cases() {
+        let is_opensm = case % 2 == 1;
+        let text = if is_opensm { shop.opensm() } else { shop.toml() };
+        let file = shop.folder.join("file");
+        fs::write(&file, &text).unwrap();
+        let args = shop.start(&file, is_opensm);
+        let verdict = admit(&args.sources(&args.process()), Against::Start);
+        assert_eq!(verdict.is_ok(), exit(&verdict) == Exit::Good, "{text}");
+        let started = run::started(&args);
+        let said = started.as_ref().err().map(ToString::to_string);
+        assert_eq!(
+            verdict.is_ok(),
+            started.is_ok(),
+            "{text}\n{args:?}\n{said:?}\n{:?}",
+            verdict.findings
+        );
+        *if started.is_ok() { &mut taken } else { &mut refused } += 1;
+    }
+    assert!(
+        taken > cases() / 10 && refused > cases() / 10,
+        "{taken} taken, {refused} refused"
+    );
+}
+
+fn sources(file: &Path, is_opensm: bool) -> Sources {
+    let path = file.to_owned();
+    Sources {
+        file: match is_opensm {
+            true => SettingsFile::OpenSm(path),
+            false => SettingsFile::Toml(path),
+        },
+        ..Sources::new(crate::load::READERS)
+    }
+}
+
+/// A manager that runs, and reads `file` again when it is told to.
+fn manager(file: &Path, is_opensm: bool) -> selvedge_daemon::Running {
+    let sources = sources(file, is_opensm);
+    let verdict = start(&sources).unwrap();
+    let door = crate::manage::DoorArgs {
+        fabric: Some(FABRIC.to_owned()),
+        ..Default::default()
+    };
+    selvedge_daemon::start(selvedge_daemon::Options {
+        settings: verdict.settings,
+        sources: Some(sources),
+        until: Until::Stopped,
+        ..selvedge_daemon::Options::new(selvedge_sm::Mode::Manage, door.door().unwrap())
+    })
+    .unwrap()
+}
+
+#[test]
+fn the_verdict_of_a_check_against_a_manager_is_that_of_its_reload() {
+    for is_opensm in [false, true] {
+        let mut shop = Shop::new(if is_opensm { "reload-opensm" } else { "reload" }, 2);
+        let file = shop.folder.join("file");
+        let log = shop.folder.join("log").display().to_string();
+        let first = if is_opensm {
+            format!("m_key 2\nlog_file {log}\n")
+        } else {
+            "[keys]\nm_key = 5\n".to_owned()
+        };
+        fs::write(&file, first).unwrap();
+        let running = manager(&file, is_opensm);
+        let manager = &running.manager;
+        let (mut taken, mut refused) = (0, 0);
+        for _ in 0..cases() / 2 {
+            let text = if is_opensm { shop.opensm() } else { shop.toml() };
+            let before = manager.settings();
+            let request = CheckRequest {
+                path: file.display().to_string(),
+                text: text.clone(),
+            };
+            let told = manager.check(&request).unwrap();
+            fs::write(&file, &text).unwrap();
+            assert_eq!(manager.check(&CheckRequest::default()).unwrap(), told, "{text}");
+            assert_eq!(manager.settings(), before, "a check changes nothing");
+            let start = admit(&sources(&file, is_opensm), Against::Start);
+            let reloaded = manager.reload();
+            assert_eq!(reloaded.is_ok(), told.ok, "{text}\n{reloaded:?}");
+            assert!(start.is_ok() || reloaded.is_err(), "a start refuses it: {text}");
+            match reloaded {
+                Ok(check) => {
+                    assert_eq!(check, told, "{text}");
+                    assert_eq!(manager.settings().policy, start.settings.policy, "{text}");
+                    taken += 1;
+                }
+                Err(_) => {
+                    assert_eq!(manager.settings(), before, "{text}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(
+            taken > cases() / 40 && refused > cases() / 40,
+            "{taken} taken, {refused} refused"
+        );
+        manager.stop();
+        running.join().unwrap();
+    }
+}

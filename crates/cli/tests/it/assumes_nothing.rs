@@ -1,0 +1,288 @@
+//! The judge assumes nothing: what files do not state makes verdicts worse or is refused, pairs are counted against all
+//! hosts of the fabric, and what no link or directed route reaches is named.
+
+use serde_json::Value;
+
+use crate::support::Lab;
+
+const RANDOM: &str = "random:switches=32,degree=4,hosts=2,seed=1";
+
+fn first_lines(text: &str, lines: usize) -> String {
+    text.lines().take(lines).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn what_dumps_do_not_state_is_not_assumed() {
+    let lab = Lab::new("gaps");
+    let [lids, lfts, sls, sl2vl] = ["lids", "lfts", "sls", "sl2vl"].map(|name| lab.path(name));
+    let route = [
+        "route",
+        "--fabric",
+        RANDOM,
+        "--engine",
+        "dfsssp",
+        "--vls",
+        "4",
+        "--no-contention",
+    ];
+    let out = [
+        "--lids-out",
+        &lids,
+        "--lfts-out",
+        &lfts,
+        "--sl-out",
+        &sls,
+        "--sl2vl-out",
+        &sl2vl,
+    ];
+    lab.run(&[&route[..], &out[..]].concat()).exits(0);
+    let verify = |lids: &str, lfts: &str, more: &[&str]| {
+        let args = ["verify", "--fabric", RANDOM, "--lids", lids, "--lfts", lfts];
+        lab.run(&[&args[..], more].concat())
+    };
+    verify(&lids, &lfts, &["--sls", &sls, "--sl2vl", &sl2vl])
+        .exits(0)
+        .says("judged good");
+    // 17 of the rows that packets need, of one switch of 32.
+    let short = lab.write("short.sl2vl", &first_lines(&lab.read("sl2vl"), 20));
+    verify(&lids, &lfts, &["--sls", &sls, "--sl2vl", &short])
+        .exits(2)
+        .complains("SLV-TOPOLOGY-0036")
+        .complains("\"S-0\" (");
+    let short = lab.write("short.sls", &first_lines(&lab.read("sls"), 40));
+    verify(&lids, &lfts, &["--sls", &short, "--sl2vl", &sl2vl])
+        .exits(2)
+        .complains("SLV-TOPOLOGY-0035")
+        .complains("no service level of 56 LIDs in use: LID 41 of ");
+    verify(&lids, &lfts, &["--sl2vl", &sl2vl])
+        .exits(2)
+        .complains("without --sls none is known");
+    // One lane is the worst case, not a guess: these routes need more.
+    verify(&lids, &lfts, &["--sls", &sls]).exits(1).says("can deadlock");
+    // LIDs that one file lacks stand in another; tables stand nowhere else.
+    let short = lab.write("short.lids", &first_lines(&lab.read("lids"), 40));
+    verify(&short, &lfts, &["--sls", &sls, "--sl2vl", &sl2vl]).exits(0);
+    let cut = lab.write("cut.lfts", &first_lines(&lab.read("lfts"), 200));
+    verify(&lids, &cut, &["--sls", &sls, "--sl2vl", &sl2vl])
+        .exits(1)
+        .complains("SLV-TOPOLOGY-0041")
+        .says("judged not good");
+    let transition = ["transition", "--fabric", RANDOM, "--to", "updn", "--from-lfts", &cut];
+    lab.run(&transition).exits(2).complains("SLV-CLI-0011");
+    let change = format!("1us tables {cut}");
+    let simulate = [
+        "simulate",
+        "--fabric",
+        RANDOM,
+        "--engine",
+        "updn",
+        "--duration",
+        "1us",
+        "--change",
+        &change,
+    ];
+    lab.run(&simulate).exits(2).complains("SLV-CLI-0011");
+    let simulate = [
+        "simulate",
+        "--fabric",
+        RANDOM,
+        "--engine",
+        "updn",
+        "--duration",
+        "1us",
+        "--sls",
+    ];
+    lab.run(&[&simulate[..], &[&lab.path("short.sls")]].concat())
+        .exits(2)
+        .complains("SLV-TOPOLOGY-0035");
+}
+
+/// The port GUID that a host's second port might have is stated for another host.
+#[test]
+fn stated_guids_count_more_than_invented_ones() {
+    let lab = Lab::new("stated-guids");
+    let topo = "switchguid=0x10(10)\nSwitch\t4 \"S-0000000000000010\"\t\t# \"sw\" base port 0 lid 1 lmc 0\n\
+                [1]\t\"H-0000000000000020\"[1](21) \t\t# \"a\" lid 2 4xEDR\n\
+                [2]\t\"H-0000000000000021\"[1](22) \t\t# \"b\" lid 3 4xEDR\n\n\
+                caguid=0x20\nCa\t2 \"H-0000000000000020\"\t\t# \"a\"\n\
+                [1](21) \t\"S-0000000000000010\"[1]\t\t# lid 2 lmc 0 \"sw\" lid 1 4xEDR\n\n\
+                caguid=0x21\nCa\t2 \"H-0000000000000021\"\t\t# \"b\"\n\
+                [1](22) \t\"S-0000000000000010\"[2]\t\t# lid 3 lmc 0 \"sw\" lid 1 4xEDR\n";
+    let dump = "Unicast lids [0x0-0x3] of switch Lid 1 guid 0x0000000000000010 (sw):\n\
+                0x0001 000 : (Switch portguid 0x0000000000000010: 'sw')\n\
+                0x0002 001 : (Channel Adapter portguid 0x0000000000000021: 'a')\n\
+                0x0003 002 : (Channel Adapter portguid 0x0000000000000022: 'b')\n3 valid lids dumped \n";
+    let (topo, dump) = (lab.write("min.topo", topo), lab.write("min.dump", dump));
+    lab.run(&["verify", "--fabric", &topo, "--lfts", &dump])
+        .exits(0)
+        .says("2 of 2")
+        .says("judged good: 0 errors, 0 warnings");
+    let known = lab.write("known", "0x21 0x0007 0x0007\n0x22 0x0009 0x0009\n");
+    let fresh = lab.path("fresh.topo");
+    let text = lab
+        .read("min.topo")
+        .replace("lid 1 ", "")
+        .replace("lid 2 ", "")
+        .replace("lid 3 ", "");
+    lab.write("fresh.topo", &text);
+    let out = lab.path("out");
+    lab.run(&[
+        "route",
+        "--fabric",
+        &fresh,
+        "--engine",
+        "updn",
+        "--lids",
+        &known,
+        "--lids-out",
+        &out,
+    ])
+    .exits(0);
+    let lines = lab.read("out");
+    for line in ["0x0000000000000021 0x0007 0x0007", "0x0000000000000022 0x0009 0x0009"] {
+        assert!(lines.contains(line), "{lines}");
+    }
+}
+
+#[test]
+fn a_fabric_in_parts_is_not_good() {
+    let lab = Lab::new("parts");
+    let parts = "sx6536:remove-links=324";
+    // 18 leaves of 18 hosts; 18 * 18 * 17 of 324 * 323 pairs.
+    let (reached, all) = (5_508, 104_652);
+    let compare = [
+        "compare",
+        "--fabric",
+        "sx6536",
+        "--engines",
+        "updn",
+        "--seeds",
+        "1",
+        "--pairings",
+        "20",
+        "--json",
+    ];
+    let found = lab.run(&[&compare[..], &["--faults", "324"]].concat()).exits(0).json();
+    let row = |faults: &str| {
+        let rows = found["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["faults"] == faults).unwrap().clone()
+    };
+    assert_eq!(
+        (&row("0")["good"], &row("0")["unreachable_pairs"]),
+        (&1.into(), &0.into())
+    );
+    let lost = row("324");
+    assert_eq!(
+        (&lost["good"], &lost["unreachable_pairs"]),
+        (&0.into(), &Value::from(all - reached))
+    );
+    let share = lost["ebb"].as_f64().unwrap();
+    assert!(
+        (0.02..0.1).contains(&share),
+        "{share}: one in eighteen is on the same leaf"
+    );
+    lab.run(&[&compare[..], &["--faults", "500"]].concat())
+        .exits(2)
+        .complains("SLV-TOPOLOGY-0050: 500 links cannot be lost: 324");
+    let simulate = [
+        "simulate",
+        "--fabric",
+        "ring:switches=4,hosts=1",
+        "--engine",
+        "minhop",
+        "--lost",
+        "5",
+    ];
+    lab.run(&simulate).exits(2).complains("5 links cannot be lost: 4");
+
+    let [lids, lfts] = ["lids", "lfts"].map(|name| lab.path(name));
+    let out = ["--lids-out", &lids, "--lfts-out", &lfts, "--no-contention"];
+    lab.run(&[&["route", "--fabric", parts, "--engine", "updn"][..], &out[..]].concat())
+        .exits(1)
+        .says("judged not good: 0 errors")
+        .says("5,508 of 104,652 host pairs reach each other, in 27 parts")
+        .says("SLV-JUDGE-0023");
+    let verify = ["verify", "--fabric", parts, "--lids", &lids, "--lfts", &lfts];
+    let found = lab.run(&[&verify[..], &["--json"]].concat()).exits(1).json();
+    assert_eq!((&found["ok"], &found["errors"]), (&false.into(), &0.into()));
+    assert_eq!(found["figures"]["host_pairs"], all);
+    lab.run(&[&verify[..], &["--accept", "separated"]].concat())
+        .exits(0)
+        .says("judged good")
+        .says("in 27 parts");
+    lab.run(&[
+        "backups",
+        "--fabric",
+        "ring:switches=6,hosts=2,remove-links=2",
+        "--engine",
+        "updn",
+        "--kinds",
+        "link",
+    ])
+    .exits(1)
+    .says("before any fault")
+    .says("in 2 parts");
+    lab.run(&["run", "--fabric", "ring:switches=6,hosts=1,remove-links=2", "--once"])
+        .exits(1)
+        .says("not found");
+    // Rails are no parts of one fabric.
+    let rails = "mport:m=4,n=2,rails=2";
+    lab.run(&["route", "--fabric", rails, "--engine", "updn", "--no-contention"])
+        .exits(0)
+        .says("112 of 112")
+        .says("judged good");
+    lab.run(&["run", "--fabric", rails, "--once"]).exits(0);
+}
+
+#[test]
+fn what_is_beyond_63_hops_is_named() {
+    let lab = Lab::new("far");
+    let ring = |switches: u32| format!("ring:switches={switches},hosts=1");
+    let [lids, lfts] = ["lids", "lfts"].map(|name| lab.path(name));
+    let route = |fabric: &str| {
+        let args = ["route", "--fabric", fabric, "--engine", "updn", "--no-contention"];
+        lab.run(&[&args[..], &["--lids-out", &lids, "--lfts-out", &lfts]].concat())
+    };
+    route(&ring(123)).exits(0).says("judged good");
+    route("mesh:126x1,hosts=1")
+        .exits(1)
+        .says("1 switches and 3 hosts are beyond the 63 hops");
+    route(&ring(140))
+        .exits(1)
+        .says("SLV-JUDGE-0025")
+        .says("15 switches and 17 hosts are beyond the 63 hops of a directed route");
+    let ring = ring(140);
+    let verify = ["verify", "--fabric", &ring, "--lids", &lids, "--lfts", &lfts];
+    lab.run(&verify).exits(1).says("judged not good: 0 errors");
+    lab.run(&[&verify[..], &["--accept", "out-of-reach"]].concat()).exits(0);
+    let run = ["run", "--fabric", &ring, "--once"];
+    lab.run(&run)
+        .exits(1)
+        .complains("SLV-SM-0029")
+        .says("SLV-PORTSTATE-0012")
+        .says("not found 17 hosts");
+    let found = lab.run(&[&run[..], &["--json"]].concat()).exits(1).json();
+    assert_eq!(found["hosts_not_found"].as_array().unwrap().len(), 17);
+}
+
+/// Ports on another rail are never asked: nothing is known of them.
+#[test]
+fn ports_that_were_not_asked_are_unknown() {
+    let lab = Lab::new("unknown-ports");
+    let found = lab
+        .run(&["run", "--fabric", "mport:m=4,n=2,rails=2", "--once", "--json"])
+        .exits(0)
+        .json();
+    let ports = found["ports_not_active"].as_array().unwrap();
+    let other_rail: Vec<&Value> = ports
+        .iter()
+        .filter(|port| port["reason_code"] == "SLV-PORTSTATE-0009")
+        .collect();
+    assert_eq!(other_rail.len(), 8, "{ports:?}");
+    for port in other_rail {
+        for key in ["state", "phys_state", "mtu_bytes", "lid", "lmc", "width"] {
+            assert_eq!(port[key], Value::Null, "{key}: {port}");
+        }
+    }
+    assert_eq!(found["status"]["fabric"]["hosts"], 8);
+}

@@ -1,0 +1,418 @@
+//! One check of a configuration, for a start, `config check`, `--check-config` and a reload.
+//!
+//! [`admit`] reads everything that settings come from: the operator's file, the files that it names, the files that
+//! flags name. What it refuses, a start refuses; what it refuses [`Against::Running`] settings, a reload refuses.
+
+mod running;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use selvedge_plan::Policy;
+use selvedge_plan::partition::Partitions;
+use selvedge_types::{Guid, LidRange};
+
+use crate::guid_list::read_text;
+use crate::{ConfigError, Finding, Settings, Treatment, opensm, parse, parse_engines, probe, read_guids};
+
+/// The operator's file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SettingsFile {
+    /// There is none: flags say everything.
+    #[default]
+    None,
+    /// A TOML file.
+    Toml(PathBuf),
+    /// OpenSM's file.
+    OpenSm(PathBuf),
+}
+
+impl SettingsFile {
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::None => None,
+            Self::Toml(path) | Self::OpenSm(path) => Some(path),
+        }
+    }
+}
+
+/// What a file that a flag names holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagFile {
+    /// GUIDs of compute nodes.
+    Compute,
+    /// GUIDs in the order of routing.
+    GuidOrder,
+    /// LIDs by port GUID.
+    Guid2lid,
+    /// GUIDs of I/O nodes.
+    Io,
+    /// Names of nodes.
+    NodeNames,
+    /// Partitions.
+    Partitions,
+    /// GUIDs of roots.
+    Roots,
+}
+
+/// Readers of formats that other rooms own.
+#[derive(Clone, Copy, Debug)]
+pub struct Readers {
+    /// Reads a node name map. `Err` is the complete error.
+    pub names: fn(&Path) -> Result<BTreeMap<Guid, String>, String>,
+    /// Reads a guid2lid file. `Err` is the complete error.
+    pub lids: fn(&Path) -> Result<BTreeMap<Guid, LidRange>, String>,
+}
+
+/// What flags without a file do to settings.
+pub type Overrule = Arc<dyn Fn(&mut Settings) + Send + Sync>;
+
+/// Everything that settings come from. Each file is read again by each [`admit`].
+#[derive(Clone)]
+pub struct Sources {
+    /// The operator's file.
+    pub file: SettingsFile,
+    /// A text that is read in place of the file's.
+    pub text: Option<String>,
+    /// True if options that cannot be done are left out instead of refused.
+    pub skips_refused: bool,
+    /// Engines, as the flag gives them; they overrule the file.
+    pub engines: Option<String>,
+    /// Files that flags name, with the flag as it is written; they overrule the file.
+    pub flags: Vec<(&'static str, FlagFile, PathBuf)>,
+    /// All other flags.
+    pub overrule: Overrule,
+    /// Readers of other rooms' formats.
+    pub readers: Readers,
+}
+
+impl Sources {
+    /// No file and no flags.
+    #[must_use]
+    pub fn new(readers: Readers) -> Self {
+        Self {
+            file: SettingsFile::None,
+            text: None,
+            skips_refused: false,
+            engines: None,
+            flags: Vec::new(),
+            overrule: Arc::new(|_| {}),
+            readers,
+        }
+    }
+
+    /// True if a reload can find something new: a file, named by key or by flag.
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        self.file != SettingsFile::None || !self.flags.is_empty()
+    }
+
+    /// The same sources with another text in place of the file's. Paths in the text start at the folder of `path`.
+    #[must_use]
+    pub fn with_text(&self, path: &Path, text: &str) -> Self {
+        Self {
+            file: match self.file {
+                SettingsFile::OpenSm(_) => SettingsFile::OpenSm(path.to_owned()),
+                SettingsFile::None | SettingsFile::Toml(_) => SettingsFile::Toml(path.to_owned()),
+            },
+            text: Some(text.to_owned()),
+            ..self.clone()
+        }
+    }
+}
+
+/// What checked settings are meant for.
+#[derive(Clone, Copy, Debug)]
+pub enum Against<'a> {
+    /// A manager that begins.
+    Start,
+    /// A manager that runs with these settings.
+    Running(&'a Settings),
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The operator's file.
+    pub file: SettingsFile,
+    /// The settings; complete only if the check is good.
+    pub settings: Settings,
+    /// Names of nodes; none: the map cannot be read.
+    pub names: Option<BTreeMap<Guid, String>>,
+    /// OpenSM's `guid`: the local port; none: the first that is up.
+    pub port_guid: Option<Guid>,
+    /// What became of lines, flags and keys.
+    pub findings: Vec<Finding>,
+    skips_refused: bool,
+    has_lost_partitions: bool,
+    lines: BTreeMap<String, usize>,
+}
+
+/// Checks everything that settings come from.
+#[must_use]
+pub fn admit(sources: &Sources, against: Against<'_>) -> Verdict {
+    let mut verdict = Verdict::of_file(sources);
+    for (flag, what, path) in &sources.flags {
+        verdict.take_file(flag, *what, path, sources.readers);
+    }
+    if let Some(text) = &sources.engines {
+        verdict.take_engines(text);
+    }
+    (sources.overrule)(&mut verdict.settings);
+    verdict.read_names(sources);
+    verdict.probe();
+    if let Against::Running(settings) = against {
+        verdict.compare(settings);
+    }
+    verdict
+}
+
+impl Verdict {
+    /// True if a start, or the reload that the check was made for, takes the settings.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.stops().next().is_none()
+    }
+
+    /// The findings that stop a start or a reload.
+    pub fn stops(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|found| match found.treatment {
+            Treatment::Wrong | Treatment::NotNow => true,
+            Treatment::Refused => !self.skips_refused,
+            _ => false,
+        })
+    }
+
+    /// The options that cannot be done.
+    pub fn refused(&self) -> impl Iterator<Item = &Finding> {
+        self.findings
+            .iter()
+            .filter(|found| found.treatment == Treatment::Refused)
+    }
+
+    /// The findings that stop nothing, and that an operator should know.
+    pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
+        let is_warning = |found: &&Finding| matches!(found.treatment, Treatment::Unknown | Treatment::Warned);
+        self.findings.iter().filter(is_warning)
+    }
+
+    /// The errors of all findings that stop a start or a reload, in one line; `None` if none does.
+    #[must_use]
+    pub fn error(&self) -> Option<String> {
+        let errors: Vec<&str> = self.stops().map(|found| found.error.as_str()).collect();
+        (!errors.is_empty()).then(|| errors.join(" | "))
+    }
+
+    /// The keys that keep their values until the next start.
+    pub fn at_next_start(&self) -> impl Iterator<Item = &Finding> {
+        let is_later = |found: &&Finding| found.treatment == Treatment::NextStart;
+        self.findings.iter().filter(is_later)
+    }
+
+    fn of_file(sources: &Sources) -> Self {
+        let mut verdict = Self {
+            file: sources.file.clone(),
+            settings: Settings::default(),
+            names: Some(BTreeMap::new()),
+            port_guid: None,
+            findings: Vec::new(),
+            skips_refused: sources.skips_refused,
+            has_lost_partitions: false,
+            lines: BTreeMap::new(),
+        };
+        let Some(path) = sources.file.path() else {
+            return verdict;
+        };
+        let text = match sources.text.clone().map_or_else(|| read_text(path), Ok) {
+            Ok(text) => text,
+            Err(error) => {
+                let found = Finding::wrong(0, "file", &path.display().to_string(), &error);
+                verdict.findings.push(found);
+                return verdict;
+            }
+        };
+        if let SettingsFile::OpenSm(path) = &sources.file {
+            let conf = opensm::load(&text, path);
+            verdict.port_guid = conf.port_guid;
+            verdict.settings = conf.settings;
+            verdict.findings = conf.findings;
+            verdict.has_lost_partitions = conf.has_lost_partitions;
+            for found in verdict
+                .findings
+                .iter_mut()
+                .filter(|f| f.treatment == Treatment::Refused)
+            {
+                found.error = cannot_be_done(path, found);
+            }
+        } else {
+            let read = parse::read_all(&text, path);
+            verdict.settings = read.settings;
+            verdict.lines = read.lines;
+            let wrong = |(line, name, error): &(usize, String, ConfigError)| Finding::wrong(*line, name, "", error);
+            verdict.findings.extend(read.errors.iter().map(wrong));
+            let old = |&(line, old, new): &(usize, &str, &str)| {
+                let why = format!("[{old}] is an old name of [{new}]; write [{new}]");
+                Finding::new(line, old, "", Treatment::Warned, why)
+            };
+            verdict.findings.extend(read.old_sections.iter().map(old));
+        }
+        verdict
+    }
+
+    /// Takes a file that a flag names.
+    fn take_file(&mut self, flag: &'static str, what: FlagFile, path: &Path, readers: Readers) {
+        let policy = &mut self.settings.policy;
+        let list = match what {
+            FlagFile::Compute => &mut policy.compute,
+            FlagFile::GuidOrder => &mut policy.guid_order,
+            FlagFile::Io => &mut policy.io,
+            FlagFile::Roots => &mut policy.roots,
+            FlagFile::NodeNames => return self.settings.daemon.node_name_map = Some(path.to_owned()),
+            FlagFile::Partitions => return self.take_partitions(flag, path),
+            FlagFile::Guid2lid => {
+                match (readers.lids)(path) {
+                    Ok(lids) => policy.known_lids = lids,
+                    Err(error) => self.findings.push(stop(flag, path, error)),
+                }
+                return;
+            }
+        };
+        match read_guids(path) {
+            Ok(guids) => *list = guids,
+            Err(error) => self.findings.push(stop(flag, path, error.to_string())),
+        }
+    }
+
+    fn take_partitions(&mut self, flag: &'static str, path: &Path) {
+        self.has_lost_partitions = false;
+        match partitions(path) {
+            Ok(Some(partitions)) => self.settings.policy.partitions = Arc::new(partitions),
+            Ok(None) => {
+                self.settings.policy.partitions = Arc::default();
+                self.has_lost_partitions = true;
+                let value = path.display().to_string();
+                let found = Finding::new(0, flag, &value, Treatment::Warned, NO_PARTITIONS);
+                self.findings.push(found);
+            }
+            Err(error) => self.findings.push(stop(flag, path, error.to_string())),
+        }
+    }
+
+    /// Takes the engines that `-R` names.
+    fn take_engines(&mut self, text: &str) {
+        const FLAG: &str = "-R";
+        let error = |what: String| ConfigError::Engine {
+            place: FLAG.to_owned(),
+            what,
+        };
+        let list = match parse_engines(text) {
+            Ok(list) if list.fork.is_empty() => list,
+            Ok(list) => {
+                return self
+                    .findings
+                    .push(Finding::wrong(0, FLAG, text, &error(list.fork.join("; "))));
+            }
+            Err(what) => return self.findings.push(Finding::wrong(0, FLAG, text, &error(what))),
+        };
+        if !list.notes.is_empty() {
+            let found = Finding::new(0, FLAG, text, Treatment::Mapped, list.notes.join("; "));
+            self.findings.push(found);
+        }
+        self.settings.policy.engines = match list.engines.is_empty() {
+            true => Policy::default().engines,
+            false => list.engines,
+        };
+    }
+
+    /// Reads the map of node names. Names are for people only, so that a missing map stops nothing.
+    fn read_names(&mut self, sources: &Sources) {
+        let Some(path) = self.settings.daemon.node_name_map.clone() else {
+            return;
+        };
+        match (sources.readers.names)(&path) {
+            Ok(names) => self.names = Some(names),
+            Err(error) => {
+                self.names = None;
+                let why = format!("{error}; until then nodes have the names that they give themselves");
+                self.judge("daemon.node_name_map", Treatment::Warned, why, String::new());
+            }
+        }
+    }
+
+    /// Looks for files and folders that a start could not write.
+    fn probe(&mut self) {
+        let daemon = &self.settings.daemon;
+        let probes: [(&'static str, &Option<PathBuf>, fn(&Path) -> io::Result<()>); 3] = [
+            ("daemon.log_file", &daemon.log_file, probe::file),
+            ("daemon.state_dir", &daemon.state_dir, probe::folder),
+            ("daemon.socket", &daemon.socket, probe::socket),
+        ];
+        let failed = probes.into_iter().filter_map(|(key, path, probe)| {
+            let (path, cause) = (path.clone()?, probe(path.as_deref()?).err()?);
+            Some((key, ConfigError::NotWritable { key, path, cause }.to_string()))
+        });
+        for (key, error) in failed.collect::<Vec<_>>() {
+            let why = error
+                .split_once(": ")
+                .map_or(error.as_str(), |(_, rest)| rest)
+                .to_owned();
+            self.judge(key, Treatment::Wrong, why, error);
+        }
+    }
+
+    /// Changes the verdict of the line that sets a key, or adds one where no line does.
+    fn judge(&mut self, key: &str, treatment: Treatment, why: String, error: String) {
+        let is_of_key = |found: &&mut Finding| {
+            let is_good = !matches!(
+                found.treatment,
+                Treatment::Wrong | Treatment::Refused | Treatment::Unknown
+            );
+            found.key == Some(key) && found.line > 0 && is_good
+        };
+        if let Some(found) = self.findings.iter_mut().rfind(is_of_key) {
+            (found.treatment, found.why, found.error) = (treatment, why, error);
+            return;
+        }
+        let line = self.lines.get(key).copied().unwrap_or_default();
+        let found = Finding::new(line, key, "", treatment, why);
+        self.findings.push(Finding { error, ..found });
+    }
+}
+
+/// What a missing partition file means.
+pub(crate) const NO_PARTITIONS: &str =
+    "this file is not there: as with OpenSM, every port is a full member of the default partition";
+
+/// Reads a file of partitions; `None`: it is not there.
+pub(crate) fn partitions(path: &Path) -> Result<Option<Partitions>, ConfigError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        _ => crate::read_partitions(path).map(Some),
+    }
+}
+
+/// The error of an option that cannot be done.
+fn cannot_be_done(path: &Path, found: &Finding) -> String {
+    let error = ConfigError::Value {
+        path: path.to_owned(),
+        line: found.line,
+        key: found.name.clone(),
+        want: "a value that can be honoured, as --check-config says (or start with --skip-refused)",
+        found: found.value.clone(),
+    };
+    error.to_string()
+}
+
+fn stop(flag: &str, path: &Path, error: String) -> Finding {
+    let why = error
+        .split_once(": ")
+        .map_or(error.as_str(), |(_, rest)| rest)
+        .to_owned();
+    let found = Finding::new(0, flag, &path.display().to_string(), Treatment::Wrong, why);
+    Finding { error, ..found }
+}

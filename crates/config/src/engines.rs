@@ -1,0 +1,123 @@
+//! Lists of routing engines: one grammar for `-R`, `routing.engines` and OpenSM's `routing_engine`.
+
+use selvedge_plan::EngineName;
+
+use crate::closest;
+
+/// Engines of OpenSM that have no tables of their own here, and the engine that serves the same fabrics.
+const STAND_INS: [(&str, &str); 4] = [
+    ("dor", "weave"),
+    ("lash", "weave"),
+    ("nue", "weave"),
+    ("torus-2QoS", "weave"),
+];
+
+/// Engines of NVIDIA's fork whose names do not begin with `ar_`.
+const FORK: [&str; 6] = ["chain", "dfp", "dfp2", "kdor-ghc", "kdor-hc", "pqft"];
+
+/// What a list of routing engines says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineList {
+    /// The engines in order of preference; empty: the list leaves the default in place.
+    pub engines: Vec<EngineName>,
+    /// What differs from OpenSM, in words.
+    pub notes: Vec<String>,
+    /// Engines that only NVIDIA's fork of OpenSM has, each with an explanation.
+    pub fork: Vec<String>,
+}
+
+impl EngineList {
+    /// The names as the file wrote them, before stand-ins took their place, decide which options have an effect.
+    pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+        text.split([',', ' ', '\t']).filter(|word| !word.is_empty())
+    }
+}
+
+/// Reads a list of engines: names separated by commas or spaces, `no_fallback` anywhere; `(null)` is no list.
+///
+/// `Err` says which name is unknown, and what to write instead.
+pub fn parse_engines(text: &str) -> Result<EngineList, String> {
+    let mut list = EngineList::default();
+    if text.trim() == "(null)" {
+        return Ok(list);
+    }
+    for word in EngineList::words(text) {
+        if word == "no_fallback" {
+            let note = "no_fallback: here a refused plan never gives way to minhop";
+            list.notes.push(note.to_owned());
+        } else if word.starts_with("ar_") || FORK.contains(&word) {
+            list.fork.push(fork(word));
+        } else if let Some((_, here)) = STAND_INS.iter().find(|(name, _)| *name == word) {
+            list.notes.push(format!("{word} becomes {here}"));
+            list.engines.push(EngineName((*here).to_owned()));
+        } else if EngineName::KNOWN.contains(&word) {
+            list.engines.push(EngineName(word.to_owned()));
+        } else {
+            return Err(unknown(word));
+        }
+    }
+    list.engines.dedup();
+    Ok(list)
+}
+
+fn fork(word: &str) -> String {
+    let instead = word.strip_prefix("ar_").filter(|rest| EngineName::KNOWN.contains(rest));
+    let instead = instead.unwrap_or("auto");
+    format!(
+        "'{word}' is an engine of NVIDIA's fork of OpenSM: adaptive routing is set by vendor-specific MADs, which \
+         Selvedge does not send; name '{instead}'"
+    )
+}
+
+fn unknown(word: &str) -> String {
+    let names = EngineName::KNOWN.into_iter().chain(STAND_INS.map(|(name, _)| name));
+    let word: String = word.chars().take(60).collect();
+    match closest(&word, names) {
+        Some(near) => format!(
+            "unknown engine '{word}'; did you mean '{near}'? known engines: {}",
+            EngineName::KNOWN.join(", ")
+        ),
+        None => format!(
+            "unknown engine '{word}'; known engines: {}",
+            EngineName::KNOWN.join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_separators_and_stand_ins() {
+        let check = |text: &str, want: &[&str]| {
+            let list = parse_engines(text).unwrap();
+            let names: Vec<&str> = list.engines.iter().map(|engine| engine.0.as_str()).collect();
+            assert_eq!(names, want, "{text}");
+            assert_eq!(list.fork, [""; 0], "{text}");
+        };
+        check("updn", &["updn"]);
+        check("ftree, updn", &["ftree", "updn"]);
+        check("ftree updn\tminhop", &["ftree", "updn", "minhop"]);
+        check("ftree,updn,no_fallback", &["ftree", "updn"]);
+        check("lash,nue", &["weave"]);
+        check("torus-2QoS, dor,updn", &["weave", "updn"]);
+        check("no_fallback", &[]);
+        check("(null)", &[]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn other_names_are_explained() {
+        let check = |text: &str, want: &str| {
+            let said = parse_engines(text).unwrap_err();
+            assert!(said.contains(want), "{said}");
+        };
+        check("updn,fattree", "unknown engine 'fattree'; did you mean 'fat-tree'?");
+        check("lsh", "did you mean 'lash'?");
+        check("none_such", "known engines: auto, fat-tree");
+        let fork = |text: &str| parse_engines(text).unwrap().fork;
+        assert!(fork("ar_updn")[0].contains("NVIDIA's fork") && fork("ar_updn")[0].ends_with("name 'updn'"));
+        assert!(fork("updn,pqft")[0].ends_with("name 'auto'"));
+    }
+}

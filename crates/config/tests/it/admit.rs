@@ -1,0 +1,167 @@
+//! The one check of a configuration: for a start, and against the settings of a running manager.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use selvedge_config::{Against, FlagFile, Key, Readers, Settings, SettingsFile, Sources, Treatment, Verdict, admit};
+
+const READERS: Readers = Readers {
+    names: |path| Err(format!("SLV-TEST-0001: cannot read {}", path.display())),
+    lids: |_| Ok(BTreeMap::new()),
+};
+
+fn sources() -> Sources {
+    Sources {
+        file: SettingsFile::Toml(PathBuf::from("fm.toml")),
+        ..Sources::new(READERS)
+    }
+}
+
+fn reload(text: &str, running: &Settings) -> Verdict {
+    let sources = sources().with_text(Path::new("fm.toml"), text);
+    admit(&sources, Against::Running(running))
+}
+
+fn settings(text: &str) -> Settings {
+    let verdict = admit(&sources().with_text(Path::new("fm.toml"), text), Against::Start);
+    assert!(verdict.is_ok(), "{:?}", verdict.findings);
+    verdict.settings
+}
+
+/// A line with another value than the default of a key.
+fn other(key: &Key) -> String {
+    let values = [
+        "2",
+        "true",
+        "false",
+        "\"in\"",
+        "\"own\"",
+        "\"sequential\"",
+        "\"never\"",
+        "\"0x5\"",
+        "[\"weave\"]",
+        "[\"0x5\"]",
+        "[\"A=1: ALL;\"]",
+        "\"another\"",
+        "2048",
+    ];
+    let defaults = Settings::default();
+    let line = |value: &str| format!("[{}]\n{} = {value}\n", key.section, key.name);
+    let differs = |value: &&str| {
+        let sources = sources().with_text(Path::new("fm.toml"), &line(value));
+        let verdict = admit(&sources, Against::Start);
+        verdict.is_ok() && key.value(&verdict.settings) != key.value(&defaults)
+    };
+    line(
+        values
+            .into_iter()
+            .find(differs)
+            .unwrap_or_else(|| panic!("no other value of {}", key.path())),
+    )
+}
+
+#[test]
+fn every_key_is_taken_or_named_by_a_reload() {
+    let running = Settings::default();
+    for key in Key::ALL {
+        let text = other(key);
+        let verdict = reload(&text, &running);
+        assert!(verdict.is_ok(), "{text}: {:?}", verdict.findings);
+        let named: Vec<&str> = verdict.at_next_start().map(|found| found.name.as_str()).collect();
+        let is_policy = ["routing", "fabric"].contains(&key.section) || key.name.starts_with("m_key");
+        let is_taken = is_policy || key.name == "node_name_map";
+        let want = if is_taken { Vec::new() } else { vec![key.path()] };
+        assert_eq!(named, want, "{text}");
+    }
+}
+
+#[test]
+fn a_key_of_ports_is_not_taken_back() {
+    let running = settings("[keys]\nm_key = \"0x5\"\n");
+    for text in [
+        "",
+        "[keys]\nm_key = \"0x6\"\n",
+        "[keys]\nm_key = 0\n",
+        "[routing]\nlmc = 1\n",
+    ] {
+        let verdict = reload(text, &running);
+        let stops: Vec<_> = verdict
+            .stops()
+            .map(|found| (found.treatment, &found.name[..]))
+            .collect();
+        assert_eq!(stops, [(Treatment::NotNow, "keys.m_key")], "{text}");
+        assert!(verdict.error().unwrap().starts_with("SLV-CONFIG-0010: keys.m_key"));
+        // A start takes it.
+        settings(text);
+    }
+    assert!(reload("[keys]\nm_key = 5\n", &running).is_ok(), "the same key");
+    // A flag that gives the key stays in force, whatever the file says.
+    let flagged = Sources {
+        overrule: Arc::new(|settings| settings.policy.m_key = 5),
+        ..sources().with_text(Path::new("fm.toml"), "")
+    };
+    assert!(admit(&flagged, Against::Running(&running)).is_ok());
+}
+
+#[test]
+fn what_a_start_refuses_a_reload_refuses() {
+    let running = Settings::default();
+    let texts = [
+        "[routing]\nengines = [\"fattree\"]\n",
+        "[routing]\nlmc = 8\n",
+        "[routing\n",
+        "[routing]\nlmc = 1\nlmc = 2\n",
+        "[daemon]\nlog_file = \"/nonexistent/log\"\n",
+        "[daemon]\nstate_dir = \"/dev/null/state\"\n",
+        "[daemon]\nsocket = \"/dev/null\"\n",
+    ];
+    for text in texts {
+        let start = admit(&sources().with_text(Path::new("fm.toml"), text), Against::Start);
+        let reloaded = reload(text, &running);
+        assert!(!start.is_ok() && !reloaded.is_ok(), "{text}");
+        assert_eq!(start.error(), reloaded.error(), "{text}");
+    }
+}
+
+#[test]
+fn each_flag_that_names_a_file_is_judged() {
+    let missing = PathBuf::from("/nonexistent/list");
+    let judge = |what| {
+        let sources = Sources {
+            flags: vec![("-x", what, missing.clone())],
+            ..Sources::new(READERS)
+        };
+        let verdict = admit(&sources, Against::Start);
+        assert!(sources.has_files());
+        (
+            verdict.is_ok(),
+            verdict.findings.iter().map(|f| f.treatment).collect::<Vec<_>>(),
+        )
+    };
+    for what in [FlagFile::Roots, FlagFile::Compute, FlagFile::Io, FlagFile::GuidOrder] {
+        assert_eq!(judge(what), (false, vec![Treatment::Wrong]), "{what:?}");
+    }
+    assert_eq!(judge(FlagFile::Partitions), (true, vec![Treatment::Warned]));
+    assert_eq!(judge(FlagFile::NodeNames), (true, vec![Treatment::Warned]));
+    assert_eq!(judge(FlagFile::Guid2lid), (true, vec![]));
+}
+
+#[test]
+fn partitions_in_force_do_not_go_with_their_file() {
+    let file = std::env::temp_dir().join(format!("selvedge-admit-{}", std::process::id()));
+    let sources = Sources {
+        flags: vec![("-P", FlagFile::Partitions, file.clone())],
+        ..Sources::new(READERS)
+    };
+    let open = admit(&sources, Against::Start);
+    assert!(open.is_ok() && open.warnings().count() == 1, "as with OpenSM");
+    assert!(admit(&sources, Against::Running(&open.settings)).is_ok(), "still none");
+    std::fs::write(&file, "Default=0x7fff: ALL=full;\nA=2: 0x1;\n").unwrap();
+    let closed = admit(&sources, Against::Start);
+    assert_eq!(closed.settings.policy.partitions.partitions.len(), 2);
+    std::fs::remove_file(&file).unwrap();
+    let gone = admit(&sources, Against::Running(&closed.settings));
+    let error = gone.error().unwrap();
+    assert!(error.contains("SLV-CONFIG-0010: fabric.partitions"), "{error}");
+}

@@ -1,0 +1,173 @@
+//! Disks that fail for a time, and managers that are killed meanwhile. Drawn from a seed of their own, so that all else
+//! happens as in the same schedule without them, but for what they cause.
+
+use std::sync::Arc;
+
+use selvedge_sim::{Ratio, Rng, Seed, Time};
+use selvedge_store::{MemoryDisk, Trouble};
+
+use super::draw::scale;
+use super::world::World;
+use crate::RehearsalError;
+
+/// Quiet times between two troubles and how long a trouble lasts, in microseconds: at least, and at most.
+const QUIET_US: (u64, u64) = (5_000, 4_000_000);
+const LASTS_US: (u64, u64) = (1_000, 16_000_000);
+/// Shares of the calls that fail: all of them most often, as on a full disk.
+const SHARES: [(u32, u32); 5] = [(1, 1), (1, 1), (1, 2), (1, 4), (1, 16)];
+
+/// What becomes of a manager before its disk works again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It goes on.
+    GoesOn,
+    /// It is killed, and starts when the disk works.
+    Killed,
+    /// It is killed and started, while the disk fails.
+    Restarted,
+}
+
+const ENDS: [End; 4] = [End::GoesOn, End::Killed, End::Killed, End::Restarted];
+
+/// Disks, and what is to happen to them next.
+pub struct StoreFaults {
+    seed: Seed,
+    rng: Rng,
+    /// By manager.
+    disks: Vec<Arc<MemoryDisk>>,
+    troubles: u64,
+    next: Time,
+    /// The disk that fails, and what becomes of its manager then.
+    sick: Option<(usize, End)>,
+    /// No trouble comes any more.
+    is_over: bool,
+}
+
+impl StoreFaults {
+    fn wait(&mut self, now: Time, (from, to): (u64, u64)) {
+        self.next = now + scale(&mut self.rng, from, to);
+    }
+
+    fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
+        let at = self.rng.below(of.len().max(1) as u64);
+        of[usize::try_from(at).unwrap_or(0)]
+    }
+}
+
+impl World<'_> {
+    /// Managers get disks, if they are to.
+    pub(super) fn give_disks(&mut self) {
+        if !self.schedule.setup.store_faults || self.rehearsal.is_open() {
+            return;
+        }
+        let disks = self
+            .managers
+            .iter()
+            .filter_map(|&id| self.rehearsal.give_disk(id))
+            .collect();
+        let seed = Seed(self.schedule.seed).child("store");
+        let mut faults = StoreFaults {
+            seed,
+            rng: seed.child("when").rng(),
+            disks,
+            troubles: 0,
+            next: Time::ZERO,
+            sick: None,
+            is_over: false,
+        };
+        faults.wait(Time::ZERO, QUIET_US);
+        self.store_faults = Some(faults);
+    }
+
+    /// No step goes further than to where a disk begins to fail, or ends to.
+    pub(super) fn until_store_faults(&self, limit: Time) -> Time {
+        let faults = self.store_faults.as_ref().filter(|faults| !faults.is_over);
+        faults.map_or(limit, |faults| limit.min(faults.next))
+    }
+
+    /// A manager was started. If its disk fails just now, it may not have read what it stored, and has ended.
+    pub(super) fn unless_disk_fails(
+        &mut self,
+        which: usize,
+        started: Result<(), RehearsalError>,
+    ) -> Result<(), RehearsalError> {
+        let sick = self.store_faults.as_ref().and_then(|faults| faults.sick);
+        let why = match started {
+            Err(RehearsalError::Disk { why, .. }) if sick.is_some_and(|(sick, _)| sick == which) => why,
+            started => return started,
+        };
+        self.note(&format!("manager {which} cannot start: {why}"));
+        self.running[which] = false;
+        match self.rehearsal.view(self.managers[which]) {
+            // Its administrator could not.
+            Some(_) => {
+                self.manager_killed(which);
+                self.rehearsal.kill(self.managers[which])
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Calls that disks refused so far.
+    pub(super) fn store_failures(&self) -> u64 {
+        let disks = self.store_faults.iter().flat_map(|faults| &faults.disks);
+        disks.map(|disk| disk.failed()).sum()
+    }
+
+    /// A disk begins to fail, or works again.
+    pub(super) fn store_faults_due(&mut self) -> Result<(), RehearsalError> {
+        let now = self.rehearsal.now();
+        let Some(faults) = self
+            .store_faults
+            .as_mut()
+            .filter(|faults| !faults.is_over && faults.next <= now)
+        else {
+            return Ok(());
+        };
+        if let Some((which, end)) = faults.sick {
+            faults.wait(now, QUIET_US);
+            return self.end_trouble(which, end);
+        }
+        let managers: Vec<usize> = (0..faults.disks.len()).collect();
+        let (which, end) = (faults.one_of(&managers), faults.one_of(&ENDS));
+        let (numerator, denominator) = faults.one_of(&SHARES);
+        faults.troubles += 1;
+        faults.disks[which].set_trouble(Some(Trouble {
+            share: Ratio { numerator, denominator },
+            seed: faults.seed.child("trouble").nth(faults.troubles),
+        }));
+        faults.sick = Some((which, end));
+        faults.wait(now, LASTS_US);
+        self.note(&format!(
+            "the disk of manager {which} fails {numerator} of {denominator} calls"
+        ));
+        Ok(())
+    }
+
+    fn end_trouble(&mut self, which: usize, end: End) -> Result<(), RehearsalError> {
+        let is_killed = end != End::GoesOn && self.running[which];
+        if is_killed {
+            self.kill(which)?;
+        }
+        if is_killed && end == End::Restarted {
+            self.start(which)?;
+        }
+        self.note(&format!("the disk of manager {which} works again"));
+        if let Some(faults) = &mut self.store_faults {
+            faults.disks[which].set_trouble(None);
+            faults.sick = None;
+        }
+        match is_killed && !self.running[which] {
+            true => self.start(which),
+            false => Ok(()),
+        }
+    }
+
+    /// All disks work from now on.
+    pub(super) fn cure_disks(&mut self) {
+        if let Some(faults) = &mut self.store_faults {
+            faults.disks.iter().for_each(|disk| disk.set_trouble(None));
+            (faults.sick, faults.is_over) = (None, true);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What is told of sources that send too much.
+
+use std::fmt;
+use std::time::Duration;
+
+use selvedge_types::Lid;
+
+use super::Kind;
+use crate::event::Severity;
+
+/// Something about a source that sends one kind of datagram again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IntakeEvent {
+    /// More of a kind came within an interval than the log names one by one.
+    More {
+        /// LID of the source.
+        lid: Lid,
+        /// What came.
+        kind: Kind,
+        /// How many more.
+        more: u32,
+        /// How many the manager did not handle.
+        held: u32,
+        /// The interval.
+        within: Duration,
+    },
+    /// A source babbles: it sends more of a kind than any agent that works.
+    Babbles {
+        /// LID of the source.
+        lid: Lid,
+        /// What it sends.
+        kind: Kind,
+        /// How many an interval of one second may have.
+        most: u32,
+    },
+    /// A source babbles no more.
+    Calm {
+        /// LID of the source.
+        lid: Lid,
+        /// What it sent.
+        kind: Kind,
+        /// How many came in all.
+        came: u64,
+        /// For how long it babbled.
+        lasted: Duration,
+    },
+    /// A babbling port is disabled, as the operator's settings ask.
+    Disabled {
+        /// LID of the source.
+        lid: Lid,
+        /// The port that is set to Disabled: the end of the link that is nearer to the manager.
+        what: String,
+    },
+    /// A babbling source is to be disabled by the operator's settings, and cannot be.
+    NotDisabled {
+        /// LID of the source.
+        lid: Lid,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+impl IntakeEvent {
+    /// Its stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::More { .. } => "SLV-SM-0090",
+            Self::Babbles { .. } => "SLV-SM-0091",
+            Self::Calm { .. } => "SLV-SM-0092",
+            Self::Disabled { .. } => "SLV-SM-0093",
+            Self::NotDisabled { .. } => "SLV-SM-0094",
+        }
+    }
+
+    /// How much it matters.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::More { .. } | Self::Calm { .. } => Severity::Info,
+            Self::Babbles { .. } | Self::Disabled { .. } | Self::NotDisabled { .. } => Severity::Warning,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trap(number) => write!(f, "trap {number}"),
+            Self::OtherTrap => f.write_str("traps of unknown numbers"),
+            Self::Command => f.write_str("commands of another manager"),
+            Self::Unserved => f.write_str("requests that no manager serves"),
+        }
+    }
+}
+
+/// A source in words.
+struct Source(Lid);
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Lid::PERMISSIVE => f.write_str("a directed route"),
+            Lid::NONE => f.write_str("several sources"),
+            lid => write!(f, "LID {lid}"),
+        }
+    }
+}
+
+impl fmt::Display for IntakeEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::More {
+                lid,
+                kind,
+                more,
+                held,
+                within,
+            } => write!(
+                f,
+                "from {}: {kind}, {more} more within {:.1} s; {held} were not handled",
+                Source(*lid),
+                within.as_secs_f64()
+            ),
+            Self::Babbles { lid, kind, most } => write!(
+                f,
+                "{} babbles: more than {most} of {kind} within a second; the manager handles one each 1 to 8 s until \
+                 this ends; check that node, or set manager.disable_babbling_ports",
+                Source(*lid)
+            ),
+            Self::Calm {
+                lid,
+                kind,
+                came,
+                lasted,
+            } => write!(
+                f,
+                "{} babbles no more: {came} of {kind} within {:.1} s",
+                Source(*lid),
+                lasted.as_secs_f64()
+            ),
+            Self::Disabled { lid, what } => write!(
+                f,
+                "port {what} is disabled, as LID {lid} babbles; repair the node, then enable the port (ibportstate)"
+            ),
+            Self::NotDisabled { lid, why } => write!(f, "the babbling port of LID {lid} is not disabled: {why}"),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What stored state says that cannot all be right; the manager goes on with it.
+
+use std::path::{Path, PathBuf};
+
+use selvedge_types::{Guid, Lid};
+
+use crate::LidMap;
+
+/// Conflicts that are named one by one; of a file that is wrong from end to end nobody reads more.
+const NAMED_MAX: usize = 20;
+
+/// Something in stored state that cannot all be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateWarning {
+    /// SLV-STORE-0008: two ports with one LID.
+    #[error(
+        "SLV-STORE-0008: {} gives LID {lid} to port GUID {first} and to port GUID {second}; the port that holds it \
+         keeps it, the other port gets another LID; correct the file if that is not wanted",
+        path.display()
+    )]
+    OneLid {
+        /// The file.
+        path: PathBuf,
+        /// The first LID that both have.
+        lid: Lid,
+        /// The port with the lower LIDs, or the lower GUID.
+        first: Guid,
+        /// The other port.
+        second: Guid,
+    },
+    /// SLV-STORE-0009: LIDs that are older than the plan state beside them.
+    #[error(
+        "SLV-STORE-0009: {} is generation {found}, and plan-state.toml was written beside generation {known}: an older \
+         copy was put back, and the LIDs that were given out since are not in it; ports that are up keep theirs",
+        path.display()
+    )]
+    OldLids {
+        /// The file.
+        path: PathBuf,
+        /// Its generation.
+        found: u64,
+        /// The generation that plan-state.toml names.
+        known: u64,
+    },
+}
+
+/// Returns pairs of ports that share a LID: by LID, then GUID, twenty at most.
+pub fn overlaps(path: &Path, lids: &LidMap) -> Vec<StateWarning> {
+    let mut by_lid: Vec<_> = lids
+        .iter()
+        .map(|(&guid, &range)| (range.base, range.last(), guid))
+        .collect();
+    by_lid.sort_unstable();
+    let mut found = Vec::new();
+    // The port whose LIDs reach furthest of those that begin before.
+    let mut reaches: Option<(Lid, Guid)> = None;
+    for (lid, last, second) in by_lid {
+        if let Some((end, first)) = reaches
+            && lid <= end
+        {
+            let path = path.to_owned();
+            found.push(StateWarning::OneLid {
+                path,
+                lid,
+                first,
+                second,
+            });
+        }
+        if reaches.is_none_or(|(end, _)| last > end) {
+            reaches = Some((last, second));
+        }
+    }
+    found.truncate(NAMED_MAX);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::{LidRange, Lmc};
+
+    use super::*;
+
+    #[test]
+    fn each_port_that_shares_a_lid_is_named_with_the_other_one() {
+        let check = |entries: &[(u64, u16, u8)], want: &[(u16, u64, u64)]| {
+            let range = |base, lmc| LidRange {
+                base: Lid(base),
+                lmc: Lmc::new(lmc).unwrap(),
+            };
+            let lids: LidMap = entries
+                .iter()
+                .map(|&(guid, base, lmc)| (Guid(guid), range(base, lmc)))
+                .collect();
+            let found = overlaps(Path::new("g"), &lids);
+            let pair = |warning: &StateWarning| match *warning {
+                StateWarning::OneLid { lid, first, second, .. } => (lid.0, first.0, second.0),
+                StateWarning::OldLids { .. } => unreachable!("no generations here"),
+            };
+            assert_eq!(found.iter().map(pair).collect::<Vec<_>>(), want, "{entries:?}");
+        };
+        check(&[], &[]);
+        check(&[(1, 4, 0), (2, 5, 0), (3, 8, 3)], &[]);
+        check(&[(1, 4, 0), (2, 4, 0)], &[(4, 1, 2)]);
+        check(
+            &[(1, 8, 3), (2, 9, 0), (3, 15, 0), (4, 16, 0)],
+            &[(9, 1, 2), (15, 1, 3)],
+        );
+        check(&[(1, 4, 0), (2, 4, 0), (3, 4, 1)], &[(4, 1, 2), (4, 1, 3)]);
+        let same: Vec<(u64, u16, u8)> = (1..=99).map(|guid| (guid, 7, 0)).collect();
+        let want: Vec<(u16, u64, u64)> = (2..=21).map(|guid| (7, 1, guid)).collect();
+        check(&same, &want);
+    }
+}
