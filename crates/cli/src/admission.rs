@@ -142,7 +142,8 @@ pub fn grid(lines: impl Iterator<Item = api::OpenSmLine>) -> Grid {
     grid
 }
 
-/// Says on standard error what is wrong, and of a file of ours what is doubtful; the table of OpenSM's has a line of it.
+/// Says on standard error what is wrong, and of a file of ours what is doubtful: the table of OpenSM's file has a line
+/// for it.
 fn complain_of(verdict: &Verdict) {
     for found in verdict.stops().filter(|found| found.treatment != Treatment::Refused) {
         note(&found.error);

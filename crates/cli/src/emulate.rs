@@ -21,8 +21,8 @@ pub struct EmulateArgs {
     /// The fabric: a generator, as sx6536, or a file
     #[arg(long, value_name = "SPEC")]
     fabric: String,
-    /// Forwarding tables that the fabric holds at the start: OpenSM's dump, or the output of ibroute or dump_fts; LIDs are
-    /// those of the listing
+    /// Forwarding tables that the fabric holds at the start: OpenSM's dump, or the output of ibroute or dump_fts; LIDs
+    /// are those of the listing
     #[arg(long, value_name = "FILE")]
     lfts: Option<PathBuf>,
     /// What clients have in IBSIM_SOCKNAME

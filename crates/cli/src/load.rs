@@ -71,7 +71,8 @@ pub fn standard_input() -> Result<Vec<u8>, CliError> {
     })
 }
 
-/// All bytes of a file of text (or of standard input: `-`), which need not be UTF-8: descriptions of nodes often are not.
+/// All bytes of a file of text (or of standard input: `-`), which need not be UTF-8: descriptions of nodes often are
+/// not.
 pub fn text_bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     let bytes = bytes(path)?;
     if bytes.contains(&0) {

@@ -25,8 +25,8 @@ pub struct DoorArgs {
     /// Emulate this fabric in the process: a generator, as sx6536, or a file
     #[arg(long, value_name = "SPEC", conflicts_with = "port")]
     pub fabric: Option<String>,
-    /// Forwarding tables that the emulated fabric holds at the start: OpenSM's dump, or the output of ibroute or dump_fts;
-    /// LIDs are those of the listing
+    /// Forwarding tables that the emulated fabric holds at the start: OpenSM's dump, or the output of ibroute or
+    /// dump_fts; LIDs are those of the listing
     #[arg(long, value_name = "FILE", requires = "fabric")]
     pub lfts: Option<PathBuf>,
     /// The port into a fabric: CA or CA/N (libibumad; none: the first active one), ibsim:BASE or ibsim:BASE/NODE

@@ -140,10 +140,8 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
         store_faults: args.store_faults,
         ..Soak::default()
     };
-    let done = args
-        .out
-        .as_deref()
-        .map_or(Ok(Vec::new()), |path| earlier(path, &binary, beside))?;
+    let out = args.out.as_deref();
+    let done = out.map_or(Ok(Vec::new()), |path| earlier(path, &binary, beside))?;
     let parts = parts(&args.seeds.0);
     let is_done = |part: &Range<u64>| done.iter().any(|d| (d.from, d.to) == (part.start, part.end));
     for part in done.iter().filter(|d| parts.contains(&(d.from..d.to))) {
