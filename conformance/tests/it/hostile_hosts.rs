@@ -147,7 +147,7 @@ fn a_flood_from_one_host_starves_nobody() {
     let _emulator = emulate(&lab, SPEC);
     let file = |name: &str| lab.folder().join(name).to_str().unwrap().to_owned();
     let (config, log, socket) = (file("limits.toml"), file("manager.log"), file("manager.sock"));
-    fs::write(&config, "[administrator]\nrate_per_s = 1000\nburst = 1000\n").unwrap();
+    fs::write(&config, "[sa]\nrate_per_s = 1000\nburst = 1000\n").unwrap();
     let seat = port(lab.base(), MASTER);
     let files = ["--config", &config, "--log-file", &log, "--socket", &socket];
     let words = [&["run", "--port", &seat], &files[..]].concat();

@@ -163,3 +163,56 @@ impl Body for Check {
 impl Body for OpenSmCheck {
     const SCHEMA: &'static str = "selvedge.opensm_check";
 }
+
+/// What an experiment's file asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExperimentCheck {
+    /// Combinations of settings.
+    pub combinations: u64,
+    /// Those of them that differ in more than labels; only they are run.
+    pub different_combinations: u64,
+    /// Seeds of each combination.
+    pub seeds: u64,
+    /// Simulations.
+    pub simulations: u64,
+}
+
+impl Body for ExperimentCheck {
+    const SCHEMA: &'static str = "selvedge.experiment_check";
+}
+
+/// The settings that an experiment's file may have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExperimentSettings {
+    /// The settings.
+    pub settings: Vec<ExperimentSetting>,
+}
+
+/// A setting of an experiment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExperimentSetting {
+    /// Its name.
+    pub setting: String,
+    /// The values that it takes, in words.
+    pub takes: String,
+    /// What it is.
+    pub help: String,
+}
+
+impl Body for ExperimentSettings {
+    const SCHEMA: &'static str = "selvedge.experiment_settings";
+}
+
+/// The results of an experiment over all seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentSummary {
+    /// What the experiment is about.
+    pub title: String,
+    /// An object for each combination: `settings`, `figures` by name (`count`, `mean`, `ci95`, `min`, `max`), `refused`
+    /// and `why`.
+    pub rows: Vec<serde_json::Value>,
+}
+
+impl Body for ExperimentSummary {
+    const SCHEMA: &'static str = "selvedge.experiment";
+}

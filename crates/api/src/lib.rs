@@ -26,8 +26,8 @@ mod transition;
 pub use administration::Administration;
 pub use backups::{Backup, Backups, InPlace, InPlaceRun};
 pub use command::{
-    Accepted, Check, CheckRequest, Decoded, Diff, OpenSmCheck, OpenSmLine, Replay, ReplayDifference, ReplayTorn,
-    Settings,
+    Accepted, Check, CheckRequest, Decoded, Diff, ExperimentCheck, ExperimentSetting, ExperimentSettings,
+    ExperimentSummary, OpenSmCheck, OpenSmLine, Replay, ReplayDifference, ReplayTorn, Settings,
 };
 pub use document::{Body, Document};
 pub use error::{Error, ErrorKind};
@@ -39,7 +39,7 @@ pub use inventory::{
     End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,
     nodes, ports,
 };
-pub use model::{Model, ModelAnswer, ModelCount, ModelStage};
+pub use model::{Model, ModelAnswer, ModelCount, ModelPaper, ModelPaperRow, ModelStage};
 pub use plan::{Changes, Plan, Reroute};
 pub use rebalance::{LinkLoad, Rebalance, RebalanceRequest, RebalanceStatus};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};

@@ -83,3 +83,35 @@ pub struct ModelCount {
     /// How many.
     pub count: u64,
 }
+
+/// Tables 1 and 2 of the published model, beside what its equations give.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelPaper {
+    /// A row for each table and phase.
+    pub rows: Vec<ModelPaperRow>,
+}
+
+impl Body for ModelPaper {
+    const SCHEMA: &'static str = "selvedge.model_paper";
+}
+
+/// A phase of a table of the published model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelPaperRow {
+    /// Number of the table.
+    pub table: u8,
+    /// Ports of a switch and levels, as `(8, 1)`.
+    pub tree: String,
+    /// `t_TD`, `t_PC` or `t_PD`.
+    pub phase: String,
+    /// What the paper measured.
+    pub experiment_ms: f64,
+    /// What the paper's model gives.
+    pub paper_model_ms: f64,
+    /// What the equations as printed give.
+    pub equations_ms: f64,
+    /// By how much the equations differ from the paper's model.
+    pub difference_percent: f64,
+    /// Why.
+    pub why: String,
+}

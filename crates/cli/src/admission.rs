@@ -8,24 +8,24 @@ use selvedge_daemon::config_line;
 
 use crate::config::values;
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, Grid, Out, count};
+use crate::out::{Cell, Format, Grid, Out, count, note};
 
 /// The settings of a start. Warnings go to standard error; everything that stops the start is one error.
 pub fn start(sources: &Sources) -> Result<Verdict, CliError> {
     let verdict = admit(sources, Against::Start);
     let file = verdict.file.path();
     for found in verdict.warnings() {
-        eprintln!("selvedge: warning: {}", found.in_words(file));
+        note(format!("selvedge: warning: {}", found.in_words(file)));
     }
     let refused: Vec<String> = verdict.refused().map(|f| format!("{} {}", f.name, f.value)).collect();
     let path = file.map(Path::to_path_buf).unwrap_or_default();
     if verdict.is_ok() {
         if !refused.is_empty() {
-            eprintln!(
+            note(format!(
                 "selvedge: warning: {}: goes on without what it cannot do: {}",
                 path.display(),
                 refused.join(", ")
-            );
+            ));
         }
         return Ok(verdict);
     }
@@ -62,10 +62,12 @@ pub fn show(verdict: &Verdict, format: Format) -> Result<Exit, CliError> {
                     ok: verdict.is_ok(),
                     findings: verdict.findings.iter().map(config_line).collect(),
                 })?;
-            } else if verdict.is_ok() {
-                out.write(&print_settings(&verdict.settings))?;
-            } else {
+            } else if !verdict.is_ok() {
                 out.grid(&grid(verdict.findings.iter().map(config_line)))?;
+            } else if format.csv {
+                out.grid(&settings(verdict))?;
+            } else {
+                out.write(&print_settings(&verdict.settings))?;
             }
         }
     }
@@ -114,30 +116,41 @@ fn of_opensm(verdict: &Verdict, path: &Path, out: &mut Out) -> Result<(), CliErr
     out.line(words)
 }
 
+/// Every key that has a value, with it.
+fn settings(verdict: &Verdict) -> Grid {
+    let mut grid = Grid::new(&["key", "value"]);
+    for (key, value) in values(&verdict.settings) {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        grid.row([key.into(), value.into()]);
+    }
+    grid
+}
+
 /// A table of findings.
 pub fn grid(lines: impl Iterator<Item = api::OpenSmLine>) -> Grid {
     let mut grid = Grid::new(&["line", "option", "value", "becomes", "here", "why"]);
     for line in lines {
         grid.row([
-            line.line.to_string(),
-            line.option,
-            line.value,
-            line.treatment,
-            line.key.unwrap_or_default(),
-            line.why,
+            Cell::id(line.line),
+            line.option.into(),
+            line.value.into(),
+            line.treatment.into(),
+            line.key.unwrap_or_default().into(),
+            line.why.into(),
         ]);
     }
     grid
 }
 
-/// Says on standard error what is wrong, and of a file of ours what is doubtful; the table of OpenSM's has a line of it.
+/// Says on standard error what is wrong, and of a file of ours what is doubtful: the table of OpenSM's file has a line
+/// for it.
 fn complain_of(verdict: &Verdict) {
     for found in verdict.stops().filter(|found| found.treatment != Treatment::Refused) {
-        eprintln!("{}", found.error);
+        note(&found.error);
     }
     if !matches!(verdict.file, SettingsFile::OpenSm(_)) {
         for found in verdict.warnings() {
-            eprintln!("selvedge: warning: {}", found.in_words(verdict.file.path()));
+            note(format!("selvedge: warning: {}", found.in_words(verdict.file.path())));
         }
     }
 }
@@ -146,8 +159,11 @@ fn complain_of(verdict: &Verdict) {
 pub fn complain(check: &api::Check) {
     for found in &check.findings {
         match &found.error[..] {
-            "" => eprintln!("selvedge: {}: {}: {}", found.option, found.treatment, found.why),
-            error => eprintln!("{error}"),
+            "" => note(format!(
+                "selvedge: {}: {}: {}",
+                found.option, found.treatment, found.why
+            )),
+            error => note(error),
         }
     }
 }

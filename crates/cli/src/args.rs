@@ -1,8 +1,11 @@
 //! Every command and where it is carried out.
 
+use std::ffi::OsString;
+
 use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
+use crate::out::note;
 use crate::{
     backups, bench, compare, config, decode, demo, emulate, experiment, fault, model, rebalance, replay, route, run,
     shell, simulate, soak, status, topology, transition, verify,
@@ -46,6 +49,29 @@ enum Command {
     Config(config::ConfigArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
+}
+
+/// Old spellings of flags with the new ones. Each is a hidden alias where its flag is defined.
+pub const OLD_SPELLINGS: [(&str, &str); 1] = [("cn", "compute")];
+/// Commands that have such a flag.
+const WITH_OLD_SPELLINGS: [&str; 4] = ["backups", "compare", "route", "simulate"];
+
+/// Says once of each old spelling among the words of the command line what replaces it.
+pub fn warn_of_old_spellings(words: impl Iterator<Item = OsString>) {
+    let words: Vec<String> = words.filter_map(|word| word.into_string().ok()).collect();
+    if !words
+        .get(1)
+        .is_some_and(|word| WITH_OLD_SPELLINGS.contains(&word.as_str()))
+    {
+        return;
+    }
+    for (old, new) in OLD_SPELLINGS {
+        let flag = format!("--{old}");
+        let is_it = |word: &String| *word == flag || word.starts_with(&format!("{flag}="));
+        if words.iter().any(is_it) {
+            note(format!("warning: {flag} is an old name of --{new}; write --{new}"));
+        }
+    }
 }
 
 impl Cli {

@@ -23,7 +23,7 @@ use crate::backups::faults::{What, hosts_of, switch_links};
 use crate::backups::tried::InForce;
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
-use crate::out::{Format, Grid, Out, count, thousands};
+use crate::out::{Cell, Format, Grid, Out, count, note, thousands};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
 use crate::tables_io::LidArgs;
@@ -195,8 +195,8 @@ impl BackupsArgs {
         };
         let lids = given.as_ref().map_or(own_lids, |(_, lids)| lids.clone());
         let mut routed = engine.route(fabric, &lids, &options, Seed(0), Par::Rayon)?;
-        for note in &routed.notes {
-            eprintln!("note: {note}");
+        for found in &routed.notes {
+            note(format!("note: {found}"));
         }
         // Of `auto` the engine that it takes: a manager changes it for no fault.
         let engine = Engine::try_from(&routed.engine)?;
@@ -276,9 +276,9 @@ impl BackupsArgs {
         if self.format.json {
             out.document(found.clone())?;
         } else if self.format.csv {
-            out.grid(&grid(&found.faults, true))?;
+            out.grid(&grid(&found.faults))?;
         } else {
-            out.grid(&grid(&found.faults[..self.top.min(found.faults.len())], false))?;
+            out.grid(&grid(&found.faults[..self.top.min(found.faults.len())]))?;
             for line in words(found, self.top) {
                 out.line(line)?;
             }
@@ -312,64 +312,38 @@ fn single_homed(fabric: &Fabric) -> u64 {
     linked.filter(|&links| links == 1).count() as u64
 }
 
-fn grid(faults: &[Backup], is_csv: bool) -> Grid {
-    let mut grid = Grid::new(if is_csv {
-        &[
-            "kind",
-            "name",
-            "hosts_lost",
-            "pairs_cut",
-            "pairs_lost",
-            "pairs_interrupted",
-            "entries",
-            "switches",
-            "blocks",
-            "max_load",
-            "load_share",
-            "deadlock_free",
-            "refused",
-        ]
-    } else {
-        &[
-            "kind",
-            "lost",
-            "hosts lost",
-            "pairs cut",
-            "pairs lost",
-            "interrupted",
-            "entries",
-            "switches",
-            "SMPs",
-            "max load",
-            "share",
-            "deadlock-free",
-            "refused",
-        ]
-    });
-    let number = |number: u64| if is_csv { number.to_string() } else { thousands(number) };
+fn grid(faults: &[Backup]) -> Grid {
+    let keys = [
+        "kind",
+        "name",
+        "hosts_lost",
+        "pairs_cut",
+        "pairs_lost",
+        "pairs_interrupted",
+        "entries",
+        "switches",
+        "blocks",
+        "max_load",
+        "load_share",
+        "deadlock_free",
+        "refused",
+    ];
+    let mut grid = Grid::new(&keys).lose_first(&["switches", "load_share", "entries", "pairs_interrupted"]);
     for fault in faults {
         grid.row([
-            fault.kind.clone(),
-            fault.name.clone(),
-            number(fault.hosts_lost),
-            number(fault.pairs_cut),
-            number(fault.pairs_lost),
-            number(fault.pairs_interrupted),
-            number(fault.entries),
-            number(fault.switches),
-            number(fault.blocks),
-            number(fault.max_load),
-            if is_csv {
-                fault.load_share.to_string()
-            } else {
-                format!("{:.3}", fault.load_share)
-            },
-            if is_csv || fault.refused.is_none() {
-                fault.deadlock_free.to_string()
-            } else {
-                "-".to_owned()
-            },
-            fault.refused.clone().unwrap_or_default(),
+            (&fault.kind).into(),
+            (&fault.name).into(),
+            fault.hosts_lost.into(),
+            fault.pairs_cut.into(),
+            fault.pairs_lost.into(),
+            fault.pairs_interrupted.into(),
+            fault.entries.into(),
+            fault.switches.into(),
+            fault.blocks.into(),
+            fault.max_load.into(),
+            Cell::Real(fault.load_share, 3),
+            fault.refused.is_none().then_some(fault.deadlock_free).into(),
+            fault.refused.as_deref().unwrap_or_default().into(),
         ]);
     }
     grid

@@ -18,7 +18,7 @@ use selvedge_types::Lmc;
 use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::measure::{Asked, Measure, MeasureArgs, median};
-use crate::out::{Format, Grid, Out, thousands};
+use crate::out::{Cell, Format, Grid, Out};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
 use crate::tables_io::lids;
@@ -337,44 +337,56 @@ pub fn label(engine: &str, vls: Option<u8>) -> String {
 }
 
 fn rows_grid(rows: &[ComparisonRow]) -> Grid {
-    let mut grid = Grid::new(&[
-        "lost",
+    let keys = [
+        "faults",
         "engine",
-        "max load",
-        "worst",
-        "mean load",
-        "eBB",
-        "shift max",
-        "hops",
-        "lanes",
-        "deadlock-free",
+        "vls",
+        "max_load",
+        "max_load_worst",
+        "mean_load",
+        "ebb",
+        "shift_max",
+        "mean_hops",
+        "lanes_used",
+        "runs",
+        "refused",
+        "deadlock_free",
         "good",
-        "unreachable",
-        "compute ms",
+        "unreachable_pairs",
+        "compute_ms",
+    ];
+    let mut grid = Grid::new(&keys).lose_first(&[
+        "mean_hops",
+        "lanes_used",
+        "mean_load",
+        "shift_max",
+        "max_load_worst",
+        "compute_ms",
+        "vls",
+        "deadlock_free",
+        "ebb",
+        "refused",
     ]);
     for row in rows {
-        let routed = row.runs - row.refused;
-        let share = |count: u64| format!("{count} of {}", row.runs);
-        let figure = |text: String| if routed == 0 { "-".to_owned() } else { text };
-        let some = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
+        // Nothing was measured where the engine refused each run.
+        let figure = |cell: Cell| if row.runs == row.refused { Cell::None } else { cell };
         grid.row([
-            row.faults.clone(),
-            label(&row.engine, row.vls),
-            figure(format!("{:.1}", row.max_load)),
-            figure(thousands(row.max_load_worst)),
-            figure(format!("{:.1}", row.mean_load)),
-            some(row.ebb, 4),
-            some(row.shift_max, 1),
-            figure(format!("{:.3}", row.mean_hops)),
-            figure(row.lanes_used.to_string()),
-            if routed == 0 {
-                "refused".to_owned()
-            } else {
-                share(row.deadlock_free)
-            },
-            share(row.good),
-            figure(thousands(row.unreachable_pairs)),
-            figure(format!("{:.2}", row.compute_ms)),
+            (&row.faults).into(),
+            (&row.engine).into(),
+            row.vls.into(),
+            figure(Cell::Real(row.max_load, 1)),
+            figure(row.max_load_worst.into()),
+            figure(Cell::Real(row.mean_load, 1)),
+            row.ebb.map(|ebb| Cell::Real(ebb, 4)).into(),
+            row.shift_max.map(|flows| Cell::Real(flows, 1)).into(),
+            figure(Cell::Real(row.mean_hops, 3)),
+            figure(row.lanes_used.into()),
+            row.runs.into(),
+            row.refused.into(),
+            figure(row.deadlock_free.into()),
+            figure(row.good.into()),
+            figure(row.unreachable_pairs.into()),
+            figure(Cell::Real(row.compute_ms, 2)),
         ]);
     }
     grid
@@ -412,36 +424,35 @@ fn runs_grid(runs: &[ComparisonRun]) -> Grid {
     ]);
     for run in runs {
         let (q, c) = (&run.quality, &run.cost);
-        let float = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
-        let whole = |value: Option<u64>| value.map(|v| v.to_string()).unwrap_or_default();
+        let (load, ms) = (|value: f64| Cell::Real(value, 1), |value: f64| Cell::Real(value, 3));
         grid.row([
-            run.engine.clone(),
-            whole(run.vls.map(u64::from)),
-            run.faults.clone(),
-            run.links_lost.to_string(),
-            run.seed.to_string(),
-            run.refused.clone().unwrap_or_default(),
-            run.ok.to_string(),
-            q.max_load.to_string(),
-            q.mean_load.to_string(),
-            q.sd_load.to_string(),
-            q.mean_hops.to_string(),
-            q.max_hops.to_string(),
-            q.lanes_used.to_string(),
-            q.deadlock_free.to_string(),
-            q.unreachable_pairs.to_string(),
-            q.dependencies.to_string(),
-            whole(q.shift_max),
-            float(q.shift_mean),
-            float(q.ebb),
-            float(q.ebb_low),
-            float(q.ebb_high),
-            float(q.stretch_mean),
-            c.compute_ms.to_string(),
-            float(c.detect_ms),
-            c.cold_ms.to_string(),
-            c.verify_ms.to_string(),
-            whole(c.peak_rss_bytes),
+            (&run.engine).into(),
+            run.vls.into(),
+            (&run.faults).into(),
+            run.links_lost.into(),
+            Cell::id(run.seed),
+            run.refused.as_deref().unwrap_or_default().into(),
+            run.ok.into(),
+            q.max_load.into(),
+            load(q.mean_load),
+            load(q.sd_load),
+            ms(q.mean_hops),
+            q.max_hops.into(),
+            q.lanes_used.into(),
+            q.deadlock_free.into(),
+            q.unreachable_pairs.into(),
+            q.dependencies.into(),
+            q.shift_max.into(),
+            q.shift_mean.map(load).into(),
+            q.ebb.map(ms).into(),
+            q.ebb_low.map(ms).into(),
+            q.ebb_high.map(ms).into(),
+            q.stretch_mean.map(ms).into(),
+            ms(c.compute_ms),
+            c.detect_ms.map(ms).into(),
+            ms(c.cold_ms),
+            ms(c.verify_ms),
+            c.peak_rss_bytes.into(),
         ]);
     }
     grid

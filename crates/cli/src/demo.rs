@@ -140,7 +140,11 @@ fn inject(out: &mut Out, running: &Running, fault: &str) -> Result<(), CliError>
     };
     let report = manager.fault(&request).map_err(HttpError::from)?;
     // The fault is an event of its own.
-    let events = fault::reaction(1, || Ok(manager.events(report.events_since)))?;
+    let events = fault::reaction(
+        1,
+        || Ok(manager.events(report.events_since)),
+        || Ok(fault::work(&manager.status().map_err(HttpError::from)?)),
+    )?;
     fault::print(out, &events)
 }
 

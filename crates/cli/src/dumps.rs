@@ -1,11 +1,11 @@
 //! OpenSM's dump files, written whenever the subnet comes up.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use selvedge_config::DaemonOptions;
 use selvedge_daemon::{Dump, DumpSink};
+use selvedge_store::{StoreError, replace_file};
 use selvedge_topology::{LftStyle, opensm, write_lfts, write_sl_to_vl};
 
 /// Writes them into a folder.
@@ -27,24 +27,20 @@ impl DumpFiles {
 
     fn file(&self, name: &str, write: impl FnOnce(&mut dyn FnMut(&str))) -> Result<(), (PathBuf, io::Error)> {
         let path = self.folder.join(name);
-        whole(&path, write).map_err(|cause| (path, cause))
+        let written = replace_file(&path, |file| {
+            let mut result = Ok(());
+            write(&mut |text| {
+                if result.is_ok() {
+                    result = file.write_all(text.as_bytes());
+                }
+            });
+            result
+        });
+        written.map_err(|error| match error {
+            StoreError::Io { cause, .. } => (path, cause),
+            other => (path, io::Error::other(other)),
+        })
     }
-}
-
-/// Who reads the file finds the old text or the new one, never a part.
-fn whole(path: &Path, write: impl FnOnce(&mut dyn FnMut(&str))) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
-    let mut file = BufWriter::new(File::create(&beside)?);
-    let mut result = Ok(());
-    write(&mut |text| {
-        if result.is_ok() {
-            result = file.write_all(text.as_bytes());
-        }
-    });
-    result.and_then(|()| file.flush())?;
-    fs::rename(&beside, path)
 }
 
 impl DumpSink for DumpFiles {

@@ -12,7 +12,7 @@ use selvedge_sim::Seed;
 
 use crate::exit::{CliError, Exit};
 use crate::load;
-use crate::out::count;
+use crate::out::{count, note};
 use crate::progress::{BarLog, bar};
 
 /// Emulate a fabric for other programs: OpenSM, infiniband-diags, another selvedge.
@@ -21,14 +21,15 @@ pub struct EmulateArgs {
     /// The fabric: a generator, as sx6536, or a file
     #[arg(long, value_name = "SPEC")]
     fabric: String,
-    /// Forwarding tables that the fabric holds at the start: OpenSM's dump, or the output of ibroute or dump_fts; LIDs are
-    /// those of the listing
+    /// Forwarding tables that the fabric holds at the start: OpenSM's dump, or the output of ibroute or dump_fts; LIDs
+    /// are those of the listing
     #[arg(long, value_name = "FILE")]
     lfts: Option<PathBuf>,
     /// What clients have in IBSIM_SOCKNAME
     #[arg(long, value_name = "BASE", default_value = "sim")]
     serve: String,
-    /// Unix socket for 'selvedge fault' (default: in /run/selvedge or the user's run-time folder)
+    /// Unix socket for 'selvedge fault' (default: emulator.sock in the first folder that can be written to of
+    /// /run/selvedge, $XDG_RUNTIME_DIR/selvedge and /tmp/selvedge-UID)
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Seed of what is drawn by lot
@@ -69,17 +70,19 @@ pub fn run(args: &EmulateArgs) -> Result<Exit, CliError> {
         }
     };
     let base = &args.serve;
-    eprintln!(
+    note(format!(
         "selvedge: {} and {}; attach with",
         count(fabric.switches().len() as u64, "switch"),
         count(fabric.host_count() as u64, "host")
-    );
-    eprintln!("  selvedge run --port ibsim:{base}");
-    eprintln!("  IBSIM_SOCKNAME={base} SIM_HOST=<node> LD_PRELOAD=<folder>/libumad2sim.so opensm");
-    eprintln!(
+    ));
+    note(format!("  selvedge run --port ibsim:{base}"));
+    note(format!(
+        "  IBSIM_SOCKNAME={base} SIM_HOST=<node> LD_PRELOAD=<folder>/libumad2sim.so opensm"
+    ));
+    note(format!(
         "selvedge: API on {} (selvedge fault --socket ...); end with Ctrl-C",
         socket.display()
-    );
+    ));
     running.join()?;
     drop(front);
     Ok(Exit::Good)

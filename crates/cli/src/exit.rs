@@ -40,6 +40,12 @@ pub enum CliError {
     /// Whoever reads our output has gone: nothing to say to anybody.
     #[error("standard output is closed")]
     Closed,
+    /// SLV-CLI-0040: standard output that takes nothing more.
+    #[error("SLV-CLI-0040: cannot write to standard output: {cause}; what was printed is not complete, run it again")]
+    Output {
+        /// What the operating system said.
+        cause: io::Error,
+    },
     /// SLV-CLI-0001: a file that cannot be read.
     #[error("SLV-CLI-0001: cannot read {}: {cause}; name a readable file", path.display())]
     Read {
@@ -229,8 +235,20 @@ pub enum CliError {
 }
 
 impl CliError {
+    /// Returns the error that a failed write to standard output is: only a closed pipe is none.
+    pub fn output(cause: io::Error) -> Self {
+        match cause.kind() {
+            io::ErrorKind::BrokenPipe => Self::Closed,
+            _ => Self::Output { cause },
+        }
+    }
+
     /// Wrong usage: what the first lines of the text for people say.
     pub fn usage(error: &clap::Error) -> Self {
+        if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            let what = "a command is missing".to_owned();
+            return Self::Usage { what };
+        }
         let text = error.to_string();
         // Advice and usage follow behind an empty line.
         let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
@@ -238,6 +256,15 @@ impl CliError {
         Self::Usage {
             what: what.strip_prefix("error: ").unwrap_or(&what).to_owned(),
         }
+    }
+
+    /// Returns wrong usage as text: the code in front of what clap says, with its advice.
+    pub fn usage_text(error: &clap::Error) -> String {
+        let (code, text) = ("SLV-CLI-0007", error.to_string());
+        if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            return format!("{code}: a command is missing; these are known\n\n{text}");
+        }
+        format!("{code}: {}", text.strip_prefix("error: ").unwrap_or(&text))
     }
 
     /// The exit code that goes with it.

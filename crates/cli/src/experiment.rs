@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Command, FromArgMatches};
 use indicatif::ProgressBar;
+use selvedge_api::{Document, ExperimentCheck, ExperimentSetting, ExperimentSettings, ExperimentSummary};
 use selvedge_experiment::{
     Experiment, Field, Figures, Kind, Outcome, Progress, ResultsFile, Run, Schema, Summary, Value, summarise, svg,
 };
 use selvedge_store::{SETTINGS_MAX, read_text_file};
 
-use crate::args::THREADS_MAX;
+use crate::args::{OLD_SPELLINGS, THREADS_MAX};
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, Grid, Out, count, thousands};
+use crate::load;
+use crate::out::{Cell, Facts, Format, Grid, Out, count, note, thousands};
 use crate::progress;
 use crate::simulate::{SimulateArgs, simulate};
 
@@ -53,11 +55,7 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
     let mut out = Out::new(args.format);
     let schema = schema();
     let Some(file) = args.file.as_deref().filter(|_| !args.settings) else {
-        let mut grid = Grid::new(&["setting", "takes", "what it is"]);
-        for field in &schema.0 {
-            grid.row([field.name.clone(), field.kind.to_string(), field.help.clone()]);
-        }
-        out.grid(&grid)?;
+        list_settings(&mut out, &schema)?;
         out.flush()?;
         return Ok(Exit::Good);
     };
@@ -66,9 +64,10 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
         cause,
     })?;
     let experiment = Experiment::parse(&text, &schema)?;
+    warn_of_old_spellings(&experiment, file);
     check(&experiment, file)?;
     if args.check {
-        out.line(size(&experiment))?;
+        show_check(&mut out, &experiment)?;
         out.flush()?;
         return Ok(Exit::Good);
     }
@@ -79,13 +78,11 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
     };
     fs::create_dir_all(&folder).map_err(written(&folder))?;
     let summary = simulated(&experiment, &folder.join(RESULTS), args.jobs)?;
-    let store = |name: &str, text: &str| {
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(written(&path))
-    };
+    let store = |name: &str, text: &str| load::write(&folder.join(name), text);
     let grid = grid(&summary);
     store(TABLE, &grid.csv())?;
-    let json = format!("{:#}\n", summary.json());
+    let (title, rows) = (summary.title.clone(), summary.json_rows());
+    let json = Document::new(ExperimentSummary { title, rows }).to_json_pretty() + "\n";
     store(SUMMARY, &json)?;
     for picture in &experiment.pictures {
         store(&picture.file, &svg(&summary, picture)?)?;
@@ -94,7 +91,7 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
         true => out.write(&json)?,
         false => out.grid(&grid)?,
     }
-    if !args.format.json && !args.format.csv {
+    if args.format.is_text() {
         let pictures = count(experiment.pictures.len() as u64, "picture");
         out.line(format!(
             "\n{RESULTS}, {TABLE}, {SUMMARY} and {pictures} in {}",
@@ -106,6 +103,44 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
         true => Ok(Exit::Good),
         false => Ok(Exit::NotGood),
     }
+}
+
+/// Prints how many simulations a file asks for, so that the numbers can be multiplied.
+fn show_check(out: &mut Out, experiment: &Experiment) -> Result<(), CliError> {
+    let asked = size(experiment);
+    if out.format().json {
+        return out.document(asked);
+    }
+    if out.format().csv {
+        let mut facts = Facts::new();
+        facts.add("combinations", asked.combinations);
+        facts.add("different_combinations", asked.different_combinations);
+        facts.add("seeds", asked.seeds);
+        facts.add("simulations", asked.simulations);
+        return out.facts(&facts);
+    }
+    out.line(size_in_words(&asked))
+}
+
+fn size(experiment: &Experiment) -> ExperimentCheck {
+    let (different, seeds) = (experiment.different_cells() as u64, experiment.seeds.len() as u64);
+    ExperimentCheck {
+        combinations: experiment.cells.len() as u64,
+        different_combinations: different,
+        seeds,
+        simulations: different * seeds,
+    }
+}
+
+fn size_in_words(asked: &ExperimentCheck) -> String {
+    let all = count(asked.combinations, "combination");
+    let cells = match asked.different_combinations {
+        different if different == asked.combinations => all,
+        // Those that differ in nothing but labels are run once.
+        different => format!("{all}, {} of them different,", thousands(different)),
+    };
+    let (seeds, runs) = (count(asked.seeds, "seed"), count(asked.simulations, "simulation"));
+    format!("{cells} with {seeds}: {runs}")
 }
 
 /// Refuses what would cost a run before it is refused: figures that no result has, and combinations that cannot be run.
@@ -138,23 +173,6 @@ fn figures() -> Result<Figures, CliError> {
         }
     }
     Ok(known)
-}
-
-/// How many simulations an experiment is, so that the numbers can be multiplied.
-fn size(experiment: &Experiment) -> String {
-    let all = experiment.cells.len() as u64;
-    let (different, seeds) = (experiment.different_cells() as u64, experiment.seeds.len() as u64);
-    let cells = match different == all {
-        true => count(all, "combination"),
-        // Those that differ in nothing but labels are run once.
-        false => format!(
-            "{}, {} of them different,",
-            count(all, "combination"),
-            thousands(different)
-        ),
-    };
-    let runs = count(different * seeds, "simulation");
-    format!("{cells} with {}: {runs}", count(seeds, "seed"))
 }
 
 /// Runs what has no result yet.
@@ -214,7 +232,24 @@ fn schema() -> Schema {
             help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
         })
     });
-    Schema(fields.collect())
+    let mut fields: Vec<Field> = fields.collect();
+    for (old, new) in OLD_SPELLINGS {
+        let renamed = fields.iter().find(|field| field.name == new).cloned();
+        let name = old.to_owned();
+        fields.extend(renamed.map(|field| Field { name, ..field }));
+    }
+    Schema(fields)
+}
+
+fn warn_of_old_spellings(experiment: &Experiment, file: &Path) {
+    for (old, new) in OLD_SPELLINGS {
+        if experiment.cells.iter().any(|cell| cell.get(old).is_some()) {
+            let file = file.display();
+            note(format!(
+                "warning: {file}: '{old}' is an old name of '{new}'; write '{new}'"
+            ));
+        }
+    }
 }
 
 /// A run as the command line that would do it.
@@ -253,9 +288,34 @@ fn filled(text: &str, run: &Run) -> String {
 fn grid(summary: &Summary) -> Grid {
     let mut grid = Grid::named(summary.header());
     for row in summary.cells() {
-        grid.add(row);
+        grid.add(row.into_iter().map(Cell::from).collect());
     }
     grid
+}
+
+/// What a file may set.
+fn list_settings(out: &mut Out, schema: &Schema) -> Result<(), CliError> {
+    let is_old = |field: &&Field| OLD_SPELLINGS.iter().any(|(old, _)| *old == field.name);
+    let listed = schema.0.iter().filter(|field| !is_old(field));
+    if out.format().json {
+        let settings = listed.map(|field| ExperimentSetting {
+            setting: field.name.clone(),
+            takes: field.kind.to_string(),
+            help: field.help.clone(),
+        });
+        return out.document(ExperimentSettings {
+            settings: settings.collect(),
+        });
+    }
+    let mut grid = Grid::new(&["setting", "takes", "help"]);
+    for field in listed {
+        grid.row([
+            (&field.name).into(),
+            field.kind.to_string().into(),
+            (&field.help).into(),
+        ]);
+    }
+    out.grid(&grid)
 }
 
 impl ExperimentArgs {
@@ -307,7 +367,9 @@ mod tests {
     fn checked(text: &str) -> Result<String, String> {
         let experiment = Experiment::parse(text, &schema()).map_err(|error| error.to_string())?;
         let checked = check(&experiment, Path::new("file"));
-        checked.map_err(|error| error.to_string()).map(|()| size(&experiment))
+        checked
+            .map_err(|error| error.to_string())
+            .map(|()| size_in_words(&size(&experiment)))
     }
 
     #[test]

@@ -3,21 +3,18 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use selvedge_api::{Events, FaultRequest, Severity, Status};
+use selvedge_api::{Events, FaultRequest, Severity, Stage, Status};
+use selvedge_emulator::{FAULT_FORMS, FAULT_WORDS, FaultForm};
 use selvedge_http::Client;
 
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, Out};
+use crate::out::{Format, Out, note};
 use crate::status::SocketArgs;
+use crate::tables;
 
 /// Break something in a running emulator, or make it good again, and show what the manager does about it.
 #[derive(Args, Debug)]
-#[command(after_help = "FAULT is one of:\n  \
-    cut PORT | restore PORT | flap PORT times=3 down=10ms up=20ms\n  \
-    kill NODE | revive NODE | reboot NODE | hang NODE | unhang NODE\n  \
-    loss RATIO [at PORT] | duplicate RATIO [at PORT] | corrupt RATIO [at PORT] | delay RATIO max=5ms [at PORT]\n\
-    PORT as 'S-L1-0[20]', NODE as S-L1-0 or 0x<GUID>, RATIO as 1% or 1/200 (0% ends it).\n\
-    Names with blanks stand in double quotes: selvedge fault 'cut \"leaf 1\"[20]'")]
+#[command(after_help = forms())]
 pub struct FaultArgs {
     /// The fault, see below
     #[arg(value_name = "FAULT", required = true)]
@@ -31,8 +28,22 @@ pub struct FaultArgs {
     format: Format,
 }
 
-/// How long the manager may take to notice: traps need far less, light sweeps are not waited for.
+/// Every fault with what it does: one table gives the parser and this text.
+fn forms() -> String {
+    let widest = FAULT_FORMS.iter().map(|of| of.form.len()).max().unwrap_or(0);
+    let line = |of: &FaultForm| format!("  {:widest$}  {}\n", of.form, of.what);
+    let lines: String = FAULT_FORMS.iter().map(line).collect();
+    format!(
+        "FAULT is one of:\n{lines}{FAULT_WORDS}.\n\
+         Names with blanks stand in double quotes: selvedge fault 'cut \"leaf 1\"[20]'"
+    )
+}
+
+/// How long the manager may take to notice: traps need far less, light sweeps are not waited for. Later the same time
+/// without an event and without work is the end.
 const NOTICE_WAIT: Duration = Duration::from_secs(1);
+/// After so long standard error says what the command waits for.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// How long it may take to have it all in the switches again.
 const SETTLE_WAIT: Duration = Duration::from_secs(60);
 /// How long what changed in the tables may be told later than that: it is compared beside everything else.
@@ -72,9 +83,11 @@ pub fn run(args: &FaultArgs) -> Result<Exit, CliError> {
     };
     let report = emulator.fault(&request)?;
     let events = match (has_manager, args.no_wait) {
-        (true, false) => reaction(usize::from(inside), || {
-            Ok(observer.get(&format!("events?since={since}"))?)
-        })?,
+        (true, false) => reaction(
+            usize::from(inside),
+            || Ok(observer.get(&format!("events?since={since}"))?),
+            || Ok(work(&observer.get::<Status>("status")?)),
+        )?,
         (true, true) => observer.get(&format!("events?since={since}"))?,
         (false, _) => Events {
             last: 0,
@@ -85,6 +98,8 @@ pub fn run(args: &FaultArgs) -> Result<Exit, CliError> {
     let mut out = Out::new(args.format);
     if args.format.json {
         out.document(events)?;
+    } else if args.format.csv {
+        out.grid(&tables::events(&events))?;
     } else {
         if !inside {
             out.line(format!("done: {}", report.done))?;
@@ -98,30 +113,54 @@ pub fn run(args: &FaultArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// Events, as `ask` returns them, until the manager has dealt with the fault, or nothing happens. `own` of them are the
-/// fault itself.
+/// Returns what a manager is at, in words; `None` if it is idle.
+pub fn work(status: &Status) -> Option<String> {
+    let progress = &status.progress;
+    let is_idle = status.stage == Stage::Idle && status.application.is_none();
+    (!is_idle).then(|| match progress.total {
+        0 => status.stage.to_string(),
+        total => format!("{}, {} of {total} done", status.stage, progress.done),
+    })
+}
+
+/// Returns events, as `ask` returns them, once the manager has dealt with the fault, or once it is idle and nothing
+/// happens. `own` of them are the fault itself; `work` returns what the manager is at.
 ///
 /// # Errors
 ///
-/// Those of `ask`.
-pub fn reaction(own: usize, ask: impl Fn() -> Result<Events, CliError>) -> Result<Events, CliError> {
+/// Those of `ask` and `work`.
+pub fn reaction(
+    own: usize,
+    ask: impl Fn() -> Result<Events, CliError>,
+    work: impl Fn() -> Result<Option<String>, CliError>,
+) -> Result<Events, CliError> {
     let start = Instant::now();
     let mut settled_at: Option<Instant> = None;
+    let (mut last_event, mut events_so_far) = (start, own);
+    let mut is_silent = true;
     loop {
         let events = ask()?;
+        if events.events.len() > events_so_far {
+            (last_event, events_so_far) = (Instant::now(), events.events.len());
+        }
         let settled = events.events.iter().any(|event| ENDS.contains(&event.code.as_str()));
-        let patience = if events.events.len() > own {
-            SETTLE_WAIT
-        } else {
-            NOTICE_WAIT
-        };
         if settled {
             settled_at.get_or_insert_with(Instant::now);
         }
         let has = |code: &str| events.events.iter().any(|event| event.code == code);
         let is_told = has(COMPARED) || !has(ACCEPTED);
-        if settled_at.is_some_and(|at| is_told || at.elapsed() > COMPARED_WAIT) || start.elapsed() > patience {
+        if settled_at.is_some_and(|at| is_told || at.elapsed() > COMPARED_WAIT) || start.elapsed() > SETTLE_WAIT {
             return Ok(events);
+        }
+        if last_event.elapsed() > NOTICE_WAIT {
+            match work()? {
+                None => return Ok(events),
+                Some(work) if is_silent && start.elapsed() > SILENCE_MAX => {
+                    is_silent = false;
+                    note(format!("selvedge: waits for the manager ({work}); --no-wait does not"));
+                }
+                Some(_) => {}
+            }
         }
         std::thread::park_timeout(INTERVAL);
     }

@@ -1,18 +1,19 @@
 //! What commands read: fabrics, names, LIDs, files.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use selvedge_config::Readers;
 use selvedge_daemon::{Held, rename};
 use selvedge_fabric::Fabric;
-use selvedge_store::{DATA_MAX, read_file, read_up_to};
+use selvedge_store::{DATA_MAX, StoreError, can_replace_file, read_file, read_up_to, replace_file};
 use selvedge_topology::{NodeNames, Spec, read, read_lfts, seen_lids};
 use selvedge_types::Guid;
 
 use crate::exit::CliError;
+use crate::out::note;
 use crate::tables_io::known_lids;
 
 /// Warnings of one file that are printed; more are only counted.
@@ -70,7 +71,8 @@ pub fn standard_input() -> Result<Vec<u8>, CliError> {
     })
 }
 
-/// All bytes of a file of text (or of standard input: `-`), which need not be UTF-8: descriptions of nodes often are not.
+/// All bytes of a file of text (or of standard input: `-`), which need not be UTF-8: descriptions of nodes often are
+/// not.
 pub fn text_bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     let bytes = bytes(path)?;
     if bytes.contains(&0) {
@@ -79,31 +81,25 @@ pub fn text_bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// Writes a whole file.
+/// Replaces a whole file; if that fails, the old one is as it was.
 pub fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    fs::write(path, text).map_err(|cause| CliError::Write {
-        path: path.to_owned(),
-        cause,
-    })
+    replace_file(path, |file| file.write_all(text.as_bytes())).map_err(|error| not_written(path, error))
 }
 
 /// Fails if a file cannot be written; leaves it as it was.
 pub fn writable(path: &Path) -> Result<(), CliError> {
-    let is_new = match fs::metadata(path) {
-        // A pipe would wait for its reader, or lose it.
-        Ok(meta) if !meta.is_file() && !meta.is_dir() => return Ok(()),
-        found => found.is_err(),
-    };
-    let opened = fs::OpenOptions::new().create(true).append(true).open(path);
-    opened.map_err(|cause| CliError::Write {
-        path: path.to_owned(),
-        cause,
-    })?;
-    if is_new {
-        // An empty file that stays does no harm: it is about to be written.
-        let _ = fs::remove_file(path);
+    can_replace_file(path).map_err(|error| not_written(path, error))
+}
+
+fn not_written(path: &Path, error: StoreError) -> CliError {
+    let path = path.to_owned();
+    match error {
+        StoreError::Io { cause, .. } => CliError::Write { path, cause },
+        other => CliError::Write {
+            path,
+            cause: io::Error::other(other),
+        },
     }
-    Ok(())
 }
 
 /// The fabric that `--fabric` names. What is odd about a file goes to standard error.
@@ -159,9 +155,9 @@ pub fn by_guid(names: &NodeNames) -> BTreeMap<Guid, String> {
 pub fn warn(warnings: impl ExactSizeIterator<Item = impl std::fmt::Display>) {
     let count = warnings.len();
     for warning in warnings.take(WARNINGS_MAX) {
-        eprintln!("warning: {warning}");
+        note(format!("warning: {warning}"));
     }
     if count > WARNINGS_MAX {
-        eprintln!("warning: {} more", count - WARNINGS_MAX);
+        note(format!("warning: {} more", count - WARNINGS_MAX));
     }
 }

@@ -2,6 +2,7 @@
 
 mod admission;
 mod args;
+mod background;
 mod backups;
 mod bench;
 mod compare;
@@ -13,6 +14,7 @@ mod emulate;
 mod exit;
 mod experiment;
 mod fault;
+mod findings;
 mod keys;
 mod load;
 mod manage;
@@ -36,13 +38,13 @@ mod topology;
 mod transition;
 mod verify;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::args::Cli;
 use crate::exit::{CliError, Exit};
+use crate::out::{Format, Out, note};
 
 /// The C library's takes a twentieth of the time that planning takes (`selvedge soak`, 200 seeds).
 #[global_allocator]
@@ -50,35 +52,56 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     selvedge_transport::keep_freed_memory();
+    args::warn_of_old_spellings(std::env::args_os());
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are no errors; nobody may be reading either of them.
-            let flags = opensm::foreign_flags(&error);
-            if error.use_stderr() && std::env::args_os().any(|word| word == "--json") {
-                let said = match flags.is_empty() {
-                    true => CliError::usage(&error),
-                    false => CliError::Usage { what: flags.join("; ") },
-                };
-                let _ = writeln!(std::io::stderr(), "{}", said.text(true));
-            } else if flags.is_empty() {
-                let _ = error.print();
-            } else {
-                for flag in flags {
-                    let _ = writeln!(std::io::stderr(), "selvedge: {flag}");
-                }
-                let advice =
-                    "every option of OpenSM's file can stay in it: name it with -F; --check-config explains each";
-                let _ = writeln!(std::io::stderr(), "{advice}.");
-            }
-            return ExitCode::from(u8::from(error.use_stderr()) * Exit::Usage as u8);
-        }
+        Err(error) => return not_parsed(&error),
     };
-    let exit = cli.run().unwrap_or_else(|error| {
-        if !matches!(error, CliError::Closed) {
-            let _ = writeln!(std::io::stderr(), "{}", error.text(cli.json()));
-        }
-        error.exit()
-    });
+    let exit = cli.run().unwrap_or_else(|error| failed(&error, cli.json()));
     ExitCode::from(exit as u8)
+}
+
+/// Prints help or version, or says what is wrong with the words on the command line.
+fn not_parsed(error: &clap::Error) -> ExitCode {
+    let json = std::env::args_os().any(|word| word == "--json");
+    if !error.use_stderr() {
+        let exit = print(error).map_or_else(|error| failed(&error, json), |()| Exit::Good);
+        return ExitCode::from(exit as u8);
+    }
+    let flags = opensm::foreign_flags(error);
+    match (json, flags.is_empty()) {
+        (true, true) => note(CliError::usage(error).text(true)),
+        (true, false) => {
+            let what = flags.join("; ");
+            note(CliError::Usage { what }.text(true));
+        }
+        (false, true) => note(CliError::usage_text(error).trim_end()),
+        (false, false) => {
+            for flag in flags {
+                note(format!("SLV-CLI-0007: {flag}"));
+            }
+            note("every option of OpenSM's file can stay in it: name it with -F; --check-config explains each.");
+        }
+    }
+    ExitCode::from(Exit::Usage as u8)
+}
+
+fn print(error: &clap::Error) -> Result<(), CliError> {
+    let mut out = Out::new(Format::default());
+    let text = error.render();
+    match out.has_colours() {
+        true => out.write(&text.ansi().to_string())?,
+        false => out.write(&text.to_string())?,
+    }
+    out.flush()
+}
+
+/// Says why a command could not do its work.
+fn failed(error: &CliError, json: bool) -> Exit {
+    if !matches!(error, CliError::Closed) {
+        let text = error.text(json);
+        background::not_started(&text);
+        note(text);
+    }
+    error.exit()
 }

@@ -15,8 +15,9 @@ use selvedge_sm::{Mode, View};
 
 use crate::dumps::DumpFiles;
 use crate::exit::{CliError, Exit};
-use crate::load;
+use crate::out::note;
 use crate::progress::{self, BarLog};
+use crate::{background, load};
 
 /// The way to the fabric.
 #[derive(Args, Clone, Debug, Default)]
@@ -24,8 +25,8 @@ pub struct DoorArgs {
     /// Emulate this fabric in the process: a generator, as sx6536, or a file
     #[arg(long, value_name = "SPEC", conflicts_with = "port")]
     pub fabric: Option<String>,
-    /// Forwarding tables that the emulated fabric holds at the start: OpenSM's dump, or the output of ibroute or dump_fts;
-    /// LIDs are those of the listing
+    /// Forwarding tables that the emulated fabric holds at the start: OpenSM's dump, or the output of ibroute or
+    /// dump_fts; LIDs are those of the listing
     #[arg(long, value_name = "FILE", requires = "fabric")]
     pub lfts: Option<PathBuf>,
     /// The port into a fabric: CA or CA/N (libibumad; none: the first active one), ibsim:BASE or ibsim:BASE/NODE
@@ -74,7 +75,8 @@ pub struct ProcessArgs {
     /// End after the first sweep and what it leads to
     #[arg(short = 'o', long)]
     pub once: bool,
-    /// Unix socket of the HTTP API (default: in /run/selvedge or the user's run-time folder; with --once: none)
+    /// Unix socket of the HTTP API (default: selvedge.sock in the first folder that can be written to of /run/selvedge,
+    /// $XDG_RUNTIME_DIR/selvedge and /tmp/selvedge-UID; with --once: none)
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Log to FILE instead of standard error
@@ -125,7 +127,9 @@ impl ProcessArgs {
         }
         let daemon = &mut settings.daemon;
         daemon.socket = self.socket.clone().or(daemon.socket.take());
-        daemon.log_file = self.log_file.clone().or(daemon.log_file.take());
+        // A one-shot run may be beside the manager that writes to the log file of the configuration.
+        let configured = daemon.log_file.take().filter(|_| !self.once);
+        daemon.log_file = self.log_file.clone().or(configured);
         if daemon.socket.is_none() && !self.once {
             daemon.socket = Some(default_path(MANAGER_SOCKET));
         }
@@ -163,7 +167,7 @@ pub fn run(
     // Whoever cannot have its socket must not have touched the fabric, which another manager may be at work in.
     let bound = socket.as_deref().map(Socket::bind).transpose()?;
     if let Some(path) = &settings.daemon.log_file {
-        eprintln!("selvedge: log in {}", path.display());
+        note(format!("selvedge: log in {}", path.display()));
     }
     let bar = progress::bar();
     let running = begin(mode, door, (verdict, sources), args, &bar)?;
@@ -178,8 +182,9 @@ pub fn run(
         }
     };
     if let Some(path) = &socket {
-        eprintln!("selvedge: API on {}", path.display());
+        note(format!("selvedge: API on {}", path.display()));
     }
+    background::started();
     progress::follow(&bar, &running, |_| false);
     let view = running.join()?;
     let signal = front.signal();

@@ -16,6 +16,7 @@ use selvedge_verify::{
 
 use crate::args::THREADS_MAX;
 use crate::exit::CliError;
+use crate::out::note;
 
 /// Findings listed of each kind and severity; all are counted. A search for a witness each would cost more than the
 /// proof where tops of a tree do not reach each other.
@@ -111,7 +112,7 @@ impl Measure {
                 Ok(Measured { verdict, .. }) => Refusal { verdict }.to_string(),
                 Err(error) if is_last => {
                     bar.finish_and_clear();
-                    notes.iter().for_each(|note| eprintln!("note: {note}"));
+                    notes.iter().for_each(|of| note(format!("note: {of}")));
                     return Err(error.into());
                 }
                 Err(error) => error.to_string(),

@@ -16,7 +16,7 @@ use selvedge_types::PortNum;
 
 use crate::exit::{CliError, Exit};
 use crate::load;
-use crate::out::{Format, Grid, Out, count, thousands};
+use crate::out::{Cell, Format, Grid, Out, count, thousands};
 
 /// A second: no cable and no switch takes longer.
 const NS_MAX: u64 = 1_000_000_000;
@@ -259,18 +259,18 @@ fn text(out: &mut Out, model: &Model) -> Result<(), CliError> {
 }
 
 fn times(model: &Model) -> Grid {
-    let mut grid = Grid::new(&["question", "manager", "by", "window", "MADs", "time (ms)", "of which"]);
+    let mut grid = Grid::new(&["question", "manager", "by", "window", "mads", "time_ms", "of_which"]);
     for answer in &model.answers {
         let parts = answer.stages.iter().map(|stage| (stage.stage.as_str(), stage.time_ms));
         let parts = parts_of(answer.time_ms, &parts.collect::<Vec<_>>());
         grid.row([
-            answer.question.clone(),
-            answer.manager.clone(),
-            answer.recovery.clone().unwrap_or_default(),
-            answer.window.to_string(),
-            thousands(answer.mads),
-            figure(answer.time_ms),
-            parts.join(", "),
+            (&answer.question).into(),
+            (&answer.manager).into(),
+            answer.recovery.as_deref().unwrap_or_default().into(),
+            answer.window.into(),
+            answer.mads.into(),
+            figure(answer.time_ms).into(),
+            parts.join(", ").into(),
         ]);
     }
     grid
@@ -305,7 +305,7 @@ fn parts_of(whole: f64, parts: &[(&str, f64)]) -> Vec<String> {
 
 /// MADs of a bring-up, managers side by side.
 fn counts(model: &Model) -> Grid {
-    let mut grid = Grid::new(&["method", "attribute", "selvedge", "OpenSM"]);
+    let mut grid = Grid::new(&["method", "attribute", "selvedge", "opensm"]);
     let of = |manager: &str| {
         model
             .answers
@@ -324,9 +324,9 @@ fn counts(model: &Model) -> Grid {
         let number = |answer: Option<&ModelAnswer>| {
             let mut found = answer.into_iter().flat_map(|a| &a.counts);
             let found = found.find(|c| c.method == method && c.attribute == attribute);
-            thousands(found.map_or(0, |c| c.count))
+            Cell::Count(found.map_or(0, |c| c.count))
         };
-        grid.row([method.to_owned(), attribute.to_owned(), number(ours), number(theirs)]);
+        grid.row([method.into(), attribute.into(), number(ours), number(theirs)]);
     }
     grid
 }
@@ -337,12 +337,12 @@ fn count_lines(model: &Model) -> Grid {
     for answer in &model.answers {
         for count in &answer.counts {
             grid.row([
-                answer.question.clone(),
-                answer.manager.clone(),
-                answer.recovery.clone().unwrap_or_default(),
-                count.method.clone(),
-                count.attribute.clone(),
-                count.count.to_string(),
+                (&answer.question).into(),
+                (&answer.manager).into(),
+                answer.recovery.as_deref().unwrap_or_default().into(),
+                (&count.method).into(),
+                (&count.attribute).into(),
+                count.count.into(),
             ]);
         }
     }

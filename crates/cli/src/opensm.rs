@@ -1,18 +1,14 @@
 //! OpenSM's place: its configuration file and its short flags on `selvedge run`.
 
-use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _};
-use selvedge_config::{FlagFile, OpenSmFlag, Settings};
-use selvedge_daemon::LogFile;
+use selvedge_config::{FlagFile, OpenSmFlag};
 use selvedge_plan::{PartEnforce, Policy};
 use selvedge_types::Guid;
 
 use crate::args::Cli;
-use crate::exit::CliError;
 
 /// What an OpenSM is started with.
 #[derive(Args, Clone, Debug, Default)]
@@ -88,41 +84,6 @@ fn log_flags(text: &str) -> Result<u8, String> {
         None => text.parse(),
     };
     flags.map_err(|error| format!("{error}; want 0x00 to 0xff"))
-}
-
-/// Set for the process in the background, which must not go there once more.
-const IN_BACKGROUND: &str = "SELVEDGE_IN_BACKGROUND";
-
-/// Starts this program once more with the same words, in a process group of its own and without a terminal; what stops
-/// it later stands in its log. False if this is that process.
-pub fn into_background(settings: &Settings) -> Result<bool, CliError> {
-    use std::os::unix::process::CommandExt as _;
-    if std::env::var_os(IN_BACKGROUND).is_some() {
-        return Ok(false);
-    }
-    let failed = |cause| CliError::Background { cause };
-    let errors = match &settings.daemon.log_file {
-        Some(path) => {
-            LogFile::open(path)?;
-            Stdio::from(File::options().append(true).open(path).map_err(failed)?)
-        }
-        None => {
-            eprintln!("selvedge: warning: nobody will see its log; -f FILE keeps it");
-            Stdio::null()
-        }
-    };
-    let program = std::env::current_exe().map_err(failed)?;
-    let child = Command::new(program)
-        .args(std::env::args_os().skip(1))
-        .env(IN_BACKGROUND, "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(errors)
-        .process_group(0)
-        .spawn()
-        .map_err(failed)?;
-    eprintln!("selvedge: goes on in the background as process {}", child.id());
-    Ok(true)
 }
 
 /// Explanations of OpenSM's flags on a command line of `selvedge run` that has one which is unknown here.

@@ -1,11 +1,14 @@
-//! Standard output: text, tables, JSON and CSV; quiet when its reader has gone.
+//! Standard output: text, tables, JSON and CSV. A closed pipe ends a command quietly; any other failure is an error.
+
+mod grid;
+mod layout;
 
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
 use selvedge_api::{Body, Document};
 
+pub use self::grid::{Cell, Facts, Grid, count};
 use crate::exit::CliError;
 
 pub use selvedge_experiment::axis::thousands;
@@ -16,9 +19,16 @@ pub struct Format {
     /// Print one JSON object
     #[arg(long, conflicts_with = "csv")]
     pub json: bool,
-    /// Print tables as comma-separated values
+    /// Print one table as comma-separated values: plain numbers, snake_case header
     #[arg(long)]
     pub csv: bool,
+}
+
+impl Format {
+    /// Returns true if the output is read by people.
+    pub const fn is_text(self) -> bool {
+        !self.json && !self.csv
+    }
 }
 
 /// JSON or text, for commands without tables.
@@ -39,19 +49,26 @@ impl From<JsonArg> for Format {
 pub struct Out {
     stdout: BufWriter<StdoutLock<'static>>,
     format: Format,
-    colour: bool,
+    is_terminal: bool,
+    width: Option<usize>,
 }
 
 impl Out {
-    /// Standard output in a format. Colours only where a person sees them and `NO_COLOR` does not forbid them.
+    /// Standard output in a format.
     pub fn new(format: Format) -> Self {
         let stdout = io::stdout().lock();
-        let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let is_terminal = stdout.is_terminal();
         Self {
             stdout: BufWriter::new(stdout),
             format,
-            colour,
+            is_terminal,
+            width: width(is_terminal),
         }
+    }
+
+    /// Returns true where a person sees colours and `NO_COLOR` does not forbid them.
+    pub fn has_colours(&self) -> bool {
+        self.is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
     }
 
     /// The format.
@@ -68,13 +85,12 @@ impl Out {
 
     /// Text as it is.
     pub fn write(&mut self, text: &str) -> Result<(), CliError> {
-        // Whatever keeps us from printing, there is nobody left to print for.
-        self.stdout.write_all(text.as_bytes()).map_err(|_| CliError::Closed)
+        self.stdout.write_all(text.as_bytes()).map_err(CliError::output)
     }
 
-    /// Shows what was printed so far.
+    /// Shows what was printed so far. Without it the end of the output may be lost unnoticed.
     pub fn flush(&mut self) -> Result<(), CliError> {
-        self.stdout.flush().map_err(|_| CliError::Closed)
+        self.stdout.flush().map_err(CliError::output)
     }
 
     /// A document as JSON.
@@ -87,19 +103,18 @@ impl Out {
         if self.format.csv {
             return self.write(&grid.csv());
         }
-        if grid.rows.is_empty() {
+        if grid.is_empty() {
             return self.line("none");
         }
-        let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_header(grid.header.iter().map(|name| name.to_uppercase()));
-        table.add_rows(&grid.rows);
-        for line in table.to_string().lines() {
-            self.line(line.trim_end())?;
+        grid.lines(self.width).into_iter().try_for_each(|line| self.line(line))
+    }
+
+    /// A list of figures.
+    pub fn facts(&mut self, facts: &Facts) -> Result<(), CliError> {
+        match self.format.csv {
+            true => self.grid(&facts.plain()),
+            false => self.grid(&facts.shown()),
         }
-        Ok(())
     }
 
     /// `text` in bold.
@@ -123,7 +138,7 @@ impl Out {
     }
 
     fn styled(&self, code: &str, text: &str) -> String {
-        if self.colour {
+        if self.has_colours() {
             format!("\u{1b}[{code}m{text}\u{1b}[0m")
         } else {
             text.to_owned()
@@ -131,86 +146,15 @@ impl Out {
     }
 }
 
-/// A table.
-#[derive(Clone, Debug)]
-pub struct Grid {
-    header: Vec<String>,
-    rows: Vec<Vec<String>>,
+/// Returns the width of tables: `COLUMNS` if it is set, else the terminal's; without a terminal there is no limit.
+fn width(is_terminal: bool) -> Option<usize> {
+    let set = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let terminal = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    set.or_else(|| terminal().filter(|_| is_terminal))
+        .filter(|&width| width > 0)
 }
 
-impl Grid {
-    /// A table with these columns.
-    pub fn new(header: &[&'static str]) -> Self {
-        Self::named(header.iter().map(|name| (*name).to_owned()).collect())
-    }
-
-    /// A table whose columns are known only now.
-    pub const fn named(header: Vec<String>) -> Self {
-        Self {
-            header,
-            rows: Vec::new(),
-        }
-    }
-
-    /// Adds a row to a table of [`Self::named`]; it has as many cells as there are columns.
-    pub fn add(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
-    }
-
-    /// Adds a row; it has as many cells as there are columns.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
-    }
-
-    /// Adds the rows of another table with the same columns.
-    pub fn append(&mut self, mut more: Self) {
-        self.rows.append(&mut more.rows);
-    }
-
-    /// As RFC 4180 has it.
-    pub fn csv(&self) -> String {
-        let quoted = |cell: &str| {
-            if cell.contains(['"', ',', '\n', '\r']) {
-                format!("\"{}\"", cell.replace('"', "\"\""))
-            } else {
-                cell.to_owned()
-            }
-        };
-        let line = |cells: Vec<String>| cells.join(",") + "\n";
-        let header = line(self.header.iter().map(|name| quoted(name)).collect());
-        let rows = self
-            .rows
-            .iter()
-            .map(|row| line(row.iter().map(|cell| quoted(cell)).collect()));
-        std::iter::once(header).chain(rows).collect()
-    }
-}
-
-/// `1 link`, `2 links`: for words whose plural is regular.
-pub fn count(number: u64, one: &str) -> String {
-    let plural = match one.strip_suffix("ch") {
-        _ if number == 1 => return format!("1 {one}"),
-        Some(_) => "es",
-        None => "s",
-    };
-    format!("{} {one}{plural}", thousands(number))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_for_people() {
-        assert_eq!(count(0, "host"), "0 hosts");
-        assert_eq!(count(1, "switch"), "1 switch");
-        assert_eq!(count(2_000, "switch"), "2,000 switches");
-    }
-
-    #[test]
-    fn csv_is_quoted_where_it_must_be() {
-        let mut grid = Grid::new(&["name", "port"]);
-        grid.row(["a \"b\", c".to_owned(), "1".to_owned()]);
-        assert_eq!(grid.csv(), "name,port\n\"a \"\"b\"\", c\",1\n");
-    }
+/// Writes a line to standard error, beside the output. A reader that is gone is no reason to stop.
+pub fn note(text: impl AsRef<str>) {
+    let _ = writeln!(io::stderr(), "{}", text.as_ref());
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use selvedge_api::{Rebalance, RebalanceRequest};
 
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, Grid, Out, count, thousands};
+use crate::out::{Cell, Format, Grid, Out, count, thousands};
 use crate::status::SocketArgs;
 
 /// Have a running manager spread load anew after links were lost or came back, in steps of a bounded size.
@@ -41,7 +41,7 @@ pub fn run(args: &RebalanceArgs) -> Result<Exit, CliError> {
         out.document(answer)?;
     } else {
         out.grid(&grid(&answer))?;
-        if !args.format.csv {
+        if args.format.is_text() {
             out.line(format!("\n{}", verdict(&answer)))?;
         }
     }
@@ -50,16 +50,20 @@ pub fn run(args: &RebalanceArgs) -> Result<Exit, CliError> {
 }
 
 fn grid(answer: &Rebalance) -> Grid {
-    let mut grid = Grid::new(&["what", "now", "afterwards"]);
+    let mut grid = Grid::new(&["figure", "before", "after"]);
     let (before, after) = (&answer.load_before, &answer.load_after);
-    let real = |number: f64| format!("{number:.1}");
-    grid.row([
-        "host pairs on the busiest link".to_owned(),
-        thousands(before.max),
-        thousands(after.max),
-    ]);
-    grid.row(["mean of all links".to_owned(), real(before.mean), real(after.mean)]);
-    grid.row(["standard deviation".to_owned(), real(before.sd), real(after.sd)]);
+    let mut row = |key: &str, words: &str, before: Cell, after: Cell| {
+        grid.row([Cell::label(key, words), before, after]);
+    };
+    row(
+        "load_max",
+        "host pairs on the busiest link",
+        before.max.into(),
+        after.max.into(),
+    );
+    let real = |number: f64| Cell::Real(number, 1);
+    row("load_mean", "mean of all links", real(before.mean), real(after.mean));
+    row("load_sd", "standard deviation", real(before.sd), real(after.sd));
     grid
 }
 

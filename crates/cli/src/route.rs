@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use selvedge_api::Routing;
 use selvedge_config::{read_guid_numbers, read_guids};
-use selvedge_daemon::{Names, findings};
+use selvedge_daemon::{Names, findings as found_by};
 use selvedge_fabric::Fabric;
 use selvedge_routing::{
     Effort, Engine, FatTreeOptions, FtreeOptions, HopWeight, HostLists, LidMatrix, Listed, Options, PortOrder,
@@ -17,9 +17,10 @@ use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
 use crate::exit::{CliError, Exit};
+use crate::findings::{self, TOP};
 use crate::load::{self, NameArgs};
 use crate::measure::{Asked, MeasureArgs, Measured};
-use crate::out::{Format, Grid, Out, count};
+use crate::out::{Facts, Format, Out, note};
 use crate::tables_io::{LidArgs, OutputArgs, Results, tables as read_tables};
 use crate::{progress, tables};
 
@@ -46,6 +47,9 @@ pub struct RouteArgs {
     repeat: u32,
     #[command(flatten)]
     measure: MeasureArgs,
+    /// Findings of each kind that text lists; --json has more
+    #[arg(long, value_name = "N", default_value_t = TOP)]
+    top: usize,
     #[command(flatten)]
     outputs: OutputArgs,
     #[command(flatten)]
@@ -114,8 +118,8 @@ pub struct InputArgs {
     #[arg(long, value_name = "FILE")]
     roots: Option<PathBuf>,
     /// GUIDs of the ports of compute nodes (ftree, sssp, dfsssp)
-    #[arg(long, value_name = "FILE")]
-    cn: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", alias = "cn")]
+    compute: Option<PathBuf>,
     /// GUIDs of the ports of I/O nodes (ftree, sssp, dfsssp)
     #[arg(long, value_name = "FILE")]
     io: Option<PathBuf>,
@@ -143,7 +147,7 @@ impl InputArgs {
         let numbers = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(Vec::new()), read_guid_numbers);
         let roots = guids(&self.roots)?;
         let hosts = HostLists {
-            compute: guids(&self.cn)?,
+            compute: guids(&self.compute)?,
             io: guids(&self.io)?,
         };
         let orders = numbers(&self.port_order)?.into_iter();
@@ -214,8 +218,8 @@ pub fn run(args: &RouteArgs) -> Result<Exit, CliError> {
     let bar = progress::spinner();
     let measured = args.measure.start()?.first_of(&engines, asked, &bar)?;
     bar.finish_and_clear();
-    for note in &measured.routed.notes {
-        eprintln!("note: {note}");
+    for found in &measured.routed.notes {
+        note(format!("note: {found}"));
     }
     let written = args.outputs.write(Results {
         fabric: &fabric,
@@ -231,10 +235,9 @@ pub fn run(args: &RouteArgs) -> Result<Exit, CliError> {
 impl RouteArgs {
     fn show(&self, engines: &[Engine], measured: &Measured) -> Result<Exit, CliError> {
         if !self.format.json {
-            let more = tables::routing(measured);
-            return print(&measured.verdict, Some(&more), self.format);
+            return print_figures(&measured.verdict, tables::routing(measured), self.format, self.top);
         }
-        let found = findings(&measured.verdict, &Names::default());
+        let found = found_by(&measured.verdict, &Names::default());
         let exit = if found.ok { Exit::Good } else { Exit::NotGood };
         let mut out = Out::new(self.format);
         out.document(Routing {
@@ -268,37 +271,19 @@ impl RouteArgs {
     }
 }
 
-/// Prints figures and findings, and between them what else is known of a routing.
-pub fn print(verdict: &Verdict, more: Option<&Grid>, format: Format) -> Result<Exit, CliError> {
-    let found = findings(verdict, &Names::default());
+/// Prints figures: those of the judge, and what else is known of a routing; then the findings.
+fn print_figures(verdict: &Verdict, more: Facts, format: Format, top: usize) -> Result<Exit, CliError> {
+    let found = found_by(verdict, &Names::default());
     let exit = if found.ok { Exit::Good } else { Exit::NotGood };
     let mut out = Out::new(format);
-    if format.json {
-        out.document(found)?;
+    let mut figures = tables::figures(&verdict.figures);
+    figures.append(more);
+    if format.csv {
+        figures.append(findings::counts(&found));
+        out.facts(&figures)?;
     } else {
-        let mut figures = tables::figures(&verdict.figures);
-        if let Some(more) = more {
-            figures.append(more.clone());
-        }
-        out.grid(&figures)?;
-        if !found.findings.is_empty() {
-            out.line("")?;
-            out.grid(&tables::findings(&found))?;
-        }
-        if !format.csv {
-            let counts = [
-                count(found.errors, "error"),
-                count(found.warnings, "warning"),
-                count(found.infos, "note"),
-            ];
-            let counts = counts.join(", ");
-            let word = if found.ok {
-                out.good("good")
-            } else {
-                out.bad("not good")
-            };
-            out.line(format!("\njudged {word}: {counts}{}", tables::apart(&verdict.figures)))?;
-        }
+        out.facts(&figures)?;
+        findings::text(&mut out, &found, &findings::groups(verdict), top)?;
     }
     out.flush()?;
     Ok(exit)

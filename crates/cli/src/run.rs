@@ -15,10 +15,10 @@ use crate::admission;
 use crate::exit::{CliError, Exit};
 use crate::keys::KeyArgs;
 use crate::manage::{self, DoorArgs, Ended, ProcessArgs};
-use crate::opensm::{OpenSmArgs, into_background};
-use crate::out::{Format, Out};
+use crate::opensm::OpenSmArgs;
+use crate::out::{Cell, Facts, Format, Out};
 use crate::tables_io::{OutputArgs, Results};
-use crate::{report, tables};
+use crate::{background, report, tables};
 
 /// Manage a fabric: discover, plan, judge, apply, and keep it so.
 #[derive(Args, Clone, Debug)]
@@ -130,10 +130,6 @@ impl RunArgs {
         }
         settings.manager.priority = self.priority.unwrap_or(settings.manager.priority);
         settings.daemon.state_dir = self.state.clone().or(settings.daemon.state_dir.take());
-        if self.dry_run && process.log_file.is_none() {
-            // The manager that it looks on beside is writing there.
-            settings.daemon.log_file = None;
-        }
     }
 }
 
@@ -163,23 +159,34 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
         return admission::show(&admit(&sources, Against::Start), args.format);
     }
     match started(args)? {
-        Some(ended) => finish(&ended, &args.process(), &args.outputs, args.format),
-        None => Ok(Exit::Good),
+        Started::Ended(ended) => finish(&ended, &args.process(), &args.outputs, args.format),
+        Started::Background(exit) => Ok(exit),
     }
 }
 
-/// A start, to the end of the manager; `None`: it goes on in the background.
-pub fn started(args: &RunArgs) -> Result<Option<Ended>, CliError> {
+/// What became of a start.
+pub enum Started {
+    /// The manager has come to its end.
+    Ended(Box<Ended>),
+    /// It runs in the background, or could not start there: how this process ends.
+    Background(Exit),
+}
+
+/// A start, to the end of the manager or until it runs in the background.
+pub fn started(args: &RunArgs) -> Result<Started, CliError> {
     let process = args.process();
     let sources = args.sources(&process);
     let verdict = admission::start(&sources)?;
-    if args.opensm.background && into_background(&verdict.settings)? {
-        return Ok(None);
+    if args.opensm.background
+        && let Some(exit) = background::begin(&verdict.settings)?
+    {
+        return Ok(Started::Background(exit));
     }
     let door = args.door(verdict.port_guid);
     let mode = if args.dry_run { Mode::DryRun } else { Mode::Manage };
     args.outputs.check()?;
-    manage::run(mode, &door, (verdict, sources), &process).map(Some)
+    let ended = manage::run(mode, &door, (verdict, sources), &process)?;
+    Ok(Started::Ended(Box::new(ended)))
 }
 
 /// Runs `selvedge watch`.
@@ -204,7 +211,7 @@ fn finish(ended: &Ended, process: &ProcessArgs, outputs: &OutputArgs, format: Fo
         _ => Ok(()),
     };
     let exit = manage::exit(ended, process.once);
-    if process.once || format.json {
+    if process.once || !format.is_text() {
         print(ended, exit, format)?;
     }
     written.map(|()| exit)
@@ -228,6 +235,20 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
             ports_not_active: manager.ports_not_active(),
             hosts_not_found: ended.not_found.clone(),
         })?;
+        return out.flush();
+    }
+    if format.csv {
+        let mut facts = Facts::new();
+        let word = if interrupted {
+            "interrupted"
+        } else {
+            ended.outcome.name()
+        };
+        facts.add("outcome", word);
+        facts.add("exit_code", Cell::id(exit as u8));
+        facts.add("hosts_not_found", ended.not_found.len());
+        facts.append(tables::status(&status));
+        out.facts(&facts)?;
         return out.flush();
     }
     for line in report::lines(&status, ended.view.verdict.as_deref()) {

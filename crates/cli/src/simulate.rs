@@ -3,6 +3,7 @@
 mod change;
 mod chart;
 mod cost;
+mod grids;
 mod job;
 mod settings;
 
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::ProgressBar;
 use selvedge_api::SimulatedJob;
-use selvedge_dataplane::{BuildError, LinkUse, Network, Results, Series, Settings, Simulation};
+use selvedge_dataplane::{BuildError, LinkUse, Network, Results, Settings, Simulation};
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Policy, SlToVl};
 use selvedge_routing::{Engine, Listed, Options};
@@ -22,11 +23,12 @@ use selvedge_types::{Guid, LidRange};
 use selvedge_workload::{Arrivals, Collective, Pattern, PatternTraffic, Program, Traffic, read_goal};
 
 use self::cost::{EventCost, bare_queue, cpu_seconds, per_event, thread_cpu_ns};
+use self::grids::{links_grid, series_grid};
 use self::settings::{HardwareArgs, SlArg, TransportArgs};
 use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::measure::peak_rss_bytes;
-use crate::out::{Format, Grid, Out, thousands};
+use crate::out::{Cell, Facts, Format, Out, thousands};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
 use crate::tables_io::{known_lids, lane_maps, lids, service_levels};
@@ -269,60 +271,6 @@ struct Named {
     names: (String, String, u32),
 }
 
-fn links_grid(links: &[LinkUse]) -> Grid {
-    let mut grid = Grid::new(&[
-        "port",
-        "utilisation",
-        "wait",
-        "lanes",
-        "xmit_data",
-        "xmit_packets",
-        "rcv_data",
-        "rcv_packets",
-        "xmit_wait_ns",
-        "xmit_discards",
-        "rcv_switch_relay_errors",
-        "link_downed",
-    ]);
-    for link in links {
-        let lanes: Vec<String> = link.lanes.iter().map(|share| format!("{share:.6}")).collect();
-        let (of, count) = (&link.counters, |value: u64| value.to_string());
-        grid.row([
-            link.port.clone(),
-            format!("{:.6}", link.utilisation),
-            format!("{:.6}", link.wait),
-            lanes.join(" "),
-            count(of.xmit_data),
-            count(of.xmit_packets),
-            count(of.rcv_data),
-            count(of.rcv_packets),
-            count(of.xmit_wait_ns),
-            count(of.xmit_discards),
-            count(of.rcv_switch_relay_errors),
-            count(of.link_downed),
-        ]);
-    }
-    grid
-}
-
-fn series_grid(series: &Series) -> Grid {
-    let mut grid = Grid::new(&["from_ns", "offered_load", "accepted_load", "dropped"]);
-    let values = series
-        .offered_load
-        .iter()
-        .zip(&series.accepted_load)
-        .zip(&series.dropped);
-    for (step, ((offered, accepted), dropped)) in (0..).zip(values) {
-        grid.row([
-            (step * series.step_ns).to_string(),
-            format!("{offered:.6}"),
-            format!("{accepted:.6}"),
-            dropped.to_string(),
-        ]);
-    }
-    grid
-}
-
 impl TrafficArgs {
     /// True for collectives and traces.
     fn is_done_once(&self) -> bool {
@@ -356,8 +304,8 @@ impl SimulateArgs {
         }
     }
 
-    /// Refuses what can be refused before anything is routed: names and settings that are none, and fabrics, except those
-    /// in `known`, that cannot be had.
+    /// Refuses what can be refused before anything is routed: names and settings that are none, and fabrics, except
+    /// those in `known`, that cannot be had.
     pub fn check(&self, known: &mut BTreeSet<String>) -> Result<(), CliError> {
         self.settings()?;
         self.traffic.check()?;
@@ -500,18 +448,27 @@ impl SimulateArgs {
                 peak_rss_bytes: peak_rss_bytes(),
             })?;
         } else {
-            let mut figures = grid(&engine, &results);
+            let mut figures = figures(&engine, &results);
             if let (Some(here), Some(queue)) = (cost.here, cost.queue) {
-                let text = format!("{here:.1} ns, {queue:.1} ns");
-                figures.row(["event here, in the bare queue".to_owned(), text]);
+                figures.several(
+                    "event here, in the bare queue",
+                    format!("{here:.1} ns, {queue:.1} ns"),
+                    [
+                        ("ns_per_event", Cell::Real(here, 1)),
+                        ("queue_ns_per_event", Cell::Real(queue, 1)),
+                    ],
+                );
             }
-            for job in &jobs {
+            for (number, job) in (1..).zip(&jobs) {
                 let done = job
                     .completed_ns
                     .map_or("not done".to_owned(), |ns| format!("{} ns", thousands(ns)));
-                figures.row([job.job.clone(), done]);
+                let key = format!("job_{number}_completed_ns");
+                figures.several(&job.job, done, [(&key, job.completed_ns.into())]);
             }
-            out.grid(&figures)?;
+            out.facts(&figures)?;
+        }
+        if self.format.is_text() {
             if self.traffic.is_done_once() && results.completed_ns.is_none() && results.deadlock.is_none() {
                 out.line("\nnot done by the end of the measured time: --duration")?;
             } else if !results.series.warmup_suffices && results.completed_ns.is_none() {
@@ -538,36 +495,49 @@ impl SimulateArgs {
     }
 }
 
-fn grid(engine: &str, results: &Results) -> Grid {
-    let mut grid = Grid::new(&["figure", "value"]);
-    let mut row = |name: &str, value: String| grid.row([name.to_owned(), value]);
-    let share = |value: f64| format!("{value:.4}");
-    row("engine", engine.to_owned());
-    row("offered load", share(results.offered_load));
-    row("accepted load", share(results.accepted_load));
-    row("latency p50, p99, mean", {
-        let latency = results.latency_ns;
+fn figures(engine: &str, results: &Results) -> Facts {
+    let mut facts = Facts::new();
+    let share = |value: f64| Cell::Real(value, 4);
+    facts.add("engine", engine);
+    facts.add("offered_load", share(results.offered_load));
+    facts.add("accepted_load", share(results.accepted_load));
+    let latency = results.latency_ns;
+    facts.several(
+        "latency p50, p99, mean",
         format!(
             "{} ns, {} ns, {:.0} ns",
             thousands(latency.p50),
             thousands(latency.p99),
             latency.mean
-        )
-    });
-    row("fairness of senders", share(results.fairness));
-    row("links between switches, mean, max", {
-        format!("{:.4}, {:.4}", results.links.mean, results.links.max)
-    });
+        ),
+        [
+            ("latency_p50_ns", latency.p50.into()),
+            ("latency_p99_ns", latency.p99.into()),
+            ("latency_mean_ns", Cell::Real(latency.mean, 0)),
+        ],
+    );
+    facts.named("fairness", "fairness of senders", share(results.fairness));
+    facts.several(
+        "links between switches, mean, max",
+        format!("{:.4}, {:.4}", results.links.mean, results.links.max),
+        [
+            ("utilisation_mean", share(results.links.mean)),
+            ("utilisation_max", share(results.links.max)),
+        ],
+    );
     if let Some(ns) = results.completed_ns {
-        row("completed after", format!("{} ns", thousands(ns)));
+        let text = format!("{} ns", thousands(ns));
+        facts.several("completed after", text, [("completed_ns", ns.into())]);
     }
-    row("packets delivered", thousands(results.packets_delivered));
-    row("packets dropped", thousands(results.drops.total()));
-    row("events per packet", format!("{:.2}", results.events_per_packet));
+    facts.add("packets_delivered", results.packets_delivered);
+    facts.add("packets_dropped", results.drops.total());
+    facts.add("deadlock", results.deadlock.is_some());
+    facts.add("events_per_packet", Cell::Real(results.events_per_packet, 2));
     if let Some(seconds) = cpu_seconds() {
-        row("processor time", format!("{seconds:.2} s"));
+        let text = format!("{seconds:.2} s");
+        facts.several("processor time", text, [("cpu_s", Cell::Real(seconds, 2))]);
     }
-    grid
+    facts
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use self::real::Program;
 use crate::args::THREADS_MAX;
 use crate::exit::{CliError, Exit};
 use crate::load;
-use crate::out::{JsonArg, Out};
+use crate::out::{Format, Out, note};
 
 /// Seeds that one thread takes at once, and that are one line of a result file: few of a short run, more of a long one.
 const PARTS: (u64, u64) = (100, 1_000);
@@ -75,7 +75,7 @@ pub struct SoakArgs {
     #[arg(long, value_name = "N", requires = "manager")]
     events: Option<usize>,
     #[command(flatten)]
-    format: JsonArg,
+    format: Format,
 }
 
 /// A range of seeds.
@@ -140,10 +140,8 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
         store_faults: args.store_faults,
         ..Soak::default()
     };
-    let done = args
-        .out
-        .as_deref()
-        .map_or(Ok(Vec::new()), |path| earlier(path, &binary, beside))?;
+    let out = args.out.as_deref();
+    let done = out.map_or(Ok(Vec::new()), |path| earlier(path, &binary, beside))?;
     let parts = parts(&args.seeds.0);
     let is_done = |part: &Range<u64>| done.iter().any(|d| (d.from, d.to) == (part.start, part.end));
     for part in done.iter().filter(|d| parts.contains(&(d.from..d.to))) {
@@ -207,7 +205,7 @@ fn real(args: &SoakArgs, manager: Program) -> Result<Exit, CliError> {
         speed: args.speed,
         runs: runs.iter().map(report::real_run).collect(),
     };
-    let mut out = Out::new(args.format.into());
+    let mut out = Out::new(args.format);
     let good = report
         .runs
         .iter()
@@ -266,8 +264,8 @@ fn carry_out(seeds: &Range<u64>, beside: Beside, keep: Option<(&Path, &Kept)>, m
                 totals.add(&schedule, &outcome);
                 outcome.failure.is_some()
             }
-            Ok(Err(error)) => note(&mut totals, seed, error),
-            Err(_) => note(&mut totals, seed, "the manager or a checker panicked".to_owned()),
+            Ok(Err(error)) => broken(&mut totals, seed, error),
+            Err(_) => broken(&mut totals, seed, "the manager or a checker panicked".to_owned()),
         };
         if let (true, Some((folder, kept)), Some(failure)) = (failed, keep, totals.failures.get(&seed)) {
             let count = kept.lock().map_or(KEPT, |mut kept| {
@@ -276,8 +274,10 @@ fn carry_out(seeds: &Range<u64>, beside: Beside, keep: Option<(&Path, &Kept)>, m
                 *count
             });
             if count <= KEPT {
-                // What cannot be kept can be drawn again from its seed.
-                let _ = keep_failure(folder, &schedule, failure);
+                // What is not kept can be drawn again from its seed.
+                if let Err(error) = keep_failure(folder, &schedule, failure) {
+                    note(format!("warning: {error}"));
+                }
             }
         }
         done();
@@ -289,7 +289,7 @@ fn carry_out(seeds: &Range<u64>, beside: Beside, keep: Option<(&Path, &Kept)>, m
     result
 }
 
-fn note(totals: &mut Totals, seed: u64, what: String) -> bool {
+fn broken(totals: &mut Totals, seed: u64, what: String) -> bool {
     totals.schedules += 1;
     let failure = Failure {
         at: selvedge_sim::Time::ZERO,
@@ -362,7 +362,7 @@ fn show(args: &SoakArgs, all: Soak) -> Result<Exit, CliError> {
         true => Exit::Good,
         false => Exit::NotGood,
     };
-    let mut out = Out::new(args.format.into());
+    let mut out = Out::new(args.format);
     match args.format.json {
         true => out.document(all)?,
         false => report::show(&mut out, &all)?,

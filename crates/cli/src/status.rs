@@ -8,13 +8,15 @@ use selvedge_http::{Client, EMULATOR_SOCKET, MANAGER_SOCKET, existing_path};
 
 use crate::admission;
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, Grid, JsonArg, Out, thousands};
+use crate::findings::{self, TOP};
+use crate::out::{Cell, Facts, Format, Grid, JsonArg, Out};
 use crate::tables;
 
 /// Which process to ask.
 #[derive(Args, Clone, Debug)]
 pub struct SocketArgs {
-    /// Unix socket of the process (default: where 'selvedge run' listens)
+    /// Unix socket of the process (default: the first on which one listens of /run/selvedge/selvedge.sock,
+    /// $XDG_RUNTIME_DIR/selvedge/selvedge.sock and /tmp/selvedge-UID/selvedge.sock)
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 }
@@ -22,7 +24,9 @@ pub struct SocketArgs {
 impl SocketArgs {
     /// A client of the manager: on the socket that was given, else where managers listen.
     pub fn client(&self) -> Client {
-        Client::new(&self.socket.clone().unwrap_or_else(|| existing_path(MANAGER_SOCKET)))
+        self.socket
+            .as_deref()
+            .map_or_else(|| Client::of_default(MANAGER_SOCKET), Client::new)
     }
 
     /// A client of whoever emulates a fabric: `selvedge emulate` if it runs, else the manager.
@@ -48,6 +52,9 @@ pub struct StatusArgs {
     /// Of events: only those after number N
     #[arg(long, value_name = "N", default_value_t = 0)]
     since: u64,
+    /// Of findings: how many of each kind text lists; --json and --csv have more
+    #[arg(long, value_name = "N", default_value_t = TOP)]
+    top: usize,
     #[command(flatten)]
     socket: SocketArgs,
     #[command(flatten)]
@@ -96,15 +103,19 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             summary(&mut out, status)?;
             exit
         }
-        What::Fabric => show(&mut out, client.get("fabric")?, fabric)?,
+        What::Fabric => show_facts(&mut out, client.get("fabric")?, fabric)?,
         What::Nodes => show(&mut out, client.get("nodes")?, tables::nodes)?,
         What::Ports => show(&mut out, client.get("ports")?, tables::ports)?,
         What::Links => show(&mut out, client.get("links")?, tables::links)?,
-        What::Plan => show(&mut out, client.get("plan")?, plan)?,
+        What::Plan => show_facts(&mut out, client.get("plan")?, plan)?,
         What::Findings => {
-            let findings: api::Findings = client.get("findings")?;
-            let exit = if findings.ok { Exit::Good } else { Exit::NotGood };
-            show(&mut out, findings, tables::findings)?;
+            let found: api::Findings = client.get("findings")?;
+            let exit = if found.ok { Exit::Good } else { Exit::NotGood };
+            match args.format.is_text() {
+                true if found.findings.is_empty() && found.ok => out.line("none")?,
+                true => findings::text(&mut out, &found, &findings::groups_of(&found.findings), args.top)?,
+                false => drop(show(&mut out, found, tables::findings)?),
+            }
             exit
         }
         What::Groups => show(&mut out, client.get("status")?, groups)?,
@@ -127,69 +138,77 @@ fn show<T: api::Body>(out: &mut Out, body: T, table: impl Fn(&T) -> Grid) -> Res
     Ok(Exit::Good)
 }
 
+fn show_facts<T: api::Body>(out: &mut Out, body: T, facts: impl Fn(&T) -> Facts) -> Result<Exit, CliError> {
+    if out.format().json {
+        out.document(body)?;
+    } else {
+        out.facts(&facts(&body))?;
+    }
+    Ok(Exit::Good)
+}
+
 fn summary(out: &mut Out, status: api::Status) -> Result<(), CliError> {
     if out.format().json {
         return out.document(status);
     }
-    out.grid(&tables::status(&status))?;
-    if !status.ports_not_active.is_empty() && !out.format().csv {
+    out.facts(&tables::status(&status))?;
+    if !status.ports_not_active.is_empty() && out.format().is_text() {
         out.line("")?;
         out.grid(&tables::reasons(&status.ports_not_active))?;
     }
     Ok(())
 }
 
-fn fabric(fabric: &api::Fabric) -> Grid {
-    let mut grid = Grid::new(&["what", "count"]);
-    let counts = [
-        ("switches", fabric.switches),
-        ("hosts", fabric.hosts),
-        ("routers", fabric.routers),
-        ("links", fabric.links),
-        ("links ACTIVE", fabric.links_active),
-        ("ports DOWN", fabric.ports.down),
-        ("ports INIT", fabric.ports.init),
-        ("ports ARMED", fabric.ports.armed),
-        ("ports ACTIVE", fabric.ports.active),
-        ("ports in unknown state", fabric.ports.unknown),
-    ];
-    for (what, count) in counts {
-        grid.row([what.to_owned(), thousands(count)]);
-    }
+fn fabric(fabric: &api::Fabric) -> Facts {
+    let mut facts = Facts::new();
+    facts.add("switches", fabric.switches);
+    facts.add("hosts", fabric.hosts);
+    facts.add("routers", fabric.routers);
+    facts.add("links", fabric.links);
+    facts.named("links_active", "links ACTIVE", fabric.links_active);
+    facts.named("ports_down", "ports DOWN", fabric.ports.down);
+    facts.named("ports_init", "ports INIT", fabric.ports.init);
+    facts.named("ports_armed", "ports ARMED", fabric.ports.armed);
+    facts.named("ports_active", "ports ACTIVE", fabric.ports.active);
+    facts.named("ports_unknown", "ports in unknown state", fabric.ports.unknown);
     for rate in &fabric.rates {
-        grid.row([format!("links at {}", rate.rate), thousands(rate.links)]);
+        let words = format!("links at {}", rate.rate);
+        facts.named(&words, &words, rate.links);
     }
-    grid
+    facts
 }
 
 fn groups(status: &api::Status) -> Grid {
-    let mut grid = Grid::new(&["MLID", "MTU", "members", "receivers", "switches"]);
+    let mut grid = Grid::new(&["mlid", "mtu_bytes", "members", "receivers", "switches"]);
     for group in &status.multicast {
         grid.row([
-            format!("{:#06x}", group.mlid),
-            group.mtu_bytes.to_string(),
-            thousands(group.members),
-            thousands(group.receivers),
-            thousands(group.switches),
+            format!("{:#06x}", group.mlid).into(),
+            Cell::id(group.mtu_bytes),
+            group.members.into(),
+            group.receivers.into(),
+            group.switches.into(),
         ]);
     }
     grid
 }
 
-fn plan(plan: &api::Plan) -> Grid {
-    let mut grid = Grid::new(&["what", "value"]);
-    let mut row = |name: &str, value: String| grid.row([name.to_owned(), value]);
-    row("generation", plan.generation.to_string());
-    row("engine", plan.engine.clone());
-    row("LIDs", thousands(plan.lids));
-    row("highest LID", plan.top_lid.to_string());
-    row("lanes", plan.lanes.to_string());
-    row("LFT blocks per switch", thousands(plan.lft_blocks_per_switch));
-    row("LFT entries", thousands(plan.lft_entries));
-    row("Sets needed", thousands(plan.changes.sets));
-    row("Sets acknowledged", thousands(plan.changes.acknowledged));
-    row("Sets failed", thousands(plan.changes.failed));
-    grid
+fn plan(plan: &api::Plan) -> Facts {
+    let mut facts = Facts::new();
+    facts.add("generation", Cell::id(plan.generation));
+    facts.add("engine", &plan.engine);
+    facts.named("lids", "LIDs", plan.lids);
+    facts.named("top_lid", "highest LID", plan.top_lid.to_string());
+    facts.add("lanes", plan.lanes);
+    facts.named(
+        "lft_blocks_per_switch",
+        "LFT blocks per switch",
+        plan.lft_blocks_per_switch,
+    );
+    facts.named("lft_entries", "LFT entries", plan.lft_entries);
+    facts.named("sets", "Sets needed", plan.changes.sets);
+    facts.named("sets_acknowledged", "Sets acknowledged", plan.changes.acknowledged);
+    facts.named("sets_failed", "Sets failed", plan.changes.failed);
+    facts
 }
 
 /// Have a running manager discover everything again.

@@ -1,18 +1,19 @@
 //! Responses as tables.
 
 use selvedge_api::{
-    Administration, Application, Events, Findings, Intake, Links, Nodes, Ports, ReasonCount, RebalanceStatus, Status,
+    Administration, Application, Events, Findings, Intake, Links, Nodes, NotStored, Ports, Progress, ReasonCount,
+    RebalanceStatus, Status,
 };
 use selvedge_daemon::utc_text;
 use selvedge_types::NodeKind;
-use selvedge_verify::Figures;
+use selvedge_verify::{Contention, Figures};
 
 use crate::measure::Measured;
-use crate::out::{Grid, count, thousands};
+use crate::out::{Cell, Facts, Grid, count, thousands};
 
 /// What an agent said, or that it did not say it.
-fn known(value: Option<impl ToString>) -> String {
-    value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
+fn known(value: Option<impl Into<Cell>>) -> Cell {
+    value.map_or(Cell::Unknown, Into::into)
 }
 
 /// Nodes, one a row.
@@ -25,12 +26,12 @@ pub fn nodes(nodes: &Nodes) -> Grid {
             NodeKind::Router => "router",
         };
         grid.row([
-            node.guid.to_string(),
-            kind.to_owned(),
-            known(node.lid),
-            node.ports.to_string(),
-            node.ports_active.to_string(),
-            node.name.clone(),
+            node.guid.to_string().into(),
+            kind.into(),
+            known(node.lid.map(|lid| lid.to_string())),
+            Cell::id(node.ports),
+            Cell::id(node.ports_active),
+            (&node.name).into(),
         ]);
     }
     grid
@@ -38,16 +39,16 @@ pub fn nodes(nodes: &Nodes) -> Grid {
 
 /// Cables, one a row.
 pub fn links(links: &Links) -> Grid {
-    let mut grid = Grid::new(&["node", "port", "state", "rate", "peer", "peer port", "peer state"]);
+    let mut grid = Grid::new(&["node", "port", "state", "rate", "peer", "peer_port", "peer_state"]);
     for link in &links.links {
         grid.row([
-            link.a.node_name.clone(),
-            link.a.port.to_string(),
-            known(link.state_a),
-            link.rate.clone().unwrap_or_else(|| "-".to_owned()),
-            link.b.node_name.clone(),
-            link.b.port.to_string(),
-            known(link.state_b),
+            (&link.a.node_name).into(),
+            Cell::id(link.a.port),
+            known(link.state_a.map(|state| state.to_string())),
+            link.rate.clone().into(),
+            (&link.b.node_name).into(),
+            Cell::id(link.b.port),
+            known(link.state_b.map(|state| state.to_string())),
         ]);
     }
     grid
@@ -55,38 +56,31 @@ pub fn links(links: &Links) -> Grid {
 
 /// Ports, one a row.
 pub fn ports(ports: &Ports) -> Grid {
-    let mut grid = Grid::new(&[
+    let keys = [
         "node",
         "port",
         "lid",
         "state",
         "rate",
-        "mtu",
+        "mtu_bytes",
         "peer",
-        "peer port",
+        "peer_port",
         "reason",
-    ]);
+    ];
+    let mut grid = Grid::new(&keys).lose_first(&["mtu_bytes", "peer_port", "lid", "rate"]);
     for port in &ports.ports {
-        let dash = || "-".to_owned();
-        let rate = port
-            .width
-            .zip(port.speed)
-            .map(|(width, speed)| format!("{width}{speed}"));
+        let rate = port.width.zip(port.speed);
+        let reason: Vec<String> = port.reason_code.iter().chain(&port.reason).cloned().collect();
         grid.row([
-            port.node_name.clone(),
-            port.port.to_string(),
-            known(port.lid),
-            known(port.state),
-            rate.unwrap_or_else(dash),
-            known(port.mtu_bytes),
-            port.peer.as_ref().map_or_else(dash, |peer| peer.node_name.clone()),
-            port.peer.as_ref().map_or_else(dash, |peer| peer.port.to_string()),
-            port.reason_code
-                .iter()
-                .chain(&port.reason)
-                .cloned()
-                .collect::<Vec<_>>()
-                .join(" "),
+            (&port.node_name).into(),
+            Cell::id(port.port),
+            known(port.lid.map(Cell::id)),
+            known(port.state.map(|state| state.to_string())),
+            rate.map(|(width, speed)| format!("{width}{speed}")).into(),
+            known(port.mtu_bytes.map(Cell::id)),
+            port.peer.as_ref().map(|peer| &peer.node_name).into(),
+            port.peer.as_ref().map(|peer| Cell::id(peer.port)).into(),
+            reason.join(" ").into(),
         ]);
     }
     grid
@@ -94,14 +88,14 @@ pub fn ports(ports: &Ports) -> Grid {
 
 /// Events, one a row.
 pub fn events(events: &Events) -> Grid {
-    let mut grid = Grid::new(&["number", "time", "severity", "code", "event"]);
+    let mut grid = Grid::new(&["number", "time", "severity", "code", "event"]).lose_first(&["number", "code", "time"]);
     for event in &events.events {
         grid.row([
-            event.number.to_string(),
-            utc_text(event.time_ms),
-            event.severity.to_string(),
-            event.code.clone(),
-            event.text.clone(),
+            Cell::id(event.number),
+            utc_text(event.time_ms).into(),
+            event.severity.to_string().into(),
+            (&event.code).into(),
+            (&event.text).into(),
         ]);
     }
     grid
@@ -109,13 +103,15 @@ pub fn events(events: &Events) -> Grid {
 
 /// Findings, one a row.
 pub fn findings(findings: &Findings) -> Grid {
-    let mut grid = Grid::new(&["severity", "finding", "witness"]);
+    let mut grid = Grid::new(&["severity", "code", "kind", "accepted", "finding", "witness"]).lose_first(&["code"]);
     for finding in &findings.findings {
-        let accepted = if finding.accepted { " (accepted)" } else { "" };
         grid.row([
-            format!("{}{accepted}", finding.severity),
-            finding.text.clone(),
-            finding.witness.clone(),
+            finding.severity.to_string().into(),
+            (&finding.code).into(),
+            (&finding.kind).into(),
+            finding.accepted.into(),
+            (&finding.text).into(),
+            (&finding.witness).into(),
         ]);
     }
     grid
@@ -123,7 +119,7 @@ pub fn findings(findings: &Findings) -> Grid {
 
 /// Why ports are not ACTIVE.
 pub fn reasons(reasons: &[ReasonCount]) -> Grid {
-    let mut grid = Grid::new(&["ports", "code", "not active because", "where"]);
+    let mut grid = Grid::new(&["ports", "code", "not_active_because", "where"]);
     for reason in reasons {
         let more = reason.ports.saturating_sub(reason.examples.len() as u64);
         let mut places = reason.examples.join(", ");
@@ -131,145 +127,190 @@ pub fn reasons(reasons: &[ReasonCount]) -> Grid {
             places.push_str(&format!(" and {} more", thousands(more)));
         }
         grid.row([
-            thousands(reason.ports),
-            reason.code.clone(),
-            reason.reason.clone(),
-            places,
+            reason.ports.into(),
+            (&reason.code).into(),
+            (&reason.reason).into(),
+            places.into(),
         ]);
     }
     grid
 }
 
 /// The judge's figures.
-pub fn figures(figures: &Figures) -> Grid {
-    let mut grid = Grid::new(&["figure", "value"]);
-    let mut row = |name: &str, value: String| grid.row([name.to_owned(), value]);
-    row("switches", thousands(figures.switches));
-    row("host ports", thousands(figures.host_ports));
-    row("LIDs", thousands(figures.lids));
-    row("parts", thousands(figures.parts));
-    let (reached, pairs) = (thousands(figures.host_pairs_reached), thousands(figures.host_pairs));
-    row("host pairs that reach each other", format!("{reached} of {pairs}"));
-    row(
+pub fn figures(figures: &Figures) -> Facts {
+    let mut facts = Facts::new();
+    facts.add("switches", figures.switches);
+    facts.add("host_ports", figures.host_ports);
+    facts.named("lids", "LIDs", figures.lids);
+    facts.add("parts", figures.parts);
+    let (reached, pairs) = (figures.host_pairs_reached, figures.host_pairs);
+    facts.several(
+        "host pairs that reach each other",
+        format!("{} of {}", thousands(reached), thousands(pairs)),
+        [("host_pairs_reached", reached.into()), ("host_pairs", pairs.into())],
+    );
+    facts.several(
         "links between switches, mean and most",
         format!("{:.3}, {}", figures.hops_mean, figures.hops_max),
+        [
+            ("hops_mean", Cell::Real(figures.hops_mean, 3)),
+            ("hops_max", figures.hops_max.into()),
+        ],
     );
     let load = figures.load;
-    row(
+    facts.several(
         "host pairs per directed link, mean and most",
-        format!("{:.1}, {}", load.mean, load.max),
+        format!("{:.1}, {}", load.mean, thousands(load.max)),
+        [("load_mean", Cell::Real(load.mean, 1)), ("load_max", load.max.into())],
     );
-    row("standard deviation of that", format!("{:.2}", load.sd));
+    facts.named("load_sd", "standard deviation of that", Cell::Real(load.sd, 2));
     for lane in &figures.lanes {
-        let (channels, dependencies) = (thousands(lane.channels), thousands(lane.dependencies));
-        row(
+        let (channels, dependencies) = (lane.channels, lane.dependencies);
+        facts.several(
             &format!("lane {}", lane.vl),
-            format!("{channels} channels, {dependencies} dependencies"),
+            format!(
+                "{} channels, {} dependencies",
+                thousands(channels),
+                thousands(dependencies)
+            ),
+            [
+                (&format!("lane_{}_channels", lane.vl), channels.into()),
+                (&format!("lane_{}_dependencies", lane.vl), dependencies.into()),
+            ],
         );
     }
-    grid
-}
-
-/// Says how many hosts do not reach each other; empty if all do.
-pub fn apart(figures: &Figures) -> String {
-    let (reached, pairs) = (figures.host_pairs_reached, figures.host_pairs);
-    if reached == pairs {
-        return String::new();
-    }
-    format!(
-        "; {} of {} host pairs reach each other, in {}",
-        thousands(reached),
-        thousands(pairs),
-        count(figures.parts, "part")
-    )
+    facts
 }
 
 /// What `route` knows beside the judge's figures.
-pub fn routing(measured: &Measured) -> Grid {
-    let mut grid = Grid::new(&["figure", "value"]);
-    let mut row = |name: &str, value: String| grid.row([name.to_owned(), value]);
-    let quality = measured.quality();
-    let word = if quality.deadlock_free { "yes" } else { "no" };
-    row("free of deadlocks", word.to_owned());
+pub fn routing(measured: &Measured) -> Facts {
+    let mut facts = Facts::new();
+    facts.named("deadlock_free", "free of deadlocks", measured.quality().deadlock_free);
     if let Some(found) = &measured.contention {
-        let (shift, bisection, stretch) = (found.shift, found.bisection, found.stretch);
-        row(
-            "host pairs per cable, mean and most",
-            format!("{:.1}, {}", found.cables.mean, thousands(found.cables.max)),
-        );
-        let all = if shift.tried == shift.shifts {
-            format!("all {}", thousands(shift.shifts))
-        } else {
-            format!("{} of {}", thousands(shift.tried), thousands(shift.shifts))
-        };
-        row(
-            &format!("most flows on a link in {all} shifts, mean and most"),
-            format!("{:.2}, {}", shift.mean, thousands(shift.max)),
-        );
-        row(
-            &format!(
-                "effective bisection bandwidth, {} pairings",
-                thousands(bisection.pairings)
-            ),
-            format!(
-                "{:.4}, 95 % in {:.4} to {:.4}",
-                bisection.mean, bisection.low, bisection.high
-            ),
-        );
-        row(
-            "links over fewest links, mean and most",
-            format!("{:.3}, {:.2}", stretch.mean, stretch.max),
-        );
+        contention(found, &mut facts);
     }
-    row("engine", measured.routed.engine.0.clone());
+    facts.add("engine", &measured.routed.engine.0);
     let cost = &measured.cost;
     let times = match cost.repeats {
         0 => "first run".to_owned(),
         runs => format!("median of {runs}"),
     };
-    row(&format!("time to route, {times}"), format!("{:.3} ms", cost.compute_ms));
+    let mut time = |key: &str, words: &str, ms: f64| {
+        facts.several(words, format!("{ms:.3} ms"), [(key, Cell::Real(ms, 3))]);
+    };
+    time("compute_ms", &format!("time to route, {times}"), cost.compute_ms);
     if let Some(detect) = cost.detect_ms {
-        row("time to detect the tree", format!("{detect:.3} ms"));
+        time("detect_ms", "time to detect the tree", detect);
     }
-    row(
-        "time of the first run, with everything",
-        format!("{:.3} ms", cost.cold_ms),
-    );
-    row("time to judge", format!("{:.3} ms", cost.verify_ms));
-    row("threads", cost.threads.to_string());
+    time("cold_ms", "time of the first run, with everything", cost.cold_ms);
+    time("verify_ms", "time to judge", cost.verify_ms);
+    facts.add("threads", cost.threads);
     if let Some(bytes) = cost.peak_rss_bytes {
-        row("highest memory", format!("{:.1} MB", bytes as f64 / 1e6));
+        let text = format!("{:.1} MB", bytes as f64 / 1e6);
+        facts.several("highest memory", text, [("peak_rss_bytes", bytes.into())]);
     }
-    grid
+    facts
 }
 
-fn under_way(status: &Status, row: &mut impl FnMut(&str, String)) {
+fn contention(found: &Contention, facts: &mut Facts) {
+    let (shift, bisection, stretch) = (found.shift, found.bisection, found.stretch);
+    facts.several(
+        "host pairs per cable, mean and most",
+        format!("{:.1}, {}", found.cables.mean, thousands(found.cables.max)),
+        [
+            ("cable_load_mean", Cell::Real(found.cables.mean, 1)),
+            ("cable_load_max", found.cables.max.into()),
+        ],
+    );
+    let all = if shift.tried == shift.shifts {
+        format!("all {}", thousands(shift.shifts))
+    } else {
+        format!("{} of {}", thousands(shift.tried), thousands(shift.shifts))
+    };
+    facts.several(
+        &format!("most flows on a link in {all} shifts, mean and most"),
+        format!("{:.2}, {}", shift.mean, thousands(shift.max)),
+        [
+            ("shifts_tried", shift.tried.into()),
+            ("shift_mean", Cell::Real(shift.mean, 2)),
+            ("shift_max", shift.max.into()),
+        ],
+    );
+    facts.several(
+        &format!(
+            "effective bisection bandwidth, {} pairings",
+            thousands(bisection.pairings)
+        ),
+        format!(
+            "{:.4}, 95 % in {:.4} to {:.4}",
+            bisection.mean, bisection.low, bisection.high
+        ),
+        [
+            ("pairings", bisection.pairings.into()),
+            ("ebb", Cell::Real(bisection.mean, 4)),
+            ("ebb_low", Cell::Real(bisection.low, 4)),
+            ("ebb_high", Cell::Real(bisection.high, 4)),
+        ],
+    );
+    facts.several(
+        "links over fewest links, mean and most",
+        format!("{:.3}, {:.2}", stretch.mean, stretch.max),
+        [
+            ("stretch_mean", Cell::Real(stretch.mean, 3)),
+            ("stretch_max", Cell::Real(stretch.max, 2)),
+        ],
+    );
+}
+
+fn under_way(status: &Status, facts: &mut Facts) {
     if let Some(application) = &status.application {
-        application_rows(application, row);
+        application_rows(application, facts);
     }
     let rebalance = status.rebalance.as_ref();
-    if let Some(words) = rebalance.and_then(|r| rebalance_words(r, status.uptime_ms)) {
-        row("rebalance", words);
+    if let Some((of, words)) = rebalance.and_then(|r| Some((r, rebalance_words(r, status.uptime_ms)?))) {
+        facts.several(
+            "rebalance",
+            words,
+            [
+                ("rebalance", (&of.state).into()),
+                ("rebalance_steps", of.steps.into()),
+                ("rebalance_blocks_left", of.blocks_left.into()),
+            ],
+        );
     }
 }
 
 /// The step that a change is at, what is sent of it, and what it waits for.
-fn application_rows(application: &Application, row: &mut impl FnMut(&str, String)) {
+fn application_rows(application: &Application, facts: &mut Facts) {
     let steps = application.steps.len();
     let at = usize::try_from(application.step).unwrap_or(1).saturating_sub(1);
     let what = application.steps.get(at).map_or("", |step| step.what.as_str());
-    row(
+    facts.several(
         "change",
         format!(
-            "step {} of {steps}: {what}; {} of {} SMPs answered",
+            "step {} of {steps}: {what}; {} of {} Sets answered",
             application.step,
             thousands(application.sets_done),
             thousands(application.sets)
         ),
+        [
+            ("change_step", Cell::id(application.step)),
+            ("change_steps", steps.into()),
+            ("change_sets_answered", application.sets_done.into()),
+            ("change_sets", application.sets.into()),
+        ],
     );
     if let Some(wait) = &application.wait {
         let [left, all] = [wait.left_ms as f64 / 1e3, wait.wait_ns as f64 / 1e9];
-        row("waits", format!("{left:.1} s more of {all:.1} s: {}", wait.why));
+        facts.several(
+            "waits",
+            format!("{left:.1} s more of {all:.1} s: {}", wait.why),
+            [
+                ("wait_left_ms", wait.left_ms.into()),
+                ("wait_ns", wait.wait_ns.into()),
+                ("wait_why", wait.why.to_string().into()),
+            ],
+        );
     }
 }
 
@@ -292,71 +333,96 @@ fn rebalance_words(rebalance: &RebalanceStatus, uptime_ms: u64) -> Option<String
 }
 
 /// How a manager is doing.
-pub fn status(status: &Status) -> Grid {
-    let mut grid = Grid::new(&["what", "value"]);
-    let mut row = |name: &str, value: String| grid.row([name.to_owned(), value]);
-    row(
-        "state",
-        if status.up {
-            "up".to_owned()
-        } else {
-            "not up".to_owned()
-        },
-    );
+pub fn status(status: &Status) -> Facts {
+    let mut facts = Facts::new();
+    let state = if status.up { "up" } else { "not up" };
+    facts.several("state", state.to_owned(), [("up", status.up.into())]);
     let master = status
         .master
         .map_or_else(String::new, |guid| format!(" (master: {guid})"));
-    row("role", format!("{}{master}", status.role));
-    let progress = match status.progress {
-        progress if progress.total > 0 => format!(" {} of {}", progress.done, progress.total),
-        _ => String::new(),
+    facts.several(
+        "role",
+        format!("{}{master}", status.role),
+        [
+            ("role", status.role.to_string().into()),
+            ("master_port_guid", status.master.map(|guid| guid.to_string()).into()),
+        ],
+    );
+    let Progress { done, total, .. } = status.progress;
+    let progress = match total {
+        0 => String::new(),
+        _ => format!(" {done} of {total}"),
     };
-    row("stage", format!("{}{progress}", status.stage));
-    under_way(status, &mut row);
-    row(
+    facts.several(
+        "stage",
+        format!("{}{progress}", status.stage),
+        [
+            ("stage", status.stage.to_string().into()),
+            ("progress_done", done.into()),
+            ("progress_total", total.into()),
+        ],
+    );
+    under_way(status, &mut facts);
+    facts.several(
         "port",
         format!("{} (port GUID {})", status.port, status.local.port_guid),
+        [
+            ("port", (&status.port).into()),
+            ("port_guid", status.local.port_guid.to_string().into()),
+        ],
     );
+    planned(status, &mut facts);
+    traffic(status, &mut facts);
+    facts
+}
+
+/// The fabric, the plan for it, and what the judge says.
+fn planned(status: &Status, facts: &mut Facts) {
     if let Some(fabric) = &status.fabric {
-        row("switches", thousands(fabric.switches));
-        row("hosts", thousands(fabric.hosts));
-        row(
+        facts.add("switches", fabric.switches);
+        facts.add("hosts", fabric.hosts);
+        let (active, links) = (fabric.links_active, fabric.links);
+        facts.several(
             "links ACTIVE",
-            format!("{} of {}", thousands(fabric.links_active), thousands(fabric.links)),
+            format!("{} of {}", thousands(active), thousands(links)),
+            [("links_active", active.into()), ("links", links.into())],
         );
     }
     if let Some(plan) = &status.plan {
-        let entries = thousands(plan.lft_entries);
-        row(
+        facts.several(
             "plan",
             format!(
-                "{} by {}: {} LIDs, {entries} entries",
+                "{} by {}: {} LIDs, {} entries",
                 plan.generation,
                 plan.engine,
-                thousands(plan.lids)
+                thousands(plan.lids),
+                thousands(plan.lft_entries)
             ),
+            [
+                ("generation", Cell::id(plan.generation)),
+                ("engine", (&plan.engine).into()),
+                ("lids", plan.lids.into()),
+                ("lft_entries", plan.lft_entries.into()),
+            ],
         );
         let changes = &plan.changes;
-        row(
+        facts.several(
             "last changes",
             format!("{} Sets, {} failed", thousands(changes.sets), thousands(changes.failed)),
+            [("sets", changes.sets.into()), ("sets_failed", changes.failed.into())],
         );
     }
     if let Some(ok) = status.judged_ok {
-        row(
-            "judged",
-            if ok {
-                "no errors".to_owned()
-            } else {
-                "not good: see 'selvedge status findings'".to_owned()
-            },
-        );
+        let words = match ok {
+            true => "no errors",
+            false => "not good: see 'selvedge status findings'",
+        };
+        facts.several("judged", words.to_owned(), [("judged_ok", ok.into())]);
     }
     if status.plan.is_some() {
-        row("repairs", repairs(status).to_owned());
+        let words = repairs(status).to_owned();
+        facts.several("repairs", words, [("repairs_ready", status.repairs_ready.into())]);
     }
-    traffic(status, row);
-    grid
 }
 
 /// How a lost link would be answered.
@@ -368,45 +434,52 @@ const fn repairs(status: &Status) -> &'static str {
 }
 
 /// What it took so far.
-fn traffic(status: &Status, mut row: impl FnMut(&str, String)) {
-    row("sweeps", thousands(status.sweeps));
+fn traffic(status: &Status, facts: &mut Facts) {
+    facts.add("sweeps", status.sweeps);
     let mads = &status.mads;
-    let sent = format!(
-        "{} Gets, {} Sets, {} repeated",
-        thousands(mads.gets),
-        thousands(mads.sets),
-        thousands(mads.repeats)
+    facts.several(
+        "MADs sent",
+        format!(
+            "{} Gets, {} Sets, {} repeated",
+            thousands(mads.gets),
+            thousands(mads.sets),
+            thousands(mads.repeats)
+        ),
+        [
+            ("mads_gets", mads.gets.into()),
+            ("mads_sets", mads.sets.into()),
+            ("mads_repeats", mads.repeats.into()),
+        ],
     );
-    row("MADs sent", sent);
-    row(
+    facts.several(
         "MADs received",
         format!("{}, {} dropped", thousands(mads.received), thousands(mads.dropped)),
+        [
+            ("mads_received", mads.received.into()),
+            ("mads_dropped", mads.dropped.into()),
+        ],
     );
     if let Some(of) = &status.administration {
-        administration(of, &mut row);
+        administration(of, facts);
     }
     if let Some(of) = &status.intake {
-        intake(of, &mut row);
+        intake(of, facts);
     }
     for failing in &status.not_stored {
-        let lasts_s = status.uptime_ms.saturating_sub(failing.since_ms) / 1_000;
-        let text = format!(
-            "for {lasts_s} s, {} attempts failed: {}",
-            thousands(failing.failures.into()),
-            failing.error
-        );
-        row(&format!("{} not stored", failing.what), text);
+        not_stored(failing, status.uptime_ms, facts);
     }
-    row(
+    facts.several(
         "up time",
         format!("{}.{:03} s", status.uptime_ms / 1_000, status.uptime_ms % 1_000),
+        [("uptime_ms", status.uptime_ms.into())],
     );
 }
 
 /// Sources that send the manager more than it handles.
-fn intake(of: &Intake, row: &mut impl FnMut(&str, String)) {
+fn intake(of: &Intake, facts: &mut Facts) {
     if of.held > 0 {
-        row("above the limit", format!("{} traps and commands", thousands(of.held)));
+        let words = format!("{} traps and commands", thousands(of.held));
+        facts.several("above the limit", words, [("intake_held", of.held.into())]);
     }
     for babbler in &of.babbling {
         let port = babbler.port.as_deref().unwrap_or("unknown port");
@@ -416,13 +489,34 @@ fn intake(of: &Intake, row: &mut impl FnMut(&str, String)) {
             thousands(babbler.came),
             babbler.what
         );
-        row("babbles", text);
+        let key = format!("babbles_lid_{}_{}", babbler.lid, babbler.what);
+        facts.several("babbles", text, [(&key, babbler.came.into())]);
     }
 }
 
+/// What is to survive a restart and cannot be stored just now.
+fn not_stored(failing: &NotStored, uptime_ms: u64, facts: &mut Facts) {
+    let (what, lasts_ms) = (&failing.what, uptime_ms.saturating_sub(failing.since_ms));
+    let text = format!(
+        "for {} s, {} attempts failed: {}",
+        lasts_ms / 1_000,
+        thousands(failing.failures.into()),
+        failing.error
+    );
+    facts.several(
+        &format!("{what} not stored"),
+        text,
+        [
+            (&format!("{what}_not_stored_ms"), lasts_ms.into()),
+            (&format!("{what}_not_stored_failures"), failing.failures.into()),
+            (&format!("{what}_not_stored_error"), (&failing.error).into()),
+        ],
+    );
+}
+
 /// What hosts asked of the subnet administrator.
-fn administration(of: &Administration, row: &mut impl FnMut(&str, String)) {
-    row(
+fn administration(of: &Administration, facts: &mut Facts) {
+    facts.several(
         "questions of hosts",
         format!(
             "{} answered, {} refused ({} wrong keys), {} BUSY",
@@ -431,12 +525,24 @@ fn administration(of: &Administration, row: &mut impl FnMut(&str, String)) {
             thousands(of.bad_key),
             thousands(of.busy)
         ),
+        [
+            ("sa_answered", of.answered.into()),
+            ("sa_refused", of.refused.into()),
+            ("sa_bad_key", of.bad_key.into()),
+            ("sa_busy", of.busy.into()),
+        ],
     );
     if let Some(lid) = of.most_limited {
-        let text = format!("{} questions, most of them from LID {lid}", thousands(of.limited));
-        row("above the limit", text);
+        facts.several(
+            "above the limit",
+            format!("{} questions, most of them from LID {lid}", thousands(of.limited)),
+            [
+                ("sa_limited", of.limited.into()),
+                ("sa_most_limited_lid", lid.to_string().into()),
+            ],
+        );
     }
-    row(
+    facts.several(
         "registered",
         format!(
             "{} services, {} subscriptions, {} members of {} multicast groups, {} alias GUIDs",
@@ -446,5 +552,12 @@ fn administration(of: &Administration, row: &mut impl FnMut(&str, String)) {
             thousands(of.groups),
             thousands(of.aliases)
         ),
+        [
+            ("sa_services", of.services.into()),
+            ("sa_subscriptions", of.subscriptions.into()),
+            ("sa_members", of.members.into()),
+            ("sa_groups", of.groups.into()),
+            ("sa_aliases", of.aliases.into()),
+        ],
     );
 }

@@ -9,7 +9,7 @@ use selvedge_topology::{DotHosts, Format as FileFormat, NodeNames, Summary, writ
 
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
-use crate::out::{Format, Grid, Out, thousands};
+use crate::out::{Facts, Format, Grid, Out};
 use crate::tables;
 
 /// Make, convert, show and compare fabrics.
@@ -141,31 +141,27 @@ fn show(args: &ShowArgs) -> Result<Exit, CliError> {
         (_, true, true) => out.document(api::links(&fabric))?,
         (_, true, false) => out.grid(&tables::links(&api::links(&fabric)))?,
         (_, _, true) => out.document(api::Fabric::of(&fabric))?,
-        _ => out.grid(&summary(&Summary::of(&fabric)))?,
+        _ => out.facts(&summary(&Summary::of(&fabric)))?,
     }
     out.flush()?;
     Ok(Exit::Good)
 }
 
-fn summary(summary: &Summary) -> Grid {
-    let mut grid = Grid::new(&["what", "count"]);
-    let counts = [
-        ("switches", summary.switches),
-        ("hosts", summary.hosts),
-        ("aggregation nodes", summary.aggregation_nodes),
-        ("routers", summary.routers),
-        ("links between switches", summary.switch_links),
-        ("other links", summary.host_links),
-        ("ports without a cable", summary.uncabled_ports),
-        ("parts", summary.components),
-    ];
-    for (what, count) in counts {
-        grid.row([what.to_owned(), thousands(count as u64)]);
-    }
+fn summary(summary: &Summary) -> Facts {
+    let mut facts = Facts::new();
+    facts.add("switches", summary.switches);
+    facts.add("hosts", summary.hosts);
+    facts.add("aggregation_nodes", summary.aggregation_nodes);
+    facts.add("routers", summary.routers);
+    facts.named("switch_links", "links between switches", summary.switch_links);
+    facts.named("host_links", "other links", summary.host_links);
+    facts.named("uncabled_ports", "ports without a cable", summary.uncabled_ports);
+    facts.named("components", "parts", summary.components);
     for (rate, ports) in &summary.ports_by_rate {
-        grid.row([format!("ports at {rate}"), thousands(*ports as u64)]);
+        let words = format!("ports at {rate}");
+        facts.named(&words, &words, *ports);
     }
-    grid
+    facts
 }
 
 fn compare(args: &DiffArgs) -> Result<Exit, CliError> {
@@ -206,12 +202,12 @@ fn changes(differences: &[Change]) -> Grid {
             after,
         } = change.words();
         grid.row([
-            change.to_owned(),
-            what.to_owned(),
-            name,
-            attribute.to_owned(),
-            before,
-            after,
+            change.into(),
+            what.into(),
+            name.into(),
+            attribute.into(),
+            before.into(),
+            after.into(),
         ]);
     }
     grid

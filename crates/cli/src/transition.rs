@@ -19,7 +19,7 @@ use selvedge_verify::{JudgeOptions, Severity};
 use self::chart::svg;
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
-use crate::out::{Format, Grid, Out};
+use crate::out::{Cell, Format, Grid, Out};
 use crate::tables_io::{known_lids, lids, whole_tables};
 
 /// Show the steps and waits in which tables would be changed under traffic; exit code 1 if no way is proved.
@@ -218,7 +218,7 @@ impl TransitionArgs {
             out.document(body)?;
         } else {
             out.grid(&grid(&body.steps))?;
-            if !self.format.csv {
+            if self.format.is_text() {
                 out.line(format!("\n{}", verdict(&body)))?;
                 if body.lanes_from.max(body.lanes_to) > 1 {
                     let (from, to) = (body.lanes_from, body.lanes_to);
@@ -245,20 +245,25 @@ fn findings(findings: &[selvedge_verify::phases::PhaseFinding]) -> Vec<String> {
 }
 
 fn grid(steps: &[TransitionStep]) -> Grid {
-    let header = &["step", "wait before", "switches", "entries", "dropped", "Sets", "what"];
-    let mut grid = Grid::new(header);
+    let keys = [
+        "step",
+        "wait_before_s",
+        "switches",
+        "entries",
+        "dropped",
+        "sets",
+        "what",
+    ];
+    let mut grid = Grid::new(&keys).lose_first(&["switches"]);
     for step in steps {
         grid.row([
-            step.step.to_string(),
-            match step.wait_before_ns {
-                0 => "-".to_owned(),
-                ns => seconds(ns),
-            },
-            step.switches.to_string(),
-            step.entries.to_string(),
-            step.dropped.to_string(),
-            step.sets.to_string(),
-            step.what.clone(),
+            Cell::id(step.step),
+            Cell::Real(step.wait_before_ns as f64 / 1e9, 2),
+            step.switches.into(),
+            step.entries.into(),
+            step.dropped.into(),
+            step.sets.into(),
+            (&step.what).into(),
         ]);
     }
     grid

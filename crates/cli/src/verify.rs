@@ -4,17 +4,19 @@ use std::path::PathBuf;
 
 use clap::Args;
 use selvedge_config::closest;
+use selvedge_daemon::{Names, findings as found_by};
 use selvedge_plan::{ServiceLevels, SlToVl};
 use selvedge_sim::Par;
 use selvedge_topology::lids_of;
 use selvedge_types::{Sl, Vl};
-use selvedge_verify::{JudgeOptions, Kind, Subject, verify};
+use selvedge_verify::{JudgeOptions, Kind, Subject, Verdict, verify};
 
 use crate::exit::{CliError, Exit};
+use crate::findings::{self, TOP};
 use crate::load::{self, NameArgs};
-use crate::out::Format;
-use crate::route;
-use crate::tables_io::{known_lids, lane_maps, service_levels, tables};
+use crate::out::{Format, Out};
+use crate::tables;
+use crate::tables_io::{known_lids, lane_maps, service_levels, tables as read_tables};
 
 /// Judge forwarding tables on a fabric; exit code 1 if the judge finds errors.
 #[derive(Args, Debug)]
@@ -37,6 +39,9 @@ pub struct VerifyArgs {
     /// Take errors of this kind for warnings; can be given several times
     #[arg(long, value_name = "KIND")]
     accept: Vec<String>,
+    /// Findings of each kind that text lists; --json and --csv have more
+    #[arg(long, value_name = "N", default_value_t = TOP)]
+    top: usize,
     #[command(flatten)]
     names: NameArgs,
     #[command(flatten)]
@@ -56,7 +61,7 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
         }
         None => None,
     };
-    let dump = tables(&args.lfts, &fabric, known.as_ref())?;
+    let dump = read_tables(&args.lfts, &fabric, known.as_ref())?;
     let service_levels = match &args.sls {
         Some(path) => service_levels(path, &fabric, &dump.lids)?,
         None => ServiceLevels::default(),
@@ -76,7 +81,7 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
         accept,
         ..JudgeOptions::default()
     };
-    route::print(&verify(subject, &options), None, args.format)
+    args.print(&verify(subject, &options))
 }
 
 /// True if the lane of a packet depends on its service level somewhere.
@@ -100,6 +105,22 @@ fn kind(name: &str) -> Result<Kind, CliError> {
 }
 
 impl VerifyArgs {
+    fn print(&self, verdict: &Verdict) -> Result<Exit, CliError> {
+        let found = found_by(verdict, &Names::default());
+        let exit = if found.ok { Exit::Good } else { Exit::NotGood };
+        let mut out = Out::new(self.format);
+        if self.format.json {
+            out.document(found)?;
+        } else if self.format.csv {
+            out.grid(&tables::findings(&found))?;
+        } else {
+            out.facts(&tables::figures(&verdict.figures))?;
+            findings::text(&mut out, &found, &findings::groups(verdict), self.top)?;
+        }
+        out.flush()?;
+        Ok(exit)
+    }
+
     /// The format of errors.
     pub const fn json(&self) -> bool {
         self.format.json

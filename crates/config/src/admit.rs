@@ -268,6 +268,11 @@ impl Verdict {
             verdict.lines = read.lines;
             let wrong = |(line, name, error): &(usize, String, ConfigError)| Finding::wrong(*line, name, "", error);
             verdict.findings.extend(read.errors.iter().map(wrong));
+            let old = |&(line, old, new): &(usize, &str, &str)| {
+                let why = format!("[{old}] is an old name of [{new}]; write [{new}]");
+                Finding::new(line, old, "", Treatment::Warned, why)
+            };
+            verdict.findings.extend(read.old_sections.iter().map(old));
         }
         if verdict.settings.holds_keys() && sources.text.is_none() {
             verdict.warn_of_readers("keys", path);

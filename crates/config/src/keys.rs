@@ -403,7 +403,7 @@ impl Key {
             show: |s| Some(Value::Bool(s.manager.disable_babbling_ports)),
         },
         count!(
-            "administrator",
+            "sa",
             "rate_per_s",
             administrator.rate_per_s,
             1..=1_000_000,
@@ -412,7 +412,7 @@ impl Key {
                 as much as one. More are answered with BUSY. At 2 us each the default takes 4 % of a core."
         ),
         count!(
-            "administrator",
+            "sa",
             "burst",
             administrator.burst,
             1..=1_000_000_000,
@@ -420,7 +420,7 @@ impl Key {
             "The same at once. The start of a large job on one host asks for many paths in a moment."
         ),
         count!(
-            "administrator",
+            "sa",
             "transfers_per_client",
             administrator.transfers_per_client,
             1..=1024,
@@ -428,7 +428,7 @@ impl Key {
             "Answers of several datagrams under way to one LID; more are BUSY. Each holds at most 13 KB."
         ),
         count!(
-            "administrator",
+            "sa",
             "services_per_client",
             administrator.services_per_client,
             1..=16384,
@@ -436,7 +436,7 @@ impl Key {
             "Services that one port may offer; more are refused with NO_RESOURCES. There are 16384 in all."
         ),
         count!(
-            "administrator",
+            "sa",
             "subscriptions_per_client",
             administrator.subscriptions_per_client,
             1..=65536,
@@ -444,7 +444,7 @@ impl Key {
             "Kinds of events that one port may subscribe to; more are refused. There are 65536 in all."
         ),
         count!(
-            "administrator",
+            "sa",
             "groups",
             administrator.groups,
             1..=16383,
@@ -452,7 +452,7 @@ impl Key {
             "Multicast groups in all, each with a LID of its own; more are refused. Switches may hold fewer."
         ),
         count!(
-            "administrator",
+            "sa",
             "groups_per_client",
             administrator.groups_per_client,
             1..=16383,

@@ -10,23 +10,36 @@ use toml::de::{DeTable, DeValue};
 use crate::error::Advice;
 use crate::{ConfigError, Key, Settings, Value, closest, keys};
 
+/// Old names of sections with the new ones.
+const OLD_SECTIONS: [(&str, &str); 1] = [("administrator", "sa")];
+
 /// What a file says, with every mistake in it.
 pub(crate) struct Read {
     /// The settings; keys with mistakes keep their defaults.
     pub(crate) settings: Settings,
     /// The lines of keys, by `table.name`.
     pub(crate) lines: BTreeMap<String, usize>,
+    /// Sections that are called by an old name: line, old name, new name.
+    pub(crate) old_sections: Vec<(usize, &'static str, &'static str)>,
     /// The mistakes: line, key as it is written, and the error.
     pub(crate) errors: Vec<(usize, String, ConfigError)>,
 }
 
+impl Read {
+    /// Nothing yet, over these settings.
+    const fn over(settings: Settings) -> Self {
+        Self {
+            settings,
+            lines: BTreeMap::new(),
+            old_sections: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+}
+
 /// Reads a text with every mistake in it; paths in it start at the folder of `path`.
 pub(crate) fn read_all(text: &str, path: &Path) -> Read {
-    let mut read = Read {
-        settings: Settings::default(),
-        lines: BTreeMap::new(),
-        errors: Vec::new(),
-    };
+    let mut read = Read::over(Settings::default());
     Source { text, path }.read(&mut read);
     let folder = path.parent().unwrap_or(Path::new(""));
     let daemon = &mut read.settings.daemon;
@@ -52,11 +65,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Settings, ConfigError> {
 
 /// Reads a text over what `settings` has already.
 pub fn apply(text: &str, path: &Path, settings: &mut Settings) -> Result<(), ConfigError> {
-    let mut read = Read {
-        settings: settings.clone(),
-        lines: BTreeMap::new(),
-        errors: Vec::new(),
-    };
+    let mut read = Read::over(settings.clone());
     Source { text, path }.read(&mut read);
     if let Some((_, _, error)) = read.errors.into_iter().next() {
         return Err(error);
@@ -86,14 +95,19 @@ impl Source<'_> {
             }
         };
         for (section, inner) in in_order(table.get_ref()) {
-            let name = section.get_ref();
+            let written = section.get_ref();
+            let renamed = OLD_SECTIONS.iter().find(|(old, _)| *old == &**written);
+            let name = renamed.map_or(&**written, |(_, new)| new);
+            if let Some((old, new)) = renamed {
+                read.old_sections.push((self.line(section.span().start), old, new));
+            }
             let mut unknown = |known: Vec<String>| {
                 let error = self.unknown(section, name, known);
                 read.errors
                     .push((self.line(section.span().start), name.to_string(), error));
             };
             match inner.get_ref() {
-                DeValue::Table(inner) if Key::sections().contains(&&**name) => {
+                DeValue::Table(inner) if Key::sections().contains(&name) => {
                     for (key, value) in in_order(inner) {
                         self.read_one(name, key, value, read);
                     }
@@ -238,9 +252,7 @@ mod tests {
         );
         assert!(error("[routing\nlmc = 1\n").starts_with("SLV-CONFIG-0002: fm.toml, line 1: "));
         assert!(error("[routing]\nlmc = 1\nlmc = 2\n").starts_with("SLV-CONFIG-0002: fm.toml, line 3: "));
-        assert!(
-            error("[nothing_like_it]\n").contains("there are: routing, fabric, keys, manager, administrator, daemon")
-        );
+        assert!(error("[nothing_like_it]\n").contains("there are: routing, fabric, keys, manager, sa, daemon"));
     }
 
     #[test]
@@ -256,6 +268,16 @@ mod tests {
         assert_eq!(settings.manager.sweep_interval, None);
         assert_eq!(settings.manager.timeout.as_millis(), 50);
         assert_eq!(settings.daemon.state_dir.as_deref(), Some(Path::new("state")));
+    }
+
+    #[test]
+    fn an_old_section_is_known_and_noted() {
+        let old = read_all("[administrator]\nburst = 77\n", Path::new("x"));
+        assert_eq!(old.settings.administrator.burst, 77);
+        assert_eq!(old.old_sections, [(1, "administrator", "sa")]);
+        let new = read_all("[sa]\nburst = 77\n", Path::new("x"));
+        assert_eq!((new.settings.administrator.burst, new.old_sections.len()), (77, 0));
+        assert!(error("[administrator]\nburts = 1\n").contains("did you mean 'sa.burst'"));
     }
 
     #[test]

@@ -94,7 +94,7 @@ mod tests {
                     timeout_ms = 13\nretries = 14\nsweep_interval_s = 15\nread_back_sweeps = 19\n\
                     backups_after_s = 26\npoll_interval_ms = 16\npoll_misses = 17\n\
                     disable_babbling_ports = true\n\
-                    [administrator]\nrate_per_s = 20\nburst = 21\ntransfers_per_client = 22\n\
+                    [sa]\nrate_per_s = 20\nburst = 21\ntransfers_per_client = 22\n\
                     services_per_client = 23\nsubscriptions_per_client = 24\ngroups = 25\ngroups_per_client = 26\n\
                     [daemon]\nsocket = \"/a b\"\nstate_dir = \"c\"\nlog_file = \"d\"\nnode_name_map = \"e\"\n\
                     dump_dir = \"f\"\ndump_routes = true\nevent_ring = 18\n";

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
+use std::sync::LazyLock;
 
 use selvedge_chassis::PortIdx;
 use selvedge_fabric::NodeIdx;
@@ -13,13 +14,72 @@ use crate::config::nanos;
 use crate::wrapper::Impairment;
 use crate::{Emulator, EmulatorError, NodeName, PortName};
 
-/// How faults are written, for help texts.
-pub const FAULT_GRAMMAR: &str = "cut PORT | restore PORT | flap PORT times=3 down=10ms up=20ms | kill NODE | \
-     revive NODE | reboot NODE | hang NODE | unhang NODE | slow NODE by=5ms | lie NODE | honest NODE | \
-     shy NODE | clone NODE of NODE | swap PORT with PORT | \
-     loss RATIO [at PORT] | duplicate RATIO [at PORT] | \
-     corrupt RATIO [at PORT] | delay RATIO max=5ms [at PORT]; PORT as \"S-L1-0\"[20], NODE as \"S-L1-0\" or 0x<GUID>, \
-     RATIO as 1% or 1/200 (0% ends it)";
+/// A kind of fault: its first word, how it is written, what it does. The parser knows no others.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultForm {
+    /// The first word.
+    pub name: &'static str,
+    /// How the fault is written.
+    pub form: &'static str,
+    /// What the fault does.
+    pub what: &'static str,
+}
+
+const fn form(name: &'static str, form: &'static str, what: &'static str) -> FaultForm {
+    FaultForm { name, form, what }
+}
+
+/// Every kind of fault: the parser, its messages and the help text go by this table.
+pub const FAULT_FORMS: [FaultForm; 18] = [
+    form("cut", "cut PORT", "unplugs the cable"),
+    form("restore", "restore PORT", "plugs the cable in again"),
+    form(
+        "flap",
+        "flap PORT times=3 down=10ms up=20ms",
+        "unplugs and plugs in, repeatedly",
+    ),
+    form("kill", "kill NODE", "switches the node off"),
+    form("revive", "revive NODE", "switches the node on, with empty tables"),
+    form("reboot", "reboot NODE", "switches the node off and on"),
+    form("hang", "hang NODE", "stops the node's agents; the node still forwards"),
+    form("unhang", "unhang NODE", "lets the agents go on"),
+    form(
+        "slow",
+        "slow NODE by=5ms",
+        "delays each answer of the agents (0ms ends it)",
+    ),
+    form("lie", "lie NODE", "acknowledges LFT blocks without storing them"),
+    form("honest", "honest NODE", "ends lie"),
+    form(
+        "shy",
+        "shy NODE",
+        "shows extended speeds only to managers that ask for them",
+    ),
+    form(
+        "clone",
+        "clone NODE of NODE",
+        "shows the GUIDs of the second node (of itself: its own)",
+    ),
+    form("swap", "swap PORT with PORT", "exchanges two cables"),
+    form("loss", "loss RATIO [at PORT]", "loses MADs"),
+    form("duplicate", "duplicate RATIO [at PORT]", "delivers MADs twice"),
+    form("corrupt", "corrupt RATIO [at PORT]", "flips a bit of MADs"),
+    form(
+        "delay",
+        "delay RATIO max=5ms [at PORT]",
+        "delays MADs, so that others overtake them",
+    ),
+];
+
+/// What stands for the words in capitals.
+pub const FAULT_WORDS: &str =
+    "PORT as \"S-L1-0\"[20], NODE as \"S-L1-0\" or 0x<GUID>, RATIO as 1% or 1/200 (0% ends it)";
+
+/// How faults are written, in one line for messages.
+static GRAMMAR: LazyLock<String> = LazyLock::new(|| {
+    let forms = FAULT_FORMS.map(|of| of.form);
+    format!("{}; {FAULT_WORDS}", forms.join(" | "))
+});
 
 /// Something that goes wrong, or is made good again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,28 +250,6 @@ impl FromStr for Fault {
     }
 }
 
-/// How each fault is written, for who has its first word right.
-const FORMS: [(&str, &str); 18] = [
-    ("cut", "cut PORT"),
-    ("restore", "restore PORT"),
-    ("flap", "flap PORT times=3 down=10ms up=20ms"),
-    ("kill", "kill NODE"),
-    ("revive", "revive NODE"),
-    ("reboot", "reboot NODE"),
-    ("hang", "hang NODE"),
-    ("unhang", "unhang NODE"),
-    ("slow", "slow NODE by=5ms"),
-    ("lie", "lie NODE"),
-    ("honest", "honest NODE"),
-    ("shy", "shy NODE"),
-    ("clone", "clone NODE of NODE"),
-    ("swap", "swap PORT with PORT"),
-    ("loss", "loss RATIO [at PORT]"),
-    ("duplicate", "duplicate RATIO [at PORT]"),
-    ("corrupt", "corrupt RATIO [at PORT]"),
-    ("delay", "delay RATIO max=5ms [at PORT]"),
-];
-
 /// The text that cannot be read, as narrow as it can be told, and what would be right.
 fn no(text: &str, want: &'static str) -> EmulatorError {
     EmulatorError::Syntax {
@@ -225,6 +263,12 @@ fn parse(text: &str) -> Result<Fault, EmulatorError> {
     let words: Vec<&str> = words.iter().map(|w| &**w).collect();
     let port = |word: &str| word.parse::<PortName>();
     let node = |word: &str| word.parse::<NodeName>();
+    let Some(kind) = words.first() else {
+        return Err(no("", &GRAMMAR));
+    };
+    let Some(known) = FAULT_FORMS.iter().find(|of| of.name == *kind) else {
+        return Err(no(kind, &GRAMMAR));
+    };
     match words[..] {
         ["cut", at] => port(at).map(Fault::CutLink),
         ["restore", at] => port(at).map(Fault::RestoreLink),
@@ -261,12 +305,8 @@ fn parse(text: &str) -> Result<Fault, EmulatorError> {
                 _ => Fault::Corrupt(ratio, port),
             })
         }
-        // A known fault with too many or too few words, or none that is known.
-        [kind, ..] => match FORMS.iter().find(|(name, _)| *name == kind) {
-            Some((_, form)) => Err(no(text.trim(), form)),
-            None => Err(no(kind, FAULT_GRAMMAR)),
-        },
-        [] => Err(no("", FAULT_GRAMMAR)),
+        // Too many or too few words.
+        _ => Err(no(text.trim(), known.form)),
     }
 }
 
@@ -511,8 +551,22 @@ mod tests {
         check("delay 1% max=5", "max=5", "max=TIME");
         check("cut S[1] now", "cut S[1] now", "cut PORT");
         check("explode S", "explode", "cut PORT | restore PORT |");
-        for (name, form) in FORMS {
-            assert!(form.starts_with(name) && FAULT_GRAMMAR.contains(form), "{form}");
+    }
+
+    #[test]
+    fn every_form_of_the_table_can_be_read() {
+        for FaultForm { name, form, .. } in FAULT_FORMS {
+            let text = form
+                .replace("PORT", "\"S\"[1]")
+                .replace("NODE", "S")
+                .replace("RATIO", "1%");
+            let whole = text.replace(['[', ']'], " ").replace("S\" 1 ", "S\"[1]");
+            let bare = text.split(" [at").next().unwrap();
+            for text in [bare, whole.trim()] {
+                let fault: Fault = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+                assert!(fault.to_string().starts_with(name), "{fault}");
+            }
+            assert!(GRAMMAR.contains(form), "{form}");
         }
     }
 }

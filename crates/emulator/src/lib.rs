@@ -67,6 +67,6 @@ pub use config::EmulatorConfig;
 pub use count::{Counts, DropReason, MadTable};
 pub use emulator::Emulator;
 pub use error::EmulatorError;
-pub use fault::{FAULT_GRAMMAR, Fault};
+pub use fault::{FAULT_FORMS, FAULT_WORDS, Fault, FaultForm};
 pub use name::{NodeName, PortName};
 pub use watch::Change;

@@ -196,9 +196,9 @@ impl Summary {
         self.rows.iter().map(row).collect()
     }
 
-    /// All of it as JSON.
+    /// Returns a JSON object for each combination.
     #[must_use]
-    pub fn json(&self) -> Json {
+    pub fn json_rows(&self) -> Vec<Json> {
         let figure = |of: &Figure| {
             json!({
                 "count": of.count, "mean": of.mean, "ci95": of.half_interval, "min": of.min, "max": of.max,
@@ -213,7 +213,7 @@ impl Summary {
             let settings = row.cell.json_with_labels();
             json!({ "settings": settings, "figures": figures, "refused": row.refused, "why": row.why })
         };
-        json!({ "title": self.title, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
+        self.rows.iter().map(row).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use selvedge_api::{
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
-use crate::HttpError;
+use crate::{HttpError, default_paths, existing_path};
 
 /// Longest time for a whole answer: lists of the largest fabrics need less than a second.
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
@@ -22,13 +22,29 @@ const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
+    /// Other places where a process was looked for.
+    looked: Vec<PathBuf>,
 }
 
 impl Client {
     /// A client of the process that listens at `path`.
     #[must_use]
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self {
+            path: path.to_owned(),
+            looked: Vec::new(),
+        }
+    }
+
+    /// Returns a client of the process that listens on a socket of this name, wherever such a process may listen.
+    #[must_use]
+    pub fn of_default(name: &str) -> Self {
+        let path = existing_path(name);
+        let looked = default_paths(name).into_iter().filter(|other| *other != path);
+        Self {
+            looked: looked.collect(),
+            path,
+        }
     }
 
     /// The socket.
@@ -126,7 +142,15 @@ impl Client {
         let path = self.path.clone();
         match std::fs::metadata(&path) {
             Ok(meta) if !meta.file_type().is_socket() => HttpError::NoSocket { path },
-            _ => HttpError::Unreachable { path, cause },
+            _ => HttpError::Unreachable {
+                path,
+                looked: self
+                    .looked
+                    .iter()
+                    .map(|path| format!(" or {}", path.display()))
+                    .collect(),
+                cause,
+            },
         }
     }
 

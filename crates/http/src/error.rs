@@ -23,12 +23,15 @@ pub enum HttpError {
     },
     /// SLV-HTTP-0003: nobody listens there.
     #[error(
-        "SLV-HTTP-0003: no selvedge answers on {}: {cause}; start 'selvedge run', or name its socket (--socket)",
+        "SLV-HTTP-0003: no selvedge answers on {}{looked}: {cause}; start 'selvedge run', or name its socket \
+         (--socket)",
         path.display()
     )]
     Unreachable {
         /// The socket.
         path: PathBuf,
+        /// ` or PATH` for each other place of a socket; empty if the socket was named.
+        looked: String,
         /// What the operating system said.
         cause: io::Error,
     },

@@ -37,4 +37,4 @@ pub use client::Client;
 pub use error::HttpError;
 pub use front::Front;
 pub use routes::router;
-pub use socket::{EMULATOR_SOCKET, MANAGER_SOCKET, Socket, default_path, existing_path};
+pub use socket::{EMULATOR_SOCKET, MANAGER_SOCKET, Socket, default_path, default_paths, existing_path};

@@ -17,34 +17,58 @@ pub const MANAGER_SOCKET: &str = "selvedge.sock";
 pub const EMULATOR_SOCKET: &str = "emulator.sock";
 /// The system's folder, made by the service manager.
 const SYSTEM_FOLDER: &str = "/run/selvedge";
+/// Where a user without a run-time folder has one. Not `$TMPDIR`: a server and its clients may have different ones.
+const TEMPORARY_FOLDER: &str = "/tmp";
 
-/// Where a socket of this name is made: in the system's folder if this user may write there, else in the user's.
+/// Returns where a socket of this name is made: in the first of [`folders`] that this user may write to.
 #[must_use]
 pub fn default_path(name: &str) -> PathBuf {
-    let folder = folders().into_iter().find(|folder| is_writable(folder));
-    folder.unwrap_or_else(user_folder).join(name)
+    let folders = folders();
+    let usable = folders.iter().find(|folder| is_usable(folder)).or(folders.last());
+    usable.map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
 }
 
-/// Where somebody listens: the first of the places that [`default_path`] chooses from; else that path.
+/// Returns every place where a process of this or of the system's user makes a socket of this name, in the order of
+/// [`default_path`].
+#[must_use]
+pub fn default_paths(name: &str) -> Vec<PathBuf> {
+    folders().iter().map(|folder| folder.join(name)).collect()
+}
+
+/// Returns the first of [`default_paths`] on which a process listens; else [`default_path`].
 #[must_use]
 pub fn existing_path(name: &str) -> PathBuf {
     let listening = |path: &PathBuf| UnixStream::connect(path).is_ok();
-    let mut paths = folders().into_iter().map(|folder| folder.join(name));
+    let mut paths = default_paths(name).into_iter();
     paths.find(listening).unwrap_or_else(|| default_path(name))
 }
 
+/// Returns `/run/selvedge`, `$XDG_RUNTIME_DIR/selvedge` if that is set, and `/tmp/selvedge-UID`. A server and a client
+/// go by the same list, in this order.
 fn folders() -> Vec<PathBuf> {
-    vec![PathBuf::from(SYSTEM_FOLDER), user_folder()]
+    let run_time = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let run_time = run_time.filter(|dir| dir.is_absolute()).map(|dir| dir.join("selvedge"));
+    let temporary = Path::new(TEMPORARY_FOLDER).join(format!("selvedge-{}", user_id()));
+    let temporary = Some(temporary).filter(|folder| is_own(folder));
+    let system = PathBuf::from(SYSTEM_FOLDER);
+    [Some(system), run_time, temporary].into_iter().flatten().collect()
 }
 
-/// `$XDG_RUNTIME_DIR/selvedge`, or a folder of this user's under the temporary one.
-fn user_folder() -> PathBuf {
-    match env::var_os("XDG_RUNTIME_DIR")
-        .map(PathBuf::from)
-        .filter(|dir| dir.is_absolute())
-    {
-        Some(dir) => dir.join("selvedge"),
-        None => env::temp_dir().join(format!("selvedge-{}", user_id())),
+/// Returns true unless another user made the folder: any user may make one in a folder of temporary files.
+fn is_own(folder: &Path) -> bool {
+    match fs::symlink_metadata(folder) {
+        Ok(meta) => meta.is_dir() && meta.uid() == user_id(),
+        Err(_) => true,
+    }
+}
+
+/// Returns true if this user may make a socket in the folder. All but the system's folder are made where they are
+/// missing.
+fn is_usable(folder: &Path) -> bool {
+    match (folder.exists(), folder == Path::new(SYSTEM_FOLDER)) {
+        (true, _) => is_writable(folder),
+        (false, true) => false,
+        (false, false) => folder.parent().is_some_and(Path::is_dir),
     }
 }
 
@@ -108,4 +132,31 @@ fn bind(path: &Path) -> Result<UnixListener, HttpError> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o660)).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_looks_wherever_a_server_may_be() {
+        let paths = default_paths(MANAGER_SOCKET);
+        assert!(paths.contains(&default_path(MANAGER_SOCKET)), "{paths:?}");
+        assert!(paths.contains(&existing_path(MANAGER_SOCKET)), "{paths:?}");
+        let temporary = format!("/tmp/selvedge-{}/{MANAGER_SOCKET}", user_id());
+        assert_eq!(paths.last(), Some(&PathBuf::from(temporary)));
+    }
+
+    #[test]
+    fn a_folder_that_another_user_or_a_link_made_is_not_ours() {
+        let own = env::temp_dir().join(format!("selvedge-http-own-{}", std::process::id()));
+        assert!(is_own(&own));
+        fs::create_dir(&own).unwrap();
+        assert!(is_own(&own));
+        let link = own.join("link");
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        assert!(!is_own(&link));
+        assert!(!is_own(Path::new("/proc/1/cmdline")));
+        fs::remove_dir_all(own).unwrap();
+    }
 }

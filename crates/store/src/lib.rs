@@ -23,6 +23,7 @@ mod saver;
 mod seal;
 mod state_dir;
 mod warning;
+mod whole_file;
 
 pub use disk::{Disk, Files};
 pub use error::{LineError, PlanStateError, SealError, StoreError};
@@ -36,3 +37,4 @@ pub use saver::Saver;
 pub use seal::Seal;
 pub use state_dir::StateDir;
 pub use warning::StateWarning;
+pub use whole_file::{can_replace_file, replace_file};

@@ -82,7 +82,7 @@ fn faults(area: &Area<'_>, of: &Backups) -> Result<(), CliError> {
         .map_err(failed)?;
     chart
         .configure_mesh()
-        .x_desc("SMPs: blocks of forwarding entries that change")
+        .x_desc("LFT blocks that change, a Set each")
         .y_desc("host pairs on the busiest link afterwards")
         .label_style((FONT, 12))
         .light_line_style(WHITE)

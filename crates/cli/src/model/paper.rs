@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use plotters::prelude::*;
+use selvedge_api::{ModelPaper, ModelPaperRow};
 use selvedge_model::published::{TABLES, Times, Tree, Unit, figure_trees};
 
 use crate::exit::CliError;
 use crate::exit::Exit;
 use crate::load;
-use crate::out::{Format, Grid, Out, thousands};
+use crate::out::{Cell, Format, Grid, Out, thousands};
 
 const SIZE: (u32, u32) = (760, 460);
 const FONT: &str = "sans-serif";
@@ -42,30 +43,70 @@ const FIGURES: [Figure; 3] = [
 
 /// Writes everything into `folder` and prints the tables.
 pub fn run(folder: &Path, format: Format) -> Result<Exit, CliError> {
-    if format.json {
-        let what = "--paper writes files; its tables are text or --csv".to_owned();
-        return Err(CliError::Usage { what });
-    }
     let unit = Unit::of_table_1();
     std::fs::create_dir_all(folder).map_err(|cause| CliError::Write {
         path: folder.to_owned(),
         cause,
     })?;
     let write = |name: &str, text: &str| load::write(&folder.join(name), text);
-    let tables = tables(&unit);
+    let rows = rows(&unit);
+    let tables = tables(&rows);
     write("tables-1-2.csv", &tables.csv())?;
     write("figures-10-12.csv", &numbers(&unit).csv())?;
     for figure in &FIGURES {
         write(&format!("figure-{}.svg", figure.number), &svg(figure, &unit)?)?;
     }
     let mut out = Out::new(format);
-    out.grid(&tables)?;
+    match format.json {
+        true => out.document(ModelPaper { rows })?,
+        false => out.grid(&tables)?,
+    }
     out.flush()?;
     Ok(Exit::Good)
 }
 
 /// Tables 1 and 2: one unit, taken from the model column of Table 1, for both.
-fn tables(unit: &Unit) -> Grid {
+fn rows(unit: &Unit) -> Vec<ModelPaperRow> {
+    let phases = [
+        (
+            "t_TD",
+            (|t| t.discovery) as fn(&Times) -> f64,
+            "78 SMPs of 10.6/41 ms each; the paper has another t",
+        ),
+        ("t_PC", |t| t.computation, "8 end nodes in both"),
+        (
+            "t_PD",
+            |t| t.distribution,
+            "6 LFT Sets of 0.36 ms each; the paper has another t",
+        ),
+    ];
+    let mut rows = Vec::new();
+    for table in &TABLES {
+        let ours = table.tree.times(unit);
+        for (phase, value, why) in phases {
+            let (paper, ours) = (value(&table.model_ms), value(&ours));
+            let difference = 100.0 * (ours / paper - 1.0);
+            let is_same = difference.abs() < 0.05;
+            rows.push(ModelPaperRow {
+                table: table.number,
+                tree: name(table.tree),
+                phase: phase.to_owned(),
+                experiment_ms: rounded(value(&table.experiment_ms), 100.0),
+                paper_model_ms: rounded(paper, 100.0),
+                equations_ms: rounded(ours, 100.0),
+                difference_percent: if is_same { 0.0 } else { rounded(difference, 10.0) },
+                why: why_of(table.number, is_same, why),
+            });
+        }
+    }
+    rows
+}
+
+fn rounded(value: f64, steps: f64) -> f64 {
+    (value * steps).round() / steps
+}
+
+fn tables(rows: &[ModelPaperRow]) -> Grid {
     let mut grid = Grid::new(&[
         "table",
         "tree",
@@ -73,42 +114,20 @@ fn tables(unit: &Unit) -> Grid {
         "experiment_ms",
         "paper_model_ms",
         "equations_ms",
-        "difference",
+        "difference_percent",
         "why",
     ]);
-    for table in &TABLES {
-        let ours = table.tree.times(unit);
-        for (phase, value, why) in [
-            (
-                "t_TD",
-                (|t| t.discovery) as fn(&Times) -> f64,
-                "78 SMPs of 10.6/41 ms each; the paper has another t",
-            ),
-            ("t_PC", |t| t.computation, "8 end nodes in both"),
-            (
-                "t_PD",
-                |t| t.distribution,
-                "6 LFT Sets of 0.36 ms each; the paper has another t",
-            ),
-        ] {
-            let (paper, ours) = (value(&table.model_ms), value(&ours));
-            let difference = 100.0 * (ours / paper - 1.0);
-            let is_same = difference.abs() < 0.05;
-            grid.row([
-                table.number.to_string(),
-                name(table.tree),
-                phase.to_owned(),
-                format!("{:.2}", value(&table.experiment_ms)),
-                format!("{paper:.2}"),
-                format!("{ours:.2}"),
-                if is_same {
-                    "none".to_owned()
-                } else {
-                    format!("{difference:+.1} %")
-                },
-                why_of(table.number, is_same, why),
-            ]);
-        }
+    for row in rows {
+        grid.row([
+            Cell::id(row.table),
+            (&row.tree).into(),
+            (&row.phase).into(),
+            Cell::Real(row.experiment_ms, 2),
+            Cell::Real(row.paper_model_ms, 2),
+            Cell::Real(row.equations_ms, 2),
+            Cell::Real(row.difference_percent, 1),
+            (&row.why).into(),
+        ]);
     }
     grid
 }
@@ -136,16 +155,16 @@ fn numbers(unit: &Unit) -> Grid {
     for tree in figure_trees() {
         let times = tree.times(unit);
         grid.row([
-            tree.m.to_string(),
-            tree.n.to_string(),
-            tree.end_nodes().to_string(),
-            tree.switches().to_string(),
-            tree.gets().to_string(),
-            tree.sets().to_string(),
-            (tree.switches() * tree.lft_sets_per_switch_timed()).to_string(),
-            format!("{:.3}", times.discovery),
-            format!("{:.3}", times.computation),
-            format!("{:.3}", times.distribution),
+            tree.m.into(),
+            tree.n.into(),
+            tree.end_nodes().into(),
+            tree.switches().into(),
+            tree.gets().into(),
+            tree.sets().into(),
+            (tree.switches() * tree.lft_sets_per_switch_timed()).into(),
+            Cell::Real(times.discovery, 3),
+            Cell::Real(times.computation, 3),
+            Cell::Real(times.distribution, 3),
         ]);
     }
     grid

@@ -7,7 +7,7 @@ use selvedge_api::{Soak, SoakCoverage, SoakExemption, SoakFailure, SoakReal, Soa
 use selvedge_rehearsal::soak::{Family, Kind, STAGES, Totals, stage_word};
 
 use crate::exit::CliError;
-use crate::out::{Grid, Out, thousands};
+use crate::out::{Cell, Facts, Grid, Out, thousands};
 use crate::soak::real::Run;
 
 /// Sums as a document.
@@ -56,6 +56,9 @@ pub fn document(totals: &Totals) -> Soak {
 
 /// Prints a run.
 pub fn show(out: &mut Out, all: &Soak) -> Result<(), CliError> {
+    if out.format().csv {
+        return out.facts(&figures(all));
+    }
     for (name, value) in head(all) {
         out.line(format!("{name:<11} {value}"))?;
     }
@@ -81,6 +84,26 @@ pub fn show(out: &mut Out, all: &Soak) -> Result<(), CliError> {
         count => out.bad(&format!("{count} schedules with a violation")),
     };
     out.line(verdict)
+}
+
+/// The sums of a run; the rest is in JSON.
+fn figures(all: &Soak) -> Facts {
+    let mut facts = Facts::new();
+    facts.add("from", Cell::id(all.from));
+    facts.add("to", Cell::id(all.to));
+    facts.add("sa", all.sa);
+    facts.add("schedules", all.schedules);
+    facts.add("schedules_with_violations", all.failures.len());
+    facts.add("happenings", all.happenings);
+    facts.add("sets", all.sets);
+    facts.add("looks", all.looks);
+    facts.add("known", all.known);
+    facts.add("combinations_met", all.coverage.met());
+    facts.add("combinations", all.coverage.cells());
+    facts.add("virtual_s", Cell::Real(all.virtual_s, 0));
+    facts.add("cpu_ms", Cell::Real(all.cpu_ms, 1));
+    facts.add("jobs", all.jobs);
+    facts
 }
 
 /// A run as a page.
@@ -123,9 +146,9 @@ pub fn page(all: &Soak, command: &str) -> String {
     }
     line("\n## What happened in which stage of the master\n".to_owned());
     let (stages, families) = tables(&all.coverage);
-    line(markdown(&stages));
+    line(stages.markdown());
     line("\n## What happened in which family of fabrics\n".to_owned());
-    line(markdown(&families));
+    line(families.markdown());
     unmet(&all.coverage).into_iter().for_each(line);
     text
 }
@@ -137,15 +160,6 @@ const SEEDS_SHOWN: usize = 40;
 fn code(what: &str) -> &str {
     let after_time = what.split("SLV-REHEARSAL-").filter(|part| !part.starts_with("0005"));
     after_time.last().and_then(|part| part.get(..4)).unwrap_or("other")
-}
-
-fn markdown(grid: &Grid) -> String {
-    let csv = grid.csv();
-    let mut lines = csv.lines().map(|line| format!("| {} |", line.replace(',', " | ")));
-    let head = lines.next().unwrap_or_default();
-    let rule = "|---".repeat(head.matches('|').count().saturating_sub(1));
-    let rest: Vec<String> = lines.collect();
-    format!("{head}\n{rule}|\n{}", rest.join("\n"))
 }
 
 fn head(all: &Soak) -> [(&'static str, String); 6] {
@@ -218,8 +232,8 @@ fn tables(coverage: &SoakCoverage) -> (Grid, Grid) {
     ]);
     for kind in coverage.counts.keys() {
         let cells = |count: &dyn Fn(usize) -> u64| {
-            let counts = (0..STAGES.len()).map(|i| count(i).to_string());
-            std::iter::once(kind.clone()).chain(counts).collect::<Vec<_>>()
+            let counts = (0..STAGES.len()).map(|i| count(i).into());
+            std::iter::once(Cell::from(kind)).chain(counts).collect::<Vec<_>>()
         };
         stages.add(cells(&|i| coverage.in_stage(kind, i)));
         families.add(cells(&|i| coverage.in_family(kind, i)));
@@ -248,9 +262,9 @@ fn unmet(coverage: &SoakCoverage) -> Vec<String> {
 }
 
 fn excused(all: &Soak) -> Grid {
-    let mut excused = Grid::new(&["checker", "excused by", "times"]);
+    let mut excused = Grid::new(&["checker", "excused_by", "times"]);
     for e in &all.exemptions {
-        excused.row([e.checker.clone(), e.rule.clone(), thousands(e.count)]);
+        excused.row([(&e.checker).into(), (&e.rule).into(), e.count.into()]);
     }
     excused
 }
@@ -301,50 +315,58 @@ pub fn real_run(run: &Run) -> SoakRealRun {
     report
 }
 
+/// A row for each run in real time.
+fn real_runs(report: &SoakReal) -> Grid {
+    let keys = [
+        "seed",
+        "fabric",
+        "events",
+        "virtual_s",
+        "sets",
+        "crashes",
+        "looping_s",
+        "converged_after_s",
+        "converged_mended_s",
+        "found",
+    ];
+    let mut runs = Grid::new(&keys);
+    for run in &report.runs {
+        let seconds = |place: usize| match run.converged_s.get(place) {
+            Some(Some(seconds)) => Cell::Real(*seconds, 1),
+            Some(None) | None => Cell::None,
+        };
+        let found: Vec<String> = run
+            .findings
+            .iter()
+            .map(|f| format!("{}: {}", f.checker, f.count))
+            .collect();
+        runs.row([
+            Cell::id(run.seed),
+            (&run.fabric).into(),
+            run.happenings.into(),
+            Cell::Real(run.virtual_s, 0),
+            run.sets.into(),
+            run.crashes.len().into(),
+            Cell::Real(run.looping_s, 3),
+            seconds(0),
+            seconds(1),
+            found.join(", ").into(),
+        ]);
+    }
+    runs
+}
+
 /// Prints runs in real time.
 pub fn show_real(out: &mut Out, report: &SoakReal) -> Result<(), CliError> {
+    if out.format().csv {
+        return out.grid(&real_runs(report));
+    }
     out.line(format!("manager  {}", report.manager))?;
     out.line(format!("program  {}", report.program))?;
     out.line(format!("machine  {}", report.machine))?;
     out.line(format!("time     real, {} s of a schedule in one", report.speed))?;
     out.line("")?;
-    let mut runs = Grid::new(&[
-        "seed",
-        "fabric",
-        "events",
-        "time",
-        "sets",
-        "ended",
-        "loops for",
-        "well after",
-        "well mended",
-        "found",
-    ]);
-    for run in &report.runs {
-        let seconds = |place: usize| match run.converged_s.get(place) {
-            Some(Some(seconds)) => format!("{seconds:.1} s"),
-            Some(None) => "never".to_owned(),
-            None => "-".to_owned(),
-        };
-        let found: Vec<String> = run
-            .findings
-            .iter()
-            .map(|f| format!("{} {}", f.count, f.checker))
-            .collect();
-        runs.row([
-            run.seed.to_string(),
-            run.fabric.clone(),
-            run.happenings.to_string(),
-            format!("{:.0} s", run.virtual_s),
-            thousands(run.sets),
-            run.crashes.len().to_string(),
-            format!("{:.3} s", run.looping_s),
-            seconds(0),
-            seconds(1),
-            found.join(", "),
-        ]);
-    }
-    out.grid(&runs)?;
+    out.grid(&real_runs(report))?;
     out.line("")?;
     out.grid(&found_real(report))?;
     out.line("")?;
@@ -374,10 +396,10 @@ fn found_real(report: &SoakReal) -> Grid {
             *sums.entry((&e.checker, &e.rule)).or_default() += e.count;
         }
     }
-    let mut table = Grid::new(&["checker", "excused by", "times"]);
+    let mut table = Grid::new(&["checker", "excused_by", "times"]);
     for ((checker, rule), count) in sums {
         let rule = if rule.is_empty() { "nothing" } else { rule };
-        table.row([checker.to_owned(), rule.to_owned(), thousands(count)]);
+        table.row([checker.into(), rule.into(), count.into()]);
     }
     table
 }

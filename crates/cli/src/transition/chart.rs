@@ -92,7 +92,7 @@ fn bars(root: &Area<'_>, steps: &[TransitionStep]) -> Result<(), CliError> {
     let mut mesh = chart.configure_mesh();
     mesh.disable_y_mesh()
         .disable_y_axis()
-        .x_desc("SMPs")
+        .x_desc("Sets")
         .label_style((FONT, 12))
         .light_line_style(WHITE);
     mesh.draw().map_err(failed)?;
@@ -149,7 +149,7 @@ fn words(step: &TransitionStep) -> Vec<String> {
 }
 
 fn figures(step: &TransitionStep) -> String {
-    let sets = count(step.sets, "SMP");
+    let sets = count(step.sets, "Set");
     match (step.entries, step.dropped) {
         (0, _) => sets,
         (entries, 0) => format!("{sets}, {}", of_entries(entries)),
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Steps of a random graph have long names, and those of a tree few SMPs; a step may have none at all.
+    /// Steps of a random graph have long names, and those of a tree few Sets; a step may have none at all.
     #[test]
     fn every_label_is_in_the_picture() {
         let long =

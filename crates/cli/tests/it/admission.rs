@@ -55,8 +55,16 @@ fn a_check_says_what_the_start_does() {
     );
     toml("[routing]\nengines = \"ftree, updn\"\n", 0, "[\"ftree\", \"updn\"]");
     toml("[routing]\nengines = [\"ar_updn\", \"updn\"]\n", 2, "NVIDIA's fork");
-    toml("[daemon]\nlog_file = \"/nonexistent/log\"\n", 2, "SLV-CONFIG-0009");
     toml("[daemon]\nnode_name_map = \"/nonexistent/map\"\n", 0, "warning");
+    // A run with --once leaves the log of the configuration alone; a manager would write to it.
+    let file = lab.write("fm.toml", "[daemon]\nlog_file = \"/nonexistent/log\"\n");
+    lab.run(&["config", "check", &file])
+        .exits(2)
+        .complains("SLV-CONFIG-0009");
+    lab.run(&["run", "--fabric", FABRIC, "--config", &file])
+        .exits(2)
+        .complains("SLV-CONFIG-0009");
+    once(&lab, &["--config", &file]).exits(0);
 }
 
 #[test]
@@ -159,7 +167,7 @@ fn flags_of_opensm_are_explained() {
     let said = lab
         .run(&["run", "--smkey", "0x5", "--port-shifting", "-t", "300", "-p", "3"])
         .exits(2);
-    let said = said.complains("OpenSM's flag --smkey (-k): here keys.sm_key");
+    let said = said.complains("SLV-CLI-0007: OpenSM's flag --smkey (-k): here keys.sm_key");
     let said = said.complains("OpenSM's flag --port-shifting: here not available");
     let said = said.complains("OpenSM's flag --timeout (-t): here manager.timeout_ms");
     assert!(

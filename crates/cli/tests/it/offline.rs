@@ -388,7 +388,7 @@ fn the_published_model_is_printed_beside_the_papers_figures() {
     let lab = Lab::new("paper");
     let folder = lab.path("paper");
     let said = lab.run(&["model", "--paper", &folder, "--csv"]).exits(0).out;
-    assert!(said.contains("2,\"(4, 2)\",t_TD,22.40,21.60,20.17,-6.6 %"), "{said}");
+    assert!(said.contains("2,\"(4, 2)\",t_TD,22.4,21.6,20.17,-6.6,"), "{said}");
     let figures = std::fs::read_to_string(format!("{folder}/figures-10-12.csv")).unwrap();
     assert!(figures.contains("8,6,8192,11264,196608,154624,135168,"), "{figures}");
     for number in [10, 11, 12] {

@@ -71,7 +71,7 @@ fn the_port_is_named_by_its_guid() {
 }
 
 #[test]
-fn a_dry_run_leaves_the_log_of_the_manager_alone() {
+fn a_one_shot_run_leaves_the_log_of_the_manager_alone() {
     let lab = Lab::new("opensm-dry");
     let log = lab.write("log", "OpenSM's\n");
     let file = lab.write("opensm.conf", &format!("log_file {log}\n"));
@@ -79,6 +79,8 @@ fn a_dry_run_leaves_the_log_of_the_manager_alone() {
     lab.run(&[&run[..], &["--dry-run"]].concat()).exits(0);
     assert_eq!(lab.read("log"), "OpenSM's\n");
     lab.run(&[&run[..], &["-o"]].concat()).exits(0);
+    assert_eq!(lab.read("log"), "OpenSM's\n");
+    lab.run(&[&run[..], &["-o", "-f", &log]].concat()).exits(0);
     assert!(lab.read("log").contains("SUBNET UP"));
 }
 

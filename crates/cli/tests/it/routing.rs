@@ -279,7 +279,7 @@ fn engines_are_compared() {
     }
     assert_eq!(misfits(&chart), [] as [&str; 0]);
     assert_eq!(lab.read("runs.csv").lines().count(), 1 + 5 * series);
-    lab.run(&all).exits(0).says("MAX LOAD").says("refused");
+    lab.run(&all).exits(0).says("MAX LOAD").says("REFUSED");
     let csv = lab.run(&[&all[..], &["--csv"]].concat()).exits(0).out;
     assert_eq!(csv.lines().count(), 1 + 3 * series);
 }

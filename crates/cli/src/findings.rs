@@ -1,0 +1,139 @@
+//! Findings of the judge as text: how many there are of each kind, and the first of each kind.
+
+use selvedge_api::{Finding, Findings};
+use selvedge_verify::Verdict;
+
+use crate::exit::CliError;
+use crate::out::{Facts, Grid, Out, count, thousands};
+
+/// Findings of each kind that text lists unless `--top` says otherwise.
+pub const TOP: usize = 3;
+
+/// The findings of one severity and kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    severity: String,
+    kind: String,
+    /// How many there are; those that no list has are counted too.
+    count: u64,
+}
+
+/// Returns the groups of a verdict, errors first.
+pub fn groups(verdict: &Verdict) -> Vec<Group> {
+    let group = |total: &selvedge_verify::Total| Group {
+        severity: total.severity.to_string(),
+        kind: total.kind.name().to_owned(),
+        count: total.count,
+    };
+    verdict.totals.iter().map(group).collect()
+}
+
+/// Returns the groups of a list of findings, in its order.
+pub fn groups_of(findings: &[Finding]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for finding in findings {
+        let severity = finding.severity.to_string();
+        match groups
+            .iter_mut()
+            .find(|g| g.severity == severity && g.kind == finding.kind)
+        {
+            Some(group) => group.count += 1,
+            None => groups.push(Group {
+                severity,
+                kind: finding.kind.clone(),
+                count: 1,
+            }),
+        }
+    }
+    groups
+}
+
+/// Returns the counts of findings as figures.
+pub fn counts(found: &Findings) -> Facts {
+    let mut facts = Facts::new();
+    facts.add("ok", found.ok);
+    facts.add("errors", found.errors);
+    facts.add("warnings", found.warnings);
+    facts.add("infos", found.infos);
+    facts
+}
+
+/// Prints the groups, at most `top` findings of each, and the verdict.
+pub fn text(out: &mut Out, found: &Findings, groups: &[Group], top: usize) -> Result<(), CliError> {
+    if !groups.is_empty() {
+        out.line("")?;
+        out.grid(&group_table(groups))?;
+    }
+    let listed = first_of_each(&found.findings, top);
+    if !listed.is_empty() {
+        out.line("")?;
+        out.grid(&table(&listed))?;
+    }
+    let all: u64 = groups.iter().map(|group| group.count).sum();
+    if all > listed.len() as u64 {
+        out.line(format!(
+            "\n{} of {} listed, at most {top} of a kind: --top N lists more, --json and --csv {}",
+            thousands(listed.len() as u64),
+            count(all, "finding"),
+            thousands(found.findings.len() as u64),
+        ))?;
+    }
+    let counts = [
+        count(found.errors, "error"),
+        count(found.warnings, "warning"),
+        count(found.infos, "note"),
+    ];
+    let word = match found.ok {
+        true => out.good("good"),
+        false => out.bad("not good"),
+    };
+    let apart = apart(&found.figures).unwrap_or_default();
+    out.line(format!("\njudged {word}: {}{apart}", counts.join(", ")))
+}
+
+/// Says how many hosts do not reach each other, out of the judge's figures; `None` if all do.
+fn apart(figures: &serde_json::Value) -> Option<String> {
+    let figure = |name: &str| figures.get(name)?.as_u64();
+    let (reached, pairs) = (figure("host_pairs_reached")?, figure("host_pairs")?);
+    (reached != pairs).then(|| {
+        format!(
+            "; {} of {} host pairs reach each other, in {}",
+            thousands(reached),
+            thousands(pairs),
+            count(figure("parts").unwrap_or_default(), "part")
+        )
+    })
+}
+
+fn group_table(groups: &[Group]) -> Grid {
+    let mut grid = Grid::new(&["severity", "kind", "count"]);
+    for group in groups {
+        grid.row([(&group.severity).into(), (&group.kind).into(), group.count.into()]);
+    }
+    grid
+}
+
+/// Returns the first findings of each severity and kind, in the order of the list.
+fn first_of_each(findings: &[Finding], top: usize) -> Vec<&Finding> {
+    let mut listed: Vec<&Finding> = Vec::new();
+    for finding in findings {
+        let is_alike = |of: &&&Finding| (of.severity, &of.kind) == (finding.severity, &finding.kind);
+        if listed.iter().filter(is_alike).count() < top {
+            listed.push(finding);
+        }
+    }
+    listed
+}
+
+fn table(findings: &[&Finding]) -> Grid {
+    let mut grid = Grid::new(&["severity", "finding", "witness"]);
+    for finding in findings {
+        let accepted = if finding.accepted { " (accepted)" } else { "" };
+        grid.row([
+            format!("{}{accepted}", finding.severity).into(),
+            (&finding.text).into(),
+            (&finding.witness).into(),
+        ]);
+    }
+    grid
+}
