@@ -16,7 +16,7 @@ const MASTER: &str = "H-0";
 /// The two hosts that join.
 const HOSTS: [&str; 2] = ["H-3", "H-5"];
 
-/// What was asked: the group's creator (0: nobody), the JoinState asked for, all components or what a join needs.
+/// What was asked: the group's creator (0: none), the JoinState asked for, all components or what a join needs.
 type Question = (u8, u8, bool);
 /// What was answered: the status, and the JoinState of a good answer.
 type Answer = (u16, u64);

@@ -1,5 +1,5 @@
-//! Our emulator as a server of the ibsim protocol, seen by managers that die, strangers that meddle, and clients whose
-//! server dies.
+//! Our emulator as a server of the ibsim protocol, tested with managers that die, strangers that meddle, and a
+//! server that dies.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};

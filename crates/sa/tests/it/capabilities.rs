@@ -198,7 +198,7 @@ fn answers_multi_path() -> bool {
     told.status == Status::OK && told.rows.len() == 1
 }
 
-/// An administrator whose agents say `change` of their ports, numbered in their order.
+/// An administrator of a fabric where `change` was made to each PortInfo; ports are numbered in their order.
 fn told_by(change: impl Fn(usize, &mut PortInfo)) -> Bench {
     let mut sources = Wish::new(TREE).sources();
     let mut ports = BTreeMap::new();

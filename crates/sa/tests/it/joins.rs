@@ -115,7 +115,7 @@ fn every_join_state_where_the_group_is_there() {
     }
 }
 
-/// The states of a port add up, whoever keeps the group.
+/// The states of a port add up.
 #[test]
 fn states_add_up() {
     for first in 1..16 {
@@ -180,7 +180,7 @@ fn a_port_that_is_gone_keeps_no_group() {
     }
 }
 
-/// A request without MGID or JoinState, and one of a port that nobody knows.
+/// A request without MGID or JoinState, and without each component that creates a group.
 #[test]
 fn what_a_join_needs() {
     let mut bench = Bench::new(&Wish::new(TREE));

@@ -73,9 +73,9 @@ impl IbsimServer {
         let open = |name: String| socket::bind(&name).map_err(|cause| ServerError::Bind { name, cause });
         let control = open(format!("{base}:ctl"))?;
         let no_wait = |cause| ServerError::Wait { cause };
-        let nobody = socket::address(&format!("{base}:ctl")).map_err(no_wait)?;
+        let parking = socket::address(&format!("{base}:ctl")).map_err(no_wait)?;
         let places = (0..SLOTS)
-            .map(|slot| open(format!("{base}:out{slot}")).map(|socket| Place::new(socket, nobody.clone())))
+            .map(|slot| open(format!("{base}:out{slot}")).map(|socket| Place::new(socket, parking.clone())))
             .collect::<Result<_, _>>()?;
         let (woken, waker) = wake_pair().map_err(no_wait)?;
         Ok(Self {

@@ -49,8 +49,8 @@ pub(super) struct Place {
     /// `<base>:out<slot>`.
     pub(super) socket: UnixDatagram,
     /// To which the socket is connected while it has no client. Linux refuses what others write to a connected socket
-    /// (EPERM): so a client that was detached learns of it, and its packets do not fill a queue that nobody reads.
-    nobody: SocketAddr,
+    /// (EPERM): so a client that was detached learns of it, and its packets do not fill a queue that is not read.
+    parking: SocketAddr,
     /// Its client; none if the slot is free.
     pub(super) client: Option<Client>,
     backlog: Backlog,
@@ -97,10 +97,10 @@ impl Backlog {
 
 impl Place {
     /// A free place.
-    pub(super) fn new(socket: UnixDatagram, nobody: SocketAddr) -> Self {
+    pub(super) fn new(socket: UnixDatagram, parking: SocketAddr) -> Self {
         let mut place = Self {
             socket,
-            nobody,
+            parking,
             client: None,
             backlog: Backlog::default(),
         };
@@ -112,7 +112,7 @@ impl Place {
     pub(super) fn free(&mut self) -> Option<Client> {
         self.backlog = Backlog::default();
         // Without this the place works all the same; its former client learns later that it was detached.
-        let _ = self.socket.connect_addr(&self.nobody);
+        let _ = self.socket.connect_addr(&self.parking);
         self.client.take()
     }
 

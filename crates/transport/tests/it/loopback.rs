@@ -532,7 +532,7 @@ fn the_next_manager_at_a_port_keeps_its_bit() {
 }
 
 /// As long as something holds the sockets of a killed manager open (a child of it, until that runs its own program) it
-/// counts as alive. What it leaves in the end is not the other one's.
+/// counts as alive. Its end does not clear the bit of the other manager.
 #[test]
 fn one_of_two_managers_at_a_port_takes_only_its_own() {
     let lab = Lab::new(ServerOptions::default());
@@ -546,7 +546,7 @@ fn one_of_two_managers_at_a_port_takes_only_its_own() {
     while lab.counters().died < 1 {
         assert!(Instant::now() < end);
     }
-    assert_eq!(is_sm_changes(&lab), [], "the bit is the second one's");
+    assert_eq!(is_sm_changes(&lab), [], "the bit belongs to the second manager");
     second.set_is_sm(false).unwrap();
     assert_eq!(is_sm_changes(&lab), [false]);
 }
@@ -562,7 +562,7 @@ fn a_detached_client_learns_of_it() {
     );
     let error = bare.data.send(&[0; 288]).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied, "{error}");
-    // Nor does a stranger fill a queue that nobody reads.
+    // Nor does a stranger fill a queue that is not read.
     let stranger = UnixDatagram::unbound().unwrap();
     let free = abstract_name(&format!("{}:out{slot}", lab.base));
     assert!(stranger.send_to_addr(&[0; 288], &free).is_err());
