@@ -1,4 +1,5 @@
-//! FDR10, which PortInfo shows as QDR: infiniband-diags find it on our emulator by the vendor's attribute, as on hardware.
+//! FDR10, which PortInfo shows as QDR: infiniband-diags find it on our emulator by the vendor's attribute, as on
+//! hardware.
 
 use std::fs;
 

@@ -116,8 +116,8 @@ impl SpeedSet {
     /// No speed.
     pub const EMPTY: Self = Self(0);
 
-    /// Every known speed up to `fastest`, which may be unknown. FDR10 is the vendor's: it is in the set only where it is
-    /// the fastest.
+    /// Every known speed up to `fastest`, which may be unknown. FDR10 is the vendor's: it is in the set only where it
+    /// is the fastest.
     #[must_use]
     pub fn up_to(fastest: LinkSpeed) -> Self {
         LinkSpeed::ALL

@@ -18,8 +18,8 @@ pub fn user_id() -> u32 {
     fs::metadata("/proc/self").map_or(0, |meta| meta.uid())
 }
 
-/// Creates or empties a file that its owner alone may read and write. Symbolic links are not followed. A file of another
-/// user is refused: its owner could make it readable again.
+/// Creates or empties a file that its owner alone may read and write. Symbolic links are not followed. A file of
+/// another user is refused: its owner could make it readable again.
 pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .write(true)

@@ -51,8 +51,8 @@ pub trait Service: Send + Sync {
     /// Ends the process's work.
     fn stop(&self);
 
-    /// Number of the state that lists, plan and findings are made from: they are the same as long as it is. `None`: they
-    /// may be others each time.
+    /// Number of the state that lists, plan and findings are made from: they are the same as long as it is. `None`:
+    /// they may be others each time.
     fn state_number(&self) -> Option<u64> {
         None
     }

@@ -13,7 +13,8 @@ pub(crate) const SVG_SHRINKS: f64 = 1.24;
 /// A step is taken for a whole number of another one within this share of it.
 const NEARLY: f64 = 1e-9;
 
-/// An axis of numbers: where it begins and ends, and the distance of its ticks, which is 1, 2 or 5 times a power of ten.
+/// An axis of numbers: where it begins and ends, and the distance of its ticks, which is 1, 2 or 5 times a power of
+/// ten.
 ///
 /// It is what plotters calls a coordinate: `build_cartesian_2d` takes it.
 #[derive(Clone, Copy, Debug, PartialEq)]

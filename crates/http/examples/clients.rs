@@ -4,8 +4,8 @@
 //! selvedge run --fabric karytree:k=18,n=3 --socket /tmp/fm.sock &
 //! cargo run -p selvedge-http --example clients -- /tmp/fm.sock 300 /api/v1/ports
 //! ```
-//! Prints the resident memory of the manager before, at its highest (looked at every 2 ms), and 1, 10 and 60 s after the
-//! last answer.
+//! Prints the resident memory of the manager before, at its highest (looked at every 2 ms), and 1, 10 and 60 s after
+//! the last answer.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! Files that the operator names, read up to a stated size.
 //!
-//! The name may lead to a device that never ends or to a FIFO that no program writes into. Only regular files are read, and
-//! only up to a limit, so a wrong name costs neither memory nor time. Every reader of files goes through this module.
+//! The name may lead to a device that never ends or to a FIFO that no program writes into. Only regular files are read,
+//! and only up to a limit, so a wrong name costs neither memory nor time. Every reader of files goes through this
+//! module.
 
 use std::fmt;
 use std::fs::{self, Metadata, OpenOptions};
@@ -13,8 +14,8 @@ use std::path::Path;
 /// the 49,151 LIDs of a subnet takes a tenth of it.
 pub const SETTINGS_MAX: u64 = 64 << 20;
 
-/// Limit, in bytes, of files of data: topologies, dumps of tables, traces, records, state. The largest known is a dump of
-/// forwarding tables, with 60 bytes for each switch and LID: 2.9 GB of 3,000 switches with 16,000 LIDs.
+/// Limit, in bytes, of files of data: topologies, dumps of tables, traces, records, state. The largest known is a dump
+/// of forwarding tables, with 60 bytes for each switch and LID: 2.9 GB of 3,000 switches with 16,000 LIDs.
 pub const DATA_MAX: u64 = 4 << 30;
 
 /// Returns the bytes of a regular file of at most `limit` bytes.

@@ -13,8 +13,8 @@ pub(crate) const PURGE_DELAY: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi
 
 /// Keeps memory that is freed, if mimalloc is the program's allocator. What was given back to the system comes back
 /// page by page, each cleared first: in a fabric of 5,832 hosts a repair, which begins after a pause, took 1 to 3 ms
-/// longer. The program stays as large as it once was, unless the environment says otherwise (`MIMALLOC_PURGE_DELAY`), or
-/// work that needs much memory for a moment gives it back ([`GiveBack`](crate::GiveBack)).
+/// longer. The program stays as large as it once was, unless the environment says otherwise (`MIMALLOC_PURGE_DELAY`),
+/// or work that needs much memory for a moment gives it back ([`GiveBack`](crate::GiveBack)).
 pub fn keep_freed_memory() {
     // SAFETY: sets an integer that the allocator reads with every purge.
     unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, -1) }

@@ -12,8 +12,8 @@
 //! }
 //! ```
 //! `calc` is in nanoseconds. `cpu` and `nic` are read and play no part. After `b irequires a`, `b` may begin when `a`
-//! begins. Comments are `/* … */` and `//` to the end of the line; `;` ends an operation as a line does. `send … to any`
-//! and `recv … from any` are refused. Time and memory are linear in the length of the text.
+//! begins. Comments are `/* … */` and `//` to the end of the line; `;` ends an operation as a line does. `send … to
+//! any` and `recv … from any` are refused. Time and memory are linear in the length of the text.
 
 use std::collections::{BTreeMap, BTreeSet};
 

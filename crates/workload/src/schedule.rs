@@ -35,8 +35,8 @@ pub enum Work {
     },
 }
 
-/// Most nanoseconds that all operations of a schedule may compute together. A quarter of what picoseconds in 64 bits can
-/// count (53 days), so that times of messages can be added.
+/// Most nanoseconds that all operations of a schedule may compute together. A quarter of what picoseconds in 64 bits
+/// can count (53 days), so that times of messages can be added.
 pub(crate) const COMPUTE_MAX_NS: u64 = u64::MAX / 4 / 1_000;
 
 #[derive(Clone, Debug)]

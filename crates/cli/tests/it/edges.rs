@@ -38,8 +38,8 @@ const MEMORY_KIB: u32 = 6 << 20;
 
 const RING: &str = "ring:switches=4,hosts=1";
 
-/// Commands with numeric flags, each with arguments that let it end soon. A fabric that is none ends commands that would
-/// go on for ever, or start others, right after their flags were read.
+/// Commands with numeric flags, each with arguments that let it end soon. A fabric that is none ends commands that
+/// would go on for ever, or start others, right after their flags were read.
 const COMMANDS: [(&str, &[&str]); 12] = [
     ("backups", &["--fabric", RING, "--engine", "updn"]),
     ("compare", &["--fabric", RING, "--engines", "updn", "--seeds", "1"]),

@@ -306,8 +306,8 @@ impl OpenSmConf {
 /// OpenSM's options that hold a key.
 const SECRET: [&str; 4] = ["m_key", "sm_key", "sa_key", "cc_key"];
 
-/// Returns `value`, or a text in its place if it may be a key. Beside the options above these are unknown options with a
-/// similar name: a mistyped one, or a key of NVIDIA's fork.
+/// Returns `value`, or a text in its place if it may be a key. Beside the options above these are unknown options with
+/// a similar name: a mistyped one, or a key of NVIDIA's fork.
 fn shown<'a>(name: &str, value: &'a str) -> &'a str {
     let is_known = OpenSmOption::ALL.iter().any(|option| option.name == name);
     let is_secret = match is_known {

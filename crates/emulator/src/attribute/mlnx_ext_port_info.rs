@@ -1,7 +1,7 @@
 //! Mellanox's ExtendedPortInfo: FDR10, which PortInfo shows as QDR.
 //!
-//! infiniband-diags ask for it where PortInfo says QDR and the device is one of Mellanox's, so the emulator names such a
-//! device for a node that runs at FDR10 and states none.
+//! infiniband-diags ask for it where PortInfo says QDR and the device is one of Mellanox's, so the emulator names such
+//! a device for a node that runs at FDR10 and states none.
 
 use selvedge_chassis::{Chassis, PortIdx, SpeedSet, TableKind};
 use selvedge_fabric::Node;

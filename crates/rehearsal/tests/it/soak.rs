@@ -191,8 +191,8 @@ fn on_disks_that_fail_no_lid_changes_and_no_registration_is_lost() {
     );
 }
 
-/// The checkers find a manager that takes a failed store for one that worked, and an administrator that confirms what it
-/// could not mark.
+/// The checkers find a manager that takes a failed store for one that worked, and an administrator that confirms what
+/// it could not mark.
 #[test]
 fn managers_that_trust_a_disk_that_fails_are_found() {
     let check = |code: &str, run: &dyn Fn(&Schedule, &Fabric) -> Outcome| {

@@ -163,8 +163,8 @@ impl PortInfo {
     /// `tests/golden/peers.txt`); an agent that ignores it does no harm.
     pub const SM_SUPPORTS_EXTENDED_SPEEDS: u32 = 1 << 31;
 
-    /// XDR in the second fields of extended speeds. Source: rdma-core 65 (`libibmad/fields.c`, `dump.c`: 1 is 212.5 Gb/s),
-    /// Linux 6.8 (`mlx5_query_mad_ifc_port`).
+    /// XDR in the second fields of extended speeds. Source: rdma-core 65 (`libibmad/fields.c`, `dump.c`: 1 is 212.5
+    /// Gb/s), Linux 6.8 (`mlx5_query_mad_ifc_port`).
     pub const XDR: u8 = 1;
 
     /// Port of a modifier, without the bits above.
@@ -201,8 +201,8 @@ impl PortInfo {
         })
     }
 
-    /// Width and speed in use, for a snapshot: a port with a link whose rate cannot be read has an unknown speed, never a
-    /// slow one.
+    /// Width and speed in use, for a snapshot: a port with a link whose rate cannot be read has an unknown speed, never
+    /// a slow one.
     #[must_use]
     pub fn rate_or_unknown(&self) -> Rate {
         let unknown = Rate {
