@@ -220,6 +220,30 @@ fn print(what: &str, of: &Figures) {
     );
 }
 
+/// Compares a flood with the quiet phase: repairs, log and, on a quiet machine, answers.
+fn assert_bounded(name: &str, of: &Figures, quiet: &Figures) {
+    assert!(
+        of.traps as f64 > RATE as f64 * PHASE.as_secs_f64() / 4.0,
+        "{name}: no flood"
+    );
+    // The log of a quiet phase tells of cuts as well.
+    let log_bytes_per_s = of.log_bytes_per_s - quiet.log_bytes_per_s;
+    assert!(
+        log_bytes_per_s <= LOG_BYTES_PER_S,
+        "{name}: {log_bytes_per_s} B/s of log"
+    );
+    let (cut, answer) = (of.cut, of.answer_p99);
+    assert!(
+        cut <= quiet.cut.mul_f64(CUT_FACTOR),
+        "{name}: {cut:?}, quiet {:?}",
+        quiet.cut
+    );
+    if std::env::var_os("SELVEDGE_QUIET_MACHINE").is_some() {
+        let most = quiet.answer_p99.mul_f64(ANSWER_FACTOR);
+        assert!(answer <= most, "{name}: {answer:?}, quiet {:?}", quiet.answer_p99);
+    }
+}
+
 #[test]
 fn a_flood_of_traps_delays_no_repair() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -274,31 +298,7 @@ fn a_flood_of_traps_delays_no_repair() {
             of
         });
         print(name, &of);
-        assert!(
-            of.traps as f64 > RATE as f64 * PHASE.as_secs_f64() / 4.0,
-            "{name}: no flood"
-        );
-        // The log of a quiet phase tells of cuts as well.
-        let log_bytes_per_s = of.log_bytes_per_s - quiet.log_bytes_per_s;
-        assert!(
-            log_bytes_per_s <= LOG_BYTES_PER_S,
-            "{name}: {log_bytes_per_s} B/s of log"
-        );
-        assert!(
-            of.cut <= quiet.cut.mul_f64(CUT_FACTOR),
-            "{name}: {:?}, quiet {:?}",
-            of.cut,
-            quiet.cut
-        );
-        if std::env::var_os("SELVEDGE_QUIET_MACHINE").is_some() {
-            let most = quiet.answer_p99.mul_f64(ANSWER_FACTOR);
-            assert!(
-                of.answer_p99 <= most,
-                "{name}: {:?}, quiet {:?}",
-                of.answer_p99,
-                quiet.answer_p99
-            );
-        }
+        assert_bounded(name, &of, &quiet);
     }
     manager.must_run().unwrap();
     assert!(text().contains("SLV-SM-0091"), "the babbling host is named");

@@ -505,29 +505,29 @@ mod tests {
             &of_host(&|port| port.capability.vls = 2),
             &["~ port \"h\"[1] lanes 8 -> 2"],
         );
-        let of_switch = |change: &'static dyn Fn(&mut Node)| {
-            move |node: &mut Node| {
+    }
+
+    #[test]
+    fn every_attribute_of_a_node_is_compared() {
+        let before = changed(|_| ());
+        let check = |change: &dyn Fn(&mut Node), want: &str| {
+            let after = changed(|node| {
                 if node.is_switch() {
                     change(node);
                 }
-            }
+            });
+            let found: Vec<String> = diff(&before, &after).changes.iter().map(ToString::to_string).collect();
+            assert_eq!(found, [format!("~ node 0x0000000000000001 \"s\" {want}")]);
         };
-        let node = "~ node 0x0000000000000001 \"s\"";
+        check(&|s| s.device_id = 7, "device 0x0 -> 0x7");
+        check(&|s| s.vendor_id = 7, "vendor 0x0 -> 0x7");
         check(
-            &of_switch(&|s| s.device_id = 7),
-            &[&format!("{node} device 0x0 -> 0x7")],
+            &|s| s.switch.as_mut().unwrap().enhanced_port0 = false,
+            "port 0 enhanced -> base",
         );
         check(
-            &of_switch(&|s| s.vendor_id = 7),
-            &[&format!("{node} vendor 0x0 -> 0x7")],
-        );
-        check(
-            &of_switch(&|s| s.switch.as_mut().unwrap().enhanced_port0 = false),
-            &[&format!("{node} port 0 enhanced -> base")],
-        );
-        check(
-            &of_switch(&|s| s.system_guid = Guid(5)),
-            &[&format!("{node} system GUID 0x0000000000000001 -> 0x0000000000000005")],
+            &|s| s.system_guid = Guid(5),
+            "system GUID 0x0000000000000001 -> 0x0000000000000005",
         );
     }
 

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use tokio::time::sleep;
 
 /// Times after the last answer at which memory is looked at.
 const AFTER_S: [u64; 3] = [1, 10, 60];
@@ -61,7 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("before       {before} KiB");
     let over = Instant::now();
     for after_s in AFTER_S {
-        sleep(Duration::from_secs(after_s).saturating_sub(over.elapsed())).await;
+        tokio::time::sleep_until((over + Duration::from_secs(after_s)).into()).await;
         println!("after {after_s:>2} s   {} KiB", resident_kib(process)?);
     }
     is_over.store(true, Ordering::Relaxed);

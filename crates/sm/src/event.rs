@@ -504,16 +504,7 @@ impl Event {
             Self::FabricChanged { change: text } | Self::EngineChosen { note: text } | Self::Trap { what: text } => {
                 f.write_str(text)
             }
-            Self::PlanAccepted {
-                engine,
-                sets,
-                lft_blocks,
-            } => write!(
-                f,
-                "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks"
-            ),
-            Self::PlanRefused { engine, why } => write!(f, "plan by {engine} refused: {why}"),
-            Self::NoPlan => f.write_str("no engine's plan was accepted: nothing is sent, the fabric stays as it is"),
+            Self::PlanAccepted { .. } | Self::PlanRefused { .. } | Self::NoPlan => self.of_plans(f),
             Self::SubnetUp { sets } => write!(f, "SUBNET UP after {sets} Sets"),
             Self::SubnetUpWithErrors { failed } => write!(f, "SUBNET UP with errors: {failed} Sets failed"),
             Self::SetFailed { what, why } => write!(f, "Set of {what} failed: {why}"),

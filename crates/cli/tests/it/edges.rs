@@ -216,6 +216,25 @@ fn numbers_of_specifications() {
     try_all(&lab, lines);
 }
 
+/// Command lines with traces in which `value` stands wherever a number may.
+fn traces(lab: &Lab, base: &[&str], value: &str) -> Vec<Vec<String>> {
+    let ops = [
+        ("calc", "calc V"),
+        ("send", "send Vb to 1 tag V"),
+        ("recv", "recv Vb from V"),
+    ];
+    let line = |(name, text): (&str, &str)| {
+        let trace = format!(
+            "num_ranks 2\nrank 0 {{\na: {}\nb: calc 1\nb requires a\n}}\n",
+            text.replace('V', value)
+        );
+        let file = lab.write(&format!("{name}-{value}.goal"), &trace);
+        let flag = ["--goal".to_owned(), file];
+        base.iter().map(|word| (*word).to_owned()).chain(flag).collect()
+    };
+    ops.map(line).into()
+}
+
 #[test]
 fn numbers_of_traffic_and_experiments() {
     let lab = Lab::new("edges-traffic");
@@ -272,20 +291,7 @@ fn numbers_of_traffic_and_experiments() {
             );
             lines.push(vec!["experiment".to_owned(), "--check".to_owned(), file]);
         }
-        for (name, text) in [
-            ("calc", "calc V"),
-            ("send", "send Vb to 1 tag V"),
-            ("recv", "recv Vb from V"),
-        ] {
-            let trace = format!(
-                "num_ranks 2\nrank 0 {{\na: {}\nb: calc 1\nb requires a\n}}\n",
-                text.replace('V', value)
-            );
-            let file = lab.write(&format!("{name}-{value}.goal"), &trace);
-            let mut line: Vec<String> = base.map(str::to_owned).to_vec();
-            line.extend(["--goal".to_owned(), file]);
-            lines.push(line);
-        }
+        lines.extend(traces(&lab, &base, value));
     }
     try_all(&lab, lines);
 }

@@ -148,7 +148,8 @@ fn collectives_take_memory_by_their_messages() {
 
 /// A switch and hosts, each on a link of its own; `links` are rate and LID of each.
 fn listing(links: &[(&str, u16)]) -> String {
-    let mut text = "switchguid=0xa10000000010(a10000000010)\nSwitch\t36 \"S-0000a10000000010\"\t\t# \"leaf\" enhanced port 0 lid 1 lmc 0\n".to_owned();
+    let mut text = "switchguid=0xa10000000010(a10000000010)\n\
+        Switch\t36 \"S-0000a10000000010\"\t\t# \"leaf\" enhanced port 0 lid 1 lmc 0\n".to_owned();
     for (port, (rate, lid)) in (1..).zip(links) {
         text += &format!(
             "[{port}]\t\"H-0000a1000000{port}000\"[1](a1000000{port}001) \t\t# \"h{port}\" lid {lid} {rate}\n"

@@ -6,8 +6,8 @@ use super::Verdict;
 use crate::{ConfigError, Key, Settings, Treatment};
 
 const M_KEY: &str = "the ports hold another M_Key and would refuse the manager; put the old key back, also where the \
-    file is empty: a key cannot be changed while the manager runs. To change it, stop the manager, reset the ports, and \
-    start with the new key";
+    file is empty: a key cannot be changed while the manager runs. To change it, stop the manager, reset the ports, \
+    and start with the new key";
 
 const PARTITIONS: &str = "the file of the partitions in force is not there any more; put it back, or write a file with \
     'Default=0x7fff: ALL=full;' to make every port a member of one partition";

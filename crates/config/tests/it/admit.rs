@@ -7,7 +7,7 @@ use std::sync::Arc;
 use selvedge_config::{Against, FlagFile, Key, Readers, Settings, SettingsFile, Sources, Treatment, Verdict, admit};
 
 const READERS: Readers = Readers {
-    names: |path| Err(format!("SLV-TEST-0001: cannot read {}", path.display())),
+    names: |path| Err(format!("cannot read {}", path.display())),
     lids: |_| Ok(BTreeMap::new()),
 };
 

@@ -229,22 +229,13 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
             begin(4);
             out.extend(generation.0.to_le_bytes());
         }
-        Input::Persisted { id } | Input::NotPersisted { id } => {
-            begin(if matches!(input, Input::Persisted { .. }) {
-                5
-            } else {
-                24
-            });
+        Input::Persisted { id } => {
+            begin(5);
             out.extend(id.to_le_bytes());
         }
-        Input::Command(Command::Sweep) => begin(6),
-        Input::Command(Command::SetPolicy(policy)) => {
-            begin(7);
-            let settings = Settings {
-                policy: Policy::clone(policy),
-                ..Settings::default()
-            };
-            put_text(out, &print_settings_with_keys(&settings));
+        Input::NotPersisted { id } => {
+            begin(24);
+            out.extend(id.to_le_bytes());
         }
         Input::Aliases(ports) => {
             begin(22);
@@ -254,26 +245,45 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
             begin(20);
             put_groups(out, groups);
         }
-        Input::Command(Command::Stop) => begin(8),
-        Input::Command(Command::Reregister) => begin(11),
-        Input::Command(Command::ReregisterThese(ports)) => {
+        Input::Command(command) => put_command(out, time, command),
+    }
+}
+
+fn put_command(out: &mut Vec<u8>, time: Time, command: &Command) {
+    let mut begin = |tag: u8| {
+        out.push(tag);
+        out.extend(time.0.to_le_bytes());
+    };
+    match command {
+        Command::Sweep => begin(6),
+        Command::SetPolicy(policy) => {
+            begin(7);
+            let settings = Settings {
+                policy: Policy::clone(policy),
+                ..Settings::default()
+            };
+            put_text(out, &print_settings_with_keys(&settings));
+        }
+        Command::Stop => begin(8),
+        Command::Reregister => begin(11),
+        Command::ReregisterThese(ports) => {
             begin(18);
             put_guids(out, ports);
         }
-        Input::Command(Command::Doubt(ports)) => {
+        Command::Doubt(ports) => {
             begin(23);
             put_guids(out, ports);
         }
-        Input::Command(Command::Registered) => begin(12),
-        Input::Command(Command::Unproven) => begin(21),
-        Input::Command(Command::HoldBack) => begin(13),
-        Input::Command(Command::Ready) => begin(14),
-        Input::Command(Command::Babbles { lid, port }) => {
+        Command::Registered => begin(12),
+        Command::Unproven => begin(21),
+        Command::HoldBack => begin(13),
+        Command::Ready => begin(14),
+        Command::Babbles { lid, port } => {
             begin(25);
             out.extend(lid.0.to_le_bytes());
             out.extend([u8::from(port.is_some()), port.unwrap_or_default()]);
         }
-        Input::Command(Command::Told(told)) => {
+        Command::Told(told) => {
             begin(15);
             out.extend(told.by.0.to_le_bytes());
             let state = PlanState {
@@ -283,7 +293,7 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
             };
             put_text(out, &print_plan_state(&state));
         }
-        Input::Command(Command::Rebalance(asked)) => begin(9 + u8::from(asked.at_once)),
+        Command::Rebalance(asked) => begin(9 + u8::from(asked.at_once)),
     }
 }
 

@@ -6,6 +6,22 @@ use std::time::Duration;
 use super::Event;
 
 impl Event {
+    pub(super) fn of_plans(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PlanAccepted {
+                engine,
+                sets,
+                lft_blocks,
+            } => write!(
+                f,
+                "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks"
+            ),
+            Self::PlanRefused { engine, why } => write!(f, "plan by {engine} refused: {why}"),
+            Self::NoPlan => f.write_str("no engine's plan was accepted: nothing is sent, the fabric stays as it is"),
+            _ => Ok(()),
+        }
+    }
+
     /// What is said of links that come and go, then of the rest.
     pub(super) fn fmt_link(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

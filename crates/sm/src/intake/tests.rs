@@ -1,3 +1,5 @@
+//! Limits of one source: what the manager gets, what the log says, and what other sources notice of it.
+
 use selvedge_wire::{Address, NoticeSource, PRODUCER_CA, SmInfo};
 
 use super::*;
