@@ -148,12 +148,13 @@ pub fn heatmap(title: &str, links: &[LinkUse]) -> Result<String, CliError> {
     // Cells are as high as names, as long as that is no poster.
     let cell = (1_600 / rows.len().max(1) as u32).clamp(2, 14);
     let names = if cell >= 10 { 150 } else { 30 };
-    let across = (WIDTH - 40) / 2;
-    let wide = ((across - names) / u32::from(ports)).clamp(2, 22);
+    let wide = (((WIDTH - 40) / 2 - names) / u32::from(ports)).clamp(2, 22);
+    // Switches of more ports than the usual width has pairs of pixels get a wider picture.
+    let across = ((WIDTH - 40) / 2).max(names + wide * u32::from(ports) + 20);
     let height = HEAD + 54 + cell * rows.len() as u32 + 40;
     let mut text = String::new();
     {
-        let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+        let root = SVGBackend::with_string(&mut text, (2 * across + 40, height)).into_drawing_area();
         root.fill(&WHITE).map_err(failed)?;
         let below = format!(
             "{} switches, a row each, and their ports with links; shares of the measured time",

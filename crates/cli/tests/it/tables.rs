@@ -289,12 +289,14 @@ fn csv_is_one_table_of_plain_numbers_and_json_has_a_schema() {
     );
 }
 
-/// The words of a text that have a digit in them.
+/// The words of a text that have a digit in them, but for times in seconds: a running manager counts them down.
 fn numbers(text: &str) -> BTreeSet<String> {
-    let words = text
-        .split_whitespace()
-        .filter(|word| word.bytes().any(|b| b.is_ascii_digit()));
-    words.map(str::to_owned).collect()
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_time = |at: usize| words.get(at + 1).is_some_and(|unit| *unit == "s");
+    let has_digit = |word: &str| word.bytes().any(|b| b.is_ascii_digit());
+    let numbers = words.iter().enumerate();
+    let numbers = numbers.filter(|(at, word)| has_digit(word) && !is_time(*at));
+    numbers.map(|(_, word)| (*word).to_owned()).collect()
 }
 
 /// The cells of the table are text, so the same run must be asked at every width: commands that measure time, or that a
