@@ -383,7 +383,8 @@ impl Verdict {
     /// Looks for files and folders that a start could not write.
     fn probe(&mut self) {
         let daemon = &self.settings.daemon;
-        let probes: [(&'static str, &Option<PathBuf>, fn(&Path) -> io::Result<()>); 3] = [
+        type Probe = fn(&Path) -> io::Result<()>;
+        let probes: [(&'static str, &Option<PathBuf>, Probe); 3] = [
             ("daemon.log_file", &daemon.log_file, probe::file),
             ("daemon.state_dir", &daemon.state_dir, probe::folder),
             ("daemon.socket", &daemon.socket, probe::socket),

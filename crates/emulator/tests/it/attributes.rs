@@ -355,6 +355,8 @@ fn xdr_has_fields_of_its_own() {
     // Only what the port has can be enabled; 0 is no change.
     let with = |enabled: u8| PortInfo {
         ext2_speed_enabled: Bits::saturating(enabled),
+        state: None,
+        phys_state: None,
         ..shown
     };
     assert_eq!(
