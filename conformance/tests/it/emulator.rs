@@ -54,7 +54,7 @@ fn check(spec: &str, expect: [(&str, Expect); 3]) {
             assert_eq!(code, Some(i32::from(expect != Expect::Good)), "{engine}: {said}");
             assert_eq!(said.contains(DEADLOCK), expect != Expect::Good, "{engine}: {said}");
             assert_eq!(
-                said.matches(" error ").count(),
+                said.matches(" error: ").count(),
                 usize::from(expect != Expect::Good),
                 "{engine}: {said}"
             );

@@ -49,8 +49,10 @@ fn fabrics_of_odd_shapes() {
     );
     let pair = "Switch 4 \"S-1\"\n[1] \"H-1\"[1]\n\nHca 1 \"H-1\"\n[1] \"S-1\"[1]\n\n";
     let other = "Switch 4 \"S-2\"\n[1] \"H-2\"[1]\n\nHca 1 \"H-2\"\n[1] \"S-2\"[1]\n";
-    // What the manager cannot see it cannot miss: it sits in one of two parts.
-    check("parts.net", &(pair.to_owned() + other), 0, "1 switch, 1 host,");
+    // The manager sits in one of two parts: it manages that one and says that the other is missing.
+    let parts = pair.to_owned() + other;
+    check("parts.net", &parts, 1, "1 switch, 1 host,");
+    check("parts.net", &parts, 1, "not found 1 host: H-2;");
 }
 
 #[test]
