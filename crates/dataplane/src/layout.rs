@@ -79,7 +79,8 @@ pub enum BuildError {
     },
     /// SLV-DATA-0012: the fabric does not say how fast a link is.
     #[error(
-        "SLV-DATA-0012: the speed of the link at {port} is unknown; correct the listing, or give all links a rate (--link)"
+        "SLV-DATA-0012: the speed of the link at {port} is unknown; correct the listing, or give all links a rate \
+         (--link)"
     )]
     UnknownSpeed {
         /// One end of the link.

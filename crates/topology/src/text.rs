@@ -197,7 +197,8 @@ pub enum Warning {
     },
     /// SLV-TOPOLOGY-0022: a width or speed that is not known.
     #[error(
-        "SLV-TOPOLOGY-0022: {place}: the rate {rate} is not known; the other end's is taken, else the speed stays unknown"
+        "SLV-TOPOLOGY-0022: {place}: the rate {rate} is not known; the other end's is taken, else the speed stays \
+         unknown"
     )]
     UnknownRate {
         /// Where.

@@ -70,8 +70,8 @@ const OPS_MAX: u64 = 100_000_000;
 /// SLV-WORKLOAD-0010: a collective operation that asks for more memory than a simulation may take.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "SLV-WORKLOAD-0010: {collective} of {ranks} ranks has {ops} operations, at most {OPS_MAX} are taken; repeat it less \
-     often, or with fewer hosts"
+    "SLV-WORKLOAD-0010: {collective} of {ranks} ranks has {ops} operations, at most {OPS_MAX} are taken; repeat it \
+     less often, or with fewer hosts"
 )]
 pub struct TooManyOps {
     /// The operation.
