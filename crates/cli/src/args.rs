@@ -14,6 +14,9 @@ use crate::{
 /// Most threads that a flag may ask for: more than the processors of any machine this runs on, and few enough to start.
 pub const THREADS_MAX: i64 = 1_024;
 
+/// Most random pairings of a measurement: each is kept with a number, 160 MB in all.
+pub const PAIRINGS_MAX: i64 = 10_000_000;
+
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
 #[derive(Debug, Parser)]
 #[command(name = "selvedge", version, max_term_width = 100)]

@@ -18,7 +18,7 @@ use selvedge_routing::{Engine, Listed, Options, Routed};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::Idx;
 
-use crate::args::THREADS_MAX;
+use crate::args::{PAIRINGS_MAX, THREADS_MAX};
 use crate::backups::faults::{What, hosts_of, switch_links};
 use crate::backups::tried::InForce;
 use crate::exit::{CliError, Exit};
@@ -93,6 +93,7 @@ pub struct InPlaceArgs {
     seed: u64,
     /// Random pairings for the effective bisection bandwidth
     #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=PAIRINGS_MAX))]
     pairings: u32,
 }
 

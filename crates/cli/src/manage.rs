@@ -27,19 +27,25 @@ pub struct DoorArgs {
     pub fabric: Option<String>,
     /// Forwarding tables that the emulated fabric holds at the start: OpenSM's dump, or the output of ibroute or
     /// dump_fts; LIDs are those of the listing
-    #[arg(long, value_name = "FILE", requires = "fabric")]
+    #[arg(long, value_name = "FILE", requires = "fabric", conflicts_with = "port")]
     pub lfts: Option<PathBuf>,
     /// The port into a fabric: CA or CA/N (libibumad; none: the first active one), ibsim:BASE or ibsim:BASE/NODE
     #[arg(long, value_name = "PORT")]
     pub port: Option<String>,
     /// Node of the emulated fabric at which the manager sits (default: the first host)
-    #[arg(long, value_name = "NODE", requires = "fabric")]
+    #[arg(long, value_name = "NODE", requires = "fabric", conflicts_with = "port")]
     pub at: Option<String>,
     /// Let other programs attach to the emulated fabric, as to an ibsim with IBSIM_SOCKNAME=BASE
-    #[arg(long, value_name = "BASE", requires = "fabric")]
+    #[arg(long, value_name = "BASE", requires = "fabric", conflicts_with = "port")]
     pub serve: Option<String>,
     /// Seed of what the emulator draws by lot
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "fabric")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        requires = "fabric",
+        conflicts_with = "port"
+    )]
     pub seed: u64,
 }
 

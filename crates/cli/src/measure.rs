@@ -14,7 +14,7 @@ use selvedge_verify::{
     Contention, ContentionOptions, JudgeOptions, Kind, Refusal, Subject, Verdict, contention, verify,
 };
 
-use crate::args::THREADS_MAX;
+use crate::args::{PAIRINGS_MAX, THREADS_MAX};
 use crate::exit::CliError;
 use crate::out::note;
 
@@ -30,6 +30,7 @@ pub struct MeasureArgs {
     threads: u16,
     /// Random pairings for the effective bisection bandwidth
     #[arg(long, value_name = "N", default_value_t = 1_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=PAIRINGS_MAX))]
     pairings: u32,
     /// Leave shifts, pairings and stretch out: on large fabrics they take longer than the proof
     #[arg(long)]
