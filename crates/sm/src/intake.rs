@@ -4,7 +4,8 @@
 //! arrives, and calls it when its time has come. Traps of one kind from one source are a *flow* with limits of its own:
 //!
 //! - The log names the first trap of a flow (SLV-SM-0016). One line an interval counts the others (SLV-SM-0090).
-//! - The manager gets the first eight traps at once, and one more each quarter of a second.
+//! - The manager gets the first 32 traps at once, and one more each quarter of a second. That is enough to count how
+//!   often a link flaps (`flap_downs`).
 //! - A trap above that is held. The manager gets the newest held trap of the flow when the limit allows it. So it
 //!   misses no change.
 //! - A flow of more than 32 traps in an interval babbles (SLV-SM-0091). The manager gets one of its traps an interval,
@@ -30,12 +31,13 @@ pub use event::IntakeEvent;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The longest interval: below the 10 s between light sweeps, which find what a held trap would have told.
 const INTERVAL_MAX: Duration = Duration::from_secs(8);
-/// Datagrams of a flow that the manager gets at once: links of one switch that fail together.
-const BURST: u32 = 8;
+/// Datagrams of a flow that the manager gets at once: links of one switch that fail together, and a link that flaps
+/// until it is left out.
+const BURST: u32 = 32;
 /// The time after which the manager may get one more.
 const REFILL: Duration = Duration::from_millis(250);
 /// Datagrams of a flow in an interval above which it babbles.
-const BABBLE: u32 = 32;
+const BABBLE: u32 = BURST;
 /// Flows with a count of their own; the others share one for each kind.
 const FLOWS_MAX: usize = 4_096;
 /// The least time between two calls of [`Intake::wake`], which looks at all flows.

@@ -1,17 +1,19 @@
 //! One client's place at a server.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use selvedge_types::Lid;
+use selvedge_wire::Class;
 
 use super::AttachPoint;
 use super::protocol::{PACKET_LEN, Packet};
 use super::socket::{is_dead, is_full};
 use crate::turns::Turns;
 
-/// SMPs of one sender, and GMPs of one sender, that are kept for a client whose socket is full; more are dropped. With
-/// so many of all senders together each keeps its share.
+/// SMPs by directed route, and other packets of one sender, that are kept for a client whose socket is full; more are
+/// dropped. With so many others of all senders together each keeps its share.
 ///
 /// A socket holds ten to 270 packets (Linux' `net.unix.max_dgram_qlen`, its send buffer); a client with 1,024 more
 /// unread has stopped reading: one packet here costs 288 bytes, so a slot costs 576 KiB, and one packet a sender, at
@@ -56,39 +58,45 @@ pub(super) struct Place {
     backlog: Backlog,
 }
 
-/// What waits for room. Queue pairs 0 and 1 have queues of their own, as in an HCA: SMPs do not stand behind what hosts
-/// send, and are not lost for it. Senders take turns in both queues: a sender of traps without end fills the queue only
-/// for itself, and the answers to directed SMPs, which have no LID, come through.
+/// What waits for room. SMPs by directed route have a queue of their own and go first: a manager's answers do not stand
+/// behind what hosts send, and are not lost for it. All other senders take turns, with GMPs and traps alike: a host that
+/// sends either without end loses what is its own.
 #[derive(Default)]
 struct Backlog {
-    smps: Turns<Lid, [u8; PACKET_LEN]>,
-    gmps: Turns<Lid, [u8; PACKET_LEN]>,
+    /// SMPs by directed route: answers, to a manager.
+    directed: VecDeque<[u8; PACKET_LEN]>,
+    /// All others, by the LID of the sender.
+    by_lid: Turns<Lid, [u8; PACKET_LEN]>,
 }
 
 impl Backlog {
     fn is_empty(&self) -> bool {
-        self.smps.is_empty() && self.gmps.is_empty()
+        self.directed.is_empty() && self.by_lid.is_empty()
     }
 
     /// The next one to leave.
     fn front(&self) -> Option<&[u8; PACKET_LEN]> {
-        self.smps.front().or_else(|| self.gmps.front())
+        self.directed.front().or_else(|| self.by_lid.front())
     }
 
     /// It has left.
     fn left(&mut self) {
-        if self.smps.pop().is_none() {
-            self.gmps.pop();
+        if self.directed.pop_front().is_none() {
+            self.by_lid.pop();
         }
     }
 
     /// Keeps one, if there is room.
     fn keep(&mut self, packet: &Packet) -> Sent {
-        let queue = match packet.mad.class().is_smp() {
-            true => &mut self.smps,
-            false => &mut self.gmps,
+        let is_kept = match packet.mad.class() {
+            Class::SubnDirected if self.directed.len() >= BACKLOG_MAX => false,
+            Class::SubnDirected => {
+                self.directed.push_back(packet.emit());
+                true
+            }
+            _ => self.by_lid.push(packet.from.lid, packet.emit(), BACKLOG_MAX),
         };
-        match queue.push(packet.from.lid, packet.emit(), BACKLOG_MAX) {
+        match is_kept {
             true => Sent::Accepted,
             false => Sent::Dropped,
         }
