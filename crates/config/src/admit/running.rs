@@ -30,9 +30,11 @@ impl Verdict {
             ..running.clone()
         };
         for key in Key::ALL {
-            let is_read_again = key.path() == "daemon.node_name_map";
-            if !is_read_again && key.value(&after) != key.value(&self.settings) {
-                self.judge(&key.path(), Treatment::NextStart, NEXT_START.to_owned(), String::new());
+            let path = key.path();
+            let is_read_again = path == "daemon.node_name_map";
+            let is_wrong = self.stops().any(|found| found.name == path || found.key == Some(&path));
+            if !is_read_again && !is_wrong && key.value(&after) != key.value(&self.settings) {
+                self.judge(&path, Treatment::NextStart, NEXT_START.to_owned(), String::new());
             }
         }
     }

@@ -33,6 +33,7 @@ fn settings(text: &str) -> Settings {
 fn other(key: &Key) -> String {
     let values = [
         "2",
+        "3",
         "true",
         "false",
         "\"in\"",

@@ -175,7 +175,7 @@ const SHOWN: &[Shown] = &[
     Shown {
         name: "log",
         file: "crates/cli/tests/it/opensm_conf.rs",
-        test: "a_dry_run_leaves_the_log_of_the_manager_alone",
+        test: "a_one_shot_run_leaves_the_log_of_the_manager_alone",
         what: "events stand in the file",
         options: &["log_file"],
     },

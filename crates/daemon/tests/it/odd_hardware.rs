@@ -212,3 +212,48 @@ fn it_comes_up_and_paths_carry_what_their_links_do() {
     stage.running.manager.stop();
     stage.running.join().unwrap();
 }
+
+/// A port with room for `room` keys that is in nine partitions: the event states its room, whatever the number.
+fn told_of_room(room: u16) -> String {
+    let mut builder = FabricBuilder::new();
+    let hub = node(&mut builder, (NodeKind::Switch, 0x100), &[USUAL, USUAL], "hub");
+    let seat = node(&mut builder, (NodeKind::Ca, 0x1000), &[USUAL], "manager");
+    let mut small = Node::new(NodeKind::Ca, Guid(0x2000), 1, "small");
+    small.partition_cap = room;
+    small.port_mut(port(1)).unwrap().guid = Guid(0x2001);
+    let small = builder.add(small);
+    builder.link((hub, port(1)), (seat, port(1))).unwrap();
+    builder.link((hub, port(2)), (small, port(1))).unwrap();
+    let lines: String = (1..=9).map(|key| format!("P{key}={key}: 0x2001=full;\n")).collect();
+    let mut settings = selvedge_config::Settings::default();
+    let partitions = selvedge_config::parse_partitions(&lines, std::path::Path::new("partitions")).unwrap();
+    settings.policy.partitions = Arc::new(partitions);
+    let door = Door::Emulated {
+        fabric: Arc::new(builder.finish().unwrap()),
+        options: EmulationOptions {
+            seat: Some("manager".to_owned()),
+            ..EmulationOptions::default()
+        },
+        name: "small tables".to_owned(),
+    };
+    let running = start(Options {
+        settings,
+        until: selvedge_daemon::Until::Idle,
+        ..Options::new(Mode::Manage, door)
+    });
+    let running = running.unwrap();
+    let manager = running.manager.clone();
+    running.join().unwrap();
+    let events = manager.events(0).events;
+    let told = events.into_iter().find(|event| event.code == "SLV-SM-0044");
+    told.unwrap_or_else(|| panic!("nothing is said of a table for {room} keys"))
+        .text
+}
+
+#[test]
+fn a_port_with_too_many_partitions_is_named_with_its_room() {
+    for room in [8, 4] {
+        let text = told_of_room(room);
+        assert!(text.contains(&format!("room for {room} keys")), "{text}");
+    }
+}
