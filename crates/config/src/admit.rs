@@ -274,7 +274,7 @@ impl Verdict {
             };
             verdict.findings.extend(read.old_sections.iter().map(old));
         }
-        if verdict.settings.holds_keys() && sources.text.is_none() {
+        if verdict.settings.holds_keys() {
             verdict.warn_of_readers("keys", path);
         }
         verdict
