@@ -4,10 +4,13 @@
 //! selvedge run --fabric karytree:k=18,n=3 --socket /tmp/fm.sock &
 //! cargo run -p selvedge-http --example clients -- /tmp/fm.sock 300 /api/v1/ports
 //! ```
+//! Start it when the manager has told SLV-SM-0027: until then the manager takes memory for the repairs it prepares.
+//!
 //! Prints the resident memory of the manager before, at its highest (looked at every 2 ms), and 1, 10 and 60 s after
 //! the last answer.
 
 use std::error::Error;
+use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,6 +18,10 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
+<<<<<<< HEAD
+=======
+use tokio::time::timeout;
+>>>>>>> 681b61bac37a9652698287c43cef5ff270d9738e
 
 /// Times after the last answer at which memory is looked at.
 const AFTER_S: [u64; 3] = [1, 10, 60];
@@ -60,7 +67,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("before       {before} KiB");
     let over = Instant::now();
     for after_s in AFTER_S {
+<<<<<<< HEAD
         tokio::time::sleep_until((over + Duration::from_secs(after_s)).into()).await;
+=======
+        let wait = Duration::from_secs(after_s).saturating_sub(over.elapsed());
+        // Nothing else is to be waited for.
+        let _ = timeout(wait, pending::<()>()).await;
+>>>>>>> 681b61bac37a9652698287c43cef5ff270d9738e
         println!("after {after_s:>2} s   {} KiB", resident_kib(process)?);
     }
     is_over.store(true, Ordering::Relaxed);

@@ -16,8 +16,18 @@ fn route(lab: &Lab) -> [String; 4] {
     let files = ["lids", "lfts", "sls", "sl2vl"].map(|name| lab.path(name));
     let [lids, lfts, sls, sl2vl] = &files;
     let engine = ["--engine", "dfsssp", "--vls", "4", "--no-contention"];
-    let out = ["--lids-out", lids, "--lfts-out", lfts, "--sl-out", sls, "--sl2vl-out", sl2vl];
-    lab.run(&[&["route", "--fabric", RANDOM][..], &engine, &out].concat()).exits(0);
+    let out = [
+        "--lids-out",
+        lids,
+        "--lfts-out",
+        lfts,
+        "--sl-out",
+        sls,
+        "--sl2vl-out",
+        sl2vl,
+    ];
+    lab.run(&[&["route", "--fabric", RANDOM][..], &engine, &out].concat())
+        .exits(0);
     files
 }
 
