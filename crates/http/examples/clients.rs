@@ -18,10 +18,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-<<<<<<< HEAD
-=======
 use tokio::time::timeout;
->>>>>>> 681b61bac37a9652698287c43cef5ff270d9738e
 
 /// Times after the last answer at which memory is looked at.
 const AFTER_S: [u64; 3] = [1, 10, 60];
@@ -67,13 +64,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("before       {before} KiB");
     let over = Instant::now();
     for after_s in AFTER_S {
-<<<<<<< HEAD
-        tokio::time::sleep_until((over + Duration::from_secs(after_s)).into()).await;
-=======
         let wait = Duration::from_secs(after_s).saturating_sub(over.elapsed());
         // Nothing else is to be waited for.
         let _ = timeout(wait, pending::<()>()).await;
->>>>>>> 681b61bac37a9652698287c43cef5ff270d9738e
         println!("after {after_s:>2} s   {} KiB", resident_kib(process)?);
     }
     is_over.store(true, Ordering::Relaxed);
