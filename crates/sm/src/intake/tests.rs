@@ -1,3 +1,5 @@
+//! Tests of the limits that stand in front of a manager.
+
 use selvedge_wire::{Address, NoticeSource, PRODUCER_CA, SmInfo};
 
 use super::*;
