@@ -510,14 +510,7 @@ impl Event {
             Self::SetFailed { what, why } => write!(f, "Set of {what} failed: {why}"),
             Self::Silent { what } => write!(f, "no answer from {what}"),
             Self::BadDatagram { why } => write!(f, "datagram dropped: {why}"),
-            Self::DuplicateGuid { guid, what } => write!(
-                f,
-                "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
-            ),
-            Self::LidConflict { lid, keeps, loses } => write!(
-                f,
-                "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
-            ),
+            Self::DuplicateGuid { .. } | Self::LidConflict { .. } => self.of_doubles(f),
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
             }

@@ -280,18 +280,11 @@ fn put_command(out: &mut Vec<u8>, time: Time, command: &Command) {
         Command::Ready => begin(14),
         Command::Babbles { lid, port } => {
             begin(25);
-            out.extend(lid.0.to_le_bytes());
-            out.extend([u8::from(port.is_some()), port.unwrap_or_default()]);
+            put_babbler(out, *lid, *port);
         }
         Command::Told(told) => {
             begin(15);
-            out.extend(told.by.0.to_le_bytes());
-            let state = PlanState {
-                levels: told.by_port.clone(),
-                lane_count: told.lanes,
-                ..PlanState::default()
-            };
-            put_text(out, &print_plan_state(&state));
+            put_told(out, told);
         }
         Command::Rebalance(asked) => begin(9 + u8::from(asked.at_once)),
     }
@@ -314,6 +307,21 @@ fn length(n: usize) -> [u8; 4] {
 
 fn take_guids(reader: &mut Reader<'_>) -> Option<BTreeSet<Guid>> {
     (0..reader.u32()?).map(|_| reader.u64().map(Guid)).collect()
+}
+
+fn put_told(out: &mut Vec<u8>, told: &ToldLevels) {
+    out.extend(told.by.0.to_le_bytes());
+    let state = PlanState {
+        levels: told.by_port.clone(),
+        lane_count: told.lanes,
+        ..PlanState::default()
+    };
+    put_text(out, &print_plan_state(&state));
+}
+
+fn put_babbler(out: &mut Vec<u8>, lid: Lid, port: Option<u8>) {
+    out.extend(lid.0.to_le_bytes());
+    out.extend([u8::from(port.is_some()), port.unwrap_or_default()]);
 }
 
 fn take_babbler(reader: &mut Reader<'_>) -> Option<(Lid, Option<u8>)> {

@@ -82,6 +82,21 @@ impl Event {
         }
     }
 
+    /// Says what two nodes or ports have in common that one of them alone may have.
+    pub(super) fn of_doubles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DuplicateGuid { guid, what } => write!(
+                f,
+                "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
+            ),
+            Self::LidConflict { lid, keeps, loses } => write!(
+                f,
+                "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// What is said of balance.
     pub(super) fn of_balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

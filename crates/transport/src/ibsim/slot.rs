@@ -59,8 +59,8 @@ pub(super) struct Place {
 }
 
 /// What waits for room. SMPs by directed route have a queue of their own and go first: a manager's answers do not stand
-/// behind what hosts send, and are not lost for it. All other senders take turns, with GMPs and traps alike: a host that
-/// sends either without end loses what is its own.
+/// behind what hosts send, and are not lost for it. All other senders take turns, with GMPs and traps alike: a host
+/// that sends either without end loses what is its own.
 #[derive(Default)]
 struct Backlog {
     /// SMPs by directed route: answers, to a manager.
