@@ -523,10 +523,6 @@ impl Event {
                 f,
                 "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
             ),
-            Self::LidConflict { lid, keeps, loses } => write!(
-                f,
-                "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
-            ),
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
             }
@@ -541,12 +537,12 @@ impl Event {
             Self::LanesShort { .. }
             | Self::LevelsUnknown
             | Self::LidsLater { .. }
+            | Self::LidConflict { .. }
             | Self::ReadBackDiffers { .. }
             | Self::LanesDiffer { .. }
             | Self::SwitchLies { .. }
             | Self::MKeyRefused { .. }
             | Self::PKeysFull { .. }
-            | Self::BeyondReach { .. }
             | Self::ForeignState { .. }
             | Self::OutOfLids { .. } => self.of_agents(f),
             Self::RebalanceStep { .. }
@@ -558,6 +554,7 @@ impl Event {
             Self::Aliases(event) => write!(f, "{event}"),
             Self::Intake(event) => write!(f, "{event}"),
             Self::HandingOver { .. }
+            | Self::BeyondReach { .. }
             | Self::HandoverRefused { .. }
             | Self::Told { .. }
             | Self::Role { .. }
