@@ -1,7 +1,6 @@
 //! The clock: steps emulator and managers by the earliest wake-up.
 
 mod disk;
-mod intake;
 mod jobs;
 
 use std::collections::BTreeMap;

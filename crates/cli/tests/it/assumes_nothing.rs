@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::support::Lab;
+use crate::support::{Lab, Ran};
 
 const RANDOM: &str = "random:switches=32,degree=4,hosts=2,seed=1";
 
@@ -11,76 +11,75 @@ fn first_lines(text: &str, lines: usize) -> String {
     text.lines().take(lines).map(|line| format!("{line}\n")).collect()
 }
 
-/// Routes the random fabric on four lanes; returns the files of LIDs, tables, service levels and lane maps.
-fn route(lab: &Lab) -> [String; 4] {
-    let files = ["lids", "lfts", "sls", "sl2vl"].map(|name| lab.path(name));
-    let [lids, lfts, sls, sl2vl] = &files;
-    let engine = ["--engine", "dfsssp", "--vls", "4", "--no-contention"];
-    let out = [
-        "--lids-out",
-        lids,
-        "--lfts-out",
-        lfts,
-        "--sl-out",
-        sls,
-        "--sl2vl-out",
-        sl2vl,
-    ];
-    lab.run(&[&["route", "--fabric", RANDOM][..], &engine, &out].concat())
-        .exits(0);
-    files
+/// Runs a command line; no word has a blank in it.
+fn run(lab: &Lab, line: &str) -> Ran {
+    lab.run(&line.split_whitespace().collect::<Vec<_>>())
+}
+
+/// A lab with LIDs, tables, levels and lanes of a random graph that needs several lanes.
+fn routed(name: &str) -> Lab {
+    let lab = Lab::new(name);
+    let route = format!("route --fabric {RANDOM} --engine dfsssp --vls 4 --no-contention");
+    let out = "--lids-out lids --lfts-out lfts --sl-out sls --sl2vl-out sl2vl";
+    run(&lab, &format!("{route} {out}")).exits(0);
+    lab
 }
 
 #[test]
 fn what_dumps_do_not_state_is_not_assumed() {
-    let lab = Lab::new("gaps");
-    let [lids, lfts, sls, sl2vl] = route(&lab);
-    let verify = |lids: &str, lfts: &str, more: &[&str]| {
-        let args = ["verify", "--fabric", RANDOM, "--lids", lids, "--lfts", lfts];
-        lab.run(&[&args[..], more].concat())
-    };
-    verify(&lids, &lfts, &["--sls", &sls, "--sl2vl", &sl2vl])
+    let lab = routed("gaps");
+    let verify = |files: &str| run(&lab, &format!("verify --fabric {RANDOM} {files}"));
+    verify("--lids lids --lfts lfts --sls sls --sl2vl sl2vl")
         .exits(0)
         .says("judged good");
-    // 17 of the rows that packets need, of one switch of 32.
-    let short = lab.write("short.sl2vl", &first_lines(&lab.read("sl2vl"), 20));
-    verify(&lids, &lfts, &["--sls", &sls, "--sl2vl", &short])
+    // 17 rows of one switch of 32.
+    lab.write("short.sl2vl", &first_lines(&lab.read("sl2vl"), 20));
+    verify("--lids lids --lfts lfts --sls sls --sl2vl short.sl2vl")
         .exits(2)
         .complains("SLV-TOPOLOGY-0036")
         .complains("\"S-0\" (");
-    let short = lab.write("short.sls", &first_lines(&lab.read("sls"), 40));
-    verify(&lids, &lfts, &["--sls", &short, "--sl2vl", &sl2vl])
+    lab.write("short.sls", &first_lines(&lab.read("sls"), 40));
+    verify("--lids lids --lfts lfts --sls short.sls --sl2vl sl2vl")
         .exits(2)
         .complains("SLV-TOPOLOGY-0035")
         .complains("no service level of 56 LIDs in use: LID 41 of ");
-    verify(&lids, &lfts, &["--sl2vl", &sl2vl])
+    verify("--lids lids --lfts lfts --sl2vl sl2vl")
         .exits(2)
         .complains("without --sls none is known");
     // One lane is the worst case, not a guess: these routes need more.
-    verify(&lids, &lfts, &["--sls", &sls]).exits(1).says("can deadlock");
+    verify("--lids lids --lfts lfts --sls sls")
+        .exits(1)
+        .says("can deadlock");
     // LIDs that one file lacks stand in another; tables stand nowhere else.
-    let short = lab.write("short.lids", &first_lines(&lab.read("lids"), 40));
-    verify(&short, &lfts, &["--sls", &sls, "--sl2vl", &sl2vl]).exits(0);
-    let cut = lab.write("cut.lfts", &first_lines(&lab.read("lfts"), 200));
-    verify(&lids, &cut, &["--sls", &sls, "--sl2vl", &sl2vl])
+    lab.write("short.lids", &first_lines(&lab.read("lids"), 40));
+    verify("--lids short.lids --lfts lfts --sls sls --sl2vl sl2vl").exits(0);
+    lab.write("cut.lfts", &first_lines(&lab.read("lfts"), 200));
+    verify("--lids lids --lfts cut.lfts --sls sls --sl2vl sl2vl")
         .exits(1)
         .complains("SLV-TOPOLOGY-0041")
         .says("judged not good");
 }
 
+/// Other commands read the same files.
 #[test]
-fn commands_that_need_whole_files_refuse_gaps() {
-    let lab = Lab::new("gaps-refused");
-    route(&lab);
-    let cut = lab.write("cut.lfts", &first_lines(&lab.read("lfts"), 200));
-    let sls = lab.write("short.sls", &first_lines(&lab.read("sls"), 40));
-    let transition = ["transition", "--fabric", RANDOM, "--to", "updn", "--from-lfts", &cut];
-    lab.run(&transition).exits(2).complains("SLV-CLI-0011");
-    let change = format!("1us tables {cut}");
-    let simulate = ["simulate", "--fabric", RANDOM, "--engine", "updn", "--duration", "1us"];
-    let simulate = |more: [&str; 2]| lab.run(&[&simulate[..], &more].concat());
-    simulate(["--change", &change]).exits(2).complains("SLV-CLI-0011");
-    simulate(["--sls", &sls]).exits(2).complains("SLV-TOPOLOGY-0035");
+fn changes_start_from_tables_that_are_known() {
+    let lab = routed("gaps-of-changes");
+    lab.write("cut.lfts", &first_lines(&lab.read("lfts"), 200));
+    lab.write("short.sls", &first_lines(&lab.read("sls"), 40));
+    run(
+        &lab,
+        &format!("transition --fabric {RANDOM} --to updn --from-lfts cut.lfts"),
+    )
+    .exits(2)
+    .complains("SLV-CLI-0011");
+    let simulate = format!("simulate --fabric {RANDOM} --engine updn --duration 1us");
+    let change = ["--change", "1us tables cut.lfts"];
+    lab.run(&[&simulate.split(' ').collect::<Vec<_>>()[..], &change[..]].concat())
+        .exits(2)
+        .complains("SLV-CLI-0011");
+    run(&lab, &format!("{simulate} --sls short.sls"))
+        .exits(2)
+        .complains("SLV-TOPOLOGY-0035");
 }
 
 /// The port GUID that a host's second port might have is stated for another host.
@@ -131,23 +130,10 @@ fn stated_guids_count_more_than_invented_ones() {
 }
 
 #[test]
-fn a_fabric_in_parts_is_not_good() {
-    let lab = Lab::new("parts");
-    // 18 leaves of 18 hosts; 18 * 18 * 17 of 324 * 323 pairs.
-    let (reached, all) = (5_508, 104_652);
-    let compare = [
-        "compare",
-        "--fabric",
-        "sx6536",
-        "--engines",
-        "updn",
-        "--seeds",
-        "1",
-        "--pairings",
-        "20",
-        "--json",
-    ];
-    let found = lab.run(&[&compare[..], &["--faults", "324"]].concat()).exits(0).json();
+fn links_that_are_lost_are_counted_against_all_hosts() {
+    let lab = Lab::new("compared-parts");
+    let compare = "compare --fabric sx6536 --engines updn --seeds 1 --pairings 20 --json --faults";
+    let found = run(&lab, &format!("{compare} 324")).exits(0).json();
     let row = |faults: &str| {
         let rows = found["rows"].as_array().unwrap();
         rows.iter().find(|row| row["faults"] == faults).unwrap().clone()
@@ -156,72 +142,66 @@ fn a_fabric_in_parts_is_not_good() {
         (&row("0")["good"], &row("0")["unreachable_pairs"]),
         (&1.into(), &0.into())
     );
+    // 18 leaves of 18 hosts: 18 * 18 * 17 of 324 * 323 pairs.
     let lost = row("324");
     assert_eq!(
         (&lost["good"], &lost["unreachable_pairs"]),
-        (&0.into(), &Value::from(all - reached))
+        (&0.into(), &Value::from(104_652 - 5_508))
     );
     let share = lost["ebb"].as_f64().unwrap();
     assert!(
         (0.02..0.1).contains(&share),
         "{share}: one in eighteen is on the same leaf"
     );
-    lab.run(&[&compare[..], &["--faults", "500"]].concat())
+    run(&lab, &format!("{compare} 500"))
         .exits(2)
         .complains("SLV-TOPOLOGY-0050: 500 links cannot be lost: 324");
-    let simulate = [
-        "simulate",
-        "--fabric",
-        "ring:switches=4,hosts=1",
-        "--engine",
-        "minhop",
-        "--lost",
-        "5",
-    ];
-    lab.run(&simulate).exits(2).complains("5 links cannot be lost: 4");
+    run(
+        &lab,
+        "simulate --fabric ring:switches=4,hosts=1 --engine minhop --lost 5",
+    )
+    .exits(2)
+    .complains("5 links cannot be lost: 4");
 }
 
 #[test]
-fn tables_of_a_fabric_in_parts_are_not_good() {
-    let lab = Lab::new("parts-judged");
-    let (parts, all) = ("sx6536:remove-links=324", 104_652);
-    let [lids, lfts] = ["lids", "lfts"].map(|name| lab.path(name));
-    let out = ["--lids-out", &lids, "--lfts-out", &lfts, "--no-contention"];
-    lab.run(&[&["route", "--fabric", parts, "--engine", "updn"][..], &out[..]].concat())
+fn a_fabric_in_parts_is_not_good() {
+    let lab = Lab::new("parts");
+    let parts = "sx6536:remove-links=324";
+    let route = "--engine updn --lids-out lids --lfts-out lfts --no-contention";
+    run(&lab, &format!("route --fabric {parts} {route}"))
         .exits(1)
         .says("judged not good: 0 errors")
         .says("5,508 of 104,652 host pairs reach each other, in 27 parts")
         .says("SLV-JUDGE-0023");
-    let verify = ["verify", "--fabric", parts, "--lids", &lids, "--lfts", &lfts];
-    let found = lab.run(&[&verify[..], &["--json"]].concat()).exits(1).json();
+    let verify = format!("verify --fabric {parts} --lids lids --lfts lfts");
+    let found = run(&lab, &format!("{verify} --json")).exits(1).json();
     assert_eq!((&found["ok"], &found["errors"]), (&false.into(), &0.into()));
-    assert_eq!(found["figures"]["host_pairs"], all);
-    lab.run(&[&verify[..], &["--accept", "separated"]].concat())
+    assert_eq!(found["figures"]["host_pairs"], 104_652);
+    run(&lab, &format!("{verify} --accept separated"))
         .exits(0)
         .says("judged good")
         .says("in 27 parts");
-    lab.run(&[
-        "backups",
-        "--fabric",
-        "ring:switches=6,hosts=2,remove-links=2",
-        "--engine",
-        "updn",
-        "--kinds",
-        "link",
-    ])
-    .exits(1)
-    .says("before any fault")
-    .says("in 2 parts");
-    lab.run(&["run", "--fabric", "ring:switches=6,hosts=1,remove-links=2", "--once"])
+    let ring = "ring:switches=6,hosts=2,remove-links=2";
+    run(&lab, &format!("backups --fabric {ring} --engine updn --kinds link"))
+        .exits(1)
+        .says("before any fault")
+        .says("in 2 parts");
+    run(&lab, &format!("run --fabric {ring} --once"))
         .exits(1)
         .says("not found");
-    // Rails are no parts of one fabric.
+}
+
+/// Rails are no parts of one fabric.
+#[test]
+fn rails_are_good() {
+    let lab = Lab::new("good-rails");
     let rails = "mport:m=4,n=2,rails=2";
-    lab.run(&["route", "--fabric", rails, "--engine", "updn", "--no-contention"])
+    run(&lab, &format!("route --fabric {rails} --engine updn --no-contention"))
         .exits(0)
         .says("112 of 112")
         .says("judged good");
-    lab.run(&["run", "--fabric", rails, "--once"]).exits(0);
+    run(&lab, &format!("run --fabric {rails} --once")).exits(0);
 }
 
 #[test]

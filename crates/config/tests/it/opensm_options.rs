@@ -239,8 +239,8 @@ fn page() -> String {
     let mut page = "# Every option of opensm.conf\n\n\
         Written from the table that `selvedge run --opensm-conf FILE` reads by; `SELVEDGE_BLESS=1 cargo test -p \
         selvedge-config --test it opensm_options` writes it anew. Names and defaults are those of OpenSM 3.3.23. \
-        With its default every option is taken, but for one: where the file is there that `prefix_routes_file` names by \
-        default, OpenSM reads it, and a start is refused. The table says what another value becomes:\n\n\
+        With its default every option is taken, but for one: where the file is there that `prefix_routes_file` names \
+        by default, OpenSM reads it, and a start is refused. The table says what another value becomes:\n\n\
         - **honoured**: it goes into the key or flag beside it, with the same meaning;\n\
         - **mapped**: it goes there, with the difference that is named;\n\
         - **without effect**: it changes nothing here, and nothing is lost;\n\

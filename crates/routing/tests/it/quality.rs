@@ -17,7 +17,8 @@ const HEAD: &str = "\
 # Quality of the routing engines
 
 Written by `SELVEDGE_BLESS=1 cargo test -p selvedge-routing --test it quality`; the same test fails where an engine
-makes something else. All figures are the judge's, and the same on any machine. No time is shown here: see `selvedge compare`.
+makes something else. All figures are the judge's, and the same on any machine. No time is shown here: see
+`selvedge compare`.
 
 - **max, mean, sd**: host pairs per directed link between switches (the edge forwarding index).
 - **shift**: most flows on a link while host i sends to host i + k; most over all k, and mean.

@@ -158,6 +158,11 @@ impl Event {
     /// What is said of other managers.
     pub(super) fn of_managers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::BeyondReach { ports, what } => write!(
+                f,
+                "links at {ports} ports lead beyond the 63 hops of a directed route, the first is {what}: what is \
+                 behind them is not managed; add links that shorten the way, or move the manager"
+            ),
             Self::Role {
                 role,
                 other: Some(other),
@@ -213,10 +218,9 @@ impl Event {
                 "\"{what}\" does not hold LinearForwardingTable block {block} as it acknowledged it: {entries} entries \
                  differ, the first of LID {lid}: port {wrote} written, {read} read; it is written again"
             ),
-            Self::BeyondReach { ports, what } => write!(
+            Self::LidConflict { lid, keeps, loses } => write!(
                 f,
-                "links at {ports} ports lead beyond the 63 hops of a directed route, the first is {what}: what is \
-                 behind them is not managed; add links that shorten the way, or move the manager"
+                "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
             ),
             Self::LevelsUnknown => f.write_str(
                 "nobody here knows which service levels senders use, so no change of routes that rely on several lanes \
