@@ -203,7 +203,7 @@ fn told_by(change: impl Fn(usize, &mut PortInfo)) -> Bench {
     let mut sources = Wish::new(TREE).sources();
     let mut ports = BTreeMap::new();
     for (number, at) in sources.plan.ports.keys().enumerate() {
-        let mut info = sources.agents.port_info(*at).unwrap();
+        let mut info = *sources.agents.port_info(*at).unwrap();
         change(number, &mut info);
         ports.insert(*at, info);
     }
