@@ -20,7 +20,7 @@ const SYSTEM_FOLDER: &str = "/run/selvedge";
 /// Where a user without a run-time folder has one. Not `$TMPDIR`: a server and its clients may have different ones.
 const TEMPORARY_FOLDER: &str = "/tmp";
 
-/// Returns where a socket of this name is made: in the first of [`folders`] that this user may write to.
+/// Returns where a socket of this name is made: in the first of the listed folders that this user may write to.
 #[must_use]
 pub fn default_path(name: &str) -> PathBuf {
     let folders = folders();
