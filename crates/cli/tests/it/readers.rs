@@ -199,7 +199,8 @@ fn every_rate_of_a_listing_is_shown_as_it_is() {
         .exits(2)
         .complains("SLV-TOPOLOGY-0018")
         .complains("16xXDR is no rate");
-    // XDR is simulated at 800 Gbit/s: 2,048 bytes and 26 of headers take 20.74 ns.
+    // XDR is simulated at 800 Gbit/s, of which 0.3 are offered; packets have 2,048 bytes and 26 of headers. (At more
+    // than 0.48 the default buffers wait for credits.)
     let xdr = lab.write("two.topo", &listing(&[("4xXDR", 2), ("4xXDR", 3)]));
     let ran = lab.run(&[
         "simulate",
@@ -208,7 +209,7 @@ fn every_rate_of_a_listing_is_shown_as_it_is() {
         "--traffic",
         "shift",
         "--load",
-        "1",
+        "0.3",
         "--duration",
         "10us",
         "--json",
@@ -216,7 +217,7 @@ fn every_rate_of_a_listing_is_shown_as_it_is() {
     let results = ran.exits(0).json();
     let (packets, time) = (results["packets_measured"].as_f64().unwrap(), 10_000.0);
     let gbit = packets * 2_074.0 * 8.0 / time / 2.0;
-    assert!((760.0..=810.0).contains(&gbit), "{gbit} Gbit/s in each direction");
+    assert!((225.0..=250.0).contains(&gbit), "{gbit} Gbit/s in each direction");
 }
 
 #[test]
