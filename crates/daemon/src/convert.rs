@@ -13,7 +13,7 @@ use selvedge_verify::{Load, Severity, Verdict};
 
 use crate::names::Names;
 
-/// A finding of a configuration check as the API writes it. Values of keys are not for everybody who may ask.
+/// Returns a finding of a configuration check as the API writes it, without the values of secret keys.
 #[must_use]
 pub fn config_line(finding: &Finding) -> api::OpenSmLine {
     api::OpenSmLine {

@@ -9,7 +9,7 @@ use super::layout;
 pub enum Cell {
     /// No value: `-` in text, empty in CSV.
     None,
-    /// There is a value, but nobody knows it: `unknown` in text, empty in CSV.
+    /// A value that no agent or file stated: `unknown` in text, empty in CSV.
     Unknown,
     /// Text, the same in both forms.
     Text(String),
