@@ -82,17 +82,17 @@ fn three_hundred_clients_share_what_they_ask_for() {
 #[test]
 fn silent_connections_do_not_block_status() {
     let lab = Lab::new("silent");
-    let process = up(
-        &lab,
-        lab.start_with_descriptors(256, &["run", "--fabric", "ring:switches=4,hosts=1", "--state", "state"]),
-    );
+    let config = lab.write("fm.toml", "[routing]\nlmc = 0\n");
+    let words = ["run", "--fabric", "ring:switches=4,hosts=1", "--state", "state", "--config", &config];
+    let process = up(&lab, lab.start_with_descriptors(256, &words));
+    let stored = || lab.read("state/guid2lid");
     let descriptors = || fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap().count();
     let starts = [
         "",
         "GET /api/v1/status HTTP/1.1\r\nho",
         "POST /api/v1/fault HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n",
     ];
-    for start in starts {
+    for (start, lmc) in starts.into_iter().zip(1..) {
         let mut silent: Vec<UnixStream> = Vec::new();
         for _ in 0..500 {
             let mut stream = connect(&lab);
@@ -106,6 +106,12 @@ fn silent_connections_do_not_block_status() {
             lab.run(&["status"]).exits(0);
         }
         assert!(descriptors() < 200, "{start:?}: {} descriptors", descriptors());
+        // Other LIDs, which are stored while the connections stand.
+        let before = stored();
+        lab.write("fm.toml", &format!("[routing]\nlmc = {lmc}\n"));
+        wait_for("reload", || (lab.run(&["reload"]).code == 0).then_some(()));
+        wait_for("stored LIDs", || (stored() != before).then_some(()));
+        drop(silent);
     }
     process.signal("TERM");
     assert_eq!(process.exit_code(), Some(0));
