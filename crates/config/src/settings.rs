@@ -60,7 +60,7 @@ pub struct ManagerOptions {
     pub poll_interval: Duration,
     /// Polls without an answer after which the master is gone.
     pub poll_misses: u32,
-    /// The port of a host that babbles is disabled.
+    /// Whether the port of a babbling host is disabled.
     pub disable_babbling_ports: bool,
 }
 
