@@ -18,12 +18,12 @@ use crate::backend::default_seat;
 use crate::clock::Clock;
 use crate::served::Served;
 
-/// What the ports and switches of an emulated fabric hold when a manager first finds it.
+/// The state of an emulated fabric's ports and switches before a manager first discovers it.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
     /// LIDs of end ports.
     pub lids: Lids,
-    /// Forwarding tables; `None`: empty ones.
+    /// Forwarding tables; `None` if they are empty.
     pub tables: Option<Tables>,
 }
 
@@ -38,7 +38,7 @@ pub struct EmulationOptions {
     pub serve: Option<String>,
     /// Where a manager inside this process sits: `"name"`, `"name"[port]` or `0xGUID`; none: at the first host.
     pub seat: Option<String>,
-    /// What a manager had set before; by default nothing.
+    /// The state that an earlier manager left; empty by default.
     pub held: Arc<Held>,
 }
 

@@ -241,7 +241,7 @@ pub(crate) fn storer(notes: Sender<Note>, folder: Option<Arc<StateDir>>) -> Resu
             Some(folder) if last.as_ref() != Some(&state) => folder.save_state(&state, last.as_deref()),
             _ => Ok(()),
         };
-        // A save that failed may have replaced one file of two.
+        // A failed save may have replaced one file of two.
         last = result.is_ok().then_some(state);
         Note::Persisted { id, result }
     })

@@ -30,7 +30,7 @@ pub enum HttpError {
     Unreachable {
         /// The socket.
         path: PathBuf,
-        /// ` or PATH` for each other place of a socket; empty if the socket was named.
+        /// ` or PATH` for each other socket path that was tried; empty if the user named the socket.
         looked: String,
         /// What the operating system said.
         cause: io::Error,

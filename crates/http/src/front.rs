@@ -65,7 +65,7 @@ impl Front {
             .name("http".to_owned())
             .spawn(move || {
                 runtime.block_on(work);
-                // A request that hangs, on a file system perhaps, does not keep the process from its end.
+                // A request that hangs, for example on a file system, must not keep the process from ending.
                 runtime.shutdown_background();
             })
             .map_err(|cause| HttpError::Thread { cause })?;
