@@ -84,7 +84,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-/// Says that the end of the record is missing, if it is.
+/// Prints that the record is truncated, if it is.
 fn say_torn(out: &mut Out, record: &Replay) -> Result<(), CliError> {
     record.torn.map_or(Ok(()), |torn| out.line(torn.to_string()))
 }

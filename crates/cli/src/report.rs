@@ -51,7 +51,7 @@ pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
     lines
 }
 
-/// Hosts of an emulated fabric that the manager did not find; `None` if it found all.
+/// Returns a text about hosts of an emulated fabric that the manager did not find; `None` if it found all.
 pub fn not_found(hosts: &[String]) -> Option<String> {
     const NAMED_MAX: usize = 5;
     let named = hosts[..NAMED_MAX.min(hosts.len())].join(", ");
