@@ -77,7 +77,7 @@ pub enum BuildError {
         /// Switches in the fabric.
         want: usize,
     },
-    /// SLV-DATA-0012: the fabric does not say how fast a link is.
+    /// SLV-DATA-0012: the fabric states no speed for a link.
     #[error(
         "SLV-DATA-0012: the speed of the link at {port} is unknown; correct the listing, or give all links a rate \
          (--link)"

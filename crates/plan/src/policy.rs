@@ -13,7 +13,7 @@ use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl, debug_without_keys};
 pub struct EngineName(pub String);
 
 impl EngineName {
-    /// The names of all engines, in the order in which they are listed to people.
+    /// The names of all engines, in display order.
     pub const KNOWN: [&'static str; 10] = [
         "auto", "fat-tree", "minhop", "updn", "weave", "dnup", "ftree", "sssp", "dfsssp", "file",
     ];
