@@ -103,12 +103,12 @@ pub enum ExperimentError {
         /// What the plotting library said.
         cause: String,
     },
-    /// SLV-EXPERIMENT-0012: a figure that no result has.
+    /// SLV-EXPERIMENT-0012: a figure does not exist in any result.
     #[error("SLV-EXPERIMENT-0012: {place}: {what}")]
     Figure {
-        /// Where.
+        /// Place in the file.
         place: String,
-        /// What is wrong, and what is known.
+        /// What is wrong, and the known figures.
         what: String,
     },
 }
