@@ -164,7 +164,7 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// A refusal of another room, whose text is `CODE: what, where; what to do` as everywhere.
+    /// Returns a refusal of another crate from its text, which is `CODE: what, where; what to do` as everywhere.
     #[must_use]
     pub fn of_text(text: &str) -> Self {
         let (code, rest) = text.split_once(": ").unwrap_or(("", text));

@@ -61,7 +61,7 @@ impl Fabric {
     #[must_use]
     pub fn of(fabric: &selvedge_fabric::Fabric) -> Self {
         let kind = |kind| fabric.nodes().iter().filter(|n| n.kind == kind).count() as u64;
-        // A host whose known cables are all down stays in the manager's memory until a sweep; it is not there.
+        // If all known cables of a host are down, it stays in the manager's memory until a sweep, but counts as gone.
         let is_gone = |node: &&selvedge_fabric::Node| {
             let mut cabled = node.external_ports().filter(|(_, p)| p.peer.is_some()).peekable();
             node.kind == NodeKind::Ca && cabled.peek().is_some() && cabled.all(|(_, p)| !p.is_up() && !p.unread)

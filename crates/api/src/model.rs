@@ -52,7 +52,7 @@ pub struct ModelAnswer {
     pub window: u32,
     /// All of it.
     pub time_ms: f64,
-    /// MADs by everybody, answers to requests left out.
+    /// MADs of all senders; answers do not count.
     pub mads: u64,
     /// Requests that find an agent's queue full, and are sent again.
     pub overruns: u64,

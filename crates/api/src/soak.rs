@@ -197,7 +197,7 @@ pub struct SoakRealRun {
     pub sets: u64,
     /// How long it was, in seconds of the schedule.
     pub virtual_s: f64,
-    /// For how long packets to somebody went in circles.
+    /// How long packets to any destination went in loops.
     pub looping_s: f64,
     /// What was found and not excused.
     pub findings: Vec<SoakRealFinding>,

@@ -9,7 +9,7 @@ use crate::{Administration, Body, Fabric, Intake, Plan, Port, ReasonCount, Rebal
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Finding out who else is there.
+    /// Looking for other managers.
     Discovering,
     /// Another manager is master; this one watches it.
     Standby,

@@ -37,7 +37,7 @@ pub enum Exit {
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// Whoever reads our output has gone: nothing to say to anybody.
+    /// The reader of our output has gone: there is nothing to report.
     #[error("standard output is closed")]
     Closed,
     /// SLV-CLI-0040: a write to standard output failed.

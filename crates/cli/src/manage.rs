@@ -170,7 +170,7 @@ pub fn run(
     };
     let settings = &verdict.settings;
     let socket = settings.daemon.socket.clone();
-    // Whoever cannot have its socket must not have touched the fabric, which another manager may be at work in.
+    // Bind the socket first: without it, another manager may be at work, and the fabric must stay untouched.
     let bound = socket.as_deref().map(Socket::bind).transpose()?;
     if let Some(path) = &settings.daemon.log_file {
         note(format!("selvedge: log in {}", path.display()));

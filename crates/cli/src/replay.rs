@@ -128,7 +128,7 @@ fn print_step(out: &mut Out, step: &Step) -> Result<(), CliError> {
     out.flush()
 }
 
-/// Waits for Enter where somebody sits at the keyboard.
+/// Waits for Enter if standard input is a terminal.
 fn goes_on() -> bool {
     if !std::io::stdin().is_terminal() {
         return true;

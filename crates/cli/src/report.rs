@@ -99,7 +99,7 @@ pub fn judged(verdict: &Verdict) -> String {
         (false, _) => count(Severity::Error, "error"),
     };
     let (reached, pairs) = (thousands(*host_pairs_reached), thousands(*host_pairs));
-    // Who mends a proof knows the loads, but not the longest way.
+    // A mended proof knows the loads, but not the longest path.
     let longest = match (hops_max, load.max) {
         (0, 1..) => String::new(),
         (hops, _) => format!(", over {hops} links between switches at most"),

@@ -36,7 +36,7 @@ pub struct OutputArgs {
     pub sl_out: Option<PathBuf>,
 }
 
-/// Whose form a dump of forwarding tables has.
+/// The format of a dump of forwarding tables.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum Style {
     /// OpenSM's dump, which its file engine reads

@@ -95,8 +95,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// OpenSM with a file, whatever it says: everybody is a limited member of the default partition, the manager a full
-    /// one.
+    /// Starts as OpenSM does with any file: every port is a limited member of the default partition, the manager's port
+    /// a full one.
     fn new() -> Self {
         let rule = |who, is_full| Rule {
             who,
@@ -194,7 +194,7 @@ impl Reader {
         Ok(open)
     }
 
-    /// The key that was given, that of the partition with this name, or the next that nobody has.
+    /// Returns the given key, that of the partition with this name, or the next free one.
     fn key(&mut self, name: &str, given: u16) -> Option<u16> {
         if given != 0 {
             return Some(given);
@@ -324,7 +324,7 @@ impl Reader {
     fn end(mut self, text: &str) -> Partitions {
         let content = |line: &str| line.split('#').next().unwrap_or_default().trim().to_owned();
         self.partitions.statements = text.lines().map(content).filter(|line| !line.is_empty()).collect();
-        // Nobody is in it, so nobody has its key, and nobody could join its groups.
+        // A partition without members: no port has its key, and none could join its groups.
         let empty: Vec<u16> = (self.partitions.partitions.iter())
             .filter(|(_, partition)| partition.rules.is_empty())
             .map(|(key, _)| *key)

@@ -1,9 +1,9 @@
 //! The desk at which hosts are answered: the port, what waits to be sent, and the administrator.
 //!
-//! The manager's thread sits at it: what arrives is handled there, and crosses no queue. But it cannot be there while
-//! it is in thought, and a new snapshot of 11,664 hosts takes it a good part of a second. So there is a **clerk**, a
-//! thread that looks in every millisecond while the manager is at work: if nobody has been at the desk since, it
-//! answers what hosts ask of the administrator, and leaves everything else, in order, for the manager.
+//! The manager's thread handles arrivals at the desk itself, so they cross no queue. While it computes, it cannot: a
+//! new snapshot of 11,664 hosts takes a good part of a second. So a **clerk** thread checks the desk every millisecond
+//! while the manager is at work. If no thread has used the desk since, the clerk answers hosts' SA requests, and keeps
+//! all other arrivals, in order, for the manager.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ use crate::notice::Notice;
 use crate::shared::Shared;
 use crate::storing::Promise;
 
-/// How often the clerk looks in: a question waits two of these at most before somebody is there.
+/// How often the clerk checks the desk. A request waits at most twice this time.
 const LOOK: Duration = Duration::from_millis(1);
 /// Arrivals that the clerk takes at a time, unless the manager is back before: a host that floods can send more than
 /// a hundred in a millisecond, and what others ask waits behind that.
@@ -50,7 +50,7 @@ pub(crate) struct Desk {
     pub(crate) copier: Copier,
     /// SMPs that the port had no room for: they go before what hosts are answered.
     pending: VecDeque<(Datagram, Duration)>,
-    /// What hosts are to be told, by LID: they take turns, so that who asks without end keeps nobody waiting.
+    /// Messages to hosts, by LID. The LIDs take turns, so that a host with endless requests delays no other.
     pending_gmps: Turns<Lid, (Datagram, Duration)>,
     /// What arrived for the manager while it was away.
     left: VecDeque<Arrival>,
@@ -91,7 +91,7 @@ impl Desk {
         self.heard = Some(VecDeque::new());
     }
 
-    /// What has been said since, if anybody listens.
+    /// Returns the datagrams since the last call, if they are recorded.
     pub(crate) fn take_heard(&mut self) -> VecDeque<(Time, bool, Datagram)> {
         self.heard.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -301,7 +301,7 @@ impl Desk {
     }
 }
 
-/// The desk, and who has been there.
+/// The desk, and which thread used it last.
 struct Office {
     desk: Mutex<Desk>,
     /// How often the manager has been there.
@@ -382,7 +382,7 @@ fn clerk(office: &Office) {
         if std::mem::replace(&mut seen, visits) != visits {
             continue;
         }
-        // Whoever waits for an arrival is there.
+        // A thread that waits for an arrival holds the desk.
         let mut desk = match office.desk.try_lock() {
             Ok(desk) => desk,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -63,9 +63,9 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Where log lines go.
     pub log: Box<dyn LogSink>,
-    /// Who writes dump files; none: nobody.
+    /// Writes dump files; `None`: no dumps.
     pub dumps: Option<Box<dyn DumpSink>>,
-    /// Who decides whether a plan may be sent.
+    /// Decides whether a plan may be sent.
     pub judge: Arc<dyn Judge>,
     /// The disk of the state folder; `None` for the operating system's.
     pub disk: Option<Arc<dyn Disk>>,

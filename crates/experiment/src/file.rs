@@ -180,8 +180,8 @@ impl Experiment {
         names.map(String::as_str).filter(|name| name.ends_with('?')).collect()
     }
 
-    /// All runs, combinations first: whoever interrupts early has all of the first combinations. Combinations that
-    /// only have other labels are run once.
+    /// Returns all runs, combinations first: after an early interruption, the first combinations are complete.
+    /// Combinations that differ only in labels are run once.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
         let seeds = |cell: &Cell| self.seeds.iter().map(|&seed| (cell.clone(), seed)).collect::<Vec<_>>();
         let runs = self.cells.iter().flat_map(seeds).map(|(cell, seed)| Run { cell, seed });

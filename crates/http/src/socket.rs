@@ -86,7 +86,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Takes `path`; a socket that nobody listens on any more is replaced.
+    /// Binds `path`. Replaces a socket without a listening process.
     pub fn bind(path: &Path) -> Result<Self, HttpError> {
         Ok(Self {
             listener: Some(bind(path)?),

@@ -23,7 +23,7 @@ pub use lids::{lids_of, read_guid2lid, seen_lids, write_guid2lid};
 /// Forwarding tables and LIDs from a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forwarding {
-    /// Who has which LIDs.
+    /// The LIDs of each port.
     pub lids: Lids,
     /// The tables; entries that the dump does not have are [`selvedge_plan::NO_PATH`].
     pub tables: Tables,
@@ -193,7 +193,7 @@ pub enum DumpWarning {
         /// The LID.
         lid: Lid,
     },
-    /// SLV-TOPOLOGY-0046: routes to LIDs that nobody has.
+    /// SLV-TOPOLOGY-0046: routes lead to LIDs that no port has.
     #[error("SLV-TOPOLOGY-0046: {file}: {count} LIDs with routes have no known owner, the lowest is {lowest}")]
     Ownerless {
         /// The file.

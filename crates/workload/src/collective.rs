@@ -29,7 +29,7 @@ pub enum CollectiveKind {
     /// All-reduce by recursive doubling: partners at distance 1, 2, 4, …, whole vectors. Ranks beyond a power of two
     /// hand theirs to a partner first, and get the result last.
     RecursiveDoubling,
-    /// Each rank sends to each other one: in round `r`, rank `i` to rank `i + r`; nobody waits between rounds.
+    /// Each rank sends to every other: in round `r`, rank `i` to rank `i + r`; no rank waits between rounds.
     Exchange,
     /// Neighbours on a ring.
     Stencil1d,

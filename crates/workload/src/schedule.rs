@@ -14,7 +14,7 @@ use selvedge_dataplane::{Arrival, Host, Message, Ps, Workload};
 pub enum Work {
     /// Sends a message.
     Send {
-        /// To whom.
+        /// The receiving rank.
         to: u32,
         /// How long it is.
         bytes: u32,
@@ -23,7 +23,7 @@ pub enum Work {
     },
     /// Waits for a message.
     Receive {
-        /// From whom.
+        /// The sending rank.
         from: u32,
         /// Its tag.
         tag: u32,
@@ -159,7 +159,7 @@ pub struct Program {
     ranks: Vec<Rank>,
     posted: u64,
     left: usize,
-    /// A message was lost, so that somebody waits for ever.
+    /// A message was lost, so that an operation waits for ever.
     broken: bool,
 }
 

@@ -75,7 +75,7 @@ impl OpenSmConf {
         self.findings.iter().filter(|f| f.treatment == Treatment::Refused)
     }
 
-    /// The lines that nobody knows.
+    /// Returns the unknown lines.
     pub fn unknown(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|f| f.treatment == Treatment::Unknown)
     }
@@ -193,7 +193,7 @@ fn split(line: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then(|| (name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value)))
 }
 
-/// Options whose default is a file that OpenSM reads wherever there is one.
+/// Options with a default file, which OpenSM reads if it exists.
 const READ_UNASKED: [&str; 2] = ["partition_config_file", "prefix_routes_file"];
 
 impl OpenSmConf {

@@ -29,7 +29,7 @@ struct Kind {
     speed: LinkSpeed,
 }
 
-/// What everybody has: 4x HDR.
+/// The link of all other ports: 4x HDR.
 const USUAL: Kind = Kind {
     mtu: Mtu::B4096,
     widths: &[LinkWidth::X1, LinkWidth::X2, LinkWidth::X4],

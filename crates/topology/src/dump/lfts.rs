@@ -11,7 +11,7 @@ use super::{DumpError, DumpWarning, Forwarding};
 use crate::Place;
 use crate::text::{leading_guid, leading_number, printable, shorten};
 
-/// Whose text is written. Both are read.
+/// The format to write. Both formats are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LftStyle {
     /// `opensm-lfts.dump`, which OpenSM's `file` engine reads.

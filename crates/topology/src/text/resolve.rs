@@ -1,4 +1,4 @@
-//! Records to a fabric: which node a name means, which lines speak of the same cable, who contradicts whom.
+//! Builds a fabric from records: resolves node names, joins lines about the same cable, finds contradictions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
