@@ -106,7 +106,7 @@ fn silent_connections_do_not_block_status() {
             lab.run(&["status"]).exits(0);
         }
         assert!(descriptors() < 200, "{start:?}: {} descriptors", descriptors());
-        // Other LIDs, which are stored while the connections stand.
+        // Changes the LIDs, which are stored while the connections stay open.
         let before = stored();
         lab.write("fm.toml", &format!("[routing]\nlmc = {lmc}\n"));
         wait_for("reload", || (lab.run(&["reload"]).code == 0).then_some(()));
