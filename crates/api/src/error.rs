@@ -145,7 +145,7 @@ impl ErrorKind {
             Self::TimedOut => "send the whole request at once",
             Self::NoLength => "send a body with its Content-Length",
             Self::TooLarge => "send a shorter body; a fault has some 100 bytes",
-            Self::UriTooLong => "ask for a path of docs/contracts.md",
+            Self::UriTooLong => "use a path of docs/contracts.md",
             Self::NotJson => "send JSON, not compressed",
             Self::HeadTooLarge => "send fewer or shorter headers",
             Self::Busy => "ask again in a moment",

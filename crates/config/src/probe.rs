@@ -26,7 +26,7 @@ pub(crate) fn folder(path: &Path) -> io::Result<()> {
     match nearest {
         Some(meta) if !meta.is_dir() => Err(io::Error::new(
             io::ErrorKind::NotADirectory,
-            "something else than a folder is in the way",
+            "a part of the path is not a folder",
         )),
         _ => Ok(()),
     }
@@ -35,10 +35,9 @@ pub(crate) fn folder(path: &Path) -> io::Result<()> {
 /// Fails if the path holds something other than a socket, or its folder cannot be created.
 pub(crate) fn socket(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(meta) if !meta.file_type().is_socket() => Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "what is there is no socket",
-        )),
+        Ok(meta) if !meta.file_type().is_socket() => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is not a socket"))
+        }
         Ok(_) => Ok(()),
         Err(_) => path.parent().map_or(Ok(()), folder),
     }

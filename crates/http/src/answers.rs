@@ -226,7 +226,7 @@ impl Answers {
             let text = answer(service)?;
             let kib = u32::try_from(text.len().div_ceil(1_024).min(UNREAD_KIB_MAX)).unwrap_or(u32::MAX);
             let unread = unread.try_acquire_many_owned(kib);
-            let unread = unread.map_err(|_| ErrorKind::Busy.error("clients leave too many answers unread"))?;
+            let unread = unread.map_err(|_| ErrorKind::Busy.error("too many answers are still unread"))?;
             let bytes = match text.len() {
                 LARGE.. => Pages::copy_of(text.as_bytes()).map_or(Stored::Small(text), Stored::Large),
                 _ => Stored::Small(text),

@@ -48,7 +48,7 @@ impl Guarded {
             414 => ErrorKind::UriTooLong.error("the path is too long"),
             431 if !self.has_line => ErrorKind::UriTooLong.error("the first line of the request is too long"),
             431 => ErrorKind::HeadTooLarge.error("the request has too many headers, or too long ones"),
-            _ => ErrorKind::BadRequest.error("what came is no HTTP/1.1 request"),
+            _ => ErrorKind::BadRequest.error("the request is not HTTP/1.1"),
         };
         Some(response(&error))
     }

@@ -128,14 +128,14 @@ async fn check(State(answers): Shared, headers: HeaderMap, body: RequestBody) ->
     };
     match request {
         Ok(request) => show(answers.small(move |s| s.check(&request)).await),
-        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is no configuration: {error}"))),
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is not a configuration: {error}"))),
     }
 }
 
 async fn fault(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
     let has_body = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
     if !has_body.iter().any(|name| headers.contains_key(name)) {
-        return refusal(&ErrorKind::NoLength.error("a fault is the body of the request, and there is none"));
+        return refusal(&ErrorKind::NoLength.error("the body must hold the fault, and there is none"));
     }
     let body = match read(&headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,
@@ -166,7 +166,7 @@ async fn read(headers: &HeaderMap, body: RequestBody, limit: usize) -> Result<By
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(ErrorKind::BadRequest.error("the body broke off")),
-        Err(_) => Err(ErrorKind::TimedOut.error("the body of the request did not come in time")),
+        Err(_) => Err(ErrorKind::TimedOut.error("the body of the request did not arrive in time")),
     }
 }
 

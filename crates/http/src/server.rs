@@ -57,7 +57,7 @@ fn admit(seats: &Arc<Seats>, stream: UnixStream, router: &Router) -> bool {
     // Without credentials, the peer has already closed the connection.
     let Ok(peer) = stream.peer_cred() else { return false };
     let Some((seat, closes)) = seats.take(peer.uid()) else {
-        let busy = ErrorKind::Busy.error(format!("user {} has too many connections that are at work", peer.uid()));
+        let busy = ErrorKind::Busy.error(format!("user {} has too many active connections", peer.uid()));
         refuse(&stream, &busy);
         return false;
     };
@@ -83,10 +83,10 @@ async fn converse(seat: Seat, stream: UnixStream, router: Router) {
         () = seat.pulse.closed() => None,
     };
     let refusal = match (result, seat.pulse.state().0) {
-        (None, Phase::Head) => ErrorKind::TimedOut.error("the head of the request did not come in time"),
-        (None, Phase::Body) => ErrorKind::TimedOut.error("the body of the request did not come in time"),
+        (None, Phase::Head) => ErrorKind::TimedOut.error("the head of the request did not arrive in time"),
+        (None, Phase::Body) => ErrorKind::TimedOut.error("the body of the request did not arrive in time"),
         // HTTP/2: the library closes the connection without an answer.
-        (Some(Err(error)), _) if error.is_parse() => ErrorKind::BadRequest.error("what came is no HTTP/1.1 request"),
+        (Some(Err(error)), _) if error.is_parse() => ErrorKind::BadRequest.error("the request is not HTTP/1.1"),
         _ => return,
     };
     connection.into_parts().io.into_inner().refuse(&refusal);

@@ -95,7 +95,7 @@ pub enum StoreError {
 #[non_exhaustive]
 pub enum SealError {
     /// The first line begins like a seal but is not one.
-    #[error("its first line is no whole seal")]
+    #[error("its first line is not a complete seal")]
     Line,
     /// The file is shorter or longer than its seal states.
     #[error("its first line says that {want} bytes follow, and {found} do")]

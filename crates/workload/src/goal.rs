@@ -135,7 +135,7 @@ impl Reader {
             return Err(format!("rank {rank}, but num_ranks says {ranks}"));
         }
         if !self.begun.insert(rank) {
-            return Err(format!("rank {rank} stands there twice"));
+            return Err(format!("rank {rank} occurs twice"));
         }
         self.rank = Some(rank);
         Ok(())
@@ -179,7 +179,7 @@ impl Reader {
         let id = schedule.add(rank, work, &[]);
         match label {
             Some(label) if self.labels.insert(label.to_owned(), id).is_some() => {
-                Err(format!("label '{label}' stands there twice"))
+                Err(format!("label '{label}' occurs twice"))
             }
             _ => Ok(()),
         }
@@ -362,7 +362,7 @@ mod tests {
         );
         check("num_ranks 2\nrank 0 {\n}\nnum_ranks 1", 4, "the first says 2");
         check("num_ranks 2\nrank 0 {\nnum_ranks 2\n}", 3, "a second num_ranks");
-        check("num_ranks 2\nrank 0 {\n}\nrank 0 {\n}", 4, "rank 0 stands there twice");
+        check("num_ranks 2\nrank 0 {\n}\nrank 0 {\n}", 4, "rank 0 occurs twice");
         check("num_ranks 2\nrank 0 {\na: calc 1\na: calc 1\n}", 4, "twice");
         check("num_ranks 2\nrank 0 {\nsleep 3\n}", 3, "no operation");
         check("num_ranks 2\ncalc 3", 2, "outside");

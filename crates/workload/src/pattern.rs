@@ -201,7 +201,7 @@ impl Fields {
                 return Err(format!("'{part}' is no key=value"));
             };
             if fields.iter().any(|(found, _)| found == key) {
-                return Err(format!("'{key}' stands there twice"));
+                return Err(format!("'{key}' occurs twice"));
             }
             fields.push((key.to_owned(), value.to_owned()));
         }
