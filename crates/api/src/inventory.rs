@@ -218,7 +218,7 @@ pub struct Port {
     pub width: Option<LinkWidth>,
     /// Speed of the link, if it is trained.
     pub speed: Option<LinkSpeed>,
-    /// Largest payload in use (neighbour MTU), in bytes; absent if unknown.
+    /// Largest payload that may be sent, in bytes; absent if unknown.
     pub mtu_bytes: Option<u16>,
     /// The other end of its cable.
     pub peer: Option<End>,

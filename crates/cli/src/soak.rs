@@ -242,7 +242,7 @@ pub fn generated(spec: &str) -> Result<Fabric, String> {
 /// How many were kept of each code.
 type Kept = Mutex<BTreeMap<String, usize>>;
 
-/// The faults that happen in addition to the schedules of the seeds.
+/// Options of a run that are added to the schedule of every seed.
 #[derive(Clone, Copy, Debug)]
 struct Beside {
     sa: bool,

@@ -69,7 +69,7 @@ impl Shop {
         of[self.below(of.len())].clone()
     }
 
-    /// True once in `times` calls.
+    /// True at random, on average once in `times` calls.
     fn seldom(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
