@@ -1,8 +1,13 @@
 //! What a switch does with packets: they arrive, wait, are chosen, and leave.
 //!
-//! An output looks for a packet when something has changed for it: a packet for it has become the first of its queue,
-//! its own packet has ended, an input with a packet for it can send again, or credits have come. The end of a packet is
-//! an event only if another packet waits for it.
+//! An output looks for a packet when something has changed for it:
+//!
+//! - a packet for it has become the first of its queue;
+//! - its own packet has ended;
+//! - an input with a packet for it can send again;
+//! - credits have come.
+//!
+//! The end of a packet is an event only if another packet waits for it.
 
 use crate::Simulation;
 use crate::lane::Queue;
