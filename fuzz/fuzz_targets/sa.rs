@@ -1,4 +1,5 @@
-//! Any bytes as a conversation with the subnet administrator; see `converse` in `crates/sa/tests/it/support/fuzz.rs`.
+//! Treats any bytes as a conversation with the subnet administrator; see `converse` in
+//! `crates/sa/tests/it/support/fuzz.rs`.
 
 #![no_main]
 

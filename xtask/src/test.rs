@@ -11,13 +11,13 @@ use serde_json::Value;
 /// How many of the slowest parts are printed.
 const SLOWEST: usize = 10;
 
-/// The words before the name of each test program that is started.
+/// The text before the name of each started test program.
 const RUNNING: &str = "     Running ";
 
-/// A test program that cargo has built.
+/// A test program built by cargo.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Program {
-    /// Folder of the crate, and `unit` or the name of the integration test.
+    /// Name of the crate's folder, and `unit` or the name of the integration test.
     name: String,
     /// Folder of its crate.
     folder: PathBuf,
@@ -78,8 +78,8 @@ pub fn run(root: &Path) -> ExitCode {
     }
 }
 
-/// Builds the test programs of every crate, and with them the binaries that they start. Examples are left out:
-/// `make check` compiles them.
+/// Builds the test programs of every crate, and the binaries that they start. Leaves out examples, which `make check`
+/// compiles.
 fn build(root: &Path) -> Result<Vec<Program>, String> {
     let mut command = Command::new("cargo");
     command
@@ -102,12 +102,12 @@ fn build(root: &Path) -> Result<Vec<Program>, String> {
     if !child.wait().map_err(cannot)?.success() {
         return Err("the build failed; correct what cargo says above".to_owned());
     }
-    // The order in which cargo finishes them depends on timing.
+    // Cargo's order depends on timing.
     programs.sort();
     Ok(programs)
 }
 
-/// The test program that a line of cargo's JSON output announces, if it announces one.
+/// Returns the test program that a line of cargo's JSON output announces, if any.
 fn program(line: &str) -> Option<Program> {
     let message: Value = serde_json::from_str(line).ok()?;
     if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
@@ -137,7 +137,7 @@ fn run_program(program: &Program, summary: &mut Summary) -> std::io::Result<()> 
     read_all(command, summary).map(|_| ())
 }
 
-/// Runs the doc tests of every crate. True if cargo succeeded.
+/// Runs the doc tests of every crate. Returns true if cargo succeeded.
 fn run_doc_tests(root: &Path, summary: &mut Summary) -> std::io::Result<bool> {
     let mut command = Command::new("cargo");
     command
@@ -146,9 +146,9 @@ fn run_doc_tests(root: &Path, summary: &mut Summary) -> std::io::Result<bool> {
     read_all(command, summary)
 }
 
-/// Runs a command to its end, passes its output on, and reads it. True if it succeeded.
+/// Runs a command until it ends, passes its output on, and parses it. Returns true if it succeeded.
 fn read_all(mut command: Command, summary: &mut Summary) -> std::io::Result<bool> {
-    // One pipe for both streams, because the order of their lines matters.
+    // One pipe for both streams keeps their lines in order.
     let (reader, writer) = std::io::pipe()?;
     command
         .env("CARGO_TERM_COLOR", "never")
@@ -259,7 +259,7 @@ mod tests {
         ),
     ];
 
-    /// The summary of these programs, each with what it printed.
+    /// Returns the summary of these programs, each with its output.
     fn read<'a>(output: impl IntoIterator<Item = (&'a str, &'a str)>) -> Summary {
         let mut summary = Summary::default();
         for (name, text) in output {

@@ -24,7 +24,7 @@ impl Tree {
         xtask.parent().map(Path::to_path_buf).unwrap_or(xtask)
     }
 
-    /// Reads every UTF-8 file under `root`; other files (captures, corpora) are nobody's text and left out.
+    /// Reads every UTF-8 file under `root`. Leaves out other files (captures, corpora).
     pub fn read(root: &Path) -> Result<Self, Finding> {
         let mut tree = Self::default();
         tree.read_folder(root, "").map_err(|error| {

@@ -1,4 +1,4 @@
-//! FDR10, which PortInfo shows as QDR: infiniband-diags find it on our emulator by the vendor's attribute, as on
+//! FDR10, which PortInfo shows as QDR: infiniband-diags find it on our emulator by the vendor attribute, as on
 //! hardware.
 
 use std::fs;
@@ -7,7 +7,7 @@ use selvedge_conformance::{HeavyLock, PeerLab};
 
 use crate::support::{Fabric, emulate};
 
-/// How often each rate stands in what a program prints.
+/// Counts a rate in a program's output.
 fn count(text: &str, rate: &str) -> usize {
     text.split(|c: char| c.is_whitespace())
         .filter(|word| *word == rate)
@@ -24,7 +24,7 @@ fn infiniband_diags_show_fdr10() {
         let _emulator = emulate(&lab, &spec);
         let seat = &fabric.planes[0].seat;
         let listing = lab.output(seat, "ibnetdiscover", &[]).unwrap();
-        // Both ends of 8 links between switches and of 8 to hosts.
+        // Both ends of 8 links between switches and of 8 links to hosts.
         assert_eq!(count(&listing, rate), 32, "{listing}");
         let links = lab.output(seat, "iblinkinfo", &["-l"]).unwrap();
         assert!(links.contains(link), "{links}");
@@ -60,6 +60,6 @@ fn a_listing_without_devices_shows_fdr10() {
             .any(|line| line.starts_with("LinkSpeedActive") && line.ends_with("0x01")),
         "{held}"
     );
-    // The LIDs of the listing are there without a manager.
+    // The emulator has the LIDs of the listing without a manager.
     assert!(listing.contains("# \"h1\" lid 2 4xFDR10"), "{listing}");
 }

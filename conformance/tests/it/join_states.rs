@@ -1,5 +1,5 @@
-//! MCMemberRecord by every JoinState, and ClassPortInfo, asked of real OpenSM and of our master: the same answers about
-//! groups, and the bits of the capability masks that only one of the two sets, with the reasons.
+//! Sends every JoinState in MCMemberRecord, and a query for ClassPortInfo, to real OpenSM and to our master. Answers
+//! about groups must be equal. The capability bits that only one of the two sets are listed with reasons.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,21 @@ use crate::support::{LIMIT, emulate, lid_of, port, wait_sm_state};
 
 const SPEC: &str = "mport:m=4,n=2";
 const MASTER: &str = "H-0";
-/// The two hosts that join.
+/// The two hosts that join groups.
 const HOSTS: [&str; 2] = ["H-3", "H-5"];
 
-/// What was asked: the group's creator (0: none), the JoinState asked for, all components or what a join needs.
+/// A request: the JoinState of the group's creator (0: none), the requested JoinState, and whether it has all
+/// components.
 type Question = (u8, u8, bool);
-/// What was answered: the status, and the JoinState of a good answer.
+/// An answer: its status, and its JoinState if the status is good.
 type Answer = (u16, u64);
 
-/// An administrator and the two hosts that ask it.
+/// An administrator and two hosts that send requests to it.
 struct Asker {
     probes: [Probe; 2],
     guids: [Guid; 2],
     sm: u16,
-    /// Last byte of the last group's GID: each question has a group of its own.
+    /// Last byte of the last group's GID: each request has its own group.
     group: u16,
 }
 
@@ -47,7 +48,7 @@ impl Asker {
         }
     }
 
-    /// A host asks until it is answered.
+    /// Sends a host's request until an answer arrives.
     fn ask(&mut self, host: usize, mad: &Mad) -> Mad {
         let (probe, sm) = (&mut self.probes[host], self.sm);
         until(
@@ -95,7 +96,7 @@ impl Asker {
         (answer.status().0, state)
     }
 
-    /// Every JoinState, where the group is not there and where a full member has created it.
+    /// Sends every JoinState, without a group and with a group that a full member created.
     fn joins(&mut self) -> BTreeMap<Question, Answer> {
         let mut all = BTreeMap::new();
         for creator in [0, 1] {
@@ -114,7 +115,7 @@ impl Asker {
         all
     }
 
-    /// Every leave of every state beside a full member: held, given up.
+    /// Sends a leave for each pair of held and given-up states, beside a full member.
     fn leaves(&mut self) -> BTreeMap<(u8, u8), Answer> {
         let mut all = BTreeMap::new();
         for (held, given) in (1..16_u8).flat_map(|held| (0..16_u8).map(move |given| (held, given))) {
@@ -127,7 +128,7 @@ impl Asker {
         all
     }
 
-    /// Whether a group is still there when its full member has left, and a member of each state has not.
+    /// Returns for each state whether a member keeps the group after its full member has left.
     fn lives(&mut self) -> BTreeMap<u8, bool> {
         let mut all = BTreeMap::new();
         for state in 1..16 {
@@ -135,14 +136,14 @@ impl Asker {
             assert_eq!(self.member(Method::Set, 0, 1, true).0, 0);
             assert_eq!(self.member(Method::Set, 1, state, false).0, 0);
             assert_eq!(self.member(Method::Delete, 0, 1, false).0, 0);
-            // Only a group that is there can be joined with so little.
+            // A join with so few components succeeds only in an existing group.
             all.insert(state, self.member(Method::Set, 0, 2, false).0 == 0);
             self.end(state);
         }
         all
     }
 
-    /// Takes both hosts out, as far as they are members, so that groups do not add up.
+    /// Removes both hosts from the group, if they are members, so that groups do not accumulate.
     fn end(&mut self, state: u8) {
         for (host, states) in [(1, state), (0, 3)] {
             for bit in [1, 2, 4, 8] {
@@ -164,7 +165,7 @@ impl Asker {
     }
 }
 
-/// Everything that an administrator answers.
+/// All answers of an administrator.
 #[derive(Debug)]
 struct Told {
     joins: BTreeMap<Question, Answer>,
@@ -183,7 +184,7 @@ fn told(lab: &PeerLab) -> Told {
     }
 }
 
-/// Entries of two tables that differ: what OpenSM answers, what we answer.
+/// Returns the entries that differ between two tables: OpenSM's answer, our answer.
 fn differences<K: Copy + Ord, V: Copy + PartialEq>(
     theirs: &BTreeMap<K, V>,
     ours: &BTreeMap<K, V>,
@@ -218,22 +219,22 @@ fn join_states_beside_opensm() {
     assert_eq!(differences(&theirs.joins, &ours.joins), BTreeMap::new());
     assert_eq!(differences(&theirs.leaves, &ours.leaves), BTreeMap::new());
     assert_eq!(differences(&theirs.lives, &ours.lives), BTreeMap::new());
-    // So that the comparison cannot be one of refusals: what keeps a group, and the case of a public report.
+    // Ensures that not all compared answers are refusals: states that keep a group, and the case of a public report.
     let alive = ours.lives.iter().filter(|(_, lives)| **lives).map(|(state, _)| *state);
     assert!(alive.eq((1..16).filter(|state| state & 9 != 0)));
     assert_eq!(theirs.joins[&(0, 8, true)], (0, 8));
     capabilities(theirs.class_port_info, ours.class_port_info);
 }
 
-/// Both masks beside OpenSM's: what each has alone. `docs/sa.md` has the reasons.
+/// Compares both masks with OpenSM's: the bits that only one side has. `docs/sa.md` has the reasons.
 fn capabilities(theirs: (u64, u64), ours: (u64, u64)) {
     let bits = |mask: u64| (0..27).filter(|bit| mask >> bit & 1 == 1).collect::<Vec<u32>>();
     let alone = |a: u64, b: u64| bits(a & !b);
-    // OpenSM takes Get and Set of Notice.
+    // OpenSM supports Get and Set of Notice.
     assert_eq!(alone(theirs.0, ours.0), [1]);
     assert_eq!(alone(ours.0, theirs.0), [] as [u32; 0]);
-    // OpenSM tells switches MulticastFDBTop, and takes services of multicast groups.
+    // OpenSM sets MulticastFDBTop at switches, and accepts services of multicast groups.
     assert_eq!(alone(theirs.1, ours.1), [3, 8]);
-    // Bit 17, NDR, came after OpenSM 3.3.23.
+    // Bit 17, NDR, is newer than OpenSM 3.3.23.
     assert_eq!(alone(ours.1, theirs.1), [17]);
 }

@@ -129,7 +129,7 @@ fn lids_are_given_anew_only_where_a_file_asks_for_it() {
     assert!(lid_of(&lab, MASTER) <= 0x100);
 }
 
-/// Every flag that the installed OpenSM prints stands in the table, and `selvedge run` explains each that it lacks.
+/// The table has every flag that the installed OpenSM prints, and `selvedge run` explains each flag that it lacks.
 #[test]
 fn every_flag_of_opensm_is_explained() {
     let lab = PeerLab::new().unwrap();

@@ -1,5 +1,4 @@
-//! Our emulator as a server of the ibsim protocol, tested with managers that die, strangers that meddle, and a
-//! server that dies.
+//! Our emulator as a server of the ibsim protocol: managers that die, foreign messages, and a server that dies.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -17,7 +16,7 @@ const OBSERVER: &str = "H-3";
 /// Longer than the emulator takes to notice a dead client (half a second).
 const NOTICED: Duration = Duration::from_millis(1_500);
 
-/// Starts a manager of ours and waits until it is master and the observer can ask it.
+/// Starts our manager, and waits until it is master and answers the observer.
 fn start(lab: &PeerLab, state: &str) -> (Running, u16) {
     let manager = lab
         .start_daemon(&["run", "--port", &port(lab.base(), MASTER), "--state", state])
@@ -34,8 +33,8 @@ fn start(lab: &PeerLab, state: &str) -> (Running, u16) {
     (manager, lid)
 }
 
-/// A manager that is started at once after SIGKILL of another one at its port is heard and hears, with
-/// infiniband-diags: before the emulator notices the dead one, and afterwards.
+/// A manager that starts right after SIGKILL of another one at its port can send and receive. infiniband-diags check
+/// that before and after the emulator notices the dead client.
 #[test]
 fn a_manager_started_after_a_kill_is_not_deaf() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -59,7 +58,7 @@ fn a_manager_started_after_a_kill_is_not_deaf() {
     }
 }
 
-/// What a stranger says for clients does nothing: OpenSM goes on managing, and so do we.
+/// Messages of a foreign process in the name of clients have no effect: OpenSM and our manager continue.
 #[test]
 fn strangers_detach_nobody() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -96,7 +95,7 @@ fn strangers_detach_nobody() {
     opensm.wait_up(2, LIMIT).unwrap();
 }
 
-/// A master and a standby of ours end with a code when their emulator dies.
+/// Our master and our standby end with a code when their emulator dies.
 #[test]
 fn managers_end_when_their_server_dies() {
     let _heavy = HeavyLock::acquire().unwrap();

@@ -1,7 +1,8 @@
-//! A host that floods the manager with traps: a cut is mended and hosts are answered as in the same fabric at rest.
+//! A host floods the manager with traps: a cut link is repaired and hosts are answered as without the flood.
 //!
-//! `cargo test -p selvedge-conformance --test it trap_flood -- --nocapture` prints the figures. How long answers take
-//! depends on the machine: `SELVEDGE_QUIET_MACHINE=1` checks that as well. `SELVEDGE_EACH_TRAP=1` has a flood of each
+//! `cargo test -p selvedge-conformance --test it trap_flood -- --nocapture` prints the figures. Answer times depend on
+//! the machine: `SELVEDGE_QUIET_MACHINE=1` checks them, too. `SELVEDGE_EACH_TRAP=1` adds a flood of each kind of trap
+//! and takes two minutes more.
 //! kind of trap, in two minutes more.
 
 use std::fs;
@@ -28,20 +29,20 @@ const MASTER: &str = "H-0";
 const FLOODER: &str = "H-5";
 const OTHER: &str = "H-2";
 const CABLE: &str = "\"S-L1-1\"[3]";
-/// Traps a second: as many as the host of the reported case sent.
+/// Traps a second, as many as in the reported case.
 const RATE: u64 = 14_000;
 /// Cuts of each phase.
 const CUTS: usize = 3;
-/// Time before a cut in which packets by old entries are gone: a repair need not wait for them.
+/// Pause before a cut, after which no packet is under way by old entries: a repair need not wait for them.
 const REST: Duration = Duration::from_millis(2_700);
-/// Log of a flood, at most.
+/// Most log bytes a second during a flood.
 const LOG_BYTES_PER_S: f64 = 10_000.0;
-/// How much longer a cut may take during a flood.
+/// Most times slower that a repair may be during a flood.
 const CUT_FACTOR: f64 = 3.0;
-/// How much longer an answer of the administrator may take, 99 of 100.
+/// Most times slower that 99 of 100 SA answers may be during a flood.
 const ANSWER_FACTOR: f64 = 1.2;
 
-/// What a phase showed.
+/// The figures of a phase.
 struct Figures {
     cut: Duration,
     answer_p99: Duration,
@@ -49,8 +50,8 @@ struct Figures {
     per_s: f64,
 }
 
-/// One trap of every number that an agent may send, and three that none does: a number without a meaning, a vendor's,
-/// and another host's.
+/// Returns one trap of every number that an agent may send, and three invalid ones: an unknown number, a vendor's, and
+/// a trap in another host's name.
 fn traps(own: u16) -> Vec<(&'static str, Notice)> {
     let lid = Lid(own);
     let of = |trap: &Trap| Notice::new(PRODUCER_CA, lid, trap);
@@ -99,7 +100,7 @@ fn traps(own: u16) -> Vec<(&'static str, Notice)> {
     ]
 }
 
-/// Sends these traps in turn, at [`RATE`], until told to stop; counts them.
+/// Sends these traps in turn at [`RATE`], until `stop` is set. Counts them in `sent`.
 fn flood(base: &str, to: u16, notices: &[Notice], (stop, sent): (&AtomicBool, &AtomicU64)) {
     let mut port = IbsimPort::open(base, FLOODER).unwrap();
     let address = Address::smi(Lid(to));
@@ -111,14 +112,14 @@ fn flood(base: &str, to: u16, notices: &[Notice], (stop, sent): (&AtomicBool, &A
             let mut mad = Mad::request(Class::SubnLid, Method::Trap, AttributeId::NOTICE, 0);
             mad.set_transaction(selvedge_types::TransactionId(number & 0xFFFF_FFFF));
             mad.write(&notices[number as usize % notices.len()]);
-            // What the port has no room for is not sent.
+            // A trap that finds no room in the port is dropped.
             let _ = port.send(&Datagram { address, mad }, Duration::ZERO);
         }
         while port.receive(Duration::from_millis(1)).unwrap().is_some() {}
     }
 }
 
-/// A fabric, its manager, and what the test looks at.
+/// A fabric, its manager, and the test's probes.
 struct Bench<'a> {
     lab: &'a PeerLab,
     log: PathBuf,
@@ -135,7 +136,7 @@ impl Bench<'_> {
         self.log().matches("SUBNET UP").count()
     }
 
-    /// Injects a fault, without the time that a process takes to start. Returns when the emulator has it.
+    /// Injects a fault without the start-up time of a process. Returns when the emulator has applied it.
     fn fault(&self, fault: &str) -> Instant {
         let folders = fs::read_dir(self.lab.folder()).unwrap();
         let mut sockets = folders.map(|entry| entry.unwrap().path().join("api.sock"));
@@ -152,7 +153,7 @@ impl Bench<'_> {
         since
     }
 
-    /// Time from a fault to SUBNET UP.
+    /// Injects a fault. Returns the time until SUBNET UP.
     fn mended(&self, fault: &str) -> Duration {
         let before = self.ups();
         let since = self.fault(fault);
@@ -164,7 +165,7 @@ impl Bench<'_> {
         since.elapsed()
     }
 
-    /// Cuts and restores a cable while a host asks for paths.
+    /// Cuts and restores a cable while a host requests paths.
     fn measure(&self, sent: &AtomicU64) -> Figures {
         let (began, bytes) = (Instant::now(), fs::metadata(&self.log).unwrap().len());
         let from = sent.load(Ordering::Relaxed);
@@ -191,7 +192,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Asks for paths until told to stop; how long each answer took, the shortest first.
+    /// Requests paths until told to stop. Returns the answer times, shortest first.
     fn ask(&self, is_over: &AtomicBool) -> Vec<Duration> {
         let mut client = IbsimPort::open(self.lab.base(), OTHER).unwrap();
         let (mut took, mut number) = (Vec::new(), 0);
@@ -217,10 +218,10 @@ fn print(what: &str, of: &Figures) {
     );
 }
 
-/// Compares a flood with the quiet phase: repairs, log and, on a quiet machine, answers.
+/// Compares a flood with the quiet phase: repair time, log size and, on a quiet machine, answer time.
 fn assert_bounded(name: &str, of: &Figures, quiet: &Figures) {
     assert!(of.per_s > RATE as f64 / 4.0, "{name}: no flood");
-    // The log of a quiet phase tells of cuts as well.
+    // The log of a quiet phase has events of cuts, too.
     let log_bytes_per_s = of.log_bytes_per_s - quiet.log_bytes_per_s;
     assert!(
         log_bytes_per_s <= LOG_BYTES_PER_S,
@@ -273,13 +274,13 @@ fn a_flood_of_traps_delays_no_repair() {
         other,
     };
     let nothing = AtomicU64::new(0);
-    // The first one warms everything up.
+    // The first run warms up.
     bench.measure(&nothing);
     let quiet = bench.measure(&nothing);
     print("quiet", &quiet);
     let kinds = traps(own);
     let all: Vec<Notice> = kinds.iter().map(|(_, notice)| *notice).collect();
-    // One that a sweep follows, one that is only told of, and all of them.
+    // A trap that causes a sweep, a trap that is only reported, and all traps in turn.
     let is_each = std::env::var_os("SELVEDGE_EACH_TRAP").is_some();
     let kinds = kinds
         .iter()
@@ -331,7 +332,7 @@ fn the_port_of_a_babbling_host_is_disabled_if_that_is_wanted() {
     thread::scope(|scope| {
         scope.spawn(|| flood(lab.base(), sm, &notices, (&stop, &sent)));
         wait("SLV-SM-0093");
-        // The repair follows, and the source is calm: its traps go nowhere.
+        // The repair follows. The babble ends, because traps of a disabled port do not arrive.
         wait("SLV-SM-0092");
         stop.store(true, Ordering::Relaxed);
     });

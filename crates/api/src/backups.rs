@@ -26,12 +26,12 @@ pub struct Backups {
     pub faults_there_are: u64,
     /// Pairs on the busiest link while nothing is lost.
     pub max_load: u64,
-    /// Parts of the fabric without a link between them while nothing is lost.
+    /// Parts of the fault-free fabric that no link connects.
     pub parts: u64,
-    /// Pairs of hosts that do not reach each other while nothing is lost.
+    /// Pairs of hosts that do not reach each other in the fault-free fabric.
     pub pairs_apart: u64,
-    /// True if the judge finds nothing against the tables in force, and no listed fault cuts hosts off from each other,
-    /// leaves a deadlock, or finds no plan.
+    /// True if the judge finds no error in the tables in force, and no listed fault cuts off hosts, leaves a deadlock,
+    /// or is without a plan.
     pub ok: bool,
     /// Every fault that was looked at, weakest points first.
     pub faults: Vec<Backup>,

@@ -48,7 +48,7 @@ pub struct Replay {
     pub same: bool,
     /// Inputs in the record.
     pub inputs: u64,
-    /// The end of the record that is left out, because the process was killed while it wrote.
+    /// The truncated end of the record, left by a killed process; replay skips it.
     pub torn: Option<ReplayTorn>,
     /// The first input that leads to other outputs.
     pub difference: Option<ReplayDifference>,
@@ -58,10 +58,10 @@ impl Body for Replay {
     const SCHEMA: &'static str = "selvedge.replay";
 }
 
-/// The end of a record that is left out.
+/// The truncated end of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayTorn {
-    /// Where it begins.
+    /// Its first byte.
     pub at_byte: u64,
     /// Its length.
     pub left_out_bytes: u64,
@@ -89,9 +89,9 @@ pub struct ReplayDifference {
 pub struct Settings {
     /// Every key that has a value, as `routing.lmc`, with it.
     pub settings: BTreeMap<String, serde_json::Value>,
-    /// Whether a start takes it.
+    /// True if a start accepts it.
     pub ok: bool,
-    /// What is wrong or doubtful about lines, flags and keys.
+    /// Errors and warnings about lines, flags and keys.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub findings: Vec<OpenSmLine>,
 }
@@ -115,10 +115,10 @@ pub struct OpenSmCheck {
     pub settings: BTreeMap<String, serde_json::Value>,
 }
 
-/// What becomes of a line of a configuration, of a flag or of a key.
+/// The verdict on one line, flag or key of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSmLine {
-    /// Line, counted from 1; 0: no line.
+    /// Line, counted from 1; 0 without a line.
     pub line: u64,
     /// The option, key or flag.
     pub option: String,
@@ -133,12 +133,12 @@ pub struct OpenSmLine {
     /// Why, or what to do instead.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub why: String,
-    /// The complete error, with its code, if a start or a reload is refused for it.
+    /// The complete error with its code, if it makes a start or a reload fail.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub error: String,
 }
 
-/// A configuration for a running manager to check; without a text, it checks the files that it was started with.
+/// A configuration for a running manager to check. Without a text, the manager checks the files of its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckRequest {
     /// Path of the file, for messages and for paths in it.
@@ -147,12 +147,12 @@ pub struct CheckRequest {
     pub text: String,
 }
 
-/// What a running manager says of a configuration: of one that it took (reload), or would take (check).
+/// A running manager's answer about a configuration: applied (reload) or only checked (check).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Whether a reload takes it.
+    /// True if a reload accepts it.
     pub ok: bool,
-    /// Lines, flags and keys that are not simply taken.
+    /// Lines, flags and keys with a verdict worth reporting.
     pub findings: Vec<OpenSmLine>,
 }
 
@@ -164,16 +164,16 @@ impl Body for OpenSmCheck {
     const SCHEMA: &'static str = "selvedge.opensm_check";
 }
 
-/// What an experiment's file asks for.
+/// The size of an experiment, from its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExperimentCheck {
     /// Combinations of settings.
     pub combinations: u64,
-    /// Those of them that differ in more than labels; only they are run.
+    /// Combinations that differ in more than labels; only they are run.
     pub different_combinations: u64,
-    /// Seeds of each combination.
+    /// Seeds for each combination.
     pub seeds: u64,
-    /// Simulations.
+    /// Number of simulations.
     pub simulations: u64,
 }
 
@@ -181,7 +181,7 @@ impl Body for ExperimentCheck {
     const SCHEMA: &'static str = "selvedge.experiment_check";
 }
 
-/// The settings that an experiment's file may have.
+/// The settings that an experiment file may have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExperimentSettings {
     /// The settings.
@@ -193,9 +193,9 @@ pub struct ExperimentSettings {
 pub struct ExperimentSetting {
     /// Its name.
     pub setting: String,
-    /// The values that it takes, in words.
+    /// The values that it accepts, in words.
     pub takes: String,
-    /// What it is.
+    /// Its meaning.
     pub help: String,
 }
 
@@ -208,8 +208,8 @@ impl Body for ExperimentSettings {
 pub struct ExperimentSummary {
     /// What the experiment is about.
     pub title: String,
-    /// An object for each combination: `settings`, `figures` by name (`count`, `mean`, `ci95`, `min`, `max`), `refused`
-    /// and `why`.
+    /// One object for each combination: `settings`, `figures` by name (`count`, `mean`, `ci95`, `min`, `max`),
+    /// `refused` and `why`.
     pub rows: Vec<serde_json::Value>,
 }
 

@@ -41,21 +41,21 @@ pub enum ErrorKind {
     NotMaster,
     /// SLV-API-0009: load cannot be spread anew.
     NoBalance,
-    /// SLV-API-0020: the path has another method; the header Allow names it.
+    /// SLV-API-0020: the path does not support this method; the header Allow names the supported one.
     WrongMethod,
-    /// SLV-API-0021: the head or the body of a request did not come in time.
+    /// SLV-API-0021: the head or body of a request did not arrive in time.
     TimedOut,
-    /// SLV-API-0022: a request that needs a body has none.
+    /// SLV-API-0022: a request has no body but needs one.
     NoLength,
     /// SLV-API-0023: the body of a request is too large.
     TooLarge,
     /// SLV-API-0024: the path of a request is too long.
     UriTooLong,
-    /// SLV-API-0025: the body of a request is not JSON.
+    /// SLV-API-0025: a body is not JSON.
     NotJson,
-    /// SLV-API-0026: the headers of a request are too many, or too long.
+    /// SLV-API-0026: a request has too many or too long headers.
     HeadTooLarge,
-    /// SLV-API-0027: the process is doing too much already.
+    /// SLV-API-0027: the process has reached a limit of concurrent work.
     Busy,
 }
 
@@ -145,7 +145,7 @@ impl ErrorKind {
             Self::TimedOut => "send the whole request at once",
             Self::NoLength => "send a body with its Content-Length",
             Self::TooLarge => "send a shorter body; a fault has some 100 bytes",
-            Self::UriTooLong => "ask for a path of docs/contracts.md",
+            Self::UriTooLong => "use a path of docs/contracts.md",
             Self::NotJson => "send JSON, not compressed",
             Self::HeadTooLarge => "send fewer or shorter headers",
             Self::Busy => "ask again in a moment",
@@ -164,7 +164,7 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// A refusal of another room, whose text is `CODE: what, where; what to do` as everywhere.
+    /// Returns a refusal of another crate from its text, which is `CODE: what, where; what to do` as everywhere.
     #[must_use]
     pub fn of_text(text: &str) -> Self {
         let (code, rest) = text.split_once(": ").unwrap_or(("", text));

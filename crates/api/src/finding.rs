@@ -13,7 +13,7 @@ pub struct Finding {
     pub kind: String,
     /// How much it matters.
     pub severity: Severity,
-    /// True if it would make `ok` false but the operator accepted it.
+    /// True for a finding that would make `ok` false, but that the operator accepted.
     pub accepted: bool,
     /// In words.
     pub text: String,
@@ -26,7 +26,7 @@ pub struct Finding {
 /// All findings about the plan in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Findings {
-    /// True if there is no error among them, and no host is apart from the others or out of a manager's reach.
+    /// True if no finding is an error, and no host is isolated from others or out of the manager's reach.
     pub ok: bool,
     /// Errors.
     pub errors: u64,

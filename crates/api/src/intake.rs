@@ -1,28 +1,28 @@
-//! What sources send to the manager beyond their limits.
+//! The manager's intake: datagrams of sources that exceed their limits.
 
 use selvedge_types::Lid;
 use serde::{Deserialize, Serialize};
 
-/// What sources sent to the manager beyond their limits since the start.
+/// Datagrams that exceeded a source's limit since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intake {
-    /// Datagrams that were held, or dropped.
+    /// Number of datagrams held back or dropped.
     pub held: u64,
-    /// Sources that babble now.
+    /// Sources that babble at present.
     pub babbling: Vec<Babbler>,
 }
 
-/// A source that sends one kind of datagram again and again.
+/// A source that keeps sending one kind of datagram beyond its limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Babbler {
-    /// Its LID; 0xFFFF if it sends by directed route, 0 for several sources together.
+    /// LID of the source; 0xFFFF for directed route, 0 for several sources together.
     pub lid: Lid,
-    /// The port that has this LID, if one of the plan has it.
+    /// Name of the port with this LID, if the plan has one.
     pub port: Option<String>,
-    /// What it sends.
+    /// The kind of datagram.
     pub what: String,
-    /// Since when, as time since the process started.
+    /// Start of the babble, in ms since the process started.
     pub since_ms: u64,
-    /// Datagrams since then.
+    /// Datagrams received since then.
     pub came: u64,
 }

@@ -19,7 +19,7 @@ pub struct StateCounts {
     pub armed: u64,
     /// In use.
     pub active: u64,
-    /// Not known: the agent did not answer.
+    /// Ports of unknown state: the agent did not answer.
     #[serde(default)]
     pub unknown: u64,
 }
@@ -61,7 +61,7 @@ impl Fabric {
     #[must_use]
     pub fn of(fabric: &selvedge_fabric::Fabric) -> Self {
         let kind = |kind| fabric.nodes().iter().filter(|n| n.kind == kind).count() as u64;
-        // A host whose known cables are all down stays in the manager's memory until a sweep; it is not there.
+        // If all known cables of a host are down, it stays in the manager's memory until a sweep, but counts as gone.
         let is_gone = |node: &&selvedge_fabric::Node| {
             let mut cabled = node.external_ports().filter(|(_, p)| p.peer.is_some()).peekable();
             node.kind == NodeKind::Ca && cabled.peek().is_some() && cabled.all(|(_, p)| !p.is_up() && !p.unread)
@@ -106,7 +106,7 @@ impl Fabric {
     }
 }
 
-/// The logical state of a port; `None` if its agent did not say.
+/// Returns the logical state of a port; `None` if its agent never stated it.
 fn known_state(port: &selvedge_fabric::Port) -> Option<PortState> {
     (!port.unread).then_some(port.link.state)
 }
@@ -122,12 +122,12 @@ pub struct Node {
     pub kind: NodeKind,
     /// GUID of the system it belongs to.
     pub system_guid: Guid,
-    /// Base LID: of port 0 of a switch, of the first port with one of another node; 0 if there is none, absent if it is
-    /// not known.
+    /// Base LID: for a switch, of port 0; for another node, of its first port with a LID. 0 without one, absent if
+    /// unknown.
     pub lid: Option<u16>,
     /// External ports.
     pub ports: u8,
-    /// External ports that are known to be ACTIVE.
+    /// External ports known to be ACTIVE.
     pub ports_active: u8,
     /// Vendor's OUI.
     pub vendor_id: u32,
@@ -204,21 +204,21 @@ pub struct Port {
     pub node_name: String,
     /// Number of the port; 0 is a switch's management port.
     pub port: u8,
-    /// GUID of the port; 0x0 on a switch's external ports, absent if it is not known.
+    /// Port GUID; 0x0 on a switch's external ports, absent if unknown.
     pub guid: Option<Guid>,
-    /// Base LID; 0 on a switch's external ports, absent if it is not known.
+    /// Base LID; 0 on a switch's external ports, absent if unknown.
     pub lid: Option<u16>,
-    /// LMC; absent if it is not known.
+    /// LMC; absent if unknown.
     pub lmc: Option<u8>,
-    /// Logical state; absent if it is not known: the port's agent did not answer, or is on another rail.
+    /// Logical state; absent if unknown: the port's agent did not answer, or is on another rail.
     pub state: Option<PortState>,
-    /// Physical state; absent if it is not known.
+    /// Physical state; absent if unknown.
     pub phys_state: Option<PhysState>,
     /// Width of the link, if it is trained.
     pub width: Option<LinkWidth>,
     /// Speed of the link, if it is trained.
     pub speed: Option<LinkSpeed>,
-    /// Largest payload that may be sent; absent if it is not known.
+    /// Largest payload that may be sent, in bytes; absent if unknown.
     pub mtu_bytes: Option<u16>,
     /// The other end of its cable.
     pub peer: Option<End>,
@@ -288,9 +288,9 @@ pub struct Link {
     pub a: End,
     /// The other end.
     pub b: End,
-    /// Logical state at `a`; absent if it is not known.
+    /// Logical state at `a`; absent if unknown.
     pub state_a: Option<PortState>,
-    /// Logical state at `b`; absent if it is not known.
+    /// Logical state at `b`; absent if unknown.
     pub state_b: Option<PortState>,
     /// Width and speed, as `4xHDR`, if it is trained.
     pub rate: Option<String>,

@@ -52,7 +52,7 @@ pub struct ModelAnswer {
     pub window: u32,
     /// All of it.
     pub time_ms: f64,
-    /// MADs by everybody, answers to requests left out.
+    /// MADs of all senders; answers do not count.
     pub mads: u64,
     /// Requests that find an agent's queue full, and are sent again.
     pub overruns: u64,
@@ -84,10 +84,10 @@ pub struct ModelCount {
     pub count: u64,
 }
 
-/// Tables 1 and 2 of the published model, beside what its equations give.
+/// Tables 1 and 2 of the published model, beside the results of its equations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelPaper {
-    /// A row for each table and phase.
+    /// One row for each table and phase.
     pub rows: Vec<ModelPaperRow>,
 }
 
@@ -106,12 +106,12 @@ pub struct ModelPaperRow {
     pub phase: String,
     /// What the paper measured.
     pub experiment_ms: f64,
-    /// What the paper's model gives.
+    /// The result of the paper's model.
     pub paper_model_ms: f64,
-    /// What the equations as printed give.
+    /// The result of the equations as printed.
     pub equations_ms: f64,
-    /// By how much the equations differ from the paper's model.
+    /// Difference of the equations from the paper's model, in percent.
     pub difference_percent: f64,
-    /// Why.
+    /// The reason for the difference.
     pub why: String,
 }

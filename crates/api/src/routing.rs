@@ -65,7 +65,7 @@ pub struct Quality {
     pub lanes_used: u8,
     /// True if no lane's channel dependencies close a circle, in traffic from or to hosts.
     pub deadlock_free: bool,
-    /// Host pairs of the whole fabric that do not reach each other, for want of a link or of an entry.
+    /// Host pairs of the whole fabric that do not reach each other, because a link or a forwarding entry is missing.
     pub unreachable_pairs: u64,
     /// Dependencies between channels, all lanes together, in traffic of hosts.
     pub dependencies: u64,

@@ -24,7 +24,7 @@ pub struct Soak {
     /// Hosts talked to subnet administration.
     #[serde(default)]
     pub sa: bool,
-    /// Managers stored on disks that failed for a time.
+    /// True if the managers' disks failed for a time.
     #[serde(default)]
     pub store_faults: bool,
     /// Schedules carried out.
@@ -38,7 +38,7 @@ pub struct Soak {
     /// Repairs that had been worked out before their link was lost.
     #[serde(default)]
     pub known: u64,
-    /// Calls that disks refused.
+    /// Calls that disks failed.
     #[serde(default)]
     pub store_failures: u64,
     /// Virtual time in seconds.
@@ -197,7 +197,7 @@ pub struct SoakRealRun {
     pub sets: u64,
     /// How long it was, in seconds of the schedule.
     pub virtual_s: f64,
-    /// For how long packets to somebody went in circles.
+    /// How long packets to any destination went in loops.
     pub looping_s: f64,
     /// What was found and not excused.
     pub findings: Vec<SoakRealFinding>,

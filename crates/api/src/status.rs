@@ -9,7 +9,7 @@ use crate::{Administration, Body, Fabric, Intake, Plan, Port, ReasonCount, Rebal
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Finding out who else is there.
+    /// Looking for other managers.
     Discovering,
     /// Another manager is master; this one watches it.
     Standby,
@@ -178,7 +178,7 @@ pub struct Status {
     pub fabric: Option<Fabric>,
     /// The plan in force.
     pub plan: Option<Plan>,
-    /// What the judge says of it: no error, and no host is apart from the others or out of reach.
+    /// The judge's verdict on it: no error, and no host is isolated from others or out of reach.
     pub judged_ok: Option<bool>,
     /// True if a lost link is repaired in place, from what is prepared; if not, a sweep answers.
     #[serde(default)]
@@ -193,24 +193,25 @@ pub struct Status {
     /// What hosts asked of the subnet administrator; none where there is no administrator.
     #[serde(default)]
     pub administration: Option<Administration>,
-    /// Traps and commands that the manager did not handle, as their sources send too many.
+    /// Traps and commands beyond the limits of their sources; the manager did not handle them.
     #[serde(default)]
     pub intake: Option<Intake>,
-    /// What cannot be stored just now, and is tried again; empty while all is well.
+    /// Data that cannot be stored at present and is retried; empty in normal operation.
     #[serde(default)]
     pub not_stored: Vec<NotStored>,
 }
 
-/// Something that is to survive a restart and cannot be stored just now.
+/// Data that must survive a restart and cannot be stored at present.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotStored {
-    /// `state` (LIDs and plan state), `registrations` (what hosts registered) or `mark` (that not all of it is stored).
+    /// `state` (LIDs and plan state), `registrations` (what hosts registered) or `mark` (that the stored registrations
+    /// are incomplete).
     pub what: String,
-    /// Since when, as time since the process started.
+    /// Time of the first failure, in ms since the process started.
     pub since_ms: u64,
-    /// Attempts that have failed since.
+    /// Failed attempts since then.
     pub failures: u32,
-    /// When it is tried again, as time since the process started.
+    /// Time of the next attempt, in ms since the process started.
     pub next_try_ms: u64,
     /// The last error: code, file, reason, advice.
     pub error: String,
@@ -246,7 +247,7 @@ pub struct Run {
     pub status: Status,
     /// Every port that is not ACTIVE, with its reason.
     pub ports_not_active: Vec<Port>,
-    /// Hosts of the emulated fabric that the manager did not find, by name.
+    /// Names of hosts of the emulated fabric that the manager did not find.
     #[serde(default)]
     pub hosts_not_found: Vec<String>,
 }

@@ -57,7 +57,7 @@ impl Chassis {
         chassis
     }
 
-    /// Puts in place what a subnet manager had set before: LIDs, and forwarding tables with their LinearFDBTop.
+    /// Installs the state that an earlier subnet manager left: LIDs, and forwarding tables with their LinearFDBTop.
     pub fn install(&mut self, lids: &Lids, tables: Option<&Tables>) {
         for (at, range) in lids.iter() {
             let Some(port) = self.port_idx(at) else { continue };
@@ -77,7 +77,7 @@ impl Chassis {
             };
             self.set_switch_settings(node, settings);
             for block in 0..tables.blocks() {
-                // A block beyond the switch's table is left out, as its agent would refuse it.
+                // A block beyond the switch's table is skipped, as the switch's agent would refuse it.
                 self.set_linear_block(node, block, tables.block(switch, block));
             }
         }

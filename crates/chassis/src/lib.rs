@@ -1,7 +1,6 @@
 //! The state of simulated hardware: nodes, ports, cables, installed tables with version counters, counters.
 //!
-//! No behaviour: nothing here knows what a management datagram is, or when something happens. What it does do is keep
-//! its invariants, whoever calls it in whatever order:
+//! No behaviour: nothing here knows management datagrams or time. It only keeps its invariants, for any order of calls:
 //!
 //! 1. A logical state other than DOWN implies the physical state LinkUp (port 0 of a switch is always LinkUp, ACTIVE).
 //! 2. Both ends of a cable are LinkUp, or none is.

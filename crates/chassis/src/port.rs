@@ -116,8 +116,8 @@ impl SpeedSet {
     /// No speed.
     pub const EMPTY: Self = Self(0);
 
-    /// Every known speed up to `fastest`, which may be unknown. FDR10 is the vendor's: it is in the set only where it
-    /// is the fastest.
+    /// Returns every known speed up to `fastest`, which may be unknown. FDR10 is a vendor speed: the set contains it
+    /// only if it is the fastest.
     #[must_use]
     pub fn up_to(fastest: LinkSpeed) -> Self {
         LinkSpeed::ALL
@@ -132,7 +132,7 @@ impl SpeedSet {
         Self(self.0 | 1 << speed as u8)
     }
 
-    /// Without `speed`.
+    /// Returns the set without `speed`.
     #[must_use]
     pub const fn without(self, speed: LinkSpeed) -> Self {
         Self(self.0 & !(1 << speed as u8))

@@ -1,4 +1,4 @@
-//! What a check of the configuration found, as a start obeys it and as people read it.
+//! The result of a configuration check: applied by a start, and shown to people.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use crate::config::values;
 use crate::exit::{CliError, Exit};
 use crate::out::{Cell, Format, Grid, Out, count, note};
 
-/// The settings of a start. Warnings go to standard error; everything that stops the start is one error.
+/// Returns the settings of a start. Prints warnings to standard error. All findings that stop the start become one
+/// error.
 pub fn start(sources: &Sources) -> Result<Verdict, CliError> {
     let verdict = admit(sources, Against::Start);
     let file = verdict.file.path();
@@ -38,7 +39,7 @@ pub fn start(sources: &Sources) -> Result<Verdict, CliError> {
     Err(CliError::NotAdmitted { errors })
 }
 
-/// The exit code of a check: 1 if options cannot be done, 2 if something is wrong.
+/// Returns the exit code of a check: 1 if Selvedge cannot honour an option, 2 if something is wrong.
 pub fn exit(verdict: &Verdict) -> Exit {
     match verdict.stops().any(|found| found.treatment != Treatment::Refused) {
         true => Exit::Usage,
@@ -47,7 +48,7 @@ pub fn exit(verdict: &Verdict) -> Exit {
     }
 }
 
-/// Prints what a check found, line by line, and what the settings are.
+/// Prints the findings of a check, line by line, and the settings.
 pub fn show(verdict: &Verdict, format: Format) -> Result<Exit, CliError> {
     if !format.json {
         complain_of(verdict);
@@ -116,7 +117,7 @@ fn of_opensm(verdict: &Verdict, path: &Path, out: &mut Out) -> Result<(), CliErr
     out.line(words)
 }
 
-/// Every key that has a value, with it.
+/// Returns a table of every key that has a value.
 fn settings(verdict: &Verdict) -> Grid {
     let mut grid = Grid::new(&["key", "value"]);
     for (key, value) in values(&verdict.settings) {
@@ -126,7 +127,7 @@ fn settings(verdict: &Verdict) -> Grid {
     grid
 }
 
-/// A table of findings.
+/// Returns a table of findings.
 pub fn grid(lines: impl Iterator<Item = api::OpenSmLine>) -> Grid {
     let mut grid = Grid::new(&["line", "option", "value", "becomes", "here", "why"]);
     for line in lines {
@@ -142,8 +143,8 @@ pub fn grid(lines: impl Iterator<Item = api::OpenSmLine>) -> Grid {
     grid
 }
 
-/// Says on standard error what is wrong, and of a file of ours what is doubtful: the table of OpenSM's file has a line
-/// for it.
+/// Prints errors to standard error, and also warnings about a file of ours. For OpenSM's file, the table already has a
+/// line for each warning.
 fn complain_of(verdict: &Verdict) {
     for found in verdict.stops().filter(|found| found.treatment != Treatment::Refused) {
         note(&found.error);
@@ -155,7 +156,7 @@ fn complain_of(verdict: &Verdict) {
     }
 }
 
-/// Says on standard error what a running manager found.
+/// Prints a running manager's findings to standard error.
 pub fn complain(check: &api::Check) {
     for found in &check.findings {
         match &found.error[..] {

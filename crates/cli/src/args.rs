@@ -11,10 +11,10 @@ use crate::{
     shell, simulate, soak, status, topology, transition, verify,
 };
 
-/// Most threads that a flag may ask for: more than the processors of any machine this runs on, and few enough to start.
+/// Most threads that a flag may request: more than the processors of any machine in use, but few enough to start.
 pub const THREADS_MAX: i64 = 1_024;
 
-/// Most random pairings of a measurement: each is kept with a number, 160 MB in all.
+/// Most random pairings of a measurement. One number is kept for each: 160 MB in all.
 pub const PAIRINGS_MAX: i64 = 10_000_000;
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
@@ -54,12 +54,12 @@ enum Command {
     Man(shell::ManArgs),
 }
 
-/// Old spellings of flags with the new ones. Each is a hidden alias where its flag is defined.
+/// Old spellings of flags with the new ones. Each is a hidden alias of its flag.
 pub const OLD_SPELLINGS: [(&str, &str); 1] = [("cn", "compute")];
 /// Commands that have such a flag.
 const WITH_OLD_SPELLINGS: [&str; 4] = ["backups", "compare", "route", "simulate"];
 
-/// Says once of each old spelling among the words of the command line what replaces it.
+/// Warns once about each old spelling on the command line, and names the new one.
 pub fn warn_of_old_spellings(words: impl Iterator<Item = OsString>) {
     let words: Vec<String> = words.filter_map(|word| word.into_string().ok()).collect();
     if !words

@@ -1,4 +1,4 @@
-//! `run -B`: the same program once more, without a terminal, and its report that the start succeeded or failed.
+//! `run -B`: starts the program again without a terminal, and reports whether that start succeeded.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -14,13 +14,13 @@ use selvedge_daemon::LogFile;
 use crate::exit::{CliError, Exit};
 use crate::out::note;
 
-/// Set for the process in the background. Its standard input is a socket, on which it reports its start.
+/// Environment variable of the background process. Its standard input is a socket, on which it reports its start.
 const IN_BACKGROUND: &str = "SELVEDGE_IN_BACKGROUND";
-/// The report of a manager that has its port, its socket and its state.
+/// The report of a manager that has opened its port, its socket and its state.
 const STARTED: &str = "started";
 
-/// Starts this program once more with the same words, in a process group of its own and without a terminal. Waits until
-/// that process has started or has failed, and returns how this process ends; `None` in the background itself.
+/// Starts this program again with the same arguments, in its own process group and without a terminal. Waits until that
+/// process has started or failed. Returns the exit of this process; `None` in the background process itself.
 pub fn begin(settings: &Settings) -> Result<Option<Exit>, CliError> {
     if is_inside() {
         return Ok(None);
@@ -43,7 +43,7 @@ pub fn begin(settings: &Settings) -> Result<Option<Exit>, CliError> {
     ended(child, said.trim_end()).map_err(failed).map(Some)
 }
 
-/// The other end of the report is closed here when this returns: the process in the background has the only one.
+/// Starts the process. On return, this process has closed its end of the report: only the background process holds one.
 fn spawn(report: OwnedFd, errors: Stdio) -> io::Result<Child> {
     Command::new(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
@@ -74,12 +74,12 @@ fn exit_of(status: ExitStatus) -> Exit {
     found.unwrap_or(Exit::Usage)
 }
 
-/// Reports to the process that waits in the foreground, if there is one, that the manager has started.
+/// Reports to the waiting foreground process, if there is one, that the manager has started.
 pub fn started() {
     report(STARTED);
 }
 
-/// Reports to it why the manager could not start. After [`started`] nothing listens any more.
+/// Reports to the foreground process why the manager could not start. After [`started`] the report has no reader.
 pub fn not_started(why: &str) {
     report(why);
 }
@@ -92,7 +92,7 @@ fn report(text: &str) {
         return;
     };
     let mut stream = UnixStream::from(input);
-    // The process in the foreground may have been ended meanwhile; the manager goes on.
+    // The foreground process may have ended meanwhile; the manager continues.
     let _ = writeln!(stream, "{text}");
     let _ = stream.shutdown(Shutdown::Both);
 }

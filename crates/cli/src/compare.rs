@@ -144,7 +144,7 @@ impl CompareArgs {
         let mut options = self.inputs.options(&whole)?;
         self.how.apply(&mut options);
         for level in &levels {
-            // What cannot be drawn is refused before anything is measured.
+            // Impossible damage is refused before the first measurement.
             self.damaged(&whole, level, seeds[0])?;
         }
         if options.rebalance == Rebalance::Minimal {
@@ -159,7 +159,7 @@ impl CompareArgs {
         })
     }
 
-    /// Returns the fabric without the links that a seed draws.
+    /// Returns the fabric without the links that the seed draws.
     fn damaged(&self, whole: &Fabric, level: &Level, seed: u64) -> Result<Fabric, CliError> {
         without_links(whole, level.removal, Seed(seed)).map_err(|cause| CliError::Usage {
             what: format!("--faults {} of {}: {cause}", level.name, self.fabric),
@@ -368,7 +368,7 @@ fn rows_grid(rows: &[ComparisonRow]) -> Grid {
         "refused",
     ]);
     for row in rows {
-        // Nothing was measured where the engine refused each run.
+        // If the engine refused each run, there is no measurement.
         let figure = |cell: Cell| if row.runs == row.refused { Cell::None } else { cell };
         grid.row([
             (&row.faults).into(),

@@ -42,7 +42,7 @@ impl ConfigArgs {
     }
 }
 
-/// Every key that has a value, with the value; a secret one with a text in its place.
+/// Returns every key that has a value, with the value; a placeholder for a secret one.
 pub fn values(settings: &Settings) -> BTreeMap<String, serde_json::Value> {
     let json = |value| match value {
         Value::Bool(value) => value.into(),
@@ -79,7 +79,8 @@ pub fn run(args: &ConfigArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// Asks a running manager whether a reload would take a file. The file is read here, the files that it names there.
+/// Asks a running manager whether a reload would accept a file. This process reads the file, the manager reads the
+/// files that it names.
 fn check_against(socket: &Path, file: &Path, format: Format) -> Result<Exit, CliError> {
     let failed = |cause| CliError::Read {
         path: file.to_owned(),

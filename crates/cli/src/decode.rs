@@ -77,7 +77,7 @@ pub fn run(args: &DecodeArgs) -> Result<Exit, CliError> {
 /// What a record begins with, whatever its version.
 const RECORD: &[u8] = b"SLVREC";
 
-/// Prints the datagrams of a record in their order: when, whose, what.
+/// Prints the datagrams of a record in order, with their time and sender.
 fn recorded(path: &Path, mut out: Out, json: bool) -> Result<Exit, CliError> {
     let record = record::read(path)?;
     if let Some(torn) = record.torn {

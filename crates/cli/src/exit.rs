@@ -37,13 +37,13 @@ pub enum Exit {
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// Whoever reads our output has gone: nothing to say to anybody.
+    /// The reader of our output has gone: there is nothing to report.
     #[error("standard output is closed")]
     Closed,
-    /// SLV-CLI-0040: standard output that takes nothing more.
+    /// SLV-CLI-0040: a write to standard output failed.
     #[error("SLV-CLI-0040: cannot write to standard output: {cause}; what was printed is not complete, run it again")]
     Output {
-        /// What the operating system said.
+        /// The cause that the operating system reports.
         cause: io::Error,
     },
     /// SLV-CLI-0001: a file that cannot be read.
@@ -94,7 +94,7 @@ pub enum CliError {
         /// What the plotting library said.
         cause: String,
     },
-    /// SLV-CLI-0011: forwarding tables with gaps, where all of them must be known.
+    /// SLV-CLI-0011: forwarding tables have gaps, but the command needs all of them.
     #[error(
         "SLV-CLI-0011: {}: what {switches} switches hold is not known, so no change can be followed: {first}; give the \
          tables of all switches",
@@ -103,9 +103,9 @@ pub enum CliError {
     NotWhole {
         /// The file.
         path: PathBuf,
-        /// Switches without a table, or with one that is cut off.
+        /// Switches without a table, or with a truncated one.
         switches: usize,
-        /// What the reader said of the first.
+        /// The reader's message about the first such switch.
         first: String,
     },
     /// SLV-CLI-0021: no program with the benchmarks.
@@ -155,7 +155,7 @@ pub enum CliError {
         /// What the operating system said.
         cause: io::Error,
     },
-    /// A configuration that a start refuses, with an error for each thing that is wrong.
+    /// A start refuses the configuration, with an error for each mistake.
     #[error("{}", errors.join("\n"))]
     NotAdmitted {
         /// The errors.
@@ -193,7 +193,7 @@ pub enum CliError {
         /// What is wrong with it.
         cause: selvedge_workload::GoalError,
     },
-    /// A collective operation that asks for too much memory.
+    /// A collective operation would need too much memory.
     #[error(transparent)]
     TooManyOps(#[from] selvedge_workload::TooManyOps),
     /// Ranks and hosts.
@@ -235,7 +235,7 @@ pub enum CliError {
 }
 
 impl CliError {
-    /// Returns the error that a failed write to standard output is: only a closed pipe is none.
+    /// Returns the error for a failed write to standard output. A closed pipe is not an error.
     pub fn output(cause: io::Error) -> Self {
         match cause.kind() {
             io::ErrorKind::BrokenPipe => Self::Closed,
@@ -258,7 +258,7 @@ impl CliError {
         }
     }
 
-    /// Returns wrong usage as text: the code in front of what clap says, with its advice.
+    /// Returns the text of a usage error: the code, then clap's message with its advice.
     pub fn usage_text(error: &clap::Error) -> String {
         let (code, text) = ("SLV-CLI-0007", error.to_string());
         if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

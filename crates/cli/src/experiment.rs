@@ -105,7 +105,7 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
     }
 }
 
-/// Prints how many simulations a file asks for, so that the numbers can be multiplied.
+/// Prints how many simulations a file asks for, with the factors of that number.
 fn show_check(out: &mut Out, experiment: &Experiment) -> Result<(), CliError> {
     let asked = size(experiment);
     if out.format().json {
@@ -136,14 +136,14 @@ fn size_in_words(asked: &ExperimentCheck) -> String {
     let all = count(asked.combinations, "combination");
     let cells = match asked.different_combinations {
         different if different == asked.combinations => all,
-        // Those that differ in nothing but labels are run once.
+        // Combinations that differ only in labels are run once.
         different => format!("{all}, {} of them different,", thousands(different)),
     };
     let (seeds, runs) = (count(asked.seeds, "seed"), count(asked.simulations, "simulation"));
     format!("{cells} with {seeds}: {runs}")
 }
 
-/// Refuses what would cost a run before it is refused: figures that no result has, and combinations that cannot be run.
+/// Refuses mistakes before the first run: figures that no result has, and combinations that cannot be run.
 fn check(experiment: &Experiment, file: &Path) -> Result<(), CliError> {
     experiment.check_figures(&figures()?)?;
     let mut fabrics = BTreeSet::new();
@@ -160,7 +160,7 @@ fn check(experiment: &Experiment, file: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The figures that every simulation has, from the smallest there is.
+/// Returns the figures of every simulation, taken from the smallest simulation.
 fn figures() -> Result<Figures, CliError> {
     let text = "[common]\nfabric = \"single:ports=2,hosts=2\"\nduration = \"1us\"\nwarmup = \"0ns\"";
     let smallest = Experiment::parse(text, &schema())?;
@@ -293,7 +293,7 @@ fn grid(summary: &Summary) -> Grid {
     grid
 }
 
-/// What a file may set.
+/// Lists the settings of an experiment file.
 fn list_settings(out: &mut Out, schema: &Schema) -> Result<(), CliError> {
     let is_old = |field: &&Field| OLD_SPELLINGS.iter().any(|(old, _)| *old == field.name);
     let listed = schema.0.iter().filter(|field| !is_old(field));

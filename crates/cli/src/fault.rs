@@ -28,7 +28,7 @@ pub struct FaultArgs {
     format: Format,
 }
 
-/// Every fault with what it does: one table gives the parser and this text.
+/// Returns every fault with its effect. The parser uses the same table.
 fn forms() -> String {
     let widest = FAULT_FORMS.iter().map(|of| of.form.len()).max().unwrap_or(0);
     let line = |of: &FaultForm| format!("  {:widest$}  {}\n", of.form, of.what);
@@ -39,10 +39,10 @@ fn forms() -> String {
     )
 }
 
-/// How long the manager may take to notice: traps need far less, light sweeps are not waited for. Later the same time
-/// without an event and without work is the end.
+/// Longest time for the manager to notice the fault. Traps take far less; light sweeps are not awaited. Afterwards, the
+/// same time without events and without work means that the reaction is over.
 const NOTICE_WAIT: Duration = Duration::from_secs(1);
-/// After so long standard error says what the command waits for.
+/// After this time, a message on standard error says what the command waits for.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// How long it may take to have it all in the switches again.
 const SETTLE_WAIT: Duration = Duration::from_secs(60);
@@ -113,7 +113,7 @@ pub fn run(args: &FaultArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// Returns what a manager is at, in words; `None` if it is idle.
+/// Returns in words what a manager is doing; `None` if it is idle.
 pub fn work(status: &Status) -> Option<String> {
     let progress = &status.progress;
     let is_idle = status.stage == Stage::Idle && status.application.is_none();
@@ -123,12 +123,12 @@ pub fn work(status: &Status) -> Option<String> {
     })
 }
 
-/// Returns events, as `ask` returns them, once the manager has dealt with the fault, or once it is idle and nothing
-/// happens. `own` of them are the fault itself; `work` returns what the manager is at.
+/// Returns events from `ask` once the manager has handled the fault, or is idle without any reaction. The first `own`
+/// events are the fault itself; `work` returns what the manager is doing.
 ///
 /// # Errors
 ///
-/// Those of `ask` and `work`.
+/// Returns the errors of `ask` and `work`.
 pub fn reaction(
     own: usize,
     ask: impl Fn() -> Result<Events, CliError>,

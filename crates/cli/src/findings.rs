@@ -1,4 +1,4 @@
-//! Findings of the judge as text: how many there are of each kind, and the first of each kind.
+//! Prints the judge's findings as text: the number of each kind, and the first few of each kind.
 
 use selvedge_api::{Finding, Findings};
 use selvedge_verify::Verdict;
@@ -6,7 +6,7 @@ use selvedge_verify::Verdict;
 use crate::exit::CliError;
 use crate::out::{Facts, Grid, Out, count, thousands};
 
-/// Findings of each kind that text lists unless `--top` says otherwise.
+/// Findings of each kind listed as text, unless `--top` sets another number.
 pub const TOP: usize = 3;
 
 /// The findings of one severity and kind.
@@ -14,7 +14,7 @@ pub const TOP: usize = 3;
 pub struct Group {
     severity: String,
     kind: String,
-    /// How many there are; those that no list has are counted too.
+    /// Their number, including findings that no list has.
     count: u64,
 }
 
@@ -48,7 +48,7 @@ pub fn groups_of(findings: &[Finding]) -> Vec<Group> {
     groups
 }
 
-/// Returns the counts of findings as figures.
+/// Returns the numbers of findings as figures.
 pub fn counts(found: &Findings) -> Facts {
     let mut facts = Facts::new();
     facts.add("ok", found.ok);
@@ -58,7 +58,7 @@ pub fn counts(found: &Findings) -> Facts {
     facts
 }
 
-/// Prints the groups, at most `top` findings of each, and the verdict.
+/// Prints the groups with at most `top` findings of each, then the verdict.
 pub fn text(out: &mut Out, found: &Findings, groups: &[Group], top: usize) -> Result<(), CliError> {
     if !groups.is_empty() {
         out.line("")?;
@@ -91,7 +91,7 @@ pub fn text(out: &mut Out, found: &Findings, groups: &[Group], top: usize) -> Re
     out.line(format!("\njudged {word}: {}{apart}", counts.join(", ")))
 }
 
-/// Says how many hosts do not reach each other, out of the judge's figures; `None` if all do.
+/// Returns a text about host pairs that do not reach each other, from the judge's figures; `None` if all do.
 fn apart(figures: &serde_json::Value) -> Option<String> {
     let figure = |name: &str| figures.get(name)?.as_u64();
     let (reached, pairs) = (figure("host_pairs_reached")?, figure("host_pairs")?);

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use selvedge_config::{FlagFile, KeyName, KeyText, Sources};
 
-/// Where keys come from. A flag goes before its file, a file before the environment, all before the configuration file.
+/// The sources of keys. A flag overrules its file, a file the environment, and all of them the configuration file.
 #[derive(Args, Clone, Debug, Default)]
 pub struct KeyArgs {
     /// M_Key set at every port, as 0x0123456789abcdef. DANGER: every user of this machine sees it in 'ps'; prefer
     /// --m-key-file, or SELVEDGE_M_KEY in the environment
-    // Checked later: errors of the argument parser quote what they refuse.
+    // Checked later: errors of the argument parser quote the refused text.
     #[arg(long, value_name = "KEY", conflicts_with = "m_key_file")]
     m_key: Option<KeyText>,
     /// Read the M_Key from FILE, as 0x0123456789abcdef; read again with the configuration
@@ -25,7 +25,7 @@ pub struct KeyArgs {
 }
 
 impl KeyArgs {
-    /// Adds these keys to what settings come from.
+    /// Adds these keys to the sources of the settings.
     pub fn give(&self, sources: &mut Sources) {
         let files = [
             (KeyName::MKey, "--m-key-file", &self.m_key_file),

@@ -42,7 +42,7 @@ pub fn names(path: Option<&Path>) -> Result<NodeNames, CliError> {
     }
 }
 
-/// How a check of the configuration reads formats of other rooms.
+/// Readers of file formats that the check of a configuration uses.
 pub const READERS: Readers = Readers {
     names: |path| {
         names(Some(path))
@@ -52,7 +52,7 @@ pub const READERS: Readers = Readers {
     lids: |path| known_lids(Some(path)).map_err(|error| error.to_string()),
 };
 
-/// Returns all bytes of a regular file of data, or those of standard input where the name is `-`.
+/// Returns all bytes of a regular data file, or of standard input if the name is `-`.
 pub fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     if path == Path::new("-") {
         return standard_input();
@@ -63,7 +63,7 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     })
 }
 
-/// Returns all bytes of standard input, up to the limit of a file of data.
+/// Returns all bytes of standard input, up to the limit of a data file.
 pub fn standard_input() -> Result<Vec<u8>, CliError> {
     read_up_to(std::io::stdin().lock(), DATA_MAX).map_err(|cause| CliError::Read {
         path: PathBuf::from("standard input"),
@@ -71,8 +71,8 @@ pub fn standard_input() -> Result<Vec<u8>, CliError> {
     })
 }
 
-/// All bytes of a file of text (or of standard input: `-`), which need not be UTF-8: descriptions of nodes often are
-/// not.
+/// Returns all bytes of a text file (or of standard input: `-`). The text need not be UTF-8: node descriptions often
+/// are not.
 pub fn text_bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     let bytes = bytes(path)?;
     if bytes.contains(&0) {
@@ -81,7 +81,7 @@ pub fn text_bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// Replaces a whole file; if that fails, the old one is as it was.
+/// Replaces a whole file. After an error, the old file is unchanged.
 pub fn write(path: &Path, text: &str) -> Result<(), CliError> {
     replace_file(path, |file| file.write_all(text.as_bytes())).map_err(|error| not_written(path, error))
 }
@@ -122,8 +122,8 @@ pub fn fabric(spec: &str) -> Result<Fabric, CliError> {
     }
 }
 
-/// Returns the fabric that `--fabric` names and what it holds when a manager first finds it: the LIDs that a listing
-/// states, and forwarding tables from a file.
+/// Returns the fabric that `--fabric` names, and the state that it holds before a manager discovers it: the LIDs of the
+/// listing, and forwarding tables from a file.
 pub fn emulated(spec: &str, lfts: Option<&Path>) -> Result<(Fabric, Held), CliError> {
     let fabric = fabric(spec)?;
     let (lids, warnings) = seen_lids(&fabric);

@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// Prints help or version, or says what is wrong with the words on the command line.
+/// Prints help, version, or the mistake in the command line.
 fn not_parsed(error: &clap::Error) -> ExitCode {
     let json = std::env::args_os().any(|word| word == "--json");
     if !error.use_stderr() {
@@ -96,7 +96,7 @@ fn print(error: &clap::Error) -> Result<(), CliError> {
     out.flush()
 }
 
-/// Says why a command could not do its work.
+/// Prints why a command failed.
 fn failed(error: &CliError, json: bool) -> Exit {
     if !matches!(error, CliError::Closed) {
         let text = error.text(json);

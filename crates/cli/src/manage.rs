@@ -109,7 +109,7 @@ pub struct ProcessArgs {
 }
 
 impl ProcessArgs {
-    /// What the settings come from: the configuration file and these options.
+    /// Returns the sources of the settings: the configuration file and these options.
     pub fn sources(&self) -> Sources {
         let process = self.clone();
         let names = self.node_name_map.iter();
@@ -123,7 +123,7 @@ impl ProcessArgs {
         }
     }
 
-    /// Overrules settings by these options.
+    /// Applies these options to settings.
     pub fn over(&self, settings: &mut Settings) {
         if let Some(window) = self.window {
             settings.manager.window = usize::from(window);
@@ -133,7 +133,7 @@ impl ProcessArgs {
         }
         let daemon = &mut settings.daemon;
         daemon.socket = self.socket.clone().or(daemon.socket.take());
-        // A one-shot run may be beside the manager that writes to the log file of the configuration.
+        // A one-shot run may run beside the manager that writes to the configured log file.
         let configured = daemon.log_file.take().filter(|_| !self.once);
         daemon.log_file = self.log_file.clone().or(configured);
         if daemon.socket.is_none() && !self.once {
@@ -150,13 +150,13 @@ pub struct Ended {
     pub running: selvedge_daemon::Manager,
     /// How it ended.
     pub outcome: Outcome,
-    /// Hosts of the emulated fabric that the manager did not find, by name; none of another fabric.
+    /// Names of hosts of the emulated fabric that the manager did not find; empty for another fabric.
     pub not_found: Vec<String>,
     /// The signal that ended it, if one did.
     pub signal: Option<i32>,
 }
 
-/// Runs a manager to its end, with settings that were admitted and what they came from, which a reload reads again.
+/// Runs a manager until it ends, with checked settings. A reload reads the sources of the settings again.
 pub fn run(
     mode: Mode,
     door: &DoorArgs,
@@ -170,7 +170,7 @@ pub fn run(
     };
     let settings = &verdict.settings;
     let socket = settings.daemon.socket.clone();
-    // Whoever cannot have its socket must not have touched the fabric, which another manager may be at work in.
+    // Bind the socket first: without it, another manager may be at work, and the fabric must stay untouched.
     let bound = socket.as_deref().map(Socket::bind).transpose()?;
     if let Some(path) = &settings.daemon.log_file {
         note(format!("selvedge: log in {}", path.display()));
@@ -211,7 +211,7 @@ pub fn run(
     })
 }
 
-/// Names the hosts of a whole fabric that are not among those that were seen: no link or directed route leads there.
+/// Returns the hosts of the whole fabric that were not seen: no link or directed route leads to them.
 fn not_found(whole: &Fabric, seen: &Fabric) -> Vec<String> {
     let hosts = whole.nodes().iter().filter(|node| !node.is_switch());
     let missing = hosts.filter(|host| seen.find(host.guid).is_none());

@@ -276,8 +276,8 @@ fn times(model: &Model) -> Grid {
     grid
 }
 
-/// The parts of a time in as many digits as the whole has, so that they add up to it; those that are less than a
-/// thousandth of it stand together as "other".
+/// Returns the parts of a time with as many digits as the whole, so that they add up to it. Parts below a thousandth of
+/// the whole are summed up as "other".
 fn parts_of(whole: f64, parts: &[(&str, f64)]) -> Vec<String> {
     let step = 10_f64.powi(-decimals(whole));
     let steps = |ms: f64| (ms / step).round() as i64;
@@ -286,7 +286,7 @@ fn parts_of(whole: f64, parts: &[(&str, f64)]) -> Vec<String> {
     if !small.is_empty() {
         all.push(("other", small.iter().map(|(_, ms)| ms).sum()));
     }
-    // What rounding leaves over goes to the parts that lost most by it, or is taken from those that got most.
+    // Corrects the sum: parts rounded down furthest get one step more, or parts rounded up furthest one less.
     let mut rounded: Vec<i64> = all.iter().map(|(_, ms)| steps(*ms)).collect();
     let mut left = steps(whole) - rounded.iter().sum::<i64>();
     while left != 0 && !all.is_empty() {
@@ -365,7 +365,7 @@ fn with_decimals(ms: f64, decimals: i32) -> String {
     }
 }
 
-/// Decimals of a time that has three digits that count.
+/// Returns the decimals of a time shown with three significant digits.
 const fn decimals(ms: f64) -> i32 {
     match ms {
         ms if ms >= 100.0 => 0,
@@ -409,10 +409,10 @@ mod tests {
             );
             shown
         };
-        // A part below a thousandth is not left out of the sum.
+        // A part below a thousandth stays in the sum.
         let shown = check(&[("discover", 20_000.0), ("compute", 12_342.0), ("LIDs", 9.0)]);
         assert_eq!(shown, ["discover 20,000", "compute 12,342", "other 9"]);
-        // Three halves are rounded up, and there is one too many.
+        // Three halves round up, which is one step too many.
         check(&[("a", 100.5), ("b", 200.5), ("c", 300.5), ("d", 0.5)]);
         check(&[("a", 1.004_4), ("b", 2.004_4), ("c", 3.004_4), ("d", 0.004_4)]);
         check(&[("a", 0.333_33), ("b", 0.333_33), ("c", 0.333_34)]);

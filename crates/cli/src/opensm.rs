@@ -55,7 +55,7 @@ pub struct OpenSmArgs {
 }
 
 impl OpenSmArgs {
-    /// The files that its flags name.
+    /// Returns the files that its flags name.
     pub fn files(&self) -> impl Iterator<Item = (&'static str, FlagFile, PathBuf)> {
         let files = [
             ("--guid2lid", FlagFile::Guid2lid, &self.guid2lid),
@@ -70,7 +70,7 @@ impl OpenSmArgs {
             .flatten()
     }
 
-    /// What its other flags overrule.
+    /// Applies its other flags to the policy.
     pub fn over(&self, policy: &mut Policy) {
         policy.part_enforce = self.part_enforce.unwrap_or(policy.part_enforce);
         policy.reassign_lids |= self.reassign_lids;
@@ -86,7 +86,7 @@ fn log_flags(text: &str) -> Result<u8, String> {
     flags.map_err(|error| format!("{error}; want 0x00 to 0xff"))
 }
 
-/// Explanations of OpenSM's flags on a command line of `selvedge run` that has one which is unknown here.
+/// Returns explanations of the OpenSM flags on a `selvedge run` command line with an unknown flag.
 pub fn foreign_flags(error: &clap::Error) -> Vec<String> {
     let is_run = std::env::args().nth(1).is_some_and(|word| word == "run");
     if error.kind() != ErrorKind::UnknownArgument || !is_run {
@@ -103,7 +103,7 @@ pub fn foreign_flags(error: &clap::Error) -> Vec<String> {
     said
 }
 
-/// True if a command has the flag that a word of its command line stands for.
+/// True if the command has the flag that a command-line word stands for.
 fn takes(command: &clap::Command, word: &str) -> bool {
     let long = word
         .strip_prefix("--")

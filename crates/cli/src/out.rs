@@ -54,7 +54,7 @@ pub struct Out {
 }
 
 impl Out {
-    /// Standard output in a format.
+    /// Returns standard output in this format.
     pub fn new(format: Format) -> Self {
         let stdout = io::stdout().lock();
         let is_terminal = stdout.is_terminal();
@@ -66,7 +66,7 @@ impl Out {
         }
     }
 
-    /// Returns true where a person sees colours and `NO_COLOR` does not forbid them.
+    /// True if a person may see colours and `NO_COLOR` does not forbid them.
     pub fn has_colours(&self) -> bool {
         self.is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
     }
@@ -88,7 +88,7 @@ impl Out {
         self.stdout.write_all(text.as_bytes()).map_err(CliError::output)
     }
 
-    /// Shows what was printed so far. Without it the end of the output may be lost unnoticed.
+    /// Flushes the output. Without this call, the loss of its end may stay unnoticed.
     pub fn flush(&mut self) -> Result<(), CliError> {
         self.stdout.flush().map_err(CliError::output)
     }
@@ -109,7 +109,7 @@ impl Out {
         grid.lines(self.width).into_iter().try_for_each(|line| self.line(line))
     }
 
-    /// A list of figures.
+    /// Prints a list of figures.
     pub fn facts(&mut self, facts: &Facts) -> Result<(), CliError> {
         match self.format.csv {
             true => self.grid(&facts.plain()),
@@ -154,7 +154,7 @@ fn width(is_terminal: bool) -> Option<usize> {
         .filter(|&width| width > 0)
 }
 
-/// Writes a line to standard error, beside the output. A reader that is gone is no reason to stop.
+/// Writes a line to standard error. Ignores a closed reader.
 pub fn note(text: impl AsRef<str>) {
     let _ = writeln!(io::stderr(), "{}", text.as_ref());
 }

@@ -117,7 +117,7 @@ impl BarLog {
 impl LogSink for BarLog {
     fn line(&mut self, severity: Severity, line: &str) {
         if severity >= self.least {
-            // Nobody may be reading standard error; that is their choice.
+            // Standard error may be closed; that is no failure.
             self.bar.suspend(|| drop(writeln!(io::stderr(), "{line}")));
         }
     }

@@ -84,7 +84,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-/// Says that the end of the record is missing, if it is.
+/// Prints that the record is truncated, if it is.
 fn say_torn(out: &mut Out, record: &Replay) -> Result<(), CliError> {
     record.torn.map_or(Ok(()), |torn| out.line(torn.to_string()))
 }
@@ -128,7 +128,7 @@ fn print_step(out: &mut Out, step: &Step) -> Result<(), CliError> {
     out.flush()
 }
 
-/// Waits for Enter where somebody sits at the keyboard.
+/// Waits for Enter if standard input is a terminal.
 fn goes_on() -> bool {
     if !std::io::stdin().is_terminal() {
         return true;

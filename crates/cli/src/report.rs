@@ -51,7 +51,7 @@ pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
     lines
 }
 
-/// Hosts of an emulated fabric that the manager did not find; `None` if it found all.
+/// Returns a text about hosts of an emulated fabric that the manager did not find; `None` if it found all.
 pub fn not_found(hosts: &[String]) -> Option<String> {
     const NAMED_MAX: usize = 5;
     let named = hosts[..NAMED_MAX.min(hosts.len())].join(", ");
@@ -99,7 +99,7 @@ pub fn judged(verdict: &Verdict) -> String {
         (false, _) => count(Severity::Error, "error"),
     };
     let (reached, pairs) = (thousands(*host_pairs_reached), thousands(*host_pairs));
-    // Who mends a proof knows the loads, but not the longest way.
+    // A mended proof knows the loads, but not the longest path.
     let longest = match (hops_max, load.max) {
         (0, 1..) => String::new(),
         (hops, _) => format!(", over {hops} links between switches at most"),

@@ -271,7 +271,7 @@ impl RouteArgs {
     }
 }
 
-/// Prints figures: those of the judge, and what else is known of a routing; then the findings.
+/// Prints the judge's figures and further figures of a routing, then the findings.
 fn print_figures(verdict: &Verdict, more: Facts, format: Format, top: usize) -> Result<Exit, CliError> {
     let found = found_by(verdict, &Names::default());
     let exit = if found.ok { Exit::Good } else { Exit::NotGood };

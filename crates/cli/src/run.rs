@@ -83,7 +83,7 @@ impl RunArgs {
         self.format.json
     }
 
-    /// How the process runs: a dry run ends after the first sweep.
+    /// Returns how the process runs. A dry run ends after the first sweep.
     pub fn process(&self) -> ProcessArgs {
         ProcessArgs {
             once: self.process.once || self.dry_run,
@@ -91,7 +91,7 @@ impl RunArgs {
         }
     }
 
-    /// What the settings come from: a file and these flags.
+    /// Returns the sources of the settings: a file and these flags.
     pub fn sources(&self, process: &ProcessArgs) -> Sources {
         let mut sources = process.sources();
         if let Some(path) = &self.opensm.opensm_conf {
@@ -110,7 +110,7 @@ impl RunArgs {
         sources
     }
 
-    /// Overrules settings by the flags that name no file.
+    /// Applies the flags that name no file to settings.
     fn over(&self, process: &ProcessArgs, settings: &mut Settings) {
         process.over(settings);
         let policy = &mut settings.policy;
@@ -164,15 +164,15 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
     }
 }
 
-/// What became of a start.
+/// The result of a start.
 pub enum Started {
-    /// The manager has come to its end.
+    /// The manager has ended.
     Ended(Box<Ended>),
-    /// It runs in the background, or could not start there: how this process ends.
+    /// The manager runs in the background, or could not start there. Holds the exit of this process.
     Background(Exit),
 }
 
-/// A start, to the end of the manager or until it runs in the background.
+/// Starts a manager. Returns when it has ended, or when it runs in the background.
 pub fn started(args: &RunArgs) -> Result<Started, CliError> {
     let process = args.process();
     let sources = args.sources(&process);

@@ -304,8 +304,8 @@ impl SimulateArgs {
         }
     }
 
-    /// Refuses what can be refused before anything is routed: names and settings that are none, and fabrics, except
-    /// those in `known`, that cannot be had.
+    /// Refuses mistakes before the first routing: unknown names, illegal settings, and fabrics that cannot be built.
+    /// Fabrics in `known` are not checked again.
     pub fn check(&self, known: &mut BTreeSet<String>) -> Result<(), CliError> {
         self.settings()?;
         self.traffic.check()?;

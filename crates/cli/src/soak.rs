@@ -30,7 +30,7 @@ use crate::out::{Format, Out, note};
 
 /// Seeds that one thread takes at once, and that are one line of a result file: few of a short run, more of a long one.
 const PARTS: (u64, u64) = (100, 1_000);
-/// Most seeds of a run: a year and more on one processor, and their parts still fit into memory.
+/// Most seeds of a run: more than a year on one processor. Their parts still fit into memory.
 const SEEDS_MAX: u64 = 1_000_000_000;
 /// A run of so many seeds is a long one.
 const LONG: u64 = 20_000;
@@ -242,7 +242,7 @@ pub fn generated(spec: &str) -> Result<Fabric, String> {
 /// How many were kept of each code.
 type Kept = Mutex<BTreeMap<String, usize>>;
 
-/// What happens beside the schedules that seeds stand for.
+/// Options of a run that are added to the schedule of every seed.
 #[derive(Clone, Copy, Debug)]
 struct Beside {
     sa: bool,
@@ -274,7 +274,7 @@ fn carry_out(seeds: &Range<u64>, beside: Beside, keep: Option<(&Path, &Kept)>, m
                 *count
             });
             if count <= KEPT {
-                // What is not kept can be drawn again from its seed.
+                // A failure that is not kept can be drawn again from its seed.
                 if let Err(error) = keep_failure(folder, &schedule, failure) {
                     note(format!("warning: {error}"));
                 }
@@ -453,7 +453,7 @@ mod tests {
         check("0..18446744073709551615", many);
         check("0..1000000001", many);
         assert_eq!("0..1000000000".parse::<Seeds>().unwrap().0, 0..1_000_000_000);
-        // Of a long run every part has a thousand seeds.
+        // The parts of a long run have a thousand seeds each.
         assert_eq!(parts(&(0..1_000_000_000)).len(), 1_000_000);
     }
 }

@@ -29,7 +29,7 @@ impl SocketArgs {
             .map_or_else(|| Client::of_default(MANAGER_SOCKET), Client::new)
     }
 
-    /// A client of whoever emulates a fabric: `selvedge emulate` if it runs, else the manager.
+    /// Returns a client of the process that emulates the fabric: `selvedge emulate` if it runs, else the manager.
     pub fn emulator(&self) -> Client {
         if let Some(path) = &self.socket {
             return Client::new(path);

@@ -11,7 +11,7 @@ use selvedge_verify::{Contention, Figures};
 use crate::measure::Measured;
 use crate::out::{Cell, Facts, Grid, count, thousands};
 
-/// What an agent said, or that it did not say it.
+/// Returns a cell for a value, or for an unknown value that no agent stated.
 fn known(value: Option<impl Into<Cell>>) -> Cell {
     value.map_or(Cell::Unknown, Into::into)
 }
@@ -376,7 +376,7 @@ pub fn status(status: &Status) -> Facts {
     facts
 }
 
-/// The fabric, the plan for it, and what the judge says.
+/// Adds the fabric, its plan, and the judge's verdict.
 fn planned(status: &Status, facts: &mut Facts) {
     if let Some(fabric) = &status.fabric {
         facts.add("switches", fabric.switches);
@@ -475,7 +475,7 @@ fn traffic(status: &Status, facts: &mut Facts) {
     );
 }
 
-/// Sources that send the manager more than it handles.
+/// Adds the sources that exceed the manager's limits.
 fn intake(of: &Intake, facts: &mut Facts) {
     if of.held > 0 {
         let words = format!("{} traps and commands", thousands(of.held));
@@ -494,7 +494,7 @@ fn intake(of: &Intake, facts: &mut Facts) {
     }
 }
 
-/// What is to survive a restart and cannot be stored just now.
+/// Adds data that must survive a restart and cannot be stored at present.
 fn not_stored(failing: &NotStored, uptime_ms: u64, facts: &mut Facts) {
     let (what, lasts_ms) = (&failing.what, uptime_ms.saturating_sub(failing.since_ms));
     let text = format!(

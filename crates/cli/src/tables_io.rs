@@ -36,7 +36,7 @@ pub struct OutputArgs {
     pub sl_out: Option<PathBuf>,
 }
 
-/// Whose form a dump of forwarding tables has.
+/// The format of a dump of forwarding tables.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum Style {
     /// OpenSM's dump, which its file engine reads
@@ -132,14 +132,14 @@ pub fn known_lids(path: Option<&Path>) -> Result<BTreeMap<Guid, LidRange>, CliEr
     }
 }
 
-/// Reads forwarding tables; what is odd goes to standard error.
+/// Reads forwarding tables. Prints warnings to standard error.
 pub fn tables(path: &Path, fabric: &Fabric, known: Option<&Lids>) -> Result<Forwarding, CliError> {
     let read = read_lfts(&path.display().to_string(), &load::text_bytes(path)?, fabric, known)?;
     load::warn(read.warnings.iter());
     Ok(read)
 }
 
-/// Reads forwarding tables that a change starts from or leads to: of every switch, to the last line.
+/// Reads the forwarding tables before or after a change. They must be complete: every switch, every entry.
 pub fn whole_tables(path: &Path, fabric: &Fabric, known: Option<&Lids>) -> Result<Forwarding, CliError> {
     let read = tables(path, fabric, known)?;
     let is_gap =
@@ -165,7 +165,7 @@ pub fn service_levels(path: &Path, fabric: &Fabric, lids: &Lids) -> Result<Servi
     )?)
 }
 
-/// Reads lane maps; what is odd goes to standard error.
+/// Reads SL2VL tables. Prints warnings to standard error.
 pub fn lane_maps(path: &Path, fabric: &Fabric) -> Result<SlToVl, CliError> {
     let (map, warnings) = read_sl_to_vl(&path.display().to_string(), &load::text_bytes(path)?, fabric)?;
     load::warn(warnings.iter());

@@ -84,7 +84,7 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     args.print(&verify(subject, &options))
 }
 
-/// True if the lane of a packet depends on its service level somewhere.
+/// True if the lane of a packet depends on its service level at any port.
 fn tells_levels_apart(map: &SlToVl) -> bool {
     let differs = |lanes: &[Vl; Sl::COUNT]| lanes.iter().any(|lane| *lane != lanes[0]);
     differs(&map.default) || map.exceptions.values().any(differs)

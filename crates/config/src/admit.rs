@@ -1,7 +1,8 @@
-//! One check of a configuration, for a start, `config check`, `--check-config` and a reload.
+//! The single check of a configuration, for a start, `config check`, `--check-config` and a reload.
 //!
-//! [`admit`] reads everything that settings come from: the operator's file, the files that it names, the files that
-//! flags name. What it refuses, a start refuses; what it refuses [`Against::Running`] settings, a reload refuses.
+//! [`admit`] reads all sources of the settings: the operator's file, the files that it names, and the files that flags
+//! name. What it refuses for a start, every start refuses. What it refuses [`Against::Running`] settings, a reload
+//! refuses.
 
 mod running;
 
@@ -21,10 +22,10 @@ use crate::{
     ConfigError, Finding, KeyName, KeyText, Settings, Treatment, opensm, parse, parse_engines, probe, read_guids,
 };
 
-/// The operator's file.
+/// The operator's configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SettingsFile {
-    /// There is none: flags say everything.
+    /// No file: all settings come from flags.
     #[default]
     None,
     /// A TOML file.
@@ -34,7 +35,7 @@ pub enum SettingsFile {
 }
 
 impl SettingsFile {
-    /// Its path.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -44,20 +45,20 @@ impl SettingsFile {
     }
 }
 
-/// What a file that a flag names holds.
+/// The content of a file that a flag names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagFile {
     /// GUIDs of compute nodes.
     Compute,
-    /// GUIDs in the order of routing.
+    /// GUIDs in routing order.
     GuidOrder,
     /// LIDs by port GUID.
     Guid2lid,
     /// GUIDs of I/O nodes.
     Io,
-    /// A key, alone in its file.
+    /// One key.
     Key(KeyName),
-    /// Names of nodes.
+    /// Node names.
     NodeNames,
     /// Partitions.
     Partitions,
@@ -65,7 +66,7 @@ pub enum FlagFile {
     Roots,
 }
 
-/// Readers of formats that other rooms own.
+/// Readers of file formats that other crates own.
 #[derive(Clone, Copy, Debug)]
 pub struct Readers {
     /// Reads a node name map. `Err` is the complete error.
@@ -74,32 +75,32 @@ pub struct Readers {
     pub lids: fn(&Path) -> Result<BTreeMap<Guid, LidRange>, String>,
 }
 
-/// What flags without a file do to settings.
+/// Applies flags without a file to settings.
 pub type Overrule = Arc<dyn Fn(&mut Settings) + Send + Sync>;
 
-/// Everything that settings come from. Each file is read again by each [`admit`].
+/// All sources of the settings. Each [`admit`] reads every file again.
 #[derive(Clone)]
 pub struct Sources {
     /// The operator's file.
     pub file: SettingsFile,
-    /// A text that is read in place of the file's.
+    /// A text to read in place of the file's text.
     pub text: Option<String>,
-    /// True if options that cannot be done are left out instead of refused.
+    /// True if refused options are skipped instead.
     pub skips_refused: bool,
     /// Engines, as the flag gives them; they overrule the file.
     pub engines: Option<String>,
-    /// Files that flags name, with the flag as it is written; they overrule the file.
+    /// Files that flags name, each with its flag; they overrule the file.
     pub flags: Vec<(&'static str, FlagFile, PathBuf)>,
-    /// Keys that flags or the environment hold, with the flag or variable; they overrule the file.
+    /// Keys from flags or environment variables, each with its source; they overrule the file.
     pub keys: Vec<(KeyName, KeyText, &'static str)>,
     /// All other flags.
     pub overrule: Overrule,
-    /// Readers of other rooms' formats.
+    /// Readers of file formats that other crates own.
     pub readers: Readers,
 }
 
 impl Sources {
-    /// No file and no flags.
+    /// Returns sources without a file and without flags.
     #[must_use]
     pub fn new(readers: Readers) -> Self {
         Self {
@@ -114,13 +115,14 @@ impl Sources {
         }
     }
 
-    /// True if a reload can find something new: a file, named by key or by flag.
+    /// True if a reload can find something new: a file that a key or flag names.
     #[must_use]
     pub fn has_files(&self) -> bool {
         self.file != SettingsFile::None || !self.flags.is_empty()
     }
 
-    /// The same sources with another text in place of the file's. Paths in the text start at the folder of `path`.
+    /// Returns the same sources with `text` in place of the file's text. Relative paths in `text` start at the folder
+    /// of `path`.
     #[must_use]
     pub fn with_text(&self, path: &Path, text: &str) -> Self {
         Self {
@@ -134,34 +136,34 @@ impl Sources {
     }
 }
 
-/// What checked settings are meant for.
+/// The use for which settings are checked.
 #[derive(Clone, Copy, Debug)]
 pub enum Against<'a> {
-    /// A manager that begins.
+    /// A manager that starts.
     Start,
     /// A manager that runs with these settings.
     Running(&'a Settings),
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The operator's file.
     pub file: SettingsFile,
-    /// The settings; complete only if the check is good.
+    /// The settings; complete only if the check passed.
     pub settings: Settings,
-    /// Names of nodes; none: the map cannot be read.
+    /// Node names; `None` if the map cannot be read.
     pub names: Option<BTreeMap<Guid, String>>,
-    /// OpenSM's `guid`: the local port; none: the first that is up.
+    /// OpenSM's `guid`: the local port; `None`: the first port that is up.
     pub port_guid: Option<Guid>,
-    /// What became of lines, flags and keys.
+    /// Findings about lines, flags and keys.
     pub findings: Vec<Finding>,
     skips_refused: bool,
     has_lost_partitions: bool,
     lines: BTreeMap<String, usize>,
 }
 
-/// Checks everything that settings come from.
+/// Checks all sources of the settings.
 #[must_use]
 pub fn admit(sources: &Sources, against: Against<'_>) -> Verdict {
     let mut verdict = Verdict::of_file(sources);
@@ -186,13 +188,13 @@ pub fn admit(sources: &Sources, against: Against<'_>) -> Verdict {
 }
 
 impl Verdict {
-    /// True if a start, or the reload that the check was made for, takes the settings.
+    /// True if the start or reload in question accepts the settings.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.stops().next().is_none()
     }
 
-    /// The findings that stop a start or a reload.
+    /// Returns the findings that stop a start or a reload.
     pub fn stops(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|found| match found.treatment {
             Treatment::Wrong | Treatment::NotNow => true,
@@ -201,27 +203,27 @@ impl Verdict {
         })
     }
 
-    /// The options that cannot be done.
+    /// Returns the options that Selvedge cannot honour.
     pub fn refused(&self) -> impl Iterator<Item = &Finding> {
         self.findings
             .iter()
             .filter(|found| found.treatment == Treatment::Refused)
     }
 
-    /// The findings that stop nothing, and that an operator should know.
+    /// Returns the findings that stop nothing but that an operator should know.
     pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
         let is_warning = |found: &&Finding| matches!(found.treatment, Treatment::Unknown | Treatment::Warned);
         self.findings.iter().filter(is_warning)
     }
 
-    /// The errors of all findings that stop a start or a reload, in one line; `None` if none does.
+    /// Returns the errors of all findings that stop a start or a reload, in one line; `None` if there are none.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         let errors: Vec<&str> = self.stops().map(|found| found.error.as_str()).collect();
         (!errors.is_empty()).then(|| errors.join(" | "))
     }
 
-    /// The keys that keep their values until the next start.
+    /// Returns the keys that keep their values until the next start.
     pub fn at_next_start(&self) -> impl Iterator<Item = &Finding> {
         let is_later = |found: &&Finding| found.treatment == Treatment::NextStart;
         self.findings.iter().filter(is_later)
@@ -280,7 +282,7 @@ impl Verdict {
         verdict
     }
 
-    /// Takes a file that a flag names.
+    /// Applies a file that a flag names.
     fn take_file(&mut self, flag: &'static str, what: FlagFile, path: &Path, readers: Readers) {
         let policy = &mut self.settings.policy;
         let list = match what {
@@ -305,7 +307,7 @@ impl Verdict {
         }
     }
 
-    /// Takes the key that a file holds.
+    /// Applies the key in a file.
     fn take_key(&mut self, flag: &'static str, name: KeyName, path: &Path) {
         let text = read_text(path).map(KeyText::new);
         let set = text.and_then(|text| name.set(&mut self.settings, &text, &path.display().to_string()));
@@ -315,7 +317,7 @@ impl Verdict {
         }
     }
 
-    /// Warns if every user may read a file with keys.
+    /// Warns if every user may read a file that holds keys.
     fn warn_of_readers(&mut self, name: &str, path: &Path) {
         let mode = fs::metadata(path).map_or(0, |meta| meta.mode());
         if mode & OTHERS_READ != 0 {
@@ -339,7 +341,7 @@ impl Verdict {
         }
     }
 
-    /// Takes the engines that `-R` names.
+    /// Applies the engines of `-R`.
     fn take_engines(&mut self, text: &str) {
         const FLAG: &str = "-R";
         let error = |what: String| ConfigError::Engine {
@@ -365,7 +367,7 @@ impl Verdict {
         };
     }
 
-    /// Reads the map of node names. Names are for people only, so that a missing map stops nothing.
+    /// Reads the map of node names. A missing map stops nothing, because names are for people only.
     fn read_names(&mut self, sources: &Sources) {
         let Some(path) = self.settings.daemon.node_name_map.clone() else {
             return;
@@ -380,7 +382,7 @@ impl Verdict {
         }
     }
 
-    /// Looks for files and folders that a start could not write.
+    /// Finds files and folders that a start could not write.
     fn probe(&mut self) {
         let daemon = &self.settings.daemon;
         type Probe = fn(&Path) -> io::Result<()>;
@@ -402,7 +404,7 @@ impl Verdict {
         }
     }
 
-    /// Changes the verdict of the line that sets a key, or adds one where no line does.
+    /// Changes the verdict of the line that sets a key. If no line sets it, adds a finding.
     fn judge(&mut self, key: &str, treatment: Treatment, why: String, error: String) {
         let is_of_key = |found: &&mut Finding| {
             let is_good = !matches!(
@@ -421,14 +423,14 @@ impl Verdict {
     }
 }
 
-/// Users that are neither the owner of a file nor in its group may read it.
+/// Permission bit: users other than the owner and its group may read the file.
 const OTHERS_READ: u32 = 0o004;
 
-/// What a missing partition file means.
+/// Says what a missing partition file means.
 pub(crate) const NO_PARTITIONS: &str =
     "this file is not there: as with OpenSM, every port is a full member of the default partition";
 
-/// Reads a file of partitions; `None`: it is not there.
+/// Reads a file of partitions; `None` if it does not exist.
 pub(crate) fn partitions(path: &Path) -> Result<Option<Partitions>, ConfigError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -436,7 +438,7 @@ pub(crate) fn partitions(path: &Path) -> Result<Option<Partitions>, ConfigError>
     }
 }
 
-/// The error of an option that cannot be done.
+/// Returns the error for an option that Selvedge cannot honour.
 fn cannot_be_done(path: &Path, found: &Finding) -> String {
     let error = ConfigError::Value {
         path: path.to_owned(),

@@ -1,10 +1,10 @@
-//! Lists of routing engines: one grammar for `-R`, `routing.engines` and OpenSM's `routing_engine`.
+//! Parses lists of routing engines: one grammar for `-R`, `routing.engines` and OpenSM's `routing_engine`.
 
 use selvedge_plan::EngineName;
 
 use crate::closest;
 
-/// Engines of OpenSM that have no tables of their own here, and the engine that serves the same fabrics.
+/// Engines of OpenSM that do not exist here, each with the engine that serves the same fabrics.
 const STAND_INS: [(&str, &str); 4] = [
     ("dor", "weave"),
     ("lash", "weave"),
@@ -12,30 +12,31 @@ const STAND_INS: [(&str, &str); 4] = [
     ("torus-2QoS", "weave"),
 ];
 
-/// Engines of NVIDIA's fork whose names do not begin with `ar_`.
+/// Engines of NVIDIA's OpenSM fork with names that do not begin with `ar_`.
 const FORK: [&str; 6] = ["chain", "dfp", "dfp2", "kdor-ghc", "kdor-hc", "pqft"];
 
-/// What a list of routing engines says.
+/// A parsed list of routing engines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineList {
-    /// The engines in order of preference; empty: the list leaves the default in place.
+    /// The engines in order of preference; empty if the list keeps the default.
     pub engines: Vec<EngineName>,
-    /// What differs from OpenSM, in words.
+    /// Differences from OpenSM, in words.
     pub notes: Vec<String>,
-    /// Engines that only NVIDIA's fork of OpenSM has, each with an explanation.
+    /// Engines that exist only in NVIDIA's OpenSM fork, each with an explanation.
     pub fork: Vec<String>,
 }
 
 impl EngineList {
-    /// The names as the file wrote them, before stand-ins took their place, decide which options have an effect.
+    /// Returns the names as written in the file, before stand-ins replace them. They decide which options have an
+    /// effect.
     pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
         text.split([',', ' ', '\t']).filter(|word| !word.is_empty())
     }
 }
 
-/// Reads a list of engines: names separated by commas or spaces, `no_fallback` anywhere; `(null)` is no list.
+/// Reads a list of engines: names separated by commas or spaces, `no_fallback` anywhere. `(null)` counts as no list.
 ///
-/// `Err` says which name is unknown, and what to write instead.
+/// `Err` names the unknown engine and what to write instead.
 pub fn parse_engines(text: &str) -> Result<EngineList, String> {
     let mut list = EngineList::default();
     if text.trim() == "(null)" {

@@ -89,7 +89,7 @@ pub enum ConfigError {
         /// What would be right.
         want: &'static str,
     },
-    /// SLV-CONFIG-0008: a list of routing engines that names one that does not exist.
+    /// SLV-CONFIG-0008: a list of routing engines names an unknown engine.
     #[error("SLV-CONFIG-0008: {place}: {what}")]
     Engine {
         /// The file with line and key, or the flag.
@@ -104,7 +104,7 @@ pub enum ConfigError {
         key: &'static str,
         /// The path.
         path: PathBuf,
-        /// What the operating system said.
+        /// The cause that the operating system reports.
         cause: io::Error,
     },
     /// SLV-CONFIG-0040: a key (M_Key, SM_Key, SA key) is not a 64-bit number. The message does not quote it.
@@ -113,18 +113,18 @@ pub enum ConfigError {
          hexadecimal digits"
     )]
     NoKey {
-        /// A file, a flag, or a variable of the environment.
+        /// A file, a flag or an environment variable.
         from: String,
         /// Which key.
         name: &'static str,
     },
-    /// SLV-CONFIG-0041: every user of this machine may read a file that holds keys. The file is used nevertheless.
+    /// SLV-CONFIG-0041: every user of this machine may read a file that holds keys. The file is still used.
     #[error("SLV-CONFIG-0041: every user may read {}, which holds keys; forbid that: chmod o-r", path.display())]
     OthersRead {
         /// The file.
         path: PathBuf,
     },
-    /// SLV-CONFIG-0010: a start takes it, the running manager cannot.
+    /// SLV-CONFIG-0010: a start accepts the value, the running manager cannot.
     #[error("SLV-CONFIG-0010: {key}: refused for now: {why}")]
     NotNow {
         /// The key as `table.name`.

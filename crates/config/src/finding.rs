@@ -1,36 +1,36 @@
-//! What a check of a configuration says of one line, flag or key.
+//! The result of a configuration check for one line, flag or key.
 
 use std::path::Path;
 
 use crate::ConfigError;
 
-/// What becomes of a line, a flag or a key.
+/// What happens to a line, a flag or a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// It has OpenSM's default, and so has Selvedge, or it does not matter here.
+    /// Default: it has OpenSM's default, and Selvedge has the same, or the difference does not matter.
     Default,
-    /// Its value holds here as it did there.
+    /// Honoured: its value means the same here.
     Honoured,
-    /// Its value goes into a setting that differs as the explanation says.
+    /// Mapped: its value sets a Selvedge key with a different meaning; the explanation says how it differs.
     Mapped,
-    /// It changes nothing here, and nothing is lost.
+    /// Without effect: it changes nothing here, and nothing is lost.
     Moot,
-    /// It cannot be had: a manager started with it would not do what the file says.
+    /// Refused: Selvedge cannot do what the file asks for.
     Refused,
-    /// Neither OpenSM 3.3.23 nor its known forks have such an option. OpenSM goes on; so does Selvedge, with a warning.
+    /// Unknown: neither OpenSM 3.3.23 nor its known forks have the option. OpenSM ignores it, so Selvedge only warns.
     Unknown,
-    /// It holds, but something about it is probably not meant.
+    /// Warning: it is accepted but probably a mistake.
     Warned,
-    /// It is a mistake: neither a start nor a reload takes it.
+    /// Wrong: neither a start nor a reload accepts it.
     Wrong,
-    /// A start takes it; the running manager cannot.
+    /// Refused for now: a start accepts it, the running manager cannot.
     NotNow,
-    /// The running manager keeps its old value until its next start.
+    /// At the next start: until then the running manager keeps its old value.
     NextStart,
 }
 
 impl Treatment {
-    /// As tables show it.
+    /// Returns the name shown in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,27 +48,27 @@ impl Treatment {
     }
 }
 
-/// What becomes of one line of a file, one flag or one key.
+/// The verdict on one line of a file, one flag or one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Line, counted from 1; 0: no line, but a flag, or a file that OpenSM reads unasked.
+    /// Line, counted from 1; 0 for a flag, or for a file that OpenSM reads by default.
     pub line: usize,
-    /// The option, key or flag as it is written.
+    /// The option, key or flag as written.
     pub name: String,
-    /// Its value as it is written.
+    /// Its value as written.
     pub value: String,
-    /// What becomes of it.
+    /// What happens to it.
     pub treatment: Treatment,
-    /// Our key that takes the value, as `routing.lmc`.
+    /// The Selvedge key that takes the value, as `routing.lmc`.
     pub key: Option<&'static str>,
-    /// Why, or what to do instead; empty where there is nothing to say.
+    /// The reason, or what to do instead; may be empty.
     pub why: String,
-    /// The complete error, with its code, of a finding that stops a start or a reload; else empty.
+    /// The complete error with its code if the finding stops a start or a reload; else empty.
     pub error: String,
 }
 
 impl Finding {
-    /// A finding without our key and without an error.
+    /// Returns a finding without a Selvedge key and without an error.
     pub(crate) fn new(line: usize, name: &str, value: &str, treatment: Treatment, why: impl Into<String>) -> Self {
         Self {
             line,
@@ -81,7 +81,7 @@ impl Finding {
         }
     }
 
-    /// The finding of an error at a line, flag or key.
+    /// Returns the finding for an error at a line, flag or key.
     pub(crate) fn wrong(line: usize, name: &str, value: &str, error: &ConfigError) -> Self {
         let error = error.to_string();
         let why = error
@@ -94,7 +94,7 @@ impl Finding {
         }
     }
 
-    /// `FILE, line N: 'name': why`, as warnings are printed.
+    /// Returns `FILE, line N: 'name': why`, the form of warnings.
     #[must_use]
     pub fn in_words(&self, file: Option<&Path>) -> String {
         let place = match (file, self.line) {

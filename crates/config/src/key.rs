@@ -34,13 +34,14 @@ impl Key {
 }
 
 impl Key {
-    /// True if no output may show its value.
+    /// True if no output may show the value of this key.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         matches!(self.value(&Settings::default()), Some(Value::Secret(_)))
     }
 
-    /// Returns the value it has in `settings`, for output: a secret value only if it is the default, which is public.
+    /// Returns the value of this key in `settings`, for output. A secret value is shown only if it is the public
+    /// default.
     #[must_use]
     pub fn shown(&self, settings: &Settings) -> Option<Value> {
         let value = self.value(settings)?;

@@ -525,7 +525,7 @@ pub(crate) fn set(key: &Key, settings: &mut Settings, value: &Value) -> bool {
     (key.set)(settings, value).is_some()
 }
 
-/// What is wrong with the engines that a value of `routing.engines` names; `None` for other keys and other mistakes.
+/// Returns what is wrong with the engines in a value of `routing.engines`; `None` for other keys and other mistakes.
 pub(crate) fn engine_mistake(key: &Key, value: &Value) -> Option<String> {
     if (key.section, key.name) != ("routing", "engines") {
         return None;

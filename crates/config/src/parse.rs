@@ -10,23 +10,23 @@ use toml::de::{DeTable, DeValue};
 use crate::error::Advice;
 use crate::{ConfigError, Key, Settings, Value, closest, keys};
 
-/// Old names of sections with the new ones.
+/// Old section names with their new names.
 const OLD_SECTIONS: [(&str, &str); 1] = [("administrator", "sa")];
 
-/// What a file says, with every mistake in it.
+/// The content of a file, with every mistake in it.
 pub(crate) struct Read {
     /// The settings; keys with mistakes keep their defaults.
     pub(crate) settings: Settings,
     /// The lines of keys, by `table.name`.
     pub(crate) lines: BTreeMap<String, usize>,
-    /// Sections that are called by an old name: line, old name, new name.
+    /// Sections with an old name: line, old name, new name.
     pub(crate) old_sections: Vec<(usize, &'static str, &'static str)>,
-    /// The mistakes: line, key as it is written, and the error.
+    /// The mistakes: line, key as written, and error.
     pub(crate) errors: Vec<(usize, String, ConfigError)>,
 }
 
 impl Read {
-    /// Nothing yet, over these settings.
+    /// Starts from these settings.
     const fn over(settings: Settings) -> Self {
         Self {
             settings,
@@ -37,7 +37,7 @@ impl Read {
     }
 }
 
-/// Reads a text with every mistake in it; paths in it start at the folder of `path`.
+/// Reads a text and collects every mistake. Relative paths in it start at the folder of `path`.
 pub(crate) fn read_all(text: &str, path: &Path) -> Read {
     let mut read = Read::over(Settings::default());
     Source { text, path }.read(&mut read);
@@ -80,7 +80,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Reads everything into `read`.
+    /// Reads the whole text into `read`.
     fn read(&self, read: &mut Read) {
         let table = match DeTable::parse(self.text) {
             Ok(table) => table,
@@ -144,7 +144,7 @@ impl Source<'_> {
         read.errors.push((line, path, error));
     }
 
-    /// The error of a value that a key does not take.
+    /// Returns the error for a value that is illegal for its key.
     fn illegal(&self, key: &Key, value: &Spanned<DeValue<'_>>, converted: Option<&Value>) -> ConfigError {
         let line = self.line(value.span().start);
         if let Some(what) = converted.and_then(|value| keys::engine_mistake(key, value)) {

@@ -75,7 +75,7 @@ const NO_END: &str = "a ';' at the end of this definition: the next line with a 
 /// A definition that has begun.
 #[derive(Clone, Debug)]
 struct Open {
-    /// The line on which it begins, and its text.
+    /// Number and text of its first line.
     start: (usize, String),
     key: u16,
     flags: Flags,
@@ -88,15 +88,15 @@ struct Reader {
     open: Option<Open>,
     /// The last key that was made up.
     made_up: u16,
-    /// The line that is read, counted from 1.
+    /// Number of the current line, counted from 1.
     number: usize,
-    /// The line that a mistake is on, where it is not the line that is read.
+    /// The line with the mistake, if that is not the current line.
     blamed: Option<usize>,
 }
 
 impl Reader {
-    /// OpenSM with a file, whatever it says: everybody is a limited member of the default partition, the manager a full
-    /// one.
+    /// Starts as OpenSM does with any file: every port is a limited member of the default partition, the manager's port
+    /// a full one.
     fn new() -> Self {
         let rule = |who, is_full| Rule {
             who,
@@ -194,7 +194,7 @@ impl Reader {
         Ok(open)
     }
 
-    /// The key that was given, that of the partition with this name, or the next that nobody has.
+    /// Returns the given key, that of the partition with this name, or the next free one.
     fn key(&mut self, name: &str, given: u16) -> Option<u16> {
         if given != 0 {
             return Some(given);
@@ -324,7 +324,7 @@ impl Reader {
     fn end(mut self, text: &str) -> Partitions {
         let content = |line: &str| line.split('#').next().unwrap_or_default().trim().to_owned();
         self.partitions.statements = text.lines().map(content).filter(|line| !line.is_empty()).collect();
-        // Nobody is in it, so nobody has its key, and nobody could join its groups.
+        // A partition without members: no port has its key, and none could join its groups.
         let empty: Vec<u16> = (self.partitions.partitions.iter())
             .filter(|(_, partition)| partition.rules.is_empty())
             .map(|(key, _)| *key)
@@ -337,7 +337,7 @@ impl Reader {
     }
 }
 
-/// True if a line of members is the beginning of a definition instead: it has a colon that is not of a multicast GID.
+/// True if a line among the members begins a new definition: it has a colon that does not belong to a multicast GID.
 fn is_definition(part: &str) -> bool {
     let header = part.split_once(':').map(|(header, _)| header);
     header.is_some_and(|header| !header.split(',').any(|word| name_and_value(word).0 == "mgid"))
@@ -519,7 +519,7 @@ mod tests {
         check("A=0x1,ipiob:ALL;", "'ipiob'; want ipoib, defmember=");
         check("A=0x1,ipoib,mtu=9:ALL;", "'mtu=9'; want mtu=1 to 5");
         check("A=frog:ALL;", "'frog'; want a P_Key");
-        // The line without its end is named, not the line on which that is noticed.
+        // The error names the line without its end, not the line at which the parser notices.
         check(
             "Default=0x7fff,ipoib: ALL=full\nStorage=0x0002: 0x1=full;\n",
             "line 1: 'Default=0x7fff,ipoib: ALL=full'; want a ';' at the end",

@@ -25,14 +25,14 @@ pub fn print_defaults() -> String {
     text
 }
 
-/// `settings` as a file without its keys. The text in place of a key is refused when the file is read back.
+/// Returns `settings` as a file without keys. If the file is read back, the placeholder of a key is refused.
 #[must_use]
 pub fn print_settings(settings: &Settings) -> String {
     print(|key| key.shown(settings))
 }
 
-/// `settings` as a file that reads back to the same settings, with its keys. Only for files that their owner alone may
-/// read.
+/// Returns `settings` as a file with keys, which reads back to the same settings. Only for files that their owner alone
+/// may read.
 #[must_use]
 pub fn print_settings_with_keys(settings: &Settings) -> String {
     print(|key| key.value(settings).map(Value::exposed))

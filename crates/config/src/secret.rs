@@ -8,12 +8,12 @@ use selvedge_types::SecretKey;
 
 use crate::{ConfigError, Settings};
 
-/// A key as it was typed, right or wrong. `Debug` does not show it.
+/// The text of a key as given, right or wrong. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyText(String);
 
 impl KeyText {
-    /// Holds this text.
+    /// Wraps a text.
     #[must_use]
     pub const fn new(text: String) -> Self {
         Self(text)
@@ -34,22 +34,22 @@ impl fmt::Debug for KeyText {
     }
 }
 
-/// A key that an operator gives beside the configuration file.
+/// A key that an operator gives outside the configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyName {
     /// The M_Key of every port.
     MKey,
     /// The SM_Key of all managers.
     SmKey,
-    /// The SM_Key that trusted requests to the subnet administrator show.
+    /// The SA key (an SM_Key): trusted requests to the subnet administrator show it.
     SaKey,
 }
 
 impl KeyName {
-    /// All of them.
+    /// All keys.
     pub const ALL: [Self; 3] = [Self::MKey, Self::SmKey, Self::SaKey];
 
-    /// The variable of the environment that may hold it.
+    /// Returns the environment variable that may hold the key.
     #[must_use]
     pub const fn variable(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl KeyName {
         }
     }
 
-    /// Sets the key that `text` holds. `from` names the source of the text; the error does not quote the text.
+    /// Sets the key in `settings` from `text`. `from` names the source of the text; the error does not quote the text.
     pub fn set(self, settings: &mut Settings, text: &KeyText, from: &str) -> Result<(), ConfigError> {
         let key = parse_key(text.0.trim()).ok_or_else(|| ConfigError::NoKey {
             from: from.to_owned(),
@@ -82,10 +82,10 @@ impl KeyName {
     }
 }
 
-/// `0x` and 1 to 16 hexadecimal digits.
+/// Parses `0x` and 1 to 16 hexadecimal digits.
 pub(crate) fn parse_key(text: &str) -> Option<SecretKey> {
     let digits = text.strip_prefix("0x")?;
-    // The number's own reader would take a sign.
+    // The parser of the standard library would accept a sign.
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }

@@ -60,7 +60,7 @@ pub struct ManagerOptions {
     pub poll_interval: Duration,
     /// Polls without an answer after which the master is gone.
     pub poll_misses: u32,
-    /// The port of a host that babbles is disabled.
+    /// Whether the port of a babbling host is disabled.
     pub disable_babbling_ports: bool,
 }
 
@@ -122,7 +122,7 @@ impl Default for AdministratorOptions {
 /// How the process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonOptions {
-    /// Unix socket of the HTTP API; none: chosen by who runs it.
+    /// Unix socket of the HTTP API; `None`: the program chooses it.
     pub socket: Option<PathBuf>,
     /// Folder for state between runs; none: nothing is kept.
     pub state_dir: Option<PathBuf>,

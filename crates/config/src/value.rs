@@ -15,7 +15,7 @@ pub enum Value {
     Int(u64),
     /// A list of texts.
     List(Vec<String>),
-    /// A 64-bit key, which no output shows.
+    /// A 64-bit key, never shown in output.
     Secret(SecretKey),
     /// A text.
     Text(String),
@@ -44,7 +44,7 @@ impl Value {
         }
     }
 
-    /// Returns the same value, a secret key as readable text.
+    /// Returns the same value with a secret key as readable text.
     pub(crate) fn exposed(self) -> Self {
         match self {
             Self::Secret(key) => Self::Text(format!("{:#018x}", key.expose())),
@@ -77,7 +77,7 @@ impl Value {
 }
 
 impl fmt::Display for Value {
-    /// As TOML writes it; a secret key as a text without its value.
+    /// Writes the value as TOML, with a placeholder for a secret key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bool(value) => write!(f, "{value}"),

@@ -9,8 +9,8 @@ use selvedge_transport::ibsim::{AttachPoint, Backend, Delivery};
 use selvedge_types::{Guid, PKey, PortNum};
 use selvedge_wire::{Address, Class, SMP_DATA_LEN, SmpData};
 
-/// The emulator's client behind each port at which outside clients sit: one for all of them, because the server knows
-/// whose transaction is whose.
+/// The emulator's client behind each port with outside clients. One serves all of them, because the server tracks the
+/// client of each transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     clients: BTreeMap<AttachPoint, ClientId>,

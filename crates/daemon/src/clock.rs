@@ -4,11 +4,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use selvedge_sim::Time;
 
-/// Time since the process began to work, and what the calendar says of it.
+/// The time since the process started, and the calendar date.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
-    /// The calendar. It may be corrected at any time, so each date reads it again.
+    /// Reads the calendar. It may be corrected at any time, so every date reads it again.
     calendar: fn() -> SystemTime,
 }
 
@@ -32,7 +32,7 @@ impl Clock {
         Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Milliseconds from 1970-01-01 UTC to `time`, by the calendar as it is now.
+    /// Returns `time` in milliseconds since 1970-01-01 UTC, by the calendar's present setting.
     #[must_use]
     pub fn unix_ms(&self, time: Time) -> u64 {
         let now = (self.calendar)().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -80,7 +80,7 @@ mod tests {
             UNIX_S.store(unix_s, Ordering::SeqCst);
             let begin = clock.now();
             let shown = clock.unix_ms(begin);
-            // Between the two readings of the clock the process may have slept.
+            // The process may have slept between the two readings of the clock.
             let late = u64::try_from(clock.now().since(begin).as_millis()).unwrap() + 1;
             assert!(
                 (unix_s * 1_000 - late..=unix_s * 1_000).contains(&shown),
@@ -88,7 +88,7 @@ mod tests {
             );
         };
         check(1_000_000);
-        // Forwards by an hour, as at the first answer of a time server; back by a day.
+        // One hour forward, as at the first answer of a time server; one day back.
         check(1_003_600);
         check(917_200);
         let earlier = Clock::with_calendar(|| UNIX_EPOCH);

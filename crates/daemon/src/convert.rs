@@ -27,7 +27,7 @@ pub fn config_line(finding: &Finding) -> api::OpenSmLine {
     }
 }
 
-/// What a running manager answers to a check or a reload. It shows no values: the file may hold keys.
+/// Returns the answer of a running manager to a check or reload. It contains no values, because the file may hold keys.
 pub(crate) fn check(verdict: &selvedge_config::Verdict) -> api::Check {
     let is_simple = |found: &&Finding| {
         let simple = [

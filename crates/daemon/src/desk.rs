@@ -1,9 +1,9 @@
 //! The desk at which hosts are answered: the port, what waits to be sent, and the administrator.
 //!
-//! The manager's thread sits at it: what arrives is handled there, and crosses no queue. But it cannot be there while
-//! it is in thought, and a new snapshot of 11,664 hosts takes it a good part of a second. So there is a **clerk**, a
-//! thread that looks in every millisecond while the manager is at work: if nobody has been at the desk since, it
-//! answers what hosts ask of the administrator, and leaves everything else, in order, for the manager.
+//! The manager's thread handles arrivals at the desk itself, so they cross no queue. While it computes, it cannot: a
+//! new snapshot of 11,664 hosts takes a good part of a second. So a **clerk** thread checks the desk every millisecond
+//! while the manager is at work. If no thread has used the desk since, the clerk answers hosts' SA requests, and keeps
+//! all other arrivals, in order, for the manager.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ use crate::notice::Notice;
 use crate::shared::Shared;
 use crate::storing::Promise;
 
-/// How often the clerk looks in: a question waits two of these at most before somebody is there.
+/// How often the clerk checks the desk. A request waits at most twice this time.
 const LOOK: Duration = Duration::from_millis(1);
 /// Arrivals that the clerk takes at a time, unless the manager is back before: a host that floods can send more than
 /// a hundred in a millisecond, and what others ask waits behind that.
@@ -38,7 +38,7 @@ const PENDING_GMPS_MAX: usize = 16_384;
 const HEARD_MAX: usize = 4_096;
 /// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
 const LEFT_MAX: usize = 65_536;
-/// Held arrivals that are taken at a time, before what else there is to do is looked at.
+/// Held arrivals processed in a row before other work is checked.
 const HELD_AT_ONCE: usize = 1_024;
 
 /// What is on the desk.
@@ -50,13 +50,13 @@ pub(crate) struct Desk {
     pub(crate) copier: Copier,
     /// SMPs that the port had no room for: they go before what hosts are answered.
     pending: VecDeque<(Datagram, Duration)>,
-    /// What hosts are to be told, by LID: they take turns, so that who asks without end keeps nobody waiting.
+    /// Messages to hosts, by LID. The LIDs take turns, so that a host with endless requests delays no other.
     pending_gmps: Turns<Lid, (Datagram, Duration)>,
     /// What arrived for the manager while it was away.
     left: VecDeque<Arrival>,
-    /// Limits what one source may send to the manager.
+    /// Limits the datagrams of each source.
     pub(crate) intake: Intake,
-    /// What it has to tell, and when that was.
+    /// Events of the intake that are not yet reported, with their times.
     said: Vec<(Time, Event)>,
     /// For the recorder, if there is one: when, true if it was said here, what.
     heard: Option<VecDeque<(Time, bool, Datagram)>>,
@@ -91,7 +91,7 @@ impl Desk {
         self.heard = Some(VecDeque::new());
     }
 
-    /// What has been said since, if anybody listens.
+    /// Returns the datagrams since the last call, if they are recorded.
     pub(crate) fn take_heard(&mut self) -> VecDeque<(Time, bool, Datagram)> {
         self.heard.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -107,7 +107,7 @@ impl Desk {
         !self.pending.is_empty() || !self.pending_gmps.is_empty()
     }
 
-    /// Returns the next arrival that is not held; waits for it `wait` at most. Returns none also after many held ones.
+    /// Returns the next arrival that is not held, or `None` after `wait` or many held arrivals.
     pub(crate) fn receive(&mut self, mut wait: Duration) -> Result<Option<Arrival>, PortError> {
         if let Some(left) = self.left.pop_front() {
             return Ok(Some(left));
@@ -121,7 +121,7 @@ impl Desk {
         Ok(None)
     }
 
-    /// Returns true if a datagram is kept from the manager: its source sends too many.
+    /// True if a datagram is held back, because its source exceeds its limit.
     fn holds(&mut self, datagram: &Datagram) -> Result<bool, PortError> {
         if datagram.mad.class() == Class::SubnAdm {
             return Ok(false);
@@ -132,7 +132,7 @@ impl Desk {
         Ok(!is_handed)
     }
 
-    /// Ends the intervals of the intake that are over. Returns the traps that the manager is to handle now.
+    /// Ends the intervals of the intake that are over. Returns the traps that the manager must handle now.
     pub(crate) fn wake_intake(&mut self, now: Time) -> Result<Vec<Datagram>, PortError> {
         let mut out = Vec::new();
         let again = self.intake.wake(now, &mut out);
@@ -140,7 +140,7 @@ impl Desk {
         Ok(again)
     }
 
-    /// Sends what the intake wants sent, if the port has room for it: nothing of the manager's may wait for it.
+    /// Sends the output of the intake if the port has room: it must never delay the manager's own MADs.
     fn carry_out(&mut self, now: Time, out: Vec<Output>) -> Result<(), PortError> {
         for output in out {
             match output {
@@ -155,7 +155,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Returns what the intake had to tell since the last call.
+    /// Returns the events of the intake since the last call.
     pub(crate) fn take_said(&mut self) -> Vec<(Time, Event)> {
         std::mem::take(&mut self.said)
     }
@@ -244,13 +244,13 @@ impl Desk {
         }
     }
 
-    /// No host is told that something is registered before that is marked or stored.
+    /// Ensures that a registration is marked or stored before a host gets its confirmation.
     fn guard(&mut self, now: Time, out: &mut [selvedge_sa::Output]) {
         let revision = self.administrator.revision();
         self.mark(now, |keeper| keeper.guard(now, revision, out));
     }
 
-    /// Marks that not all is stored, if that failed before and is to be tried again.
+    /// Retries a failed removal of the mark when that is due.
     pub(crate) fn mark_if_due(&mut self, now: Time) {
         self.mark(now, |keeper| keeper.mark_if_due(now));
     }
@@ -260,7 +260,7 @@ impl Desk {
         let result = act(&mut self.keeper);
         let [_, marking] = self.keeper.retries();
         let works_again = has_failed && marking.since().is_none();
-        // Nearly always neither: nothing was to be marked.
+        // Usually neither: the mark needed no change.
         if works_again || result.is_err() {
             self.shared.store_ended(now, Promise::Mark, marking, result);
         }
@@ -301,7 +301,7 @@ impl Desk {
     }
 }
 
-/// The desk, and who has been there.
+/// The desk, and which thread used it last.
 struct Office {
     desk: Mutex<Desk>,
     /// How often the manager has been there.
@@ -382,7 +382,7 @@ fn clerk(office: &Office) {
         if std::mem::replace(&mut seen, visits) != visits {
             continue;
         }
-        // Whoever waits for an arrival is there.
+        // A thread that waits for an arrival holds the desk.
         let mut desk = match office.desk.try_lock() {
             Ok(desk) => desk,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -1,4 +1,4 @@
-//! What is dumped into files whenever the subnet comes up; who writes them is passed in.
+//! Content of the dump files, written each time the subnet comes up; the writer is passed in.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -42,7 +42,7 @@ pub enum DaemonError {
         /// What the operating system said.
         cause: io::Error,
     },
-    /// SLV-DAEMON-0003: the emulated fabric has nobody to sit at.
+    /// SLV-DAEMON-0003: the emulated fabric has no port for a manager.
     #[error(
         "SLV-DAEMON-0003: the fabric has no port for a manager{wanted}; give it a host, or name a switch with --at"
     )]

@@ -5,21 +5,21 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// Read and written by its owner alone.
+/// Mode of a file that only its owner reads and writes.
 const PRIVATE: u32 = 0o600;
-/// Logs: read by the owner's group as well.
+/// Mode of a log, which the owner's group may read.
 const LOG: u32 = 0o640;
-/// Every user may create files, in the permissions of a folder.
+/// Permission bit of a folder in which every user may create files.
 const OTHERS_WRITE: u32 = 0o002;
 
-/// The user that this process runs as: the owner of /proc/self.
+/// Returns the user that this process runs as: the owner of /proc/self.
 #[must_use]
 pub fn user_id() -> u32 {
     fs::metadata("/proc/self").map_or(0, |meta| meta.uid())
 }
 
-/// Creates or empties a file that its owner alone may read and write. Symbolic links are not followed. A file of
-/// another user is refused: its owner could make it readable again.
+/// Creates or empties a file that only its owner may read and write. Follows no symbolic links. Refuses a file of
+/// another user, because its owner could make it readable again.
 pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .write(true)
@@ -37,14 +37,14 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
         let what = format!("it belongs to user {}", meta.uid());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
     }
-    // The mode above is that of a new file; this one may have been there.
+    // The mode above applies to a new file only; this file may have existed.
     file.set_permissions(Permissions::from_mode(PRIVATE))?;
     file.set_len(0)?;
     Ok(file)
 }
 
-/// Opens a log to append to. In a folder where every user may create files (`/tmp`), symbolic links are not followed. A
-/// pipe without a reader is an error, not a wait.
+/// Opens a log for appending. Follows no symbolic links in a folder where every user may create files (`/tmp`). Fails
+/// for a pipe without a reader instead of waiting.
 pub(crate) fn append_log(path: &Path) -> io::Result<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = fs::metadata(folder.unwrap_or(Path::new(".")))?;
@@ -60,7 +60,7 @@ pub(crate) fn append_log(path: &Path) -> io::Result<File> {
         .map_err(name_link)
 }
 
-/// Explains "too many levels of symbolic links", which an operator would misread.
+/// Rewords "too many levels of symbolic links", which an operator would misread.
 fn name_link(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ELOOP) => io::Error::new(error.kind(), "it is a symbolic link, which is not followed here"),

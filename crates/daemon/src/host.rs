@@ -18,12 +18,12 @@ use crate::backend::default_seat;
 use crate::clock::Clock;
 use crate::served::Served;
 
-/// What the ports and switches of an emulated fabric hold when a manager first finds it.
+/// The state of an emulated fabric's ports and switches before a manager first discovers it.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
     /// LIDs of end ports.
     pub lids: Lids,
-    /// Forwarding tables; `None`: empty ones.
+    /// Forwarding tables; `None` if they are empty.
     pub tables: Option<Tables>,
 }
 
@@ -34,11 +34,11 @@ pub struct EmulationOptions {
     pub config: EmulatorConfig,
     /// Seed of everything drawn by lot.
     pub seed: Seed,
-    /// Base name under which outside clients attach (`IBSIM_SOCKNAME`); none: nobody can.
+    /// Base name under which outside clients attach (`IBSIM_SOCKNAME`); `None`: no client can.
     pub serve: Option<String>,
     /// Where a manager inside this process sits: `"name"`, `"name"[port]` or `0xGUID`; none: at the first host.
     pub seat: Option<String>,
-    /// What a manager had set before; by default nothing.
+    /// The state that an earlier manager left; empty by default.
     pub held: Arc<Held>,
 }
 
@@ -218,7 +218,7 @@ impl Host {
         match self.calls.recv_timeout(wait) {
             Ok(call) => self.call(call),
             Err(RecvTimeoutError::Timeout) => {}
-            // Nobody can call any more: only time passes.
+            // No further calls can come: only time passes.
             Err(RecvTimeoutError::Disconnected) => std::thread::park_timeout(wait),
         }
         Ok(())
@@ -226,7 +226,7 @@ impl Host {
 
     fn call(&mut self, call: Call) {
         let emulator = self.emulator.get_mut();
-        // Whoever asked may have gone; then nobody misses the answer.
+        // The caller may have gone; then the answer has no reader.
         match call {
             Call::Fault { fault, reply } => drop(reply.send(emulator.apply(self.clock.now(), &fault))),
             Call::Snapshot { reply } => drop(reply.send(emulator.chassis().observe())),

@@ -12,12 +12,12 @@ const STEPS: usize = 4;
 /// For so long pieces are asked for at a time: a trap waits no longer, or for one piece.
 const AT_A_TIME: Duration = Duration::from_millis(1);
 
-/// A piece of each size, asked for one after another while nobody waits, and given back together.
+/// Allocates one piece of each size while there is no hurry, and frees all of them together.
 ///
-/// The manager's thread reads and writes whatever the fabric's size, but plans next to nothing before the first fault.
-/// Memory that no thread has used yet comes from the system in huge pages, each cleared first: 0.1 ms each, and 5 ms
-/// on a virtual machine whose host has to find the memory as well. The first repair of a process took up to 12 ms
-/// longer for that, two pages. The allocator keeps what is given back here; other threads may have taken it when they
+/// The manager's thread reads and writes whatever the fabric's size is, but plans next to nothing before the first
+/// fault. Memory that no thread has used yet comes from the system in huge pages, each cleared first. A page takes 0.1
+/// ms, and 5 ms on a virtual machine if its host has to find memory, too. Two such pages made the first repair of a
+/// process up to 12 ms slower. The allocator keeps the memory freed here; other threads may have taken it when they
 /// have planned.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {

@@ -30,7 +30,7 @@ impl Names {
         names
     }
 
-    /// Takes other names in place of all that there are.
+    /// Replaces all names.
     pub fn replace(&self, by_guid: BTreeMap<Guid, String>) {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         *cache = Cache {
@@ -150,7 +150,7 @@ mod tests {
             names.apply_text("+ link \"MT47396\"[1] - \"host a\"[1]"),
             "+ link \"MT47396\"[1] - \"rack 7\"[1]"
         );
-        // Other names hold for the same snapshot, too.
+        // New names apply to an existing snapshot, too.
         names.replace([(Guid(3), "rack 8".to_owned())].into());
         let renamed = names.apply(&fabric);
         let found: Vec<&str> = renamed.nodes().iter().map(|n| n.description.as_str()).collect();

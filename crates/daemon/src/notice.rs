@@ -12,18 +12,18 @@ use crate::storing::Promise;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice {
-    /// State could not be stored; it is tried again until it can be.
+    /// State could not be stored. It is retried until that succeeds.
     NotStored(StoreError),
-    /// State that could not be stored for a time is stored.
+    /// State that could not be stored for a time is stored now.
     StoredAgain {
-        /// What.
+        /// The kind of state.
         what: Promise,
-        /// Attempts that failed.
+        /// Number of failed attempts.
         failures: u32,
-        /// For how long it was not stored.
+        /// Duration without storage.
         lasted: Duration,
     },
-    /// What the state folder holds cannot all be right; the manager goes on with it.
+    /// The state folder has contradictory content; the manager continues.
     StateDoubtful(StateWarning),
     /// The record reached its limit; nothing more is recorded.
     RecordFull {

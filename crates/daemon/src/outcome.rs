@@ -8,8 +8,7 @@ pub enum Outcome {
     /// What was asked for is done: the judged plan is in force (in a dry run: there is one; watching: a sweep ended),
     /// and every port that is not ACTIVE has a known reason.
     Good,
-    /// Something is not as it should be: Sets failed, a port is down for no known reason, or hosts are apart or out of
-    /// reach.
+    /// A fault remains: Sets failed, a port is down for no known reason, or hosts are isolated or out of reach.
     NotGood,
     /// Nothing was changed: another manager is master.
     Standby,

@@ -1,4 +1,4 @@
-//! Reads the configuration beside the threads that answer: a file system may hang.
+//! Reads the configuration on a separate thread, because a file system may hang.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +10,13 @@ use selvedge_api::{Error, ErrorKind};
 
 use crate::DaemonError;
 
-/// Longest wait for the configuration. Files on this machine are read in milliseconds.
+/// Longest wait for the configuration. Local files are read in milliseconds.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Does one piece of work at a time on a thread of its own, with a time-out.
+/// Runs one job at a time on a separate thread, with a time-out.
 #[derive(Clone)]
 pub(crate) struct Aside {
-    /// A thread is at work, perhaps for a request that was given up.
+    /// True while a thread works, possibly for a request that timed out.
     is_busy: Arc<AtomicBool>,
     wait: Duration,
 }
@@ -31,7 +31,7 @@ impl Default for Aside {
 }
 
 impl Aside {
-    /// Returns what `work` does. Waits [`WAIT`] at most.
+    /// Runs `work` and returns its result. Waits [`WAIT`] at most.
     pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
         if self.is_busy.swap(true, Ordering::SeqCst) {
             return Err(ErrorKind::Busy.error("the configuration is being read already"));
@@ -41,7 +41,7 @@ impl Aside {
         let thread = thread::Builder::new().name("config".to_owned()).spawn(move || {
             let done = work();
             drop(busy);
-            // A result that comes too late has no receiver.
+            // A late result has no receiver.
             let _ = sender.send(done);
         });
         if let Err(cause) = thread {
@@ -57,7 +57,7 @@ impl Aside {
     }
 }
 
-/// Set as long as a thread is at work, however it ends.
+/// Sets the flag while a thread works, and clears it however the work ends.
 struct Busy(Arc<AtomicBool>);
 
 impl Drop for Busy {
@@ -83,7 +83,7 @@ mod tests {
         let error = aside.run(move || file.recv()).unwrap_err();
         assert_eq!(error.code, "SLV-API-0027");
         assert!(error.message.contains("could not be read within"), "{error}");
-        // No second thread hangs beside the first.
+        // A second thread never hangs beside the first.
         assert!(aside.run(|| ()).unwrap_err().message.contains("already"));
         answer.send(()).unwrap();
         while aside.is_busy.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! An emulated fabric, stepped by whoever owns it, for programs that attach as to an ibsim.
+//! An emulated fabric for programs that attach as to an ibsim; its owner steps it.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use selvedge_wire::Datagram;
 use crate::DaemonError;
 use crate::backend::{Places, Seats, serve_point};
 
-/// The sockets, and who sits where.
+/// The sockets, and the client at each port.
 pub struct Served {
     server: IbsimServer,
     places: RefCell<Places>,
@@ -68,7 +68,7 @@ impl Served {
         Ok(())
     }
 
-    /// Hands on what arrived; false if it is for nobody here.
+    /// Passes on an arrival; false if no client here is its receiver.
     pub fn deliver(&mut self, emulator: &Emulator, delivery: &Delivery) -> bool {
         let Some(at) = self.places.get_mut().of_client(delivery.client) else {
             return false;

@@ -40,7 +40,7 @@ pub trait Service: Send + Sync {
     fn rebalance(&self, request: RebalanceRequest) -> Result<Rebalance, Error>;
     /// Checks a configuration as [`Self::reload`] would, and changes nothing.
     fn check(&self, request: &CheckRequest) -> Result<Check, Error>;
-    /// Reads the configuration and every file that it and the flags name again.
+    /// Reads the configuration again, and every file that it or a flag names.
     fn reload(&self) -> Result<Check, Error>;
     /// SIGHUP: reads the configuration again where there is one, and discovers everything again whatever it says.
     fn hang_up(&self);
@@ -51,8 +51,8 @@ pub trait Service: Send + Sync {
     /// Ends the process's work.
     fn stop(&self);
 
-    /// Number of the state that lists, plan and findings are made from: they are the same as long as it is. `None`:
-    /// they may be others each time.
+    /// Returns the number of the state behind lists, plan and findings: they are unchanged while it is the same. `None`
+    /// if they may differ at each request.
     fn state_number(&self) -> Option<u64> {
         None
     }
@@ -77,7 +77,7 @@ pub struct Manager {
     pub(crate) sources: Option<Arc<Sources>>,
     /// The settings in force.
     pub(crate) running: Arc<Mutex<Settings>>,
-    /// Where the configuration is read.
+    /// Reads the configuration on a separate thread.
     pub(crate) aside: Aside,
 }
 
@@ -111,13 +111,13 @@ impl Manager {
 }
 
 impl Manager {
-    /// The settings in force, as the last start or reload took them.
+    /// Returns the settings in force, as of the last start or reload.
     #[must_use]
     pub fn settings(&self) -> Settings {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Checks what the settings come from, or a text in place of the file's, against the settings in force.
+    /// Checks the sources of the settings, or `text` in place of the file's text, against the settings in force.
     fn admit(&self, text: Option<(&str, &str)>) -> Result<Verdict, Error> {
         let nothing = || ErrorKind::NoConfig.error("there is nothing to read again");
         let sources = self.sources.as_ref().ok_or_else(nothing)?;
@@ -130,7 +130,7 @@ impl Manager {
         self.aside.run(move || admit(&sources, Against::Running(&running)))
     }
 
-    /// Makes what a reload can change the settings in force.
+    /// Applies the settings that a reload can change.
     fn take_over(&self, verdict: Verdict) -> Result<(), Error> {
         let Settings { policy, daemon, .. } = verdict.settings;
         self.command(Command::SetPolicy(Arc::new(policy.clone())))?;

@@ -33,7 +33,7 @@ pub(crate) struct Shared {
 #[derive(Clone, Debug, Default)]
 struct Shown {
     view: Arc<View>,
-    /// How often a view was shown.
+    /// Counts the views shown so far.
     number: u64,
     first_up: Option<Time>,
 }
@@ -84,13 +84,13 @@ impl Shared {
         shown.number += 1;
     }
 
-    /// Takes other names of nodes.
+    /// Replaces the names of nodes.
     pub(crate) fn rename(&self, names: BTreeMap<Guid, String>) {
         self.names.replace(names);
         if let Some(fabric) = &self.view().0.fabric {
             let _ = self.names.apply(fabric);
         }
-        // Lists show the new names.
+        // New number, because lists show the new names.
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).number += 1;
     }
 
@@ -99,12 +99,13 @@ impl Shared {
         (Arc::clone(&shown.view), shown.first_up)
     }
 
-    /// Number of the view that is shown.
+    /// Returns the number of the present view.
     pub(crate) fn view_number(&self) -> u64 {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).number
     }
 
-    /// An attempt to store something has ended, with the failures so far: shown, and told if that is news.
+    /// Takes the result of an attempt to store, with the failures so far. Updates the status, and reports the change if
+    /// there is one.
     pub(crate) fn store_ended(&self, now: Time, what: Promise, retry: &Retry, result: Result<(), StoreError>) {
         let mut storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
         if result.is_ok() && storing.is_empty() {
@@ -117,7 +118,7 @@ impl Shared {
         }
     }
 
-    /// What cannot be stored just now.
+    /// Returns the data that cannot be stored at present.
     pub(crate) fn not_stored(&self) -> Vec<NotStored> {
         self.storing.lock().unwrap_or_else(PoisonError::into_inner).shown()
     }

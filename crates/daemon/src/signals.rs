@@ -9,9 +9,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Service;
 
-/// Obeys signals until one of them says to end; returns that one's number. Whoever called then ends the work.
+/// Handles signals until one of them requests the end, and returns its number. The caller then ends the work.
 ///
-/// Each kind of work has a thread of its own: a file system that hangs delays no other signal.
+/// Each kind of work has its own thread: a file system that hangs delays no other signal.
 pub async fn obey(service: Arc<dyn Service>) -> io::Result<i32> {
     let mut hangup = signal(SignalKind::hangup())?;
     let mut user1 = signal(SignalKind::user_defined1())?;
@@ -41,7 +41,7 @@ pub async fn obey(service: Arc<dyn Service>) -> io::Result<i32> {
     }
 }
 
-/// A thread that does one kind of work on request. It ends after this is dropped and the work is done.
+/// A thread that does one kind of work on request. After a drop, it ends when the work is done.
 struct Doer(SyncSender<()>);
 
 impl Doer {
@@ -52,7 +52,7 @@ impl Doer {
         Ok(Self(sender))
     }
 
-    /// Requests the work. All requests during the work become one, which is done afterwards.
+    /// Requests the work. Requests that arrive during the work are merged into one.
     fn ask(&self) {
         let _ = self.0.try_send(());
     }
@@ -77,7 +77,7 @@ mod tests {
         .unwrap();
         doer.ask();
         begins.recv().unwrap();
-        // Ten requests while the first is at work, and none of them waits.
+        // Ten requests during the first job: none of them waits.
         (0..10).for_each(|_| doer.ask());
         go.send(()).unwrap();
         begins.recv().unwrap();

@@ -53,7 +53,7 @@ pub struct Options {
     pub door: Door,
     /// Policy, manager's and process's options.
     pub settings: Settings,
-    /// What [`crate::Service::reload`] reads again: what the settings came from; none: nothing.
+    /// Sources of the settings, which [`crate::Service::reload`] reads again; `None` if there are none.
     pub sources: Option<Sources>,
     /// Operator's names by node GUID.
     pub names: BTreeMap<Guid, String>,
@@ -63,11 +63,11 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Where log lines go.
     pub log: Box<dyn LogSink>,
-    /// Who writes dump files; none: nobody.
+    /// Writes dump files; `None`: no dumps.
     pub dumps: Option<Box<dyn DumpSink>>,
-    /// Who decides whether a plan may be sent.
+    /// Decides whether a plan may be sent.
     pub judge: Arc<dyn Judge>,
-    /// The disk beneath the state folder; none: the operating system's.
+    /// The disk of the state folder; `None` for the operating system's.
     pub disk: Option<Arc<dyn Disk>>,
 }
 
@@ -137,7 +137,7 @@ pub fn manager_config(mode: Mode, local: LocalPort, settings: &Settings) -> Conf
     }
 }
 
-/// Takes the state folder, on the disk that was given or the operating system's.
+/// Opens the state folder on `disk`, or on the operating system's.
 fn open_folder(path: Option<&Path>, disk: Option<Arc<dyn Disk>>) -> Result<Option<StateDir>, StoreError> {
     let open = |path| match disk {
         Some(disk) => StateDir::on(path, disk),

@@ -1,4 +1,4 @@
-//! What cannot be stored just now: shown in the status, and told by events when it begins and ends.
+//! Data that cannot be stored at present: shown in the status; events report the beginning and the end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,19 +9,19 @@ use selvedge_store::{Retry, StoreError};
 
 use crate::notice::Notice;
 
-/// Something that is to survive a restart.
+/// A kind of data that must survive a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
-    /// LIDs and the rest of the manager's state.
+    /// LIDs and the manager's other state.
     State,
-    /// What hosts have registered.
+    /// Registrations of hosts.
     Registrations,
-    /// The mark that says whether all that hosts have registered is stored.
+    /// The mark that says whether all registrations are stored.
     Mark,
 }
 
 impl Promise {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,12 +42,12 @@ impl fmt::Display for Promise {
     }
 }
 
-/// What cannot be stored just now.
+/// The data that cannot be stored at present, with failures and last error.
 #[derive(Debug, Default)]
 pub(crate) struct Storing(BTreeMap<Promise, (Retry, String)>);
 
 impl Storing {
-    /// Takes the result of an attempt, with the failures so far; returns what is to be told.
+    /// Takes the result of an attempt, with the failures so far. Returns the notice to report.
     pub(crate) fn ended(
         &mut self,
         now: Time,
@@ -65,7 +65,7 @@ impl Storing {
             Err(error) => {
                 let text = error.to_string();
                 let before = self.0.insert(what, (*retry, text.clone()));
-                // The same failure again is no news: the status says how often it has been.
+                // A repeated failure is not reported again: the status counts it.
                 before
                     .is_none_or(|(_, before)| before != text)
                     .then_some(Notice::NotStored(error))
@@ -73,12 +73,12 @@ impl Storing {
         }
     }
 
-    /// True if nothing is known to be unstored.
+    /// True if all data is stored.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// As the status shows it.
+    /// Returns the content for the status.
     pub(crate) fn shown(&self) -> Vec<NotStored> {
         let millis = |time: Option<Time>| time.map_or(0, |time| time.0 / 1_000_000);
         let shown = self.0.iter().map(|(what, (retry, error))| NotStored {

@@ -26,8 +26,7 @@ pub(crate) enum Note {
         generation: Generation,
         result: Box<JobResult>,
     },
-    /// Some repairs that may be needed are worked out. Nobody has waited for them, and nothing changes that is shown,
-    /// but for what is told.
+    /// Some possible repairs are computed. No change waited for them, and nothing shown changes, except an event.
     BackedUp {
         generation: Generation,
         result: Box<JobResult>,
@@ -52,7 +51,7 @@ pub(crate) enum Note {
 }
 
 impl Note {
-    /// True if somebody counts the work that it is the end of.
+    /// True if this note ends counted work.
     pub(crate) const fn ends_work(&self) -> bool {
         match self {
             Self::Computed { .. }
@@ -115,7 +114,7 @@ impl<T> Drop for Worker<T> {
 fn newest<T>(mut item: T, queue: &Receiver<T>, notes: &Sender<Note>) -> T {
     while let Ok(newer) = queue.try_recv() {
         item = newer;
-        // Whoever counts has gone: nobody counts.
+        // If the counter has gone, nothing counts.
         let _ = notes.send(Note::Superseded);
     }
     item
@@ -129,7 +128,7 @@ pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>
         Note::Computed {
             generation: job.generation,
             result: {
-                // What nobody waits for leaves the other threads to what somebody waits for.
+                // Work that no change waits for leaves the other threads to urgent work.
                 let par = if job.is_background() {
                     Par::Sequential
                 } else {
@@ -145,7 +144,7 @@ pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>
     })
 }
 
-/// Starts a thread that works out repairs that may be needed, and lets everybody else go first.
+/// Starts a thread that computes possible repairs, at lower priority than all other threads.
 pub(crate) fn backer(notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonError> {
     let mut is_last = false;
     Worker::start("backups", notes, move |mut job: Box<Job>, _| {
@@ -241,7 +240,7 @@ pub(crate) fn storer(notes: Sender<Note>, folder: Option<Arc<StateDir>>) -> Resu
             Some(folder) if last.as_ref() != Some(&state) => folder.save_state(&state, last.as_deref()),
             _ => Ok(()),
         };
-        // A save that failed may have replaced one file of two.
+        // A failed save may have replaced one file of two.
         last = result.is_ok().then_some(state);
         Note::Persisted { id, result }
     })

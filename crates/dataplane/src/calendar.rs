@@ -12,7 +12,7 @@ use crate::units::Ps;
 pub struct Event {
     /// When.
     pub at: Ps,
-    /// To whom: the smaller one is first at the same instant.
+    /// The receiver; at the same instant, the smaller one comes first.
     pub component: u32,
     /// What: the caller's affair.
     pub payload: u32,

@@ -1,9 +1,9 @@
 //! Credits: what a sender may send on a lane, and how blocks come back.
 //!
-//! A packet takes all its blocks when its first byte is sent; they are free again when its last byte has left the
-//! buffer at the other end, and the sender knows that after a cable's delay. When credits come back is known as soon as
-//! the packet starts to leave, so they lie in a list and are counted when somebody looks; an event is needed only for
-//! a sender that waits for them.
+//! A packet takes all its blocks when its first byte is sent. They are free again when its last byte has left the
+//! buffer at the other end, and the sender knows that after the cable's delay. The time when credits return is known as
+//! soon as the packet starts to leave, so they stay in a list and are counted on demand. Only a sender that waits for
+//! them needs an event.
 
 use std::collections::VecDeque;
 

@@ -30,7 +30,7 @@ pub(crate) struct Age {
     pub watched: bool,
 }
 
-/// Credits of an output's lane, who wants it, and the queue of the input's lane.
+/// Credits of an output's lane, the packets that want it, and the queue of the input's lane.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Lane {

@@ -53,7 +53,7 @@ pub enum BuildError {
     /// Settings.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// SLV-DATA-0009: nobody to send, or nobody to send to.
+    /// SLV-DATA-0009: no host can send, or none can receive.
     #[error("SLV-DATA-0009: {hosts} hosts with a link and a LID; traffic needs at least 2")]
     TooFewHosts {
         /// How many there are.
@@ -77,7 +77,7 @@ pub enum BuildError {
         /// Switches in the fabric.
         want: usize,
     },
-    /// SLV-DATA-0012: the fabric does not say how fast a link is.
+    /// SLV-DATA-0012: the fabric states no speed for a link.
     #[error(
         "SLV-DATA-0012: the speed of the link at {port} is unknown; correct the listing, or give all links a rate \
          (--link)"
@@ -103,7 +103,7 @@ pub(crate) struct Port {
     pub byte_time: ByteTime,
     /// Other end of the cable.
     pub peer: u32,
-    /// Who handles events of the other end.
+    /// The component that handles events of the other end.
     pub peer_component: u32,
     /// Lanes that an input wants to send on by this output.
     pub wanted: u16,
@@ -166,7 +166,7 @@ pub(crate) struct Layout {
     pub voqs: u32,
     /// Switch port of each position, for names.
     pub refs: Vec<PortRef>,
-    /// Who handles events of each position.
+    /// The component that handles events, for each position.
     pub components: Vec<u32>,
     /// From the first bit sent to the moment when a switch can forward it.
     pub switch_head_delay: Ps,

@@ -2,9 +2,9 @@
 //!
 //! It takes the fabric, LIDs, forwarding tables, service levels and lane maps that a subnet manager programs, and moves
 //! packets over them: real header sizes, credits in blocks of 64 bytes, virtual cut-through, arbitration between lanes.
-//! Nothing is counted per flit: a packet costs one event per hop while nobody is in its way, and one more where it, or
-//! somebody behind it, has to wait. Times are whole picoseconds. The order of events is (time, component, order of
-//! insertion), every host has its own stream of random numbers: the same seed gives the same bytes.
+//! Nothing is counted per flit. A packet costs one event per hop while no other packet is in its way, and one more if
+//! it or a packet behind it has to wait. Times are whole picoseconds. Events are ordered by time, component and
+//! insertion, and every host has its own stream of random numbers: the same seed gives the same bytes.
 //!
 //! What is simplified:
 //! - Credits of a packet come back when its last byte has left the buffer, not block by block; flow-control packets

@@ -227,7 +227,7 @@ impl<W: Workload> Simulation<W> {
         qp.sending += usize::from(last);
         let is_rc = self.settings.transport == Transport::Rc;
         if !is_rc && last {
-            // Nobody will acknowledge it.
+            // No acknowledgement will come.
             qp.messages.pop_front();
             qp.sending -= 1;
             self.sent_whole(from, vl);

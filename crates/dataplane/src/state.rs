@@ -20,7 +20,7 @@ use crate::stats::{Drops, PortStats, Window};
 use crate::traffic::{Message, Workload};
 use crate::units::Ps;
 
-/// What an event is, in the upper bits of its payload; the lower ones say of whom.
+/// The kind of an event, in the upper bits of its payload; the lower bits name its subject.
 pub(crate) mod kind {
     /// A packet's first byte can be forwarded by the switch, or its last byte has reached the host.
     pub const ARRIVE: u32 = 0;

@@ -1,8 +1,13 @@
 //! What a switch does with packets: they arrive, wait, are chosen, and leave.
 //!
-//! An output looks for a packet when something has changed for it: a packet that wants it has become the first of its
-//! queue, its own packet has ended, an input that has something for it can send again, or credits have come. The end
-//! of a packet is an event only if somebody waits for it.
+//! An output looks for a packet when something has changed for it:
+//!
+//! - a packet for it has become the first of its queue;
+//! - its own packet has ended;
+//! - an input with a packet for it can send again;
+//! - credits have come.
+//!
+//! The end of a packet is an event only if another packet waits for it.
 
 use crate::Simulation;
 use crate::lane::Queue;
@@ -23,7 +28,7 @@ pub(crate) struct Here {
 }
 
 impl Here {
-    /// Who handles its events.
+    /// The component that handles its events.
     #[inline]
     pub const fn component(self) -> u32 {
         1 + self.index
@@ -464,7 +469,7 @@ impl<W: Workload> Simulation<W> {
         let still = if self.is_voq::<PLAIN>() {
             next != NIL
         } else {
-            // Where packets keep their lanes nobody else is of this input, output and lane; the next one asks itself.
+            // If packets keep their lanes, no other packet has this input, output and lane; the next one asks itself.
             !PLAIN
                 && self.vls() > 1
                 && self.layout.has_exceptions

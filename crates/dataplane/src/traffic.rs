@@ -10,7 +10,7 @@ pub type Host = u32;
 pub struct Message {
     /// When; not before the messages that the host posted earlier.
     pub at: Ps,
-    /// To whom.
+    /// The receiver.
     pub to: Host,
     /// Bytes; a message of 0 bytes is one packet without payload.
     pub bytes: u32,
@@ -23,9 +23,9 @@ pub struct Message {
 /// A message whose last packet has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Who posted it.
+    /// The host that posted it.
     pub from: Host,
-    /// Who has it now.
+    /// The host that received it.
     pub to: Host,
     /// Its tag.
     pub tag: u64,

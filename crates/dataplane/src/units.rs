@@ -60,7 +60,7 @@ pub const fn blocks(wire_bytes: u32) -> u32 {
     wire_bytes.div_ceil(BLOCK_BYTES)
 }
 
-/// Signalling speeds that the simulator knows: all known ones of [`LinkSpeed`].
+/// Signalling speeds of the simulator: all known speeds of [`LinkSpeed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Speed {
@@ -144,7 +144,7 @@ impl From<LinkSpeed> for Speed {
             LinkSpeed::Edr => Self::Edr,
             LinkSpeed::Hdr => Self::Hdr,
             LinkSpeed::Ndr => Self::Ndr,
-            // A simulation on a link of unknown speed does not begin (SLV-DATA-0012).
+            // A fabric with a link of unknown speed is refused before a simulation (SLV-DATA-0012).
             LinkSpeed::Xdr | LinkSpeed::Unknown => Self::Xdr,
         }
     }

@@ -1,46 +1,45 @@
-//! Axes and words of charts: round ticks with labels that differ, words that fit into their room.
+//! Axes and words of charts: round ticks with distinct labels, and words that fit their space.
 //!
-//! Every chart of the project takes its ticks from [`Axis`] and measures its words with [`width`]; what is wrong with a
-//! finished picture, [`misfits`](crate::misfits::misfits) says.
+//! Every chart of the project takes its ticks from [`Axis`] and measures words with [`width`].
+//! [`misfits`](crate::misfits::misfits) finds faults in a finished picture.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 
-/// By how much plotters' SVG is smaller than the size it is asked for. Source: plotters-svg 0.3 (`svg.rs`).
+/// Factor by which plotters' SVG text is smaller than the requested size. Source: plotters-svg 0.3 (`svg.rs`).
 pub(crate) const SVG_SHRINKS: f64 = 1.24;
-/// A step is taken for a whole number of another one within this share of it.
+/// Relative tolerance within which one step counts as a multiple of another.
 const NEARLY: f64 = 1e-9;
 
-/// An axis of numbers: where it begins and ends, and the distance of its ticks, which is 1, 2 or 5 times a power of
-/// ten.
+/// An axis of numbers: its ends, and the distance of its ticks, which is 1, 2 or 5 times a power of ten.
 ///
-/// It is what plotters calls a coordinate: `build_cartesian_2d` takes it.
+/// It is a coordinate for plotters: `build_cartesian_2d` accepts it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
     low: f64,
     high: f64,
-    /// Infinite: no ticks.
+    /// Distance of ticks; infinite for no ticks.
     step: f64,
-    /// Its numbers are exponents of ten.
+    /// True if its numbers are exponents of ten.
     is_power: bool,
 }
 
 impl Axis {
-    /// An axis of any numbers with about `ticks` ticks.
+    /// Returns an axis of any numbers with about `ticks` ticks.
     #[must_use]
     pub fn new(low: f64, high: f64, ticks: usize) -> Self {
         Self::with(low, high, ticks, 0.0)
     }
 
-    /// An axis of counts: ticks stand at whole numbers only.
+    /// Returns an axis of counts, with ticks at whole numbers only.
     #[must_use]
     pub fn whole(low: f64, high: f64, ticks: usize) -> Self {
         Self::with(low, high, ticks, 1.0)
     }
 
-    /// An axis of powers of ten, from the exponent `low` to the exponent `high`.
+    /// Returns an axis of powers of ten, from exponent `low` to exponent `high`.
     #[must_use]
     pub fn powers(low: f64, high: f64, ticks: usize) -> Self {
         Self {
@@ -49,7 +48,7 @@ impl Axis {
         }
     }
 
-    /// An axis without ticks: words stand there.
+    /// Returns an axis without ticks, for words in place of numbers.
     #[must_use]
     pub fn bare(low: f64, high: f64) -> Self {
         Self {
@@ -73,7 +72,7 @@ impl Axis {
         }
     }
 
-    /// Where its ticks stand.
+    /// Returns the positions of its ticks.
     #[must_use]
     pub fn ticks(&self) -> Vec<f64> {
         if self.step.is_infinite() {
@@ -84,7 +83,7 @@ impl Axis {
         (first..=last).map(|tick| tick as f64 * self.step).collect()
     }
 
-    /// What stands at a tick: as many decimals as tell it from the next one.
+    /// Returns the label of a tick, with enough decimals to differ from the next one.
     #[must_use]
     pub fn label(&self, value: f64) -> String {
         if self.is_power {
@@ -135,7 +134,7 @@ fn power_of_ten(exponent: f64) -> String {
     }
 }
 
-/// `1234567` as `1,234,567`.
+/// Returns `1234567` as `1,234,567`.
 #[must_use]
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -149,14 +148,15 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// Pixels that words take at a size of plotters, rounded up: those of the widest usual sans-serif, DejaVu Sans.
+/// Returns the width of words in pixels, rounded up, for a size of plotters. Assumes DejaVu Sans, the widest usual
+/// sans-serif font.
 #[must_use]
 pub fn width(words: &str, size: u32) -> u32 {
     let em: f64 = words.chars().map(advance).sum();
     (em * f64::from(size) / SVG_SHRINKS).ceil() as u32
 }
 
-/// Width of a letter, as a share of the height of the font. Source: DejaVu Sans 2.37, rounded up by class.
+/// Returns the width of a letter as a share of the font height. Source: DejaVu Sans 2.37, rounded up by class.
 const fn advance(letter: char) -> f64 {
     match letter {
         'i' | 'j' | 'l' => 0.28,
@@ -170,7 +170,7 @@ const fn advance(letter: char) -> f64 {
     }
 }
 
-/// Words, cut where they are wider than `room` pixels; an ellipsis says that they were.
+/// Returns the words, cut to `room` pixels with an ellipsis if they are wider.
 #[must_use]
 pub fn fit(words: &str, size: u32, room: u32) -> String {
     if width(words, size) <= room {
@@ -182,7 +182,8 @@ pub fn fit(words: &str, size: u32, room: u32) -> String {
     format!("{}…", words[..end].trim_end())
 }
 
-/// Words over at most `lines` lines of `room` pixels, broken at spaces; the last line is cut if they do not fit.
+/// Returns the words in at most `lines` lines of `room` pixels, broken at spaces. Cuts the last line if they do not
+/// fit.
 #[must_use]
 pub fn wrap(words: &str, size: u32, room: u32, lines: usize) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
@@ -199,7 +200,7 @@ pub fn wrap(words: &str, size: u32, room: u32, lines: usize) -> Vec<String> {
     all.into_iter().map(|line| fit(&line, size, room)).collect()
 }
 
-/// The name of a setting or figure as people say it: `compute_ms` is `compute (ms)`, `deadlock?` the share of runs
+/// Returns the readable name of a setting or figure: `compute (ms)` for `compute_ms`. `deadlock?` is the share of runs
 /// with a deadlock.
 #[must_use]
 pub fn title(name: &str) -> String {

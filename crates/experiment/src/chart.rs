@@ -311,7 +311,7 @@ fn panel(
     Ok(())
 }
 
-/// The axis to the right: of counts, if all numbers are whole.
+/// Returns the horizontal axis; an axis of counts if all numbers are whole.
 fn across(series: &BTreeMap<usize, Vec<Point>>, (left, right): (f64, f64)) -> Axis {
     let mut numbers = series.values().flatten().map(|point| point.x);
     match numbers.all(|number| number.fract() == 0.0) {
@@ -477,7 +477,7 @@ mod tests {
         assert_eq!(count(PictureKind::Bars, "<rect"), 16 + 3);
     }
 
-    /// Lines and bars, few and many values, long names: ticks differ, and every label is in the picture.
+    /// Draws lines and bars, few and many values, long names: ticks differ, and every label is inside the picture.
     #[test]
     fn every_label_is_in_the_picture() {
         let long = "a setting whose values are long and that many runs have in common".to_owned();

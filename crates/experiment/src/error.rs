@@ -81,7 +81,7 @@ pub enum ExperimentError {
         /// What was found.
         found: String,
     },
-    /// SLV-EXPERIMENT-0006: more runs than anybody can mean.
+    /// SLV-EXPERIMENT-0006: more runs than the limit.
     #[error("SLV-EXPERIMENT-0006: {runs} runs, at most {max} are taken; give fewer values or seeds")]
     TooMany {
         /// Runs asked for.
@@ -103,12 +103,12 @@ pub enum ExperimentError {
         /// What the plotting library said.
         cause: String,
     },
-    /// SLV-EXPERIMENT-0012: a figure that no result has.
+    /// SLV-EXPERIMENT-0012: a figure does not exist in any result.
     #[error("SLV-EXPERIMENT-0012: {place}: {what}")]
     Figure {
-        /// Where.
+        /// Place in the file.
         place: String,
-        /// What is wrong, and what is known.
+        /// What is wrong, and the known figures.
         what: String,
     },
 }
@@ -149,9 +149,9 @@ pub enum ResultsError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// Whose results stand there.
+        /// The version of the stored results.
         found: String,
-        /// Whose would be added.
+        /// The version of the new results.
         want: String,
     },
 }

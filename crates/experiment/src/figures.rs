@@ -1,4 +1,4 @@
-//! Which figures a result has, so that a misspelt one is refused before anything is run.
+//! Knows the figures of a result, so that a misspelt figure is refused before the first run.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use crate::schema::nearest;
 /// Names of the figures of a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Numbers and truth values, those of nested objects as `latency_ns.p99`.
+    /// Names of numbers and truth values; nested ones as `latency_ns.p99`.
     numbers: BTreeSet<String>,
-    /// Everything that has a name, objects and texts too: whether it is there can be asked with `deadlock?`.
+    /// All names, including objects and texts: `deadlock?` asks whether a value is present.
     names: BTreeSet<String>,
 }
 
 impl Figures {
-    /// The figures of results like this one. What is null in it may be a number, or an object, in others.
+    /// Returns the figures of results like this one. A null may be a number or an object in other results.
     #[must_use]
     pub fn of(sample: &Map<String, Json>) -> Self {
         let mut figures = Self::default();
@@ -36,7 +36,7 @@ impl Figures {
         }
     }
 
-    /// Refuses a name that is no figure, nor one of `settings`.
+    /// Refuses a name that is neither a figure nor one of `settings`.
     pub(crate) fn check(&self, name: &str, settings: &[String]) -> Result<(), String> {
         let (bare, known) = match name.strip_suffix('?') {
             Some(bare) => (bare, &self.names),
@@ -46,7 +46,7 @@ impl Figures {
             return Ok(());
         }
         let all = || known.iter().chain(settings).map(String::as_str);
-        // The last part alone is a likely slip: p99 for latency_ns.p99.
+        // A likely slip is the last part alone: p99 for latency_ns.p99.
         let by_end = all().find(|known| known.rsplit('.').next() == Some(bare));
         let meant = match by_end {
             Some(known) => format!("; did you mean '{known}'?"),

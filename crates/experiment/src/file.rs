@@ -128,8 +128,8 @@ impl Experiment {
         })
     }
 
-    /// Refuses figures that no result has, where the runner can tell: those of the table, of charts and of their marks,
-    /// and axes that are neither a figure nor a setting or label.
+    /// Refuses figures that no result has, if the runner knows the figures. Checks the table, charts, marks of charts,
+    /// and axes. An axis may also be a setting or a label.
     pub fn check_figures(&self, known: &Figures) -> Result<(), ExperimentError> {
         for name in &self.figures {
             known.check(name, &[]).map_err(|what| ExperimentError::Figure {
@@ -163,7 +163,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// How many of the combinations differ in settings, so that each seed is run with each of them once.
+    /// Returns the number of combinations with different settings. Each seed is run once with each of them.
     #[must_use]
     pub fn different_cells(&self) -> usize {
         let keys: BTreeSet<String> = self.cells.iter().map(|cell| cell.json().to_string()).collect();
@@ -180,8 +180,8 @@ impl Experiment {
         names.map(String::as_str).filter(|name| name.ends_with('?')).collect()
     }
 
-    /// All runs, combinations first: whoever interrupts early has all of the first combinations. Combinations that
-    /// only have other labels are run once.
+    /// Returns all runs, combinations first: after an early interruption, the first combinations are complete.
+    /// Combinations that differ only in labels are run once.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
         let seeds = |cell: &Cell| self.seeds.iter().map(|&seed| (cell.clone(), seed)).collect::<Vec<_>>();
         let runs = self.cells.iter().flat_map(seeds).map(|(cell, seed)| Run { cell, seed });

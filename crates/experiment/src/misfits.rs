@@ -1,20 +1,20 @@
-//! What is wrong with a chart's words, found in its SVG: for the tests of every chart.
+//! Finds misplaced words in a chart's SVG, for the tests of every chart.
 //!
-//! [`misfits`] reads what plotters has written: each text has its place, anchor and size. A word outside the picture,
-//! two words on each other in one line, and two ticks in a row with the same number are misfits.
+//! [`misfits`] reads plotters' output: each text has a position, anchor and size. Misfits are words outside the
+//! picture, overlapping words in one line, and neighbouring ticks with the same number.
 
 use std::collections::BTreeMap;
 
 use crate::axis::{SVG_SHRINKS, width};
 
-/// Pixels by which words may overlap: [`width`] rounds up.
+/// Tolerated overlap of words in pixels, as [`width`] rounds up.
 const SLACK: f64 = 1.0;
 
-/// A text of a picture.
+/// A text in a picture.
 #[derive(Debug)]
 struct Text {
     words: String,
-    /// Left, right and height of its line; of a text that stands upright, of the line turned back.
+    /// Left end, right end and line; for vertical text, as if it were turned back.
     left: f64,
     right: f64,
     line: i64,
@@ -22,7 +22,7 @@ struct Text {
     is_upright: bool,
 }
 
-/// Returns what is wrong with the words of a picture that plotters has drawn; empty: nothing.
+/// Returns the misfits of a picture that plotters has drawn; empty if there are none.
 #[must_use]
 pub fn misfits(svg: &str) -> Vec<String> {
     let size = |name| attribute(svg, name)?.parse::<f64>().ok();
@@ -47,10 +47,10 @@ pub fn misfits(svg: &str) -> Vec<String> {
                 found.push(format!("'{}' lies on '{}'", pair[0].words, pair[1].words));
             }
         }
-        // Those of vertical axes, of panels side by side, end at their axes.
+        // Ticks of vertical axes in panels side by side have another anchor: their text ends at the axis.
         found.extend(repeated(line.iter().copied().filter(|text| text.anchor == "middle")));
     }
-    // Ticks of a vertical axis end at one place.
+    // Ticks of one vertical axis end at the same x.
     let mut columns: BTreeMap<i64, Vec<&Text>> = BTreeMap::new();
     for text in texts.iter().filter(|text| text.anchor == "end" && !text.is_upright) {
         columns.entry(text.right.round() as i64).or_default().push(text);
@@ -62,7 +62,7 @@ pub fn misfits(svg: &str) -> Vec<String> {
     found
 }
 
-/// Two numbers in a row that read the same.
+/// Returns two neighbouring numbers with the same text.
 fn repeated<'a>(texts: impl Iterator<Item = &'a Text>) -> Vec<String> {
     let is_number = |words: &str| {
         words
@@ -74,7 +74,7 @@ fn repeated<'a>(texts: impl Iterator<Item = &'a Text>) -> Vec<String> {
     same.map(|pair| format!("two ticks read '{}'", pair[0].words)).collect()
 }
 
-/// The text behind `<text `.
+/// Parses the text that follows `<text `.
 fn text(from: &str) -> Option<Text> {
     let (head, rest) = from.split_once('>')?;
     let words = rest.split("</text>").next()?.trim();
@@ -92,7 +92,7 @@ fn text(from: &str) -> Option<Text> {
     let size = number("font-size")? * SVG_SHRINKS;
     let wide = f64::from(width(&words, size.round() as u32));
     let is_upright = attribute(head, "transform").is_some_and(|turn| turn.starts_with("rotate(270"));
-    // A text that is turned by 270° reads upwards: what is to its right is higher.
+    // A text turned by 270° reads upwards: further right means higher.
     let (along, line) = if is_upright { (-y, x) } else { (x, y) };
     let anchor = attribute(head, "text-anchor")?.to_owned();
     let left = match &anchor[..] {
@@ -110,7 +110,7 @@ fn text(from: &str) -> Option<Text> {
     })
 }
 
-/// The value of the first attribute of this name.
+/// Returns the value of the first attribute of this name.
 fn attribute<'a>(of: &'a str, name: &str) -> Option<&'a str> {
     let value = of.split_once(&format!(" {name}=\"")).or_else(|| {
         let rest = of.strip_prefix(name)?.strip_prefix("=\"")?;

@@ -52,7 +52,7 @@ pub fn run(
     let work = || {
         while let Some(run) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
             let outcome = runner.run(run);
-            // A thread that panicked has taken the whole experiment with it: there is nobody to continue.
+            // A thread that panicked has ended the whole experiment.
             let Ok(mut guard) = shared.lock() else { return };
             let (results, done, failed) = &mut *guard;
             if failed.is_some() {

@@ -36,7 +36,7 @@ pub enum Change {
         /// Description now.
         after: String,
     },
-    /// A node with another attribute than its description.
+    /// A node attribute changed, other than the description.
     NodeChanged {
         /// Its GUID.
         guid: Guid,
@@ -67,7 +67,7 @@ pub enum Change {
         /// Both ends in words.
         name: String,
     },
-    /// A link with another width or speed at both ends.
+    /// A link's width or speed changed at both ends.
     RateChanged {
         /// One end.
         a: End,
@@ -91,7 +91,7 @@ pub enum Change {
         /// State now.
         after: PortState,
     },
-    /// A port with another attribute than its logical state.
+    /// A port attribute changed, other than the logical state.
     PortChanged {
         /// The port.
         at: End,
@@ -106,7 +106,7 @@ pub enum Change {
     },
 }
 
-/// A difference in words, part by part: the columns of a table.
+/// The words of a difference, as the columns of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeWords {
     /// `added`, `removed` or `changed`.
@@ -115,16 +115,16 @@ pub struct ChangeWords {
     pub what: &'static str,
     /// The node, both ends of the link, or the port.
     pub name: String,
-    /// What of it changed; empty for what was added or removed.
+    /// The attribute that changed; empty for an added or removed element.
     pub attribute: &'static str,
-    /// Its value before; empty likewise.
+    /// Its value before; empty for an added or removed element.
     pub before: String,
-    /// Its value now; empty likewise.
+    /// Its value now; empty for an added or removed element.
     pub after: String,
 }
 
 impl Change {
-    /// The difference in words.
+    /// Returns the words of the difference.
     #[must_use]
     pub fn words(&self) -> ChangeWords {
         let node = |guid: &Guid, name: &str| format!("{guid} \"{name}\"");
@@ -208,7 +208,7 @@ pub struct FabricDiff {
 #[must_use]
 pub fn diff(before: &Fabric, after: &Fabric) -> FabricDiff {
     let mut changes = Vec::new();
-    // A generator or a net file states no LIDs; that is no difference to a listing that does.
+    // Generators and net files state no LIDs: compared with a listing, that is no difference.
     let with_lids = has_lids(before) && has_lids(after);
     for node in before.nodes().iter().filter(|n| after.find(n.guid).is_none()) {
         changes.push(Change::NodeRemoved {
@@ -254,13 +254,13 @@ pub fn diff(before: &Fabric, after: &Fabric) -> FabricDiff {
     FabricDiff { changes }
 }
 
-/// Width and speed at one end of a link that is up.
+/// Returns width and speed at one end of a link that is up.
 fn rate(fabric: &Fabric, at: End) -> Option<Rate> {
     let port = fabric.node(fabric.find(at.0)?).port(at.1)?;
     port.is_up().then_some(port.link.rate)
 }
 
-/// One change where both ends agree, else one of each end.
+/// Adds one change if both ends agree, otherwise one change for each end.
 fn rate_changes(after: &Fabric, link: Link, was: (Rate, Rate), is: (Rate, Rate), changes: &mut Vec<Change>) {
     if was.0 == was.1 && is.0 == is.1 {
         changes.push(Change::RateChanged {
@@ -285,7 +285,7 @@ fn rate_changes(after: &Fabric, link: Link, was: (Rate, Rate), is: (Rate, Rate),
     }
 }
 
-/// True if a port of the fabric has a LID: else it comes from a source that states none.
+/// True if a port of the fabric has a LID. Otherwise the fabric's source states none.
 fn has_lids(fabric: &Fabric) -> bool {
     fabric.end_ports().any(|(_, port)| port.settings.lids.base != Lid::NONE)
 }
@@ -340,7 +340,7 @@ fn both(((attribute, before), (_, after)): (Stated, Stated)) -> (&'static str, S
     (attribute, before, after)
 }
 
-/// Attributes of a node that a file or generator states, its description apart.
+/// Returns the attributes of a node that a file or generator states, except its description.
 fn node_attributes(node: &Node) -> [Stated; 8] {
     let port0 = node.switch.map_or("none", |switch| match switch.enhanced_port0 {
         true => "enhanced",
@@ -358,8 +358,8 @@ fn node_attributes(node: &Node) -> [Stated; 8] {
     ]
 }
 
-/// Attributes of a port that a file or generator states; state and rate apart. What the port could do as to width and
-/// speed is left out: files do not state it, their reader takes it from the links.
+/// Returns the attributes of a port that a file or generator states, except state and rate. Supported widths and speeds
+/// are left out: files do not state them, and the reader derives them from the links.
 fn port_attributes(port: &Port) -> [Stated; 6] {
     let lids = port.settings.lids;
     [

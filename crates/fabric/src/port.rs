@@ -165,7 +165,7 @@ pub struct Port {
     pub pkeys: Vec<PKey>,
     /// The other end of its cable.
     pub peer: Option<PortRef>,
-    /// True if its agent never answered for it: all but GUID and peer is a default here, and not known.
+    /// True if the agent never answered for this port: only GUID and peer are known, all else is a default.
     #[serde(default)]
     pub unread: bool,
 }

@@ -1,13 +1,13 @@
-//! Measures what many clients at once cost a running manager, in memory.
+//! Measures the memory that a running manager needs for many concurrent clients.
 //!
 //! ```text
 //! selvedge run --fabric karytree:k=18,n=3 --socket /tmp/fm.sock &
 //! cargo run -p selvedge-http --example clients -- /tmp/fm.sock 300 /api/v1/ports
 //! ```
-//! Start it when the manager has told SLV-SM-0027: until then the manager takes memory for the repairs it prepares.
+//! Start it after the manager has reported SLV-SM-0027: until then, prepared repairs take memory.
 //!
-//! Prints the resident memory of the manager before, at its highest (looked at every 2 ms), and 1, 10 and 60 s after
-//! the last answer.
+//! Prints the manager's resident memory before the requests, at its highest (sampled every 2 ms), and 1, 10 and 60 s
+//! after the last answer.
 
 use std::error::Error;
 use std::future::pending;
@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// Times after the last answer at which memory is looked at.
+/// Times after the last answer at which memory is sampled.
 const AFTER_S: [u64; 3] = [1, 10, 60];
 
 #[tokio::main(flavor = "current_thread")]
@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let over = Instant::now();
     for after_s in AFTER_S {
         let wait = Duration::from_secs(after_s).saturating_sub(over.elapsed());
-        // Nothing else is to be waited for.
+        // No event can end this wait early.
         let _ = timeout(wait, pending::<()>()).await;
         println!("after {after_s:>2} s   {} KiB", resident_kib(process)?);
     }
@@ -75,7 +75,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Asks once; returns the length of the answer.
+/// Sends one request. Returns the length of the answer.
 async fn ask(socket: PathBuf, path: String) -> Result<usize, String> {
     let text = |error: std::io::Error| error.to_string();
     let mut stream = UnixStream::connect(&socket).await.map_err(text)?;
@@ -95,7 +95,7 @@ async fn ask(socket: PathBuf, path: String) -> Result<usize, String> {
     }
 }
 
-/// Resident memory of a process, in KiB.
+/// Returns the resident memory of a process, in KiB.
 fn resident_kib(process: i32) -> Result<u64, Box<dyn Error>> {
     let status = std::fs::read_to_string(Path::new("/proc").join(process.to_string()).join("status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

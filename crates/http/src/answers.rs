@@ -1,4 +1,4 @@
-//! Makes answers: few at a time, and one answer for all clients with the same question.
+//! Builds answers: few at a time, and one answer for all clients with the same question.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{KEPT, MADE_AT_ONCE, UNREAD_KIB_MAX};
 
-/// A question that many clients may ask, with an answer that may be large.
+/// A question that many clients may ask, and that may have a large answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     /// The fabric in figures.
@@ -23,7 +23,7 @@ pub(crate) enum Question {
     Links,
     /// The plan in force.
     Plan,
-    /// What the judge says of it.
+    /// The judge's findings about it.
     Findings,
     /// Events after a number.
     Events(u64),
@@ -45,7 +45,7 @@ impl Question {
         }
     }
 
-    /// Number of the state that the answer is made from; `None`: it may be another each time.
+    /// Returns the number of the state behind the answer; `None` if every answer may differ.
     fn state(self, service: &dyn Service) -> Option<u64> {
         match self {
             Self::Events(_) => None,
@@ -72,17 +72,18 @@ impl Question {
 /// The bytes of an answer, which several clients may be reading.
 struct Shared {
     bytes: Stored,
-    /// Its share of what may be unread.
+    /// Its share of the bytes that clients may leave unread.
     _unread: OwnedSemaphorePermit,
 }
 
-/// Large answers have pages of their own, which go back to the system when the last client has read them.
+/// The memory of an answer. Large answers have their own pages, which return to the system after the last client has
+/// read them.
 enum Stored {
     Small(String),
     Large(Pages),
 }
 
-/// From here on an answer has pages of its own.
+/// Size in bytes from which an answer has its own pages.
 const LARGE: usize = 64 << 10;
 
 struct Reader(Arc<Shared>);
@@ -100,7 +101,7 @@ impl AsRef<[u8]> for Reader {
 struct Kept {
     question: Question,
     state: Option<u64>,
-    /// When it was begun. It is fresh enough for every request that came before.
+    /// Start of its construction. The answer is fresh enough for every request that arrived earlier.
     begun: Instant,
     asked_at: Instant,
     shared: Arc<Shared>,
@@ -112,13 +113,13 @@ impl Kept {
     }
 }
 
-/// Makes answers.
+/// Builds and shares answers.
 pub(crate) struct Answers {
     service: Arc<dyn Service>,
-    /// One answer of a kind is made at a time; requests that wait for their turn share it.
+    /// One lock for each kind: one answer of a kind is built at a time, and waiting requests share it.
     turns: [AsyncMutex<()>; Question::KINDS],
     kept: [Mutex<Option<Kept>>; Question::KINDS],
-    /// Large answers of all kinds that may be made at a time.
+    /// Limits concurrent construction of large answers of all kinds.
     makers: Arc<Semaphore>,
     /// KiB that clients may leave unread.
     unread: Arc<Semaphore>,
@@ -135,7 +136,7 @@ impl Answers {
         }
     }
 
-    /// The answer to `question`, as JSON. Clients that wait for the same answer get the same bytes.
+    /// Returns the answer to `question` as JSON. Clients that wait for the same answer get the same bytes.
     pub(crate) async fn of(&self, question: Question) -> Result<Bytes, Error> {
         let asked = Instant::now();
         if let Some(bytes) = self.again(question, asked) {
@@ -158,7 +159,7 @@ impl Answers {
         Ok(bytes)
     }
 
-    /// The answer to a question that is quickly answered.
+    /// Returns the answer to a question that is cheap to answer.
     pub(crate) async fn small<T: Body>(
         &self,
         question: impl FnOnce(&dyn Service) -> Result<T, Error> + Send + 'static,
@@ -167,7 +168,7 @@ impl Answers {
         Ok(answer.await?.into())
     }
 
-    /// The answer to a question that only this client asks. Few such are made at a time.
+    /// Returns the answer to a question that only this client asks. Few of these are built at a time.
     pub(crate) async fn alone<T: Body>(
         &self,
         question: impl FnOnce(&dyn Service) -> Result<T, Error> + Send + 'static,
@@ -176,7 +177,7 @@ impl Answers {
         Ok(Bytes::from_owner(Reader(Arc::new(made.await?))))
     }
 
-    /// Runs `request` where it may take its time.
+    /// Runs `request` on a thread where it may block.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         request: impl FnOnce(&dyn Service) -> Result<T, Error> + Send + 'static,
@@ -188,11 +189,11 @@ impl Answers {
         }
     }
 
-    /// Forgets answers that no client has asked for again.
+    /// Drops answers that no client has requested again.
     pub(crate) fn forget_old(&self) {
         for kept in &self.kept {
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            // A large answer has pages of its own, which go back to the system here.
+            // The pages of a large answer return to the system here.
             drop(kept.take_if(|kept| kept.asked_at.elapsed() >= KEPT));
         }
     }
@@ -203,7 +204,7 @@ impl Answers {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kept answer, if it is one to this question.
+    /// Returns the kept answer if it answers this question.
     fn again(&self, question: Question, asked: Instant) -> Option<Bytes> {
         let state = question.state(&*self.service);
         let mut kept = self.lock(question);
@@ -216,16 +217,16 @@ impl Answers {
         &self,
         answer: impl FnOnce(&dyn Service) -> Result<String, Error> + Send + 'static,
     ) -> Result<Shared, Error> {
-        // Never closed.
+        // The semaphore is never closed.
         let _maker = self.makers.acquire().await;
         let unread = Arc::clone(&self.unread);
         self.ask(move |service| {
-            // Making an answer takes several times its own size for a moment.
+            // Building an answer briefly takes several times its size.
             let _given_back = GiveBack::begin();
             let text = answer(service)?;
             let kib = u32::try_from(text.len().div_ceil(1_024).min(UNREAD_KIB_MAX)).unwrap_or(u32::MAX);
             let unread = unread.try_acquire_many_owned(kib);
-            let unread = unread.map_err(|_| ErrorKind::Busy.error("clients leave too many answers unread"))?;
+            let unread = unread.map_err(|_| ErrorKind::Busy.error("too many answers are still unread"))?;
             let bytes = match text.len() {
                 LARGE.. => Pages::copy_of(text.as_bytes()).map_or(Stored::Small(text), Stored::Large),
                 _ => Stored::Small(text),
@@ -263,10 +264,10 @@ mod tests {
         let check = |question, asked, state, want| {
             assert_eq!(kept.answers(question, asked, state), want, "{question:?} {state:?}");
         };
-        // A request that came before the answer was begun gets it, whatever has changed since.
+        // A request that arrived before construction began gets the answer, even if the state has changed since.
         check(Question::Ports, before, Some(8), true);
         check(Question::Ports, before, None, true);
-        // A later one gets it only from the same state.
+        // A later request gets it only if the state is the same.
         check(Question::Ports, after, Some(7), true);
         check(Question::Ports, after, Some(8), false);
         check(Question::Ports, after, None, false);

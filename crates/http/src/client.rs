@@ -22,7 +22,7 @@ const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
-    /// Other places where a process was looked for.
+    /// Other socket paths that were tried.
     looked: Vec<PathBuf>,
 }
 
@@ -36,7 +36,7 @@ impl Client {
         }
     }
 
-    /// Returns a client of the process that listens on a socket of this name, wherever such a process may listen.
+    /// Returns a client of the process that listens on a socket of this name, in any of the default folders.
     #[must_use]
     pub fn of_default(name: &str) -> Self {
         let path = existing_path(name);
@@ -63,12 +63,12 @@ impl Client {
         self.exchange(Method::POST, what, Bytes::new()).map(drop)
     }
 
-    /// Has every file of the configuration read again.
+    /// Makes the manager read every configuration file again.
     pub fn reload(&self) -> Result<Check, HttpError> {
         self.read(&self.exchange(Method::POST, "policy/reload", Bytes::new())?)
     }
 
-    /// Asks whether a reload would take a configuration.
+    /// Asks the manager whether a reload would accept a configuration.
     pub fn check(&self, request: &CheckRequest) -> Result<Check, HttpError> {
         let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
         self.read(&self.exchange(Method::POST, "policy/check", body.into())?)

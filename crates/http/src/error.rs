@@ -15,13 +15,13 @@ pub enum HttpError {
         /// What the operating system said.
         cause: io::Error,
     },
-    /// SLV-HTTP-0002: somebody else listens there.
+    /// SLV-HTTP-0002: another process listens there.
     #[error("SLV-HTTP-0002: another selvedge answers on {}; stop it, or name another path (--socket)", path.display())]
     InUse {
         /// The socket.
         path: PathBuf,
     },
-    /// SLV-HTTP-0003: nobody listens there.
+    /// SLV-HTTP-0003: no process listens there.
     #[error(
         "SLV-HTTP-0003: no selvedge answers on {}{looked}: {cause}; start 'selvedge run', or name its socket \
          (--socket)",
@@ -30,7 +30,7 @@ pub enum HttpError {
     Unreachable {
         /// The socket.
         path: PathBuf,
-        /// ` or PATH` for each other place of a socket; empty if the socket was named.
+        /// ` or PATH` for each other socket path that was tried; empty if the user named the socket.
         looked: String,
         /// What the operating system said.
         cause: io::Error,

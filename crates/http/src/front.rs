@@ -16,7 +16,7 @@ use crate::{HttpError, Socket};
 
 /// The thread that serves the API and obeys signals; it ends when this is dropped.
 pub struct Front {
-    /// Dropped, and its file with it, when nobody serves it any more.
+    /// Dropped, with its file, when no thread serves it any more.
     _socket: Option<Socket>,
     signal: Arc<AtomicI32>,
     close: Option<oneshot::Sender<()>>,
@@ -48,7 +48,7 @@ impl Front {
             };
             let obeying = async {
                 if let Ok(number) = obey(Arc::clone(&service)).await {
-                    // First the reason: whoever waits for the end of the work asks for it at once.
+                    // Store the reason first: a thread that waits for the end of the work reads it at once.
                     seen.store(number, Ordering::SeqCst);
                     service.stop();
                 }
@@ -65,7 +65,7 @@ impl Front {
             .name("http".to_owned())
             .spawn(move || {
                 runtime.block_on(work);
-                // A request that hangs, on a file system perhaps, does not keep the process from its end.
+                // A request that hangs, for example on a file system, must not keep the process from ending.
                 runtime.shutdown_background();
             })
             .map_err(|cause| HttpError::Thread { cause })?;

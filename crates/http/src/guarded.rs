@@ -1,4 +1,4 @@
-//! The stream of a connection: tracks the connection's phase, and gives every refusal its error object.
+//! The stream of a connection: tracks the connection's phase, and adds an error object to every refusal.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,14 +13,14 @@ use crate::seats::Pulse;
 
 /// A client's stream.
 ///
-/// The HTTP library refuses unreadable requests (400, 414, 431) without a body. Our own refusals always have one. So an
-/// empty refusal comes from the library, and is replaced by a refusal with the error object.
+/// The HTTP library refuses unreadable requests (400, 414, 431) without a body. Our own refusals always have a body. An
+/// empty refusal therefore comes from the library; the stream replaces it by a refusal with an error object.
 pub(crate) struct Guarded {
     stream: UnixStream,
     pulse: Arc<Pulse>,
-    /// What is sent in place of a refusal of the library's, and how much of it has been sent.
+    /// The replacement of a library refusal, and how many of its bytes are sent.
     refusal: Option<(Vec<u8>, usize)>,
-    /// The first line of what was received last has ended.
+    /// True if the most recently received bytes contain the end of a first line.
     has_line: bool,
 }
 
@@ -34,32 +34,32 @@ impl Guarded {
         }
     }
 
-    /// Sends a last refusal on a connection that is being closed. The client may be gone: errors are ignored.
+    /// Sends a last refusal on a connection that closes. Ignores errors, because the client may be gone.
     pub(crate) fn refuse(&self, error: &Error) {
         if self.refusal.is_none() {
             refuse(&self.stream, error);
         }
     }
 
-    /// The refusal for an empty one of the library's.
+    /// Returns the replacement for an empty refusal of the library.
     fn replaced(&self, head: &[u8]) -> Option<Vec<u8>> {
         let status = empty_refusal(head)?;
         let error = match status {
             414 => ErrorKind::UriTooLong.error("the path is too long"),
             431 if !self.has_line => ErrorKind::UriTooLong.error("the first line of the request is too long"),
             431 => ErrorKind::HeadTooLarge.error("the request has too many headers, or too long ones"),
-            _ => ErrorKind::BadRequest.error("what came is no HTTP/1.1 request"),
+            _ => ErrorKind::BadRequest.error("the request is not HTTP/1.1"),
         };
         Some(response(&error))
     }
 }
 
-/// Sends a refusal as far as the stream takes it at once: a few hundred bytes, for which a new stream has room.
+/// Sends as much of a refusal as the stream accepts at once: a few hundred bytes, for which a new stream has room.
 pub(crate) fn refuse(stream: &UnixStream, error: &Error) {
     let _ = stream.try_write(&response(error));
 }
 
-/// A whole response that closes the connection.
+/// Returns a whole response that closes the connection.
 fn response(error: &Error) -> Vec<u8> {
     let status = ErrorKind::status_of(&error.code);
     let body = Document::new(error.clone()).to_json();
@@ -72,7 +72,7 @@ fn response(error: &Error) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The status of a response that refuses and has no body.
+/// Returns the status of a response that refuses without a body; `None` for other responses.
 fn empty_refusal(head: &[u8]) -> Option<u16> {
     let rest = head.strip_prefix(b"HTTP/1.").filter(|rest| rest.len() > 5)?;
     let status: u16 = std::str::from_utf8(&rest[2..5]).ok()?.parse().ok()?;
@@ -125,7 +125,7 @@ impl AsyncWrite for Guarded {
             *sent += ready!(Pin::new(&mut this.stream).poll_write(cx, &refusal[*sent..]))?;
             this.pulse.sent();
         }
-        // The library's own refusal counts as sent. Nothing follows: the library closes the connection.
+        // The library's own refusal counts as sent. Nothing follows, because the library closes the connection.
         Poll::Ready(Ok(parts.iter().map(|part| part.len()).sum()))
     }
 

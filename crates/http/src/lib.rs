@@ -4,23 +4,24 @@
 //! |---|---|
 //! | `GET /api/v1/status` | [`Status`](selvedge_api::Status) |
 //! | `GET /api/v1/fabric` | [`Fabric`](selvedge_api::Fabric): figures |
-//! | `GET /api/v1/nodes`, `ports`, `links` | the lists of those names |
+//! | `GET /api/v1/nodes`, `ports`, `links` | the list of that name |
 //! | `GET /api/v1/plan` | [`Plan`](selvedge_api::Plan) |
 //! | `GET /api/v1/findings` | [`Findings`](selvedge_api::Findings) |
 //! | `GET /api/v1/events?since=N` | [`Events`](selvedge_api::Events) after number N |
-//! | `POST /api/v1/sweep` | 202: everything will be discovered again |
+//! | `POST /api/v1/sweep` | 202: a heavy sweep follows |
 //! | `POST /api/v1/policy/reload` | 202 and [`Check`](selvedge_api::Check): every file was read again |
-//! | `POST /api/v1/policy/check` | [`Check`](selvedge_api::Check): what a reload would say; nothing changes |
+//! | `POST /api/v1/policy/check` | [`Check`](selvedge_api::Check): as if for a reload; nothing changes |
 //! | `POST /api/v1/fault` | [`FaultReport`](selvedge_api::FaultReport) |
 //!
-//! The body of a fault is a [`FaultRequest`](selvedge_api::FaultRequest), that of a check a
+//! The body of a fault is a [`FaultRequest`](selvedge_api::FaultRequest). The body of a check is a
 //! [`CheckRequest`](selvedge_api::CheckRequest), or empty.
 //!
-//! Clients cannot take all of a process: connections, their silence, what they send and what they leave unread are
-//! limited, large answers are made two at a time, and clients that ask the same get the same bytes.
+//! Clients cannot exhaust a process. It limits connections, silent time, request sizes and unread bytes. It builds two
+//! large answers at a time, and clients with the same question get the same bytes.
 //!
-//! A refusal is an [`Error`](selvedge_api::Error) with its code; its HTTP status is that of
-//! [`ErrorKind::http_status`](selvedge_api::ErrorKind::http_status), 400 for refusals with codes of other rooms.
+//! A refusal is an [`Error`](selvedge_api::Error) with its code.
+//! [`ErrorKind::http_status`](selvedge_api::ErrorKind::http_status) gives its HTTP status; refusals with codes of other
+//! crates have 400.
 
 mod answers;
 mod client;

@@ -1,51 +1,51 @@
-//! How many connections there may be, how long each may be silent, how large requests may be.
+//! Limits: number of connections, silent time of each, size of requests.
 
 use std::fs;
 use std::time::Duration;
 
-/// Longest time from the first byte of a request's head to its last. A client on this machine needs less than a
+/// Longest time from the first to the last byte of a request's head. A client on this machine needs less than a
 /// millisecond.
 pub(crate) const HEAD_MAX: Duration = Duration::from_secs(10);
-/// Longest time for the body of a request.
+/// Longest time for a request's body.
 pub(crate) const BODY_MAX: Duration = Duration::from_secs(10);
-/// Longest time that a connection may be open without a request, and that a client may take no byte of its answer.
+/// Longest time that a connection may be open without a request, or that a client may read no byte of its answer.
 pub(crate) const SILENT_MAX: Duration = Duration::from_secs(30);
-/// Silence in the middle of a request or answer after which a connection may be closed for a new one.
+/// Silence in mid-request or mid-answer after which a connection may be closed for a new one.
 pub(crate) const STALLED: Duration = Duration::from_secs(2);
-/// Largest body of a request: the longest fault that the emulator takes has 100 bytes.
+/// Largest request body. The longest fault that the emulator accepts has 100 bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
-/// Largest body with a configuration: one with a line for each port of a large fabric has 2 MB.
+/// Largest body with a configuration. A file with one line for each port of a large fabric has 2 MB.
 pub(crate) const CONFIGURATION_BYTES_MAX: usize = 16 << 20;
-/// Largest head of a request.
+/// Largest request head.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Longest path with its query.
 pub(crate) const URI_BYTES_MAX: usize = 8 << 10;
-/// Bytes of answers that clients have not read yet, all of them together, in KiB: the list of all ports of 27,648 hosts
-/// has 50 MB. An answer that many clients share counts once.
+/// Total size in KiB of answers that clients have not read yet. The list of all ports of 27,648 hosts has 50 MB. An
+/// answer that many clients share counts once.
 pub(crate) const UNREAD_KIB_MAX: usize = 128 << 10;
-/// Large answers that are made at a time: each takes a processor, and with 5,832 hosts 60 MB.
+/// Large answers built at a time. Each takes a processor and, with 5,832 hosts, 60 MB.
 pub(crate) const MADE_AT_ONCE: usize = 2;
-/// Threads for requests that may take their time.
+/// Threads for requests that may block.
 pub(crate) const THREADS: usize = 8;
-/// An answer that no client has asked for again for so long is forgotten.
+/// An answer is dropped if no client requests it again for this time.
 pub(crate) const KEPT: Duration = Duration::from_secs(2);
 
-/// Most connections, whatever the process may open.
+/// Most connections, whatever the limit of open files is.
 const CONNECTIONS_MAX: usize = 1_024;
-/// Soft limit of open files where the system does not say: that of most systems.
+/// Assumed soft limit of open files if the system states none: the value of most systems.
 const DESCRIPTORS: usize = 1_024;
 
-/// How many connections there may be.
+/// Limits of the number of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// In all.
+    /// All connections together.
     pub(crate) connections: usize,
-    /// Of one user, so that a user cannot shut out all others.
+    /// Connections of one user, so that one user cannot lock out all others.
     pub(crate) per_user: usize,
 }
 
 impl Limits {
-    /// Half of the files that this process may open, so that ports, state and log always find a descriptor.
+    /// Returns limits of half the files that this process may open. Ports, state and log then always find a descriptor.
     pub(crate) fn of_this_process() -> Self {
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
         Self::of(soft_limit(&limits).unwrap_or(DESCRIPTORS))
@@ -60,7 +60,7 @@ impl Limits {
     }
 }
 
-/// The soft limit of open files in the text of `/proc/self/limits`.
+/// Returns the soft limit of open files from the text of `/proc/self/limits`.
 fn soft_limit(limits: &str) -> Option<usize> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     match line.split_whitespace().next()? {

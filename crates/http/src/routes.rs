@@ -21,12 +21,12 @@ use crate::limits::{BODY_BYTES_MAX, BODY_MAX, CONFIGURATION_BYTES_MAX, URI_BYTES
 
 type Shared = State<Arc<Answers>>;
 
-/// All paths, answered by `service`.
+/// Returns a router of all paths, answered by `service`.
 pub fn router(service: Arc<dyn Service>) -> Router {
     routes(Arc::new(Answers::new(service)))
 }
 
-/// All paths.
+/// Returns a router of all paths.
 pub(crate) fn routes(answers: Arc<Answers>) -> Router {
     let list = |question| get(move |State(answers): Shared| async move { show(answers.of(question).await) });
     Router::new()
@@ -108,7 +108,7 @@ async fn rebalance(State(answers): Shared, headers: HeaderMap, body: RequestBody
     }
 }
 
-/// Accepted: what comes of the new policy is told by events.
+/// Accepts a reload. Events report the effects of the new policy.
 async fn reload(State(answers): Shared) -> Response {
     match answers.small(|s| s.reload()).await {
         Ok(json) => json_response(StatusCode::ACCEPTED, json),
@@ -116,7 +116,7 @@ async fn reload(State(answers): Shared) -> Response {
     }
 }
 
-/// An empty body asks about the files that the manager was started with.
+/// With an empty body, checks the files that the manager was started with.
 async fn check(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
     let body = match read(&headers, body, CONFIGURATION_BYTES_MAX).await {
         Ok(body) => body,
@@ -128,14 +128,14 @@ async fn check(State(answers): Shared, headers: HeaderMap, body: RequestBody) ->
     };
     match request {
         Ok(request) => show(answers.small(move |s| s.check(&request)).await),
-        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is no configuration: {error}"))),
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is not a configuration: {error}"))),
     }
 }
 
 async fn fault(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
     let has_body = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
     if !has_body.iter().any(|name| headers.contains_key(name)) {
-        return refusal(&ErrorKind::NoLength.error("a fault is the body of the request, and there is none"));
+        return refusal(&ErrorKind::NoLength.error("the body must hold the fault, and there is none"));
     }
     let body = match read(&headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,
@@ -147,7 +147,7 @@ async fn fault(State(answers): Shared, headers: HeaderMap, body: RequestBody) ->
     }
 }
 
-/// The whole body of a request, within limits of size and time.
+/// Reads the whole body of a request, within limits of size and time.
 async fn read(headers: &HeaderMap, body: RequestBody, limit: usize) -> Result<Bytes, Error> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let too_large = || ErrorKind::TooLarge.error(format!("the body has more than {limit} bytes"));
@@ -166,11 +166,11 @@ async fn read(headers: &HeaderMap, body: RequestBody, limit: usize) -> Result<By
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(ErrorKind::BadRequest.error("the body broke off")),
-        Err(_) => Err(ErrorKind::TimedOut.error("the body of the request did not come in time")),
+        Err(_) => Err(ErrorKind::TimedOut.error("the body of the request did not arrive in time")),
     }
 }
 
-/// JSON, and what clients say of it unasked: 'curl -d' calls every body a form.
+/// True for JSON, and for content types that clients send by default: `curl -d` labels every body a form.
 fn is_taken(kind: &str) -> bool {
     let kind = kind.split(';').next().unwrap_or_default().trim();
     let taken = ["application/json", "application/x-www-form-urlencoded", "text/plain"];

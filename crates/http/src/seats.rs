@@ -1,4 +1,4 @@
-//! Which connections there are, what each is doing, and which one makes room for a new one.
+//! Tracks connections and their phases, and decides which connection is closed for a new one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,22 +8,22 @@ use tokio::sync::Notify;
 
 use crate::limits::{HEAD_MAX, Limits, SILENT_MAX, STALLED};
 
-/// What a connection is doing.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// No byte of a request has come since the connection was made.
+    /// No byte of a request has arrived since the connection was made.
     Silent,
-    /// A part of a request's head has come.
+    /// A part of a request's head has arrived.
     Head,
-    /// The head has come, the body may be on its way.
+    /// The head has arrived; the body may be under way.
     Body,
-    /// The answer is being made.
+    /// The answer is under construction.
     Working,
-    /// The client reads its answer, or has read it and asks no more.
+    /// The client reads its answer, or has read it and sends no further request.
     Answer,
 }
 
-/// What a connection is doing, and since when; shared by the connection and the list of all.
+/// The phase of a connection, and its start. The connection and the list of connections share it.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     state: Mutex<(Phase, Instant)>,
@@ -42,17 +42,17 @@ impl Pulse {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it is doing, and since when or since which byte.
+    /// Returns the phase, and when it began or when the last byte passed.
     pub(crate) fn state(&self) -> (Phase, Instant) {
         *self.lock()
     }
 
-    /// A new phase begins.
+    /// Starts a new phase.
     pub(crate) fn begin(&self, phase: Phase) {
         *self.lock() = (phase, Instant::now());
     }
 
-    /// Bytes have come from the client. Returns true if they are the first of a request.
+    /// Notes bytes from the client. Returns true if they begin a request.
     pub(crate) fn received(&self) -> bool {
         let mut state = self.lock();
         let is_first = matches!(state.0, Phase::Silent | Phase::Answer);
@@ -62,12 +62,12 @@ impl Pulse {
         is_first
     }
 
-    /// The client has taken bytes.
+    /// Notes that the client has read bytes.
     pub(crate) fn sent(&self) {
         self.begin(Phase::Answer);
     }
 
-    /// Ends when the connection is to be closed.
+    /// Completes when the connection must close.
     pub(crate) async fn closed(&self) {
         self.close.notified().await;
     }
@@ -82,14 +82,14 @@ impl Pulse {
         }
     }
 
-    /// True if the client has been silent for too long.
+    /// True if the client has been silent beyond its limit.
     fn is_over(&self, now: Instant) -> bool {
         let (phase, since) = self.state();
         let silent = now.duration_since(since);
         match phase {
             Phase::Silent | Phase::Answer => silent >= SILENT_MAX,
             Phase::Head => silent >= HEAD_MAX,
-            // Reading the body has a time-out of its own.
+            // Reading the body has its own time-out.
             Phase::Body | Phase::Working => false,
         }
     }
@@ -100,14 +100,14 @@ impl Pulse {
 pub(crate) struct Seats {
     limits: Limits,
     table: Mutex<Table>,
-    /// One has become free.
+    /// Signals that a connection has ended.
     freed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     taken: BTreeMap<u64, Taken>,
-    /// Number of the next connection; none is used twice.
+    /// Number of the next connection; no number is used twice.
     next: u64,
 }
 
@@ -117,7 +117,7 @@ struct Taken {
     pulse: Arc<Pulse>,
 }
 
-/// A connection's place among all; free again when this is dropped.
+/// A connection's entry in the list. Dropping it frees the entry.
 #[derive(Debug)]
 pub(crate) struct Seat {
     seats: Arc<Seats>,
@@ -145,19 +145,19 @@ impl Seats {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends when a connection has ended.
+    /// Completes when a connection has ended.
     pub(crate) async fn freed(&self) {
         self.freed.notified().await;
     }
 
-    /// True if there is room for a connection, or one that makes room.
+    /// True if a new connection fits, or another one can be closed for it.
     pub(crate) fn has_room(&self) -> bool {
         let (table, now) = (self.lock(), Instant::now());
         table.taken.len() < self.limits.connections || table.taken.values().any(|one| one.pulse.makes_room(now))
     }
 
-    /// Returns a seat for a connection of `user`, or `None`. If all seats are taken, or all of this user's, the
-    /// connection with the longest silence is closed for it; the flag says so.
+    /// Returns a seat for a connection of `user`, or `None`. If all seats or all seats of this user are taken, closes
+    /// the connection with the longest silence; the flag says so.
     pub(crate) fn take(self: &Arc<Self>, user: u32) -> Option<(Seat, bool)> {
         let (mut table, now) = (self.lock(), Instant::now());
         let of_user = table.taken.values().filter(|one| one.user == user).count();
@@ -185,12 +185,12 @@ impl Seats {
         Some((seat, closes.is_some()))
     }
 
-    /// Closes the connection that has been silent for longest, if one is silent.
+    /// Closes the connection with the longest silence, if one is silent.
     pub(crate) fn make_room(&self) {
         let _ = self.lock().close_oldest(Instant::now(), |_| true);
     }
 
-    /// Closes those that have been silent for too long.
+    /// Closes connections that were silent beyond their limit.
     pub(crate) fn close_silent(&self) {
         let now = Instant::now();
         let table = self.lock();
@@ -222,7 +222,7 @@ mod tests {
         per_user: 3,
     };
 
-    /// As if the phase had begun `age` ago.
+    /// Sets a phase that began `age` ago.
     fn set(seat: &Seat, phase: Phase, age: Duration) {
         *seat.pulse.lock() = (phase, Instant::now().checked_sub(age).unwrap());
     }
@@ -241,11 +241,11 @@ mod tests {
         set(&second, Phase::Head, Duration::from_secs(5));
         set(&third, Phase::Silent, Duration::from_secs(1));
         set(&other, Phase::Silent, Duration::from_secs(9));
-        // A user has three seats: the oldest silent one of the same user goes.
+        // A user has three seats: the oldest silent connection of the same user is closed.
         let fourth = take(7).unwrap();
         assert!(is_closed(&second) && !is_closed(&first) && !is_closed(&other));
         drop(second);
-        // All four are taken: for a third user the oldest silent one of all goes.
+        // All four seats are taken: for a third user, the oldest silent connection of all users is closed.
         let fifth = take(9).unwrap();
         assert!(is_closed(&other));
         for seat in [&third, &fourth, &fifth] {

@@ -1,4 +1,4 @@
-//! Takes connections and serves them, within limits.
+//! Accepts connections and serves them, within limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use crate::guarded::{Guarded, refuse};
 use crate::limits::{HEAD_BYTES_MAX, Limits};
 use crate::seats::{Phase, Seat, Seats};
 
-/// How often silent connections are looked for, and old answers.
+/// How often silent connections and old answers are removed.
 const TICK: Duration = Duration::from_secs(1);
-/// Wait after a connection that could not be taken: no descriptor is free, or no memory.
+/// Wait after a connection could not be accepted for lack of descriptors or memory.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Takes connections for ever.
+/// Accepts connections for ever.
 pub(crate) async fn serve(listener: UnixListener, router: Router, answers: Arc<Answers>, limits: Limits) {
     let seats = Seats::new(limits);
     let mut tick = interval(TICK);
@@ -34,7 +34,7 @@ pub(crate) async fn serve(listener: UnixListener, router: Router, answers: Arc<A
             accepted = listener.accept(), if seats.has_room() => match accepted {
                 Ok((stream, _)) => {
                     if admit(&seats, stream, &router) {
-                        // The connection that makes room closes its descriptor now, not some connections later.
+                        // Lets the closed connection free its descriptor now, not some connections later.
                         tokio::task::yield_now().await;
                     }
                 }
@@ -52,12 +52,12 @@ pub(crate) async fn serve(listener: UnixListener, router: Router, answers: Arc<A
     }
 }
 
-/// Serves a new connection, or refuses it. Returns true if another one is closed for it.
+/// Serves a new connection, or refuses it. Returns true if another connection is closed for it.
 fn admit(seats: &Arc<Seats>, stream: UnixStream, router: &Router) -> bool {
-    // Without credentials the peer has closed the connection already.
+    // Without credentials, the peer has already closed the connection.
     let Ok(peer) = stream.peer_cred() else { return false };
     let Some((seat, closes)) = seats.take(peer.uid()) else {
-        let busy = ErrorKind::Busy.error(format!("user {} has too many connections that are at work", peer.uid()));
+        let busy = ErrorKind::Busy.error(format!("user {} has too many active connections", peer.uid()));
         refuse(&stream, &busy);
         return false;
     };
@@ -65,7 +65,7 @@ fn admit(seats: &Arc<Seats>, stream: UnixStream, router: &Router) -> bool {
     closes
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 async fn converse(seat: Seat, stream: UnixStream, router: Router) {
     let pulse = Arc::clone(&seat.pulse);
     let router = TowerToHyperService::new(router);
@@ -83,10 +83,10 @@ async fn converse(seat: Seat, stream: UnixStream, router: Router) {
         () = seat.pulse.closed() => None,
     };
     let refusal = match (result, seat.pulse.state().0) {
-        (None, Phase::Head) => ErrorKind::TimedOut.error("the head of the request did not come in time"),
-        (None, Phase::Body) => ErrorKind::TimedOut.error("the body of the request did not come in time"),
-        // HTTP/2: the library closes without an answer.
-        (Some(Err(error)), _) if error.is_parse() => ErrorKind::BadRequest.error("what came is no HTTP/1.1 request"),
+        (None, Phase::Head) => ErrorKind::TimedOut.error("the head of the request did not arrive in time"),
+        (None, Phase::Body) => ErrorKind::TimedOut.error("the body of the request did not arrive in time"),
+        // HTTP/2: the library closes the connection without an answer.
+        (Some(Err(error)), _) if error.is_parse() => ErrorKind::BadRequest.error("the request is not HTTP/1.1"),
         _ => return,
     };
     connection.into_parts().io.into_inner().refuse(&refusal);

@@ -17,10 +17,11 @@ pub const MANAGER_SOCKET: &str = "selvedge.sock";
 pub const EMULATOR_SOCKET: &str = "emulator.sock";
 /// The system's folder, made by the service manager.
 const SYSTEM_FOLDER: &str = "/run/selvedge";
-/// Where a user without a run-time folder has one. Not `$TMPDIR`: a server and its clients may have different ones.
+/// Parent of the socket folder of a user without a run-time folder. Not `$TMPDIR`: server and clients may differ in it.
 const TEMPORARY_FOLDER: &str = "/tmp";
 
-/// Returns where a socket of this name is made: in the first of the listed folders that this user may write to.
+/// Returns the path at which a server creates a socket of this name: in the first default folder that this user may
+/// write to.
 #[must_use]
 pub fn default_path(name: &str) -> PathBuf {
     let folders = folders();
@@ -28,14 +29,14 @@ pub fn default_path(name: &str) -> PathBuf {
     usable.map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
 }
 
-/// Returns every place where a process of this or of the system's user makes a socket of this name, in the order of
-/// [`default_path`].
+/// Returns every path at which a process of this user or of the system user creates a socket of this name, in the order
+/// of [`default_path`].
 #[must_use]
 pub fn default_paths(name: &str) -> Vec<PathBuf> {
     folders().iter().map(|folder| folder.join(name)).collect()
 }
 
-/// Returns the first of [`default_paths`] on which a process listens; else [`default_path`].
+/// Returns the first of [`default_paths`] with a listening process; otherwise [`default_path`].
 #[must_use]
 pub fn existing_path(name: &str) -> PathBuf {
     let listening = |path: &PathBuf| UnixStream::connect(path).is_ok();
@@ -43,8 +44,8 @@ pub fn existing_path(name: &str) -> PathBuf {
     paths.find(listening).unwrap_or_else(|| default_path(name))
 }
 
-/// Returns `/run/selvedge`, `$XDG_RUNTIME_DIR/selvedge` if that is set, and `/tmp/selvedge-UID`. A server and a client
-/// go by the same list, in this order.
+/// Returns `/run/selvedge`, `$XDG_RUNTIME_DIR/selvedge` if that is set, and `/tmp/selvedge-UID`. Servers and clients
+/// use the same list in this order.
 fn folders() -> Vec<PathBuf> {
     let run_time = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let run_time = run_time.filter(|dir| dir.is_absolute()).map(|dir| dir.join("selvedge"));
@@ -54,7 +55,7 @@ fn folders() -> Vec<PathBuf> {
     [Some(system), run_time, temporary].into_iter().flatten().collect()
 }
 
-/// Returns true unless another user made the folder: any user may make one in a folder of temporary files.
+/// True unless another user created the folder: any user may create one in a folder of temporary files.
 fn is_own(folder: &Path) -> bool {
     match fs::symlink_metadata(folder) {
         Ok(meta) => meta.is_dir() && meta.uid() == user_id(),
@@ -62,8 +63,7 @@ fn is_own(folder: &Path) -> bool {
     }
 }
 
-/// Returns true if this user may make a socket in the folder. All but the system's folder are made where they are
-/// missing.
+/// True if this user may create a socket in the folder. Creates missing folders, except the system's.
 fn is_usable(folder: &Path) -> bool {
     match (folder.exists(), folder == Path::new(SYSTEM_FOLDER)) {
         (true, _) => is_writable(folder),
@@ -86,7 +86,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Takes `path`; a socket that nobody listens on any more is replaced.
+    /// Binds `path`. Replaces a socket without a listening process.
     pub fn bind(path: &Path) -> Result<Self, HttpError> {
         Ok(Self {
             listener: Some(bind(path)?),

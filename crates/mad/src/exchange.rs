@@ -13,7 +13,7 @@ use selvedge_wire::{Address, Class, Datagram, MAD_LEN, Mad};
 pub struct AgentId(pub u32);
 
 impl AgentId {
-    /// Whoever answers: a request to a node that is not known yet shares no limit with others.
+    /// An unknown agent: a request to a node that is not known yet shares no limit with others.
     pub const UNKNOWN: Self = Self(u32::MAX);
 }
 
@@ -102,7 +102,7 @@ struct Key {
     place: u32,
 }
 
-/// Somebody's turn to send.
+/// A turn to send, of an agent.
 #[derive(Debug)]
 enum Turn<T> {
     /// An agent with something to send and room for it.

@@ -11,7 +11,7 @@ use crate::{Cost, Manager, Method, Shape};
 pub enum StageName {
     /// The trap is on its way to the manager.
     Trap,
-    /// Reading: who is there and what it can do.
+    /// Discovery: which nodes exist, and their capabilities.
     Discover,
     /// Looking at the ports that the trap is about.
     Look,

@@ -61,7 +61,7 @@ impl Compute {
 /// Everything that a time depends on but the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// Whose pattern.
+    /// The manager that sends the MADs.
     pub manager: Manager,
     /// The fabric's part.
     pub wires: Wires,

@@ -1,8 +1,8 @@
-//! Who sends what how often: rules, and the counts that follow from them.
+//! Rules for the number of MADs by sender and attribute, and the counts that follow from them.
 
 use crate::Shape;
 
-/// Whose pattern of MADs.
+/// The manager with this pattern of MADs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Manager {
     /// Ours.
@@ -173,7 +173,7 @@ impl Population {
 /// So many MADs of a kind for each of a population, when a fresh fabric is brought up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Whose.
+    /// The manager of the rule.
     pub manager: Manager,
     /// What is done.
     pub method: Method,

@@ -311,8 +311,8 @@ impl<'a> Line<'a> {
             if std::mem::take(&mut flight.counts) {
                 self.window_used -= 1;
             }
-            // Whoever does not answer in the end has failed: what depends on it is not asked, which the model leaves
-            // out.
+            // An agent that never answers has failed. Requests that depend on its answer are not sent, which the model
+            // leaves out.
             if lost && flight.repeats < REPEATS_MAX {
                 flight.repeats += 1;
                 self.send(place);
@@ -329,7 +329,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// When a place in a full window is given up for lost, if that is before `limit` and somebody waits for it.
+    /// Returns when a place in a full window is given up, if that is before `limit` and a request waits for it.
     fn stale_before(&self, limit: u64) -> Option<u64> {
         let first = self.fresh.front()?.0.saturating_add(self.cost.stale_ns);
         if first >= limit || self.window_used < self.cost.window.max(1) || self.turns.is_empty() {

@@ -1,4 +1,4 @@
-//! Discovery, as a line of requests: who is asked when, which nobody knows before the answers come.
+//! Discovery, as a line of requests: their order is unknown before the answers arrive.
 
 use crate::line::{Kind, Line, Request, mean};
 use crate::{Cost, Manager, Shape};

@@ -273,7 +273,7 @@ pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, up: &'a [PortNum]) -> im
     })
 }
 
-/// The row of a switch from port 0 to itself, which nobody plans or writes: it is read, as hosts ask for it.
+/// Returns the row of a switch from port 0 to itself. It is read, as hosts query it, but never planned or written.
 #[must_use]
 pub fn own_row(fabric: &Fabric, node: NodeIdx) -> Option<LaneTable> {
     let n = fabric.node(node);

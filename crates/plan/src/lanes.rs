@@ -59,8 +59,7 @@ impl SlToVl {
         }
     }
 
-    /// The same with a lane of their own for copies, if there is one: nobody's packets go there but those of
-    /// [`COPIES_LEVEL`].
+    /// Adds a separate lane for multicast copies, if there is one: only packets of [`COPIES_LEVEL`] use it.
     #[must_use]
     pub fn with_copies(lanes: u8, copies: Option<Vl>) -> Self {
         let mut map = Self::modulo(lanes);

@@ -1,4 +1,4 @@
-//! Multicast: who is in which group, the tables that copy packets to them, and the difference between two such tables.
+//! Multicast: members of groups, the tables that copy packets to them, and the difference between two such tables.
 //!
 //! Beside the plan of unicast routes, not in it: trees follow the links that are up, and no route ever waits for one.
 
@@ -35,7 +35,7 @@ pub struct MulticastGroup {
     pub mtu: Mtu,
     /// Service level of its packets.
     pub sl: Sl,
-    /// Its members, by GUID. Nobody: the group has ended.
+    /// Its members, by GUID; empty: the group has ended.
     pub members: Arc<[Member]>,
 }
 

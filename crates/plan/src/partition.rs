@@ -1,4 +1,4 @@
-//! Partitions: who may talk to whom, and the IPoIB groups that are there from the start.
+//! Partitions: which ports may communicate, and the IPoIB groups that exist from the start.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ fn placed(first: Option<PKey>, mut left: Vec<PKey>, held: &[PKey], room: usize) 
     table
 }
 
-/// Whom a rule is about.
+/// The ports that a rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// Every end port.
@@ -92,7 +92,7 @@ pub enum Who {
 /// A rule: these ports are members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Who.
+    /// The ports of the rule.
     pub who: Who,
     /// As full members; as limited ones otherwise.
     pub is_full: bool,
@@ -164,7 +164,7 @@ impl PresetGroup {
 /// All partitions of a subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partitions {
-    /// What they were read from, statement by statement; empty: nobody has said anything.
+    /// The statements that they were read from; empty if there are none.
     pub statements: Vec<String>,
     /// By key.
     pub partitions: BTreeMap<u16, Partition>,
@@ -264,8 +264,8 @@ impl Partitions {
 }
 
 impl Default for Partitions {
-    /// What OpenSM does without a file: everybody is a full member of the default partition, and IPv4's broadcast group
-    /// is there.
+    /// Returns OpenSM's state without a file: every port is a full member of the default partition, and IPv4's
+    /// broadcast group exists.
     fn default() -> Self {
         let everybody = Rule {
             who: Who::All,
@@ -377,8 +377,7 @@ mod tests {
         check(&[], 1, |table| table.truncate(1), 40);
     }
 
-    /// A place that is nobody's is the first to be given when it is the first that is free; a port that has no room for
-    /// all keeps what it holds.
+    /// A place without a valid key is assigned if it is the first free one. A full port keeps the keys that it holds.
     #[test]
     fn new_keys_take_free_places_only() {
         let everybody = [rule(Who::All, true, false)];

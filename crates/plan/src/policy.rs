@@ -13,7 +13,7 @@ use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl, debug_without_keys};
 pub struct EngineName(pub String);
 
 impl EngineName {
-    /// The names of all engines, in the order in which they are listed to people.
+    /// The names of all engines, in display order.
     pub const KNOWN: [&'static str; 10] = [
         "auto", "fat-tree", "minhop", "updn", "weave", "dnup", "ftree", "sssp", "dfsssp", "file",
     ];
@@ -87,7 +87,7 @@ pub enum MulticastLane {
     Auto,
     /// Wherever there are two lanes, at the cost of routes if need be.
     Own,
-    /// Never: copies share lanes with routes, and members whom no tree that fits beside them reaches are left apart.
+    /// Never: copies share lanes with routes. Members that no tree reaches without a deadlock are left apart.
     Shared,
 }
 
@@ -193,7 +193,7 @@ pub struct Policy {
     pub known_lids: BTreeMap<Guid, LidRange>,
     /// Give new LIDs even to ports that have valid ones. Default false: a live port's LID never changes.
     pub reassign_lids: bool,
-    /// In which order LIDs are given out in a fabric where nobody has one yet.
+    /// The order in which LIDs are assigned in a fabric without LIDs.
     pub lid_layout: LidLayout,
     /// Data lanes that links are set up for (OperationalVLs), 1–15. Default 1.
     pub lanes: u8,
@@ -220,7 +220,7 @@ pub struct Policy {
     pub rebalance_quiet_s: u32,
     /// Pause between two steps, in seconds. Default 30: packets of the step before are gone then, as a rule.
     pub rebalance_pause_s: u32,
-    /// Partitions. Default: everybody is a full member of the default one.
+    /// Partitions. Default: every port is a full member of the default partition.
     pub partitions: Arc<Partitions>,
     /// Where switches enforce them beside the hosts' own ports. Default: off.
     pub part_enforce: PartEnforce,
@@ -263,8 +263,8 @@ debug_without_keys!(
 );
 
 impl Policy {
-    /// The service level of groups that nobody has given one, where their copies may have a lane of their own. By what
-    /// the operator wants alone: it stays the same whatever the fabric is like, and whichever engine routes it.
+    /// Returns the service level of groups without a given one, if their copies may have a separate lane. It depends on
+    /// the operator's settings only, so it is the same for every fabric and engine.
     #[must_use]
     pub fn copies_level(&self) -> Option<Sl> {
         let may_have = self.assume_sl_aware && self.used_lanes > 1 && self.multicast_lane != MulticastLane::Shared;

@@ -31,7 +31,7 @@ impl Tables {
         }
     }
 
-    /// Where the entries lie in memory, as addresses: whoever wants them in larger pages can ask for that.
+    /// Returns the address range of the entries, so that a caller can ask for larger pages there.
     #[must_use]
     pub fn memory(&self) -> std::ops::Range<usize> {
         let std::ops::Range { start, end } = self.rows.as_ptr_range();

@@ -54,12 +54,12 @@ pub enum RehearsalError {
         /// What happened.
         what: String,
     },
-    /// SLV-REHEARSAL-0007: a manager cannot read what it stored, and ends.
+    /// SLV-REHEARSAL-0007: a manager cannot read its stored state, and ends.
     #[error("SLV-REHEARSAL-0007: manager {name} cannot start: {why}")]
     Disk {
-        /// Which.
+        /// Name of the manager.
         name: String,
-        /// What its store says.
+        /// The error of its store.
         why: String,
     },
 }

@@ -33,7 +33,7 @@ pub(crate) struct Manager {
     /// What somebody makes of its inputs and outputs.
     pub tamper: Option<Box<dyn Tamper>>,
     pub stored: PersistentState,
-    /// Where it stores; none: what it stores is kept as a value, and storing always works.
+    /// The disk for its state; `None`: state is kept as a value, and storing always works.
     pub disk: Option<Arc<MemoryDisk>>,
     pub life: Option<Life>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Life {
     /// When it began.
     pub started: Time,
     pub sm: Sm,
-    /// In front of it.
+    /// Limits the datagrams that reach it.
     pub intake: Intake,
     /// How much later it thinks it is; a sound one knows the time.
     pub hurry: Duration,
@@ -59,20 +59,20 @@ pub(crate) struct Life {
     pub boots: Arc<Vec<u32>>,
     /// The plan that was accepted last, and the fabric it is for.
     pub accepted: Option<AcceptedPlan>,
-    /// Its state folder, if it stores on a disk.
+    /// Its state folder, if it has a disk.
     pub folder: Option<Folder>,
 }
 
-/// A state folder as a life of a manager uses it.
+/// A state folder, as used by one process of a manager.
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub dir: StateDir,
     pub saver: Saver,
-    /// What this life has stored last.
+    /// The state that this process stored last.
     pub last: Option<Arc<PersistentState>>,
 }
 
-/// What state folders of simulated managers are called in messages.
+/// Name of the state folders of simulated managers in messages.
 const FOLDER: &str = "state";
 
 /// Opens the state folder on a disk.
@@ -106,12 +106,12 @@ pub(crate) enum Pending {
         id: u64,
         state: PersistentState,
     },
-    /// The same on a disk, which may fail.
+    /// State on its way to a disk, which may fail.
     Saved {
         id: u64,
         state: Arc<PersistentState>,
     },
-    /// What could not be stored is tried again.
+    /// A failed save is due for a retry.
     SaveAgain,
     Input(Box<Input>),
 }
@@ -145,7 +145,7 @@ impl Life {
             .min()
     }
 
-    /// Asks the intake about an input. What the intake wants done is appended.
+    /// True if the intake passes an input on. Appends the intake's output to `out`.
     pub fn admits(&mut self, now: Time, input: &Input, out: &mut Vec<Output>) -> bool {
         let Input::Received(datagram) = input else { return true };
         self.intake.serve(self.sm.represses_with());

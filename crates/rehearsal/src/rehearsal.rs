@@ -496,7 +496,7 @@ impl Rehearsal {
         self.hand_over(id, input, true)
     }
 
-    /// Hands an input to a manager, past its intake or not.
+    /// Hands an input to a manager, through its intake or past it.
     fn hand_over(&mut self, id: ManagerId, input: Input, is_limited: bool) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(manager) = self.managers.get_mut(id.0).filter(|m| m.life.is_some()) else {

@@ -99,7 +99,7 @@ impl Sa {
         }
     }
 
-    /// Answers with what the administrator can do. Source: IBA vol 1 §15.2.5.1.
+    /// Answers with the administrator's capabilities. Source: IBA vol 1 §15.2.5.1.
     fn class_port_info(&self, request: &Request, out: &mut Vec<Output>) -> Result<Option<Open>, Refusal> {
         use records::class_port_info as f;
         if request.mad.method() != Method::Get {
@@ -306,8 +306,8 @@ fn is_for_standbys(id: AttributeId) -> bool {
     [records::FORGOTTEN.id, records::ALIAS.id].contains(&id)
 }
 
-/// What rows must have: the components that are compared. A port may have more capabilities than those that a question
-/// for PortInfoRecords with bit 31 of the attribute modifier asks for. Source: IBA vol 1 §15.2.5.3, as OpenSM reads it
+/// Returns the filter for rows: compared components must be equal. Bit 31 of the attribute modifier changes that for
+/// PortInfoRecords: a port may have more capabilities than requested. Source: IBA vol 1 §15.2.5.3, as OpenSM reads it
 /// (`osm_sa_portinfo_record.c`).
 fn filter(request: &Request, layout: &Layout, compared: u64) -> Filter {
     use records::port_info as f;

@@ -1,31 +1,31 @@
-//! What ClassPortInfo says the administrator can do: the bits of both capability masks that are set.
+//! The capabilities in ClassPortInfo: the set bits of both capability masks.
 //!
-//! A bit is set if and only if the behaviour is there. `tests/it/capabilities.rs` holds the table of every bit with a
-//! probe for each; `docs/sa.md` shows the same table with the reasons for the bits that are clear.
+//! A bit is set if and only if the behaviour is implemented. `tests/it/capabilities.rs` has a table of every bit with a
+//! probe. `docs/sa.md` shows the same table, with the reasons for clear bits.
 //!
 //! Source: IBA vol 1 §15.2.5.1; the numbers as in OpenSM's `osm_base.h` (`OSM_CAP_*`, `OSM_CAP2_*`) and, for
 //! send-only full members, Linux `ib_sa.h`.
 
-/// IsUDMulticastSupported: MCMemberRecord is answered, and hosts create, join and leave groups with it.
+/// IsUDMulticastSupported: answers MCMemberRecord; hosts create, join and leave groups with it.
 const UD_MULTICAST: u64 = 1 << 9;
-/// IsMultiPathSupported: MultiPathRecord is answered. TraceRecord is not; OpenSM sets the bit without it too.
+/// IsMultiPathSupported: answers MultiPathRecord, but not TraceRecord. OpenSM also sets the bit without TraceRecord.
 const MULTI_PATH: u64 = 1 << 10;
-/// IsPortInfoCapMaskMatchSupported: with bit 31 of the attribute modifier a question for PortInfoRecords names the
-/// capabilities that a port must have, and `srp_daemon` asks so.
+/// IsPortInfoCapMaskMatchSupported: with bit 31 of the attribute modifier, a query for PortInfoRecords names
+/// capabilities that a port must have. `srp_daemon` sends such queries.
 const CAPABILITY_MATCH: u64 = 1 << 13;
 
-/// Alias GUIDs: GUIDInfoRecord takes Set and Delete.
+/// Alias GUIDs: GUIDInfoRecord supports Set and Delete.
 const ALIAS_GUIDS: u64 = 1 << 5;
 /// PortInfoRecord has all fields, up to CapabilityMask2 and the extended speeds.
 const FULL_PORT_INFO: u64 = 1 << 6;
-/// Extended speeds: PathRecord and PortInfoRecord tell FDR and EDR from the older speeds.
+/// Extended speeds: PathRecord and PortInfoRecord distinguish FDR and EDR from older speeds.
 const EXTENDED_SPEEDS: u64 = 1 << 7;
-/// The same of PortInfo.CapabilityMask2 as [`CAPABILITY_MATCH`] of the first mask.
+/// Does for PortInfo.CapabilityMask2 what [`CAPABILITY_MATCH`] does for CapabilityMask.
 const CAPABILITY2_MATCH: u64 = 1 << 10;
-/// JoinState 8: a send-only full member creates a group and keeps it. Linux refuses `rdma_join_multicast` with that
-/// state where the bit is clear.
+/// JoinState 8: a send-only full member creates a group and keeps it alive. If the bit is clear, Linux refuses
+/// `rdma_join_multicast` with that state.
 const SEND_ONLY_FULL_MEMBER: u64 = 1 << 12;
-/// Links of two lanes have their own rates.
+/// Links of width 2x have their own rates.
 const WIDTH_2X: u64 = 1 << 13;
 /// HDR links have their own rates.
 const SPEED_HDR: u64 = 1 << 15;

@@ -54,7 +54,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes an answer that confirms a registration, or its end, say BUSY: the client asks again. All else stays.
+    /// Replaces success by BUSY in an answer that confirms a registration or its end, so that the client repeats the
+    /// request.
     pub fn withhold(&mut self) {
         use selvedge_wire::sa::records::{GUID_INFO, INFORM_INFO, MEMBER, SERVICE};
         let mad = &mut self.datagram.mad;

@@ -25,8 +25,8 @@ pub const FULL: u8 = 1;
 /// See [`FULL`].
 pub const NON_MEMBER: u8 = 2;
 const SEND_ONLY_FULL: u8 = 8;
-/// The states that create a group and keep it. A send-only full member counts as a full member in both. Source: OpenSM
-/// (`osm_sa_mcmember_record.c`, `osm_multicast.c`), which goes by release 1.3 of IBA vol 1 §15.2.5.17.
+/// Join states that create a group and keep it alive: full member and send-only full member. Source: OpenSM
+/// (`osm_sa_mcmember_record.c`, `osm_multicast.c`), which follows release 1.3 of IBA vol 1 §15.2.5.17.
 const KEEPS: u8 = FULL | SEND_ONLY_FULL;
 /// First multicast LID. Source: IBA vol 1 §4.1.3.
 const FIRST: u16 = 0xC000;
@@ -70,7 +70,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// True while the group stays: a preset group always, others as long as one member is full or send-only full.
+    /// True while the group exists: always for a preset group, for others while a full or send-only full member is
+    /// left.
     pub(crate) fn is_alive(&self) -> bool {
         self.is_preset || self.members.iter().any(|m| m.join_state & KEEPS != 0)
     }

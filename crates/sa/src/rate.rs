@@ -47,7 +47,7 @@ impl StaticRate {
             (LinkSpeed::Hdr, X8) | (LinkSpeed::Ndr, X4) | (LinkSpeed::Xdr | LinkSpeed::Unknown, X2) => 21,
             (LinkSpeed::Hdr, X12) => 22,
             (LinkSpeed::Ndr, X8) | (LinkSpeed::Xdr | LinkSpeed::Unknown, X4) => 23,
-            // 1,200 Gbit/s is the highest code there is; these links carry 1,600 and 2,400.
+            // 1,200 Gbit/s is the highest code; these links carry 1,600 and 2,400.
             (LinkSpeed::Ndr, X12) | (LinkSpeed::Xdr | LinkSpeed::Unknown, X8 | X12) => 24,
         };
         match Self::from_code(code) {
@@ -209,7 +209,7 @@ mod tests {
         check(LinkWidth::X2, LinkSpeed::Xdr, 21);
         check(LinkWidth::X4, LinkSpeed::Xdr, 23);
         check(LinkWidth::X12, LinkSpeed::Xdr, 24);
-        // An unknown speed slows no sender down.
+        // An unknown speed does not slow senders.
         check(LinkWidth::X4, LinkSpeed::Unknown, 23);
     }
 

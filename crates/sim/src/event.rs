@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 use crate::Time;
 
-/// Who an event is for; breaks ties between events of one instant.
+/// The receiver of an event; breaks ties between events of one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComponentId(pub u32);
 

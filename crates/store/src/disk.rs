@@ -14,49 +14,49 @@ use crate::error::io_error;
 const FILE_MODE: u32 = 0o640;
 /// Mode of a state folder that is made here.
 const FOLDER_MODE: u32 = 0o750;
-/// Descriptors in reserve: a save needs one at a time, a mark another.
+/// Descriptors kept in reserve: a save needs one at a time, the mark needs another.
 const RESERVE: usize = 4;
-/// The process has no descriptor left. Source: Linux errno(3), EMFILE; ENFILE is the same for the whole system.
+/// The process has no descriptor left. ENFILE says the same for the whole system. Source: Linux errno(3).
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
-/// Held while a manager runs; its content is the process id, for people.
+/// The lock file of a running manager. Its content is the process id, for people.
 const LOCK: &str = "selvedge.lock";
-/// A number that is another one after each start of the machine.
+/// The system file that holds a random identifier of the current boot.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Files of one folder. Names have no folder in them.
+/// Reads and writes the files of one folder. File names contain no folder.
 pub trait Disk: fmt::Debug + Send + Sync {
     /// Returns the bytes of a file.
     fn read(&self, name: &str) -> io::Result<Vec<u8>>;
 
-    /// True if there is a file of this name.
+    /// True if a file with this name exists.
     fn has(&self, name: &str) -> io::Result<bool>;
 
-    /// Writes a file from the beginning; when this returns, its bytes survive a crash of the machine. If it fails, the
-    /// file may be missing, cut or whole.
+    /// Writes a file from its beginning. On return, its bytes survive a crash of the machine. After an error, the file
+    /// may be missing, cut short or whole.
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
-    /// Writes a small file that has to survive the end of the process only: it waits for no disk.
+    /// Writes a small file that only has to survive the end of the process. Does not wait for the disk.
     fn note(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
-    /// Gives a file another name, whatever had that one before. If it fails, that may be done or not.
+    /// Renames a file and replaces any file of the new name. After an error, the rename may or may not be done.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Removes a file. If it fails, that may be done or not.
+    /// Removes a file. After an error, the file may or may not be there.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// When this returns, names that were given and removed before survive a crash of the machine.
+    /// Syncs the folder. On return, earlier renames and removals survive a crash of the machine.
     fn sync(&self) -> io::Result<()>;
 
-    /// Returns a text that is another one after each start of the machine.
+    /// Returns a text that differs after each boot of the machine.
     fn boot(&self) -> String;
 }
 
-/// A folder of the operating system, held by this process until this value is dropped.
+/// A folder of the operating system. This process holds its lock until the value is dropped.
 #[derive(Debug)]
 pub struct Files {
     path: PathBuf,
-    /// The folder, open, so that a sync needs no descriptor.
+    /// The open folder, so that a sync needs no further descriptor.
     folder: File,
     reserve: Mutex<Vec<File>>,
     /// See [`Disk::boot`].
@@ -65,7 +65,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Makes the folder if it is missing and takes it for this process.
+    /// Creates the folder if it is missing and locks it for this process.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         DirBuilder::new()
             .recursive(true)
@@ -94,7 +94,7 @@ impl Files {
             path: path.to_owned(),
             folder,
             reserve: Mutex::default(),
-            // Where the system does not tell, every start of the machine looks like the same one.
+            // If the boot identifier cannot be read, all boots count as the same one.
             boot: fs::read_to_string(BOOT).unwrap_or_default().trim().to_owned(),
             _lock: lock,
         };
@@ -102,12 +102,12 @@ impl Files {
         Ok(files)
     }
 
-    /// A thread that panicked while it held the lock has left fewer descriptors at worst.
+    /// Returns the reserve. A thread that panicked with the lock held can only have left fewer descriptors in it.
     fn reserve(&self) -> MutexGuard<'_, Vec<File>> {
         self.reserve.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes as many descriptors as are to be in reserve, or as many as there are.
+    /// Refills the reserve, as far as the process gets descriptors.
     fn fill(&self, reserve: &mut Vec<File>) {
         while reserve.len() < RESERVE {
             let Ok(spare) = self.folder.try_clone() else { return };
@@ -115,7 +115,7 @@ impl Files {
         }
     }
 
-    /// Opens a file. If the process has no descriptor left, the reserve is given up for it.
+    /// Opens a file. If the process has no descriptor left, gives up the reserve for it.
     fn open_file(&self, name: &str, options: &OpenOptions) -> io::Result<File> {
         let path = self.path.join(name);
         match options.open(&path) {
@@ -128,7 +128,7 @@ impl Files {
         }
     }
 
-    /// Opens a file, does something with it and closes it.
+    /// Opens a file, runs `f` on it and closes the file.
     fn with<T>(
         &self,
         name: &str,
@@ -138,7 +138,7 @@ impl Files {
         let mut file = self.open_file(name, options)?;
         let result = act(&mut file);
         drop(file);
-        // At once: what was closed may be the last descriptor that is free.
+        // Refill at once: the descriptor just closed may be the last free one.
         self.fill(&mut self.reserve());
         result
     }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::StateDir;
 
-    /// Names the folder in the process that runs out of descriptors.
+    /// Environment variable that holds the folder for the child process, which runs out of descriptors.
     const CHILD: &str = "SELVEDGE_STORE_CHILD";
 
     fn save_all(dir: &StateDir) {
@@ -206,7 +206,7 @@ mod tests {
         dir.mark_stored(false).unwrap();
     }
 
-    /// Uses up all descriptors, then stores again and again.
+    /// Uses up all descriptors, then stores state repeatedly.
     fn store_without_descriptors(path: &Path) {
         let dir = StateDir::open(path).unwrap();
         let mut taken = Vec::new();

@@ -52,7 +52,7 @@ pub enum StoreError {
         /// What is wrong with it.
         what: PlanStateError,
     },
-    /// SLV-STORE-0006: a sealed file that is not as it was written.
+    /// SLV-STORE-0006: a sealed file has changed since it was written.
     #[error(
         "SLV-STORE-0006: {} is damaged: {what}; put a good copy back; if the file was edited on purpose, delete its \
             first line",
@@ -61,10 +61,10 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// How that is known.
+        /// How the change was detected.
         what: SealError,
     },
-    /// SLV-STORE-0007: LIDs were stored, and their file is empty.
+    /// SLV-STORE-0007: LIDs were stored earlier, but their file is empty.
     #[error(
         "SLV-STORE-0007: {} is empty, and plan-state.toml was written beside generation {known} of it; put a good copy \
             back, or delete the empty file (then ports keep the LIDs they hold)",
@@ -90,22 +90,22 @@ pub enum StoreError {
     },
 }
 
-/// How it is known that a sealed file is not as it was written.
+/// How a change to a sealed file was detected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
-    /// The first line begins as a seal and is none.
-    #[error("its first line is no whole seal")]
+    /// The first line begins like a seal but is not one.
+    #[error("its first line is not a complete seal")]
     Line,
-    /// It has lost bytes or got some.
+    /// The file is shorter or longer than its seal states.
     #[error("its first line says that {want} bytes follow, and {found} do")]
     Length {
-        /// Bytes that the seal names.
+        /// Length in bytes that the seal states.
         want: usize,
-        /// Bytes that there are.
+        /// Length in bytes that was found.
         found: usize,
     },
-    /// It has other bytes.
+    /// The check sum differs.
     #[error("its check sum is not the one in its first line")]
     Sum,
 }

@@ -1,8 +1,7 @@
-//! Files that the operator names, read up to a stated size.
+//! Reads files that the operator names, up to a stated size.
 //!
-//! The name may lead to a device that never ends or to a FIFO that no program writes into. Only regular files are read,
-//! and only up to a limit, so a wrong name costs neither memory nor time. Every reader of files goes through this
-//! module.
+//! The name may lead to an endless device or to a FIFO without a writer. Therefore only regular files are read, up to a
+//! limit: a wrong name costs neither memory nor time. All code that reads an operator's file uses this module.
 
 use std::fmt;
 use std::fs::{self, Metadata, OpenOptions};
@@ -10,22 +9,22 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Limit, in bytes, of files of settings: configuration, partitions, GUID lists, names, experiments. A line for each of
-/// the 49,151 LIDs of a subnet takes a tenth of it.
+/// Size limit in bytes of settings files: configuration, partitions, GUID lists, node names, experiments. A file with
+/// one line for each of the 49,151 LIDs of a subnet has a tenth of this size.
 pub const SETTINGS_MAX: u64 = 64 << 20;
 
-/// Limit, in bytes, of files of data: topologies, dumps of tables, traces, records, state. The largest known is a dump
-/// of forwarding tables, with 60 bytes for each switch and LID: 2.9 GB of 3,000 switches with 16,000 LIDs.
+/// Size limit in bytes of data files: topologies, table dumps, traces, records, state. The largest known file is a dump
+/// of forwarding tables: 60 bytes for each switch and LID, 2.9 GB for 3,000 switches and 16,000 LIDs.
 pub const DATA_MAX: u64 = 4 << 30;
 
 /// Returns the bytes of a regular file of at most `limit` bytes.
 ///
-/// Anything else under that name (device, FIFO, socket, folder) and a longer file are refused, without waiting for a
-/// writer and before memory is taken.
+/// Refuses devices, FIFOs, sockets, folders and longer files. It neither waits for a writer nor allocates memory first.
 pub fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Asked before the file is opened, because opening a device may already act on it.
+    // Check before opening: opening a device may already act on it.
     refuse_irregular(&fs::metadata(path)?)?;
-    // The name may lead to a FIFO by now; O_NONBLOCK opens that without a writer and changes nothing for regular files.
+    // The name may lead to a FIFO by now. O_NONBLOCK opens a FIFO without a writer; for regular files it changes
+    // nothing.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
@@ -38,16 +37,16 @@ pub fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_up_to(file, limit)
 }
 
-/// Returns the text of a regular file of at most `limit` bytes; bytes that are not UTF-8 are refused.
+/// Returns the text of a regular file of at most `limit` bytes. Refuses bytes that are not UTF-8.
 pub fn read_text_file(path: &Path, limit: u64) -> io::Result<String> {
     let bytes = read_file(path, limit)?;
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text"))
 }
 
-/// Returns all that a stream gives, if that is at most `limit` bytes.
+/// Returns all bytes of a stream. Fails if there are more than `limit`.
 pub fn read_up_to(stream: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more than allowed shows that there is more.
+    // One byte more than allowed shows that the stream is too long.
     stream.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(too_long(limit));
@@ -75,7 +74,7 @@ fn too_long(limit: u64) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, TooLong(limit))
 }
 
-/// What stands under the name instead of a regular file.
+/// The kind of the file, which is not a regular one.
 #[derive(Debug)]
 struct NotRegular(&'static str);
 
@@ -87,7 +86,7 @@ impl fmt::Display for NotRegular {
 
 impl std::error::Error for NotRegular {}
 
-/// The limit that a file exceeds, in bytes.
+/// The file exceeds this limit, in bytes.
 #[derive(Debug)]
 struct TooLong(u64);
 
@@ -146,7 +145,7 @@ mod tests {
         let _listener = UnixListener::bind(&socket).unwrap();
         let link = folder.join("link");
         std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
-        // No writer ever opens the FIFO: a reader that waits for one would wait for ever.
+        // No program ever opens the FIFO for writing: a read that waits for a writer would never return.
         assert_eq!(refused(&fifo), "it is a FIFO, and only regular files are read");
         assert_eq!(refused(&socket), "it is a socket, and only regular files are read");
         assert_eq!(refused(&folder), "it is a folder, and only regular files are read");

@@ -1,9 +1,10 @@
-//! Keeps what hosts have registered, so that a restart forgets none of it.
+//! Stores the registrations of hosts, so that a restart loses none of them.
 //!
-//! Before a host is told that something is registered, the mark in the state folder that says "all is stored" is taken
-//! away; it is put back when that is stored. A process that is killed in between does not find the mark when it comes
-//! back, and only then asks hosts to register again; without a state folder it always has to. If the mark cannot be
-//! taken away, hosts are answered BUSY, which makes them ask again.
+//! A mark in the state folder says "all registrations are stored". The keeper removes the mark before a host gets the
+//! answer that a registration succeeded. It puts the mark back when the registration is stored.
+//!
+//! If the process is killed in between, the next process finds no mark and asks hosts to register again. Without a
+//! state folder it always asks. If the mark cannot be removed, hosts are answered BUSY and repeat their request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +14,20 @@ use selvedge_sim::Time;
 
 use crate::{Retry, StateDir, StoreError};
 
-/// How long changes are gathered before they are stored: a join costs no disk of its own.
+/// How long changes are collected before they are stored, so that a single join causes no disk write of its own.
 const GATHER: Duration = Duration::from_millis(250);
 
-/// What an earlier life left.
+/// The registrations that an earlier process left.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What hosts had registered.
+    /// The stored registrations.
     pub registrations: Registrations,
-    /// Hosts may have registered more than that.
+    /// True if hosts may have registered more than is stored.
     pub is_lost: bool,
 }
 
 impl Found {
-    /// Reads it from a state folder, if there is one.
+    /// Reads the registrations from a state folder, if there is one.
     pub fn read(folder: Option<&StateDir>) -> Result<Self, StoreError> {
         let kept = folder.map(StateDir::load_registrations).transpose()?.flatten();
         let (registrations, is_all) = kept.unwrap_or_default();
@@ -35,33 +36,33 @@ impl Found {
     }
 }
 
-/// Where the mark in the state folder stands.
+/// State of the mark in the state folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
-    /// It says that all is stored, which is right; or it may, after a failure.
+    /// The mark is present, and all registrations are stored; after a failure, the mark may be missing.
     Stored,
-    /// It says so and is to be taken away: no registration may be confirmed before.
+    /// The mark is present but wrong: it must be removed before any registration is confirmed.
     Wrong,
-    /// It is not there.
+    /// The mark is removed.
     Away,
 }
 
-/// Notices what changes and when it is to be stored.
+/// Tracks changes of registrations and decides when they are stored.
 #[derive(Debug)]
 pub struct Keeper {
     folder: Option<Arc<StateDir>>,
-    /// The newest revision that was seen.
+    /// The newest revision seen.
     seen: u64,
     due: Option<Time>,
     mark: Mark,
     marking: Retry,
     saving: Retry,
-    /// Hosts have registered what is not known here, and have not been asked since.
+    /// Hosts may have registered more than is known here, and have not been asked since.
     is_lost: bool,
 }
 
 impl Keeper {
-    /// Begins with what [`Found`] says; if hosts may have registered more, the mark is known to be away.
+    /// Starts from what [`Found`] holds. If `is_lost`, the mark is known to be removed.
     #[must_use]
     pub fn new(folder: Option<Arc<StateDir>>, is_lost: bool) -> Self {
         Self {
@@ -81,20 +82,20 @@ impl Keeper {
         self.is_lost
     }
 
-    /// Another manager is master: hosts register there.
+    /// Notes that another manager is master: hosts register there.
     pub const fn lose(&mut self) {
         self.is_lost = true;
     }
 
-    /// Every host has been asked: what hosts register from now on is all there is.
+    /// Notes that every host has been asked: from now on the known registrations are complete.
     pub fn hosts_were_asked(&mut self, now: Time) {
         if std::mem::take(&mut self.is_lost) {
             self.due.get_or_insert(now + GATHER);
         }
     }
 
-    /// Looks whether something was registered or given up, before `out` is sent: as long as the mark in the state
-    /// folder cannot be taken away, hosts are answered BUSY instead of success.
+    /// Checks for new or cancelled registrations before `out` is sent. While the mark cannot be removed, replaces
+    /// success in the answers to hosts by BUSY.
     pub fn guard(&mut self, now: Time, revision: u64, out: &mut [Output]) -> Result<(), StoreError> {
         if revision != self.seen {
             self.seen = revision;
@@ -111,7 +112,7 @@ impl Keeper {
         marked
     }
 
-    /// Takes the mark away, if that is to be done and is not too soon after a failure.
+    /// Removes the mark if that is due and the wait after a failure is over.
     pub fn mark_if_due(&mut self, now: Time) -> Result<(), StoreError> {
         let Some(folder) = self.folder.as_ref().filter(|_| self.mark == Mark::Wrong) else {
             return Ok(());
@@ -130,7 +131,7 @@ impl Keeper {
         marked
     }
 
-    /// Returns when something is to be done.
+    /// Returns when the keeper must be called next.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let marking = self.marking.next().filter(|_| self.mark == Mark::Wrong);
@@ -138,7 +139,7 @@ impl Keeper {
         [marking, due].into_iter().flatten().min()
     }
 
-    /// True if it is time to store; [`Self::saved`] says how that ended.
+    /// True if it is time to store. The caller reports the result to [`Self::saved`].
     pub fn is_due(&mut self, now: Time) -> bool {
         let is_due = self.folder.is_some() && self.due.is_some_and(|due| due <= now);
         if is_due {
@@ -147,7 +148,7 @@ impl Keeper {
         is_due
     }
 
-    /// What had this revision is stored, or could not be: then it is tried again later.
+    /// Notes the result of storing `revision`. After a failure, schedules another attempt.
     pub fn saved(&mut self, now: Time, revision: u64, result: Result<(), StoreError>) -> Result<(), StoreError> {
         let result = result.and_then(|()| match revision == self.seen && !self.is_lost {
             true => self.all_is_stored(false),
@@ -165,13 +166,13 @@ impl Keeper {
 
     fn all_is_stored(&mut self, has_ended: bool) -> Result<(), StoreError> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        // Also if it fails the mark may be there: it is taken away before anything else is confirmed.
+        // Even after a failure the mark may be present: it is removed before anything else is confirmed.
         self.mark = Mark::Stored;
         self.marking.worked();
         folder.mark_stored(has_ended)
     }
 
-    /// Stores at once, when the process ends.
+    /// Stores everything at once, at the end of the process.
     pub fn end(&mut self, registrations: &Registrations) -> Result<(), StoreError> {
         let Some(folder) = self.folder.clone().filter(|_| !self.is_lost) else {
             return Ok(());
@@ -182,7 +183,7 @@ impl Keeper {
         self.all_is_stored(true)
     }
 
-    /// The failures of storing since its last success, and those of the mark.
+    /// Returns the failures since the last success: of storing, and of the mark.
     #[must_use]
     pub const fn retries(&self) -> [&Retry; 2] {
         [&self.saving, &self.marking]
@@ -215,7 +216,7 @@ mod tests {
         Found::read(Some(&folder(disk))).unwrap().is_lost
     }
 
-    /// A manager whose hosts have all been asked once.
+    /// A manager that has asked all its hosts once.
     fn settled() -> (Arc<MemoryDisk>, Keeper) {
         let disk = Arc::new(MemoryDisk::default());
         assert!(asks(&disk), "nothing is known of an empty folder");
@@ -226,7 +227,7 @@ mod tests {
         (disk, keeper)
     }
 
-    /// Stores what is due then.
+    /// Stores what is due at this time.
     fn store(keeper: &mut Keeper, ms: u64, revision: u64) -> Result<(), StoreError> {
         assert!(keeper.is_due(at(ms)), "{ms} ms: {:?}", keeper.next_wake());
         let saved = keeper
@@ -257,7 +258,7 @@ mod tests {
         Output { datagram, timeout }
     }
 
-    /// What a host that asked is told, when this revision is reached.
+    /// Returns the status of the answer that a host gets at this revision, and whether the guard succeeded.
     fn told(keeper: &mut Keeper, ms: u64, revision: u64) -> (Status, bool) {
         let mut out = [answer(Method::GetResp, records::MEMBER.id)];
         let marked = keeper.guard(at(ms), revision, &mut out);
@@ -272,7 +273,7 @@ mod tests {
         assert_eq!(keeper.next_wake(), Some(at(1_250)));
         store(&mut keeper, 1_250, 1).unwrap();
         assert!(!asks(&disk));
-        // Something was registered while that was written.
+        // A host registered something while the save was running.
         assert_eq!(told(&mut keeper, 2_000, 2), (Status::OK, true));
         assert!(keeper.is_due(at(2_250)));
         assert_eq!(told(&mut keeper, 2_251, 3), (Status::OK, true));
@@ -285,7 +286,7 @@ mod tests {
         let (disk, mut keeper) = settled();
         fail(&disk, true);
         assert_eq!(told(&mut keeper, 1_000, 1), (Status::BUSY, false));
-        // It is not tried for each question.
+        // The mark is not retried for each request.
         assert_eq!(told(&mut keeper, 1_001, 1), (Status::BUSY, true));
         assert_eq!(keeper.next_wake(), Some(at(1_250)));
         assert!(store(&mut keeper, 1_250, 1).is_err());
@@ -293,7 +294,7 @@ mod tests {
         let [saving, marking] = keeper.retries().map(|retry| (retry.since(), retry.failures()));
         assert_eq!((saving, marking), ((Some(at(1_250)), 1), (Some(at(1_000)), 2)));
         fail(&disk, false);
-        // Whatever comes first: the mark, or the store.
+        // The earlier of two times: next attempt at the mark, next attempt to store.
         let next = keeper.next_wake().unwrap();
         assert_eq!(next, at(1_500));
         store(&mut keeper, 1_500, 1).unwrap();
@@ -330,13 +331,14 @@ mod tests {
                     }
                     let _ = keeper.saved(at(ms), revision, saved);
                 }
-                // Killed here, hosts are asked, or all that was confirmed is on the disk.
+                // After a kill at this point, either hosts are asked again or all confirmed registrations are on the
+                // disk.
                 disk.set_trouble(None);
                 assert!(asks(&disk) || confirmed <= on_disk, "seed {seed}, {ms} ms");
             }
             sums = [sums[0] + confirmed, sums[1] + on_disk];
         }
-        // Of nine revisions in each of 200 runs.
+        // Each of the 200 runs has nine revisions.
         assert!(sums.iter().all(|sum| *sum > 200 * 5), "{sums:?}");
     }
 

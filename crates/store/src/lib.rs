@@ -1,13 +1,13 @@
 //! Crash-safe state between runs.
 //!
-//! A [`StateDir`] is a folder that belongs to one running manager at a time. Files in it are replaced as a whole
-//! (written beside, synced, renamed), so that a crash at any moment leaves the old file or the new one, never half of
-//! either. Each begins with a [seal](Seal): check sum and generation. A file that cannot be understood, or is not as it
-//! was written, is refused and never overwritten: it may hold the LIDs of a live fabric.
+//! A [`StateDir`] is a folder that belongs to one running manager at a time. Its files are replaced as a whole: written
+//! beside the old file, synced, renamed. A crash at any moment leaves the old file or the new one, never a part. Each
+//! file begins with a [seal](Seal), which holds a check sum and a generation. A file that cannot be parsed, or has
+//! changed since it was written, is refused and never overwritten: it may hold the LIDs of a live fabric.
 //!
-//! Beneath it lies a [`Disk`]: the [`Files`] of the operating system, or a [`MemoryDisk`] that fails as it is told, for
-//! simulated managers. Above it a [`Saver`] and a [`Keeper`] say what is to be stored when, and when again after a
-//! [failure](Retry); the daemon and the rehearsal both go by them.
+//! Below the folder lies a [`Disk`]: the [`Files`] of the operating system, or a [`MemoryDisk`] with injected failures
+//! for simulated managers. Above it, a [`Saver`] and a [`Keeper`] decide what is stored when, and [when to
+//! retry](Retry). The daemon and the rehearsal both use them.
 //!
 //! [`read_file`] reads any file that the operator names: regular files only, up to a stated size.
 

@@ -1,4 +1,4 @@
-//! A disk in memory that can be told to fail: what simulated managers store on.
+//! A disk in memory with injected failures, for simulated managers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,16 +8,16 @@ use selvedge_sim::{Ratio, Rng, Seed};
 
 use crate::Disk;
 
-/// How calls of a disk go wrong for a time.
+/// The failures that are injected for a time.
 #[derive(Clone, Debug)]
 pub struct Trouble {
-    /// Which share of the calls fails.
+    /// Share of calls that fail.
     pub share: Ratio,
-    /// What is drawn comes from here.
+    /// Seed of all random choices.
     pub seed: Seed,
 }
 
-/// Files in memory. They outlive the process that wrote them, as files do.
+/// Files in memory. Like files on a disk, they outlive the process that wrote them.
 #[derive(Debug, Default)]
 pub struct MemoryDisk(Mutex<Memory>);
 
@@ -31,13 +31,13 @@ struct Memory {
 /// Ways in which a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
-    /// No descriptor is left: nothing was done.
+    /// No descriptor is left; nothing was done.
     NoDescriptor,
-    /// No room is left: of what was to be written, a part was, or nothing.
+    /// No room is left; a part was written, or nothing.
     NoSpace,
-    /// The medium failed before anything was done.
+    /// The medium failed before the call had any effect.
     NotDone,
-    /// The medium failed when all was done.
+    /// The medium failed after the call had its full effect.
     Done,
 }
 
@@ -53,7 +53,7 @@ impl Failure {
 }
 
 impl MemoryDisk {
-    /// From now on calls fail, or do not.
+    /// Starts or stops the injection of failures.
     pub fn set_trouble(&self, trouble: Option<Trouble>) {
         self.memory().trouble = trouble.map(|trouble| (trouble.share, trouble.seed.rng()));
     }
@@ -64,14 +64,14 @@ impl MemoryDisk {
         self.memory().failed
     }
 
-    /// A thread that panicked while it held the lock has left whole files.
+    /// Returns the memory. A thread that panicked with the lock held has left whole files.
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Memory {
-    /// Draws whether a call fails, and in which of these ways.
+    /// Draws whether a call fails, and in which of `ways`.
     fn failure(&mut self, ways: &[Failure]) -> Option<Failure> {
         let (share, rng) = self.trouble.as_mut()?;
         if !rng.chance(*share) {
@@ -99,7 +99,7 @@ impl Memory {
         failure.map_or(Ok(()), |failure| Err(failure.error()))
     }
 
-    /// Does something to the names of files, or not, or does it and fails nevertheless.
+    /// Runs `act` on the file names; may skip it, or run it and return an error nevertheless.
     fn rename_or(&mut self, act: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> io::Result<()>) -> io::Result<()> {
         match self.failure(&[Failure::NotDone, Failure::Done]) {
             Some(failure @ Failure::Done) => act(&mut self.files).and(Err(failure.error())),

@@ -1,4 +1,4 @@
-//! When a failed write is tried again.
+//! Decides when a failed write is retried.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use selvedge_sim::Time;
 
 /// Wait after the first failure.
 const FIRST: Duration = Duration::from_millis(250);
-/// Longest wait: an operator who made room on the disk sees the state stored within it.
+/// Longest wait: after an operator makes room on the disk, the state is stored within this time.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Failures in a row, and when the next attempt is due. The wait doubles with each failure, up to five seconds.
+/// Counts failures in a row and schedules the next attempt. The wait doubles with each failure, up to five seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retry {
     failures: u32,
@@ -26,7 +26,7 @@ impl Retry {
         self.next = Some(now + wait);
     }
 
-    /// Lets the next attempt be made at once, as it is another one.
+    /// Allows the next attempt at once, because it writes something else.
     pub fn next_at_once(&mut self) {
         self.next = self.next.map(|_| Time::ZERO);
     }
@@ -36,7 +36,7 @@ impl Retry {
         (self.failures, self.since, self.next) = (0, None, None);
     }
 
-    /// Returns when the next attempt is due; `None`: nothing has failed since the last success.
+    /// Returns when the next attempt is due; `None` if nothing has failed since the last success.
     #[must_use]
     pub const fn next(&self) -> Option<Time> {
         self.next
@@ -48,7 +48,7 @@ impl Retry {
         self.next.is_none_or(|next| next <= now)
     }
 
-    /// Returns when the first failure since the last success was, if there was one.
+    /// Returns the time of the first failure since the last success; `None` without one.
     #[must_use]
     pub const fn since(&self) -> Option<Time> {
         self.since

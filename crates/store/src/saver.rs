@@ -1,4 +1,4 @@
-//! A manager's state on its way to the disk.
+//! Schedules saves of a manager's state.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use selvedge_sm::PersistentState;
 
 use crate::Retry;
 
-/// What a manager wants stored and is not yet. Both drivers go by it: only the newest state is stored, one save at a
-/// time, and a save that failed is tried again until it works.
+/// The state that the manager wants stored and that is not stored yet. The daemon and the rehearsal both use it. It
+/// stores the newest state only, one save at a time, and retries a failed save until it works.
 #[derive(Clone, Debug, Default)]
 pub struct Saver {
-    /// The newest, with the number of its request.
+    /// The newest state, with the number of its request.
     wanted: Option<(u64, Arc<PersistentState>)>,
     is_saving: bool,
     retry: Retry,
 }
 
 impl Saver {
-    /// The manager wants this stored, in place of what it wanted before.
+    /// Requests that `state` be stored, in place of the previous request.
     pub fn want(&mut self, id: u64, state: PersistentState) {
         self.wanted = Some((id, Arc::new(state)));
-        // What is newer may fail otherwise, or not.
+        // The newer state need not fail for the same reason.
         self.retry.next_at_once();
     }
 
-    /// Returns what is to be saved now, with its number; [`Self::saved`] says how that ended.
+    /// Returns the state to save now, with its request number. The caller reports the result to [`Self::saved`].
     pub fn begin(&mut self, now: Time) -> Option<(u64, Arc<PersistentState>)> {
         let may_begin = !self.is_saving && self.retry.may_try(now);
         let next = self.wanted.clone().filter(|_| may_begin);
@@ -33,7 +33,7 @@ impl Saver {
         next
     }
 
-    /// A save has ended.
+    /// Notes the result of a save.
     pub fn saved(&mut self, now: Time, id: u64, has_worked: bool) {
         self.is_saving = false;
         if has_worked {
@@ -44,14 +44,14 @@ impl Saver {
         }
     }
 
-    /// Returns when [`Self::begin`] is to be called.
+    /// Returns when [`Self::begin`] must be called.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let waits = self.wanted.is_some() && !self.is_saving;
         self.retry.next().filter(|_| waits)
     }
 
-    /// The failures since the last success.
+    /// Returns the failures since the last success.
     #[must_use]
     pub const fn retry(&self) -> &Retry {
         &self.retry
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(begun(&mut saver, 252), Some(3));
         saver.saved(at(253), 3, false);
         assert_eq!((saver.next_wake(), saver.retry().failures()), (Some(at(753)), 2));
-        // What is wanted anew is tried at once.
+        // A new request is tried at once.
         saver.want(4, PersistentState::default());
         assert_eq!(begun(&mut saver, 254), Some(4));
         saver.saved(at(255), 4, true);

@@ -3,23 +3,24 @@
 //! ```text
 //! # selvedge: generation 12, 3450 bytes, sum 0123456789abcdef. After editing the file, delete this line.
 //! ```
-//! The line comes first, so that a file that was cut still has it. All three state files take a line that begins with
-//! `#` as a comment. OpenSM logs `ERR 610B: Key:# is invalid` once for it in `guid2lid` and reads the entries.
-//! A file without a seal is taken as it is: OpenSM wrote it, an older selvedge did, or an operator edited it.
+//! The line comes first, so that a file that was cut short still has it. All three state files treat a line that begins
+//! with `#` as a comment. For the seal in `guid2lid`, OpenSM logs `ERR 610B: Key:# is invalid` once and reads the
+//! entries. A file without a seal is accepted as it is: it comes from OpenSM, from an older selvedge, or from an
+//! editor.
 
 use crate::error::SealError;
 
-/// Begins every seal.
+/// The beginning of every seal.
 const PREFIX: &str = "# selvedge: ";
-/// Ends every seal.
+/// The end of every seal.
 const ADVICE: &str = ". After editing the file, delete this line.";
 
-/// What a seal says of its file.
+/// The numbers in a seal, except length and check sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
-    /// How often the file has been written.
+    /// Counts how often the file has been written.
     pub generation: u64,
-    /// The generation of guid2lid that was on the disk when the file was written, if it names one.
+    /// The generation of guid2lid on the disk when this file was written, if the seal names one.
     pub lids: Option<u64>,
 }
 
@@ -29,7 +30,7 @@ pub fn seal(seal: Seal, body: &str) -> String {
     format!("{}\n{body}", line(seal, body.len(), sum(seal, body.as_bytes())))
 }
 
-/// Returns what a file holds behind its seal, and the seal if it has one.
+/// Returns the content of a file after its seal, and the seal if there is one.
 pub fn unseal(bytes: &[u8]) -> Result<(&[u8], Option<Seal>), SealError> {
     if !bytes.starts_with(PREFIX.as_bytes()) {
         return Ok((bytes, None));
@@ -37,7 +38,7 @@ pub fn unseal(bytes: &[u8]) -> Result<(&[u8], Option<Seal>), SealError> {
     let end = bytes.iter().position(|&byte| byte == b'\n').ok_or(SealError::Line)?;
     let (first, body) = (&bytes[..end], &bytes[end + 1..]);
     let (seal, len, found) = std::str::from_utf8(first).ok().and_then(parse).ok_or(SealError::Line)?;
-    // Whatever reads as the same numbers and is not what was written is damage.
+    // A line that parses to the same numbers but is written differently is damage, too.
     if line(seal, len, found).as_bytes() != first {
         return Err(SealError::Line);
     }
@@ -78,7 +79,8 @@ fn parse(line: &str) -> Option<(Seal, usize, u64)> {
     Some((Seal { generation, lids }, len?, sum?))
 }
 
-/// FNV-1a over the seal's numbers and the bytes: each step is a bijection, so one changed byte always shows.
+/// Returns the FNV-1a hash of the seal's numbers and the bytes. Each step is a bijection, so one changed byte always
+/// shows.
 fn sum(seal: Seal, bytes: &[u8]) -> u64 {
     let numbers = [seal.generation, seal.lids.map_or(0, |lids| lids + 1)].map(u64::to_le_bytes);
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);

@@ -19,51 +19,51 @@ use crate::{LidMap, StoreError, parse_guid2lid, print_guid2lid};
 const GUID2LID: &str = "guid2lid";
 const PLAN_STATE: &str = "plan-state.toml";
 const REGISTRATIONS: &str = "registrations.txt";
-/// There while the file of registrations has all that hosts were told is registered. It names the file's generation
-/// and the start of the machine: after another start, a mark whose removal never reached the disk counts for nothing.
+/// The mark: present while the stored registrations include all confirmed ones. It names the file's generation and the
+/// boot of the machine. After another boot it does not count, because its removal may never have reached the disk.
 const STORED: &str = "registrations.stored";
-/// Older versions of this program made this file while the file of registrations did not have all.
+/// The opposite mark of older releases: present while the stored registrations were incomplete.
 const UNSTORED: &str = "registrations.unstored";
-/// Stands in a mark for the start of the machine when the process ended by itself and the mark is on the disk.
+/// Replaces the boot in a mark if the process ended normally and the mark is synced.
 const ENDED: &str = "ended";
 /// Ends the name of a file while it is written.
 const NEW: &str = "new";
-/// Keeps the LIDs of another fabric.
+/// The LIDs of another fabric, set aside.
 const SET_ASIDE: &str = "guid2lid.set-aside";
 
-/// What is in a file.
+/// The content of a state file.
 #[derive(Debug)]
 struct Content {
-    /// What stands behind the seal.
+    /// The bytes after the seal.
     body: Vec<u8>,
     seal: Option<Seal>,
 }
 
 impl Content {
-    /// Number of a line of the body as an editor shows it.
+    /// Returns the number that an editor shows for a line of the body.
     fn line(&self, of_body: usize) -> usize {
         of_body + usize::from(self.seal.is_some())
     }
 }
 
-/// A manager's folder.
+/// The state folder of a manager.
 #[derive(Debug)]
 pub struct StateDir {
     path: PathBuf,
     disk: Arc<dyn Disk>,
-    /// The generation of the file of registrations, as it was last read or written here; 0: none is known.
+    /// Generation of the registrations file as last read or written here; 0 if none is known.
     registered: AtomicU64,
-    /// One file is written at a time: its name while it is written is always the same.
+    /// Only one file is written at a time, because the temporary name of a file is fixed.
     writing: Mutex<()>,
 }
 
 impl StateDir {
-    /// Makes the folder if it is missing and takes it for this process until the value is dropped.
+    /// Creates the folder if it is missing and locks it for this process until the value is dropped.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::on(path, Arc::new(Files::open(path)?))
     }
 
-    /// A folder whose files are on this disk; `path` names it in messages.
+    /// Returns a state folder with its files on `disk`. Messages name it by `path`.
     pub fn on(path: &Path, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
         let path = path.to_owned();
         let dir = Self {
@@ -82,7 +82,7 @@ impl StateDir {
         &self.path
     }
 
-    /// Returns what earlier lives of the manager stored, and what in it cannot all be right.
+    /// Returns the stored state of earlier processes, and warnings about contradictions in it.
     pub fn load_state(&self) -> Result<(PersistentState, Vec<StateWarning>), StoreError> {
         let (plan, known) = self.load_plan_state()?;
         let (lids, generation, is_empty_file) = self.read_lids()?;
@@ -111,8 +111,8 @@ impl StateDir {
         Ok((state, warnings))
     }
 
-    /// Stores a manager's state; when this returns it survives a crash of the machine. `last` is what was stored last,
-    /// if this process did that. LIDs come first: a newer plan state never stands beside older LIDs.
+    /// Stores a manager's state. On return it survives a crash of the machine. `last` is the state that this process
+    /// stored last, if any. LIDs come first, so that a newer plan state never stands beside older LIDs.
     pub fn save_state(&self, state: &PersistentState, last: Option<&PersistentState>) -> Result<(), StoreError> {
         if last.is_none_or(|last| last.lids != state.lids) {
             self.save_lids(&state.lids)?;
@@ -129,8 +129,8 @@ impl StateDir {
         })
     }
 
-    /// Returns what hosts have registered, and whether that is all they were told is registered; `None` if nothing was
-    /// stored yet.
+    /// Returns the stored registrations, and whether they include all that were confirmed to hosts; `None` if nothing
+    /// is stored yet.
     pub fn load_registrations(&self) -> Result<Option<(Registrations, bool)>, StoreError> {
         let path = self.path.join(REGISTRATIONS);
         let Some(content) = self.read(REGISTRATIONS)? else {
@@ -149,7 +149,7 @@ impl StateDir {
             path: path.clone(),
             line: content.line(line),
         };
-        // Bytes that are no text are no lines of ours either.
+        // A file that is not UTF-8 was not written by this program.
         let text = std::str::from_utf8(&content.body).map_err(|_| line(1))?;
         let registrations = Registrations::from_text(text).map_err(|error| line(error.line))?;
         let generation = content.seal.map_or(0, |seal| seal.generation);
@@ -157,25 +157,25 @@ impl StateDir {
         Ok(Some((registrations, is_all)))
     }
 
-    /// Stores what hosts have registered; when this returns it survives a crash of the machine.
+    /// Stores the registrations. On return they survive a crash of the machine.
     pub fn save_registrations(&self, registrations: &Registrations) -> Result<(), StoreError> {
         let generation = self.replace(REGISTRATIONS, None, &registrations.to_text())?;
         self.registered.store(generation, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Marks that the file of registrations does not have all from now on. It takes a file away: that needs no
-    /// descriptor and no room, and survives the end of the process without waiting for the disk.
+    /// Removes the mark: from now on the stored registrations are incomplete. Removing a file needs no descriptor and
+    /// no room. It survives the end of the process without waiting for the disk.
     pub fn mark_unstored(&self) -> Result<(), StoreError> {
         self.remove("mark", STORED)
     }
 
-    /// Marks that the file of registrations has all that hosts were told is registered. `has_ended` says that nothing
-    /// is registered any more: then the mark survives a crash of the machine, too.
+    /// Writes the mark: the stored registrations are complete. With `has_ended`, no registration can follow, and the
+    /// mark is synced to survive a crash of the machine.
     pub fn mark_stored(&self, has_ended: bool) -> Result<(), StoreError> {
         let generation = self.registered.load(Ordering::Relaxed);
         if generation == 0 {
-            // There is no file to vouch for, or one without a generation: hosts are asked.
+            // Without a file, or without a generation in it, the next process asks hosts.
             return Ok(());
         }
         let boot = if has_ended { ENDED.to_owned() } else { self.disk.boot() };
@@ -188,7 +188,7 @@ impl StateDir {
         self.remove("remove", UNSTORED)
     }
 
-    /// True if the mark says that the file of this generation has all.
+    /// True if the mark says that the registrations file of this generation is complete.
     fn vouches_for(&self, generation: u64) -> Result<bool, StoreError> {
         let found = match self.disk.read(STORED) {
             Ok(found) => found,
@@ -199,7 +199,7 @@ impl StateDir {
         Ok(marks.iter().any(|mark| mark.as_bytes() == found))
     }
 
-    /// LIDs, the generation of their file if it is sealed, and whether there is a file without a byte.
+    /// Returns the LIDs, the generation of a sealed file, and whether the file exists but is empty.
     fn read_lids(&self) -> Result<(LidMap, Option<u64>, bool), StoreError> {
         let path = self.path.join(GUID2LID);
         let Some(content) = self.read(GUID2LID)? else {
@@ -214,8 +214,8 @@ impl StateDir {
         Ok((lids, content.seal.map(|seal| seal.generation), is_empty))
     }
 
-    /// Stores LIDs. Those of another fabric (no GUID in common with `map`) are kept beside, as `guid2lid.set-aside`,
-    /// unless something was set aside before.
+    /// Stores LIDs. If `map` shares no GUID with the stored LIDs, these belong to another fabric: they are kept as
+    /// `guid2lid.set-aside`, unless that file exists.
     fn save_lids(&self, map: &LidMap) -> Result<(), StoreError> {
         let (old, ..) = self.read_lids()?;
         let is_foreign = !old.is_empty() && !map.is_empty() && !old.keys().any(|guid| map.contains_key(guid));
@@ -224,12 +224,12 @@ impl StateDir {
             let renamed = self.disk.rename(GUID2LID, SET_ASIDE);
             renamed.map_err(|cause| failed("rename to", cause))?;
         }
-        // OpenSM takes lines up to an empty one for one entry: the seal must not be part of the first port's.
+        // OpenSM reads all lines up to an empty one as one entry: the seal must not be part of the first port's.
         self.replace(GUID2LID, None, &format!("\n{}", print_guid2lid(map)))
             .map(drop)
     }
 
-    /// What else is stored of the plan in force, and the generation of guid2lid beside which it was stored.
+    /// Returns the other stored state of the plan in force, and the generation of guid2lid at that time.
     fn load_plan_state(&self) -> Result<(PlanState, Option<u64>), StoreError> {
         let path = self.path.join(PLAN_STATE);
         let Some(content) = self.read(PLAN_STATE)? else {
@@ -245,7 +245,7 @@ impl StateDir {
         self.replace(PLAN_STATE, lids, &print_plan_state(state)).map(drop)
     }
 
-    /// Replaces a file as a whole; its generation, which is returned, is one more than the old one's.
+    /// Replaces a file as a whole. Returns its generation, which is one more than the old file's.
     fn replace(&self, name: &str, lids: Option<u64>, body: &str) -> Result<u64, StoreError> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.read(name)?.and_then(|content| content.seal);
@@ -262,7 +262,7 @@ impl StateDir {
         Ok(generation)
     }
 
-    /// What is in a file; `None` if there is no such file.
+    /// Returns the content of a file; `None` if there is no such file.
     fn read(&self, name: &str) -> Result<Option<Content>, StoreError> {
         let bytes = match self.disk.read(name) {
             Ok(bytes) => bytes,
@@ -296,13 +296,13 @@ impl StateDir {
     }
 }
 
-/// The name of a file while it is written.
+/// Returns the temporary name of a file while it is written.
 fn new_name(name: &str) -> String {
     let name = Path::new(name).with_extension(NEW);
     name.to_string_lossy().into_owned()
 }
 
-/// What a mark says: the file of this generation has all, as long as the machine is not started anew.
+/// Returns the text of a mark: the file of this generation is complete until the next boot of the machine.
 fn mark(generation: u64, boot: &str) -> String {
     format!("generation {generation}\nmachine {boot}\n")
 }
@@ -342,7 +342,7 @@ mod tests {
         }
     }
 
-    /// A folder on a disk in memory, with something in each file.
+    /// A state folder on a disk in memory, with content in each file.
     fn full() -> (Arc<MemoryDisk>, StateDir) {
         let disk = Arc::new(MemoryDisk::default());
         let dir = reopen(&disk);
@@ -426,7 +426,7 @@ mod tests {
                 disk.write(name, damaged).unwrap();
                 let (state, registered) = (dir.load_state(), dir.load_registrations());
                 match (state, registered) {
-                    // Only what the comment in the first line says may be lost, and hosts be asked again.
+                    // Only entries that the mark protects may be lost, and then hosts are asked again.
                     (Ok(state), Ok(registered)) => {
                         assert_eq!(
                             (&state.0, registered.map(|(all, _)| all)),
@@ -496,7 +496,7 @@ mod tests {
                 "{text}"
             );
         }
-        // The next save seals it again.
+        // The next save seals the file again.
         dir.save_state(&state(8, &[(1, 77), (2, 8)]), None).unwrap();
         assert!(disk.read(GUID2LID).unwrap().starts_with(b"# selvedge: generation 1,"));
         assert_eq!(dir.load_state().unwrap().0, state(8, &[(1, 77), (2, 8)]));
@@ -514,7 +514,7 @@ mod tests {
         };
         let (found, known) = (1, 2);
         assert!(matches!(warning, StateWarning::OldLids { found: f, known: k, .. } if (*f, *k) == (found, known)));
-        // What OpenSM's own file says twice.
+        // OpenSM's own file gives one LID to two ports.
         disk.write(GUID2LID, b"0x11 0x0005 0x0005\n\n0x22 0x0005 0x0005\n\n")
             .unwrap();
         let (state, warnings) = dir.load_state().unwrap();
@@ -534,7 +534,7 @@ mod tests {
             error.contains("SLV-STORE-0007") && error.contains("generation 1"),
             "{error}"
         );
-        // OpenSM makes an empty file when it starts. An operator who moves the file away wants to begin without.
+        // OpenSM creates an empty file when it starts. An operator who moves the file away wants a fresh start.
         disk.remove(PLAN_STATE).unwrap();
         assert_eq!(dir.load_state().unwrap().0, PersistentState::default());
         let (disk, dir) = full();
@@ -555,7 +555,7 @@ mod tests {
         dir.mark_stored(false).unwrap();
         assert!(is_all());
         let mark = disk.read(STORED).unwrap();
-        // A mark that stands beside another file, was half written, or is of another start of the machine.
+        // A mark that belongs to another file, was half written, or comes from another boot.
         dir.save_registrations(&Registrations::default()).unwrap();
         assert!(!is_all());
         dir.mark_stored(false).unwrap();
@@ -603,7 +603,7 @@ mod tests {
         let first = aside();
         let (body, _) = unseal(&first).unwrap();
         assert_eq!(parse_guid2lid(body).unwrap(), lids(&[(2, 8), (3, 9)]));
-        // What was set aside first is what an operator may look for.
+        // The first file set aside is kept: an operator may look for it.
         save(&[(5, 7)]);
         assert_eq!(aside(), first);
     }
@@ -646,7 +646,7 @@ mod tests {
                 found.generation != new.generation || found == new,
                 "seed {seed}: {found:?}"
             );
-            // What failed is tried again, and works.
+            // The failed save is retried and works.
             dir.save_state(&new, None).unwrap();
             assert_eq!(reopen(&disk).load_state().unwrap().0, new, "seed {seed}");
         }

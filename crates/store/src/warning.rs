@@ -1,4 +1,4 @@
-//! What stored state says that cannot all be right; the manager goes on with it.
+//! Contradictions in stored state, with which the manager continues.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use selvedge_types::{Guid, Lid};
 
 use crate::LidMap;
 
-/// Conflicts that are named one by one, so that a file that is wrong from end to end does not fill the log.
+/// Conflicts named one by one. A file that is wrong from end to end does not fill the log.
 const NAMED_MAX: usize = 20;
 
-/// Something in stored state that cannot all be right.
+/// A contradiction in stored state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateWarning {
@@ -22,14 +22,14 @@ pub enum StateWarning {
     OneLid {
         /// The file.
         path: PathBuf,
-        /// The first LID that both have.
+        /// The first LID that both ports have.
         lid: Lid,
         /// The port with the lower LIDs, or the lower GUID.
         first: Guid,
         /// The other port.
         second: Guid,
     },
-    /// SLV-STORE-0009: LIDs that are older than the plan state beside them.
+    /// SLV-STORE-0009: the LIDs are older than the plan state beside them.
     #[error(
         "SLV-STORE-0009: {} is generation {found}, and plan-state.toml was written beside generation {known}: an older \
          copy was put back, and the LIDs that were given out since are not in it; ports that are up keep theirs",
@@ -45,7 +45,7 @@ pub enum StateWarning {
     },
 }
 
-/// Returns pairs of ports that share a LID: by LID, then GUID, twenty at most.
+/// Returns pairs of ports that share a LID, ordered by LID, then GUID; twenty at most.
 pub fn overlaps(path: &Path, lids: &LidMap) -> Vec<StateWarning> {
     let mut by_lid: Vec<_> = lids
         .iter()
@@ -53,7 +53,7 @@ pub fn overlaps(path: &Path, lids: &LidMap) -> Vec<StateWarning> {
         .collect();
     by_lid.sort_unstable();
     let mut found = Vec::new();
-    // The port whose LIDs reach furthest of those that begin before.
+    // Of the ports seen so far, the one with the highest last LID.
     let mut reaches: Option<(Lid, Guid)> = None;
     for (lid, last, second) in by_lid {
         if let Some((end, first)) = reaches

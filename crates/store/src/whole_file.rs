@@ -1,4 +1,4 @@
-//! Files that are replaced as a whole.
+//! Replaces files as a whole.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use crate::StoreError;
 use crate::error::io_error;
 
-/// Characters of a file's name in the name of the file that replaces it.
+/// Characters of the file's name that the temporary name keeps.
 const NAME_MAX: usize = 50;
-/// Names that are tried: more threads than these do not replace one file at the same time.
+/// Temporary names tried. More threads than this never replace one file at the same time.
 const ATTEMPTS_MAX: u32 = 100;
 
-/// Replaces the file at `path` by what `write` writes. A reader finds the old file or the new one, never a part; when
-/// this returns, the new one survives a crash of the machine. If it fails, the old file is as it was.
+/// Replaces the file at `path` by what `write` writes. A reader finds the old file or the new one, never a part. On
+/// return, the new file survives a crash of the machine. After an error, the old file is unchanged.
 ///
-/// The mode of an old file stays. A symbolic link stays too: the file that it names is replaced. What is no file, as a
-/// pipe or a terminal, is written to directly.
+/// An existing file keeps its mode. A symbolic link stays, and the file that it names is replaced. Pipes, terminals and
+/// other devices are written to directly.
 ///
 /// # Errors
 ///
@@ -44,7 +44,7 @@ pub fn replace_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
     }
 }
 
-/// Returns an error if [`replace_file`] would not get as far as writing. Leaves nothing behind.
+/// Fails if [`replace_file`] would fail before writing. Leaves no file behind.
 ///
 /// # Errors
 ///
@@ -72,18 +72,18 @@ fn replace_by(
         .map_err(|cause| io_error("write", new, cause))
         .and_then(|()| fs::rename(new, path).map_err(|cause| io_error("rename to", path, cause)))
         .inspect_err(|_| remove(new))?;
-    // The rename itself is only safe once the folder is.
+    // The rename survives a crash only after the folder is synced.
     let folder = folder(path);
     File::open(folder)
         .and_then(|dir| dir.sync_all())
         .map_err(|cause| io_error("sync folder", folder, cause))
 }
 
-/// What a path leads to.
+/// The kind of target that a path leads to.
 enum Target {
     /// A pipe, a terminal or another device.
     Stream,
-    /// A file, or the place for one.
+    /// A regular file, or a path at which none exists yet.
     File { path: PathBuf, old: Option<fs::Metadata> },
 }
 
@@ -97,7 +97,7 @@ impl Target {
             }
             Ok(_) => Ok(Self::Stream),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // A link to a file that is not there yet: the file is made where the link says.
+                // The link names a file that does not exist yet: create the file there.
                 let path = match fs::read_link(path) {
                     Ok(target) => folder(path).join(target),
                     Err(_) => path.to_owned(),
@@ -112,14 +112,14 @@ impl Target {
 /// Creates a file in the same folder, under a name that no other process or thread takes.
 fn create_beside(path: &Path) -> Result<(PathBuf, File), StoreError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // A name may have 255 bytes; this one has some more than the file's.
+    // A name may have 255 bytes; the temporary name is longer than the file's.
     let name: String = name.chars().take(NAME_MAX).collect();
     let mut attempt = 0_u32;
     loop {
         let new = folder(path).join(format!(".{name}.{}-{attempt}.new", std::process::id()));
         match OpenOptions::new().write(true).create_new(true).open(&new) {
             Ok(file) => return Ok((new, file)),
-            // Another thread's, or left by a process that was killed.
+            // Another thread uses this name, or a killed process left the file.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < ATTEMPTS_MAX => attempt += 1,
             Err(cause) => return Err(io_error("create", &new, cause)),
         }
@@ -131,7 +131,7 @@ fn folder(path: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
-/// Removes a file that was never in force.
+/// Removes a file that was never put in place.
 fn remove(path: &Path) {
     let _ = fs::remove_file(path);
 }

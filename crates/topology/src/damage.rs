@@ -13,7 +13,7 @@ impl LinkRemoval {
         parse_removal(text)
     }
 
-    /// Returns how many of so many cables to take away; `None` if there are fewer.
+    /// Returns how many of `cables` to remove; `None` if there are fewer.
     #[must_use]
     pub fn of(self, cables: usize) -> Option<usize> {
         let wanted = match self {
@@ -27,19 +27,19 @@ impl LinkRemoval {
     }
 }
 
-/// Why no cables can be taken away.
+/// Why cables cannot be removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DamageError {
-    /// SLV-TOPOLOGY-0050: more links are to be lost than there are.
+    /// SLV-TOPOLOGY-0050: more links should be removed than exist.
     #[error("SLV-TOPOLOGY-0050: {wanted} links cannot be lost: {cables} lead from switch to switch; ask for fewer")]
     TooMany {
-        /// Links to lose.
+        /// Links to remove.
         wanted: u32,
         /// Trained links between switches.
         cables: usize,
     },
-    /// The rest is no fabric.
+    /// The remaining nodes and links do not form a fabric.
     #[error(transparent)]
     Build(#[from] BuildError),
 }

@@ -23,7 +23,7 @@ pub use lids::{lids_of, read_guid2lid, seen_lids, write_guid2lid};
 /// Forwarding tables and LIDs from a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forwarding {
-    /// Who has which LIDs.
+    /// The LIDs of each port.
     pub lids: Lids,
     /// The tables; entries that the dump does not have are [`selvedge_plan::NO_PATH`].
     pub tables: Tables,
@@ -31,7 +31,7 @@ pub struct Forwarding {
     pub warnings: Vec<DumpWarning>,
 }
 
-/// The first few of many names, and how many more there are.
+/// Returns the first few names, and how many more there are.
 fn first_names(names: impl ExactSizeIterator<Item = String>) -> String {
     const NAMES_MAX: usize = 5;
     let more = names.len().saturating_sub(NAMES_MAX);
@@ -86,19 +86,19 @@ pub enum DumpError {
         /// Where it came first.
         first_line: usize,
     },
-    /// SLV-TOPOLOGY-0035: a file of service levels does not have all LIDs.
+    /// SLV-TOPOLOGY-0035: a file of service levels lacks LIDs.
     #[error(
         "SLV-TOPOLOGY-0035: {file}: no service level of {count} LIDs in use: {names}; add a line '0xDLID SL' for each"
     )]
     NoLevels {
         /// The file.
         file: String,
-        /// LIDs without a line.
+        /// Number of LIDs without a line.
         count: usize,
-        /// The first of them, with their ports.
+        /// The first LIDs without a line, with their ports.
         names: String,
     },
-    /// SLV-TOPOLOGY-0036: a dump of SL2VL tables does not have all pairs of ports that packets can take.
+    /// SLV-TOPOLOGY-0036: a dump of SL2VL tables lacks pairs of ports that packets can pass.
     #[error(
         "SLV-TOPOLOGY-0036: {file}: no lanes for {missing} of {needed} pairs of ports with a link, at {names}; give \
          the dump of every switch{foreign}"
@@ -108,7 +108,7 @@ pub enum DumpError {
         file: String,
         /// Pairs of ingress and egress ports without a row.
         missing: usize,
-        /// Pairs there are.
+        /// Number of pairs that packets can pass.
         needed: usize,
         /// The first switches that lack rows.
         names: String,
@@ -193,7 +193,7 @@ pub enum DumpWarning {
         /// The LID.
         lid: Lid,
     },
-    /// SLV-TOPOLOGY-0046: routes to LIDs that nobody has.
+    /// SLV-TOPOLOGY-0046: routes lead to LIDs that no port has.
     #[error("SLV-TOPOLOGY-0046: {file}: {count} LIDs with routes have no known owner, the lowest is {lowest}")]
     Ownerless {
         /// The file.

@@ -211,7 +211,7 @@ fn hint(word: &str, known: &[&str]) -> String {
         .map_or_else(String::new, |(_, k)| format!("; did you mean '{k}'?"))
 }
 
-/// A key that the generator does not have. Only keys that the text does not give yet are suggested.
+/// Returns the error for a key that the generator lacks. Suggests only keys that the text does not set yet.
 fn unknown_key(generator: &Generator, key: &str, rest: &str) -> SpecError {
     let known: Vec<&str> = generator.keys.iter().chain(COMMON_KEYS).copied().collect();
     let is_given = |known: &&str| {
@@ -376,7 +376,7 @@ impl<'a> Given<'a> {
         self.number(key)?.ok_or_else(|| self.missing(key))
     }
 
-    /// A number that must be given and cannot be 0.
+    /// Returns a number that must be given and must not be 0.
     fn positive<T: Number + PartialEq + From<u8>>(&self, key: &str) -> Result<T, SpecError> {
         match self.required(key)? {
             zero if zero == T::from(0) => Err(self.bad(key, "0", "at least 1")),
@@ -421,7 +421,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// A number of the grammar, with its largest value for messages.
+/// A number type of the grammar, with its largest value for messages.
 trait Number: FromStr {
     /// The largest value.
     const MAX: u64;
@@ -526,7 +526,7 @@ mod tests {
         check("karytree:k=0,n=2", &["karytree: k=0: want at least 1"]);
         check("karytree:k=2,n=0", &["karytree: n=0: want at least 1"]);
         check("mport:m=0,n=2", &["mport: m=0: want at least 1"]);
-        // A key that is there already is not what a wrong one was meant for.
+        // A key that the text already sets is not suggested.
         check("karytree:k=4,m=2", &["0002", "no key 'm'; did you mean 'n'?"]);
         check("karytree:m=2,k=4", &["0002", "did you mean 'n'?"]);
         check("mport:k=8,n=2", &["0002", "did you mean 'm'?"]);

@@ -4,11 +4,10 @@
 //! port lines (`[1] "peer"[2] # …`), assignments before a header (`switchguid=0x…`).
 //! Source: `ibnetdiscover.c` of infiniband-diags, `sim_net.c` of ibsim 0.12.
 //!
-//! Where a node has no GUID line, its id gives the GUID if it looks like `S-0002c90000000001`; otherwise GUIDs are
-//! counted as ibsim does: switches from 0x200000, others from 0x100000 with one for the node and one per port.
-//! A port that has no GUID in the file gets its node's plus its number, as in ibsim, or another one if the file gives
-//! that GUID to a port. Links without a rate are 4xSDR, as in ibsim. All links are trained and
-//! INIT; LIDs are those of the file.
+//! Where a node has no GUID line, an id like `S-0002c90000000001` gives the GUID. Otherwise GUIDs are counted as ibsim
+//! does: switches from 0x200000, others from 0x100000 with one for the node and one per port. A port without a GUID in
+//! the file gets its node's GUID plus its number, as in ibsim. If the file gives that GUID to a port, it gets another
+//! one. Links without a rate are 4xSDR, as in ibsim. All links are trained and INIT; LIDs are those of the file.
 
 mod emit;
 mod line;
@@ -162,15 +161,15 @@ pub enum FileError {
         /// How many there may be.
         limit: u64,
     },
-    /// SLV-TOPOLOGY-0018: a link whose width neither end names.
+    /// SLV-TOPOLOGY-0018: neither end of a link states a known width.
     #[error(
         "SLV-TOPOLOGY-0018: {place}: {rate} is no rate; want a width (1x, 2x, 4x, 8x, 12x) and a speed (SDR to XDR, or \
          ??? for an unknown one), as in 4xNDR, or no rate at all"
     )]
     UnknownRate {
-        /// Where.
+        /// File and line.
         place: Place,
-        /// What is there.
+        /// The text found there.
         rate: String,
     },
 }
@@ -195,7 +194,7 @@ pub enum Warning {
         /// The port.
         port: String,
     },
-    /// SLV-TOPOLOGY-0022: a width or speed that is not known.
+    /// SLV-TOPOLOGY-0022: a width or speed is unknown.
     #[error(
         "SLV-TOPOLOGY-0022: {place}: the rate {rate} is not known; the other end's is taken, else the speed stays \
          unknown"

@@ -11,10 +11,10 @@ const HUGE: usize = 2 << 20;
 /// option before one that its bindings name. Source: `mi_option_e` in mimalloc.h, versions 2 and 3.
 pub(crate) const PURGE_DELAY: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi_option_use_numa_nodes - 1;
 
-/// Keeps memory that is freed, if mimalloc is the program's allocator. What was given back to the system comes back
-/// page by page, each cleared first: in a fabric of 5,832 hosts a repair, which begins after a pause, took 1 to 3 ms
-/// longer. The program stays as large as it once was, unless the environment says otherwise (`MIMALLOC_PURGE_DELAY`),
-/// or work that needs much memory for a moment gives it back ([`GiveBack`](crate::GiveBack)).
+/// Makes the allocator keep freed memory, if it is mimalloc. Returned memory would come back page by page, each page
+/// cleared first. With 5,832 hosts, a repair after a pause took 1 to 3 ms longer. The program stays as large as its
+/// peak, with two exceptions: the environment sets another delay (`MIMALLOC_PURGE_DELAY`), or work with a short peak
+/// returns its memory ([`GiveBack`](crate::GiveBack)).
 pub fn keep_freed_memory() {
     // SAFETY: sets an integer that the allocator reads with every purge.
     unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, -1) }
@@ -71,7 +71,7 @@ mod tests {
         assert!(delay() >= 10, "this is another option");
         keep_freed_memory();
         assert_eq!(delay(), -1);
-        // While two pieces of work need much memory for a moment, what is freed is marked.
+        // While two holders exist, freed memory is marked.
         let (first, second) = (crate::GiveBack::begin(), crate::GiveBack::begin());
         assert_eq!(delay(), libc::c_long::from(i32::MAX));
         drop(first);

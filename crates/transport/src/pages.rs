@@ -1,4 +1,4 @@
-//! Memory that goes back to the system as soon as it is freed, whatever the allocator keeps.
+//! Memory that returns to the system as soon as it is freed, whatever the allocator keeps.
 
 use std::ffi::c_long;
 use std::io;
@@ -7,22 +7,22 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::memory::PURGE_DELAY;
 
-/// Bytes in pages of their own. They are unmapped when this is dropped, by whichever thread.
+/// Bytes in their own pages. Dropping the value unmaps them, on any thread.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: the pages belong to this value alone, and nothing writes into them once it is made.
+// SAFETY: the pages belong to this value alone, and nothing writes to them after construction.
 unsafe impl Send for Pages {}
 // SAFETY: as above; shared references only read.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// A copy of `bytes`, at least one.
+    /// Returns a copy of `bytes`, which must not be empty.
     pub fn copy_of(bytes: &[u8]) -> io::Result<Self> {
-        // SAFETY: asks for new pages at an address of the system's choice; no present memory changes.
+        // SAFETY: requests new pages at an address that the system chooses; existing memory is unchanged.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -55,29 +55,29 @@ impl AsRef<[u8]> for Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: these are the pages that `copy_of` mapped; no reference to them is left.
+        // SAFETY: `copy_of` mapped these pages, and no reference to them is left.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 
-/// While a value of this type lives, the allocator marks what any thread frees. When one is dropped, marked memory goes
-/// back to the system, and so does what the dropping thread has freed and kept.
+/// While a value of this type lives, the allocator marks memory that any thread frees. Dropping a value returns the
+/// marked memory to the system, and also the memory that the dropping thread has freed and kept.
 ///
-/// For work that needs much memory for a moment, in a program that keeps freed memory otherwise
+/// It is for work with a short peak of memory, in a program that otherwise keeps freed memory
 /// ([`keep_freed_memory`](crate::keep_freed_memory)). Drop it on the thread that did the work.
 #[derive(Debug)]
 pub struct GiveBack(());
 
-/// How many values of [`GiveBack`] there are.
+/// Number of living [`GiveBack`] values.
 static HOLDERS: Mutex<usize> = Mutex::new(0);
 
-/// A delay that never ends: freed memory is marked, and stays until it is asked for (24 days).
+/// The longest delay (24 days): freed memory is marked, and stays until a purge is requested.
 const NEVER_BY_ITSELF: c_long = i32::MAX as c_long;
-/// Freed memory is not even marked.
+/// The delay value with which freed memory is not marked.
 const KEPT: c_long = -1;
 
 impl GiveBack {
-    /// From now on freed memory is marked, unless the environment has another wish (`MIMALLOC_PURGE_DELAY`).
+    /// Starts marking freed memory, unless the environment sets another delay (`MIMALLOC_PURGE_DELAY`).
     #[must_use]
     pub fn begin() -> Self {
         let mut holders = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +92,7 @@ impl GiveBack {
 impl Drop for GiveBack {
     fn drop(&mut self) {
         let mut holders = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: frees what this thread's heap holds and no one uses, and unmaps marked memory that is free.
+        // SAFETY: frees unused memory of this thread's heap, and unmaps marked memory that is free.
         unsafe { libmimalloc_sys::mi_collect(true) };
         *holders -= 1;
         if *holders == 0 {
@@ -101,9 +101,9 @@ impl Drop for GiveBack {
     }
 }
 
-/// Sets the allocator's delay if it has the value `from`.
+/// Replaces the allocator's delay if it has the value `from`.
 fn replace_delay(from: c_long, to: c_long) {
-    // SAFETY: reads and sets an integer that the allocator reads whenever memory is freed; both values are valid.
+    // SAFETY: reads and sets an integer that the allocator reads at each free; both values are valid.
     unsafe {
         if libmimalloc_sys::mi_option_get(PURGE_DELAY) == from {
             libmimalloc_sys::mi_option_set(PURGE_DELAY, to);

@@ -297,8 +297,8 @@ pub enum LinkSpeed {
     Ndr,
     /// 212.5 Gbit/s.
     Xdr,
-    /// A code or a name that this release does not know. It sorts as the fastest and counts as fast as [`Self::Xdr`],
-    /// because new speeds are faster than known ones; it is always shown as unknown.
+    /// A code or name that this release does not know. New speeds are faster than known ones, so it sorts as the
+    /// fastest and counts as fast as [`Self::Xdr`]. It is always shown as unknown.
     #[serde(rename = "unknown")]
     Unknown,
 }

@@ -12,16 +12,16 @@ use std::fmt;
 pub struct SecretKey(u64);
 
 impl SecretKey {
-    /// What stands in place of a secret wherever one would be shown.
+    /// The text shown in place of a secret.
     pub const NOT_SHOWN: &'static str = "(not shown)";
 
-    /// A key with this value.
+    /// Returns a key with this value.
     #[must_use]
     pub const fn new(key: u64) -> Self {
         Self(key)
     }
 
-    /// Returns the value, to put it into a datagram or a private file. It must not reach a log, an event or an answer.
+    /// Returns the value, for a datagram or a private file. It must not reach a log, an event or an answer.
     #[must_use]
     pub const fn expose(self) -> u64 {
         self.0
@@ -40,9 +40,9 @@ impl fmt::Display for SecretKey {
     }
 }
 
-/// Implements `Debug` for a struct with secret 64-bit keys: shows all fields but the values of the keys.
+/// Implements `Debug` for a struct with secret 64-bit keys: shows all fields, but no key values.
 ///
-/// A field that is missing in the list is a compile error.
+/// A field that the list lacks is a compile error.
 #[macro_export]
 macro_rules! debug_without_keys {
     ($name:ident { $($field:ident),* $(,)? } keys { $($key:ident),* $(,)? }) => {

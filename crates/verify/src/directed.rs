@@ -1,16 +1,17 @@
-//! Nodes that no directed route reaches: a manager cannot ask or set them, wherever it sits.
+//! Finds nodes that no directed route reaches: a manager cannot query or set them, wherever its port is.
 
 use std::collections::VecDeque;
 
 use crate::finding::{Fault, Finding, Place, Severity};
 use crate::ground::Ground;
 
-/// Links that a directed route can have. Source: IBA vol 1 §14.2.2 (HopCount).
+/// Most links of a directed route. Source: IBA vol 1 §14.2.2 (HopCount).
 const HOPS_MAX: u32 = 63;
-/// Links between switches to a switch in reach of a manager on a host: one more leads out of that host.
+/// Most links between switches to a switch that a manager on a host reaches; the first link leads out of that host.
 const FAR_MAX: u32 = HOPS_MAX - 1;
 
-/// One finding for each part that no manager on a host, nor on a switch where there are no hosts, reaches as a whole.
+/// Returns one finding for each part that is too large for any manager. Managers are on hosts; in a part without hosts,
+/// on switches.
 pub fn findings(ground: &Ground<'_>) -> Vec<Finding> {
     let mut firsts = vec![None; ground.parts];
     for switch in (0..ground.switches).rev() {
@@ -26,7 +27,7 @@ pub fn findings(ground: &Ground<'_>) -> Vec<Finding> {
 
 struct Walk<'a> {
     ground: &'a Ground<'a>,
-    /// Where the channels of each switch begin; channels are sorted by source.
+    /// Index of each switch's first channel; channels are sorted by source.
     starts: Vec<usize>,
 }
 
@@ -56,7 +57,7 @@ impl<'a> Walk<'a> {
         found
     }
 
-    /// Returns the switches and hosts that are too far for a manager, and the first switch where some are.
+    /// Returns the number of switches and hosts beyond a manager's reach, and the first switch with some.
     fn beyond(&self, found: &[(usize, u32)], has_hosts: bool) -> Beyond {
         let far_max = if has_hosts { FAR_MAX } else { HOPS_MAX };
         let mut beyond = Beyond::default();
@@ -76,7 +77,7 @@ impl<'a> Walk<'a> {
 
     fn finding(&self, first: usize) -> Option<Finding> {
         let found = self.from(first);
-        // Far enough from the limit for every seat, as in nearly every fabric.
+        // As in nearly every fabric, all places are far enough from the limit.
         let diameter_max = 2 * found.last().map_or(0, |(_, far)| *far);
         if diameter_max < FAR_MAX {
             return None;
@@ -107,8 +108,8 @@ impl<'a> Walk<'a> {
         Some(Finding::new(Severity::Warning, fault))
     }
 
-    /// Switches to look from: in the middle of a longest way first. That one alone if two switches are so far from
-    /// each other that the limit is passed from wherever a manager sits.
+    /// Returns the switches to start from, in order: first the middle of a longest path. Returns that one alone if two
+    /// switches are too far apart for a manager at any place.
     fn seats(&self, found: &[(usize, u32)], has_hosts: bool) -> Vec<usize> {
         let end = found.last().map_or(0, |(switch, _)| *switch);
         let from_end = self.from(end);
@@ -127,7 +128,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What is too far from a seat.
+/// The nodes beyond reach from one place.
 #[derive(Default)]
 struct Beyond {
     switches: u64,
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
     use crate::{Subject, support};
 
-    /// Findings on a row of switches, or a ring of them, with a host on every `each`-th.
+    /// Checks the findings on a row or ring of switches, with a host on every `each`-th switch.
     fn check(switches: usize, is_ring: bool, each: usize, want: &[(u64, u64)]) {
         let mut net = support::Net::new(switches as u64, 4);
         for at in 1..switches {
@@ -178,17 +179,17 @@ mod tests {
     fn directed_routes_have_63_hops() {
         check(0, false, 1, &[]);
         check(60, false, 1, &[]);
-        // From the middle, 61 links lead to each end: the hosts there are the 63rd hop.
+        // 61 links lead from the middle to each end: the hosts there are the 63rd hop.
         check(123, false, 1, &[]);
         check(124, false, 1, &[(0, 1)]);
         check(125, false, 1, &[(0, 2)]);
         check(126, false, 1, &[(1, 3)]);
         check(123, true, 1, &[]);
         check(140, true, 1, &[(15, 17)]);
-        // Without hosts a manager sits on a switch.
+        // In a part without hosts, the manager is on a switch.
         check(127, false, 0, &[]);
         check(128, false, 0, &[(1, 0)]);
-        // A single host, at the end of the row.
+        // A single host, at one end of the row.
         check(70, false, 70, &[(7, 0)]);
         check(300, false, 1, &[(175, 177)]);
     }

@@ -22,8 +22,8 @@ pub struct Figures {
     pub parts: u64,
     /// Where packets from every end port to every LID end.
     pub pairs: PairFigures,
-    /// Ordered pairs of different host ports of the whole fabric: in one part or not, with a trained link or not. Ports
-    /// on different rails make no pair.
+    /// Ordered pairs of different host ports of the whole fabric, whether or not they are connected or have a trained
+    /// link. Ports on different rails form no pair.
     pub host_pairs: u64,
     /// Those of them whose packets to the base LID arrive.
     pub host_pairs_reached: u64,

@@ -314,7 +314,7 @@ pub enum Fault {
         has_link: bool,
     },
     OutOfReach {
-        /// Where a manager would reach most.
+        /// The place from which a manager reaches most nodes.
         seat: Place,
         switches: u64,
         hosts: u64,
@@ -473,8 +473,8 @@ pub struct Finding {
     pub code: &'static str,
     /// How bad it is.
     pub severity: Severity,
-    /// True if it was an error that the operator accepted, or a warning that [the verdict](crate::Verdict::is_good) is
-    /// good in spite of.
+    /// True for an error that the operator accepted, and for an accepted warning that would otherwise fail [the
+    /// verdict](crate::Verdict::is_good).
     pub accepted: bool,
     /// What is wrong.
     pub fault: Fault,

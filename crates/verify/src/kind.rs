@@ -87,7 +87,7 @@ kinds! {
     Separated, "SLV-JUDGE-0023", "separated";
     /// SLV-JUDGE-0024: a host has no trained link, or nothing but itself on the other side of it.
     HostAlone, "SLV-JUDGE-0024", "host-alone";
-    /// SLV-JUDGE-0025: nodes lie beyond the 63 hops of a directed route, wherever a manager sits.
+    /// SLV-JUDGE-0025: nodes are beyond the 63 hops of a directed route, wherever the manager is.
     OutOfReach, "SLV-JUDGE-0025", "out-of-reach";
     /// SLV-JUDGE-0030: the change set leaves something different from the plan.
     ChangeMissing, "SLV-JUDGE-0030", "change-missing";
@@ -134,8 +134,8 @@ kinds! {
 }
 
 impl Kind {
-    /// True if a warning of this kind says that tables cannot join, or a manager cannot reach, all of the fabric.
-    /// Such a plan may be sent, because it serves the rest, but its verdict is not good.
+    /// True if a warning of this kind means that a part of the fabric is isolated or out of the manager's reach. Such a
+    /// plan may be sent, because it serves the other parts, but its verdict is not good.
     #[must_use]
     pub const fn is_of_the_whole(self) -> bool {
         matches!(self, Self::Separated | Self::HostAlone | Self::OutOfReach)

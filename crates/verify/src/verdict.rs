@@ -50,8 +50,8 @@ impl Verdict {
         self.count(Severity::Error) == 0
     }
 
-    /// True if there is no error, and the judge vouches for all of the fabric: no host is apart from the others, and no
-    /// node is beyond a manager's reach, unless the operator accepted it.
+    /// True if there is no error and the verdict covers the whole fabric: no host is isolated, and no node is out of a
+    /// manager's reach. Findings that the operator accepted do not count.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let is_of_the_whole = |finding: &&Finding| {

@@ -1,7 +1,7 @@
-//! The whole fabric: which parts belong together, and how many host ports there are to count pairs of.
+//! Planes of the whole fabric, and the number of host ports for counting pairs.
 //!
-//! A *plane* is a set of parts that would be one if no link were missing. Hosts have a port in each rail, so rails
-//! share hosts and are planes of their own. Parts that share no host are pieces of one plane.
+//! A *plane* is a set of parts that would be one if no link were missing. Hosts have one port in each rail, so rails
+//! share hosts and are separate planes. Parts that share no host are pieces of one plane.
 
 use std::collections::BTreeSet;
 
@@ -13,18 +13,18 @@ use crate::ground::Ground;
 /// The planes of a fabric, and its host ports.
 #[derive(Debug)]
 pub struct Whole {
-    /// Plane of each part; parts of switches come first, then pairs of hosts on one cable.
+    /// Plane of each part: first the parts with switches, then pairs of hosts on one cable.
     pub plane_of: Vec<usize>,
-    /// Host ports with a trained link of each part.
+    /// Host ports with a trained link, for each part.
     pub live_of_part: Vec<u64>,
-    /// Host ports with a trained link of each plane.
+    /// Host ports with a trained link, for each plane.
     pub live_of_plane: Vec<u64>,
-    /// Host ports with a cable and a link that is down, and hosts without a cable: nothing reaches them.
+    /// Unreachable host ports: cabled ports with a link that is down, and hosts without a cable.
     pub unlinked: u64,
 }
 
 impl Whole {
-    /// Sorts the parts of a fabric into planes.
+    /// Assigns the parts of a fabric to planes.
     pub fn new(ground: &Ground<'_>) -> Self {
         let mut ports_of: Vec<Vec<PortRef>> = vec![Vec::new(); ground.parts];
         for host in &ground.hosts {
@@ -39,7 +39,7 @@ impl Whole {
         };
         let mut hosts_of_planes: Vec<BTreeSet<NodeIdx>> = vec![BTreeSet::new()];
         if ports_of.len() > 1 {
-            // Rails go by port numbers: pieces of the first one are put together before those of the next.
+            // Rails follow port numbers: pieces of the first rail are joined before those of the next.
             let mut order: Vec<usize> = (0..ports_of.len()).collect();
             order.sort_by_key(|&part| ports_of[part].iter().map(|at| at.port).min());
             for part in order {
@@ -60,21 +60,21 @@ impl Whole {
         whole
     }
 
-    /// Returns the ordered pairs of different host ports of one plane, unlinked ones included.
+    /// Returns the ordered pairs of different host ports of one plane, including unlinked ports.
     pub fn host_pairs(&self) -> u64 {
         let unlinked = std::iter::once(self.unlinked).chain(std::iter::repeat(0));
         let hosts = self.live_of_plane.iter().zip(unlinked);
         hosts.map(|(live, unlinked)| ordered_pairs(live + unlinked)).sum()
     }
 
-    /// Returns the ordered pairs of host ports with a trained link that are in one plane and in different parts.
+    /// Returns the ordered pairs of linked host ports that are in the same plane but in different parts.
     pub fn pairs_apart(&self) -> u64 {
         let pairs = |hosts: &[u64]| hosts.iter().map(|&n| ordered_pairs(n)).sum::<u64>();
         pairs(&self.live_of_plane) - pairs(&self.live_of_part)
     }
 }
 
-/// Ordered pairs of so many.
+/// Returns the number of ordered pairs of `n` things.
 const fn ordered_pairs(n: u64) -> u64 {
     n * n.saturating_sub(1)
 }

@@ -59,7 +59,7 @@ pub struct Datagram {
 pub enum Arrival {
     /// A datagram from the fabric.
     Received(Datagram),
-    /// A request of ours that nobody answered, handed back by the layer below (umad status 110, ETIMEDOUT).
+    /// A request of ours without an answer, handed back by the layer below (umad status 110, ETIMEDOUT).
     Returned(Datagram),
 }
 

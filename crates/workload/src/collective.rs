@@ -29,7 +29,7 @@ pub enum CollectiveKind {
     /// All-reduce by recursive doubling: partners at distance 1, 2, 4, …, whole vectors. Ranks beyond a power of two
     /// hand theirs to a partner first, and get the result last.
     RecursiveDoubling,
-    /// Each rank sends to each other one: in round `r`, rank `i` to rank `i + r`; nobody waits between rounds.
+    /// Each rank sends to every other: in round `r`, rank `i` to rank `i + r`; no rank waits between rounds.
     Exchange,
     /// Neighbours on a ring.
     Stencil1d,
@@ -64,10 +64,10 @@ impl CollectiveKind {
     }
 }
 
-/// Most operations of a schedule; each takes some 100 bytes. A ring of 3,888 ranks has 60 million.
+/// Most operations of a schedule, at about 100 bytes each. A ring of 3,888 ranks has 60 million.
 const OPS_MAX: u64 = 100_000_000;
 
-/// SLV-WORKLOAD-0010: a collective operation that asks for more memory than a simulation may take.
+/// SLV-WORKLOAD-0010: a collective operation would need more memory than a simulation may take.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "SLV-WORKLOAD-0010: {collective} of {ranks} ranks has {ops} operations, at most {OPS_MAX} are taken; repeat it \
@@ -78,7 +78,7 @@ pub struct TooManyOps {
     pub collective: String,
     /// Its ranks.
     pub ranks: u32,
-    /// Sends, receives and what joins rounds.
+    /// Sends, receives and joins of rounds.
     pub ops: u64,
 }
 
@@ -117,13 +117,13 @@ impl Collective {
         Ok(schedule)
     }
 
-    /// The most operations that so many ranks carry out.
+    /// Returns the largest possible number of operations for this number of ranks.
     fn ops(self, ranks: u32) -> u64 {
         let others = u64::from(ranks).saturating_sub(1);
         let of_rank = match self.kind {
             CollectiveKind::RingAllReduce => 4 * others,
             CollectiveKind::RecursiveDoubling => 2 * (u64::from(ranks.max(1).ilog2()) + 2),
-            // One more that joins a round to the next.
+            // One more operation joins the round to the next.
             CollectiveKind::Exchange => 2 * others + 1,
             CollectiveKind::Stencil1d => 4,
             CollectiveKind::Stencil2d => 8,
@@ -189,8 +189,9 @@ impl Collective {
                 let from = (rank + ranks - round) % ranks;
                 received.push(schedule.add(rank, Work::Receive { from, tag }, &before));
             }
-            // The operations of the next round wait for one that waits for all of this round: otherwise each of them
-            // would wait for each of these, and memory grow with the square of the ranks, for each rank.
+            // One operation waits for all of this round, and the next round waits for it. Otherwise each operation
+            // would wait for each of the round before, and memory would grow with the square of the ranks, for each
+            // rank.
             last[rank as usize] = vec![schedule.add(rank, Work::Compute { ns: 0 }, &received)];
         }
     }

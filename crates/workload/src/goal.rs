@@ -1,4 +1,4 @@
-//! GOAL text traces, as LogGOPSim and Schedgen write them.
+//! GOAL text traces, the format of LogGOPSim and Schedgen.
 //!
 //! ```text
 //! num_ranks 2
@@ -11,8 +11,8 @@
 //!   recv 10b from 0 tag 3
 //! }
 //! ```
-//! `calc` is in nanoseconds. `cpu` and `nic` are read and play no part. After `b irequires a`, `b` may begin when `a`
-//! begins. Comments are `/* … */` and `//` to the end of the line; `;` ends an operation as a line does. `send … to
+//! `calc` is in nanoseconds. `cpu` and `nic` are parsed and ignored. After `b irequires a`, `b` may begin when `a`
+//! begins. Comments are `/* … */` and `//` to the end of the line; `;` ends an operation as a newline does. `send … to
 //! any` and `recv … from any` are refused. Time and memory are linear in the length of the text.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ fn without_comments(text: &str) -> String {
     plain.lines().map(uncommented).collect::<Vec<_>>().join("\n")
 }
 
-/// A dependency by labels, which may come later in the text than the dependency.
+/// A dependency by labels. A label may come later in the text.
 struct Wait {
     line: usize,
     op: String,
@@ -70,7 +70,7 @@ struct Wait {
     kind: WaitKind,
 }
 
-/// What of another operation is waited for.
+/// The moment of another operation that is awaited.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitKind {
     /// Its end: `requires`.
@@ -81,15 +81,15 @@ enum WaitKind {
 
 #[derive(Default)]
 struct Reader {
-    /// The line that is read, from 1.
+    /// The current line, from 1.
     at: usize,
     schedule: Option<Schedule>,
     rank: Option<u32>,
-    /// Ranks that have been read.
+    /// Ranks read so far.
     begun: BTreeSet<u32>,
     labels: BTreeMap<String, OpId>,
     waits: Vec<Wait>,
-    /// Nanoseconds of all `calc` so far.
+    /// Total nanoseconds of all `calc` so far.
     computed_ns: u64,
 }
 
@@ -135,7 +135,7 @@ impl Reader {
             return Err(format!("rank {rank}, but num_ranks says {ranks}"));
         }
         if !self.begun.insert(rank) {
-            return Err(format!("rank {rank} stands there twice"));
+            return Err(format!("rank {rank} occurs twice"));
         }
         self.rank = Some(rank);
         Ok(())
@@ -179,7 +179,7 @@ impl Reader {
         let id = schedule.add(rank, work, &[]);
         match label {
             Some(label) if self.labels.insert(label.to_owned(), id).is_some() => {
-                Err(format!("label '{label}' stands there twice"))
+                Err(format!("label '{label}' occurs twice"))
             }
             _ => Ok(()),
         }
@@ -249,10 +249,9 @@ struct Edge {
     before: OpId,
 }
 
-/// Returns the line that closes a circle of dependencies; `None` without a circle.
+/// Returns the line that closes a cycle of dependencies; `None` without a cycle.
 ///
-/// Whether an operation waits for the beginning or the end of another makes no difference: what has not begun has not
-/// ended either.
+/// Both kinds of dependency count alike: an operation that has not begun has not ended either.
 fn circle(edges: &[Edge]) -> Option<usize> {
     let mut waits: BTreeMap<OpId, usize> = BTreeMap::new();
     let mut after: BTreeMap<OpId, Vec<OpId>> = BTreeMap::new();
@@ -273,7 +272,7 @@ fn circle(edges: &[Edge]) -> Option<usize> {
             }
         }
     }
-    // What is left waits for something that is left, so every way back from it ends in a circle.
+    // Each remaining operation waits for a remaining one, so every path back from it ends in a cycle.
     let stuck = edges.iter().rev().filter(|edge| waits.contains_key(&edge.before));
     let back: BTreeMap<OpId, &Edge> = stuck.map(|edge| (edge.op, edge)).collect();
     let mut at = *waits.keys().next()?;
@@ -363,7 +362,7 @@ mod tests {
         );
         check("num_ranks 2\nrank 0 {\n}\nnum_ranks 1", 4, "the first says 2");
         check("num_ranks 2\nrank 0 {\nnum_ranks 2\n}", 3, "a second num_ranks");
-        check("num_ranks 2\nrank 0 {\n}\nrank 0 {\n}", 4, "rank 0 stands there twice");
+        check("num_ranks 2\nrank 0 {\n}\nrank 0 {\n}", 4, "rank 0 occurs twice");
         check("num_ranks 2\nrank 0 {\na: calc 1\na: calc 1\n}", 4, "twice");
         check("num_ranks 2\nrank 0 {\nsleep 3\n}", 3, "no operation");
         check("num_ranks 2\ncalc 3", 2, "outside");
@@ -372,7 +371,7 @@ mod tests {
         check("num_ranks 2\nrank 0 {\nrecv 1b from 1 tag x\n}", 3, "'x'");
     }
 
-    /// A rank of operations `a`, `b`, `c`, and their dependencies from line 6 on.
+    /// Returns a rank of operations `a`, `b`, `c`, with their dependencies from line 6 on.
     fn three(waits: &str) -> String {
         format!("num_ranks 1\nrank 0 {{\na: calc 1\nb: calc 1\nc: calc 1\n{waits}\n}}")
     }
@@ -387,27 +386,27 @@ mod tests {
         check("a irequires a", Some(6));
         check("a irequires b\nb requires a\nc requires a", Some(7));
         check("c requires a\na irequires b\nb requires c\na requires b", Some(8));
-        // Only the operations in the circle count, not those that wait for one of them.
+        // Only operations in the cycle count, not those that wait for one of them.
         check("a requires b\nb irequires a\nc requires b", Some(7));
         check("b requires a\nb irequires a\nc irequires b\nc requires a", None);
     }
 
     #[test]
     fn beginnings_pass_on_without_ends() {
-        // c begins with b, b with a: all three at once, one after the other on the one processor.
+        // c begins with b, and b with a: all three are ready together, and run in turn on the one processor.
         let mut program = Program::new(read_goal(&three("c irequires b\nb irequires a")).unwrap());
         assert_eq!(program.done_at(), Some(vec![3_000]));
         assert_eq!(program.next(0, 0), None);
         let text = "num_ranks 2\nrank 0 {\na: send 1b to 1\nb: calc 5\nc: calc 7\nb irequires a\nc requires a\n}\n\
                     rank 1 {\nrecv 1b from 0\n}";
         let program = Program::new(read_goal(text).unwrap());
-        // b has ended before the message of a has arrived, c waits for that.
+        // b ends before the message of a arrives; c waits for the message.
         assert_eq!(program.left(), 3);
     }
 
     #[test]
     fn memory_is_linear_in_the_text() {
-        // Every beginning hangs on the two before: resolved to ends there would be more than 2^80 dependencies.
+        // Every beginning depends on the two before: resolved to ends, that would be more than 2^80 dependencies.
         let mut text = "num_ranks 1\nrank 0 {\n".to_owned();
         text.extend((0..120).map(|op| format!("l{op}: calc 1\n")));
         for op in 2..120 {
@@ -430,7 +429,7 @@ mod tests {
         check("4611686018427387", None);
         check("4611686018427388", Some(3));
         check("4611686018427387\ncalc 0\ncalc 1", Some(5));
-        // Counted over all ranks, because they may wait for each other.
+        // All ranks count together, because they may wait for each other.
         check("4611686018427387\n}\nrank 1 {\ncalc 1", Some(6));
         let last = read_goal("num_ranks 1\nrank 0 {\na: calc 4611686018427387\nb: calc 0\nb requires a\n}");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Traffic for the packet simulator: who sends to whom, and when.
+//! Traffic for the packet simulator: senders, receivers and times.
 //!
 //! A [`Pattern`] chooses receivers, a [`Pace`] chooses times; together they are an [`OpenLoop`]. A [`ClosedLoop`] keeps
 //! a number of messages of each host under way instead. A [`Program`] carries out a [`Schedule`] of sends, receives and

@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Who sends to whom. Hosts are numbered as the fabric numbers them: by node GUID, then port.
+/// Senders and receivers. Hosts are numbered as the fabric numbers them: by node GUID, then port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Pattern {
@@ -201,7 +201,7 @@ impl Fields {
                 return Err(format!("'{part}' is no key=value"));
             };
             if fields.iter().any(|(found, _)| found == key) {
-                return Err(format!("'{key}' stands there twice"));
+                return Err(format!("'{key}' occurs twice"));
             }
             fields.push((key.to_owned(), value.to_owned()));
         }
@@ -237,7 +237,7 @@ impl Fields {
         }
     }
 
-    /// Refuses what nobody took.
+    /// Refuses parameters that the pattern did not use.
     pub(crate) fn end(self, name: &str) -> Result<(), String> {
         match self.0.first() {
             None => Ok(()),

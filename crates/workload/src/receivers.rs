@@ -1,4 +1,4 @@
-//! Who receives the next message of a host.
+//! Chooses the receiver of a host's next message.
 
 use selvedge_dataplane::Host;
 use selvedge_sim::{Ratio, Rng, Seed};
@@ -38,7 +38,7 @@ pub enum ReceiversError {
         /// The highest there is.
         last: u32,
     },
-    /// SLV-WORKLOAD-0003: everybody sends, nobody receives.
+    /// SLV-WORKLOAD-0003: every host sends, none receives.
     #[error("SLV-WORKLOAD-0003: {senders} senders of {hosts} hosts leave no receivers; want fewer")]
     NoReceivers {
         /// Senders.
@@ -90,7 +90,7 @@ impl Receivers {
         Ok(Self { hosts, kind })
     }
 
-    /// Who receives the next message of `host`; `None`: it sends nothing.
+    /// Returns the receiver of the next message of `host`; `None`: it sends nothing.
     pub fn next(&mut self, host: Host, rng: &mut Rng) -> Option<Host> {
         let hosts = self.hosts;
         let other = |rng: &mut Rng| {

@@ -14,7 +14,7 @@ use selvedge_dataplane::{Arrival, Host, Message, Ps, Workload};
 pub enum Work {
     /// Sends a message.
     Send {
-        /// To whom.
+        /// The receiving rank.
         to: u32,
         /// How long it is.
         bytes: u32,
@@ -23,7 +23,7 @@ pub enum Work {
     },
     /// Waits for a message.
     Receive {
-        /// From whom.
+        /// The sending rank.
         from: u32,
         /// Its tag.
         tag: u32,
@@ -35,8 +35,8 @@ pub enum Work {
     },
 }
 
-/// Most nanoseconds that all operations of a schedule may compute together. A quarter of what picoseconds in 64 bits
-/// can count (53 days), so that times of messages can be added.
+/// Most nanoseconds of computation in a schedule, over all operations. It is a quarter of the range of picoseconds in
+/// 64 bits (53 days), so that message times can be added.
 pub(crate) const COMPUTE_MAX_NS: u64 = u64::MAX / 4 / 1_000;
 
 #[derive(Clone, Debug)]
@@ -54,7 +54,8 @@ struct Op {
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
     ranks: Vec<Vec<Op>>,
-    /// Operations that wait for the beginning of another one, by rank and that other one; apart, because few do.
+    /// Operations that wait for the beginning of another one, by rank and that other operation. A separate map, because
+    /// few do.
     with: BTreeMap<(u32, u32), Vec<u32>>,
 }
 
@@ -119,7 +120,7 @@ impl Schedule {
         ops[op.0 as usize].waits += 1;
     }
 
-    /// An operation of a rank waits until another one begins.
+    /// Makes an operation of a rank wait until another one begins.
     ///
     /// # Panics
     /// As [`Self::add`].
@@ -158,7 +159,7 @@ pub struct Program {
     ranks: Vec<Rank>,
     posted: u64,
     left: usize,
-    /// A message was lost, so that somebody waits for ever.
+    /// A message was lost, so that an operation waits for ever.
     broken: bool,
 }
 
@@ -252,7 +253,7 @@ impl Program {
         self.release(rank, then, at, ready);
     }
 
-    /// What operations waited for has happened: those that waited for nothing else are added to `ready`.
+    /// Notes that an awaited operation has begun or ended. Adds operations that wait for nothing else to `ready`.
     fn release(&mut self, rank: u32, waiting: Vec<u32>, at: Ps, ready: &mut Vec<(u32, Ps)>) {
         let ops = &mut self.schedule.ranks[rank as usize];
         for next in waiting {

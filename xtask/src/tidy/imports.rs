@@ -1,4 +1,4 @@
-//! Who may import whom: the table in `ARCHITECTURE.md` against every `Cargo.toml`.
+//! Allowed imports between crates: the table in `ARCHITECTURE.md` against every `Cargo.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

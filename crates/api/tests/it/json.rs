@@ -73,7 +73,7 @@ fn inventory_documents() {
     );
 }
 
-/// What an agent never said is null, not what an unconfigured port would say.
+/// Values that an agent never stated are null, not the defaults of an unconfigured port.
 #[test]
 fn unread_ports_are_unknown() {
     let fabric = pair();
@@ -106,7 +106,7 @@ fn unread_ports_are_unknown() {
     assert_eq!(nodes(&fabric).nodes[1].lid, None);
     let figures = Fabric::of(&fabric);
     assert_eq!((figures.hosts, figures.ports.down, figures.ports.unknown), (1, 0, 1));
-    // Once it is read, all of it is known.
+    // Once the port is read, all its values are known.
     fabric.set_port(
         link.b,
         selvedge_fabric::LinkState::default(),

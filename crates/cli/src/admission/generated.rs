@@ -1,6 +1,6 @@
 //! Generated configurations: check, start and reload agree on each.
 //!
-//! `SELVEDGE_CONFIGURATIONS=10000` tries so many; the default is small enough for every test run.
+//! `SELVEDGE_CONFIGURATIONS=10000` sets their number; the default is small enough for every test run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use selvedge_sim::{Rng, Seed};
 use super::*;
 use crate::run::{self, RunArgs};
 
-/// Configurations that are tried unless the environment says otherwise.
+/// Number of configurations without the environment variable.
 const CASES: u64 = 300;
 
 const FABRIC: &str = "single:ports=4,hosts=2";
@@ -30,7 +30,7 @@ fn cases() -> u64 {
     asked.map_or(CASES, |text| text.parse().expect("SELVEDGE_CONFIGURATIONS is a number"))
 }
 
-/// A folder with files that configurations name, and the generator.
+/// The generator, and a folder with files that its configurations name.
 struct Shop {
     folder: PathBuf,
     rng: Rng,
@@ -69,7 +69,7 @@ impl Shop {
         of[self.below(of.len())].clone()
     }
 
-    /// True once in `times`.
+    /// True at random, on average once in `times` calls.
     fn seldom(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
@@ -129,7 +129,7 @@ impl Shop {
         self.one(&all).to_owned()
     }
 
-    /// A value for a key of the TOML file: most often a legal one.
+    /// Returns a value for a key of the TOML file, usually a legal one.
     fn toml_value(&mut self, key: &Key) -> String {
         let wrong = [
             "-1",
@@ -229,7 +229,7 @@ impl Shop {
         if !self.seldom(4) {
             text += "m_key 2\n";
         }
-        // The default would be the machine's.
+        // The default would be a file of the machine.
         text + &format!("log_file {}\n", self.log())
     }
 
@@ -262,7 +262,7 @@ impl Shop {
         }
     }
 
-    /// Flags beside the file.
+    /// Returns flags besides the file.
     fn flags(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
@@ -292,7 +292,7 @@ impl Shop {
         words
     }
 
-    /// The command line of a start that ends after its first sweep.
+    /// Returns the command line of a start that ends after its first sweep.
     fn start(&mut self, file: &Path, is_opensm: bool) -> RunArgs {
         let mut words = vec![
             "run".to_owned(),
@@ -357,7 +357,7 @@ fn sources(file: &Path, is_opensm: bool) -> Sources {
     }
 }
 
-/// A manager that runs, and reads `file` again when it is told to.
+/// Returns a running manager that reads `file` again on a reload.
 fn manager(file: &Path, is_opensm: bool) -> selvedge_daemon::Running {
     let sources = sources(file, is_opensm);
     let verdict = start(&sources).unwrap();

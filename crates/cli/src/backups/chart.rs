@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// Faults that cost so many SMPs each, and leave such loads.
+    /// Returns faults with these numbers of changed LFT blocks and these loads.
     fn backups(blocks: &[u64], loads: &[u64]) -> Backups {
         let fault = |(&blocks, &max_load): (&u64, &u64)| Backup {
             kind: "link".to_owned(),
@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// A ring loses at most three blocks; and axes with little and much on them.
+    /// Draws a ring that loses at most three blocks, and axes with small and large ranges.
     #[test]
     fn every_label_is_in_the_picture_and_differs_from_the_next() {
         for (blocks, loads) in [

@@ -70,7 +70,8 @@ impl Damaged {
         }
     }
 
-    /// LIDs of those who still can be reached: not of a switch without links, nor of what hung on it.
+    /// Returns the LIDs that can still be reached: without a switch that lost its links, and without the hosts behind
+    /// it.
     pub fn lids<'l>(&self, all: &'l Lids, what: What) -> Cow<'l, Lids> {
         let What::Switch(dead) = what else {
             return Cow::Borrowed(all);
@@ -90,7 +91,7 @@ impl Damaged {
 }
 
 impl What {
-    /// The ports whose links go.
+    /// Returns the ports that lose their links.
     pub fn ports(self, fabric: &Fabric, links: &[PortRef]) -> Vec<PortRef> {
         match self {
             Self::Link(link) => vec![links[link]],

@@ -21,7 +21,7 @@ pub struct InForce<'a> {
     pub fabric: &'a Fabric,
     /// Its LIDs.
     pub lids: &'a Lids,
-    /// Who makes new tables.
+    /// The engine that computes new tables.
     pub engine: Engine,
     /// How; the tables in force are among it.
     pub options: Options,
@@ -44,7 +44,7 @@ pub struct Judged {
     pub reached: u64,
     /// Pairs on the busiest link.
     pub max_load: u64,
-    /// Whether nobody can wait for himself.
+    /// True if no packets can wait for each other in a cycle.
     pub deadlock_free: bool,
 }
 
@@ -140,7 +140,8 @@ impl InForce<'_> {
 }
 
 impl InForce<'_> {
-    /// Entries of LIDs that nobody has any more: nobody sends there, so they make no channel wait for another.
+    /// Returns entries of LIDs that no port has any more. No packets go there, so these entries make no channel wait
+    /// for another.
     fn forgotten(&self, lids: &Lids, what: What) -> Vec<Entry> {
         if lids.len() == self.lids.len() {
             return Vec::new();

@@ -19,13 +19,13 @@ const FRAME: u32 = 74;
 /// Room for the names of the bars.
 const NAMES: u32 = 190;
 const FONT: &str = "sans-serif";
-/// Size of the names of bars and of the figures beside them.
+/// Size of the bars' names and figures.
 const SIZE: u32 = 13;
-/// Left of the names, and right of the last tick's middle.
+/// Space left of the names, and right of the last tick's middle.
 const SIDE: u32 = 10;
 const RIGHT: u32 = 40;
-/// Bars that differ by more than this factor stand on an axis of powers of ten: on another one the short ones are not
-/// to be seen.
+/// If bars differ by more than this factor, the axis has powers of ten: on a linear axis, short bars would be
+/// invisible.
 const LINEAR_MAX: f64 = 20.0;
 /// Stages and their colours, which people with any colour vision tell apart. Source: Okabe and Ito 2008.
 const STAGES: [(&str, &[&str], RGBColor); 4] = [
@@ -95,23 +95,23 @@ fn head(root: &Area<'_>, model: &Model) -> Result<(), CliError> {
     Ok(())
 }
 
-/// How far bars go to the right.
+/// The scale of the bars.
 struct Scale {
-    /// Numbers of the axis are powers of ten.
+    /// True if the axis has powers of ten.
     is_log: bool,
     low: f64,
     high: f64,
 }
 
 impl Scale {
-    /// With room beside each bar for its figures.
+    /// Returns a scale with space beside each bar for its figures.
     fn of(answers: &[&ModelAnswer]) -> Self {
         let times = || answers.iter().map(|answer| answer.time_ms.max(1e-6));
         let (least, most) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
         let is_log = most > least * LINEAR_MAX;
         let mut scale = Self {
             is_log,
-            // A bar that ends where its axis begins would not be seen.
+            // A bar that ends at the start of the axis would be invisible.
             low: if is_log { (least.log10() - 0.3).floor() } else { 0.0 },
             high: 0.0,
         };
@@ -124,7 +124,7 @@ impl Scale {
         scale
     }
 
-    /// Length of the bar of a time, in numbers of the axis.
+    /// Returns the length of the bar of a time, in axis units.
     fn length(&self, ms: f64) -> f64 {
         match self.is_log {
             true => ms.max(1e-6).log10() - self.low,
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Widths of the bars' pieces, without paper and legend.
+    /// Returns the widths of the bars' pieces, without paper and legend.
     fn widths(svg: &str) -> Vec<i32> {
         let value = |line: &str, name: &str| line.split_once(name)?.1.split('"').next()?.parse::<i32>().ok();
         let rects = svg.lines().filter(|line| line.starts_with("<rect"));
@@ -274,7 +274,7 @@ mod tests {
         let (short, long) = widths.split_at(STAGES.len());
         assert!(short.iter().sum::<i32>() > 30, "{short:?}");
         assert!(long.iter().sum::<i32>() > short.iter().sum(), "{long:?}");
-        // The pieces are shares of the time: reading and writing a quarter each.
+        // The pieces are shares of the time: a quarter for reading, a quarter for writing.
         assert!((short[1] - 2 * short[0]).abs() <= 2, "{short:?}");
     }
 

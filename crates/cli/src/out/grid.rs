@@ -22,9 +22,9 @@ pub enum Cell {
     },
     /// A count: `1,234` in text, `1234` in CSV.
     Count(u64),
-    /// A number that names something, as a port: without separators in both forms.
+    /// A number used as a name, as a port number: without separators in both forms.
     Id(u64),
-    /// A measured number with its decimals in text; CSV has all digits.
+    /// A measured number: rounded to these decimals in text, with all digits in CSV.
     Real(f64, usize),
     /// `yes` or `no` in text, `true` or `false` in CSV.
     Flag(bool),
@@ -39,7 +39,7 @@ impl Cell {
         }
     }
 
-    /// Returns a number that names something.
+    /// Returns a number used as a name.
     pub fn id(number: impl Into<u64>) -> Self {
         Self::Id(number.into())
     }
@@ -58,7 +58,7 @@ impl Cell {
         }
     }
 
-    /// Returns the cell as CSV has it, not yet quoted.
+    /// Returns the CSV form of the cell, not yet quoted.
     pub fn plain(&self) -> String {
         match self {
             Self::None | Self::Unknown => String::new(),
@@ -132,12 +132,12 @@ impl<T: Into<Self>> From<Option<T>> for Cell {
     }
 }
 
-/// A table. A column has one name: its key in CSV, which text shows in capitals and with blanks.
+/// A table. Each column has one name: its key in CSV, shown in capitals with blanks as text.
 #[derive(Clone, Debug)]
 pub struct Grid {
     keys: Vec<String>,
     rows: Vec<Vec<Cell>>,
-    /// Columns that a narrow terminal loses before others, the first one first.
+    /// Columns that a narrow terminal leaves out first, in this order.
     dispensable: Vec<String>,
 }
 
@@ -156,18 +156,18 @@ impl Grid {
         }
     }
 
-    /// Names the columns that a narrow terminal loses before others, the first one first.
+    /// Names the columns that a narrow terminal leaves out first, in this order.
     pub fn lose_first(mut self, keys: &[&str]) -> Self {
         self.dispensable = keys.iter().map(|key| (*key).to_owned()).collect();
         self
     }
 
-    /// Adds a row to a table of [`Self::named`]; it has as many cells as there are columns.
+    /// Adds a row to a table from [`Self::named`]; it needs one cell for each column.
     pub fn add(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells);
     }
 
-    /// Adds a row; it has as many cells as there are columns.
+    /// Adds a row; it needs one cell for each column.
     pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
         self.rows.push(cells.into());
     }
@@ -177,7 +177,7 @@ impl Grid {
         self.rows.is_empty()
     }
 
-    /// Returns the table as RFC 4180 has it: a header of keys, plain numbers.
+    /// Returns the table as CSV of RFC 4180: a header of keys, plain numbers.
     pub fn csv(&self) -> String {
         let header = self.keys.iter().map(|key| quoted(key)).collect::<Vec<_>>();
         let rows = self.rows.iter();
@@ -186,7 +186,7 @@ impl Grid {
         lines.map(|cells| cells.join(",") + "\n").collect()
     }
 
-    /// Returns the table in Markdown, as text shows it.
+    /// Returns the table in Markdown, with cells as in text.
     pub fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
         let head = line(self.keys.iter().map(|key| key.replace('_', " ")).collect());
@@ -196,8 +196,8 @@ impl Grid {
         [head, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the lines of the table, none longer than `width` unless a single word is: columns that do not fit are
-    /// left out, and a last line names them.
+    /// Returns the lines of the table. Only a single long word can make a line longer than `width`. Columns that do not
+    /// fit are left out, and a last line names them.
     pub fn lines(&self, width: Option<usize>) -> Vec<String> {
         let columns = (0..self.keys.len()).map(|at| layout::Column {
             title: self.keys[at].replace('_', " ").to_uppercase(),
@@ -214,8 +214,8 @@ impl Grid {
         cells.any(|cell| matches!(cell, Cell::Text(_) | Cell::Label { .. }))
     }
 
-    /// Returns columns in the order in which a narrow terminal loses them: those named, then numbers from the right,
-    /// then text from the right. The first column always stays.
+    /// Returns columns in the order in which a narrow terminal leaves them out: the named ones, then numbers from the
+    /// right, then text from the right. The first column always stays.
     fn leaving_order(&self) -> Vec<usize> {
         let named = self.dispensable.iter();
         let mut order: Vec<usize> = named
@@ -232,7 +232,8 @@ impl Grid {
     }
 }
 
-/// A list of figures: words and values in text; in CSV the columns `figure` and `value`, a number a row.
+/// A list of figures. Text shows words and values. CSV has the columns `figure` and `value`, with one number in each
+/// row.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     rows: Vec<Fact>,
@@ -251,12 +252,12 @@ impl Facts {
         Self { rows: Vec::new() }
     }
 
-    /// Adds a figure whose words are its key with blanks.
+    /// Adds a figure. Its words are its key with blanks.
     pub fn add(&mut self, key: &str, value: impl Into<Cell>) {
         self.named(key, &key.replace('_', " "), value);
     }
 
-    /// Adds a figure with words of its own.
+    /// Adds a figure with different words.
     pub fn named(&mut self, key: &str, words: &str, value: impl Into<Cell>) {
         let value = value.into();
         self.several(words, value.text(), [(key, value)]);
@@ -276,7 +277,7 @@ impl Facts {
         self.rows.append(&mut more.rows);
     }
 
-    /// Returns the table that text shows.
+    /// Returns the table for text.
     pub fn shown(&self) -> Grid {
         let mut grid = Grid::new(&["figure", "value"]);
         for fact in &self.rows {
@@ -285,7 +286,7 @@ impl Facts {
         grid
     }
 
-    /// Returns the table that CSV has.
+    /// Returns the table for CSV.
     pub fn plain(&self) -> Grid {
         let mut grid = Grid::new(&["figure", "value"]);
         for (key, value) in self.rows.iter().flat_map(|fact| &fact.values) {
@@ -295,7 +296,7 @@ impl Facts {
     }
 }
 
-/// Returns a name as a key: small letters and digits, joined by `_`.
+/// Returns a name as a key: lower-case letters and digits, joined by `_`.
 fn snake_case(name: &str) -> String {
     let letters = name.to_lowercase();
     let words = letters.split(|c: char| !c.is_ascii_alphanumeric());
@@ -309,7 +310,7 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-/// `1 link`, `2 links`: for words whose plural is regular.
+/// Returns `1 link`, `2 links`. Only for words with a regular plural.
 pub fn count(number: u64, one: &str) -> String {
     let plural = match one.strip_suffix("ch") {
         _ if number == 1 => return format!("1 {one}"),

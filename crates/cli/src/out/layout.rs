@@ -1,13 +1,13 @@
-//! A table on a terminal of a given width: text wraps between words, a number never does.
+//! Lays out a table for a terminal of a given width: text wraps between words, numbers never wrap.
 
 /// Columns between two cells.
 const GAP: usize = 2;
-/// A column of text is not made narrower than this, unless all its cells are shorter.
+/// Least width of a text column, unless all its cells are shorter.
 const TEXT_LEAST: usize = 12;
-/// Words up to this length stay whole in every terminal: a GUID has 18 characters, a time 24.
+/// Words up to this length stay whole in every terminal. A GUID has 18 characters, a time 24.
 const WORD_LEAST: usize = 24;
 
-/// A column as text shows it.
+/// A column of the text form.
 pub struct Column {
     /// The title.
     pub title: String,
@@ -18,13 +18,13 @@ pub struct Column {
 }
 
 impl Column {
-    /// Returns the width at which nothing wraps.
+    /// Returns the width at which no cell wraps.
     fn natural(&self) -> usize {
         let longest = self.cells.iter().map(|cell| chars(cell)).max().unwrap_or(0);
         longest.max(chars(&self.title))
     }
 
-    /// Returns the width below which the column would rather be left out of a terminal of `width` columns.
+    /// Returns the least useful width of the column in a terminal of `width` columns. Below it, the column is left out.
     fn least(&self, width: usize) -> usize {
         let longest_word = |text: &str| text.split(' ').map(chars).max().unwrap_or(0);
         let title = longest_word(&self.title);
@@ -37,7 +37,7 @@ impl Column {
     }
 }
 
-/// Returns the lines of a table. `leaving` names the columns that may be left out, the first one first.
+/// Returns the lines of a table. `leaving` names the columns that may be left out, in this order.
 pub fn lines(columns: &[Column], leaving: &[usize], width: Option<usize>) -> Vec<String> {
     let mut kept: Vec<usize> = (0..columns.len()).collect();
     let widths: Vec<usize> = match width {
@@ -76,14 +76,14 @@ pub fn lines(columns: &[Column], leaving: &[usize], width: Option<usize>) -> Vec
     lines
 }
 
-/// Returns the width that these columns need at least.
+/// Returns the least width that these columns need together.
 fn needed(columns: &[Column], kept: &[usize], width: usize) -> usize {
     let least = kept.iter().map(|&at| columns[at].least(width) + GAP).sum::<usize>();
-    // One blank in front, and none behind the last column.
+    // One blank before the first column, none after the last.
     (least + 1).saturating_sub(GAP)
 }
 
-/// Returns the width of each column that is kept: at least what it needs, and the rest where it saves most lines.
+/// Returns the width of each kept column: at least its need. Further width goes where it saves most lines.
 fn shared(columns: &[Column], kept: &[usize], width: usize) -> Vec<usize> {
     let mut widths: Vec<usize> = kept.iter().map(|&at| columns[at].least(width)).collect();
     let mut rest = width.saturating_sub(needed(columns, kept, width));
@@ -114,7 +114,7 @@ fn side_by_side(cells: &[Vec<String>], widths: &[usize]) -> Vec<String> {
     (0..height).map(line).collect()
 }
 
-/// Breaks a text between words; only a word longer than the line is broken itself.
+/// Breaks a text between words. Only a word longer than the line is itself broken.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     if chars(text) <= width {
         return text.split('\n').map(str::to_owned).collect();

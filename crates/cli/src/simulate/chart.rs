@@ -23,7 +23,7 @@ const ORANGE: RGBColor = RGBColor(230, 159, 0);
 const RED: RGBColor = RGBColor(213, 94, 0);
 /// Names of switches are cut to so many letters.
 const NAME_MAX: usize = 22;
-/// Room right of the panels: half of a tick's label stands there.
+/// Space right of the panels, for half of a tick's label.
 const RIGHT: u32 = 40;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -149,7 +149,7 @@ pub fn heatmap(title: &str, links: &[LinkUse]) -> Result<String, CliError> {
     let cell = (1_600 / rows.len().max(1) as u32).clamp(2, 14);
     let names = if cell >= 10 { 150 } else { 30 };
     let wide = (((WIDTH - 40) / 2 - names) / u32::from(ports)).clamp(2, 22);
-    // Switches of more ports than the usual width has pairs of pixels get a wider picture.
+    // A switch with very many ports needs a wider picture: at least two pixels for each port.
     let across = ((WIDTH - 40) / 2).max(names + wide * u32::from(ports) + 20);
     let height = HEAD + 54 + cell * rows.len() as u32 + 40;
     let mut text = String::new();
@@ -191,7 +191,7 @@ pub fn heatmap(title: &str, links: &[LinkUse]) -> Result<String, CliError> {
     Ok(text)
 }
 
-/// The numbers of ports below their columns, as many as there is room for, and what they are.
+/// Draws port numbers below their columns, as many as fit, and the axis title.
 fn number_ports(root: &Area<'_>, (left, bottom): (i32, i32), wide: u32, ports: u8) -> Result<(), CliError> {
     let room = width(&ports.to_string(), 11) + 6;
     let apart = [1, 2, 5, 10, 20, 50, 100]
@@ -332,7 +332,7 @@ mod tests {
         }
     }
 
-    /// Columns of switches of 4, 36, 64 and 254 ports: as many numbers as there is room for.
+    /// Draws switches of 4, 36, 64 and 254 ports, with as many numbers as fit.
     #[test]
     fn ports_are_numbered() {
         for (ports, want) in [

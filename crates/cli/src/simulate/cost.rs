@@ -44,7 +44,7 @@ pub fn per_event(began: Option<u64>, events: u64) -> Option<f64> {
 
 /// Processor time of this thread so far, where the system tells (Linux).
 pub fn thread_cpu_ns() -> Option<u64> {
-    // Until somebody else could run, the system counts in whole ticks of some milliseconds.
+    // Until another thread could run, the system counts in whole ticks of some milliseconds.
     std::thread::yield_now();
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok()

@@ -1,10 +1,10 @@
-//! Tables of a simulation, as files: its links, and its load over time.
+//! Tables of a simulation, for files: the use of its links, and its load over time.
 
 use selvedge_dataplane::{LinkUse, Series};
 
 use crate::out::{Cell, Grid};
 
-/// What each link carried.
+/// Returns a table of the traffic on each link.
 pub fn links_grid(links: &[LinkUse]) -> Grid {
     let mut grid = Grid::new(&[
         "port",
@@ -42,7 +42,7 @@ pub fn links_grid(links: &[LinkUse]) -> Grid {
     grid
 }
 
-/// Load over time.
+/// Returns a table of load over time.
 pub fn series_grid(series: &Series) -> Grid {
     let mut grid = Grid::new(&["from_ns", "offered_load", "accepted_load", "dropped"]);
     let values = series

@@ -52,7 +52,7 @@ const SHIM: [&str; 5] = [
 
 /// A run in real time.
 pub struct Run {
-    /// Whose.
+    /// The seed of the schedule.
     pub seed: u64,
     /// The fabric.
     pub fabric: String,
@@ -418,7 +418,7 @@ impl Outside for Processes {
     }
 
     fn deliver(&mut self, emulator: &Emulator, delivery: &Delivery) {
-        // What is for nobody is for nobody.
+        // A delivery for no client is dropped.
         let _ = self.served.deliver(emulator, delivery);
     }
 }

@@ -86,7 +86,7 @@ pub fn show(out: &mut Out, all: &Soak) -> Result<(), CliError> {
     out.line(verdict)
 }
 
-/// The sums of a run; the rest is in JSON.
+/// Returns the totals of a run; JSON has the details.
 fn figures(all: &Soak) -> Facts {
     let mut facts = Facts::new();
     facts.add("from", Cell::id(all.from));
@@ -315,7 +315,7 @@ pub fn real_run(run: &Run) -> SoakRealRun {
     report
 }
 
-/// A row for each run in real time.
+/// Returns a table with one row for each run in real time.
 fn real_runs(report: &SoakReal) -> Grid {
     let keys = [
         "seed",
@@ -356,7 +356,7 @@ fn real_runs(report: &SoakReal) -> Grid {
     runs
 }
 
-/// Prints runs in real time.
+/// Prints the results of runs in real time.
 pub fn show_real(out: &mut Out, report: &SoakReal) -> Result<(), CliError> {
     if out.format().csv {
         return out.grid(&real_runs(report));

@@ -15,9 +15,9 @@ const ROW: u32 = 46;
 const FRAME: u32 = 50;
 /// Room for the words of the steps.
 const NAMES: u32 = 430;
-/// Room left and right of the picture.
+/// Space left and right of the picture.
 const MARGIN: u32 = 20;
-/// Size of the words of steps and of the figures beside their bars.
+/// Size of the steps' words and of the figures beside their bars.
 const SMALL: u32 = 12;
 const FONT: &str = "sans-serif";
 /// People with any colour vision tell them apart. Source: Okabe and Ito 2008.
@@ -43,7 +43,7 @@ pub fn svg(transition: &Transition, verdict: &str) -> Result<String, CliError> {
     Ok(text)
 }
 
-/// Writes words, cut at the edge of the picture.
+/// Writes words and cuts them at the edge of the picture.
 fn write(root: &Area<'_>, words: &str, size: u32, at: (i32, i32)) -> Result<(), CliError> {
     let style = (FONT, size).into_text_style(root);
     let room = (WIDTH - MARGIN).saturating_sub(at.0.unsigned_abs());
@@ -118,7 +118,7 @@ fn bars(root: &Area<'_>, steps: &[TransitionStep]) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Where the axis ends: every bar has room for the figures beside it.
+/// Returns the end of the axis, with space for the figures beside every bar.
 fn axis_end(steps: &[TransitionStep]) -> f64 {
     let room = f64::from(WIDTH - NAMES - 3 * MARGIN);
     let ends = steps.iter().map(|step| {
@@ -136,7 +136,7 @@ const fn colour(step: &TransitionStep) -> RGBColor {
     }
 }
 
-/// What a step is, in at most two lines, and how long is waited before it.
+/// Returns the words of a step, in at most two lines, and the wait before it.
 fn words(step: &TransitionStep) -> Vec<String> {
     let room = NAMES - MARGIN;
     let mut lines = wrap(&format!("{}. {}", step.step, step.what), SMALL, room, 2);
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Steps of a random graph have long names, and those of a tree few Sets; a step may have none at all.
+    /// Draws the long step names of a random graph, the few Sets of a tree, and a step without Sets.
     #[test]
     fn every_label_is_in_the_picture() {
         let long =

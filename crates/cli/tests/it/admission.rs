@@ -4,7 +4,7 @@ use crate::support::{Lab, Ran, wait_for};
 
 const FABRIC: &str = "ring:switches=3,hosts=1";
 
-/// What a check of OpenSM's file says of each line: treatment by option.
+/// Returns the verdict on each option of an OpenSM file: the treatment by option.
 fn verdicts(lab: &Lab, file: &str, code: i32) -> Vec<(String, String)> {
     let found = lab
         .run(&["run", "-F", file, "--check-config", "--json"])
@@ -41,7 +41,7 @@ fn a_check_says_what_the_start_does() {
     );
     check("root_guid_file /nonexistent/roots", 2, "/nonexistent/roots");
     check("lmc 9", 2, "want 0 to 7");
-    // Files of ours.
+    // TOML files.
     let toml = |text: &str, code: i32, said: &str| {
         let file = lab.write("fm.toml", text);
         let checked = lab.run(&["config", "check", &file]).exits(code);
@@ -56,7 +56,7 @@ fn a_check_says_what_the_start_does() {
     toml("[routing]\nengines = \"ftree, updn\"\n", 0, "[\"ftree\", \"updn\"]");
     toml("[routing]\nengines = [\"ar_updn\", \"updn\"]\n", 2, "NVIDIA's fork");
     toml("[daemon]\nnode_name_map = \"/nonexistent/map\"\n", 0, "warning");
-    // A run with --once leaves the log of the configuration alone; a manager would write to it.
+    // A run with --once leaves the configured log alone; a manager would write to it.
     let file = lab.write("fm.toml", "[daemon]\nlog_file = \"/nonexistent/log\"\n");
     lab.run(&["config", "check", &file])
         .exits(2)
@@ -86,7 +86,7 @@ fn a_check_goes_on_after_a_mistake() {
     said.complains("line 3: lmc = 9")
         .complains("/nonexistent/r")
         .complains("SLV-CLI-0030");
-    // And so does one of ours.
+    // The same holds for a TOML file.
     let file = lab.write(
         "fm.toml",
         "[routing]\nlmc = 9\nengine = \"updn\"\n[keys]\nm_key_protect = 4\n[rooting]\n",
@@ -188,7 +188,7 @@ fn flags_of_opensm_are_explained() {
     );
 }
 
-/// A manager in the background that is up.
+/// Returns a manager in the background that is up.
 fn manager(lab: &Lab, words: &[&str]) -> crate::support::Process {
     let process = lab.start(&[&["run", "--fabric", FABRIC], words].concat());
     wait_for("subnet that is up", || (lab.run(&["status"]).code == 0).then_some(()));
@@ -212,11 +212,11 @@ fn files_that_only_flags_name_are_read_again() {
     wait_for("Sets of P_Key tables", || (sets(&lab) > before).then_some(()));
     lab.write("roots", "spine\n");
     let refused = lab.run(&["reload"]).exits(2).complains("'spine' is no GUID");
-    // Both flags name it.
+    // Both flags name the file.
     assert_eq!(refused.err.matches("SLV-CONFIG-0005").count(), 2, "{}", refused.err);
     lab.write("roots", "0x2\n");
     lab.run(&["reload"]).exits(0);
-    // A file that has gone would open the fabric to all.
+    // Without its partition file, a fabric would be open to all.
     std::fs::remove_file(&partitions).unwrap();
     lab.run(&["reload"])
         .exits(2)
@@ -253,7 +253,7 @@ fn what_a_reload_refuses_changes_nothing() {
     check("", 2, "SLV-CONFIG-0010: keys.m_key");
     check("[keys]\nm_key = \"0x6\"\n", 2, "put the old key back");
     check("[keys]\nm_key = \"0x5\"\n[routing]\nlmc = 9\n", 2, "routing.lmc = 9");
-    // What cannot change while it runs is named; the rest is taken.
+    // Keys that cannot change at run time are named; all others are applied.
     let later = format!("{good}[daemon]\nstate_dir = \"state\"\n[manager]\npriority = 9\n");
     check(&later, 0, "daemon.state_dir: at the next start");
     check(&later, 0, "manager.priority: at the next start");

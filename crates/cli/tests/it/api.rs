@@ -1,4 +1,4 @@
-//! The API of a real process under clients that are many, silent or slow, and control that hangs.
+//! Tests the API of a real process with many, silent and slow clients, and with commands that hang.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Lab, Process, wait_for};
 
-/// The socket of a manager that a lab starts without naming one.
+/// The default socket of a manager in a lab.
 const SOCKET: &str = "selvedge/selvedge.sock";
 
 fn up(lab: &Lab, process: Process) -> Process {
@@ -16,7 +16,7 @@ fn up(lab: &Lab, process: Process) -> Process {
     process
 }
 
-/// Resident memory in KiB.
+/// Returns resident memory in KiB.
 fn resident_kib(process: &Process) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -29,10 +29,10 @@ fn connect(lab: &Lab) -> UnixStream {
     stream
 }
 
-/// Memory that 300 clients may cost for a moment, with 324 hosts: their list of ports has 0.5 MB, and two answers are
-/// made at a time.
+/// Memory that 300 clients may briefly cost with 324 hosts. Their list of ports has 0.5 MB, and two answers are built
+/// at a time.
 const BURST_KIB: u64 = 48 << 10;
-/// And that they may cost for good: buffers of connections.
+/// Memory that they may cost permanently: buffers of connections.
 const REST_KIB: u64 = 16 << 10;
 
 #[test]
@@ -43,7 +43,7 @@ fn three_hundred_clients_share_what_they_ask_for() {
         let status = lab.run(&["status", "--json"]).exits(0).json();
         (status["repairs_ready"] == true).then_some(())
     });
-    // What repairs need comes a moment later: measured is only what clients cost.
+    // Prepared repairs take memory a moment later. Wait for them, to measure the cost of clients only.
     let (mut before, mut since) = (0, Instant::now());
     wait_for("memory at rest", || {
         let now = resident_kib(&process);
@@ -55,7 +55,7 @@ fn three_hundred_clients_share_what_they_ask_for() {
     for path in ["ports", "links", "nodes", "events"] {
         let request = format!("GET /api/v1/{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
         let mut clients: Vec<UnixStream> = (0..300).map(|_| connect(&lab)).collect();
-        // All have asked before the first reads its answer.
+        // All clients have sent their request before the first reads its answer.
         for client in &mut clients {
             client.write_all(request.as_bytes()).unwrap();
         }
@@ -96,7 +96,7 @@ fn silent_connections_do_not_block_status() {
         let mut silent: Vec<UnixStream> = Vec::new();
         for _ in 0..500 {
             let mut stream = connect(&lab);
-            // It may have been closed for another one, or refused.
+            // The connection may have been closed for another one, or refused.
             let _ = stream.write_all(start.as_bytes());
             silent.push(stream);
         }
@@ -106,7 +106,7 @@ fn silent_connections_do_not_block_status() {
             lab.run(&["status"]).exits(0);
         }
         assert!(descriptors() < 200, "{start:?}: {} descriptors", descriptors());
-        // Other LIDs, which are stored while the connections stand.
+        // Changes the LIDs, which are stored while the connections stay open.
         let before = stored();
         lab.write("fm.toml", &format!("[routing]\nlmc = {lmc}\n"));
         wait_for("reload", || (lab.run(&["reload"]).code == 0).then_some(()));
@@ -196,7 +196,7 @@ fn a_record_survives_kill_9() {
     process.signal("KILL");
     drop(process);
     lab.run(&["replay", "record"]).exits(0).says("every output is the same");
-    // A fault just before: it is there as well.
+    // A fault just before the kill is in the record, too.
     let process = up(&lab, lab.start(&["run", "--fabric", "sx6536", "--record", "record"]));
     wait_for("repairs", || {
         let status = lab.run(&["status", "--json"]).exits(0).json();

@@ -1,5 +1,5 @@
-//! The judge assumes nothing: what files do not state makes verdicts worse or is refused, pairs are counted against all
-//! hosts of the fabric, and what no link or directed route reaches is named.
+//! The judge assumes nothing. Values that files do not state make the verdict worse or are refused. Pairs are counted
+//! against all hosts of the fabric. Nodes out of reach of links or directed routes are named.
 
 use serde_json::Value;
 
@@ -11,12 +11,12 @@ fn first_lines(text: &str, lines: usize) -> String {
     text.lines().take(lines).map(|line| format!("{line}\n")).collect()
 }
 
-/// Runs a command line; no word has a blank in it.
+/// Runs a command line. No word may contain a blank.
 fn run(lab: &Lab, line: &str) -> Ran {
     lab.run(&line.split_whitespace().collect::<Vec<_>>())
 }
 
-/// A lab with LIDs, tables, levels and lanes of a random graph that needs several lanes.
+/// Returns a lab with LIDs, tables, levels and lanes of a random graph that needs several lanes.
 fn routed(name: &str) -> Lab {
     let lab = Lab::new(name);
     let route = format!("route --fabric {RANDOM} --engine dfsssp --vls 4 --no-contention");
@@ -32,7 +32,7 @@ fn what_dumps_do_not_state_is_not_assumed() {
     verify("--lids lids --lfts lfts --sls sls --sl2vl sl2vl")
         .exits(0)
         .says("judged good");
-    // 17 rows of one switch of 32.
+    // 17 rows of one switch; there are 32 switches.
     lab.write("short.sl2vl", &first_lines(&lab.read("sl2vl"), 20));
     verify("--lids lids --lfts lfts --sls sls --sl2vl short.sl2vl")
         .exits(2)
@@ -46,11 +46,11 @@ fn what_dumps_do_not_state_is_not_assumed() {
     verify("--lids lids --lfts lfts --sl2vl sl2vl")
         .exits(2)
         .complains("without --sls none is known");
-    // One lane is the worst case, not a guess: these routes need more.
+    // One lane is the worst case, not a guess: these routes need several.
     verify("--lids lids --lfts lfts --sls sls")
         .exits(1)
         .says("can deadlock");
-    // LIDs that one file lacks stand in another; tables stand nowhere else.
+    // LIDs that one file lacks are found in another one; tables are found nowhere else.
     lab.write("short.lids", &first_lines(&lab.read("lids"), 40));
     verify("--lids short.lids --lfts lfts --sls sls --sl2vl sl2vl").exits(0);
     lab.write("cut.lfts", &first_lines(&lab.read("lfts"), 200));
@@ -60,7 +60,7 @@ fn what_dumps_do_not_state_is_not_assumed() {
         .says("judged not good");
 }
 
-/// Other commands read the same files.
+/// Other commands read the same files with the same checks.
 #[test]
 fn changes_start_from_tables_that_are_known() {
     let lab = routed("gaps-of-changes");
@@ -82,7 +82,7 @@ fn changes_start_from_tables_that_are_known() {
         .complains("SLV-TOPOLOGY-0035");
 }
 
-/// The port GUID that a host's second port might have is stated for another host.
+/// The file states a GUID for one host that another host's second port would get by invention.
 #[test]
 fn stated_guids_count_more_than_invented_ones() {
     let lab = Lab::new("stated-guids");
@@ -192,7 +192,7 @@ fn a_fabric_in_parts_is_not_good() {
         .says("not found");
 }
 
-/// Rails are no parts of one fabric.
+/// Separate rails are not parts of one fabric.
 #[test]
 fn rails_are_good() {
     let lab = Lab::new("good-rails");
@@ -235,7 +235,7 @@ fn what_is_beyond_63_hops_is_named() {
     assert_eq!(found["hosts_not_found"].as_array().unwrap().len(), 17);
 }
 
-/// Ports on another rail are never asked: nothing is known of them.
+/// Ports on another rail are never queried: their state is unknown.
 #[test]
 fn ports_that_were_not_asked_are_unknown() {
     let lab = Lab::new("unknown-ports");

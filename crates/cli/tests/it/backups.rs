@@ -41,7 +41,7 @@ fn every_fault_is_listed_once_weakest_first() {
     };
     let tree = check("sx6536", 0, (324, 27), 0);
     assert_eq!((&tree["max_load"], &tree["engine"]), (&306.into(), &"fat-tree".into()));
-    // The death of a leaf cuts its 18 hosts off, and interrupts nobody else.
+    // The death of a leaf cuts off its 18 hosts, and interrupts no other host.
     let leaves = faults(&tree).iter().filter(|fault| fault["hosts_lost"] == 18);
     let quiet = leaves.filter(|fault| (&fault["pairs_interrupted"], &fault["pairs_lost"]) == (&0.into(), &0.into()));
     assert_eq!(quiet.count(), 18);

@@ -1,14 +1,14 @@
-//! Numbers at the edges of their types, for every flag of every command that takes one, and for every key of a fabric's
-//! specification: an error, a result or long work, but never a panic and never memory without bound.
+//! Tests numbers at the limits of their types, for every numeric flag of every command and every key of a fabric
+//! specification. The result may be an error, an answer or long work, but never a panic or unbounded memory.
 //!
-//! The flags are taken from `--help`, so that a new one is tried without a change here.
+//! The flags come from `--help`, so that a new one is tested without a change here.
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::support::Lab;
 
-/// What a whole number may be: both ends of 8, 16, 32 and 64 bits, and beyond.
+/// Whole numbers to try: both limits of 8, 16, 32 and 64 bits, and beyond.
 const WHOLE: [&str; 9] = [
     "0",
     "1",
@@ -31,15 +31,15 @@ const RANGES: [&str; 6] = [
     "5..5",
 ];
 
-/// After so long a command that is still at work counts as one that began without a panic.
+/// A command that still works after this time has started without a panic.
 const LONG: Duration = Duration::from_millis(1_500);
-/// Most memory that a command may ask for, in KiB.
+/// Memory limit of a command, in KiB.
 const MEMORY_KIB: u32 = 6 << 20;
 
 const RING: &str = "ring:switches=4,hosts=1";
 
-/// Commands with numeric flags, each with arguments that let it end soon. A fabric that is none ends commands that
-/// would go on for ever, or start others, right after their flags were read.
+/// Commands with numeric flags, each with arguments that let it end soon. Commands that would run for ever or start
+/// others get an invalid fabric: they end right after flag parsing.
 const COMMANDS: [(&str, &[&str]); 12] = [
     ("backups", &["--fabric", RING, "--engine", "updn"]),
     ("compare", &["--fabric", RING, "--engines", "updn", "--seeds", "1"]),
@@ -55,7 +55,7 @@ const COMMANDS: [(&str, &[&str]); 12] = [
     ("transition", &["--fabric", RING, "--from", "updn", "--to", "minhop"]),
 ];
 
-/// Values for a flag with this name for its value in `--help`; `None` if it takes no number.
+/// Returns values for a flag by its value name in `--help`; `None` if the flag takes no number.
 fn values(name: &str) -> Option<&'static [&'static str]> {
     let is_range = name.split_once('-').is_some_and(|(from, to)| {
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -71,7 +71,7 @@ fn values(name: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Flags with a number, as `--help` of a command lists them.
+/// Returns the numeric flags in the `--help` of a command.
 fn numeric_flags(lab: &Lab, command: &str) -> Vec<(String, &'static [&'static str])> {
     let help = lab.run(&[command, "--help"]).exits(0).out;
     let flag = |line: &str| {
@@ -87,7 +87,7 @@ fn numeric_flags(lab: &Lab, command: &str) -> Vec<(String, &'static [&'static st
         .collect()
 }
 
-/// Runs the program; what went wrong, if it ended by a panic or a signal.
+/// Runs the program. Returns an error if it ended by a panic or a signal.
 fn run(lab: &Lab, args: &[String]) -> Result<(), String> {
     let limited = format!("ulimit -v {MEMORY_KIB}; exec \"$0\" \"$@\"");
     let mut child = Command::new("sh")
@@ -125,7 +125,7 @@ fn run(lab: &Lab, args: &[String]) -> Result<(), String> {
     }
 }
 
-/// Runs all command lines, some at a time; fails with all that went wrong.
+/// Runs all command lines, several at a time. Fails with all errors.
 fn try_all(lab: &Lab, lines: Vec<Vec<String>>) {
     let count = lines.len();
     let (left, failed) = (Mutex::new(lines), Mutex::new(Vec::new()));
@@ -157,7 +157,7 @@ fn numbers_of_flags() {
         let flags = numeric_flags(&lab, command);
         for (flag, values) in &flags {
             for value in *values {
-                // The flag itself takes the place of the same one among the arguments.
+                // The tested flag replaces the same flag among the arguments.
                 let at = base.iter().position(|arg| arg == flag);
                 let kept = base
                     .iter()
@@ -216,7 +216,7 @@ fn numbers_of_specifications() {
     try_all(&lab, lines);
 }
 
-/// Command lines with traces in which `value` stands wherever a number may.
+/// Returns command lines with traces that have `value` in every numeric place.
 fn traces(lab: &Lab, base: &[&str], value: &str) -> Vec<Vec<String>> {
     let ops = [
         ("calc", "calc V"),

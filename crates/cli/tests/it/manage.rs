@@ -49,7 +49,7 @@ fn fabrics_of_odd_shapes() {
     );
     let pair = "Switch 4 \"S-1\"\n[1] \"H-1\"[1]\n\nHca 1 \"H-1\"\n[1] \"S-1\"[1]\n\n";
     let other = "Switch 4 \"S-2\"\n[1] \"H-2\"[1]\n\nHca 1 \"H-2\"\n[1] \"S-2\"[1]\n";
-    // The manager sits in one of two parts: it manages that one and says that the other is missing.
+    // The manager's host is in one of two parts: the manager manages it and reports the other one missing.
     let parts = pair.to_owned() + other;
     check("parts.net", &parts, 1, "1 switch, 1 host,");
     check("parts.net", &parts, 1, "not found 1 host: H-2;");
@@ -164,7 +164,7 @@ fn lids_survive_in_the_state_folder() {
     let (seal, entries) = lids.split_once("\n\n").unwrap();
     assert!(seal.starts_with("# selvedge: generation 1,"), "{seal}");
     assert_eq!(entries.lines().filter(|line| !line.is_empty()).count(), 6);
-    // A port that was known by LID 77 gets it again, if the file says so and nothing says that it is damaged.
+    // An edited file with its seal is refused; without the seal, the port gets LID 77.
     let first = entries.lines().next().unwrap();
     let guid = first.split(' ').next().unwrap();
     let edited = lids.replace(first, &format!("{guid} 0x004d 0x004d"));
@@ -471,7 +471,7 @@ fn a_damaged_record_is_no_replay() {
         &[&bytes[..], &[0xEE; 3]].concat(),
         "an input of kind 238 is unknown",
     );
-    // Where the process was killed while it wrote, what is whole is replayed.
+    // If a killed process left a truncated record, the whole entries are replayed.
     for cut in [1, 3, 12, 13, 40] {
         std::fs::write(lab.path("torn"), &bytes[..bytes.len() - cut]).unwrap();
         lab.run(&["replay", "torn"]).exits(0).says("every output is the same");

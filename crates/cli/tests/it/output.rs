@@ -1,4 +1,4 @@
-//! Output that programs can trust: failed writes, whole files, one name for one thing, no success before its time.
+//! Tests output that programs rely on: failed writes, whole files, unique names, no early report of success.
 
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
@@ -93,7 +93,7 @@ fn a_file_that_does_not_fit_leaves_the_old_one() {
             lab.write(file, "old");
         }
         let program = env!("CARGO_BIN_EXE_selvedge");
-        // No file may grow, as on a full disk; the signal that goes with it is ignored.
+        // Files cannot grow, as on a full disk. The signal for that (SIGXFSZ) is ignored.
         let script = format!("trap '' XFSZ; ulimit -f 0; exec {program} {words}");
         let output = Command::new("bash")
             .args(["-c", &script])
@@ -226,13 +226,13 @@ fn a_manager_in_the_background_has_its_port_before_success_is_said() {
         .run(&["run", "-B", "--json", "--port", "ibsim:nobody-is-there", "-f", "log"])
         .exits(3);
     assert!(ran.err.contains("\"code\":\"SLV-PORT-0001\""), "{}", ran.err);
-    // What only the manager itself finds out.
+    // An error that only the manager can find.
     fs::create_dir(lab.path("state")).unwrap();
     lab.write("state/guid2lid", "nonsense\n");
     lab.run(&["run", "-B", "--fabric", TREE, "--state", "state", "-f", "log"])
         .exits(2)
         .complains("SLV-STORE-");
-    // What the check of the settings finds before.
+    // An error that the check of the settings finds earlier.
     let file = lab.write("taken", "no socket");
     for place in ["--socket", "--state"] {
         lab.run(&["run", "-B", "--fabric", TREE, place, &file, "-f", "log"])
@@ -286,7 +286,7 @@ fn findings_are_grouped_counted_and_bounded() {
         .concat(),
     );
     let all = lab.read("lfts");
-    // Half of the entries of every switch are gone.
+    // Half of every switch's entries are removed.
     let kept: String = (all.lines().enumerate())
         .filter(|(at, line)| !line.starts_with("0x") || at % 2 == 0)
         .map(|(_, line)| format!("{line}\n"))

@@ -27,7 +27,7 @@ fn only_regular_files_are_read() {
         &["config", "check"],
     ];
     for reader in readers {
-        // A folder, a FIFO that no program writes into, and a device that never ends.
+        // A folder, a FIFO without a writer, and an endless device.
         for (file, what) in [
             (fifo.as_str(), "a FIFO"),
             ("/dev/zero", "a device"),
@@ -61,7 +61,7 @@ fn standard_input_has_a_name() {
         .complains("SLV-TOPOLOGY-0010");
 }
 
-/// A rank of `count` operations of which each begins after the two before, in both ways there are.
+/// Returns a rank with `count` operations. Each depends on the two before it, by both kinds of dependency.
 fn dense_trace(count: usize) -> String {
     let mut text = "num_ranks 2\nrank 0 {\n".to_owned();
     text.extend((0..count).map(|op| format!("l{op}: calc 1\n")));
@@ -146,7 +146,7 @@ fn collectives_take_memory_by_their_messages() {
     lab.run(&line).exits(2).complains("SLV-WORKLOAD-0010");
 }
 
-/// A switch and hosts, each on a link of its own; `links` are rate and LID of each.
+/// Returns a listing of a switch and hosts, each on its own link. `links` are the rate and LID of each host.
 fn listing(links: &[(&str, u16)]) -> String {
     let mut text = "switchguid=0xa10000000010(a10000000010)\n\
                     Switch\t36 \"S-0000a10000000010\"\t\t# \"leaf\" enhanced port 0 lid 1 lmc 0\n"
@@ -181,7 +181,7 @@ fn every_rate_of_a_listing_is_shown_as_it_is() {
         .map(|link| link["rate"].as_str().unwrap())
         .collect();
     assert_eq!(rates, ["4xXDR", "2xXDR", "4xNDR", "8xHDR", "4x???"]);
-    // What it reads it writes.
+    // The listing survives a round trip.
     let written = lab
         .run(&["topology", "convert", &file, "--to", "ibnetdiscover"])
         .exits(0)
@@ -199,8 +199,8 @@ fn every_rate_of_a_listing_is_shown_as_it_is() {
         .exits(2)
         .complains("SLV-TOPOLOGY-0018")
         .complains("16xXDR is no rate");
-    // XDR is simulated at 800 Gbit/s, of which 0.3 are offered; packets have 2,048 bytes and 26 of headers. (At more
-    // than 0.48 the default buffers wait for credits.)
+    // XDR is simulated at 800 Gbit/s with an offered load of 0.3. Packets have 2,048 bytes and 26 bytes of headers.
+    // (Above 0.48, the default buffers wait for credits.)
     let xdr = lab.write("two.topo", &listing(&[("4xXDR", 2), ("4xXDR", 3)]));
     let ran = lab.run(&[
         "simulate",
@@ -269,7 +269,7 @@ fn comparisons_see_what_listings_state() {
         &base.replace("# \"h2\"", "# \"h9\""),
         &["~ node 0x0000a10000002000 \"h2\" -> \"h9\""],
     );
-    // A source without LIDs states none: no difference.
+    // A source that states no LIDs causes no difference.
     let without = base
         .replace(" lid 1", " lid 0")
         .replace(" lid 2", " lid 0")
@@ -319,7 +319,7 @@ fn a_listing_is_rehearsed_with_its_lids_and_tables() {
     };
     let sets = |ran: &serde_json::Value| ran["status"]["mads"]["sets"].as_u64().unwrap();
     let (anew, kept) = (lids(&[]), lids(&["--lfts", &lfts]));
-    // The tables are there already: at least their blocks and LinearFDBTop need no Set.
+    // The tables are installed already: their blocks and LinearFDBTop need no Set.
     assert!(sets(&kept) + 2 <= sets(&anew), "{anew} {kept}");
     lab.run(&["run", "--port", "ibsim:none", "--lfts", &lfts])
         .exits(2)

@@ -1,11 +1,11 @@
-//! Keys: where they come from, and that no output shows them.
+//! Tests the sources of keys, and that no output shows a key.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::support::{Lab, wait_for};
 
-/// Parts of a key that stands nowhere else.
+/// A key that occurs nowhere else.
 const KEY: &str = "0xfeedc0de0badcafe";
 const PART: &str = "c0de0bad";
 
@@ -39,7 +39,7 @@ fn a_mistyped_key_is_not_quoted() {
         let file = lab.write("key", wrong);
         check(&[&FABRIC[..], &["--sa-key-file", &file]].concat(), "SLV-CONFIG-0040");
     }
-    // A right key in a wrong line is not quoted either.
+    // A valid key in a wrong line is not quoted either.
     for text in [
         format!("[keys]\nm_key = {KEY} {KEY}\n"),
         format!("[keys]\nm_key {KEY}\n"),
@@ -55,7 +55,7 @@ fn a_mistyped_key_is_not_quoted() {
     }
     for args in [["--mkey", KEY], ["--m-key-file", KEY], ["--m_key", KEY]] {
         let ran = lab.run(&[&FABRIC[..], &args].concat()).exits(2);
-        // The name of a file is no secret: it must be named.
+        // A file name is no secret: the error must state it.
         if args[0] != "--m-key-file" {
             hides(&[&ran.out, &ran.err]);
         }
@@ -118,7 +118,7 @@ fn a_checked_configuration_hides_its_keys() {
     lab.run(&["config", "check", &lab.write("empty.toml", "")])
         .exits(0)
         .says("sm_key = \"0x0000000000000001\"");
-    // A hidden key is refused when it is read back, never taken for another key.
+    // A hidden key is refused when the file is read back, never taken for another key.
     let shown = lab.run(&["config", "check", &config]).exits(0).out;
     let again = lab.write("again.toml", &shown);
     lab.run(&["config", "check", &again])

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::support::{Lab, Process, wait_for};
 
-/// Commands that print no table and no figures: text for a shell, a file format, a story, or nothing.
+/// Commands that print neither table nor figures: text for a shell, a file format, prose, or nothing.
 const WITHOUT_TABLE: [&str; 13] = [
     "bench",
     "completions",
@@ -21,7 +21,7 @@ const WITHOUT_TABLE: [&str; 13] = [
     "topology generate",
 ];
 
-/// Columns of text, in which anything may stand; numbers of other columns are plain.
+/// Columns with arbitrary text. Numbers in other columns must be plain.
 const TEXT: [&str; 19] = [
     "attribute",
     "becomes",
@@ -44,7 +44,7 @@ const TEXT: [&str; 19] = [
     "why",
 ];
 
-/// A folder with what the commands read, and a manager that they ask.
+/// A folder with the files that commands read, and a running manager for them.
 pub struct World {
     pub lab: Lab,
     _manager: Process,
@@ -76,7 +76,7 @@ impl World {
         Self { lab, _manager: manager }
     }
 
-    /// Every command that prints a table or figures, with words that make it print some.
+    /// Returns every command that prints a table or figures, with arguments that make it print some.
     pub fn commands() -> Vec<(&'static str, &'static str)> {
         vec![
             ("backups", "--fabric mport:m=8,n=2 --sample 12"),
@@ -143,7 +143,7 @@ impl World {
     }
 }
 
-/// Every command as help lists it, those of `topology` and `config` by two words.
+/// Returns every command that help lists; those of `topology` and `config` with two words.
 fn commands_of_help(lab: &Lab) -> Vec<String> {
     let listed = |words: &[&str]| -> Vec<String> {
         let help = lab.run(&[words, &["--help"]].concat()).exits(0).out;
@@ -187,7 +187,7 @@ fn every_command_with_a_table_has_json_and_csv() {
     }
 }
 
-/// The cells of a line of CSV.
+/// Returns the cells of a line of CSV.
 fn cells(line: &str) -> Vec<String> {
     let mut cells = vec![String::new()];
     let mut quoted = false;
@@ -201,7 +201,7 @@ fn cells(line: &str) -> Vec<String> {
     cells
 }
 
-/// What is wrong with a cell that should be a plain number or a name; `None` if nothing.
+/// Returns what is wrong with a cell that should be a plain number or a name; `None` for a good cell.
 fn wrong(cell: &str) -> Option<&'static str> {
     let words: Vec<&str> = cell.split(' ').collect();
     let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit()) && word.parse::<f64>().is_ok();
@@ -289,7 +289,7 @@ fn csv_is_one_table_of_plain_numbers_and_json_has_a_schema() {
     );
 }
 
-/// The words of a text that have a digit in them, but for times in seconds: a running manager counts them down.
+/// Returns the words of a text that contain a digit, except times in seconds, which a running manager counts down.
 fn numbers(text: &str) -> BTreeSet<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let is_time = |at: usize| words.get(at + 1).is_some_and(|unit| *unit == "s");
@@ -299,14 +299,14 @@ fn numbers(text: &str) -> BTreeSet<String> {
     numbers.map(|(_, word)| (*word).to_owned()).collect()
 }
 
-/// The cells of the table are text, so the same run must be asked at every width: commands that measure time, or that a
-/// running manager answers, are asked for figures that stay.
+/// Compares the words of the same table at every width. Commands that measure time or query a running manager therefore
+/// use only figures that stay the same.
 #[test]
 fn no_number_is_broken_on_a_narrow_terminal() {
     let world = World::new("output-widths");
     for (command, rest) in World::commands() {
         if ["fault", "soak", "compare", "route", "simulate"].contains(&command) && !rest.contains("sx6536 --pairings") {
-            // Their figures of time differ from run to run; `compare` is looked at below.
+            // Their times differ from run to run; `compare` is tested below.
             continue;
         }
         let words = World::words(command, rest);
@@ -352,7 +352,7 @@ fn comparisons_fit_and_name_what_they_leave_out() {
         }
         let (table, left_out) = text.split_once("left out at").unwrap_or((&text, ""));
         let left_out = left_out.split_whitespace().collect::<Vec<_>>().join(" ");
-        // A row is a line, because no cell of this table needs two.
+        // A row is one line, because no cell of this table needs two.
         assert_eq!(
             table.lines().filter(|line| line.contains("fat-tree")).count(),
             1,

@@ -1,4 +1,4 @@
-//! What a running manager can take over, what it takes at its next start, and what it refuses for now.
+//! Decides what a running manager applies at once, applies at its next start, or refuses for now.
 
 use selvedge_plan::partition::Partitions;
 
@@ -15,7 +15,7 @@ const PARTITIONS: &str = "the file of the partitions in force is not there any m
 const NEXT_START: &str = "the running manager keeps its value; the new one holds after a restart";
 
 impl Verdict {
-    /// Compares the settings with those of a running manager.
+    /// Compares the settings with those of the running manager.
     pub(super) fn compare(&mut self, running: &Settings) {
         let in_force = &running.policy;
         if in_force.m_key != 0 && in_force.m_key != self.settings.policy.m_key {
@@ -24,7 +24,7 @@ impl Verdict {
         if self.has_lost_partitions && *in_force.partitions != Partitions::default() {
             self.refuse_for_now("fabric.partitions", PARTITIONS);
         }
-        // A reload takes over the policy and the names of nodes, and nothing else.
+        // A reload applies policy and node names only.
         let after = Settings {
             policy: self.settings.policy.clone(),
             ..running.clone()

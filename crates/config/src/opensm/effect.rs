@@ -1,11 +1,11 @@
-//! Options of OpenSM that have an effect only while another feature is on.
+//! OpenSM options that have an effect only while another feature is on.
 //!
 //! Sources: the comments in the file that `opensm --create-config` writes, and the manual page of OpenSM 3.3.23.
 
 use super::{Finding, OpenSmOption, Treatment};
 use crate::EngineList;
 
-/// What must be on for an option to have an effect.
+/// The condition under which an option has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
     /// Another option has this value.
@@ -43,7 +43,7 @@ impl OpenSmOption {
             .map(|(_, needs)| *needs)
     }
 
-    /// The feature that the option belongs to, as `only with qos TRUE`; none: it always has an effect.
+    /// Returns the condition, as `only with qos TRUE`; `None` if the option always has an effect.
     #[must_use]
     pub fn only_with(&self) -> Option<String> {
         self.needs().map(|needs| match needs {
@@ -54,7 +54,7 @@ impl OpenSmOption {
     }
 }
 
-/// Takes back the refusal of options whose feature is off; `exists` tells which files are there.
+/// Withdraws the refusal of options whose feature is off. `exists` says whether a file is present.
 pub(super) fn settle(findings: &mut [Finding], exists: impl Fn(&str) -> bool) {
     let last = |name: &str| findings.iter().rfind(|found| found.name == name);
     let engines = last("routing_engine").map_or_else(String::new, |found| found.value.clone());

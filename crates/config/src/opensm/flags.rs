@@ -1,4 +1,4 @@
-//! Every flag of OpenSM 3.3.23, and what takes its place here.
+//! Every flag of OpenSM 3.3.23 with its replacement in Selvedge.
 
 use super::{OpenSmOption, Treatment};
 
@@ -7,21 +7,21 @@ use super::{OpenSmOption, Treatment};
 pub struct OpenSmFlag {
     /// Its long name, as `smkey`.
     pub long: &'static str,
-    /// Its short name, as `k`; empty: it has none.
+    /// Its short name, as `k`; empty if it has none.
     pub short: &'static str,
     here: Here,
 }
 
-/// What takes the place of a flag.
+/// The replacement of a flag.
 #[derive(Clone, Copy, Debug)]
 enum Here {
-    /// `selvedge run` has a flag for it, written so.
+    /// This flag of `selvedge run`.
     Flag(&'static str),
-    /// The option of `opensm.conf` with this name.
+    /// This option of `opensm.conf`.
     Option(&'static str),
     /// Another command or program.
     Instead(&'static str),
-    /// Nothing takes its place, for this reason.
+    /// No replacement is needed, for this reason.
     Needless(&'static str),
 }
 
@@ -122,7 +122,7 @@ impl OpenSmFlag {
         flag("help", "?", Here::Flag("-h (--help)")),
     ];
 
-    /// The flag of `opensm` that a word of a command line stands for: `--smkey`, `--smkey=1`, `-smkey`, `-k`, `-k1`.
+    /// Returns the flag of `opensm` that a command-line word stands for: `--smkey`, `--smkey=1`, `-smkey`, `-k`, `-k1`.
     #[must_use]
     pub fn of_word(word: &str) -> Option<&'static Self> {
         let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
@@ -137,7 +137,7 @@ impl OpenSmFlag {
         long.or_else(short)
     }
 
-    /// Its names, as `--smkey (-k)`.
+    /// Returns its names, as `--smkey (-k)`.
     #[must_use]
     pub fn names(&self) -> String {
         match self.short {
@@ -146,7 +146,7 @@ impl OpenSmFlag {
         }
     }
 
-    /// The flag of `selvedge run` that means the same; none: it has no such flag.
+    /// Returns the flag of `selvedge run` with the same meaning; `None` if there is none.
     #[must_use]
     pub const fn flag_here(&self) -> Option<&'static str> {
         match self.here {
@@ -155,7 +155,8 @@ impl OpenSmFlag {
         }
     }
 
-    /// The option of `opensm.conf` that says the same; none: it has none, or a flag here takes its place.
+    /// Returns the option of `opensm.conf` with the same meaning; `None` without one, or if a flag of `selvedge run`
+    /// replaces it.
     #[must_use]
     pub fn option(&self) -> Option<&'static OpenSmOption> {
         match self.here {
@@ -164,7 +165,7 @@ impl OpenSmFlag {
         }
     }
 
-    /// What takes its place, as `here -P FILE (--partitions)` or `not needed: …`.
+    /// Returns its replacement, as `here -P FILE (--partitions)` or `not needed: …`.
     #[must_use]
     pub fn here(&self) -> String {
         match self.here {
@@ -186,7 +187,7 @@ impl OpenSmFlag {
         }
     }
 
-    /// The whole explanation: `OpenSM's flag --smkey (-k): here …`.
+    /// Returns the whole explanation: `OpenSM's flag --smkey (-k): here …`.
     #[must_use]
     pub fn explained(&self) -> String {
         format!("OpenSM's flag {}: {}", self.names(), self.here())

@@ -21,7 +21,7 @@ pub(crate) enum Meaning {
     Same(&'static str, Take),
     /// Goes into a setting of ours, named as `routing.lmc`, that differs as the text says.
     Near(&'static str, Take, &'static str),
-    /// A list of engines goes into a setting of ours, named as `routing.engines`, that differs as the text says.
+    /// Sets a Selvedge key, as `routing.engines`, from a list of engines; the text says how its meaning differs.
     Engines(&'static str, &'static str),
     /// Changes nothing here, whatever its value; the text says why nothing is lost.
     Moot(&'static str),
@@ -32,7 +32,7 @@ pub(crate) enum Meaning {
 /// Takes a value over; `Err` says which values are legal.
 pub(crate) type Take = fn(&mut OpenSmConf, &str) -> Result<(), &'static str>;
 
-/// `babbling_port_policy`: disables the port of a host that babbles.
+/// `babbling_port_policy`: disables the port of a babbling host.
 pub(super) const BABBLING: Meaning = Meaning::Near(
     "manager.disable_babbling_ports",
     |conf, text| {

@@ -21,7 +21,7 @@ const PARTITIONS: &str = "/etc/opensm/partitions.conf";
 /// Where OpenSM dumps unasked, unless `OSM_TMP_DIR` is set.
 const DUMPS: &str = "/var/log/";
 
-/// How OpenSM writes a text that has no value.
+/// OpenSM writes this for a text without a value.
 const NULL: &str = "(null)";
 
 /// What an `opensm.conf` says.
@@ -41,7 +41,7 @@ pub struct OpenSmConf {
     pub guid_order_file: Option<PathBuf>,
     /// `partition_config_file`, of which the settings want the contents; OpenSM's default is read if it is there.
     pub partitions_file: Option<PathBuf>,
-    /// True if `partition_config_file` names a file that is not there.
+    /// True if `partition_config_file` names a missing file.
     pub(crate) has_lost_partitions: bool,
     /// What became of each line, in the order of the file.
     pub findings: Vec<Finding>,
@@ -75,13 +75,13 @@ impl OpenSmConf {
         self.findings.iter().filter(|f| f.treatment == Treatment::Refused)
     }
 
-    /// The lines that nobody knows.
+    /// Returns the unknown lines.
     pub fn unknown(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|f| f.treatment == Treatment::Unknown)
     }
 }
 
-/// Reads a text with the files that it names (`root_guid_file` and other lists). Each mistake is a finding.
+/// Reads a text and the files that it names (`root_guid_file` and other lists). Each mistake becomes a finding.
 pub(crate) fn load(text: &str, path: &Path) -> OpenSmConf {
     let (mut conf, _) = read_lines(text, path);
     let files = [
@@ -120,16 +120,16 @@ pub fn opensm_dump_dir() -> PathBuf {
     std::env::var_os("OSM_TMP_DIR").map_or_else(|| PathBuf::from(DUMPS), PathBuf::from)
 }
 
-/// Reads a text; `path` is only for messages. Of an option that stands twice the last holds, as in OpenSM.
+/// Reads a text; `path` is only for messages. If an option occurs twice, the last one counts, as in OpenSM.
 ///
-/// Files are not looked for: an option that depends on one is taken as if the file were there.
+/// Does not look for other files: an option that depends on a file is treated as if the file existed.
 pub fn parse_opensm_conf(text: &str, path: &Path) -> Result<OpenSmConf, ConfigError> {
     let (mut conf, errors) = read_lines(text, path);
     effect::settle(&mut conf.findings, |_| true);
     errors.into_iter().next().map_or(Ok(conf), Err)
 }
 
-/// Reads each line; a line with a mistake is a finding and an error, and changes no setting.
+/// Reads each line. A wrong line becomes a finding and an error, and changes no setting.
 fn read_lines(text: &str, path: &Path) -> (OpenSmConf, Vec<ConfigError>) {
     let mut conf = OpenSmConf::default();
     let mut errors = Vec::new();
@@ -156,9 +156,9 @@ fn read_lines(text: &str, path: &Path) -> (OpenSmConf, Vec<ConfigError>) {
 
 /// Why a line is wrong.
 enum Mistake {
-    /// Not one of the legal values.
+    /// The value is not one of these legal values.
     Want(&'static str),
-    /// A list of engines, with what is wrong about it.
+    /// The list of engines is wrong for this reason.
     Engines(String),
 }
 
@@ -193,7 +193,7 @@ fn split(line: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then(|| (name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value)))
 }
 
-/// Options whose default is a file that OpenSM reads wherever there is one.
+/// Options with a default file, which OpenSM reads if it exists.
 const READ_UNASKED: [&str; 2] = ["partition_config_file", "prefix_routes_file"];
 
 impl OpenSmConf {
@@ -216,7 +216,7 @@ impl OpenSmConf {
         }
     }
 
-    /// Reads the partitions. Where OpenSM looks unasked, a missing file is nothing to speak of.
+    /// Reads the partitions. At the path that OpenSM uses by default, a missing file is not reported.
     fn load_partitions(&mut self) {
         let Some(file) = self.partitions_file.clone() else {
             return;
@@ -238,7 +238,8 @@ impl OpenSmConf {
         self.findings.iter_mut().rfind(|found| found.name == name)
     }
 
-    /// Turns the verdict of an option's line to an error; without a line, OpenSM reads the file unasked.
+    /// Turns the verdict on an option's line into an error. Without a line, the finding is for the file that OpenSM
+    /// reads by default.
     fn mark(&mut self, name: &str, error: &ConfigError) {
         let of_line = |found: &mut Finding| {
             let wrong = Finding::wrong(found.line, name, &found.value, error);
@@ -292,7 +293,7 @@ impl OpenSmConf {
         }
     }
 
-    /// Takes the engines; returns the explanation of those that only NVIDIA's fork has.
+    /// Applies the engines. Returns the explanation of those that exist only in NVIDIA's fork.
     fn take_engines(&mut self, value: &str) -> Result<String, Mistake> {
         let list = parse_engines(value).map_err(Mistake::Engines)?;
         self.settings.policy.engines = match list.engines.is_empty() {
@@ -303,11 +304,11 @@ impl OpenSmConf {
     }
 }
 
-/// OpenSM's options that hold a key.
+/// OpenSM's options that hold keys.
 const SECRET: [&str; 4] = ["m_key", "sm_key", "sa_key", "cc_key"];
 
-/// Returns `value`, or a text in its place if it may be a key. Beside the options above these are unknown options with
-/// a similar name: a mistyped one, or a key of NVIDIA's fork.
+/// Returns `value`, or a placeholder if it may be a key. Besides the options above, unknown options with a similar name
+/// count: a mistyped one, or a key of NVIDIA's fork.
 fn shown<'a>(name: &str, value: &'a str) -> &'a str {
     let is_known = OpenSmOption::ALL.iter().any(|option| option.name == name);
     let is_secret = match is_known {

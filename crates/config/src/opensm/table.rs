@@ -36,7 +36,7 @@ macro_rules! number {
     };
 }
 
-/// An option that goes into a 64-bit number or key of ours with the same meaning.
+/// An option that sets one of our 64-bit numbers or keys with the same meaning.
 macro_rules! key64 {
     ($key:literal, $($field:ident).+ $(, $new:path)?) => {
         Same($key, |conf, text| {

@@ -36,8 +36,8 @@ pub(super) fn millis(text: &str) -> Option<Duration> {
     within(text, 1, 3_600_000).map(Duration::from_millis)
 }
 
-/// Whether a value means the same to OpenSM as an option's default: numbers by value, booleans as OpenSM reads them
-/// (what is not `TRUE` is false), paths without a slash at the end, all else by letters.
+/// True if OpenSM treats a value like the option's default. Numbers compare by value, booleans as OpenSM reads them
+/// (all but `TRUE` is false), paths without a trailing slash, other texts by characters.
 pub(super) fn same(value: &str, default: &str) -> bool {
     let is_boolean = matches!(default, "TRUE" | "FALSE");
     let is_path = default.starts_with('/');
@@ -48,7 +48,7 @@ pub(super) fn same(value: &str, default: &str) -> bool {
         || matches!(numbers, (Some(a), Some(b)) if a == b)
 }
 
-/// True if an option with this default holds a text, which `(null)` leaves out.
+/// True if an option with this default holds a text, which `(null)` clears.
 pub(super) fn is_text(default: &str) -> bool {
     number(default).is_none() && !matches!(default, "TRUE" | "FALSE")
 }

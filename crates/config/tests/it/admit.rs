@@ -1,4 +1,4 @@
-//! The one check of a configuration: for a start, and against the settings of a running manager.
+//! The check of a configuration: for a start, and against the settings of a running manager.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn settings(text: &str) -> Settings {
     verdict.settings
 }
 
-/// A line with another value than the default of a key.
+/// Returns a line that sets a key to a value other than its default.
 fn other(key: &Key) -> String {
     let values = [
         "2",
@@ -93,11 +93,11 @@ fn a_key_of_ports_is_not_taken_back() {
             .collect();
         assert_eq!(stops, [(Treatment::NotNow, "keys.m_key")], "{text}");
         assert!(verdict.error().unwrap().starts_with("SLV-CONFIG-0010: keys.m_key"));
-        // A start takes it.
+        // A start accepts it.
         settings(text);
     }
     assert!(reload("[keys]\nm_key = 5\n", &running).is_ok(), "the same key");
-    // A flag that gives the key stays in force, whatever the file says.
+    // A flag that gives the key overrules the file.
     let flagged = Sources {
         overrule: Arc::new(|settings| settings.policy.m_key = 5),
         ..sources().with_text(Path::new("fm.toml"), "")

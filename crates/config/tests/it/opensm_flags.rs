@@ -1,4 +1,4 @@
-//! The page of OpenSM's flags is written from the table that `selvedge run` explains flags by.
+//! The page of OpenSM's flags is generated from the table that `selvedge run` uses to explain flags.
 use std::fmt::Write as _;
 use std::path::Path;
 

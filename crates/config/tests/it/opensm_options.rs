@@ -361,7 +361,7 @@ fn another_value_of_each_option_becomes_what_the_table_says() {
     }
 }
 
-/// `(null)` is how OpenSM writes a text that has no value, whatever the option.
+/// OpenSM writes `(null)` for a text without a value, for every option.
 #[test]
 fn a_text_without_a_value_has_no_effect() {
     let mut texts = 0;
@@ -378,6 +378,6 @@ fn a_text_without_a_value_has_no_effect() {
         }
     }
     assert!(texts > 40, "{texts}");
-    // A number without a value is no number.
+    // A number needs a value.
     assert!(parse_opensm_conf("lmc (null)\n", Path::new("x")).is_err());
 }

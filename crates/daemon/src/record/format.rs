@@ -390,9 +390,9 @@ fn take_groups(reader: &mut Reader<'_>) -> Option<Vec<MulticastGroup>> {
 /// Why an entry cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
-    /// The record ends inside it.
+    /// The record ends inside the entry.
     Cut,
-    /// It is none.
+    /// The bytes are no entry, for this reason.
     Kind(String),
 }
 
@@ -402,7 +402,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Bad> 
     let Some(tag) = reader.u8() else { return Ok(None) };
     let time = reader.u64();
     if time.is_none() {
-        // The rest is a part of the time: only the kind of the entry can be checked.
+        // The remaining bytes are a part of the time: only the kind of the entry can be checked.
         *reader = Reader::new(&[]);
     }
     let input = match tag {

@@ -21,16 +21,16 @@ pub struct Replay {
     pub header: Header,
     /// Inputs in their order.
     pub entries: Vec<Entry>,
-    /// The last entry is not whole: the process was killed while it wrote.
+    /// Present if the last entry is truncated: the process was killed while writing it.
     pub torn: Option<Torn>,
 }
 
-/// An end of a record that is left out.
+/// The truncated end of a record, which replay skips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// Its place in the record, in bytes.
+    /// Its offset in the record, in bytes.
     pub at: usize,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: usize,
 }
 

@@ -23,16 +23,16 @@ pub struct Recorder {
     entry: Vec<u8>,
     /// Of these, what hosts and the administrator said.
     said: u64,
-    /// When what was in memory was written last.
+    /// Time of the last write to the file.
     flushed_at: Time,
-    /// Something is in memory since then.
+    /// True if the buffer holds entries since then.
     is_behind: bool,
-    /// Something that an operator needs to see has happened since then.
+    /// True if an event that an operator needs to see has occurred since then.
     is_urgent: bool,
 }
 
-/// What is in memory is written so often: a process that is killed loses no more, together with the longest wait of the
-/// manager's thread less than a second.
+/// Longest time between writes to the file. A killed process loses at most this, plus the longest wait of the manager's
+/// thread: less than a second together.
 const FLUSH: Duration = Duration::from_millis(500);
 
 /// The part of a record that they may take: a host that floods must not end the record of the manager.
@@ -49,7 +49,7 @@ impl Recorder {
         let write = || -> io::Result<BufWriter<File>> {
             let mut file = BufWriter::with_capacity(1 << 16, create_private(path)?);
             file.write_all(&bytes)?;
-            // Without its beginning nothing of it can be read.
+            // Without its beginning, a record is unreadable.
             file.flush()?;
             Ok(file)
         };
@@ -111,7 +111,7 @@ impl Recorder {
         Some(notice)
     }
 
-    /// Writes what is still in memory, if it is time to.
+    /// Writes the buffer to the file if that is due.
     pub(crate) fn flush_due(&mut self, now: Time) -> Option<Notice> {
         let is_due = self.is_urgent || self.is_behind && now.since(self.flushed_at) >= FLUSH;
         if !is_due {
@@ -131,7 +131,7 @@ impl Recorder {
 }
 
 impl Drop for Recorder {
-    /// A manager that panics while it handles an input: this input is the one that is wanted.
+    /// Writes the buffer also if the manager panics: the input that it handled matters most.
     fn drop(&mut self) {
         if let Some(file) = &mut self.file {
             let _ = file.write_all(&self.entry).and_then(|()| file.flush());
@@ -192,13 +192,13 @@ mod tests {
         assert_eq!(entries(), 1);
         wake(&mut recorder, start + FLUSH);
         assert_eq!(entries(), 3);
-        // A fault does not wait.
+        // A fault is written at once.
         recorder.input(start + FLUSH, &Input::Wake);
         let lost = selvedge_sm::Event::SubnetUpWithErrors { failed: 1 };
         assert!(recorder.outputs(&[Output::Event(lost)]).is_none());
         assert!(recorder.flush_due(start + FLUSH).is_none());
         assert_eq!(entries(), 4);
-        // Nor does the input during which the manager panics.
+        // The input during which the manager panics is written, too.
         recorder.input(start + FLUSH, &Input::Wake);
         drop(recorder);
         let record = read(&path).unwrap();

@@ -29,7 +29,7 @@ struct Kind {
     speed: LinkSpeed,
 }
 
-/// What everybody has: 4x HDR.
+/// The link of all other ports: 4x HDR.
 const USUAL: Kind = Kind {
     mtu: Mtu::B4096,
     widths: &[LinkWidth::X1, LinkWidth::X2, LinkWidth::X4],
@@ -213,7 +213,8 @@ fn it_comes_up_and_paths_carry_what_their_links_do() {
     stage.running.join().unwrap();
 }
 
-/// A port with room for `room` keys that is in nine partitions: the event states its room, whatever the number.
+/// Returns the event about a port with room for `room` keys in nine partitions. The event states the room, whatever the
+/// number.
 fn told_of_room(room: u16) -> String {
     let mut builder = FabricBuilder::new();
     let hub = node(&mut builder, (NodeKind::Switch, 0x100), &[USUAL, USUAL], "hub");

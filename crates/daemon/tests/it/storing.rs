@@ -1,4 +1,4 @@
-//! A manager whose state folder takes nothing for a time.
+//! Tests a manager whose state folder cannot be written for a time.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,7 +14,7 @@ use selvedge_types::{Guid, PortState};
 
 use crate::emulated::{options, stop, wait_for};
 
-/// A disk that can be full: files are removed and renamed, and none is written.
+/// A disk that can be full: files can be removed and renamed, but not written.
 #[derive(Debug, Default)]
 struct SmallDisk {
     disk: MemoryDisk,
@@ -89,7 +89,7 @@ fn codes(running: &Running) -> BTreeSet<String> {
     events.into_iter().map(|event| event.code).collect()
 }
 
-/// A port by its GUID.
+/// Returns a port by its GUID.
 fn port(running: &Running, guid: Guid) -> Option<Port> {
     let ports = running.manager.ports().ok()?.ports;
     ports.into_iter().find(|port| port.guid == Some(guid))
@@ -100,7 +100,7 @@ fn is_active(running: &Running, guid: Guid) -> bool {
         .is_some_and(|port| port.state == Some(PortState::Active) && port.lid.is_some_and(|lid| lid != 0))
 }
 
-/// Brings the fabric up once and forgets the LID of one host; returns that host's GUID and those of the others.
+/// Brings the fabric up once and deletes the LID of one host. Returns its GUID and those of the other hosts.
 fn without_one(disk: &Arc<SmallDisk>) -> (Guid, Vec<Guid>) {
     let running = begin(disk);
     wait_for("first plan", || running.manager.status().unwrap().up.then_some(()));
@@ -114,7 +114,7 @@ fn without_one(disk: &Arc<SmallDisk>) -> (Guid, Vec<Guid>) {
     let mut hosts: Vec<Port> = ports.filter(|port| port.port != 0).collect();
     stop(running);
     hosts.sort_by_key(|port| port.guid);
-    // The manager sits at the first one.
+    // The manager runs on the first host.
     let last = hosts.pop().unwrap().guid.unwrap();
     let lids: String = disk
         .text("guid2lid")
@@ -154,7 +154,7 @@ fn a_host_that_comes_while_the_disk_is_full_waits_and_all_others_are_served() {
         "{failing:?}"
     );
     assert!(!disk.text("guid2lid").contains(&late.to_string()));
-    // A lost link is routed around all the same.
+    // A lost link is still routed around.
     let link = manager.links().unwrap().links.into_iter().find(|link| {
         let is_switch = |guid| !others.contains(&guid) && guid != late;
         is_switch(link.a.node_guid) && link.a.node_name.starts_with('S') && link.b.node_name.starts_with('S')
@@ -178,7 +178,7 @@ fn a_host_that_comes_while_the_disk_is_full_waits_and_all_others_are_served() {
     }
     let lid = port(&running, late).unwrap().lid;
     stop(running);
-    // A cold fabric, and the same LIDs.
+    // A fabric without LIDs gets the same ones.
     let running = begin(&disk);
     wait_for("the next life", || is_active(&running, late).then_some(()));
     assert_eq!(port(&running, late).unwrap().lid, lid);

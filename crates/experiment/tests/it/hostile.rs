@@ -1,4 +1,4 @@
-//! Files that nobody writes in good faith, and the stored corpus of the fuzz target.
+//! Hostile files, and the stored corpus of the fuzz target.
 use std::path::PathBuf;
 
 use selvedge_experiment::fuzz_body::read_and_draw;

@@ -10,7 +10,7 @@ use selvedge_daemon::{EmulationOptions, NoLog, Service, emulate};
 use selvedge_http::{Front, Socket};
 use selvedge_topology::Spec;
 
-/// An emulated fabric with its API, which ends when this is dropped.
+/// An emulated fabric with its API; dropping it stops both.
 struct Lab {
     path: PathBuf,
     service: Arc<dyn Service>,
@@ -47,9 +47,9 @@ fn connect(path: &Path) -> UnixStream {
     stream
 }
 
-/// Everything that the server says until it closes.
+/// Returns everything that the server sends until it closes.
 fn answer(mut stream: UnixStream, request: &[u8]) -> String {
-    // A server that refuses early reads no further.
+    // A server that refuses early stops reading.
     let _ = stream.write_all(request);
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
@@ -162,7 +162,7 @@ fn a_wrong_method_is_told_the_right_one() {
 #[test]
 fn a_request_that_does_not_come_is_given_up() {
     let lab = Lab::new("late");
-    // All at once, as each takes the whole time-out.
+    // In parallel, as each takes the whole time-out.
     let late = [
         "GET /api/v1/status HTTP/1.1\r\nhost",
         "POST /api/v1/fault HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{",
@@ -187,7 +187,7 @@ fn several_requests_of_one_connection_are_answered() {
     let answer = answer(connect(&lab.path), format!("{one}{one}{last}").as_bytes());
     assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 3, "{answer}");
     assert_eq!(answer.matches("\"schema\":\"selvedge.fabric\"").count(), 2);
-    // A bad request behind good ones gets the object too.
+    // A bad request after good ones gets the object, too.
     let answer = self::answer(connect(&lab.path), format!("{one}\0\0\0 bad\r\n\r\n").as_bytes());
     let (_, refusal) = answer.split_once("}HTTP/1.1").unwrap();
     check_refusal(&format!("HTTP/1.1{refusal}"), 400, "SLV-API-0002");

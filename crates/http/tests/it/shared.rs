@@ -14,7 +14,7 @@ use selvedge_daemon::Service;
 use selvedge_fabric::Fabric;
 use selvedge_http::{Client, Front, Socket};
 
-/// A service whose list of ports takes as long as the test wants.
+/// A service whose list of ports takes as long as the test decides.
 struct Slow {
     asked: AtomicUsize,
     at_once: AtomicUsize,
@@ -107,13 +107,13 @@ fn waiting_clients_share_one_answer() {
     let first = ask();
     begins.recv().unwrap();
     let others: Vec<_> = (0..40).map(|_| ask()).collect();
-    // While the list is being made, other questions are answered.
+    // While the list is being built, other questions are answered.
     let begin = Instant::now();
     assert_eq!(client.get::<selvedge_api::Fabric>("fabric").unwrap().switches, 0);
     assert!(begin.elapsed() < Duration::from_secs(20));
     go.send(()).unwrap();
     assert_eq!(first.join().unwrap().unwrap(), 0);
-    // The state is the same: requests that came meanwhile get the same answer.
+    // The state is unchanged: requests that arrived meanwhile get the same answer.
     drop(go);
     for other in others {
         assert_eq!(other.join().unwrap().unwrap(), 0);

@@ -15,8 +15,8 @@ pub struct SenderConfig {
     pub retries: u8,
     /// Segments in flight at most, whatever the receiver allows; at least 1.
     pub window: u32,
-    /// The first segment is repeated by itself, as the others are. Without: only [`Sender::again`] repeats it, when the
-    /// client asks again; whoever never acknowledges hears nothing more, not even that it was given up.
+    /// If set, the first segment is repeated like the others. Otherwise only [`Sender::again`] repeats it, when the
+    /// client asks again; a client that never acknowledges gets nothing further, not even an abort.
     pub repeat_first: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Transfers over wires that lose, and datagrams that nobody should send.
+//! Transfers over lossy wires, and datagrams that no correct peer sends.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -16,7 +16,7 @@ use super::DeskDefect;
 use crate::manager::open_folder;
 use crate::{ManagerId, Rehearsal, RehearsalError};
 
-/// As `daemon` gathers groups that changed.
+/// How long changed groups are collected, as in `daemon`.
 const GATHER_GROUPS: Duration = Duration::from_millis(10);
 /// Timers of an administrator that are served at one moment.
 const WAKES_MAX: u32 = 1_000;
@@ -49,7 +49,7 @@ pub struct Desk {
     /// What is in force, as the manager showed it last.
     pub in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     defect: Option<DeskDefect>,
-    /// What of it outlives the process: the manager's disk, or one of its own that never fails.
+    /// The disk that outlives the process: the manager's, or a separate one that never fails.
     disk: Arc<MemoryDisk>,
     folder: Option<Arc<StateDir>>,
     keeper: Keeper,
@@ -80,8 +80,8 @@ impl Desk {
         }
     }
 
-    /// The process begins, with what is on disk; `life` is a number that no other life has. False if it ends at once,
-    /// as it cannot read that.
+    /// Starts the process with the content of its disk. `life` is a number that no other process has. Returns false if
+    /// the process ends at once, because it cannot read the disk.
     pub fn start(&mut self, world: &mut Rehearsal, life: u64) -> Result<(), RehearsalError> {
         let found = self.read().map_err(|error| world.cannot_start(self.id, &error))?;
         let config = Config {
@@ -101,7 +101,7 @@ impl Desk {
         world.tell(self.id, Command::HoldBack)
     }
 
-    /// What an earlier life left on the disk.
+    /// Returns the registrations that an earlier process left on the disk.
     fn read(&mut self) -> Result<Found, StoreError> {
         let folder = Arc::new(open_folder(&self.disk)?);
         let found = Found::read(Some(&folder))?;
@@ -122,7 +122,7 @@ impl Desk {
             Some(DeskDefect::ConfirmsUnmarked) => &mut unguarded,
             _ => &mut out[first..],
         };
-        // A failure is tried again; there are no events of administrators here.
+        // A failure is retried; the rehearsal ignores events of administrators.
         let _ = self.keeper.guard(now, self.sa.revision(), guarded);
         if let (Some(DeskDefect::StoresNothing), Some(folder)) = (self.defect, &self.folder) {
             let _ = folder.mark_stored(false);

@@ -48,7 +48,7 @@ const CHANGES_EVERY: u64 = 400;
 pub enum DeskDefect {
     /// What hosts registered counts as stored and is not.
     StoresNothing,
-    /// Hosts are told that something is registered, although that could neither be marked nor stored.
+    /// The administrator confirms registrations although they could neither be marked nor stored.
     ConfirmsUnmarked,
     /// It answers from the first plan of its life.
     AnswersFromThePast,
@@ -138,7 +138,7 @@ impl Clients {
         self.is_lively = is_lively;
     }
 
-    /// Each host wants one thing that it does not want now, or no longer wants one that it does.
+    /// Changes the wishes of each host: it now wants one thing more or one thing less.
     pub fn change_minds(&mut self) {
         for number in 0..self.hosts.len() {
             self.change_mind(number);
@@ -149,7 +149,7 @@ impl Clients {
         let what = self.below(What::ALL.len());
         let host = &mut self.hosts[number];
         host.wants[what] ^= true;
-        // What it was about to give up it may have given up: the answer may be what was lost.
+        // A registration that a host was giving up may be gone already: only the answer may be lost.
         host.has[what] &= !host.wants[what];
     }
 

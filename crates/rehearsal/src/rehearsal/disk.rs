@@ -1,4 +1,4 @@
-//! Managers that store on a disk in memory, by the code that the daemon stores with: the disk may fail.
+//! Stores managers' state on disks in memory that may fail, with the code that the daemon uses.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::RehearsalError;
 use crate::manager::{Folder, Manager, ManagerId, Pending, open_folder};
 
 impl Manager {
-    /// A life begins: what is on the disk is what it knows.
+    /// Opens the state folder for a new process, which knows only the state on the disk.
     pub(super) fn open_folder(&mut self) -> Result<Option<Folder>, RehearsalError> {
         let Some(disk) = &self.disk else { return Ok(None) };
         let load = || -> Result<_, StoreError> {
@@ -32,18 +32,18 @@ impl Manager {
 }
 
 impl Rehearsal {
-    /// From now on a manager stores on a disk of its own, which is returned.
+    /// Gives a manager its own disk, and returns the disk.
     pub(crate) fn give_disk(&mut self, id: ManagerId) -> Option<Arc<MemoryDisk>> {
         let manager = self.managers.get_mut(id.0)?;
         Some(Arc::clone(manager.disk.get_or_insert_default()))
     }
 
-    /// The disk that a manager stores on, if it has one.
+    /// Returns a manager's disk, if it has one.
     pub(crate) fn disk_of(&self, id: ManagerId) -> Option<Arc<MemoryDisk>> {
         self.managers.get(id.0)?.disk.clone()
     }
 
-    /// A manager cannot read what it stored.
+    /// Returns the error of a manager that cannot read its stored state.
     pub(crate) fn cannot_start(&self, id: ManagerId, error: &StoreError) -> RehearsalError {
         RehearsalError::Disk {
             name: self.managers.get(id.0).map(|m| m.name.clone()).unwrap_or_default(),
@@ -51,7 +51,7 @@ impl Rehearsal {
         }
     }
 
-    /// Begins to store what a manager wants stored, if it is time to.
+    /// Starts to store a manager's state if a save is due.
     pub(super) fn save(&mut self, id: ManagerId) {
         let now = self.now;
         let life = self.managers.get_mut(id.0).and_then(|manager| manager.life.as_mut());
@@ -62,7 +62,7 @@ impl Rehearsal {
         }
     }
 
-    /// The time that storing takes is over.
+    /// Ends a save after the time that it takes.
     pub(super) fn saved(
         &mut self,
         id: ManagerId,
@@ -90,7 +90,7 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// A manager's state is stored.
+    /// Notes that a manager's state is stored.
     pub(super) fn stored_now(
         &mut self,
         id: ManagerId,

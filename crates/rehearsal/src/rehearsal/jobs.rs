@@ -31,7 +31,7 @@ impl Costs {
 }
 
 impl Rehearsal {
-    /// Ends the intervals of a manager's intake that are over. The manager gets the traps that it may have now.
+    /// Ends the intervals of a manager's intake that are over. Hands the manager the traps that are due.
     pub(super) fn attend_intake(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(life) = &mut self.managers[id.0].life else {

@@ -1,7 +1,7 @@
-//! Random faults on small fabrics: the checkers look after every event, and everything comes up when the faults stop.
+//! Random faults on small fabrics: checkers run after every event, and everything comes up when the faults stop.
 //!
-//! A failure names its seed; `SELVEDGE_SEED=7 cargo test -p selvedge-rehearsal --test it random_faults` runs that one
-//! alone and prints what the managers said. `SELVEDGE_SEEDS=2000` runs so many.
+//! A failure names its seed. `SELVEDGE_SEED=7 cargo test -p selvedge-rehearsal --test it random_faults` runs that seed
+//! alone and prints the managers' events. `SELVEDGE_SEEDS=2000` runs 2,000 seeds.
 
 use crate::common;
 use std::collections::BTreeSet;

@@ -149,9 +149,9 @@ fn clients_of_subnet_administration_are_served() {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-/// Seeds with disks that fail and managers that are killed meanwhile, which run in `make test`.
+/// Seeds in `make test` with failing disks and kills of managers.
 const STORE_SEEDS: u64 = 40;
-/// Seeds within which a manager that trusts such a disk must be found.
+/// Number of seeds that must expose a manager that trusts such a disk.
 const TRUSTING_SEEDS: u64 = 200;
 
 fn with_store_faults(seed: u64) -> Schedule {
@@ -160,8 +160,8 @@ fn with_store_faults(seed: u64) -> Schedule {
     schedule
 }
 
-/// The same disasters with clients, while disks fail. `SELVEDGE_STORE_SEEDS=1..1001` runs those, `SELVEDGE_SEED` prints
-/// what happens in one of them.
+/// Runs the disasters with clients and failing disks. `SELVEDGE_STORE_SEEDS=1..1001` sets the seeds, `SELVEDGE_SEED`
+/// prints the events of one seed.
 #[test]
 fn on_disks_that_fail_no_lid_changes_and_no_registration_is_lost() {
     let text = std::env::var("SELVEDGE_STORE_SEEDS").unwrap_or_else(|_| format!("1..{}", STORE_SEEDS + 1));
@@ -191,8 +191,8 @@ fn on_disks_that_fail_no_lid_changes_and_no_registration_is_lost() {
     );
 }
 
-/// The checkers find a manager that takes a failed store for one that worked, and an administrator that confirms what
-/// it could not mark.
+/// The checkers expose a manager that takes a failed save for a success, and an administrator that confirms an unmarked
+/// registration.
 #[test]
 fn managers_that_trust_a_disk_that_fails_are_found() {
     let check = |code: &str, run: &dyn Fn(&Schedule, &Fabric) -> Outcome| {

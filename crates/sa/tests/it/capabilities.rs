@@ -1,7 +1,7 @@
-//! ClassPortInfo says what the administrator does: every bit of both capability masks beside a probe of the behaviour.
+//! Compares ClassPortInfo with the administrator's behaviour: every bit of both capability masks has a probe.
 //!
 //! Source of the numbers: IBA vol 1 §15.2.5.1, OpenSM's `osm_base.h` (`OSM_CAP_*`, `OSM_CAP2_*`; 19 and 20 from
-//! NVIDIA's release of it). Bits that stand in none of them are reserved and must be clear.
+//! NVIDIA's release of it). Bits in none of these are reserved and must be clear.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::support::{Bench, Said, Value, Wish, group_parameters, number};
 
 const TREE: &str = "pgft:m=2x4,w=1x2,p=1x1";
 const GROUP: Gid = Gid([0xFF, 0x12, 0x40, 0x1B, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]);
-/// Bit 31 of the attribute modifier: capabilities are compared bit by bit.
+/// Bit 31 of the attribute modifier: a query compares capabilities bit by bit.
 const BITWISE: u32 = 1 << 31;
 
-/// Shows whether a behaviour is there.
+/// Returns true if a behaviour is implemented.
 type Probe = fn() -> bool;
 
 /// Bits of CapabilityMask, each with its probe.
@@ -64,7 +64,7 @@ const MASK2: [(u32, &str, Probe); 15] = [
     (19, "IsExtendedSpeeds2Supported", || {
         has_field(&records::PORT_INFO, "LinkSpeedExtActive2")
     }),
-    // XDR stands in the fields of bit 19.
+    // XDR is in the fields of bit 19.
     (20, "IsLinkSpeedXDRSupported", || {
         has_field(&records::PORT_INFO, "LinkSpeedExtActive2")
     }),
@@ -93,7 +93,7 @@ fn a_bit_is_set_if_and_only_if_the_behaviour_is_there() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What kernels look for: Linux refuses `rdma_join_multicast` of a send-only full member without bit 12.
+/// Checks the bits that kernels read: without bit 12, Linux refuses `rdma_join_multicast` as send-only full member.
 #[test]
 fn clients_find_the_bits_that_they_ask_for() {
     use records::class_port_info as f;
@@ -107,7 +107,7 @@ fn clients_find_the_bits_that_they_ask_for() {
     assert_eq!(f::CAPABILITIES.get(&told.rows[0]) >> 13 & 1, 1, "srp_daemon's question");
 }
 
-/// A whole table of ports or those that have what is asked for: never all when some have not.
+/// A query returns the ports with the requested capabilities, or all ports, but never all if some lack them.
 #[test]
 fn capabilities_of_ports_are_compared() {
     use records::port_info as f;
@@ -129,7 +129,7 @@ fn status(bench: &mut Bench, method: Method, id: u16) -> Status {
     bench.exchange(&mad).status
 }
 
-/// A host joins a group that is not there, with all that it takes to create it.
+/// True if a host can create a group: it joins a missing group, with all components for that.
 fn joins(state: u8) -> bool {
     let mut bench = tree();
     create(&mut bench, state) == Status::OK
@@ -146,7 +146,7 @@ fn create(bench: &mut Bench, state: u8) -> Status {
     bench.ask(Method::Set, &records::MEMBER, &fields).status
 }
 
-/// Subscribers are told by reports, which are no traps.
+/// True if subscribers get traps; they get reports instead.
 fn sends_traps() -> bool {
     use records::inform_info as f;
     let mut bench = tree();
@@ -176,7 +176,8 @@ fn has_notice() -> bool {
     is_known(Method::Get) && is_known(Method::Set)
 }
 
-/// Every optional record but MCMemberRecord, TraceRecord and MultiPathRecord, which have bits of their own.
+/// True if all optional records are answered, except those with their own bits: MCMemberRecord, TraceRecord and
+/// MultiPathRecord.
 fn has_all_optional_records() -> bool {
     const OPTIONAL: [u16; 12] = [0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x20, 0x30, 0x33, 0x36, 0x3B, 0xF3];
     let mut bench = tree();
@@ -198,7 +199,8 @@ fn answers_multi_path() -> bool {
     told.status == Status::OK && told.rows.len() == 1
 }
 
-/// An administrator of a fabric where `change` was made to each PortInfo; ports are numbered in their order.
+/// Returns an administrator of a fabric with `change` applied to each PortInfo. `change` also gets the index of the
+/// port.
 fn told_by(change: impl Fn(usize, &mut PortInfo)) -> Bench {
     let mut sources = Wish::new(TREE).sources();
     let mut ports = BTreeMap::new();
@@ -216,7 +218,7 @@ fn told_by(change: impl Fn(usize, &mut PortInfo)) -> Bench {
     bench
 }
 
-/// Rows of PortInfoRecords.
+/// Returns the number of PortInfoRecords in an answer.
 fn ports(bench: &mut Bench, modifier: u32, fields: &[(Field, Value)]) -> usize {
     let asked = bench.question(Method::GetTable, &records::PORT_INFO, fields);
     let mut mad = Mad::request(Class::SubnAdm, Method::GetTable, records::PORT_INFO.id, modifier);
@@ -226,7 +228,8 @@ fn ports(bench: &mut Bench, modifier: u32, fields: &[(Field, Value)]) -> usize {
     bench.exchange(&mad).rows.len()
 }
 
-/// A host asks for its port to be initialised as it was (InitType); a manager that can do so says what it did.
+/// True if the administrator reports reinitialisation: a host requests it by InitType, and the manager says what it
+/// did.
 fn answers_reinitialisation() -> bool {
     use records::port_info as f;
     let mut bench = told_by(|_, info| info.init_type = Bits::low(1));
@@ -236,7 +239,7 @@ fn answers_reinitialisation() -> bool {
     f::INIT_TYPE_REPLY.get(&told.rows[0]) != 0
 }
 
-/// All ports have `held`; a question for one bit of it finds them with bit 31 of the modifier.
+/// True if bit 31 of the modifier makes a query for one bit find ports that have all bits of `held`.
 fn matches_bits(field: Field, held: u32, wanted: u64) -> bool {
     let mut bench = told_by(|_, info| {
         info.capabilities = CapabilityMask(held);
@@ -298,7 +301,7 @@ fn takes_alias_guids() -> bool {
     told.status == Status::OK && f::GUID1.get(&told.rows[0]) == 0x77
 }
 
-/// Everything behind the fields of the first release is shown as the agent said it.
+/// True if all fields beyond those of the first release show the agent's values.
 fn shows_whole_port_info() -> bool {
     use records::port_info as f;
     let mut bench = told_by(|_, info| {
@@ -313,12 +316,12 @@ fn shows_whole_port_info() -> bool {
     fields.map(|field| field.get(&told.rows[0])) == [0x1234, 0x56_789A, 0x31, 2]
 }
 
-/// A path over such a link has the rate of the link.
+/// True if a path over such a link has the link's rate.
 fn tells_rate(width: LinkWidth, speed: LinkSpeed, code: u64) -> bool {
     use records::path as f;
     let mut wish = Wish::new(TREE);
     wish.slow.insert(3, (Rate { width, speed }, Mtu::B4096));
-    // The links of the others are as fast at least, or as slow.
+    // No other link is slower.
     wish.slow.insert(0, (Rate { width, speed }, Mtu::B4096));
     let mut bench = Bench::new(&wish);
     let fields = [(f::SLID, number(bench.host(3).0)), (f::DLID, number(bench.host(3).0))];

@@ -1,9 +1,9 @@
-//! Every JoinState: what a join comes to where the group is there and where it is not, what a leave comes to, and how
-//! long a group lives.
+//! Tests every JoinState: the result of a join with and without a group, the result of a leave, and the lifetime of a
+//! group.
 //!
-//! Source: IBA vol 1 §15.2.5.17 (o15-0.1.9: which states create a group; o15-0.2.4: which join; o15-0.1.14: which
-//! leave), and release 1.3 of it for send-only full members, which create a group and keep it as full members do.
-//! `conformance/tests/it/join_states.rs` asks OpenSM the same questions.
+//! Source: IBA vol 1 §15.2.5.17 (o15-0.1.9: states that create a group; o15-0.2.4: states that join; o15-0.1.14:
+//! leaves). Its release 1.3 adds send-only full members, which create and keep a group as full members do.
+//! `conformance/tests/it/join_states.rs` sends OpenSM the same requests.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use records::member as f;
 
 const TREE: &str = "pgft:m=2x4,w=1x2,p=1x1";
 const GROUP: Gid = Gid([0xFF, 0x12, 0x40, 0x1B, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]);
-/// The states that create a group and keep it.
+/// Join states that create a group and keep it alive.
 const KEEPS: u8 = 1 | 8;
 
 /// The components of a request.
@@ -23,7 +23,7 @@ const KEEPS: u8 = 1 | 8;
 enum Components {
     /// MGID, PortGID and JoinState.
     Join,
-    /// Those that create a group too.
+    /// All components that create a group.
     Create,
 }
 
@@ -39,7 +39,7 @@ fn fields(bench: &Bench, host: usize, state: u8, components: Components) -> Vec<
     fields
 }
 
-/// A host asks; MLID and JoinState of the answer.
+/// Sends a host's request. Returns MLID and JoinState of the answer.
 fn ask(
     bench: &mut Bench,
     method: Method,
@@ -63,14 +63,14 @@ fn leave(bench: &mut Bench, host: usize, state: u8) -> Result<(u64, u64), Status
     ask(bench, Method::Delete, host, state, Components::Join)
 }
 
-/// Members and what they are, if the group is there.
+/// Returns the states of the members if the group exists.
 fn members(bench: &Bench) -> Option<Vec<u8>> {
     let group = bench.sa.groups().iter().next()?;
     Some(group.members.iter().map(|member| member.join_state).collect())
 }
 
-/// The case of a public report: a kernel joins a group that is not there as send-only full member, with all that it
-/// takes to create it, and without a question before.
+/// The case of a public report: a kernel joins a missing group as send-only full member. It sends all components that
+/// create a group, without an earlier query.
 #[test]
 fn a_send_only_full_member_creates_a_group() {
     let mut bench = Bench::new(&Wish::new(TREE));
@@ -115,7 +115,7 @@ fn every_join_state_where_the_group_is_there() {
     }
 }
 
-/// The states of a port add up.
+/// The states of a port accumulate.
 #[test]
 fn states_add_up() {
     for first in 1..16 {
@@ -129,14 +129,14 @@ fn states_add_up() {
     }
 }
 
-/// Every state that a port gives up of every state that it has: some of what it has, and nothing else. The group ends
-/// with the last state that keeps it, and others of its members end with it.
+/// For each held state, gives up every state: a leave succeeds only for states that are held. The group ends with the
+/// last state that keeps it, and with it its other members.
 #[test]
 fn every_leave_of_every_state() {
     for (held, given) in (1..16_u8).flat_map(|held| (0..16_u8).map(move |given| (held, given))) {
         for keeper in [0, 1, 2, 4, 8] {
             let mut bench = Bench::new(&Wish::new(TREE));
-            // The group begins with a member that leaves again, where none of the two could begin it.
+            // A temporary full member creates the group, because neither of the two may be able to.
             assert!(join(&mut bench, 2, 1).is_ok());
             assert!(join(&mut bench, 0, held).is_ok());
             if keeper != 0 {
@@ -164,7 +164,7 @@ fn every_leave_of_every_state() {
     }
 }
 
-/// A port that vanishes leaves with all that it was.
+/// A port that vanishes leaves all its groups.
 #[test]
 fn a_port_that_is_gone_keeps_no_group() {
     for (keeper, want) in [(1, true), (2, false), (4, false), (8, true)] {
@@ -180,7 +180,7 @@ fn a_port_that_is_gone_keeps_no_group() {
     }
 }
 
-/// A request without MGID or JoinState, and without each component that creates a group.
+/// Sends requests without MGID, without JoinState, and without each component that creates a group.
 #[test]
 fn what_a_join_needs() {
     let mut bench = Bench::new(&Wish::new(TREE));
@@ -191,7 +191,7 @@ fn what_a_join_needs() {
         let told = bench.ask(Method::Set, &records::MEMBER, &fields);
         assert_eq!(told.status, SaStatus::INSUFFICIENT_COMPONENTS, "{missing}");
     }
-    // Q_Key, TClass, P_Key, SL and flow label create a group; the MTU need not be said.
+    // Q_Key, TClass, P_Key, SL and flow label are needed to create a group; the MTU is optional.
     for at in 3..all.len() {
         let mut fields = all.clone();
         let (field, _) = fields.remove(at);

@@ -10,7 +10,7 @@ use super::{DumpError, DumpWarning, first_names};
 use crate::Place;
 use crate::text::{leading_guid, leading_number, shorten};
 
-/// Reads `0xDLID SL` lines. Every LID in use needs one: a level that the file does not state is not known.
+/// Reads `0xDLID SL` lines. Every LID in use needs one, because nothing else states its service level.
 pub fn read_service_levels(file: &str, bytes: &[u8], fabric: &Fabric, lids: &Lids) -> Result<ServiceLevels, DumpError> {
     let mut levels = Vec::new();
     let mut stated = BTreeSet::new();
@@ -59,12 +59,11 @@ fn lid_and_level(line: &str) -> Option<(Lid, Sl)> {
 /// What a table begins with, before the GUID of its port.
 const KINDS: [&str; 3] = ["Switch ", "Channel Adapter ", "Router "];
 
-/// The row of each (switch, ingress, egress).
+/// The SL2VL row of each (switch, ingress, egress).
 type Rows = BTreeMap<(SwitchIdx, PortNum, PortNum), [Vl; Sl::COUNT]>;
 
-/// Reads `opensm-sl2vl.dump`. Every pair of ports with a link needs its row: one that the dump lacks is not known.
-/// Tables of switches that the fabric does not have are left out with a warning; those of hosts are passed over, as no
-/// packet is forwarded by them.
+/// Reads `opensm-sl2vl.dump`. Every pair of ports with a link needs a row, because nothing else states it. Tables of
+/// switches outside the fabric are dropped with a warning. Tables of hosts are skipped, as hosts forward no packets.
 pub fn read_sl_to_vl(file: &str, bytes: &[u8], fabric: &Fabric) -> Result<(SlToVl, Vec<DumpWarning>), DumpError> {
     let (mut switch, mut rows, mut warnings) = (None, Rows::new(), Vec::new());
     for (place, line) in lines(file, &String::from_utf8_lossy(bytes)) {
@@ -91,7 +90,7 @@ pub fn read_sl_to_vl(file: &str, bytes: &[u8], fabric: &Fabric) -> Result<(SlToV
         }
     }
     check_rows(file, fabric, &rows, &warnings)?;
-    // What most rows share becomes the default, so that only the others need a place.
+    // The most frequent row becomes the default, so that only other rows take memory.
     let mut count: BTreeMap<[Vl; Sl::COUNT], usize> = BTreeMap::new();
     rows.values().for_each(|row| *count.entry(*row).or_default() += 1);
     let most = count.iter().max_by_key(|(_, rows)| **rows).map(|(row, _)| *row);
@@ -104,7 +103,7 @@ pub fn read_sl_to_vl(file: &str, bytes: &[u8], fabric: &Fabric) -> Result<(SlToV
     Ok((map, warnings))
 }
 
-/// Fails if a packet can pass a switch by two ports for which there is no row. Port 0 sends packets, too.
+/// Fails if a packet can pass a switch by two ports without a row. Port 0 sends packets, too.
 fn check_rows(file: &str, fabric: &Fabric, rows: &Rows, warnings: &[DumpWarning]) -> Result<(), DumpError> {
     let (mut needed, mut missing, mut names) = (0, 0, Vec::new());
     for (switch, &node) in fabric.switches().iter_enumerated() {

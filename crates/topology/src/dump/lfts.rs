@@ -11,7 +11,7 @@ use super::{DumpError, DumpWarning, Forwarding};
 use crate::Place;
 use crate::text::{leading_guid, leading_number, printable, shorten};
 
-/// Whose text is written. Both are read.
+/// The format to write. Both formats are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LftStyle {
     /// `opensm-lfts.dump`, which OpenSM's `file` engine reads.
@@ -20,10 +20,10 @@ pub enum LftStyle {
     Ibroute,
 }
 
-/// Reads forwarding tables against the fabric that they are of.
+/// Reads the forwarding tables of `fabric`.
 ///
-/// Switches are found by GUID. Each port has the LIDs that `known` gives it; a port without these has those for which
-/// the dump names its GUID; a port that the dump does not name has those that the fabric says it holds.
+/// Switches are matched by GUID. The LIDs of a port come from `known`, else from lines of the dump that name its GUID,
+/// else from the fabric.
 pub fn read_lfts(file: &str, bytes: &[u8], fabric: &Fabric, known: Option<&Lids>) -> Result<Forwarding, DumpError> {
     let mut reader = Reader::new(file, fabric);
     for (at, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
@@ -57,7 +57,7 @@ struct Reader<'a> {
     tables: BTreeMap<SwitchIdx, Vec<(Lid, u8)>>,
     owners: BTreeMap<Lid, PortRef>,
     unknown_ports: BTreeSet<Guid>,
-    /// LIDs that the dump gives to ports that the fabric does not have.
+    /// LIDs that the dump gives to ports outside the fabric.
     foreign: BTreeSet<Lid>,
     warnings: Vec<DumpWarning>,
 }
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
             return self.own(lid, at, guid);
         }
         self.foreign.insert(lid);
-        // Once per port, not once per table.
+        // One warning per port, not per table.
         if self.unknown_ports.insert(guid) {
             self.warnings.push(DumpWarning::UnknownPort {
                 place: self.place(self.line),
@@ -265,7 +265,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the LIDs of every port, each from the first source that knows them.
+    /// Returns the LIDs of every port, each from the first source that states them.
     fn lids(&mut self, known: Option<&Lids>) -> Lids {
         let mut lids = known.cloned().unwrap_or_default();
         let mut named: BTreeMap<PortRef, (Lid, Lid)> = BTreeMap::new();
@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
             let held = Some(port.settings.lids).filter(|range| range.base != Lid::NONE);
             let held = held.filter(|range| range.iter().all(|lid| self.may_own(at, lid)));
             match named.get(&at) {
-                // `ibroute -n` names the base LID of its own switch only.
+                // `ibroute -n` names only the base LID of its own switch.
                 Some(&(first, last)) => ranges.push((
                     at,
                     held.filter(|r| r.contains(first) && r.contains(last))
@@ -301,7 +301,7 @@ impl<'a> Reader<'a> {
         lids
     }
 
-    /// True unless the dump gives a LID to another port.
+    /// True unless the dump gives the LID to another port.
     fn may_own(&self, at: PortRef, lid: Lid) -> bool {
         self.owners.get(&lid).is_none_or(|owner| *owner == at) && !self.foreign.contains(&lid)
     }
@@ -322,7 +322,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The smallest aligned range that holds two LIDs; the first alone if none does.
+/// Returns the smallest aligned range that holds both LIDs; `first` alone if there is none.
 fn smallest(first: Lid, last: Lid) -> LidRange {
     let ranges = (0..=7).filter_map(Lmc::new).map(|lmc| LidRange {
         base: Lid(first.0 / lmc.lids() * lmc.lids()),

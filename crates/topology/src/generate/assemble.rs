@@ -18,8 +18,8 @@ const GUIDS_PER_NODE: u64 = 8;
 /// Device ids, only to tell the two kinds apart.
 const SWITCH_DEVICE: u16 = 1;
 const HOST_DEVICE: u16 = 2;
-/// Vendor and device of nodes with FDR10, which only Mellanox makes: SwitchX and ConnectX-3. infiniband-diags ask no
-/// other device whether its QDR is FDR10.
+/// Vendor and device of nodes with FDR10: SwitchX and ConnectX-3, which only Mellanox makes. infiniband-diags query no
+/// other device for FDR10.
 const FDR10_SWITCH: (u32, u16) = (0x2C9, 0xC738);
 const FDR10_HOST: (u32, u16) = (0x2C9, 0x1003);
 

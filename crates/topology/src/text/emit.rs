@@ -62,7 +62,7 @@ fn ids(fabric: &Fabric, format: Format) -> Vec<String> {
     fabric.nodes().iter().map(id).collect()
 }
 
-/// True if ibsim takes the text as an id and nobody takes it for a GUID.
+/// True if ibsim accepts the text as an id and no reader takes it for a GUID.
 fn is_plain(text: &str) -> bool {
     let is_harmless = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '#' | '@' | '=');
     !text.is_empty()

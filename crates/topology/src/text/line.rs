@@ -7,8 +7,8 @@ pub fn parse_rate(text: &str) -> Option<Rate> {
     read_rate(text).filter(|rate| rate.speed != LinkSpeed::Unknown)
 }
 
-/// Returns the rate that stands in a listing; `None` without a known width. A speed that this release does not know, as
-/// in `4x???`, is [`LinkSpeed::Unknown`].
+/// Returns the rate that a listing states; `None` without a known width. A speed that this release does not know, as in
+/// `4x???`, becomes [`LinkSpeed::Unknown`].
 pub fn read_rate(text: &str) -> Option<Rate> {
     let (lanes, speed) = text.split_once('x')?;
     let lanes: u8 = lanes.parse().ok()?;
@@ -25,7 +25,7 @@ pub fn looks_like_rate(text: &str) -> bool {
     text.starts_with("??") || (after_lanes.len() < text.len() && after_lanes.starts_with('x'))
 }
 
-/// The highest of the widths in a PortInfo.LinkWidth* bit set; `None` without a width, or with a bit that is none.
+/// Returns the highest width in a PortInfo.LinkWidth* bit set; `None` without a width, or with a bit that is no width.
 pub fn width_of_bits(bits: u64) -> Option<LinkWidth> {
     let known = LinkWidth::ALL
         .into_iter()
@@ -36,8 +36,8 @@ pub fn width_of_bits(bits: u64) -> Option<LinkWidth> {
         .find(|w| bits & u64::from(w.bit()) != 0 && bits & !known == 0)
 }
 
-/// The highest of the speeds in PortInfo.LinkSpeed* and LinkSpeedExt* bit sets; `None` without any, unknown if the
-/// highest bit is no speed. Source: IBA vol 1 §14.2.5.6.
+/// Returns the highest speed in PortInfo.LinkSpeed* and LinkSpeedExt* bit sets; `None` without any. If the highest bit
+/// is no speed, returns unknown. Source: IBA vol 1 §14.2.5.6.
 pub fn speed_of_bits(speeds: u64, extended: u64) -> Option<LinkSpeed> {
     const EXTENDED: [LinkSpeed; 4] = [LinkSpeed::Fdr, LinkSpeed::Edr, LinkSpeed::Hdr, LinkSpeed::Ndr];
     const BASIC: [LinkSpeed; 3] = [LinkSpeed::Sdr, LinkSpeed::Ddr, LinkSpeed::Qdr];
@@ -60,7 +60,7 @@ pub fn leading_number(text: &str) -> Option<(u64, &str)> {
     Some((number, &digits[end..]))
 }
 
-/// Returns the GUID at the start of a text, whatever punctuation follows it: `0x0002c90000000001:`.
+/// Returns the GUID at the start of a text and ignores punctuation after it, as in `0x0002c90000000001:`.
 pub fn leading_guid(text: &str) -> Option<Guid> {
     let text = text.trim_start();
     let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());

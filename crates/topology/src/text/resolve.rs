@@ -1,4 +1,4 @@
-//! Records to a fabric: which node a name means, which lines speak of the same cable, who contradicts whom.
+//! Builds a fabric from records: resolves node names, joins lines about the same cable, finds contradictions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -194,7 +194,8 @@ impl<'t> Resolver<'_, 't> {
         Ok(links)
     }
 
-    /// What both ends can do; 4xSDR if neither says anything, as in ibsim. A speed that only one end knows is taken.
+    /// Returns the rate that both ends support; 4xSDR if neither states any, as in ibsim. A rate, or a known speed,
+    /// that only one end states counts for both.
     fn common_rate(&self, one: &Claim<'_>, other: Option<&Claim<'_>>) -> Result<Rate, FileError> {
         const SILENT: Rate = Rate {
             width: LinkWidth::X4,
@@ -285,10 +286,10 @@ impl<'t> Resolver<'_, 't> {
         node
     }
 
-    /// Gives a GUID to each host port for which the file states none: its node's plus its number, as ibsim does, unless
-    /// a port has that GUID already. Cabled ports choose first, because dumps name these.
+    /// Gives a GUID to each host port for which the file states none: its node's GUID plus its number, as ibsim does,
+    /// unless a port has that GUID already. Cabled ports come first, because dumps name them.
     fn invent_guids(&self, nodes: &mut [Node]) {
-        /// Far from what vendors give out: the next GUID that is tried.
+        /// Distance to the next GUID that is tried; far from GUIDs that vendors assign.
         const STEP: u64 = 1 << 56;
         let stated = nodes
             .iter()

@@ -58,7 +58,7 @@ pub struct Cable<'t> {
     pub lid: Option<(u64, u64)>,
     /// What the link trains to.
     pub rate: Option<Rate>,
-    /// What stands in place of a rate and names no width.
+    /// Text in place of a rate that states no width.
     pub unreadable: Option<&'t str>,
     /// PortInfo.VLCap.
     pub vls: Option<u8>,
@@ -463,7 +463,7 @@ impl<'a, 't> Scanner<'a, 't> {
         }
     }
 
-    /// The width in a bit set of ibsim's; 0 states none.
+    /// Returns the width in an ibsim bit set; `None` for 0, which states none.
     fn width(&self, bits: u64, text: &str) -> Result<Option<LinkWidth>, FileError> {
         let want = "a width: 1 (1x), 2 (4x), 4 (8x), 8 (12x), 16 (2x), or a sum of these";
         match (bits, width_of_bits(bits)) {

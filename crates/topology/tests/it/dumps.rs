@@ -63,7 +63,7 @@ fn lids_come_from_wherever_they_are() {
         (read.lids, read.warnings.as_slice()),
         (tables(LFTS).lids, [].as_slice())
     );
-    // Given LIDs count most; ports without one keep those of the dump.
+    // Given LIDs have priority; a port without a given LID keeps that of the dump.
     let host = fabric().find_port(Guid(0x025e_1e02_0000_0001)).unwrap();
     let mut known = Lids::new();
     known.insert(host, LidRange::single(Lid(40))).unwrap();
@@ -76,7 +76,7 @@ fn lids_come_from_wherever_they_are() {
     );
 }
 
-/// A dump as `ibroute -n` prints it for each switch: no line names a port, the heads name the switches.
+/// Returns a dump as `ibroute -n` prints it for each switch: no line names a port, and headers name the switches.
 fn numbers_only(text: &str) -> String {
     let line = |line: &str| match line.starts_with("0x") {
         true => format!("{}\n", line.split(':').next().unwrap_or("")),
@@ -99,7 +99,7 @@ fn each_port_has_its_lids_from_the_first_source_that_knows_them() {
     let with_heads = write_lfts(&fabric(), &all, &tables(LFTS).tables, LftStyle::Ibroute);
     check(&numbers_only(&with_heads), "ibroute -n");
     check(&numbers_only(FTS), "dump_fts -n");
-    // Some lines name ports, others do not; of a port with two LIDs only one is named.
+    // Some lines name ports, others do not. Of a port with two LIDs, only one is named.
     let some = |keep: usize| {
         let line = |(at, line): (usize, &str)| match at % keep {
             0 => format!("{line}\n"),
@@ -110,7 +110,7 @@ fn each_port_has_its_lids_from_the_first_source_that_knows_them() {
     for keep in [2, 3, 7, 23] {
         check(&some(keep), "some names");
     }
-    // What the dump says of a LID counts more than what the fabric says of it.
+    // A LID's owner in the dump has priority over that in the fabric.
     let other = LFTS.replace("0x025e1e0200000001", "0x77");
     let host = fabric().find_port(Guid(0x025e_1e02_0000_0001)).unwrap();
     assert_eq!(tables(&other).lids.range(host), None);
@@ -142,7 +142,7 @@ fn descriptions_and_punctuation_may_be_missing() {
     });
     check(&|line| bare(line).replace("guid 0x", "guid "));
     check(&|line| format!("{}\r", bare(line).replace("Switch portguid", "(Switch portguid")));
-    // Hops of OpenSM's lid matrix name ports alike.
+    // OpenSM's LID matrix names ports in the same way.
     let hops = "Switch: guid 0x0a:\n0x0001: 00 ff # portguid 0x0a: 'a'\n";
     assert_eq!(
         read_lid_matrix("h", hops.as_bytes()).unwrap()[&Guid(10)][&Guid(10)],
@@ -150,7 +150,7 @@ fn descriptions_and_punctuation_may_be_missing() {
     );
 }
 
-/// What a file of lanes or levels lacks is not known: the file is refused, with names.
+/// A file that lacks lanes or levels is refused, and the error names them.
 #[test]
 fn lanes_and_levels_that_are_missing_are_named() {
     let lids = tables(LFTS).lids;
@@ -183,7 +183,7 @@ fn lanes_and_levels_that_are_missing_are_named() {
         Ok((_, warnings)) => warnings.iter().map(ToString::to_string).collect::<String>(),
         Err(error) => error.to_string(),
     };
-    // Six switches of four ports with a link: sixteen pairs each.
+    // Six switches of four linked ports: sixteen pairs each.
     let check = |text: &str, want: &str| assert!(lanes(text).contains(want), "{}", lanes(text));
     assert_eq!(lanes(SL2VL), "");
     check(
@@ -193,13 +193,13 @@ fn lanes_and_levels_that_are_missing_are_named() {
     check("", "\"S-L2-0\" (16) and 1 more; give");
     let short: String = SL2VL.lines().take(20).map(|line| format!("{line}\n")).collect();
     check(&short, "no lanes for 82 of 96 pairs");
-    // One row; and one that no packet needs, from a port to itself.
+    // One missing row, and a row that no packet needs: from a port to itself.
     check(
         &SL2VL.replacen("3   2   :", "#", 1),
         "no lanes for 1 of 96 pairs of ports with a link, at 0x025e1e0100000000",
     );
     assert_eq!(lanes(&SL2VL.replacen("2   2   :", "#", 1)), "");
-    // Tables of switches that are not there are named, whether the others are whole or not.
+    // Tables of unknown switches are named, whether the other tables are complete or not.
     let foreign = "Switch 0x55, base LID 9, \"x\"\n0 1 : 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
     check(
         &format!("{SL2VL}{foreign}"),

@@ -362,7 +362,7 @@ fn names_of_the_operator_are_written() {
     assert!(text.contains("# lid 0 lmc 0 \"rack 1 leaf\" lid 0 4xHDR"), "{text}");
 }
 
-/// GUIDs that the file states belong to the ports it states them for, whatever the reader invents for others.
+/// GUIDs that the file states stay with their ports, whatever GUIDs the reader invents.
 #[test]
 fn stated_guids_are_never_given_away() {
     let check = |text: &str, want: &[(u64, &str)]| {
@@ -375,7 +375,7 @@ fn stated_guids_are_never_given_away() {
         let guids: Vec<Guid> = fabric.end_ports().map(|(_, port)| port.guid).collect();
         assert_eq!(guids.iter().collect::<BTreeSet<_>>().len(), guids.len(), "{guids:?}");
     };
-    // Port 2 of the first host, of which nothing is said, would be 0x22.
+    // Port 2 of the first host, without a stated GUID, would get 0x22.
     let listing = r#"switchguid=0x10(10)
 Switch	4 "S-0000000000000010"		# "sw" base port 0 lid 1 lmc 0
 [1]	"H-0000000000000020"[1](21) 		# "a" lid 2 4xEDR
@@ -388,7 +388,7 @@ Ca	2 "H-0000000000000021"		# "b"
 [1](22) 	"S-0000000000000010"[2]		# lid 3 lmc 0 "sw" lid 1 4xEDR
 "#;
     check(listing, &[(0x10, "\"sw\"[0]"), (0x21, "\"a\"[1]"), (0x22, "\"b\"[1]")]);
-    // Only the switch's line states it.
+    // Only the switch's line states the GUID.
     let one_sided: String = listing
         .lines()
         .take(5)
@@ -400,7 +400,7 @@ Ca	2 "H-0000000000000021"		# "b"
         fabric.port_name(fabric.find_port(Guid(0x22)).unwrap()),
         "\"H-0000000000000021\"[1]"
     );
-    // The switch's own GUID is what a host's port would be called; a cabled port comes before one without a cable.
+    // The switch's GUID equals the GUID that a host's port would get. A cabled port comes before an uncabled one.
     check(
         r#"switchguid=0x31
 Switch 4 "s"

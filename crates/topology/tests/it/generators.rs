@@ -188,7 +188,7 @@ fn the_same_specification_gives_the_same_bytes() {
     for example in Spec::examples() {
         assert_eq!(net(example), net(example), "{example}");
     }
-    // Whoever changes what a seed gives must say so in CHANGELOG.md: stored results name seeds.
+    // A change of what a seed gives must be in CHANGELOG.md: stored results name seeds.
     let text = net("random:switches=8,degree=3,seed=7,guids=shuffled,remove-links=2");
     let sum = text
         .bytes()

@@ -21,8 +21,8 @@ use crate::{OWN_TRANSACTION_BITS, is_answer};
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long opening waits for the answer to its own NodeInfo Get, each of three times.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a port that hears nothing checks that the server still has it: a datagram socket is not told when its peer
-/// closes, and a manager that has nothing to send would wait for ever.
+/// How often a port that receives nothing checks its attachment to the server. A datagram socket gets no notice when
+/// its peer closes, so a manager with nothing to send would wait for ever.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long `flush` waits for room in the server's queue before it says that it is full.
 const SEND_WAIT: Duration = Duration::from_millis(100);
@@ -42,7 +42,7 @@ const ADVICE_NODE: &str = "name a node as the server's net file does, or none; i
 pub struct IbsimPort {
     control: UnixDatagram,
     data: UnixDatagram,
-    /// The server's end of `data`.
+    /// The address of the server's end of `data`.
     out: SocketAddr,
     next_check: Instant,
     slot: u32,
@@ -174,8 +174,8 @@ impl IbsimPort {
         }
     }
 
-    /// Fails if the server has ended or has detached this port. Connecting again tells: a socket that is connected to
-    /// another one refuses.
+    /// Fails if the server has ended or has detached this port. To find out, it connects its socket again: the server's
+    /// socket refuses if it is connected to another peer.
     fn check_attached(&mut self, now: Instant) -> Result<(), PortError> {
         if now < self.next_check {
             return Ok(());

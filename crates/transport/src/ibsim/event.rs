@@ -94,16 +94,16 @@ pub enum ServerEvent {
         /// Name of that node.
         node: String,
     },
-    /// A client left or died. If it was the last SM at its port, an [`ServerEvent::IsSm`] that says so came before.
+    /// A client left or died. If it was the last SM at its port, an [`ServerEvent::IsSm`] precedes this event.
     Detached {
         /// Its place.
         slot: Slot,
         /// Where it was.
         at: AttachPoint,
     },
-    /// A port has got its first client that is an SM, or has lost its last: PortInfo.CapabilityMask.IsSM of `at`.
+    /// A port got its first client that is an SM, or lost its last one: PortInfo.CapabilityMask.IsSM of `at` changes.
     IsSm {
-        /// Place of that client.
+        /// The slot of that client.
         slot: Slot,
         /// Where.
         at: AttachPoint,
@@ -158,7 +158,7 @@ pub struct Counters {
     pub malformed: u64,
     /// Control messages refused.
     pub refused: u64,
-    /// Of these: messages that did not come from the client they speak for.
+    /// Refused messages that came from a socket other than that of the client they name.
     pub foreign: u64,
     /// Clients that vanished without saying so.
     pub died: u64,

@@ -227,8 +227,8 @@ impl IbsimServer {
         true
     }
 
-    /// True if a control message comes from the control socket of the client it names: every local user can write to
-    /// the server's socket. One process at a time can hold the name of a socket.
+    /// True if a control message comes from the control socket of the client it names. Every local user can write to
+    /// the server's socket, but one process at a time can bind a socket name.
     fn speaks_for_itself(&self, message: &Control, from: &SocketAddr) -> bool {
         let id = if message.kind == Kind::Connect {
             Some(Connect::parse(&message.data).id)
@@ -236,7 +236,7 @@ impl IbsimServer {
             let slot = slots().find(|slot| slot.number() == message.client);
             slot.and_then(|slot| Some(self.places[slot.index()].client.as_ref()?.id))
         };
-        // A slot without a client has nothing that a stranger could take.
+        // For a slot without a client, a foreign message can do no harm.
         id.is_none_or(|id| socket::is_named(from, &format!("{}:ctl{id}", self.base)))
     }
 
@@ -278,7 +278,7 @@ impl IbsimServer {
             },
             Kind::SetIsSm => {
                 if ask.is_sm() {
-                    // A manager that was killed may still have a place at this port.
+                    // A killed manager may still have a slot at this port.
                     self.reap(events);
                 }
                 self.set_is_sm(slot, ask.is_sm(), events);
@@ -335,8 +335,8 @@ impl IbsimServer {
         })
     }
 
-    /// Notes that a client is an SM, or no longer is. The IsSM bit belongs to the port: it is set with the first client
-    /// there that is an SM, and cleared with the last.
+    /// Notes whether a client is an SM. The IsSM bit belongs to the port: the first SM client at the port sets it, and
+    /// the end of the last one clears it.
     fn set_is_sm(&mut self, slot: Slot, is_sm: bool, events: &mut Vec<ServerEvent>) {
         let Some(client) = &mut self.places[slot.index()].client else {
             return;

@@ -12,12 +12,12 @@ use super::protocol::{PACKET_LEN, Packet};
 use super::socket::{is_dead, is_full};
 use crate::turns::Turns;
 
-/// SMPs by directed route, and other packets of one sender, that are kept for a client whose socket is full; more are
-/// dropped. With so many others of all senders together each keeps its share.
+/// Limit of packets kept for a client with a full socket: of SMPs by directed route, and of other packets of each
+/// sender. Further packets are dropped. If all other senders together reach the limit, each keeps its share.
 ///
-/// A socket holds ten to 270 packets (Linux' `net.unix.max_dgram_qlen`, its send buffer); a client with 1,024 more
-/// unread has stopped reading: one packet here costs 288 bytes, so a slot costs 576 KiB, and one packet a sender, at
-/// most.
+/// A socket holds ten to 270 packets (Linux' `net.unix.max_dgram_qlen`, its send buffer). A client with 1,024 more
+/// unread packets has stopped reading. A packet costs 288 bytes here, so a slot costs at most 576 KiB plus one packet
+/// for each sender.
 const BACKLOG_MAX: usize = 1_024;
 
 /// Who is attached.
@@ -50,22 +50,22 @@ pub(super) enum Sent {
 pub(super) struct Place {
     /// `<base>:out<slot>`.
     pub(super) socket: UnixDatagram,
-    /// To which the socket is connected while it has no client. Linux refuses what others write to a connected socket
-    /// (EPERM): so a client that was detached learns of it, and its packets do not fill a queue that is not read.
+    /// The address to which the socket is connected while the slot is free. Linux refuses writes of other sockets to a
+    /// connected socket (EPERM). A detached client thus gets an error, and its packets fill no unread queue.
     parking: SocketAddr,
     /// Its client; none if the slot is free.
     pub(super) client: Option<Client>,
     backlog: Backlog,
 }
 
-/// What waits for room. SMPs by directed route have a queue of their own and go first: a manager's answers do not stand
-/// behind what hosts send, and are not lost for it. All other senders take turns, with GMPs and traps alike: a host
-/// that sends either without end loses what is its own.
+/// Packets that wait for room. SMPs by directed route have their own queue and go first: traffic of hosts neither
+/// delays nor displaces a manager's answers. All other senders take turns, for GMPs and traps alike: a host that floods
+/// the client loses only its own packets.
 #[derive(Default)]
 struct Backlog {
-    /// SMPs by directed route: answers, to a manager.
+    /// SMPs by directed route: the answers to a manager.
     directed: VecDeque<[u8; PACKET_LEN]>,
-    /// All others, by the LID of the sender.
+    /// All other packets, by the LID of the sender.
     by_lid: Turns<Lid, [u8; PACKET_LEN]>,
 }
 
@@ -119,7 +119,7 @@ impl Place {
     /// Frees the place.
     pub(super) fn free(&mut self) -> Option<Client> {
         self.backlog = Backlog::default();
-        // Without this the place works all the same; its former client learns later that it was detached.
+        // A failure here is harmless; the former client only learns later that it was detached.
         let _ = self.socket.connect_addr(&self.parking);
         self.client.take()
     }

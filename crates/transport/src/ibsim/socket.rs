@@ -19,7 +19,7 @@ pub(crate) fn bind(name: &str) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// True if an address is that of a socket bound to `name`.
+/// True if the address belongs to a socket bound to `name`.
 pub(crate) fn is_named(of: &SocketAddr, name: &str) -> bool {
     let found = of.as_abstract_name().and_then(|found| found.strip_suffix(b"\0"));
     found == Some(name.as_bytes())

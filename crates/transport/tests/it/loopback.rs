@@ -399,7 +399,7 @@ fn a_client_that_stops_reading_holds_nobody_up() {
     }
 }
 
-/// A client's two sockets, which say what a test wants; it dies without a word when it is dropped, as by SIGKILL.
+/// The two sockets of a client, which send what a test wants. A drop closes them without a message, as SIGKILL does.
 struct Bare {
     control: UnixDatagram,
     data: UnixDatagram,
@@ -418,7 +418,7 @@ impl Bare {
         }
     }
 
-    /// Attached to H1; its slot.
+    /// Returns a client attached to H1, and its slot.
     fn attach(base: &str, id: u32, is_sm: bool) -> (Self, u32) {
         let bare = Self::bind(base, id);
         let answer = bare.ask(&connect(id, is_sm));
@@ -451,13 +451,13 @@ fn set_is_sm(slot: u32, is_sm: bool) -> Control {
     Control::new(Kind::SetIsSm, slot, &u32::from(is_sm).to_ne_bytes())
 }
 
-/// True if a client is answered.
+/// True if a client gets an answer.
 fn is_answered(port: &mut IbsimPort) -> bool {
     port.send(&get(AttributeId::NODE_INFO, 9), DEADLINE).unwrap();
     matches!(receive(port), Arrival::Received(_))
 }
 
-/// What strangers say for a client does nothing to it, whether they are attached themselves or not.
+/// Messages in the name of a client have no effect if another process sends them, whether attached or not.
 #[test]
 fn a_client_speaks_for_itself_only() {
     let lab = Lab::new(ServerOptions::default());
@@ -472,7 +472,7 @@ fn a_client_speaks_for_itself_only() {
         for message in [
             Control::new(Kind::Disconnect, slot, &[]),
             set_is_sm(slot, false),
-            // The id of the victim: the server would take its former client for dead.
+            // The victim's id: the server would take the former client for dead.
             connect(std::process::id(), false),
             Control::new(Kind::Gid, slot, &[]),
         ] {
@@ -490,9 +490,9 @@ fn a_client_speaks_for_itself_only() {
     assert_eq!(lab.run(|server| server.clients().count()), 1, "each may leave");
 }
 
-/// Changes of IsSM at H1 so far.
+/// Returns the changes of IsSM at H1 so far.
 fn is_sm_changes(lab: &Lab) -> Vec<bool> {
-    // The server's thread has told all events of what it has done before it takes a job.
+    // The server's thread reports all events of its past work before it takes a job.
     lab.counters();
     let changes = lab.events.try_iter().filter_map(|event| match event {
         ServerEvent::IsSm { at, is_sm, .. } => Some((at, is_sm)),
@@ -504,8 +504,8 @@ fn is_sm_changes(lab: &Lab) -> Vec<bool> {
         .collect()
 }
 
-/// A manager that is started at once after another one was killed at the same port has the port's IsSM bit and what
-/// comes for the manager there, before the dead one is noticed and afterwards.
+/// A manager that starts right after a kill of the previous one at its port keeps the port's IsSM bit and its packets.
+/// That holds before and after the server notices the dead client.
 #[test]
 fn the_next_manager_at_a_port_keeps_its_bit() {
     for says_at_once in [false, true] {
@@ -531,8 +531,8 @@ fn the_next_manager_at_a_port_keeps_its_bit() {
     }
 }
 
-/// As long as something holds the sockets of a killed manager open (a child of it, until that runs its own program) it
-/// counts as alive. Its end does not clear the bit of the other manager.
+/// A killed manager counts as alive while another process, as its child, holds its sockets open. Its end does not clear
+/// the bit of the second manager.
 #[test]
 fn one_of_two_managers_at_a_port_takes_only_its_own() {
     let lab = Lab::new(ServerOptions::default());
@@ -551,7 +551,7 @@ fn one_of_two_managers_at_a_port_takes_only_its_own() {
     assert_eq!(is_sm_changes(&lab), [false]);
 }
 
-/// A client that has been detached cannot write any more: else it would wait for answers for ever.
+/// A detached client cannot send any more: otherwise it would wait for answers for ever.
 #[test]
 fn a_detached_client_learns_of_it() {
     let lab = Lab::new(ServerOptions::default());
@@ -562,13 +562,13 @@ fn a_detached_client_learns_of_it() {
     );
     let error = bare.data.send(&[0; 288]).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied, "{error}");
-    // Nor does a stranger fill a queue that is not read.
+    // A foreign process cannot fill the unread queue either.
     let stranger = UnixDatagram::unbound().unwrap();
     let free = abstract_name(&format!("{}:out{slot}", lab.base));
     assert!(stranger.send_to_addr(&[0; 288], &free).is_err());
 }
 
-/// A manager that only waits notices that its server has ended, and that another one has come in its place.
+/// A waiting manager notices that its server has ended, and that another server has replaced it.
 #[test]
 fn a_client_that_only_waits_notices_the_end() {
     for is_replaced in [false, true] {

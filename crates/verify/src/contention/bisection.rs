@@ -55,7 +55,7 @@ impl Scratch {
         }
     }
 
-    /// The mean share of the flows of one pairing; `None` if no plane has two hosts.
+    /// Returns the mean share of the flows of one pairing; `None` if no plane has two hosts.
     fn pairing(&mut self, routes: &Routes, rng: &mut Rng) -> Option<f64> {
         self.ways.clear();
         self.starts.clear();

@@ -1,17 +1,18 @@
 //! Figures of how traffic would share the links: shift permutations, random bisections, stretch, load per cable.
 //!
-//! Flows follow the tables as packets do, from host port to the base LID of a host port.
-//! A *flow* of a permutation or a pairing loads every directed link between switches on its way; lanes share a link, so
-//! they are not told apart here. Links of different speed count alike.
+//! Flows follow the tables as packets do, from a host port to the base LID of another. A *flow* of a permutation or a
+//! pairing loads every directed link between switches on its path. Lanes share a link, so they are not distinguished.
+//! Links of different speed count alike.
 //!
-//! Order of hosts: by the GUID of their switch, then by port. It does not depend on LIDs, so figures of different
-//! managers can be compared.
+//! Hosts are ordered by the GUID of their switch, then by port. The order does not depend on LIDs, so figures of
+//! different managers are comparable.
 //!
 //! # Cost
-//! Shifts: a step per host pair and link on its way, 32 shifts side by side; pairings: hosts × path length each;
-//! stretch and load: hosts × switches with hosts × path length; memory: four bytes per host and switch. On one core
-//! half a second at 5,832 hosts; four seconds and 0.3 GB at 27,648, where [`ContentionOptions::shift_pairs_max`] keeps
-//! the shifts to a sample.
+//! Shifts: one step for each host pair and link on its path, 32 shifts in parallel. Pairings: hosts × path length each.
+//! Stretch and load: hosts × switches with hosts × path length. Memory: four bytes per host and switch.
+//!
+//! One core needs half a second for 5,832 hosts; for 27,648 hosts, four seconds and 0.3 GB, as
+//! [`ContentionOptions::shift_pairs_max`] limits the shifts to a sample.
 
 mod bisection;
 mod routes;
@@ -82,9 +83,9 @@ pub struct ShiftFigures {
     pub mean: f64,
 }
 
-/// Effective bisection bandwidth, after ORCS (Schneider, Hoefler, Lumsdaine 2009): all hosts of the fabric, of each
-/// rail on its own, are split into two random halves and each of one half sends to one of the other. A flow gets
-/// 1 / (most flows on a link of its way), at most 1; a flow that does not arrive gets nothing.
+/// Effective bisection bandwidth, after ORCS (Schneider, Hoefler, Lumsdaine 2009). All hosts of the fabric, separately
+/// for each rail, are split into two random halves. Each host of one half sends to one host of the other. A flow gets 1
+/// / (flows on the busiest link of its path), at most 1. A flow that does not arrive gets nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Bisection {
     /// Pairings drawn.

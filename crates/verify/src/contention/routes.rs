@@ -10,7 +10,7 @@ const LOST: u32 = u32::MAX;
 /// The packet leaves the switch to its host.
 const ARRIVED: u32 = u32::MAX - 1;
 
-/// A host that nothing reaches, as its link is down.
+/// Marks an unreachable host: its link is down.
 pub const UNLINKED: u32 = u32::MAX;
 
 /// Where the hosts are and how packets get to them.
@@ -26,7 +26,7 @@ pub struct Routes {
     pub at: Vec<u32>,
     /// Hosts of each part of the fabric, in order.
     pub parts: Vec<Vec<u32>>,
-    /// Hosts of each plane of the fabric, in order; [`UNLINKED`] for each that nothing reaches.
+    /// The hosts of each plane, in order; [`UNLINKED`] for each unreachable host.
     pub planes: Vec<Vec<u32>>,
     /// Runs of hosts on one switch: of each switch with hosts its number, its first host and how many there are.
     pub leaves: Vec<Leaf>,

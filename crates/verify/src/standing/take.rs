@@ -103,7 +103,7 @@ impl Standing {
         (verdict.figures.hops_max, verdict.figures.hops_mean) = (0, proof.hops_mean);
         (verdict.figures.load, verdict.figures.lanes) = (proof.load, proof.lanes);
         if self.flows.shape.gone.contains(&true) {
-            // Pairs are counted against all hosts: those of switches that are gone stay among them.
+            // Pairs are counted against all hosts, including those behind lost switches.
             verdict.figures.host_ports = self.live_hosts();
         }
         verdict
@@ -168,7 +168,7 @@ impl Standing {
         ends.iter().map(|switch| switch.0 as u16).collect()
     }
 
-    /// Returns the host ports of switches that are not gone.
+    /// Returns the number of host ports behind switches that are not lost.
     fn live_hosts(&self) -> u64 {
         let shape = &self.flows.shape;
         let live = shape.own.iter().zip(&shape.gone).filter(|(_, gone)| !**gone);

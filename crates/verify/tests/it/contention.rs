@@ -293,7 +293,8 @@ fn parts_shift_on_their_own_and_are_split_as_one() {
     );
     // Each part is two switches of two hosts: shifting by two sends both hosts over the one cable.
     assert_eq!((found.shift.shifts, found.shift.max, found.shift.worst), (3, 2, 2));
-    // Of eight hosts in two halves three in seven are sent to the other three of their part; the rest gets nothing.
+    // Eight hosts in two parts: three in seven flows go to another host of the same part, the other flows do not
+    // arrive.
     assert!(
         (0.25..3.0 / 7.0).contains(&found.bisection.mean),
         "{}",

@@ -59,7 +59,7 @@ fn check(fabric: &Fabric, want: &[&str]) -> Verdict {
     let kinds: Vec<&str> = verdict.totals.iter().map(|total| total.kind.name()).collect();
     assert_eq!(kinds, want);
     let figures = &verdict.figures;
-    // No tables join parts; all other pairs reach each other.
+    // No tables can connect the parts; all other pairs reach each other.
     let apart = verdict.findings.iter().find_map(|finding| match finding.fault {
         Fault::Separated { host_pairs_apart, .. } => Some(host_pairs_apart),
         _ => None,

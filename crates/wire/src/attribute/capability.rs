@@ -114,9 +114,9 @@ impl CapabilityMask2 {
     pub const LINK_SPEED_HDR: Self = Self(1 << 5);
     /// Knows NDR.
     pub const LINK_SPEED_NDR: Self = Self(1 << 10);
-    /// Has the second field of extended speeds. Source: `ib_mad.h` of Linux 6.8, `iba_types.h` of rdma-core 58.
+    /// Has the second set of extended-speed fields. Source: `ib_mad.h` of Linux 6.8, `iba_types.h` of rdma-core 58.
     pub const EXTENDED_SPEEDS_2: Self = Self(1 << 11);
-    /// Knows XDR. Source: as above.
+    /// Supports XDR. Source: as for [`Self::EXTENDED_SPEEDS_2`].
     pub const LINK_SPEED_XDR: Self = Self(1 << 12);
 
     /// True if every bit of `other` is set.

@@ -1,4 +1,4 @@
-//! ClassPortInfo: what the agent of a class can do, and to whom its requests and traps go.
+//! ClassPortInfo: the capabilities of a class agent, and the receivers of its requests and traps.
 
 use core::fmt;
 
@@ -60,7 +60,7 @@ impl ClassAddress {
     }
 }
 
-/// What the agent of a class can do, and to whom its requests and traps go.
+/// The capabilities of a class agent, and the receivers of its requests and traps.
 ///
 /// Source: IBA vol 1 §13.4.8.1; offsets as in rdma-core `libibmad/fields.c`.
 /// ```text

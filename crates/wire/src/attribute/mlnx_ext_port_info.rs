@@ -1,33 +1,33 @@
-//! ExtendedPortInfo of Mellanox: whether a link runs at FDR10, for which PortInfo has no code.
+//! Mellanox's ExtendedPortInfo: whether a link runs at FDR10, for which PortInfo has no code.
 
 use core::fmt;
 
 use super::{Attribute, AttributeId};
 use crate::{DecodeError, SmpData};
 
-/// Vendor's attribute of a port, read where PortInfo says QDR and no extended speed.
+/// Vendor attribute of a port. It is read if PortInfo states QDR and no extended speed.
 ///
 /// Modifier: the port, as in PortInfo.
 ///
 /// Source: rdma-core 65 `libibmad/fields.c` ("Mellanox ExtendedPortInfo"), OpenSM `ib_types.h`
-/// (`ib_mlnx_ext_port_info_t`). All other bytes are reserved: read as nothing and sent as 0.
+/// (`ib_mlnx_ext_port_info_t`). All other bytes are reserved: ignored on receipt, sent as 0.
 /// ```text
 ///  3 StateChangeEnable         7 LinkSpeedSupported         11 LinkSpeedEnabled         15 LinkSpeedActive
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MlnxExtPortInfo {
-    /// In a Set: which speeds the Set changes; a bit set of [`Self::FDR10`].
+    /// In a Set: the speeds that the Set changes; a bit set of [`Self::FDR10`].
     pub state_change_enable: u8,
-    /// Vendor's speeds that could be used.
+    /// Vendor speeds that the port supports.
     pub speed_supported: u8,
-    /// Vendor's speeds that may be used.
+    /// Vendor speeds that are enabled.
     pub speed_enabled: u8,
-    /// Vendor's speed in use; 0: the speed that PortInfo says.
+    /// Vendor speed in use; 0: the speed in PortInfo.
     pub speed_active: u8,
 }
 
 impl MlnxExtPortInfo {
-    /// The one speed that is known: FDR10.
+    /// The only known vendor speed, FDR10.
     pub const FDR10: u8 = 1;
 
     /// True if the link runs at FDR10.

@@ -56,7 +56,7 @@ impl fmt::Display for NoticeType {
     }
 }
 
-/// Who defined a notice, and its number.
+/// The definer of a notice (IBA or a vendor), and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeSource {
     /// The standard.
@@ -97,7 +97,7 @@ pub const PRODUCER_CLASS_MANAGER: u32 = 4;
 pub struct Notice {
     /// Urgency.
     pub kind: NoticeType,
-    /// Who defined it, and its number.
+    /// Its definer, and its number.
     pub source: NoticeSource,
     /// LID of the port that sent it.
     pub issuer_lid: Lid,

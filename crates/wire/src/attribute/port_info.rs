@@ -152,9 +152,9 @@ pub struct PortInfo {
     pub ext_speed_enabled: Option<ExtSpeedEnable>,
     /// Speed in use beyond NDR: 0 none, [`Self::XDR`]. Valid with [`CapabilityMask2::EXTENDED_SPEEDS_2`].
     pub ext2_speed_active: Bits<2>,
-    /// Speeds beyond NDR that could be used: a bit set of [`Self::XDR`].
+    /// Supported speeds beyond NDR: a bit set of [`Self::XDR`].
     pub ext2_speed_supported: Bits<2>,
-    /// Speeds beyond NDR that may be used; 0 in a Set: "no change".
+    /// Enabled speeds beyond NDR; 0 in a Set: "no change".
     pub ext2_speed_enabled: Bits<3>,
 }
 
@@ -190,9 +190,9 @@ impl PortInfo {
         self.state.is_some_and(|state| state != PortState::Down)
     }
 
-    /// Width and speed in use; `None` while the port states no width, several widths or no speed.
+    /// Returns width and speed in use; `None` if the port states no width, several widths or no speed.
     ///
-    /// An extended speed wins over SDR to QDR, whatever the capability mask says: switches have a mask on port 0 only.
+    /// An extended speed overrides SDR to QDR, whatever the capability mask says: switches have a mask on port 0 only.
     #[must_use]
     pub fn rate_active(&self) -> Option<Rate> {
         Some(Rate {
@@ -201,8 +201,8 @@ impl PortInfo {
         })
     }
 
-    /// Width and speed in use, for a snapshot: a port with a link whose rate cannot be read has an unknown speed, never
-    /// a slow one.
+    /// Returns width and speed in use, for a snapshot. A port with a link but an unreadable rate gets an unknown speed,
+    /// never a slow one.
     #[must_use]
     pub fn rate_or_unknown(&self) -> Rate {
         let unknown = Rate {
@@ -222,8 +222,8 @@ impl PortInfo {
         self.width_active.and_then(LinkWidths::single)
     }
 
-    /// Speed in use, basic or extended; [`LinkSpeed::Unknown`] for a code that is no speed. FDR10 shows as QDR here:
-    /// PortInfo has no code for it (see [`super::MlnxExtPortInfo`]).
+    /// Returns the speed in use, basic or extended; [`LinkSpeed::Unknown`] for a code that is no speed. FDR10 shows as
+    /// QDR: PortInfo has no code for it (see [`super::MlnxExtPortInfo`]).
     #[must_use]
     pub fn speed_active(&self) -> Option<LinkSpeed> {
         let known = match (self.ext2_speed_active.get(), self.ext_speed_active, self.speed_active) {

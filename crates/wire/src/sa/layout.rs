@@ -84,8 +84,7 @@ impl Filter {
         filter
     }
 
-    /// The rows that also have every bit that is set in this field of `data`; bits that are clear there may be set in
-    /// the row.
+    /// Also requires the row to have every bit that is set in this field of `data`. The row may have more bits set.
     #[must_use]
     pub fn and_bits(mut self, field: Field, data: &SaData) -> Self {
         let mut covered = [0; SA_DATA_LEN];

@@ -1,4 +1,4 @@
-//! Bytes that nobody sends in good faith, and the stored corpus of the fuzz target.
+//! Hostile bytes, and the stored corpus of the fuzz target.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -54,7 +54,7 @@ const PORT_INFO_CODES: [(usize, bool, u8); 7] = [
     (43, true, 6),
 ];
 
-/// Bytes of Mellanox's ExtendedPortInfo that are reserved, before the last that is not.
+/// Reserved bytes of Mellanox's ExtendedPortInfo, before its last used byte.
 const BESIDE_VENDOR_SPEEDS: [(usize, u8); 12] = [
     (0, 0xFF),
     (1, 0xFF),
@@ -197,7 +197,7 @@ fn rates() {
     check(2, 4, 1, "4xFDR");
     check(2, 0, 8, "4xNDR");
     check(16, 4, 4, "2xHDR");
-    // Nothing, and two widths at once.
+    // No width, and two widths at once.
     check(0, 1, 0, "-");
     check(3, 1, 0, "-");
     check(2, 0, 0, "-");
@@ -226,7 +226,7 @@ fn rates_beyond_ndr() {
     check(1, 16, true, "2xXDR");
     check(2, 2, true, "4x???");
     check(3, 2, true, "4x???");
-    // A width that cannot be read: nothing is known of the link, least of all that it is slow.
+    // With an unreadable width, nothing is known of the link; above all, it must not count as slow.
     check(0, 3, true, "4x???");
     check(0, 0, false, "4xSDR");
 }

@@ -138,7 +138,7 @@ fn trace(rng: &mut Rng, ranks: u32) -> Program {
     for _ in 0..1 + rng.below(60) {
         let count = ranks.len() as u64;
         let from = rng.below(count);
-        // Nobody sends to itself.
+        // No host sends to itself.
         let to = (from + 1 + rng.below(count - 1)) % count;
         let (bytes, tag) = (rng.below(20_000), rng.below(4));
         for (rank, work) in [

@@ -69,7 +69,7 @@ impl Lab {
         Process(command.spawn().unwrap())
     }
 
-    /// The same, with so many descriptors at most.
+    /// Does the same with at most this many descriptors.
     pub fn start_with_descriptors(&self, descriptors: u32, args: &[&str]) -> Process {
         let program = self.command(&[]);
         let mut command = Command::new("sh");

@@ -9,7 +9,7 @@ fn ring(engine: &str) -> Lab {
     })
 }
 
-/// Everybody to the second neighbour, the same way around: shortest paths close a circle.
+/// Every host sends to its second neighbour, the same way around: shortest paths close a cycle.
 #[test]
 fn shortest_paths_around_a_ring_deadlock_and_the_circle_is_named() {
     let flows: Vec<_> = (0..6).map(|host| (host, (host + 2) % 6, 0)).collect();

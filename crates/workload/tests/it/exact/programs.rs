@@ -30,7 +30,7 @@ fn completed_ns(text: &str) -> f64 {
 #[test]
 fn collectives_take_their_time() {
     let packet = 82.96;
-    // 30 steps of 1/16 of 1 MiB: 32 packets each, on links that nobody else uses.
+    // 30 steps of 1/16 of 1 MiB: 32 packets each, on links without other traffic.
     near(
         completed_ns("ring-all-reduce:bytes=1048576"),
         30.0 * 32.0 * packet,
