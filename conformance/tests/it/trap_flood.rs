@@ -39,8 +39,9 @@ const REST: Duration = Duration::from_millis(2_700);
 const LOG_BYTES_PER_S: f64 = 10_000.0;
 /// Most times slower that a repair may be during a flood.
 const CUT_FACTOR: f64 = 3.0;
-/// Most times slower that 99 of 100 SA answers may be during a flood.
-const ANSWER_FACTOR: f64 = 1.2;
+/// Time by which the 99th percentile of SA answers may grow during a flood: the emulator handles one datagram after
+/// another, and five threads share the processors.
+const ANSWER_MORE: Duration = Duration::from_millis(1);
 
 /// The figures of a phase.
 struct Figures {
@@ -115,7 +116,8 @@ fn flood(base: &str, to: u16, notices: &[Notice], (stop, sent): (&AtomicBool, &A
             // A trap that finds no room in the port is dropped.
             let _ = port.send(&Datagram { address, mad }, Duration::ZERO);
         }
-        while port.receive(Duration::from_millis(1)).unwrap().is_some() {}
+        // Short, so that traps are spread evenly: a burst would wait for the emulator, which is one thread.
+        while port.receive(Duration::from_micros(20)).unwrap().is_some() {}
     }
 }
 
@@ -234,7 +236,7 @@ fn assert_bounded(name: &str, of: &Figures, quiet: &Figures) {
         quiet.cut
     );
     if std::env::var_os("SELVEDGE_QUIET_MACHINE").is_some() {
-        let most = quiet.answer_p99.mul_f64(ANSWER_FACTOR);
+        let most = quiet.answer_p99 + ANSWER_MORE;
         assert!(answer <= most, "{name}: {answer:?}, quiet {:?}", quiet.answer_p99);
     }
 }
