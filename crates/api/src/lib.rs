@@ -44,7 +44,10 @@ pub use plan::{Changes, Plan, Reroute};
 pub use rebalance::{LinkLoad, Rebalance, RebalanceRequest, RebalanceStatus};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
 pub use simulation::{SimulatedJob, Simulation};
-pub use soak::{Soak, SoakCoverage, SoakExemption, SoakFailure, SoakReal, SoakRealFinding, SoakRealRun};
+pub use soak::{
+    Soak, SoakCoverage, SoakDifference, SoakDigest, SoakDigests, SoakExemption, SoakFailure, SoakReal, SoakRealFinding,
+    SoakRealRun,
+};
 pub use status::{
     Application, ApplicationStep, ApplicationWait, LocalPort, MadCounts, MulticastGroup, NotStored, Progress, Role,
     Run, Stage, Status,

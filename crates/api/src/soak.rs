@@ -220,3 +220,43 @@ pub struct SoakRealFinding {
     /// The first.
     pub first: String,
 }
+
+/// Digests of resolved schedules, and which of them differ from stored ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoakDigests {
+    /// The program: version and commit.
+    pub program: String,
+    /// The schedules, as they stand in their file.
+    pub schedules: Vec<SoakDigest>,
+    /// Those that differ from the stored ones; none if nothing was compared.
+    pub differ: Vec<SoakDifference>,
+}
+
+impl Body for SoakDigests {
+    const SCHEMA: &'static str = "selvedge.soak-digests";
+}
+
+/// The digests of one resolved schedule, in hexadecimal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoakDigest {
+    /// Its name: the seed, `+sa` and `+store-faults`.
+    pub name: String,
+    /// Of its text.
+    pub schedule: String,
+    /// Of what managers sent.
+    pub wire: String,
+    /// Of what agents held whenever all was well.
+    pub end: String,
+    /// What a checker found, with its code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// A resolved schedule whose digests are not the stored ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoakDifference {
+    /// Its name.
+    pub name: String,
+    /// Which digests differ: `schedule`, `wire`, `end`, or `stored` if none are stored.
+    pub digests: Vec<String>,
+}

@@ -97,6 +97,11 @@ impl SwitchData {
             .unwrap_or([0; Self::MULTICAST_BLOCK])
     }
 
+    /// Blocks of the multicast table that were written, as (block, position).
+    pub fn multicast_blocks(&self) -> impl Iterator<Item = (u16, u8)> + '_ {
+        self.multicast.keys().copied()
+    }
+
     /// The egress of `lid`: [`NO_PATH`] above LinearFDBTop, whatever the table holds there.
     #[must_use]
     #[inline]

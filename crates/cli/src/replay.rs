@@ -110,8 +110,8 @@ fn schedule(args: &ReplayArgs) -> Result<Exit, CliError> {
         Some(_) => Exit::NotGood,
     };
     out.line(match &outcome.failure {
-        None => format!("no violation; digest {:016x}", outcome.digest),
-        Some(failure) => format!("{}; digest {:016x}", failure.what, outcome.digest),
+        None => format!("no violation; digests {}", outcome.digests),
+        Some(failure) => format!("{}; digests {}", failure.what, outcome.digests),
     })?;
     out.flush()?;
     Ok(exit)

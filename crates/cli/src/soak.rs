@@ -1,5 +1,6 @@
 //! `selvedge soak`: simulated disasters by seed, on all processors.
 
+mod proof;
 mod real;
 mod report;
 
@@ -12,14 +13,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::Args;
+use indicatif::ProgressBar;
 use selvedge_api::{Document, Soak, SoakReal};
 use selvedge_fabric::Fabric;
-use selvedge_rehearsal::soak::{Failure, Nobody, Schedule, Totals};
+use selvedge_rehearsal::soak::{Failure, Nobody, Outcome, Schedule, Totals};
 use selvedge_topology::Spec;
 
 use self::real::Program;
@@ -43,9 +45,9 @@ const SHRINK_RUNS: usize = 3_000;
 /// fault and timer; exit code 1 if one of them finds something.
 #[derive(Args, Debug)]
 pub struct SoakArgs {
-    /// Seeds, the last not included
-    #[arg(long, value_name = "A..B", default_value = "1..1001")]
-    seeds: Seeds,
+    /// Seeds, the last not included [default: 1..1001, or all in the file of --digest]
+    #[arg(long, value_name = "A..B")]
+    seeds: Option<Seeds>,
     /// Threads; default: one for each processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
     jobs: Option<u16>,
@@ -64,6 +66,19 @@ pub struct SoakArgs {
     /// not) and are killed meanwhile
     #[arg(long, conflicts_with = "manager")]
     store_faults: bool,
+    /// Write what was done to managers and fabric into FILE, with virtual times: resolved schedules, for --digest
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "manager"])]
+    resolve: Option<PathBuf>,
+    /// Carry out the resolved schedules of FILE and print their digests: what managers sent, and what agents hold
+    /// whenever all is well
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resolve", "out", "keep", "sa", "store_faults", "manager"])]
+    digest: Option<PathBuf>,
+    /// Compare the digests with those that FILE has, print the schedules that differ; exit code 1 if any does
+    #[arg(long, value_name = "FILE", requires = "digest")]
+    against: Option<PathBuf>,
+    /// Print as well what the first digest is of, a line for each MAD, state and IsSM, before that of each schedule
+    #[arg(long, requires = "digest", conflicts_with_all = ["against", "json", "csv"])]
+    wire: bool,
     /// In real time, with this program as manager, on the emulator as an ibsim: counts what the checkers find
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["out", "keep"])]
     manager: Option<Program>,
@@ -96,7 +111,20 @@ impl FromStr for Seeds {
     }
 }
 
+/// Seeds that run if none are named.
+const SEEDS: Range<u64> = 1..1_001;
+
 impl SoakArgs {
+    /// Returns the seeds to run.
+    fn seeds(&self) -> Range<u64> {
+        self.seeds.as_ref().map_or(SEEDS, |seeds| seeds.0.clone())
+    }
+
+    fn threads(&self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(all, usize::from).max(1)
+    }
+
     const fn beside(&self) -> Beside {
         Beside {
             sa: self.sa,
@@ -115,23 +143,16 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
     if let Some(manager) = args.manager {
         return real(args, manager);
     }
-    let (program, binary, beside) = (program(), binary(), args.beside());
-    for folder in [args.keep.as_deref(), args.out.as_deref().and_then(Path::parent)] {
-        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
-        folder
-            .map_or(Ok(()), fs::create_dir_all)
-            .map_err(|cause| CliError::Write {
-                path: folder.unwrap_or(Path::new("")).to_owned(),
-                cause,
-            })?;
+    if let Some(path) = &args.digest {
+        return proof::run(args, path);
     }
-    let jobs = args.jobs.map_or_else(
-        || std::thread::available_parallelism().map_or(1, usize::from),
-        usize::from,
-    );
+    let seeds = args.seeds();
+    let (program, binary, beside) = (program(), binary(), args.beside());
+    make_folders(args)?;
+    let jobs = args.threads();
     let mut all = Soak {
-        from: args.seeds.0.start,
-        to: args.seeds.0.end,
+        from: seeds.start,
+        to: seeds.end,
         program: program.clone(),
         binary: binary.clone(),
         machine: machine(),
@@ -142,24 +163,28 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
     };
     let out = args.out.as_deref();
     let done = out.map_or(Ok(Vec::new()), |path| earlier(path, &binary, beside))?;
-    let parts = parts(&args.seeds.0);
+    let parts = parts(&seeds);
     let is_done = |part: &Range<u64>| done.iter().any(|d| (d.from, d.to) == (part.start, part.end));
     for part in done.iter().filter(|d| parts.contains(&(d.from..d.to))) {
         all.add(part);
     }
     let todo: Vec<Range<u64>> = parts.into_iter().filter(|part| !is_done(part)).collect();
-    let bar = crate::progress::bar();
-    bar.set_length(todo.iter().map(|part| part.end - part.start).sum());
-    bar.set_message("seeds");
+    let bar = bar(todo.iter().map(|part| part.end - part.start).sum());
     let (next, kept) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+    let texts = args.resolve.as_ref().map(|_| Texts::default());
+    let wanted = Wanted {
+        beside,
+        keep: args.keep.as_deref().zip(Some(&kept)),
+        resolved: texts.as_ref(),
+    };
     let results = Mutex::new((all, Ok(())));
     std::thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
+        for _ in 0..jobs {
             scope.spawn(|| {
                 while let Some(part) =
                     todo.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX))
                 {
-                    let mut result = carry_out(part, beside, args.keep.as_deref().zip(Some(&kept)), || bar.inc(1));
+                    let mut result = carry_out(part, &wanted, || bar.inc(1));
                     (result.sa, result.store_faults) = (beside.sa, beside.store_faults);
                     result.program.clone_from(&program);
                     result.binary.clone_from(&binary);
@@ -176,9 +201,36 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
         }
     });
     bar.finish_and_clear();
-    let (all, written) = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (all, written) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     written?;
+    if let (Some(path), Some(texts)) = (&args.resolve, texts) {
+        let texts = texts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let text: String = texts.into_values().collect();
+        load::write(path, &format!("# {program}: selvedge soak --resolve\n{text}"))?;
+    }
     show(args, all)
+}
+
+/// Makes the folders that results go into.
+fn make_folders(args: &SoakArgs) -> Result<(), CliError> {
+    for folder in [args.keep.as_deref(), args.out.as_deref().and_then(Path::parent)] {
+        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+        folder
+            .map_or(Ok(()), fs::create_dir_all)
+            .map_err(|cause| CliError::Write {
+                path: folder.unwrap_or(Path::new("")).to_owned(),
+                cause,
+            })?;
+    }
+    Ok(())
+}
+
+/// A bar that counts seeds.
+fn bar(count: u64) -> ProgressBar {
+    let bar = crate::progress::bar();
+    bar.set_length(count);
+    bar.set_message("seeds");
+    bar
 }
 
 fn sort(all: &mut Soak) {
@@ -191,10 +243,8 @@ fn sort(all: &mut Soak) {
 const REAL_JOBS: usize = 4;
 
 fn real(args: &SoakArgs, manager: Program) -> Result<Exit, CliError> {
-    let seeds = &args.seeds.0;
-    let bar = crate::progress::bar();
-    bar.set_length(seeds.end - seeds.start);
-    bar.set_message("seeds");
+    let seeds = &args.seeds();
+    let bar = bar(seeds.end - seeds.start);
     let jobs = args.jobs.map_or(REAL_JOBS, usize::from);
     let runs = real::carry_out(seeds, manager, (args.speed, args.events), jobs, || bar.inc(1));
     bar.finish_and_clear();
@@ -239,6 +289,9 @@ pub fn generated(spec: &str) -> Result<Fabric, String> {
     }
 }
 
+/// What became of a run that has no other end.
+const PANICKED: &str = "the manager or a checker panicked";
+
 /// How many were kept of each code.
 type Kept = Mutex<BTreeMap<String, usize>>;
 
@@ -249,25 +302,48 @@ struct Beside {
     store_faults: bool,
 }
 
-fn carry_out(seeds: &Range<u64>, beside: Beside, keep: Option<(&Path, &Kept)>, mut done: impl FnMut()) -> Soak {
+/// Texts of resolved schedules, by seed.
+type Texts = Mutex<BTreeMap<u64, String>>;
+
+/// What is wanted of seeds beside their outcome.
+struct Wanted<'a> {
+    beside: Beside,
+    /// Where failing schedules are kept.
+    keep: Option<(&'a Path, &'a Kept)>,
+    resolved: Option<&'a Texts>,
+}
+
+impl Wanted<'_> {
+    /// Carries a schedule out.
+    fn run(&self, schedule: &Schedule) -> Result<Outcome, String> {
+        let fabric = generated(&schedule.fabric)?;
+        let Some(texts) = self.resolved else {
+            return Ok(schedule.run(&fabric, &mut Nobody));
+        };
+        let (outcome, resolved) = schedule.resolve(&fabric);
+        if let Ok(mut texts) = texts.lock() {
+            texts.insert(schedule.seed, resolved.to_string());
+        }
+        Ok(outcome)
+    }
+}
+
+fn carry_out(seeds: &Range<u64>, wanted: &Wanted<'_>, mut done: impl FnMut()) -> Soak {
     let (began, cpu) = (Instant::now(), thread_cpu_ns());
     let mut totals = Totals::default();
     for seed in seeds.clone() {
         let mut schedule = Schedule::draw(seed);
-        (schedule.setup.sa, schedule.setup.store_faults) = (beside.sa, beside.store_faults);
-        let ran = catch_unwind(AssertUnwindSafe(|| {
-            let fabric = generated(&schedule.fabric)?;
-            Ok::<_, String>(schedule.run(&fabric, &mut Nobody))
-        }));
+        (schedule.setup.sa, schedule.setup.store_faults) = (wanted.beside.sa, wanted.beside.store_faults);
+        let ran = catch_unwind(AssertUnwindSafe(|| wanted.run(&schedule)));
         let failed = match ran {
             Ok(Ok(outcome)) => {
                 totals.add(&schedule, &outcome);
                 outcome.failure.is_some()
             }
             Ok(Err(error)) => broken(&mut totals, seed, error),
-            Err(_) => broken(&mut totals, seed, "the manager or a checker panicked".to_owned()),
+            Err(_) => broken(&mut totals, seed, PANICKED.to_owned()),
         };
-        if let (true, Some((folder, kept)), Some(failure)) = (failed, keep, totals.failures.get(&seed)) {
+        if let (true, Some((folder, kept)), Some(failure)) = (failed, wanted.keep, totals.failures.get(&seed)) {
             let count = kept.lock().map_or(KEPT, |mut kept| {
                 let count = kept.entry(failure.code().to_owned()).or_default();
                 *count += 1;

@@ -54,6 +54,7 @@ mod emulator;
 mod error;
 mod fault;
 mod flight;
+mod held;
 mod link;
 mod m_key;
 mod name;

@@ -1,4 +1,8 @@
 //! Faults of the medium: loss, duplication, delay, corruption, everywhere or on one link.
+//!
+//! What happens to a MAD is drawn from the MAD itself: from where it is, who sent it, its bytes, and how often it came
+//! by there before. It does not depend on the order in which MADs cross, so a sender that changes the order of its
+//! requests loses the same ones.
 
 use std::collections::BTreeMap;
 
@@ -55,15 +59,57 @@ impl Medium {
     }
 }
 
-/// The medium everywhere and on single links, and the dice: one generator per kind of fault.
+/// MADs of which the medium remembers how often they came by; 64 bytes each at most. Beyond that all are forgotten.
+const REMEMBERED_MAX: usize = 65_536;
+
+/// Bytes of the transaction ID in a MAD. Two requests for the same are the same MAD, in whatever order a sender numbers
+/// them. Source: IBA vol 1 §13.4.2.
+const TRANSACTION_ID: core::ops::Range<usize> = 8..16;
+
+/// Draws what happens to MADs.
+#[derive(Clone, Debug)]
+struct Dice {
+    seed: Seed,
+    /// How often each MAD came by at each place, by a hash of both.
+    passed: BTreeMap<u64, u32>,
+    /// How often `passed` was full and was emptied.
+    emptied: u64,
+}
+
+impl Dice {
+    /// Returns what one passage of a MAD is drawn from, and counts the passage.
+    fn throw(&mut self, mad: u64) -> Throw {
+        if self.passed.len() >= REMEMBERED_MAX && !self.passed.contains_key(&mad) {
+            self.passed.clear();
+            self.emptied += 1;
+        }
+        let passed = self.passed.entry(mad).or_default();
+        let throw = self.seed.nth(self.emptied).nth(mad).nth((*passed).into());
+        *passed = passed.wrapping_add(1);
+        Throw(throw)
+    }
+}
+
+/// One passage of a MAD: each kind of fault draws from a generator of its own.
+struct Throw(Seed);
+
+impl Throw {
+    /// The generator of a kind of fault, if that fault strikes.
+    fn strikes(&self, fault: &str, ratio: Ratio) -> Option<Rng> {
+        if ratio.numerator == 0 {
+            return None;
+        }
+        let mut rng = self.0.child(fault).rng();
+        rng.chance(ratio).then_some(rng)
+    }
+}
+
+/// The medium everywhere and on single links, and the dice.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrappers {
     everywhere: Medium,
     links: BTreeMap<PortIdx, Medium>,
-    loss: Rng,
-    duplicate: Rng,
-    corrupt: Rng,
-    delay: Rng,
+    dice: Dice,
 }
 
 impl Wrappers {
@@ -71,10 +117,11 @@ impl Wrappers {
         Self {
             everywhere: Medium::PERFECT,
             links: BTreeMap::new(),
-            loss: seed.child("loss").rng(),
-            duplicate: seed.child("duplicate").rng(),
-            corrupt: seed.child("corrupt").rng(),
-            delay: seed.child("delay").rng(),
+            dice: Dice {
+                seed: seed.child("medium"),
+                passed: BTreeMap::new(),
+                emptied: 0,
+            },
         }
     }
 
@@ -113,26 +160,30 @@ impl Emulator {
     /// faults of a link on each crossing.
     pub(crate) fn cross_wrapped(&mut self, slot: Slot, to: PortIdx, delay: u64, first: bool) {
         let key = self.lower_end(to);
-        let everywhere = first.then_some(self.wrappers.everywhere);
-        let here = self.wrappers.links.get(&key).copied();
+        let everywhere = first.then_some((Place::Sender, self.wrappers.everywhere));
+        let here = self.wrappers.links.get(&key).map(|medium| (Place::Link, *medium));
         let mut delay = delay;
         let mut copies = 0;
-        for medium in [everywhere, here].into_iter().flatten() {
-            let dice = &mut self.wrappers;
-            if dice.loss.chance(medium.loss) {
+        for (place, medium) in [everywhere, here].into_iter().flatten() {
+            if medium.is_perfect() {
+                continue;
+            }
+            let passage = self.passage(slot, place, to);
+            let throw = self.wrappers.dice.throw(passage);
+            if throw.strikes("loss", medium.loss).is_some() {
                 let flight = self.flights.at(slot);
                 self.watch.note_lost(flight.origin, &flight.mad);
                 return self.drop(slot, DropReason::Lost);
             }
-            if dice.corrupt.chance(medium.corrupt) {
-                let bit = dice.corrupt.below(8 * MAD_LEN as u64);
+            if let Some(mut rng) = throw.strikes("corrupt", medium.corrupt) {
+                let bit = rng.below(8 * MAD_LEN as u64);
                 // The bit number is below 2,048, so byte and bit are in range.
                 self.flights.at_mut(slot).mad.as_bytes_mut()[bit as usize / 8] ^= 1 << (bit % 8);
             }
-            if dice.delay.chance(medium.delay) {
-                delay = delay.saturating_add(dice.delay.below(medium.delay_max_ns.saturating_add(1).max(1)));
+            if let Some(mut rng) = throw.strikes("delay", medium.delay) {
+                delay = delay.saturating_add(rng.below(medium.delay_max_ns.saturating_add(1).max(1)));
             }
-            copies += u32::from(dice.duplicate.chance(medium.duplicate));
+            copies += u32::from(throw.strikes("duplicate", medium.duplicate).is_some());
         }
         self.schedule(delay, to, Event::Arrive(slot));
         for _ in 0..copies {
@@ -143,4 +194,36 @@ impl Emulator {
             }
         }
     }
+
+    /// A hash of a MAD on its way to `to`, and of the place at which something may happen to it.
+    fn passage(&self, slot: Slot, place: Place, to: PortIdx) -> u64 {
+        let flight = self.flights.at(slot);
+        // A node that sends by another port today is the same sender.
+        let at = match place {
+            Place::Sender => {
+                let from = self.chassis.wire(to).peer().unwrap_or(to);
+                u64::from(self.chassis.wire(from).node().0)
+            }
+            Place::Link => 1 << 32 | u64::from(to.0),
+        };
+        let client = flight.origin.and_then(|id| self.clients.get(id));
+        let client = client.map_or(u64::MAX, |client| client.port.0.into());
+        let lids = u64::from(flight.slid.0) << 16 | u64::from(flight.dlid.0);
+        let head = [at, client, lids];
+        let bytes = flight.mad.as_bytes();
+        let [before, behind] = [&bytes[..TRANSACTION_ID.start], &bytes[TRANSACTION_ID.end..]];
+        let words = [before, behind].into_iter().flat_map(|part| part.as_chunks::<8>().0);
+        let words = words.map(|word| u64::from_be_bytes(*word));
+        let mix = |hash: Seed, word: u64| Seed(hash.0 ^ word).mixed();
+        head.into_iter().chain(words).fold(Seed(0), mix).0
+    }
+}
+
+/// Where something happens to a MAD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// On the first cable, whichever that is.
+    Sender,
+    /// On one cable, in one direction.
+    Link,
 }

@@ -8,7 +8,7 @@
 //! - [`Script`]: scenarios as text, with their transcript. `tests/scenarios/*.txt` are some.
 //!
 //! Same fabric, seed and commands: the same bytes in [`Rehearsal::log_text`], and the same [`Rehearsal::digest`] over
-//! every datagram that a manager sent.
+//! everything that a manager sent.
 
 pub mod clients;
 mod digest;
@@ -26,6 +26,7 @@ mod violation;
 mod watch;
 mod watching;
 
+pub use digest::Digests;
 pub use error::RehearsalError;
 pub use manager::{ManagerId, RefuseAll, Tamper};
 pub use observed::Observed;

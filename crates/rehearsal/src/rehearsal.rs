@@ -19,7 +19,7 @@ use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
 use self::jobs::Costs;
-use crate::digest::Digest;
+use crate::digest::WireLog;
 use crate::invariant::Invariants;
 use crate::manager::{Life, Manager, ManagerId, Pending, asks_host};
 use crate::outside::Outsiders;
@@ -65,7 +65,7 @@ pub struct Rehearsal {
     tools: BTreeMap<ClientId, Vec<Datagram>>,
     costs: Costs,
     pub(crate) log: Vec<LogEntry>,
-    digest: u64,
+    pub(crate) wire: WireLog,
     /// SMPs that ask a host to register again.
     pub(crate) asks: u64,
     pub(crate) invariants: Invariants,
@@ -109,7 +109,7 @@ impl Rehearsal {
             tools: BTreeMap::new(),
             costs: Costs::default(),
             log: Vec::new(),
-            digest: Digest::default().0,
+            wire: WireLog::default(),
             asks: 0,
             deliveries: Vec::new(),
             outputs: Vec::new(),
@@ -287,12 +287,6 @@ impl Rehearsal {
     #[must_use]
     pub fn log(&self) -> &[LogEntry] {
         &self.log
-    }
-
-    /// A number over every datagram that a manager sent, and when.
-    #[must_use]
-    pub const fn digest(&self) -> u64 {
-        self.digest
     }
 
     /// Forwarding loops met half-way between two plans; none of them may stay.
@@ -542,10 +536,9 @@ impl Rehearsal {
         let now = self.now;
         let manager = &mut self.managers[id.0];
         let Some(life) = &mut manager.life else { return Ok(()) };
+        self.wire.take(now, id, &output);
         match output {
             Output::Send { datagram, timeout } => {
-                let digest = Digest(self.digest).number(now.0).bytes(datagram.mad.as_bytes());
-                self.digest = digest.0;
                 self.asks += u64::from(asks_host(&datagram.mad));
                 let client = life.client;
                 self.emulator.send(now, client, &datagram);

@@ -202,6 +202,12 @@ impl Copier {
         self.is_all || cannot_be_all || is_late
     }
 
+    /// Returns when [`Self::is_settled`] holds at the latest; `None` if nothing is copied.
+    #[must_use]
+    pub fn settled_at(&self) -> Option<Time> {
+        self.begun.map(|begun| begun + SETTLED_AFTER)
+    }
+
     /// This manager is master: the next time that it stands by is another one.
     pub fn lead(&mut self) {
         self.end();

@@ -8,7 +8,8 @@ use selvedge_sim::{Ratio, Rng, Seed};
 
 use crate::Disk;
 
-/// The failures that are injected for a time.
+/// How calls of a disk go wrong for a time. Whether a call fails depends on what it is, on its file, and on how often
+/// the same was called before, and not on calls for other files.
 #[derive(Clone, Debug)]
 pub struct Trouble {
     /// Share of calls that fail.
@@ -24,7 +25,9 @@ pub struct MemoryDisk(Mutex<Memory>);
 #[derive(Debug, Default)]
 struct Memory {
     files: BTreeMap<String, Vec<u8>>,
-    trouble: Option<(Ratio, Rng)>,
+    trouble: Option<Trouble>,
+    /// Calls since the trouble began, by what they are and their file.
+    calls: BTreeMap<(&'static str, String), u64>,
     failed: u64,
 }
 
@@ -55,7 +58,9 @@ impl Failure {
 impl MemoryDisk {
     /// Starts or stops the injection of failures.
     pub fn set_trouble(&self, trouble: Option<Trouble>) {
-        self.memory().trouble = trouble.map(|trouble| (trouble.share, trouble.seed.rng()));
+        let mut memory = self.memory();
+        memory.trouble = trouble;
+        memory.calls.clear();
     }
 
     /// Returns how many calls have failed so far.
@@ -71,39 +76,57 @@ impl MemoryDisk {
 }
 
 impl Memory {
-    /// Draws whether a call fails, and in which of `ways`.
-    fn failure(&mut self, ways: &[Failure]) -> Option<Failure> {
-        let (share, rng) = self.trouble.as_mut()?;
-        if !rng.chance(*share) {
+    /// Draws whether a call fails, and in which of these ways. What else the failure depends on is drawn from what is
+    /// returned with it.
+    fn failure(&mut self, call: &'static str, name: &str, ways: &[Failure]) -> Option<(Failure, Rng)> {
+        let trouble = self.trouble.as_ref()?;
+        let calls = self.calls.entry((call, name.to_owned())).or_default();
+        let mut rng = trouble.seed.child(call).child(name).nth(*calls).rng();
+        *calls += 1;
+        if !rng.chance(trouble.share) {
             return None;
         }
         self.failed += 1;
         let at = rng.below(ways.len() as u64);
-        usize::try_from(at).ok().and_then(|at| ways.get(at)).copied()
+        let failure = usize::try_from(at).ok().and_then(|at| ways.get(at)).copied();
+        failure.map(|failure| (failure, rng))
     }
 
-    fn write(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    /// Fails, if it is drawn so, before anything is done.
+    fn or_fail(&mut self, call: &'static str, name: &str, ways: &[Failure]) -> io::Result<()> {
+        let failure = self.failure(call, name, ways);
+        failure.map_or(Ok(()), |(failure, _)| Err(failure.error()))
+    }
+
+    fn write(&mut self, call: &'static str, name: &str, bytes: &[u8]) -> io::Result<()> {
         use Failure::{Done, NoDescriptor, NoSpace, NotDone};
-        let failure = self.failure(&[NoDescriptor, NoSpace, NotDone, Done]);
-        let written = match failure {
-            None | Some(Done) => Some(bytes.len()),
-            Some(NoDescriptor | NotDone) => None,
-            Some(NoSpace) => {
-                let drawn = self.trouble.as_mut().map(|(_, rng)| rng.below(bytes.len() as u64 + 1));
-                drawn.and_then(|part| usize::try_from(part).ok())
+        let failure = self.failure(call, name, &[NoDescriptor, NoSpace, NotDone, Done]);
+        let (written, result) = match failure {
+            None => (Some(bytes.len()), Ok(())),
+            Some((failure, mut rng)) => {
+                let written = match failure {
+                    Done => Some(bytes.len()),
+                    NoDescriptor | NotDone => None,
+                    NoSpace => usize::try_from(rng.below(bytes.len() as u64 + 1)).ok(),
+                };
+                (written, Err(failure.error()))
             }
         };
         if let Some(written) = written {
             self.files.insert(name.to_owned(), bytes[..written].to_vec());
         }
-        failure.map_or(Ok(()), |failure| Err(failure.error()))
+        result
     }
 
-    /// Runs `act` on the file names; may skip it, or run it and return an error nevertheless.
-    fn rename_or(&mut self, act: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> io::Result<()>) -> io::Result<()> {
-        match self.failure(&[Failure::NotDone, Failure::Done]) {
-            Some(failure @ Failure::Done) => act(&mut self.files).and(Err(failure.error())),
-            Some(failure) => Err(failure.error()),
+    /// Does something to the names of files, or not, or does it and fails nevertheless.
+    fn rename_or(
+        &mut self,
+        (call, name): (&'static str, &str),
+        act: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match self.failure(call, name, &[Failure::NotDone, Failure::Done]) {
+            Some((failure @ Failure::Done, _)) => act(&mut self.files).and(Err(failure.error())),
+            Some((failure, _)) => Err(failure.error()),
             None => act(&mut self.files),
         }
     }
@@ -116,30 +139,26 @@ fn missing() -> io::Error {
 impl Disk for MemoryDisk {
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         let mut memory = self.memory();
-        match memory.failure(&[Failure::NoDescriptor, Failure::NotDone]) {
-            Some(failure) => Err(failure.error()),
-            None => memory.files.get(name).cloned().ok_or_else(missing),
-        }
+        memory.or_fail("read", name, &[Failure::NoDescriptor, Failure::NotDone])?;
+        memory.files.get(name).cloned().ok_or_else(missing)
     }
 
     fn has(&self, name: &str) -> io::Result<bool> {
         let mut memory = self.memory();
-        match memory.failure(&[Failure::NotDone]) {
-            Some(failure) => Err(failure.error()),
-            None => Ok(memory.files.contains_key(name)),
-        }
+        memory.or_fail("has", name, &[Failure::NotDone])?;
+        Ok(memory.files.contains_key(name))
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.memory().write(name, bytes)
+        self.memory().write("write", name, bytes)
     }
 
     fn note(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.memory().write(name, bytes)
+        self.memory().write("note", name, bytes)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.memory().rename_or(|files| {
+        self.memory().rename_or(("rename", to), |files| {
             let bytes = files.remove(from).ok_or_else(missing)?;
             files.insert(to.to_owned(), bytes);
             Ok(())
@@ -147,15 +166,13 @@ impl Disk for MemoryDisk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.memory()
-            .rename_or(|files| files.remove(name).map(drop).ok_or_else(missing))
+        self.memory().rename_or(("remove", name), |files| {
+            files.remove(name).map(drop).ok_or_else(missing)
+        })
     }
 
     fn sync(&self) -> io::Result<()> {
-        match self.memory().failure(&[Failure::NotDone]) {
-            Some(failure) => Err(failure.error()),
-            None => Ok(()),
-        }
+        self.memory().or_fail("sync", "", &[Failure::NotDone])
     }
 
     fn boot(&self) -> String {

@@ -1,13 +1,14 @@
 //! Training, and each fault.
 
 use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::*;
 use selvedge_chassis::TableKind;
 use selvedge_emulator::{DropReason, EmulatorConfig, EmulatorError, Fault};
 use selvedge_fabric::SwitchIdx;
 use selvedge_sim::Time;
-use selvedge_types::{Guid, LinkSpeed, LinkWidth, PhysState, PortState};
+use selvedge_types::{Guid, LinkSpeed, LinkWidth, PhysState, PortState, TransactionId};
 use selvedge_wire::{
     Address, AttributeId, Datagram, LinkDownDefault, LinkWidths, Mad, Method, NodeInfo, PortInfo, SwitchInfo,
 };
@@ -317,6 +318,55 @@ fn media_lose_and_duplicate() {
     assert!(world.emu.counts().duplicates > 150);
     check("duplicate 10% at T[3]", 1_160..1_260);
     check("corrupt 100%", 0..1_000);
+}
+
+/// What comes back for each copy of a request: after which time, and with which bytes but for the transaction ID.
+type Answers = BTreeMap<(u32, usize), Vec<(u64, Vec<u8>)>>;
+
+/// Asks `T` for blocks of its table, in this order, on a medium with a fault.
+fn blocks(fault: &str, order: &[u32]) -> Answers {
+    let mut world = World::new();
+    world.fault(fault);
+    let mut answers = Answers::new();
+    for (tid, &block) in (1..).zip(order) {
+        let mut mad = Mad::directed(Method::Get, AttributeId::LINEAR_FORWARDING, block, &route(TO_T));
+        mad.set_transaction(TransactionId(tid));
+        let address = Address::DIRECTED;
+        let start = world.now;
+        world.emu.send(world.now, world.sm, &Datagram { address, mad });
+        let copy = (0..).find(|copy| !answers.contains_key(&(block, *copy))).unwrap();
+        let came = world.pass(1).into_iter().map(|answer| {
+            let bytes = answer.datagram.mad.as_bytes();
+            (answer.at.0 - start.0, [&bytes[..8], &bytes[16..]].concat())
+        });
+        answers.insert((block, copy), came.collect());
+    }
+    answers
+}
+
+#[test]
+fn what_happens_to_a_mad_does_not_depend_on_the_order() {
+    let upwards: Vec<u32> = (0..200).chain(0..200).collect();
+    let downwards: Vec<u32> = upwards.iter().rev().copied().collect();
+    let twice: Vec<u32> = (0..200).flat_map(|block| [block, block]).collect();
+    for fault in [
+        "loss 30%",
+        "loss 30% at T[3]",
+        "duplicate 30%",
+        "delay 50% max=500us",
+        "corrupt 30%",
+        "corrupt 30% at S[3]",
+    ] {
+        let first = blocks(fault, &upwards);
+        assert_eq!(first, blocks(fault, &downwards), "{fault}");
+        assert_eq!(first, blocks(fault, &twice), "{fault}");
+        // The second copy of a request is another one than the first, and blocks differ from each other.
+        let of = |copy: usize| (0..200).map(move |block| (block, copy));
+        let lot = |copy: usize| of(copy).map(|key| first[&key].clone()).collect::<Vec<_>>();
+        assert_ne!(lot(0), lot(1), "{fault}");
+        let kinds: BTreeSet<usize> = first.values().map(Vec::len).collect();
+        assert!(kinds.len() > 1 || fault.starts_with("delay"), "{fault}: {kinds:?}");
+    }
 }
 
 #[test]

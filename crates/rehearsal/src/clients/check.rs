@@ -156,6 +156,7 @@ impl Clients {
 
     /// Every host is told of a path to another one, and packets get there.
     fn check_paths(&mut self, world: &Rehearsal) -> Result<(), RehearsalError> {
+        self.begin_draws("check");
         for number in 0..self.hosts.len() {
             let Some(server) = self.server(world, number) else {
                 continue;
@@ -242,6 +243,7 @@ impl Clients {
     pub fn expect_reports(&mut self, world: &Rehearsal) -> Option<String> {
         self.hosts.iter_mut().for_each(|host| host.reports.clear());
         self.led_before = self.led;
+        self.begin_draws("reports");
         let chassis = chassis_of(world);
         let seats: Vec<_> = self.desks.iter().map(|desk| chassis.port_ref(desk.seat).node).collect();
         let free: Vec<_> = self

@@ -233,6 +233,21 @@ impl Desk {
         }
     }
 
+    /// Returns when [`Self::turn`] has something to do next, if nothing else happens.
+    pub fn next_wake(&self) -> Option<Time> {
+        let has_changed = self.sa.groups().has_changed() || self.sa.aliases().has_changed();
+        let groups = has_changed.then(|| self.groups_told + GATHER_GROUPS);
+        let settled = self.copier.settled_at().filter(|_| !self.is_ready);
+        let all = [
+            self.sa.next_wake(),
+            self.copier.next_wake(),
+            self.keeper.next_wake(),
+            groups,
+            settled,
+        ];
+        all.into_iter().flatten().min().filter(|_| self.runs)
+    }
+
     /// Timers of the administrator, its copier and its disk; what it says to its manager.
     pub fn turn(&mut self, world: &mut Rehearsal, out: &mut Vec<Output>) -> Result<(), RehearsalError> {
         let now = world.now();

@@ -19,7 +19,7 @@ mod desk;
 mod host;
 mod ways;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
@@ -34,6 +34,7 @@ use selvedge_wire::{Address, Datagram, Mad, Method, Status};
 use self::desk::Desk;
 use self::host::{Asked, Host, What, path, to_administrator};
 use self::ways::{arrives, is_active, is_planned};
+use crate::digest::Digest;
 use crate::{ManagerId, Rehearsal, RehearsalError, Violation};
 
 /// How often hosts look at their ports, and do something.
@@ -42,6 +43,9 @@ const TICK: Duration = Duration::from_millis(50);
 pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(1_074);
 /// Of so many ticks each host changes its mind in one.
 const CHANGES_EVERY: u64 = 400;
+
+/// Rounds of words between administrators and managers at one instant; two are common.
+const ROUNDS_MAX: u32 = 100;
 
 /// A defect of administrators that must be noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +82,16 @@ pub struct Clients {
     desks: Vec<Desk>,
     hosts: Vec<Host>,
     defect: Option<DeskDefect>,
+    seed: Seed,
+    /// Draws what hosts do just now; see [`Self::begin_draws`].
     rng: Rng,
+    /// How often each purpose has drawn.
+    draws: BTreeMap<&'static str, u64>,
     /// Events of managers that were heeded.
     logged: usize,
     ticked: Time,
+    /// When administrators were last called.
+    served: Time,
     serial: u64,
     open: Vec<Open>,
     /// Hosts change their minds.
@@ -115,9 +125,12 @@ impl Clients {
                 .map(|&(id, seat)| Desk::new(id, seat, world.disk_of(id), defect))
                 .collect(),
             defect,
+            seed,
             rng,
+            draws: BTreeMap::new(),
             logged: 0,
             ticked: Time::ZERO,
+            served: Time::ZERO,
             serial: 0,
             open: Vec::new(),
             is_lively: true,
@@ -127,10 +140,21 @@ impl Clients {
         }
     }
 
-    /// When they want to be called next, at the latest.
+    /// Returns when they want to be called next, at the latest: for the hosts, or for a timer of an administrator.
     #[must_use]
     pub fn next(&self) -> Time {
-        self.ticked + TICK
+        // What is due already was served, or waits for something else.
+        let timers = self.desks.iter().filter_map(Desk::next_wake);
+        let timers = timers.filter(|at| *at > self.served);
+        timers.fold(self.ticked + TICK, Time::min)
+    }
+
+    /// What is drawn from now on depends on the purpose and on how often that has drawn, not on what was drawn for
+    /// anything else: hosts do the same at the same times, whatever managers do.
+    fn begin_draws(&mut self, purpose: &'static str) {
+        let count = self.draws.entry(purpose).or_default();
+        self.rng = self.seed.child(purpose).nth(*count).rng();
+        *count += 1;
     }
 
     /// From now on hosts change their minds now and then, or do not.
@@ -140,6 +164,7 @@ impl Clients {
 
     /// Changes the wishes of each host: it now wants one thing more or one thing less.
     pub fn change_minds(&mut self) {
+        self.begin_draws("minds");
         for number in 0..self.hosts.len() {
             self.change_mind(number);
         }
@@ -162,6 +187,36 @@ impl Clients {
         self.notes.push((now, what));
     }
 
+    /// Takes into a digest what administrators of running managers know that hosts have registered, whatever the order
+    /// in which hosts did so.
+    pub(crate) fn registered(&self, digest: Digest) -> Digest {
+        let mut digest = digest;
+        for desk in self.desks.iter().filter(|desk| desk.runs) {
+            let text = desk.sa.registrations().to_text();
+            let mut lines = Vec::new();
+            let mut group = "";
+            for line in text.lines() {
+                match line.split(' ').next() {
+                    // A member belongs to the group above it.
+                    Some("member") => lines.push([group, line]),
+                    Some("group") => {
+                        group = line;
+                        lines.push([line, ""]);
+                    }
+                    Some("subscription" | "service" | "forgotten" | "alias" | "given") => lines.push([line, ""]),
+                    _ => {}
+                }
+            }
+            lines.sort_unstable();
+            digest = digest.number(desk.id.0 as u64).number(lines.len() as u64);
+            digest = lines
+                .iter()
+                .flatten()
+                .fold(digest, |digest, text| digest.bytes(text.as_bytes()));
+        }
+        digest
+    }
+
     /// A manager was started just now.
     pub fn started(&mut self, world: &mut Rehearsal, id: ManagerId) -> Result<(), RehearsalError> {
         self.serial += 1;
@@ -180,13 +235,10 @@ impl Clients {
 
     /// The world went one step further.
     pub fn after_step(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
-        self.heed(world)?;
-        self.reregister(world);
-        for number in 0..self.desks.len() {
-            self.turn(world, number)?;
-        }
-        if world.now() >= self.next() {
+        self.serve_desks(world)?;
+        if world.now() >= self.ticked + TICK {
             self.ticked = world.now();
+            self.begin_draws("tick");
             for host in 0..self.hosts.len() {
                 self.live(world, host)?;
             }
@@ -194,6 +246,7 @@ impl Clients {
                 let host = self.below(self.hosts.len());
                 self.ask_path(world, host)?;
             }
+            self.serve_desks(world)?;
         }
         let late = |open: &&Open| world.now().since(open.since) > ANSWER_MAX;
         match self.open.iter().find(late) {
@@ -204,6 +257,24 @@ impl Clients {
                 millis: u64::try_from(ANSWER_MAX.as_millis()).unwrap_or(u64::MAX),
             })),
         }
+    }
+
+    /// Administrators learn what their managers say and the other way round, until neither has anything to say: what
+    /// they do at an instant does not depend on how often they are called at it.
+    fn serve_desks(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
+        self.served = world.now();
+        for _ in 0..ROUNDS_MAX {
+            self.heed(world)?;
+            self.reregister(world);
+            for number in 0..self.desks.len() {
+                self.turn(world, number)?;
+            }
+            let is_due = |desk: &Desk| desk.next_wake().is_some_and(|at| at <= world.now());
+            if self.logged == world.log().len() && !self.desks.iter().any(is_due) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn below(&mut self, count: usize) -> usize {

@@ -33,7 +33,7 @@ use std::fmt::Write as _;
 
 use selvedge_fabric::Fabric;
 
-use crate::RehearsalError;
+use crate::{Digests, RehearsalError};
 use run::Runner;
 
 /// Makes the fabric that a `fabric` command names; files and generators are the caller's business.
@@ -108,6 +108,8 @@ pub struct Transcript {
     pub text: String,
     /// What failed; a good run has none.
     pub failures: Vec<String>,
+    /// What managers sent, and what agents held at the end, as digests.
+    pub digests: Digests,
 }
 
 const SEPARATOR: &str = "----\n";
@@ -155,6 +157,7 @@ impl Script {
                 break;
             }
         }
+        transcript.digests = runner.digests();
         transcript
     }
 }

@@ -14,7 +14,7 @@ use selvedge_wire::LocalPort;
 
 use super::words::{number, pair, span, split, syntax};
 use super::{FabricLoader, GRAMMAR, ScriptError};
-use crate::{ManagerId, Options, RefuseAll, Rehearsal, RehearsalError};
+use crate::{Digests, ManagerId, Options, RefuseAll, Rehearsal, RehearsalError};
 
 /// A scenario in progress.
 pub struct Runner<'a> {
@@ -109,6 +109,14 @@ impl<'a> Runner<'a> {
             ["expect", ref what @ ..] => self.expect(what),
             _ => Err(syntax(line, GRAMMAR)),
         }
+    }
+
+    /// Returns the digests of the last fabric's run so far.
+    pub fn digests(&self) -> Digests {
+        self.world.as_ref().map_or_else(Digests::default, |world| Digests {
+            wire: world.digest(),
+            end: world.held_digest(),
+        })
     }
 
     pub(super) fn world(&self) -> Result<&Rehearsal, ScriptError> {

@@ -1,12 +1,16 @@
 //! Simulated disasters: a seed draws a fabric, a policy and a schedule of faults that overlap the managers' work, and
 //! checkers look after every Set, fault and timer. Deterministic: a seed, or a schedule as text, is a run.
 
+mod action;
 mod broken;
+mod converge;
 mod differences;
 mod draw;
 mod event;
+mod happen;
 mod operator;
 mod real;
+mod resolved;
 mod schedule;
 mod seats;
 mod served;
@@ -22,13 +26,15 @@ use selvedge_sim::Time;
 use selvedge_sm::Event;
 
 use crate::clients::DeskDefect;
-use crate::{Exemptions, RehearsalError};
+use crate::{Digests, Exemptions, RehearsalError};
 
+pub use action::{Action, Setting};
 pub use broken::Broken;
 pub use differences::{Differences, Step, Taker};
 pub use draw::HAPPENINGS_MIN;
 pub use event::{Happening, Kind, STAGES, When, stage_word};
 pub use real::RealOutcome;
+pub use resolved::{DigestLine, RESOLVED_HEADER, Resolved};
 pub use schedule::{ENGINES, Family, HEADER, Schedule, ScheduleError, Setup};
 pub use shrink::Shrunk;
 pub use totals::Totals;
@@ -54,8 +60,8 @@ pub struct Outcome {
     pub store_failures: u64,
     /// Virtual time at the end.
     pub ended: Time,
-    /// A number over every datagram that a manager sent.
-    pub digest: u64,
+    /// What managers sent, and what was held whenever all was well, as digests.
+    pub digests: Digests,
     /// What the managers said, a line each; filled in on failure only.
     pub log: String,
 }
@@ -102,6 +108,24 @@ impl Schedule {
         self.run_with(fabric, (None, Some(defect)), &mut Nobody)
     }
 
+    /// Carries it out, and returns everything that was done to the rehearsal meanwhile.
+    #[must_use]
+    pub fn resolve(&self, fabric: &Fabric) -> (Outcome, Resolved) {
+        let mut nobody = Nobody;
+        let mut world = World::new(self, fabric, None, &mut nobody);
+        world.give_disks();
+        world.keep_actions();
+        let result = world.run();
+        let resolved = Resolved {
+            schedule: Self {
+                happenings: Vec::new(),
+                ..self.clone()
+            },
+            actions: world.take_actions(),
+        };
+        (world.outcome(result), resolved)
+    }
+
     fn run_with(
         &self,
         fabric: &Fabric,
@@ -112,30 +136,40 @@ impl Schedule {
         world.desk_defect = desks;
         world.give_disks();
         let result = world.run();
+        world.outcome(result)
+    }
+}
+
+impl World<'_> {
+    /// What became of the run.
+    fn outcome(&mut self, result: Result<(), RehearsalError>) -> Outcome {
+        let rehearsal = &self.rehearsal;
         let failure = result.err().map(|error| Failure {
-            at: world.rehearsal.now(),
-            begun: world.begun,
+            at: rehearsal.now(),
+            begun: self.begun,
             what: describe(&error),
         });
-        let (sets, looks) = world.rehearsal.watched();
+        let (sets, looks) = rehearsal.watched();
         let was_known = |event: &Event| matches!(event, Event::Repaired { was_known: true, .. });
-        let repairs = world.rehearsal.log().iter();
-        let known = repairs.filter(|entry| was_known(&entry.event)).count() as u64;
+        let known = rehearsal.log().iter().filter(|entry| was_known(&entry.event)).count() as u64;
         let log = match failure {
-            Some(_) => world.rehearsal.log_text(),
+            Some(_) => rehearsal.log_text(),
             None => String::new(),
         };
         Outcome {
             failure,
-            coverage: std::mem::take(&mut world.coverage),
-            exemptions: world.rehearsal.exemptions(),
+            exemptions: rehearsal.exemptions(),
             sets,
             looks,
             known,
-            store_failures: world.store_failures(),
-            ended: world.rehearsal.now(),
-            digest: world.rehearsal.digest(),
+            store_failures: self.store_failures(),
+            ended: rehearsal.now(),
+            digests: Digests {
+                wire: rehearsal.digest(),
+                end: self.end.0,
+            },
             log,
+            coverage: std::mem::take(&mut self.coverage),
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use selvedge_fabric::NodeIdx;
-use selvedge_sm::{Command, PortReason, Role};
+use selvedge_sm::{PortReason, Role};
 
+use super::action::Action;
 use super::world::World;
 use crate::{ManagerId, RehearsalError};
 
@@ -16,9 +17,8 @@ impl World<'_> {
         let is_it = |at| view.fabric.as_ref().is_some_and(|fabric| fabric.port_name(at) == name);
         let ends = |at| [Some(at), view.fabric.as_ref().and_then(|fabric| fabric.peer(at))];
         if left_out.any(|report| ends(report.port).into_iter().flatten().any(is_it)) {
-            self.note("the operator asks for a sweep, to let a link back in");
             self.rehearsal.count_left_out();
-            self.rehearsal.command(id, Command::Sweep)?;
+            self.act(Action::Sweep(id.0))?;
         }
         Ok(())
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use selvedge_plan::{EngineName, Policy};
 use selvedge_types::{Lmc, Mtu};
 
+use super::action::Setting;
 use super::event::{FORM, Happening};
+use super::resolved::RESOLVED_HEADER;
 
 /// What kind of fabric it is, for the coverage table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,21 +131,15 @@ pub(super) fn engines(pick: u8) -> Vec<EngineName> {
     names.iter().map(|name| EngineName((*name).to_owned())).collect()
 }
 
-/// A policy with other settings of ports than another.
-pub(super) fn other_settings(policy: &Policy, pick: u32) -> Policy {
-    let mut policy = policy.clone();
+/// A setting of ports that differs from a policy's.
+pub(super) fn other_setting(policy: &Policy, pick: u32) -> Setting {
+    let small = |count: u32| u8::try_from(pick / 3 % count).unwrap_or(0);
     match pick % 3 {
-        0 => {
-            policy.mtu_max = if policy.mtu_max == Mtu::B4096 {
-                Mtu::B2048
-            } else {
-                Mtu::B4096
-            }
-        }
-        1 => policy.hoq_life = 14 + u8::try_from(pick / 3 % 5).unwrap_or(0),
-        _ => policy.subnet_timeout = 16 + u8::try_from(pick / 3 % 3).unwrap_or(0),
+        0 if policy.mtu_max == Mtu::B4096 => Setting::Mtu(Mtu::B2048),
+        0 => Setting::Mtu(Mtu::B4096),
+        1 => Setting::HoqLife(14 + small(5)),
+        _ => Setting::SubnetTimeout(16 + small(3)),
     }
-    policy
 }
 
 /// Everything that a run is made of.
@@ -219,6 +215,9 @@ pub enum ScheduleError {
     /// SLV-REHEARSAL-0302: it does not begin as a schedule does.
     #[error("SLV-REHEARSAL-0302: no schedule: the first line is not '{HEADER}'")]
     Header,
+    /// SLV-REHEARSAL-0303: it does not begin as a resolved schedule does.
+    #[error("SLV-REHEARSAL-0303: no resolved schedules, which 'soak --resolve' writes: no line '{RESOLVED_HEADER}'")]
+    ResolvedHeader,
 }
 
 impl FromStr for Schedule {
@@ -232,7 +231,22 @@ impl FromStr for Schedule {
         if lines.next().map(|(line, _)| line.trim()) != Some(HEADER) {
             return Err(ScheduleError::Header);
         }
-        let mut schedule = Self {
+        let mut schedule = Self::blank();
+        for (line, number) in lines {
+            schedule.read(line.trim()).map_err(|want| ScheduleError::Line {
+                line: number,
+                text: line.trim().to_owned(),
+                want,
+            })?;
+        }
+        Ok(schedule)
+    }
+}
+
+impl Schedule {
+    /// Returns a schedule in which nothing happens, as it is before the first line of its text is read.
+    pub(super) const fn blank() -> Self {
+        Self {
             seed: 0,
             family: Family::Odd,
             fabric: String::new(),
@@ -254,20 +268,11 @@ impl FromStr for Schedule {
                 store_faults: false,
             },
             happenings: Vec::new(),
-        };
-        for (line, number) in lines {
-            schedule.read(line.trim()).map_err(|want| ScheduleError::Line {
-                line: number,
-                text: line.trim().to_owned(),
-                want,
-            })?;
         }
-        Ok(schedule)
     }
-}
 
-impl Schedule {
-    fn read(&mut self, line: &str) -> Result<(), &'static str> {
+    /// Reads one line of text.
+    pub(super) fn read(&mut self, line: &str) -> Result<(), &'static str> {
         const WANT: &str = "a number that is not too large";
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
         let s = &mut self.setup;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::Role;
 
+use super::action::Action;
 use super::world::{CONVERGE_REST, SWEEPS_TO_CONVERGE, World};
 use crate::RehearsalError;
 use crate::clients::Clients;
@@ -68,10 +69,10 @@ impl World<'_> {
 
     /// Hosts change their minds no more; all are served within a bounded time, and what they were told is right.
     pub(super) fn serve(&mut self, when: &'static str) -> Result<(), RehearsalError> {
-        let Some(clients) = &mut self.clients else {
+        if self.clients.is_none() {
             return Ok(());
-        };
-        clients.set_lively(false);
+        }
+        self.act(Action::HostsSettle)?;
         let bound = SWEEPS_TO_CONVERGE * self.schedule.setup.sweep() + CONVERGE_REST;
         let is_content = |world: &Self| {
             let clients = world.clients.as_ref();
@@ -79,14 +80,11 @@ impl World<'_> {
             world.rehearsal.is_quiet() && clients.is_none_or(|clients| clients.is_content(&world.rehearsal))
         };
         let served = self.run_until(bound, is_content)?;
-        let Some(clients) = &mut self.clients else {
-            return Ok(());
-        };
-        if !served {
+        if let Some(clients) = self.clients.as_ref().filter(|_| !served) {
             let violation = clients.complaint(&self.rehearsal, when, bound.as_secs());
             return Err(self.rehearsal.violated(violation));
         }
-        clients.check(&self.rehearsal)
+        self.act(Action::HostsCheck)
     }
 
     /// A host goes and comes back, of which subscribers are told; then the master ends, and the other one knows all.
@@ -98,8 +96,7 @@ impl World<'_> {
             self.fault(&format!("kill \"{gone}\""))?;
             self.run_for(self.schedule.setup.sweep() + GONE)?;
             self.fault(&format!("revive \"{gone}\""))?;
-            self.converge("when a host had come back")?;
-            self.serve("when a host had come back")?;
+            self.all_well("when a host had come back")?;
             // A report that was lost where tables led nowhere yet is repeated.
             let are_told = |world: &Self| {
                 let clients = world.clients.as_ref();
@@ -114,15 +111,15 @@ impl World<'_> {
             self.master(),
             SWEEPS_TO_CONVERGE * self.schedule.setup.sweep() + CONVERGE_REST,
         );
-        self.kill(master)?;
+        self.act(Action::Kill(master))?;
         let leads = |world: &Self| {
             let mut others = world.managers.iter().enumerate().filter(|(which, _)| *which != master);
             others.all(|(_, &id)| world.rehearsal.life_of(id).is_some_and(|sm| sm.role() == Role::Master))
         };
         self.run_until(bound, leads)?;
         self.serve("when the master had ended")?;
-        self.start(master)?;
-        self.converge("when the master had come back")?;
-        self.serve("when the master had come back")
+        self.well()?;
+        self.act(Action::Start(master))?;
+        self.all_well("when the master had come back")
     }
 }

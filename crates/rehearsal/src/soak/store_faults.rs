@@ -1,12 +1,14 @@
 //! Disks that fail for a time, and managers that are killed meanwhile. Drawn from a seed of their own, so that all else
 //! happens as in the same schedule without them, but for what they cause.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_sim::{Ratio, Rng, Seed, Time};
 use selvedge_store::{MemoryDisk, Trouble};
 
+use super::action::Action;
 use super::draw::scale;
 use super::world::World;
 use crate::RehearsalError;
@@ -43,8 +45,10 @@ pub struct StoreFaults {
     disks: Vec<Arc<MemoryDisk>>,
     troubles: u64,
     next: Time,
-    /// The disk that fails, and what becomes of its manager then.
+    /// What becomes of the manager of the disk that fails, if that was drawn.
     sick: Option<(usize, End)>,
+    /// Disks that fail.
+    failing: BTreeSet<usize>,
     /// No trouble comes any more.
     is_over: bool,
 }
@@ -79,6 +83,7 @@ impl World<'_> {
             troubles: 0,
             next: Time::ZERO,
             sick: None,
+            failing: BTreeSet::new(),
             is_over: false,
         };
         faults.wait(Time::ZERO, QUIET_US);
@@ -97,9 +102,10 @@ impl World<'_> {
         which: usize,
         started: Result<(), RehearsalError>,
     ) -> Result<(), RehearsalError> {
-        let sick = self.store_faults.as_ref().and_then(|faults| faults.sick);
+        let faults = self.store_faults.as_ref();
+        let is_failing = faults.is_some_and(|faults| faults.failing.contains(&which));
         let why = match started {
-            Err(RehearsalError::Disk { why, .. }) if sick.is_some_and(|(sick, _)| sick == which) => why,
+            Err(RehearsalError::Disk { why, .. }) if is_failing => why,
             started => return started,
         };
         self.note(&format!("manager {which} cannot start: {why}"));
@@ -137,34 +143,58 @@ impl World<'_> {
         let managers: Vec<usize> = (0..faults.disks.len()).collect();
         let (which, end) = (faults.one_of(&managers), faults.one_of(&ENDS));
         let (numerator, denominator) = faults.one_of(&SHARES);
-        faults.troubles += 1;
-        faults.disks[which].set_trouble(Some(Trouble {
-            share: Ratio { numerator, denominator },
-            seed: faults.seed.child("trouble").nth(faults.troubles),
-        }));
         faults.sick = Some((which, end));
         faults.wait(now, LASTS_US);
-        self.note(&format!(
-            "the disk of manager {which} fails {numerator} of {denominator} calls"
-        ));
-        Ok(())
+        self.fail(which, Ratio { numerator, denominator })
+    }
+
+    /// So many calls of a disk fail from now on.
+    fn fail(&mut self, which: usize, share: Ratio) -> Result<(), RehearsalError> {
+        let Some(faults) = &mut self.store_faults else {
+            return Ok(());
+        };
+        faults.troubles += 1;
+        let trouble = Some((share, faults.troubles));
+        self.act(Action::Disk { which, trouble })
+    }
+
+    /// A disk fails from now on, or works.
+    pub(super) fn set_trouble(&mut self, which: usize, trouble: Option<(Ratio, u64)>) {
+        let Some(faults) = &mut self.store_faults else { return };
+        match trouble {
+            Some(_) => faults.failing.insert(which),
+            None => faults.failing.remove(&which),
+        };
+        let seed = faults.seed.child("trouble");
+        if let Some(disk) = faults.disks.get(which) {
+            disk.set_trouble(trouble.map(|(share, number)| Trouble {
+                share,
+                seed: seed.nth(number),
+            }));
+        }
+    }
+
+    /// No trouble of disks is drawn: a resolved schedule names each.
+    pub(super) const fn draw_no_store_faults(&mut self) {
+        if let Some(faults) = &mut self.store_faults {
+            faults.is_over = true;
+        }
     }
 
     fn end_trouble(&mut self, which: usize, end: End) -> Result<(), RehearsalError> {
         let is_killed = end != End::GoesOn && self.running[which];
         if is_killed {
-            self.kill(which)?;
+            self.act(Action::Kill(which))?;
         }
         if is_killed && end == End::Restarted {
-            self.start(which)?;
+            self.act(Action::Start(which))?;
         }
-        self.note(&format!("the disk of manager {which} works again"));
+        self.act(Action::Disk { which, trouble: None })?;
         if let Some(faults) = &mut self.store_faults {
-            faults.disks[which].set_trouble(None);
             faults.sick = None;
         }
         match is_killed && !self.running[which] {
-            true => self.start(which),
+            true => self.act(Action::Start(which)),
             false => Ok(()),
         }
     }
@@ -179,37 +209,26 @@ impl World<'_> {
         let master = self.master();
         // What was registered until now is stored.
         self.run_for(STORED_WITHIN)?;
-        self.fail_all(master);
-        if let Some(clients) = &mut self.clients {
-            clients.change_minds();
-        }
+        let all = Ratio {
+            numerator: 1,
+            denominator: 1,
+        };
+        self.fail(master, all)?;
+        self.act(Action::HostsChange)?;
         self.run_for(FAILS_AT_LAST)?;
-        self.kill(master)?;
-        self.cure_disks();
-        self.start(master)?;
-        self.converge(WHEN)?;
-        self.serve(WHEN)
-    }
-
-    /// Every call of a manager's disk fails from now on.
-    fn fail_all(&mut self, which: usize) {
-        self.note(&format!("the disk of manager {which} fails all calls"));
-        if let Some(faults) = &self.store_faults {
-            faults.disks[which].set_trouble(Some(Trouble {
-                share: Ratio {
-                    numerator: 1,
-                    denominator: 1,
-                },
-                seed: faults.seed.child("last"),
-            }));
-        }
+        self.act(Action::Kill(master))?;
+        self.cure_disks()?;
+        self.act(Action::Start(master))?;
+        self.all_well(WHEN)
     }
 
     /// All disks work from now on.
-    pub(super) fn cure_disks(&mut self) {
-        if let Some(faults) = &mut self.store_faults {
-            faults.disks.iter().for_each(|disk| disk.set_trouble(None));
-            (faults.sick, faults.is_over) = (None, true);
-        }
+    pub(super) fn cure_disks(&mut self) -> Result<(), RehearsalError> {
+        let Some(faults) = &mut self.store_faults else {
+            return Ok(());
+        };
+        (faults.sick, faults.is_over) = (None, true);
+        let mut disks = 0..faults.disks.len();
+        disks.try_for_each(|which| self.act(Action::Disk { which, trouble: None }))
     }
 }

@@ -1,9 +1,10 @@
-//! Runs every text scenario; `SELVEDGE_BLESS=1` rewrites their transcripts.
+//! Runs every text scenario; `SELVEDGE_BLESS=1` rewrites their transcripts, and their digests in `tests/digests`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use selvedge_fabric::Fabric;
-use selvedge_rehearsal::Script;
+use selvedge_rehearsal::{Digests, Script};
 use selvedge_topology::Spec;
 
 fn folder() -> PathBuf {
@@ -34,11 +35,16 @@ fn scenarios() -> Vec<PathBuf> {
     texts
 }
 
-/// What is wrong with one scenario, if anything.
-fn check(path: &Path) -> Option<String> {
-    let name = path.file_name().unwrap().to_string_lossy().into_owned();
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+/// Runs one scenario: what is wrong with it, if anything, and its digests.
+fn check(path: &Path) -> (Option<String>, Digests) {
+    let name = name(path);
     let script = Script::parse(&std::fs::read_to_string(path).unwrap());
     let transcript = script.run(&load);
+    let digests = transcript.digests;
     if std::env::var_os("SELVEDGE_BLESS").is_some() {
         std::fs::write(path, script.with_transcript(&transcript)).unwrap();
     } else if transcript.text != script.expected {
@@ -47,21 +53,57 @@ fn check(path: &Path) -> Option<String> {
             .lines()
             .zip(script.expected.lines().chain(std::iter::repeat("(nothing)")));
         let (found, want) = lines.find(|(a, b)| a != b).unwrap_or(("(nothing more)", "more"));
-        return Some(format!(
-            "{name}: the transcript differs, first\n  found: {found}\n  want:  {want}"
-        ));
+        let wrong = format!("{name}: the transcript differs, first\n  found: {found}\n  want:  {want}");
+        return (Some(wrong), digests);
     }
-    transcript.failures.first().map(|failure| format!("{name}: {failure}"))
+    let failure = transcript.failures.first();
+    (failure.map(|failure| format!("{name}: {failure}")), digests)
+}
+
+fn digests_file() -> PathBuf {
+    folder().join("../digests/scenarios.txt")
+}
+
+/// The stored digests, by scenario.
+fn stored() -> BTreeMap<String, Digests> {
+    let text = std::fs::read_to_string(digests_file()).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let entry = |line: &str| {
+        let (name, digests) = line.split_once(' ').unwrap();
+        (name.to_owned(), digests.parse().unwrap())
+    };
+    lines.map(entry).collect()
 }
 
 #[test]
-fn every_scenario_gives_its_transcript() {
+fn every_scenario_gives_its_transcript_and_its_digests() {
     let scenarios = scenarios();
     assert!(!scenarios.is_empty());
-    let wrong: Vec<String> = scenarios.iter().filter_map(|path| check(path)).collect();
+    let mut wrong = Vec::new();
+    let (mut want, mut found) = (stored(), BTreeMap::new());
+    for path in &scenarios {
+        let (failure, digests) = check(path);
+        wrong.extend(failure);
+        found.insert(name(path), digests);
+    }
+    if std::env::var_os("SELVEDGE_BLESS").is_some() {
+        want.retain(|name, _| folder().join(name).exists());
+        want.extend(found);
+        let lines = want.iter().map(|(name, digests)| format!("{name} {digests}\n"));
+        let head = "# name, digest of what managers sent, digest of what agents held at the end\n".to_owned();
+        let text: String = std::iter::once(head).chain(lines).collect();
+        std::fs::write(digests_file(), text).unwrap();
+        return;
+    }
+    for (name, digests) in &found {
+        match want.get(name) {
+            Some(stored) if stored == digests => {}
+            stored => wrong.push(format!("{name}: digests {digests}, stored are {stored:x?}")),
+        }
+    }
     assert!(
         wrong.is_empty(),
-        "{}\n(SELVEDGE_BLESS=1 rewrites the transcripts)",
+        "{}\n(SELVEDGE_BLESS=1 rewrites transcripts and digests)",
         wrong.join("\n")
     );
 }

@@ -1,0 +1,185 @@
+//! What a schedule does to a rehearsal, as values in which nothing is left to be found out, and as text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use selvedge_emulator::Fault;
+use selvedge_plan::{EngineName, Policy};
+use selvedge_sim::Ratio;
+use selvedge_types::{Lmc, Mtu};
+
+/// Managers of a schedule.
+pub(super) const MANAGERS: usize = 2;
+
+/// One thing that is done to a rehearsal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A fault strikes, or ends.
+    Fault(Fault),
+    /// All nodes get power and all cables are plugged in.
+    Heal,
+    /// A manager starts.
+    Start(usize),
+    /// A manager is killed.
+    Kill(usize),
+    /// The operator asks a manager for a sweep.
+    Sweep(usize),
+    /// The operator loads a policy that differs from the last one in this.
+    Policy(Setting),
+    /// The disk of a manager fails from now on, or works.
+    Disk {
+        /// The manager.
+        which: usize,
+        /// Which share of its calls fails, and the number of the seed from which they are drawn; `None`: it works.
+        trouble: Option<(Ratio, u64)>,
+    },
+    /// Hosts keep the registrations that they want now.
+    HostsSettle,
+    /// Each host wants one registration more or less.
+    HostsChange,
+    /// What hosts were told is checked, and each asks for a path.
+    HostsCheck,
+    /// All is well: the end digest takes in what is held.
+    Well,
+    /// Nothing happens any more, and the run ends.
+    End,
+}
+
+/// A part of the policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// The engines, by preference.
+    Engines(Vec<EngineName>),
+    /// The LMC of hosts.
+    Lmc(Lmc),
+    /// The largest MTU.
+    Mtu(Mtu),
+    /// HOQLife of ports.
+    HoqLife(u8),
+    /// SubnetTimeOut of ports.
+    SubnetTimeout(u8),
+}
+
+impl Setting {
+    /// Puts it into a policy.
+    pub fn apply(self, policy: &mut Policy) {
+        match self {
+            Self::Engines(engines) => policy.engines = engines,
+            Self::Lmc(lmc) => policy.lmc = lmc,
+            Self::Mtu(mtu) => policy.mtu_max = mtu,
+            Self::HoqLife(value) => policy.hoq_life = value,
+            Self::SubnetTimeout(value) => policy.subnet_timeout = value,
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Engines(engines) => {
+                let names: Vec<&str> = engines.iter().map(|engine| &*engine.0).collect();
+                write!(f, "engines {}", names.join(","))
+            }
+            Self::Lmc(lmc) => write!(f, "lmc {}", lmc.get()),
+            Self::Mtu(mtu) => write!(f, "mtu {}", mtu.bytes()),
+            Self::HoqLife(value) => write!(f, "hoq_life {value}"),
+            Self::SubnetTimeout(value) => write!(f, "subnet_timeout {value}"),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fault(fault) => write!(f, "fault {fault}"),
+            Self::Heal => f.write_str("heal"),
+            Self::Start(which) => write!(f, "start {which}"),
+            Self::Kill(which) => write!(f, "kill {which}"),
+            Self::Sweep(which) => write!(f, "sweep {which}"),
+            Self::Policy(setting) => write!(f, "policy {setting}"),
+            Self::Disk { which, trouble: None } => write!(f, "disk {which} works"),
+            Self::Disk {
+                which,
+                trouble: Some((share, seed)),
+            } => write!(f, "disk {which} fails {}/{} {seed}", share.numerator, share.denominator),
+            Self::HostsSettle => f.write_str("hosts settle"),
+            Self::HostsChange => f.write_str("hosts change"),
+            Self::HostsCheck => f.write_str("hosts check"),
+            Self::Well => f.write_str("well"),
+            Self::End => f.write_str("end"),
+        }
+    }
+}
+
+/// What actions look like, for messages.
+pub(super) const ACTION_FORM: &str = "a time in ns and an action, as 120000 fault cut \"S-L1-0\"[3], start 0, kill 1, \
+    sweep 0, policy lmc 1, disk 0 fails 1/2 3, disk 0 works, hosts settle, hosts change, hosts check, heal, well or end";
+
+impl FromStr for Setting {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (key, value) = text.split_once(' ').ok_or(ACTION_FORM)?;
+        let small = || value.parse::<u8>().map_err(|_| ACTION_FORM);
+        match key {
+            "engines" => Ok(Self::Engines(
+                value.split(',').map(|name| EngineName(name.to_owned())).collect(),
+            )),
+            "lmc" => Lmc::new(small()?).map(Self::Lmc).ok_or(ACTION_FORM),
+            "mtu" => {
+                let bytes: u16 = value.parse().map_err(|_| ACTION_FORM)?;
+                Mtu::try_from(bytes).map(Self::Mtu).map_err(|_| ACTION_FORM)
+            }
+            "hoq_life" => small().map(Self::HoqLife),
+            "subnet_timeout" => small().map(Self::SubnetTimeout),
+            _ => Err(ACTION_FORM),
+        }
+    }
+}
+
+impl FromStr for Action {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = |word: &str| {
+            let number = word.parse().ok().filter(|number| *number < MANAGERS);
+            number.ok_or(ACTION_FORM)
+        };
+        if let Some(fault) = text.strip_prefix("fault ") {
+            return fault.parse().map(Self::Fault).map_err(|_| ACTION_FORM);
+        }
+        if let Some(setting) = text.strip_prefix("policy ") {
+            return setting.parse().map(Self::Policy);
+        }
+        let words: Vec<&str> = text.split(' ').collect();
+        match words[..] {
+            ["heal"] => Ok(Self::Heal),
+            ["start", which] => number(which).map(Self::Start),
+            ["kill", which] => number(which).map(Self::Kill),
+            ["sweep", which] => number(which).map(Self::Sweep),
+            ["disk", which, "works"] => Ok(Self::Disk {
+                which: number(which)?,
+                trouble: None,
+            }),
+            ["disk", which, "fails", share, seed] => {
+                let (numerator, denominator) = share.split_once('/').ok_or(ACTION_FORM)?;
+                let part = |word: &str| word.parse::<u32>().ok().filter(|part| *part > 0).ok_or(ACTION_FORM);
+                let share = Ratio {
+                    numerator: part(numerator)?,
+                    denominator: part(denominator)?,
+                };
+                let seed = seed.parse().map_err(|_| ACTION_FORM)?;
+                Ok(Self::Disk {
+                    which: number(which)?,
+                    trouble: Some((share, seed)),
+                })
+            }
+            ["hosts", "settle"] => Ok(Self::HostsSettle),
+            ["hosts", "change"] => Ok(Self::HostsChange),
+            ["hosts", "check"] => Ok(Self::HostsCheck),
+            ["well"] => Ok(Self::Well),
+            ["end"] => Ok(Self::End),
+            _ => Err(ACTION_FORM),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! How a schedule must end: the faults are mended, and all is well within a bounded time.
+
+use std::time::Duration;
+
+use selvedge_sm::Role;
+
+use super::action::Action;
+use super::world::{CONVERGE_REST, SWEEPS_TO_CONVERGE, World};
+use crate::{Observed, RehearsalError, Violation};
+
+impl World<'_> {
+    /// Agents and the medium work again, GUIDs are unique, managers run; cables stay unplugged and nodes off.
+    pub(super) fn calm(&mut self) -> Result<(), RehearsalError> {
+        for (_, fault) in std::mem::take(&mut self.undo) {
+            self.act(Action::Fault(fault))?;
+        }
+        self.cure_disks()?;
+        for which in 0..self.managers.len() {
+            if !self.running[which] {
+                self.act(Action::Start(which))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All nodes get power, and all cables are plugged in.
+    pub(super) fn heal(&mut self) -> Result<(), RehearsalError> {
+        let nodes = self.fabric.nodes().iter();
+        let mut faults: Vec<String> = nodes.map(|node| format!("revive \"{}\"", node.description)).collect();
+        // Swapped cables have other ends: both are plugged in.
+        let ends = self.links.iter().flat_map(|link| [link.a, link.b]);
+        faults.extend(ends.map(|end| format!("restore {}", self.fabric.port_name(end))));
+        faults
+            .iter()
+            .try_for_each(|fault| self.rehearsal.fault(&fault.parse()?))
+    }
+
+    /// Everything is well within a bounded time, and hosts are served.
+    pub(super) fn all_well(&mut self, when: &'static str) -> Result<(), RehearsalError> {
+        self.converge(when)?;
+        self.serve(when)?;
+        self.well()
+    }
+
+    /// The end digest is taken. Where a schedule is resolved this is a light sweep later, so that another manager, which
+    /// takes a little longer, holds the same by then.
+    pub(super) fn well(&mut self) -> Result<(), RehearsalError> {
+        if self.keeps_actions() {
+            self.run_for(self.schedule.setup.sweep())?;
+        }
+        self.act(Action::Well)
+    }
+
+    /// Waits until everything is well, within a bounded time.
+    fn converge(&mut self, when: &'static str) -> Result<(), RehearsalError> {
+        let sweep = self.schedule.setup.sweep();
+        let bound = SWEEPS_TO_CONVERGE * sweep + CONVERGE_REST;
+        if self.rehearsal.is_open() {
+            return self.converge_outside(when, bound);
+        }
+        let began = self.rehearsal.now();
+        let mut bound = bound;
+        let mut was_locked = false;
+        // What just happened must be seen by somebody first.
+        self.run_for(Duration::from_millis(100))?;
+        loop {
+            let left = (began + bound).since(self.rehearsal.now());
+            // Traps about it may let nobody rest until it ends: then it is not to be seen any more.
+            let locked = self.rehearsal.locked_for(self.policy.m_key);
+            let quiet = self.run_until(left, |world| world.rehearsal.is_quiet())?;
+            let trouble = match quiet {
+                true => self.trouble()?,
+                false => Some("it does not come to rest".to_owned()),
+            };
+            let Some(what) = trouble else { return Ok(()) };
+            // It may end just before the bound, and is not to be seen then.
+            let locked = locked.or_else(|| self.rehearsal.locked_for(self.policy.m_key));
+            if !was_locked && let Some(lease) = locked {
+                self.rehearsal.count_locked();
+                // It began when a manager first tried to set the port, at the latest a moment ago.
+                was_locked = true;
+                bound += lease + SWEEPS_TO_CONVERGE * sweep;
+            }
+            if self.reset_keys()? {
+                bound = self.rehearsal.now().since(began) + SWEEPS_TO_CONVERGE * sweep + CONVERGE_REST;
+            }
+            if self.rehearsal.now() >= began + bound {
+                let (now, seconds) = (self.rehearsal.now(), bound.as_secs());
+                let violation = Violation::NotConverged { what, when, seconds };
+                return Err(RehearsalError::Violated { now, violation });
+            }
+            self.run_for((sweep / 4).max(Duration::from_millis(500)))?;
+        }
+    }
+
+    /// What is not as it should be at rest, if anything.
+    fn trouble(&mut self) -> Result<Option<String>, RehearsalError> {
+        let mut masters = Vec::new();
+        for &id in &self.managers {
+            let (Some(view), Some(client)) = (self.rehearsal.view(id), self.rehearsal.client(id)) else {
+                return Ok(Some(format!("manager {} does not run", id.0)));
+            };
+            let Some(at) = self.rehearsal.emulator().port_of(client) else {
+                continue;
+            };
+            let observed = Observed::around(self.rehearsal.emulator(), at);
+            if observed.fabric.nodes().is_empty() {
+                continue; // Its host is off or cut off.
+            }
+            match view.role {
+                Role::Master => masters.push(at),
+                Role::Standby => continue,
+                other => return Ok(Some(format!("manager {} is {other}", id.0))),
+            }
+            if !view.is_up() {
+                return Ok(Some(format!("manager {} is not up: {} Sets failed", id.0, view.failed)));
+            }
+            if let Some((at, conflict)) = observed.without_lid.first() {
+                return Ok(Some(format!("{}: {conflict:?}", observed.fabric.port_name(*at))));
+            }
+            // The other rail's port of a host may be on an island where no manager sits.
+            let other_lmc = |(at, port): &(_, &selvedge_fabric::Port)| {
+                observed.fabric.link_is_up(*at) && port.settings.lids.lmc != self.policy.lmc
+            };
+            let mut hosts = observed
+                .fabric
+                .end_ports()
+                .filter(|(at, _)| !observed.fabric.node(at.node).is_switch());
+            if let Some((at, _)) = hosts.find(other_lmc) {
+                let (port, want) = (observed.fabric.port_name(at), self.policy.lmc.get());
+                return Ok(Some(format!("{port} has another LMC than the policy's {want}")));
+            }
+            if let Some(idle) = observed.not_active().next() {
+                let name = observed.fabric.port_name(idle);
+                self.let_in(id, &name)?;
+                return Ok(Some(format!("{name} is not ACTIVE")));
+            }
+            if let Some(error) = observed.judge().errors().next() {
+                return Ok(Some(error.to_string()));
+            }
+        }
+        for (which, &id) in self.managers.iter().enumerate() {
+            let at = self
+                .rehearsal
+                .client(id)
+                .and_then(|client| self.rehearsal.emulator().port_of(client));
+            let Some(at) = at else { continue };
+            let here = masters
+                .iter()
+                .filter(|&&master| self.rehearsal.connected(master, at))
+                .count();
+            if here > 1 {
+                return Ok(Some(format!("{here} masters around manager {which}")));
+            }
+        }
+        Ok(self.rehearsal.at_rest().err().map(|violation| violation.to_string()))
+    }
+}
