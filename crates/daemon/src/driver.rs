@@ -13,9 +13,10 @@ use selvedge_api::Severity;
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
 use selvedge_plan::partition::Partitions;
+use selvedge_planner::{Job, PlanEvent};
 use selvedge_sa::Worth;
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Event, Input, Job, Output, Sm, StageName, View};
+use selvedge_sm::{Command, Event, Input, Output, Sm, StageName, View};
 use selvedge_store::{Found, Keeper, Saver, StateDir};
 use selvedge_transport::prefer_this_thread;
 use selvedge_wire::{Arrival, Class, Datagram, MadPort};
@@ -510,15 +511,15 @@ impl Driver {
         }
         match event {
             Event::Discovered { .. } => self.tell_what_was_seen()?,
-            Event::PlanAccepted { .. } => self.tell_what_comes()?,
+            Event::Plan(PlanEvent::Accepted { .. }) => self.tell_what_comes()?,
             Event::Role { role, .. } => self.role_changed(*role)?,
             Event::Multicast(_) => self.copies_changed()?,
             _ => {}
         }
         let severity = match event.severity() {
-            selvedge_sm::Severity::Info => Severity::Info,
-            selvedge_sm::Severity::Warning => Severity::Warning,
-            selvedge_sm::Severity::Error => Severity::Error,
+            selvedge_planner::Severity::Info => Severity::Info,
+            selvedge_planner::Severity::Warning => Severity::Warning,
+            selvedge_planner::Severity::Error => Severity::Error,
         };
         let text = event.to_string();
         let text = text.strip_prefix(event.code()).map_or(text.as_str(), str::trim_start);

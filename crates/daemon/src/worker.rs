@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use selvedge_api::Reroute;
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Generation, Plan};
+use selvedge_planner::{Job, JobResult, PlanEvent};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
-use selvedge_sm::{Command, Event, Job, JobResult, PersistentState};
+use selvedge_sm::{Command, PersistentState};
 use selvedge_store::{StateDir, StoreError};
 use selvedge_transport::{put_this_thread_last, use_huge_pages};
 
@@ -175,7 +176,7 @@ fn guarded(job: &mut Job, run: impl FnOnce(&mut Job) -> Option<JobResult>) -> Op
     job.clock = Some(since_first_asked);
     let result = catch_unwind(AssertUnwindSafe(|| run(job))).unwrap_or_else(|_| {
         Some(JobResult {
-            events: vec![Event::NoPlan],
+            events: vec![PlanEvent::NoPlan],
             ..JobResult::default()
         })
     })?;

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use selvedge_emulator::{ClientId, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::{Fabric, Link};
 use selvedge_plan::Policy;
+use selvedge_planner::{DefaultJudge, Job, JobResult};
 use selvedge_sim::{Par, Seed, Time};
-use selvedge_sm::{Config, DefaultJudge, Event, Input, Job, JobResult, Mode, Output, PersistentState, Sm, StageName};
+use selvedge_sm::{Config, Event, Input, Mode, Output, PersistentState, Sm, StageName};
 use selvedge_topology::Spec;
 use selvedge_wire::{AttributeId, Method};
 

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use selvedge_plan::{Generation, Plan};
+use selvedge_planner::{BackUp, Backups, Inventory, Job, PlanEvent, Task};
 use selvedge_sim::Time;
 use selvedge_verify::standing::State;
 
-use crate::backups::{BackUp, Backups};
 use crate::core::Sm;
-use crate::inventory::Inventory;
+use crate::event::Event;
 use crate::io::Output;
-use crate::job::{Job, Task};
 use crate::stage::Stage;
 
 /// States whose backups are kept: a link that was lost comes back, as a rule.
@@ -90,7 +89,7 @@ impl Sm {
         };
         let known = self.backups.of(state).cloned();
         if let Some(made) = known.as_ref().filter(|known| known.is_complete) {
-            out.extend(made.event().map(Output::Event));
+            out.extend(made.event().map(told));
             return;
         }
         self.generation = self.generation.next();
@@ -141,6 +140,10 @@ impl Sm {
         }
         let made = state.filter(|_| is_in_force).and_then(|state| self.backups.of(state));
         let made = made.filter(|made| made.is_complete).and_then(|made| made.event());
-        out.extend(made.map(Output::Event));
+        out.extend(made.map(told));
     }
+}
+
+const fn told(event: PlanEvent) -> Output {
+    Output::Event(Event::Plan(event))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
+use selvedge_planner::{Damage, Inventory, Job, Prepare, Repair, Returned, Task, Warm, is_small};
 use selvedge_sim::Time;
 use selvedge_types::{Lid, PortNum, PortState};
 use selvedge_verify::standing::State;
@@ -13,19 +14,14 @@ use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use crate::config::Mode;
 use crate::core::{Sm, ok};
-use crate::damage::{Damage, Returned};
 use crate::event::{Event, SweepReason};
-use crate::inventory::Inventory;
 use crate::io::Output;
-use crate::job::{Job, Task, is_small};
 use crate::light::differs;
 use crate::probe::{Behind, Looked, Probe};
-use crate::repair::Repair;
 use crate::second_look::MOVED_AFTER;
 use crate::smp;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::warm::{Prepare, Warm};
 
 /// What the manager remembers for repairs.
 #[derive(Debug, Default)]

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{Installed, NO_PATH, Plan};
+use selvedge_planner::past::ASSUMED_GONE;
 use selvedge_sim::Time;
 use selvedge_types::{Idx, Lid, PortNum};
 use selvedge_verify::phases::drain_bound_ns;
-
-use crate::past::ASSUMED_GONE;
 
 /// Whatever keeps a port from its LIDs, a plan does not follow at once.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -22,7 +21,7 @@ pub struct GivenUp {
     until: BTreeMap<Lid, Time>,
     /// LIDs that the plan which is being applied takes from their holders, and how long packets to them live.
     leaving: (BTreeSet<Lid>, Duration),
-    /// When ports that wait for LIDs of others may get them: see [`crate::lid::short`].
+    /// When ports that wait for LIDs of others may get them: see [`selvedge_planner::lid::short`].
     again: Option<Time>,
 }
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_plan::{EngineName, Generation, Policy};
+use selvedge_planner::{Job, JobResult};
 use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_wire::Datagram;
 
 use crate::event::Event;
-use crate::job::{Job, JobResult};
 use crate::rebalancing::Asked;
 
 /// Everything a manager reacts to.

@@ -3,29 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, Node, Port, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, Node, Port, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
+use selvedge_planner::held::{is_recabled, is_renumbered, may_have_been_off, unread};
+use selvedge_planner::past::{self, After};
+use selvedge_planner::{Adopt, Aim, Asks, Inventory, Job, JobResult, Task};
+use selvedge_planner::{lanes, lid};
 use selvedge_sim::Time;
-use selvedge_types::{LidRange, PortNum, PortState};
+use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases::is_live;
 use selvedge_wire::{AttributeId, Mad};
 
-use crate::adopt::Adopt;
 use crate::apply::{Apply, SetId};
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::{Event, SweepReason};
-use crate::held::{blocks_to_read, may_have_been_off};
-use crate::inventory::Inventory;
 use crate::io::Output;
-use crate::job::{Job, JobResult, Task};
-use crate::past::After;
-use crate::register::Asks;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lanes, lid, past, report, smp};
+use crate::{report, smp};
 
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
 const UNREAD_LOOKS_MAX: u32 = 2;
@@ -299,7 +297,7 @@ impl Sm {
             return self.repair_planned(result, (inventory, installed), out);
         }
         self.listed.tell(&inventory.fabric, &self.config.policy, out);
-        out.extend(result.events.into_iter().map(Output::Event));
+        out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
         let Some(outcome) = result.outcome else {
             self.remember_served();
             self.drop_plans();
@@ -342,7 +340,7 @@ impl Sm {
         (inventory, installed): (Arc<Inventory>, Arc<Installed>),
         out: &mut Vec<Output>,
     ) {
-        out.extend(result.events.into_iter().map(Output::Event));
+        out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
         self.keep_warm(result.warm);
         let Some(outcome) = result.outcome else {
             return self.not_repaired();
@@ -474,6 +472,26 @@ impl Sm {
         }
     }
 
+    /// A plan is left half-way: the next one leads there too, where nothing has changed since. A step towards balance
+    /// begins anew by itself when what happened has been dealt with.
+    fn note_aim(&mut self, apply: &Apply) {
+        if self.is_balancing() {
+            return;
+        }
+        self.aim = Some(Arc::new(Aim {
+            plan: Arc::clone(&apply.outcome.plan),
+            fabric: Arc::clone(&apply.fabric),
+            policy: Arc::clone(&self.config.policy),
+            keeps_found: self.keeps_found,
+        }));
+    }
+
+    /// Neither the plan in force nor one that was left half-way counts any more.
+    pub(crate) fn drop_plans(&mut self) {
+        self.view.plan = None;
+        self.aim = None;
+    }
+
     /// A sweep is due while a phase waits: what has been acknowledged stays, the rest is planned anew.
     pub(crate) fn interrupted(
         &mut self,
@@ -552,48 +570,6 @@ impl Sm {
         self.inventory = Some(Arc::new(inventory));
         self.view.inventory.clone_from(&self.inventory);
     }
-}
-
-/// Blocks that must be known before anything is planned, in the order in which they are taken from the end: consecutive
-/// ones go to different agents.
-fn unread(fabric: &Fabric, installed: &Installed) -> Vec<(SwitchIdx, usize)> {
-    let mut todo = Vec::new();
-    for switch in fabric.switches().indices() {
-        let node = fabric.switch(switch);
-        let top = node.switch_settings.linear_top;
-        if top > 0 {
-            let cap = node.switch.map_or(0, |s| s.linear_cap.saturating_sub(1));
-            let blocks = blocks_to_read(installed, switch, top.min(cap));
-            todo.extend(blocks.into_iter().map(|block| (switch, block)));
-        }
-    }
-    todo.sort_unstable_by_key(|&(switch, block)| std::cmp::Reverse((block, switch)));
-    todo
-}
-
-/// True if a port holds other LIDs than it was left with: Sets went to others than they were meant for, over a cable
-/// that was moved and may be back where it was, and so may those of tables have done.
-fn is_renumbered(old: &Fabric, new: &Fabric) -> bool {
-    let is_other = |at: PortRef, held: LidRange| {
-        let node = old.find(new.node(at.node).guid)?;
-        let before = old.port(PortRef { node, port: at.port })?.settings.lids;
-        Some(held.base.is_unicast() && before.base.is_unicast() && before != held)
-    };
-    let mut ports = new.end_ports();
-    ports.any(|(at, port)| is_other(at, port.settings.lids) == Some(true))
-}
-
-/// True if a cable that is still plugged in leads elsewhere than before: Sets that were sent by routes over it may have
-/// been taken by other switches.
-fn is_recabled(old: &Fabric, new: &Fabric) -> bool {
-    let named = |fabric: &Fabric, at: PortRef| (fabric.node(at.node).guid, at.port);
-    let leads_elsewhere = |at: PortRef, to: PortRef| {
-        let node = new.find(old.node(at.node).guid);
-        let peer = node.and_then(|node| new.peer(PortRef { node, port: at.port }));
-        peer.is_some_and(|peer| named(new, peer) != named(old, to))
-    };
-    old.links()
-        .any(|link| leads_elsewhere(link.a, link.b) || leads_elsewhere(link.b, link.a))
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_plan::{Generation, Plan, RebalanceWhen};
+use selvedge_planner::rebalance::{Balance, Goal, Rebalance, budget};
+use selvedge_planner::{JobResult, Outcome, PlanEvent, Task};
 use selvedge_sim::Time;
 
 use crate::apply::Apply;
@@ -12,8 +14,6 @@ use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
-use crate::job::{JobResult, Task};
-use crate::rebalance::{Balance, Goal, Rebalance, budget};
 use crate::stage::Stage;
 use crate::view::{BalanceView, Balancing as Shown};
 
@@ -181,11 +181,11 @@ impl Sm {
                     left: step.left.blocks,
                 }));
                 let count = outcome.changes.value().count();
-                out.push(Output::Event(Event::PlanAccepted {
+                out.push(Output::Event(Event::Plan(PlanEvent::Accepted {
                     engine: outcome.plan.engine.0.clone(),
                     sets: count.total(),
                     lft_blocks: count.lft_blocks,
-                }));
+                })));
                 self.balancing.state = State::Applying;
                 self.note_copies_first(result.copies_first);
                 self.apply_step(outcome, out);
@@ -229,7 +229,7 @@ impl Sm {
         self.move_trees();
     }
 
-    fn apply_step(&mut self, outcome: Arc<crate::job::Outcome>, out: &mut Vec<Output>) {
+    fn apply_step(&mut self, outcome: Arc<Outcome>, out: &mut Vec<Output>) {
         let Some(inventory) = self.inventory.clone() else {
             return;
         };

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use selvedge_plan::Generation;
+use selvedge_planner::{DefaultJudge, Job};
 use selvedge_sim::Par;
-use selvedge_sm::{Command, DefaultJudge, Input, Job, Output, Sm};
+use selvedge_sm::{Command, Input, Output, Sm};
 use selvedge_store::{DATA_MAX, read_file};
 
 use super::bytes::Reader;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_planner::{Job, JobResult, PlanEvent};
 use selvedge_sim::{Par, Time};
-use selvedge_sm::{Event, Input, Job, JobResult};
+use selvedge_sm::{Event, Input};
 use selvedge_verify::phases;
 
 use crate::manager::{AcceptedPlan, ManagerId, Pending};
@@ -85,7 +86,7 @@ impl Rehearsal {
         // A result of an older generation is dropped without a word.
         let taken = self.log[logged..]
             .iter()
-            .any(|e| matches!(e.event, Event::PlanAccepted { .. }));
+            .any(|e| matches!(e.event, Event::Plan(PlanEvent::Accepted { .. })));
         if let (true, Some(life)) = (taken, self.managers[id.0].life.as_mut()) {
             life.accepted = accepted;
         }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_plan::{NO_PATH, Policy};
+use selvedge_planner::{DefaultJudge, JobResult, Judge};
 use selvedge_sim::Time;
-use selvedge_sm::{Command, DefaultJudge, Input, JobResult, Judge, Output, PersistentState, Sm, StageName};
+use selvedge_sm::{Command, Input, Output, PersistentState, Sm, StageName};
 use selvedge_types::{Lid, PortState, TransactionId};
 use selvedge_verify::{JudgeOptions, Kind as FindingKind};
 use selvedge_wire::{AttributeId, Datagram, Method, PortInfo, SmInfo, SmState};
@@ -139,10 +140,10 @@ impl Broken {
         }
     }
 
-    /// Its judge.
-    pub(super) fn judge(self) -> Arc<dyn Judge> {
+    /// Returns the judge of a manager with this defect, or of one without a defect.
+    pub(super) fn judge(defect: Option<Self>) -> Arc<dyn Judge> {
         let mut options = JudgeOptions::default();
-        if self == Self::AcceptCycles {
+        if defect == Some(Self::AcceptCycles) {
             options.accept = FindingKind::ALL
                 .iter()
                 .copied()

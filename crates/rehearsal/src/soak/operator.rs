@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use selvedge_fabric::NodeIdx;
-use selvedge_sm::{Command, PortReason, Role};
+use selvedge_planner::PortReason;
+use selvedge_sm::{Command, Role};
 
 use super::world::World;
 use crate::{ManagerId, RehearsalError};

@@ -3,11 +3,11 @@
 
 use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
+use selvedge_planner::past::goes_unnoticed;
 use selvedge_types::PortNum;
 use selvedge_verify::phases;
 
 use super::Apply;
-use crate::past::goes_unnoticed;
 
 /// Entries of a block.
 type Block = [u8; BLOCK_LIDS];
@@ -99,9 +99,9 @@ mod tests {
 
     use super::*;
     use crate::io::Output;
-    use crate::job::Outcome;
     use crate::made::{FIRST, guid, inventory, master, row};
-    use crate::past::{After, Past};
+    use selvedge_planner::Outcome;
+    use selvedge_planner::past::{After, Past};
 
     /// An application that has not begun, of an outcome that was changed, and what it is to be remembered by.
     fn begun(change: impl Fn(&mut Outcome)) -> (Apply, After) {

@@ -1,13 +1,13 @@
 //! The manager among liars: answers with any payload, unasked datagrams of any kind. It may refuse to plan; it may
 //! not panic, and it may not hoard (invariant 5).
 
+use selvedge_planner::{DefaultJudge, Job};
 use selvedge_sim::{Par, Rng, Seed};
 use selvedge_types::{NodeKind, PortNum, TransactionId};
 use selvedge_wire::{Address, Class, LocalPort, MAD_LEN, NodeInfo};
 
 use super::*;
 use crate::io::Command;
-use crate::{DefaultJudge, Job};
 
 /// Inputs of one run: enough for several sweeps, so that lies about lies come up.
 const INPUTS: usize = 4_000;

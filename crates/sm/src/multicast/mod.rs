@@ -7,10 +7,8 @@
 //! A block is read before it is first written, so that what another manager left is known, and taken away before
 //! anything is added to it.
 
-mod beside;
 mod copying;
 mod event;
-mod job;
 mod read_back;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +18,9 @@ use std::time::Duration;
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::multicast::{MftBlocks, MulticastGroup, MulticastGroups, MulticastTables, blocks_up_to};
 use selvedge_plan::{Generation, Installed, Plan};
+use selvedge_planner::multicast::{Beside, Copies, MulticastTask, TakenApart};
+use selvedge_planner::rebalance::budget;
+use selvedge_planner::{Inventory, JobResult, Task};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Idx, Lid, PortState};
 use selvedge_verify::standing::{CopyTurns, wait_ns};
@@ -28,16 +29,11 @@ use crate::apply::Apply;
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::Event;
-use crate::inventory::Inventory;
 use crate::io::Output;
-use crate::job::{JobResult, Task};
-use crate::rebalance::budget;
 use crate::stage::Stage;
 
-pub use beside::{Copies, TakenApart};
 pub use copying::{CopyId, Copying};
 pub use event::MulticastEvent;
-pub use job::{Beside, MulticastPlan, MulticastTask};
 
 /// How long a switch that refused its multicast table, or does not answer for it, is left out if nothing else happens:
 /// at first, as it may be its answers that were lost, and twice as long each time that it happens again, up to the
@@ -313,13 +309,13 @@ impl Sm {
             multicast.stale.extend(planning.stale);
             multicast.moves &= result.copies_later;
             multicast.due = (!refused).then_some(self.now);
-            out.extend(result.events.into_iter().map(Output::Event));
+            out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
             if result.copies_later && is_same && is_free {
                 self.trees_later(result.copies_first, out);
             }
             return;
         };
-        out.extend(result.events.into_iter().map(Output::Event));
+        out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
         multicast.roots = planned.roots;
         multicast.turns = planned.turns;
         multicast.beside = Some((Arc::clone(&inventory.fabric), planning.plan, planned.beside));

@@ -1,0 +1,269 @@
+//! Keeps tables that another manager left in the switches, as long as the judge accepts them.
+//!
+//! An engine keeps only entries that fit its own order. It does not know the order behind tables that it finds:
+//! OpenSM's `updn` and ours rank a random graph differently. Tables of another manager may be right all the same, and
+//! then they stay. If some entries are not right, only the LIDs whose packets would not arrive get new routes, as after
+//! a lost link, in the order that the other entries leave. Later repairs do the same as long as found tables are kept.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, NO_PATH, Policy, ServiceLevels, Tables};
+use selvedge_routing::{Engine, Note, Options, Routed, WeaveOptions};
+use selvedge_sim::{Par, Seed};
+use selvedge_types::{IdxVec, Lid, PortNum};
+
+use crate::event::PlanEvent;
+use crate::held::covering;
+use crate::job::{Job, JobResult, Outcome};
+
+/// What the tables in force are to a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Adopt {
+    /// An engine of this manager made them, and decides what stays.
+    #[default]
+    No,
+    /// They were found when it became master.
+    Found,
+    /// They were found, and have been kept since.
+    Kept,
+}
+
+impl Adopt {
+    /// What they are if there is a plan in force, if that keeps what was found, and if this manager made them itself
+    /// with other engines than those that are to plan now.
+    pub const fn of(has_plan: bool, keeps_found: bool, wants_others: bool) -> Self {
+        match (has_plan, keeps_found, wants_others) {
+            (false, _, false) => Self::Found,
+            (true, true, _) => Self::Kept,
+            (false, _, true) | (true, false, _) => Self::No,
+        }
+    }
+}
+
+/// True for engines that keep what they can by themselves, and find out first what the fabric is.
+const fn looks_first(engine: Engine) -> bool {
+    matches!(engine, Engine::Auto | Engine::FatTree)
+}
+
+impl Job {
+    /// A plan with the tables as they were found, if they are right, in place of what an engine would make that has not
+    /// been asked yet.
+    pub(crate) fn kept(&self, engine: &EngineName, lids: &Lids, found: Option<&Tables>, par: Par) -> Option<Outcome> {
+        let engine = Engine::try_from(engine).ok().filter(|engine| !looks_first(*engine))?;
+        self.as_found(engine, lids, found?, par)
+    }
+
+    /// The same in place of what an engine made that looks first, if it is not the same.
+    pub(crate) fn kept_instead(
+        &self,
+        (engine, routed): (&EngineName, Option<&Routed>),
+        lids: &Lids,
+        found: Option<&Tables>,
+        par: Par,
+    ) -> Option<Outcome> {
+        let (routed, found) = routed.zip(found).filter(|(routed, found)| {
+            let tells = (&routed.service_levels, routed.lanes);
+            routed.tables != **found || !self.told.agrees(&self.inventory.fabric, lids, tells)
+        })?;
+        Engine::try_from(engine).ok().filter(|engine| looks_first(*engine))?;
+        self.as_found(Engine::try_from(&routed.engine).ok()?, lids, found, par)
+    }
+
+    fn as_found(&self, engine: Engine, lids: &Lids, found: &Tables, par: Par) -> Option<Outcome> {
+        // Of a file the tables are what the operator wants.
+        if self.adopt == Adopt::No || engine == Engine::File {
+            return None;
+        }
+        // Nobody can read service levels back: tables that need some are right only if these are known otherwise.
+        let fabric = &self.inventory.fabric;
+        let known = self.told.relied_on(fabric, lids);
+        let (service_levels, lanes) = known.unwrap_or((ServiceLevels::default(), 1));
+        let most = self.lane_use().routes;
+        if lanes > most {
+            return None;
+        }
+        let mut tables = covering(found.clone(), &self.installed);
+        drop_idle_circles(fabric, lids, &mut tables);
+        let attempt = |tables: Tables| {
+            let routed = Routed {
+                tables,
+                service_levels: service_levels.clone(),
+                lanes,
+                engine: EngineName(engine.name().to_owned()),
+                notes: Vec::new(),
+            };
+            self.attempt(routed, lids, self.plan_ports(lids), par).ok()
+        };
+        // Where several lanes may be relied on, tables that are not right as they are may have been right on more.
+        let is_on_one = most == 1;
+        let mend = || mended(fabric, lids, &tables, par).filter(|_| is_on_one);
+        attempt(tables.clone()).or_else(|| attempt(mend()?))
+    }
+
+    /// It is taken, and said once.
+    pub(crate) fn keeps(&self, outcome: Outcome, mut events: Vec<PlanEvent>) -> JobResult {
+        let engine = outcome.plan.engine.0.clone();
+        let entries = self.changed_entries(&outcome);
+        let event = match entries {
+            0 => PlanEvent::FoundKept { engine },
+            entries => PlanEvent::FoundMended { engine, entries },
+        };
+        events.extend((self.adopt == Adopt::Found).then_some(event));
+        JobResult {
+            keeps_found: true,
+            ..self.accepted(outcome, events)
+        }
+    }
+}
+
+impl Job {
+    /// Entries of the plan's LIDs that are others than those that were found.
+    fn changed_entries(&self, outcome: &Outcome) -> usize {
+        let (plan, installed) = (&outcome.plan, &self.installed);
+        let switches = plan.tables.switch_indices();
+        let changed = switches.flat_map(|switch| {
+            (plan.lids.by_lid()).filter(move |&(lid, _)| {
+                let held = installed.block(switch, lid.index() / BLOCK_LIDS);
+                held.is_some_and(|held| held[lid.index() % BLOCK_LIDS] != plan.tables.get(switch, lid))
+            })
+        });
+        changed.count()
+    }
+}
+
+/// Tables that were found, with new ways where a LID's packets would not arrive and nothing else, as after a lost link;
+/// `None` if that would take more: they can deadlock as they are, or more than a tenth of them would have to change.
+pub fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<Tables> {
+    let options = Options {
+        previous: Some(Arc::new(found.clone())),
+        weave: WeaveOptions {
+            previous_levels: Some(Arc::default()),
+            ..WeaveOptions::default()
+        },
+        lanes: Some(1),
+        ..Options::default()
+    };
+    let routed = Engine::Weave.route(fabric, lids, &options, Seed(0), par).ok()?;
+    // More is not mending: the engine that is to plan has a say then.
+    let most = fabric.switches().len() * lids.len() / 10;
+    let is_mended = |note: &Note| matches!(note, Note::Repaired { rewoven: 0, entries, .. } if *entries <= most);
+    routed.notes.iter().any(is_mended).then_some(routed.tables)
+}
+
+/// Takes away entries that lead packets round which no host sends so: of LIDs that nobody has all (whoever still sends
+/// to such a LID fills the links of the circle, so that the judge would refuse all that was found for them), of LIDs of
+/// switches those from where no host sends. Of hosts' LIDs, and of circles that hosts' packets get into, it is the
+/// judge who says so.
+fn drop_idle_circles(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
+    let next = |tables: &Tables, switch: SwitchIdx, lid: Lid| {
+        let port = PortNum::new(tables.get(switch, lid))?;
+        let node = fabric.switches()[switch];
+        let far = fabric.peer(PortRef { node, port })?;
+        fabric.switch_index(far.node).filter(|_| port != PortNum::MANAGEMENT)
+    };
+    let has_hosts = |switch: SwitchIdx| {
+        let mut far = fabric.switch(switch).external_ports().filter_map(|(_, port)| port.peer);
+        far.any(|far| fabric.switch_index(far.node).is_none())
+    };
+    let with_hosts: Vec<SwitchIdx> = fabric.switches().indices().filter(|&at| has_hosts(at)).collect();
+    let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
+    for lid in (1..=tables.top().0).map(Lid) {
+        let owner = lids.owner(lid);
+        if owner.is_some_and(|at| !is_switch(at)) {
+            continue;
+        }
+        let round = going_round(fabric, |switch| next(tables, switch, lid));
+        let is_idle = !with_hosts.iter().any(|switch| round.contains(switch));
+        for switch in fabric.switches().indices().filter(|_| !round.is_empty()) {
+            if owner.is_none() || is_idle && round.contains(&switch) {
+                tables.set(switch, lid, NO_PATH);
+            }
+        }
+    }
+}
+
+/// Switches from which packets go round, if each sends them to the next.
+fn going_round(fabric: &Fabric, next: impl Fn(SwitchIdx) -> Option<SwitchIdx>) -> BTreeSet<SwitchIdx> {
+    // By which walk each was first met.
+    let mut met: IdxVec<SwitchIdx, Option<SwitchIdx>> = IdxVec::filled(None, fabric.switches().len());
+    let mut round = BTreeSet::new();
+    for first in fabric.switches().indices() {
+        let mut way = Vec::new();
+        let mut at = Some(first);
+        while let Some(here) = at.filter(|&here| met[here].is_none()) {
+            met[here] = Some(first);
+            way.push(here);
+            at = next(here);
+        }
+        if at.is_some_and(|here| met[here] == Some(first) || round.contains(&here)) {
+            round.extend(way);
+        }
+    }
+    round
+}
+
+/// True if both want the same routes of the same fabric.
+pub fn route_alike(a: &Policy, b: &Policy) -> bool {
+    a.engines == b.engines
+        && a.count_switches == b.count_switches
+        && a.lmc == b.lmc
+        && a.used_lanes == b.used_lanes
+        && a.assume_sl_aware == b.assume_sl_aware
+        && a.multicast_lane == b.multicast_lane
+        && a.roots == b.roots
+        && a.compute == b.compute
+        && a.io == b.io
+        && a.guid_order == b.guid_order
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::{Guid, LidRange, Lmc};
+
+    use super::*;
+    use crate::made::{FAR, FIRST, NEAR, SECOND, guid, inventory, row};
+
+    #[test]
+    fn circles_that_no_host_fills_are_dropped() {
+        // Whose LID 5 is, its entries at the two switches, and what is left of them. There is a host at each switch, or
+        // at none.
+        let check = |owner: Option<usize>, hosts: bool, entries: [u8; 2], want: [u8; 2]| {
+            let mut found = row();
+            for (node, num) in [(FIRST, 1), (SECOND, 2)] {
+                if !hosts {
+                    found[node].ports[num].peer = None;
+                }
+            }
+            if !hosts {
+                (found[NEAR].ports[1].peer, found[FAR].ports[1].peer) = (None, None);
+            }
+            let fabric = inventory(found).fabric;
+            let switch = |at| fabric.switch_index(fabric.find(guid(at)).unwrap()).unwrap();
+            let [first, second] = [FIRST, SECOND].map(switch);
+            let mut tables = Tables::new(2, Lid(9));
+            tables.set(first, Lid(5), entries[0]);
+            tables.set(second, Lid(5), entries[1]);
+            let mut lids = Lids::new();
+            if let Some(owner) = owner {
+                let of_host = u64::from(owner == FAR);
+                let at = fabric.find_port(Guid(guid(owner).0 + of_host)).unwrap();
+                let (base, lmc) = (Lid(5), Lmc::default());
+                lids.insert(at, LidRange { base, lmc }).unwrap();
+            }
+            drop_idle_circles(&fabric, &lids, &mut tables);
+            let left = [first, second].map(|switch| tables.get(switch, Lid(5)));
+            assert_eq!(left, want, "{owner:?} {hosts} {entries:?}");
+        };
+        check(None, true, [2, 1], [NO_PATH, NO_PATH]);
+        check(None, true, [2, 2], [2, 2]);
+        check(None, true, [1, 1], [1, 1]);
+        check(None, true, [0, 1], [0, 1]);
+        // The judge has its word about that.
+        check(Some(FIRST), true, [2, 1], [2, 1]);
+        check(Some(FAR), false, [2, 1], [2, 1]);
+        check(Some(FIRST), false, [2, 1], [NO_PATH, NO_PATH]);
+        check(Some(FIRST), false, [0, 1], [0, 1]);
+    }
+}

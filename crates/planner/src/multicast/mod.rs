@@ -1,0 +1,7 @@
+//! Trees of multicast groups: planned beside the routes in force, judged, and taken apart where copies could deadlock.
+
+mod beside;
+mod job;
+
+pub use beside::{Copies, TakenApart};
+pub use job::{Beside, MulticastPlan, MulticastTask};
