@@ -128,14 +128,14 @@ pub fn bring_up(fabric: &Fabric, seat: PortRef, peer: &mut dyn Peer) -> Result<O
                     inputs.push(Input::Received(answer));
                 }
                 Output::Compute(job) => {
-                    let generation = job.generation;
+                    let id = job.id;
                     let start = Instant::now();
                     let result = Box::new(Job::clone(&job).run(Par::Sequential));
                     // Jobs after the plan are preparations for later.
                     if phases.compute_ms == 0.0 {
                         phases.compute_ms = start.elapsed().as_secs_f64() * 1e3;
                     }
-                    inputs.push(Input::Computed { generation, result });
+                    inputs.push(Input::Computed { id, result });
                 }
                 Output::Persist { id, .. } => inputs.push(Input::Persisted { id }),
                 Output::Event(Event::SubnetUp { .. }) => return Ok(Some(phases)),

@@ -362,13 +362,13 @@ impl Driver {
         while let Ok(note) = self.notes.try_recv() {
             self.busy = self.busy.saturating_sub(usize::from(note.ends_work()));
             match note {
-                Note::Computed { generation, result } => {
+                Note::Computed { id, result } => {
                     self.memory.ask_again();
-                    self.feed(Input::Computed { generation, result })?;
+                    self.feed(Input::Computed { id, result })?;
                 }
-                Note::BackedUp { generation, result } => {
+                Note::BackedUp { id, result } => {
                     let changed = self.changed;
-                    self.feed(Input::Computed { generation, result })?;
+                    self.feed(Input::Computed { id, result })?;
                     self.changed = changed || !self.untold.is_empty();
                 }
                 Note::Indexed(snapshot) => {
@@ -442,11 +442,11 @@ impl Driver {
             Output::Send { datagram, timeout } => self.seat.desk().send(&datagram, timeout)?,
             // Less work than waking another thread is.
             Output::Compute(mut job) if job.is_brief() => {
-                let generation = job.generation;
+                let id = job.id;
                 match compute_in_place(&mut job) {
                     Some(result) => {
                         let result = Box::new(result);
-                        self.feed(Input::Computed { generation, result })?;
+                        self.feed(Input::Computed { id, result })?;
                     }
                     None => self.hand_over(now, job),
                 }

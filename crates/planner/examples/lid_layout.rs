@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use selvedge_fabric::PortRef;
 use selvedge_plan::{LidLayout, Op, Policy, ServiceLevels, SlToVl};
-use selvedge_planner::{Job, Outcome};
+use selvedge_planner::{Outcome, Task};
 use selvedge_sim::{Par, Seed};
 use selvedge_verify::{Subject, least_change};
 
-use support::{State, between_switches, bring_up, fabric};
+use support::{State, between_switches, bring_up, fabric, job, repaired};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -43,9 +43,10 @@ fn measure(name: &str, state: &State, policy: &Arc<Policy>, faults: usize) {
         let mut figures: Vec<[u64; 4]> = Vec::new();
         for _ in 0..if links.is_empty() { 0 } else { faults } {
             let at = links[rng.below(links.len() as u64) as usize];
-            let task = state.lose(at, warm.clone(), Vec::new());
-            let result = Job::new(&state.inventory, &state.installed, Arc::clone(policy), task).run(Par::Sequential);
-            let Some(outcome) = result.outcome else {
+            let basis = state.basis(Arc::clone(policy), None);
+            let task = Task::Repair(Box::new(state.lose(basis, at, warm.clone(), Vec::new())));
+            let result = repaired(job(task).run(Par::Sequential));
+            let Some(outcome) = result.outcome() else {
                 println!("{}: {:?}", fabric.port_name(at), result.events);
                 continue;
             };
@@ -54,7 +55,7 @@ fn measure(name: &str, state: &State, policy: &Arc<Policy>, faults: usize) {
             let before = Subject::tables(fabric, &plan.lids, &plan.tables, &levels, &lanes);
             let least = least_change(before, &dead);
             let blocks = outcome.changes.value().count().lft_blocks;
-            figures.push([blocks as u64, most_at_one(&outcome), least.by_layout, least.by_fabric]);
+            figures.push([blocks as u64, most_at_one(outcome), least.by_layout, least.by_fabric]);
         }
         let row = |i: usize| in_short(figures.iter().map(|f| f[i]).collect());
         // In hundredths.

@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{EmptiedLink, Installed, Op, Plan, Policy, SlToVl, UnderWay};
-use selvedge_planner::{BackUp, Backups, Inventory, Job, JobResult, Task, Warm};
+use selvedge_planner::{BackUp, Backups, Inventory, JobResult, Mended, RepairResult, Task, Warm};
 use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
 use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 
-use support::{State, between_switches, bring_up, fabric};
+use support::{State, between_switches, bring_up, fabric, job, repaired};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -50,30 +50,31 @@ fn main() {
             fill_caches();
         }
         let under_way = under_way(&past, &how);
-        let task = state.lose(at, warm_again, backups.clone());
-        let (result, took) = lose(&state, task, under_way);
+        let basis = state.basis(Arc::default(), under_way);
+        let task = Task::Repair(Box::new(state.lose(basis, at, warm_again, backups.clone())));
+        let (result, took) = lose(task);
         let name = state.inventory.fabric.port_name(at);
-        let Some(outcome) = &result.outcome else {
+        let Some(mended) = &result.mended else {
             println!("  {name}: {took:?}, not repaired: {:?}", result.events);
             continue;
         };
+        let (outcome, judged) = (&mended.outcome, mended.judged);
         let changes = outcome.changes.value();
         let waited = changes.phases.iter().filter(|phase| phase.wait_before_ns > 0).count();
         // What is changed in place hands back the copies that it changed.
-        let in_place = result.installed.is_some();
+        let in_place = result.is_in_place();
         quick += usize::from(in_place);
         waits += usize::from(waited > 0);
         print!(
             "  {name}: planned in {:?}, judged in {:?}, {} blocks in {} steps, {waited} waits, in place: {in_place}",
-            took - result.judged,
-            result.judged,
+            took - judged,
+            judged,
             changes.count().lft_blocks,
             changes.phases.len(),
         );
-        all.note(took, &result, changes.count().lft_blocks as u64);
+        all.note((took, judged), changes.count().lft_blocks as u64);
         if lanes.is_some() {
-            let inventory = result.inventory.as_ref().unwrap();
-            let anew = woven(&inventory.fabric, &outcome.plan).1.figures.load.max;
+            let anew = woven(&mended.inventory.fabric, &outcome.plan).1.figures.load.max;
             let load = outcome.verdict.figures.load.max;
             print!(", load {} -> {load}, anew {anew}", state.verdict.figures.load.max);
             all.loads.push((state.verdict.figures.load.max, load, anew));
@@ -83,7 +84,7 @@ fn main() {
             if waited > 0 {
                 past.clear();
             }
-            past.extend(follow(&mut state, &result));
+            past.extend(follow(&mut state, mended));
             let is_back = how == "returns";
             if is_back {
                 come_back(&mut state, &whole, at);
@@ -122,11 +123,13 @@ fn worked_out(state: &State, how: &str) -> Vec<Arc<Backups>> {
         return Vec::new();
     }
     let (began, mut jobs) = (Instant::now(), 0);
-    let mut made = BackUp::new(Arc::clone(&state.plan), Vec::new(), None);
+    let basis = state.basis(Arc::default(), None);
+    let mut made = BackUp::new(basis, Arc::clone(&state.plan), Vec::new(), None);
     while !made.is_done() {
-        let task = Task::BackUp(Box::new(made));
-        let mut job = Job::new(&state.inventory, &state.installed, Arc::default(), task);
-        made = *job.run(Par::Sequential).backups.unwrap();
+        made = match job(Task::BackUp(Box::new(made))).run(Par::Sequential) {
+            JobResult::BackUp(Some(next)) => *next,
+            other => panic!("{other:?}"),
+        };
         jobs += 1;
     }
     println!(
@@ -138,14 +141,14 @@ fn worked_out(state: &State, how: &str) -> Vec<Arc<Backups>> {
 }
 
 /// Loses a link, and says how long it takes to plan around it.
-fn lose(state: &State, task: Task, under_way: Option<Arc<UnderWay>>) -> (JobResult, Duration) {
-    let mut job = Job::new(&state.inventory, &state.installed, Arc::default(), task);
-    job.under_way = under_way;
+fn lose(task: Task) -> (RepairResult, Duration) {
+    let mut job = job(task);
     let start = Instant::now();
     CLOCK.get_or_init(|| start);
-    job.clock = Some(|| CLOCK.get().map_or(Duration::ZERO, Instant::elapsed));
+    job.set_clock(|| CLOCK.get().map_or(Duration::ZERO, Instant::elapsed));
     let result = job.run_in_place().unwrap_or_else(|| job.run(Par::Sequential));
-    (result, start.elapsed())
+    let took = start.elapsed();
+    (repaired(result), took)
 }
 
 /// Leaves nothing in the caches of what a repair reads.
@@ -166,9 +169,9 @@ struct Measured {
 }
 
 impl Measured {
-    fn note(&mut self, took: Duration, result: &JobResult, blocks: u64) {
+    fn note(&mut self, (took, judged): (Duration, Duration), blocks: u64) {
         self.took.push(took);
-        self.judged.push(result.judged);
+        self.judged.push(judged);
         self.blocks.push(blocks);
     }
 
@@ -289,8 +292,8 @@ fn note_emptied(past: Option<&mut UnderWay>, fabric: &Fabric, at: PortRef) {
 }
 
 /// As when all Sets are acknowledged; what may be under way then.
-fn follow(state: &mut State, result: &JobResult) -> Option<UnderWay> {
-    let outcome = result.outcome.as_ref()?;
+fn follow(state: &mut State, mended: &Mended) -> Option<UnderWay> {
+    let outcome = &mended.outcome;
     let mut past = UnderWay::default();
     let mut installed = Installed::clone(&state.installed);
     for phase in &outcome.changes.value().phases {
@@ -311,7 +314,7 @@ fn follow(state: &mut State, result: &JobResult) -> Option<UnderWay> {
         past.phases.push(step);
     }
     state.installed = Arc::new(installed);
-    state.inventory = result.inventory.clone().unwrap();
+    state.inventory = Arc::clone(&mended.inventory);
     state.plan = Arc::clone(&outcome.plan);
     state.verdict = Arc::clone(&outcome.verdict);
     Some(past)

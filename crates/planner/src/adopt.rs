@@ -9,14 +9,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, NO_PATH, Policy, ServiceLevels, Tables};
-use selvedge_routing::{Engine, Note, Options, Routed, WeaveOptions};
+use selvedge_plan::{Lids, NO_PATH, Policy, Tables};
+use selvedge_routing::{Engine, Note, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{IdxVec, Lid, PortNum};
-
-use crate::event::PlanEvent;
-use crate::held::covering;
-use crate::job::{Job, JobResult, Outcome};
 
 /// What the tables in force are to a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,97 +35,6 @@ impl Adopt {
             (true, true, _) => Self::Kept,
             (false, _, true) | (true, false, _) => Self::No,
         }
-    }
-}
-
-/// True for engines that keep what they can by themselves, and find out first what the fabric is.
-const fn looks_first(engine: Engine) -> bool {
-    matches!(engine, Engine::Auto | Engine::FatTree)
-}
-
-impl Job {
-    /// A plan with the tables as they were found, if they are right, in place of what an engine would make that has not
-    /// been asked yet.
-    pub(crate) fn kept(&self, engine: &EngineName, lids: &Lids, found: Option<&Tables>, par: Par) -> Option<Outcome> {
-        let engine = Engine::try_from(engine).ok().filter(|engine| !looks_first(*engine))?;
-        self.as_found(engine, lids, found?, par)
-    }
-
-    /// The same in place of what an engine made that looks first, if it is not the same.
-    pub(crate) fn kept_instead(
-        &self,
-        (engine, routed): (&EngineName, Option<&Routed>),
-        lids: &Lids,
-        found: Option<&Tables>,
-        par: Par,
-    ) -> Option<Outcome> {
-        let (routed, found) = routed.zip(found).filter(|(routed, found)| {
-            let tells = (&routed.service_levels, routed.lanes);
-            routed.tables != **found || !self.told.agrees(&self.inventory.fabric, lids, tells)
-        })?;
-        Engine::try_from(engine).ok().filter(|engine| looks_first(*engine))?;
-        self.as_found(Engine::try_from(&routed.engine).ok()?, lids, found, par)
-    }
-
-    fn as_found(&self, engine: Engine, lids: &Lids, found: &Tables, par: Par) -> Option<Outcome> {
-        // Of a file the tables are what the operator wants.
-        if self.adopt == Adopt::No || engine == Engine::File {
-            return None;
-        }
-        // Nobody can read service levels back: tables that need some are right only if these are known otherwise.
-        let fabric = &self.inventory.fabric;
-        let known = self.told.relied_on(fabric, lids);
-        let (service_levels, lanes) = known.unwrap_or((ServiceLevels::default(), 1));
-        let most = self.lane_use().routes;
-        if lanes > most {
-            return None;
-        }
-        let mut tables = covering(found.clone(), &self.installed);
-        drop_idle_circles(fabric, lids, &mut tables);
-        let attempt = |tables: Tables| {
-            let routed = Routed {
-                tables,
-                service_levels: service_levels.clone(),
-                lanes,
-                engine: EngineName(engine.name().to_owned()),
-                notes: Vec::new(),
-            };
-            self.attempt(routed, lids, self.plan_ports(lids), par).ok()
-        };
-        // Where several lanes may be relied on, tables that are not right as they are may have been right on more.
-        let is_on_one = most == 1;
-        let mend = || mended(fabric, lids, &tables, par).filter(|_| is_on_one);
-        attempt(tables.clone()).or_else(|| attempt(mend()?))
-    }
-
-    /// It is taken, and said once.
-    pub(crate) fn keeps(&self, outcome: Outcome, mut events: Vec<PlanEvent>) -> JobResult {
-        let engine = outcome.plan.engine.0.clone();
-        let entries = self.changed_entries(&outcome);
-        let event = match entries {
-            0 => PlanEvent::FoundKept { engine },
-            entries => PlanEvent::FoundMended { engine, entries },
-        };
-        events.extend((self.adopt == Adopt::Found).then_some(event));
-        JobResult {
-            keeps_found: true,
-            ..self.accepted(outcome, events)
-        }
-    }
-}
-
-impl Job {
-    /// Entries of the plan's LIDs that are others than those that were found.
-    fn changed_entries(&self, outcome: &Outcome) -> usize {
-        let (plan, installed) = (&outcome.plan, &self.installed);
-        let switches = plan.tables.switch_indices();
-        let changed = switches.flat_map(|switch| {
-            (plan.lids.by_lid()).filter(move |&(lid, _)| {
-                let held = installed.block(switch, lid.index() / BLOCK_LIDS);
-                held.is_some_and(|held| held[lid.index() % BLOCK_LIDS] != plan.tables.get(switch, lid))
-            })
-        });
-        changed.count()
     }
 }
 
@@ -156,7 +61,7 @@ pub fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<
 /// to such a LID fills the links of the circle, so that the judge would refuse all that was found for them), of LIDs of
 /// switches those from where no host sends. Of hosts' LIDs, and of circles that hosts' packets get into, it is the
 /// judge who says so.
-fn drop_idle_circles(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
+pub fn drop_idle_circles(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
     let next = |tables: &Tables, switch: SwitchIdx, lid: Lid| {
         let port = PortNum::new(tables.get(switch, lid))?;
         let node = fabric.switches()[switch];

@@ -9,12 +9,9 @@ use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Lids, Plan, Policy};
-use selvedge_routing::{Engine, Routed};
-use selvedge_sim::Par;
 
 use crate::adopt::route_alike;
-use crate::event::PlanEvent;
-use crate::job::{Job, JobResult, Outcome};
+use crate::basis::Basis;
 
 /// A plan that is not in force yet, with what it was made for.
 #[derive(Clone, Debug)]
@@ -29,39 +26,14 @@ pub struct Aim {
     pub keeps_found: bool,
 }
 
-impl Job {
-    /// The plan that was left half-way, if it is what the operator wants still, of the same fabric and the same LIDs,
-    /// and if the judge has nothing against it.
-    pub(crate) fn aimed(&self, lids: &Lids, par: Par) -> Option<(Outcome, &Aim)> {
-        let is_it = |aim: &&Aim| {
-            aim.plan.lids == *lids
-                && aim.plan.lanes <= self.lane_use().routes
-                && route_alike(&aim.policy, &self.policy)
-                && has_same_ways(&aim.fabric, &self.inventory.fabric)
-        };
-        let aim = self.aim.as_deref().filter(is_it)?;
-        let plan = &aim.plan;
-        // Of a file the tables are what the operator wants, and it may say something else by now.
-        Engine::try_from(&plan.engine)
-            .ok()
-            .filter(|&engine| engine != Engine::File)?;
-        let routed = Routed {
-            tables: plan.tables.clone(),
-            service_levels: plan.service_levels.clone(),
-            lanes: plan.lanes,
-            engine: plan.engine.clone(),
-            notes: Vec::new(),
-        };
-        let outcome = self.attempt(routed, lids, self.plan_ports(lids), par).ok()?;
-        Some((outcome, aim))
-    }
-
-    /// It is taken; what an operator should know was said when it was first.
-    pub(crate) fn aims(&self, (outcome, aim): (Outcome, &Aim), events: Vec<PlanEvent>) -> JobResult {
-        JobResult {
-            keeps_found: aim.keeps_found,
-            ..self.accepted(outcome, events)
-        }
+impl Aim {
+    /// Returns true if the plan is still what the operator wants, with these LIDs, on the same fabric, and with no more
+    /// than `lanes` lanes for routes.
+    pub(crate) fn is_wanted(&self, basis: &Basis, lids: &Lids, lanes: u8) -> bool {
+        self.plan.lids == *lids
+            && self.plan.lanes <= lanes
+            && route_alike(&self.policy, &basis.policy)
+            && has_same_ways(&self.fabric, &basis.inventory.fabric)
     }
 }
 
@@ -83,11 +55,12 @@ fn has_same_ways(before: &Fabric, now: &Fabric) -> bool {
 #[cfg(test)]
 mod tests {
     use selvedge_plan::{EngineName, Installed};
+    use selvedge_sim::Par;
     use selvedge_types::PortState;
 
     use super::*;
+    use crate::fabric_plan::PlanFabric;
     use crate::inventory::Inventory;
-    use crate::job::Task;
     use crate::made::{FAR, FIRST, SECOND, info, inventory, row};
 
     /// The row with one end of one of its links in this state.
@@ -97,9 +70,9 @@ mod tests {
         inventory(found)
     }
 
-    fn job(inventory: Inventory, policy: Policy) -> Job {
+    fn task(inventory: Inventory, policy: Policy) -> PlanFabric {
         let installed = Installed::unknown(inventory.fabric.switches().len());
-        Job::new(&Arc::new(inventory), &Arc::new(installed), Arc::new(policy), Task::Plan)
+        PlanFabric::new(Basis::new(&Arc::new(inventory), &Arc::new(installed), Arc::new(policy)))
     }
 
     fn policy(engine: &str) -> Policy {
@@ -111,36 +84,36 @@ mod tests {
 
     #[test]
     fn a_plan_that_was_left_is_made_again_of_what_it_was_made_of() {
-        let first = job(row_with(FIRST, 2, PortState::Active), policy("updn"));
-        let outcome = first.clone().run(Par::Sequential).outcome.unwrap();
+        let first = task(row_with(FIRST, 2, PortState::Active), policy("updn"));
+        let outcome = first.run(Par::Sequential).outcome.unwrap();
         // That engine is not asked: where its name appears the plan is the one that was left.
         let plan = |name: &str| Plan {
             engine: EngineName(name.to_owned()),
             ..Plan::clone(&outcome.plan)
         };
-        let check = |mut job: Job, left: Plan, want: &str| {
-            job.aim = Some(Arc::new(Aim {
+        let check = |mut task: PlanFabric, left: Plan, want: &str| {
+            task.aim = Some(Arc::new(Aim {
                 plan: Arc::new(left),
-                fabric: Arc::clone(&first.inventory.fabric),
-                policy: Arc::clone(&first.policy),
+                fabric: Arc::clone(&first.basis.inventory.fabric),
+                policy: Arc::clone(&first.basis.policy),
                 keeps_found: true,
             }));
-            let result = job.run(Par::Sequential);
+            let result = task.run(Par::Sequential);
             let made = &result.outcome.as_ref().unwrap().plan;
             assert_eq!(made.engine.0, want);
             assert_eq!(result.keeps_found, want == "minhop", "{want}");
         };
-        let again = || job(row_with(FIRST, 2, PortState::Init), policy("updn"));
+        let again = || task(row_with(FIRST, 2, PortState::Init), policy("updn"));
         // A link that comes up by and by leads where it led.
         check(again(), plan("minhop"), "minhop");
         check(again(), plan("file"), "updn");
         check(
-            job(row_with(FIRST, 2, PortState::Active), policy("weave")),
+            task(row_with(FIRST, 2, PortState::Active), policy("weave")),
             plan("minhop"),
             "weave",
         );
         check(
-            job(row_with(FAR, 1, PortState::Down), policy("updn")),
+            task(row_with(FAR, 1, PortState::Down), policy("updn")),
             plan("minhop"),
             "updn",
         );
@@ -152,7 +125,7 @@ mod tests {
         // The judge has its word.
         let mut broken = plan("minhop");
         let (lid, _) = broken.lids.by_lid().last().unwrap();
-        let switch = first.inventory.fabric.switches().indices().next().unwrap();
+        let switch = first.basis.inventory.fabric.switches().indices().next().unwrap();
         broken.tables.set(switch, lid, selvedge_plan::NO_PATH);
         check(again(), broken, "updn");
     }

@@ -15,9 +15,10 @@ use selvedge_sim::Par;
 use selvedge_types::PortNum;
 use selvedge_verify::standing::{Backup, LinkChange, State};
 
+use crate::adopt::Adopt;
+use crate::basis::Basis;
 use crate::changed::Changed;
 use crate::event::PlanEvent;
-use crate::job::{Job, JobResult};
 use crate::warm::{Prepare, Warm};
 
 /// Links of one job: a few milliseconds each at most, and whoever makes them learns soon that they are of no use.
@@ -75,9 +76,13 @@ impl fmt::Display for Backups {
     }
 }
 
-/// Makes backups, some in each job.
+/// Task: make backups, some in each job.
 #[derive(Clone, Debug)]
 pub struct BackUp {
+    /// What backups start from; packets under way do not count.
+    pub basis: Basis,
+    /// Which manager made the tables in force.
+    pub adopt: Adopt,
     plan: Arc<Plan>,
     /// Ends of links that come first.
     first: Vec<PortRef>,
@@ -91,10 +96,13 @@ pub struct BackUp {
 }
 
 impl BackUp {
-    /// For a plan in force; links with an end in `first` come first, and those not at all that are known.
+    /// Returns the task for a plan in force. Links with an end in `first` come first; those that are `known` are not
+    /// worked out again.
     #[must_use]
-    pub fn new(plan: Arc<Plan>, first: Vec<PortRef>, known: Option<Arc<Backups>>) -> Self {
+    pub fn new(basis: Basis, plan: Arc<Plan>, first: Vec<PortRef>, known: Option<Arc<Backups>>) -> Self {
         Self {
+            basis,
+            adopt: Adopt::No,
             plan,
             first,
             known,
@@ -135,9 +143,24 @@ impl BackUp {
         AT_ONCE
     }
 
-    /// Does some of what is left.
-    pub fn run(mut self, job: &Job, par: Par) -> JobResult {
-        if self.copies.is_none() && !self.begin(job, par) {
+    /// Does some of what is left. What was found so far, and the copies, move from this task to the one returned.
+    pub(crate) fn run(&mut self, par: Par) -> Self {
+        let mut work = Self {
+            basis: self.basis.clone(),
+            plan: Arc::clone(&self.plan),
+            first: std::mem::take(&mut self.first),
+            known: self.known.take(),
+            copies: self.copies.take(),
+            left: std::mem::take(&mut self.left),
+            found: std::mem::take(&mut self.found),
+            adopt: self.adopt,
+        };
+        work.work(par);
+        work
+    }
+
+    fn work(&mut self, par: Par) {
+        if self.copies.is_none() && !self.begin(par) {
             self.found.is_complete = true;
         }
         for _ in 0..AT_ONCE {
@@ -146,7 +169,7 @@ impl BackUp {
                 self.left.clear();
             }
             let Some(ends) = self.left.pop() else { break };
-            match self.one(job, ends) {
+            match self.one(ends) {
                 Some(backup) => {
                     self.found.memory += backup.memory();
                     let [a, b] = ends;
@@ -158,22 +181,20 @@ impl BackUp {
         if self.left.is_empty() {
             (self.copies, self.found.is_complete) = (None, true);
         }
-        JobResult {
-            backups: Some(Box::new(self)),
-            ..JobResult::default()
-        }
     }
 
     /// Makes the copies, and the list of links. False if the plan is not one to make backups for.
-    fn begin(&mut self, job: &Job, par: Par) -> bool {
-        let prepare = Prepare {
+    fn begin(&mut self, par: Par) -> bool {
+        let mut prepare = Prepare {
+            basis: self.basis.clone(),
+            adopt: self.adopt,
             plan: Arc::clone(&self.plan),
             warm: None,
         };
         let warm = Warm {
             spare: None,
             left: None,
-            ..prepare.run(job, par)
+            ..prepare.run(par)
         };
         let Some(standing) = warm.standing.as_ref().filter(|_| warm.can_repair()) else {
             return false;
@@ -182,7 +203,7 @@ impl BackUp {
         let known = self.known.take().filter(|known| known.state == self.found.state);
         self.found.memory = known.as_ref().map_or(0, |known| known.memory);
         let is_known = |[a, b]: &[End; 2]| known.as_ref().is_some_and(|known| known.of_link.contains_key(a.min(b)));
-        let fabric = &job.inventory.fabric;
+        let fabric = &self.basis.inventory.fabric;
         let first = self.first.iter().filter_map(|&at| of_switch(fabric, at));
         let first: BTreeSet<End> = first.collect();
         let is_first = |ends: &[End; 2]| ends.iter().any(|end| first.contains(end));
@@ -193,9 +214,9 @@ impl BackUp {
     }
 
     /// What is to be done when one link is lost, by both its ends; `None` if that takes a longer repair.
-    fn one(&mut self, job: &Job, ends: [End; 2]) -> Option<Backup> {
+    fn one(&mut self, ends: [End; 2]) -> Option<Backup> {
         let (warm, tables) = &mut **self.copies.as_mut()?;
-        let (standing, fabric) = (warm.standing.as_mut()?, &job.inventory.fabric);
+        let (standing, fabric) = (warm.standing.as_mut()?, &self.basis.inventory.fabric);
         // They are of no use afterwards, and small.
         let (mut tree, mut weave) = (warm.mender.clone(), warm.weave.clone());
         let made = Changed::by(
@@ -225,7 +246,9 @@ impl BackUp {
             port,
             is_up: false,
         });
-        job.judge.back_up(standing, &job.inventory, &lost, &changes)
+        self.basis
+            .judge
+            .back_up(standing, &self.basis.inventory, &lost, &changes)
     }
 }
 

@@ -12,14 +12,17 @@ use selvedge_sim::{Par, Seed};
 use selvedge_verify::phases::{Passage, passage};
 use selvedge_verify::{JudgeOptions, Load, Subject, verify};
 
-use crate::event::PlanEvent;
-use crate::job::{Job, JobResult, Outcome, in_words, options};
+use crate::basis::{Basis, Outcome};
+use crate::copies::TakenApart;
+use crate::engine::{in_words, options};
 use crate::repair::{away, widened};
 use crate::way::{self, WayOptions};
 
-/// A step towards balance that is to be planned.
+/// Task: plan a step towards balance.
 #[derive(Clone, Debug)]
 pub struct Rebalance {
+    /// What the step starts from.
+    pub basis: Basis,
     /// The plan in force.
     pub plan: Arc<Plan>,
     /// LFT blocks that it may write, without a wait and without dropping anything; `None`: everything at once, with
@@ -42,12 +45,21 @@ pub struct Goal {
     pub after: Load,
 }
 
+/// What came of [`Rebalance`].
+#[derive(Clone, Debug, Default)]
+pub struct RebalanceResult {
+    /// The step, or why there is none; `None`: the job was not run.
+    pub balance: Option<Balance>,
+    /// Multicast groups that must be taken apart before the step is applied.
+    pub copies_first: Option<Box<TakenApart>>,
+}
+
 /// What came of planning a step.
 #[derive(Clone, Debug)]
 pub enum Balance {
     /// Nothing would be better.
     Even,
-    /// A step, accepted: it is the job's outcome.
+    /// A step, accepted.
     Step(Box<Step>),
     /// No step is safe.
     Held {
@@ -59,6 +71,8 @@ pub enum Balance {
 /// A step of rebalancing.
 #[derive(Clone, Debug)]
 pub struct Step {
+    /// The plan and the way to it.
+    pub outcome: Arc<Outcome>,
     /// What it changes.
     pub changed: Difference,
     /// What is left afterwards.
@@ -171,21 +185,37 @@ fn is_less(a: &Load, b: &Load) -> bool {
 }
 
 impl Rebalance {
-    /// Plans a step.
-    pub fn run(&self, job: &Job, par: Par) -> JobResult {
-        let found = match &self.goal {
-            Some(goal) => Ok(Ok(Arc::clone(goal))),
-            None => find_goal(&job.inventory.fabric, &self.plan, &job.options(None), par).map(|f| f.map(Arc::new)),
+    /// Plans a step, and says which multicast groups come first.
+    pub(crate) fn run(&self, par: Par) -> RebalanceResult {
+        let basis = &self.basis;
+        let balance = self.balance(par);
+        let copies_first = match &balance {
+            Balance::Step(step) => basis.copies_first(&step.outcome, &basis.inventory, &basis.installed),
+            Balance::Even | Balance::Held { .. } => None,
         };
-        match found {
-            Ok(Ok(goal)) => self.step(job, &goal, par),
-            Ok(Err(_)) => result(Balance::Even),
-            Err(why) => result(Balance::Held { why }),
+        RebalanceResult {
+            balance: Some(balance),
+            copies_first,
         }
     }
 
-    fn step(&self, job: &Job, goal: &Arc<Goal>, par: Par) -> JobResult {
-        let (fabric, tables) = (&job.inventory.fabric, &self.plan.tables);
+    fn balance(&self, par: Par) -> Balance {
+        let found = match &self.goal {
+            Some(goal) => Ok(Ok(Arc::clone(goal))),
+            None => {
+                let options = options(&self.basis.policy, &Arc::default(), None);
+                find_goal(&self.basis.inventory.fabric, &self.plan, &options, par).map(|f| f.map(Arc::new))
+            }
+        };
+        match found {
+            Ok(Ok(goal)) => self.step(&goal, par),
+            Ok(Err(_)) => Balance::Even,
+            Err(why) => Balance::Held { why },
+        }
+    }
+
+    fn step(&self, goal: &Arc<Goal>, par: Par) -> Balance {
+        let (fabric, tables) = (&self.basis.inventory.fabric, &self.plan.tables);
         let mut why = "no step is possible that makes no link fuller than the busiest".to_owned();
         // Fewer entries at once may be safe where more are not.
         let sizes = match self.blocks {
@@ -196,45 +226,42 @@ impl Rebalance {
             let Some(step) = step_towards(fabric, &self.plan.lids, (tables, &goal.tables), blocks, par) else {
                 continue;
             };
-            match self.taken(job, step.tables, par) {
+            match self.taken(step.tables, par) {
                 Ok(outcome) => {
                     let of = |from, to| difference(fabric, &self.plan.lids, from, to);
                     let taken = &outcome.plan.tables;
-                    let step = Step {
+                    return Balance::Step(Box::new(Step {
                         changed: of(tables, taken),
                         left: of(taken, &goal.tables),
                         load_max: outcome.verdict.figures.load.max,
                         goal: Arc::clone(goal),
-                    };
-                    return JobResult {
-                        outcome: Some(Arc::new(outcome)),
-                        ..result(Balance::Step(Box::new(step)))
-                    };
+                        outcome: Arc::new(outcome),
+                    }));
                 }
                 Err(refused) => why = refused,
             }
         }
         match *tables == goal.tables {
-            true => result(Balance::Even),
-            false => result(Balance::Held { why }),
+            true => Balance::Even,
+            false => Balance::Held { why },
         }
     }
 
     /// A plan with these tables; if its way has to wait, with what can change before the wait: what is left waits for a
     /// later step.
-    fn taken(&self, job: &Job, tables: Tables, par: Par) -> Result<Outcome, String> {
-        let fabric = &job.inventory.fabric;
-        let outcome = self.judged(job, tables, par)?;
+    fn taken(&self, tables: Tables, par: Par) -> Result<Outcome, String> {
+        let fabric = &self.basis.inventory.fabric;
+        let outcome = self.judged(tables, par)?;
         let changes = outcome.changes.value();
         let waits = |changes: &ChangeSet| changes.phases.iter().any(|phase| phase.wait_before_ns > 0);
         if self.blocks.is_none() || !waits(changes) {
             return Ok(outcome);
         }
-        let why = why_it_waits(job, &outcome.plan, changes);
+        let why = why_it_waits(&self.basis, &outcome.plan, changes);
         let Some(first) = before_the_wait(fabric, &self.plan.tables, changes) else {
             return Err(why);
         };
-        let outcome = self.judged(job, first, par)?;
+        let outcome = self.judged(first, par)?;
         let is_fuller = outcome.verdict.figures.load.max > self.busiest;
         match waits(outcome.changes.value()) || is_fuller {
             true => Err(why),
@@ -242,14 +269,14 @@ impl Rebalance {
         }
     }
 
-    fn judged(&self, job: &Job, tables: Tables, par: Par) -> Result<Outcome, String> {
-        let inventory = &job.inventory;
+    fn judged(&self, tables: Tables, par: Par) -> Result<Outcome, String> {
+        let (basis, inventory) = (&self.basis, &self.basis.inventory);
         let plan = Plan {
-            generation: job.generation,
+            generation: basis.generation,
             tables,
             ..Plan::clone(&self.plan)
         };
-        let installed = installed(job);
+        let installed = installed(basis);
         let change_set = || {
             let options = WayOptions {
                 par,
@@ -257,7 +284,7 @@ impl Rebalance {
             };
             way::propose(&inventory.fabric, &installed, &plan, &options)
         };
-        let accepted = (job.judge)
+        let accepted = (basis.judge)
             .judge(inventory, &installed, &plan, &change_set, par)
             .map_err(|refusal| in_words(&refusal))?;
         Ok(Outcome::in_place(plan, accepted))
@@ -265,10 +292,10 @@ impl Rebalance {
 }
 
 /// What the switches hold, and what may be under way.
-fn installed(job: &Job) -> Installed {
+fn installed(basis: &Basis) -> Installed {
     Installed {
-        under_way: job.under_way.clone(),
-        ..Installed::clone(&job.installed)
+        under_way: basis.under_way.clone(),
+        ..Installed::clone(&basis.installed)
     }
 }
 
@@ -290,8 +317,8 @@ fn before_the_wait(fabric: &Fabric, in_force: &Tables, changes: &ChangeSet) -> O
 }
 
 /// What the judge says of the steps without their waits.
-fn why_it_waits(job: &Job, plan: &Plan, changes: &ChangeSet) -> String {
-    let (fabric, installed) = (&job.inventory.fabric, installed(job));
+fn why_it_waits(basis: &Basis, plan: &Plan, changes: &ChangeSet) -> String {
+    let (fabric, installed) = (&basis.inventory.fabric, installed(basis));
     let mut hasty = changes.clone();
     hasty.phases.iter_mut().for_each(|phase| phase.wait_before_ns = 0);
     let found = match passage(fabric, &installed, plan, &hasty, None, &JudgeOptions::default()) {
@@ -300,12 +327,4 @@ fn why_it_waits(job: &Job, plan: &Plan, changes: &ChangeSet) -> String {
     };
     let without = found.map_or_else(String::new, |found| format!("; without that {found}"));
     format!("it would have to wait until packets are gone, or to drop some{without}")
-}
-
-fn result(balance: Balance) -> JobResult {
-    JobResult {
-        balance: Some(balance),
-        events: Vec::<PlanEvent>::new(),
-        ..JobResult::default()
-    }
 }

@@ -5,30 +5,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, EmptiedLink, Installed, Lids, NO_PATH, Op, Phase, Plan, Tables, UnderWay};
+use selvedge_plan::{ChangeSet, Installed, Lids, Op, Phase, Plan, Tables, UnderWay};
 use selvedge_routing::{Engine, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, PortNum};
 use selvedge_verify::Verdict;
-use selvedge_verify::standing::{Entry, LinkChange, Replaced, Standing};
+use selvedge_verify::standing::LinkChange;
 
 use crate::adopt::{Adopt, mended};
 use crate::backups::{Backups, End};
+use crate::basis::{Basis, Outcome};
 use crate::changed::Changed;
+use crate::copies::TakenApart;
 use crate::damage::Damage;
+use crate::engine::{in_words, options};
 use crate::event::PlanEvent;
 use crate::inventory::Inventory;
-use crate::job::{Job, JobResult, Outcome};
 use crate::judge::Accepted;
-use crate::warm::{Spare, Warm};
+use crate::ports::{self, DeclinedByGuid};
+use crate::warm::{Spare, Warm, replaced};
 use crate::way::{self, WayOptions};
-use crate::{lanes, past, ports};
+use crate::{lanes, past};
 
-/// What a repair starts from.
+/// Task: plan around links that were lost or came back.
 #[derive(Clone, Debug)]
 pub struct Repair {
-    /// What was lost.
+    /// What the repair starts from: inventory and tables as before the damage.
+    pub basis: Basis,
+    /// What was lost, and what came back.
     pub damage: Damage,
+    /// Which manager made the tables in force.
+    pub adopt: Adopt,
     /// The plan in force.
     pub plan: Arc<Plan>,
     /// What the judge said of it.
@@ -37,9 +44,82 @@ pub struct Repair {
     pub warm: Option<Box<Warm>>,
     /// Repairs that were worked out before.
     pub backups: Vec<Arc<Backups>>,
+    /// A clock, if there is one: it measures what judging takes.
+    pub clock: Option<fn() -> Duration>,
+}
+
+/// What came of [`Repair`].
+#[derive(Clone, Debug, Default)]
+pub struct RepairResult {
+    /// The repaired plan; `None`: only a sweep can help.
+    pub mended: Option<Mended>,
+    /// What an operator should know.
+    pub events: Vec<PlanEvent>,
+    /// What the next repair starts from.
+    pub warm: Option<Box<Warm>>,
+    /// What the repair took: its virtual cost, unless a clock says otherwise.
+    pub took: Duration,
+}
+
+impl RepairResult {
+    /// Returns the repaired plan and the way to it.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&Arc<Outcome>> {
+        self.mended.as_ref().map(|mended| &mended.outcome)
+    }
+
+    /// Returns true if what was prepared was changed in place.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        self.mended.as_ref().is_some_and(|mended| mended.installed.is_some())
+    }
+
+    /// Returns true if the repair was worked out before.
+    #[must_use]
+    pub fn was_known(&self) -> bool {
+        self.mended.as_ref().is_some_and(|mended| mended.was_known)
+    }
+}
+
+/// A repaired plan.
+#[derive(Clone, Debug)]
+pub struct Mended {
+    /// The plan and the way to it.
+    pub outcome: Arc<Outcome>,
+    /// The inventory with the damage, for which it was planned.
+    pub inventory: Arc<Inventory>,
+    /// The tables that switches hold, if the repair was made in place; `None`: those that the job was given.
+    pub installed: Option<Installed>,
+    /// How much of the time was for judging; 0 without a clock.
+    pub judged: Duration,
+    /// The repair was worked out before.
+    pub was_known: bool,
+    /// Multicast groups that must be taken apart before the plan is applied.
+    pub copies_first: Option<Box<TakenApart>>,
 }
 
 impl Repair {
+    /// Returns a task without preparations, for a plan in force and what the judge said of it.
+    #[must_use]
+    pub const fn new(basis: Basis, damage: Damage, plan: Arc<Plan>, verdict: Arc<Verdict>) -> Self {
+        Self {
+            basis,
+            damage,
+            adopt: Adopt::No,
+            plan,
+            verdict,
+            warm: None,
+            backups: Vec::new(),
+            clock: None,
+        }
+    }
+
+    /// Returns what the repair costs under virtual time.
+    pub(crate) fn virtual_cost(&self) -> Duration {
+        let switches = self.basis.inventory.fabric.switches().len() as u64;
+        Duration::from_nanos(50_000 + switches * 2_000)
+    }
+
     /// True if it can be made in place.
     #[must_use]
     pub fn is_prepared(&self) -> bool {
@@ -53,40 +133,62 @@ impl Repair {
     }
 
     /// Makes the repaired plan in place, if that can be done.
-    pub fn run_in_place(&mut self, job: &mut Job) -> Option<JobResult> {
+    pub(crate) fn run_in_place(&mut self) -> Option<RepairResult> {
+        // A clock knows better.
+        let took = self.clock.map_or_else(|| self.virtual_cost(), |_| Duration::ZERO);
         let mut warm = self.warm.take().unwrap_or_default();
         let is_lost = self.damage.returned.is_empty();
-        let result = is_lost.then(|| self.quickly(job, &mut warm)).flatten();
-        if result.is_none() {
-            // What was changed half-way is of no use.
-            (warm.spare, warm.mender, warm.weave, warm.left) = (None, None, None, None);
-            self.warm = Some(warm);
+        match is_lost.then(|| self.quickly(&mut warm)).flatten() {
+            Some(mended) => Some(RepairResult {
+                events: vec![accepted_event(&mended.outcome)],
+                mended: Some(mended),
+                warm: Some(warm),
+                took,
+            }),
+            None => {
+                // What was changed half-way is of no use.
+                (warm.spare, warm.mender, warm.weave, warm.left) = (None, None, None, None);
+                self.warm = Some(warm);
+                None
+            }
+        }
+    }
+
+    /// Makes the repaired plan, and says which multicast groups come first.
+    pub(crate) fn run(&mut self, par: Par) -> RepairResult {
+        let made = self.run_in_place();
+        let mut result = made.unwrap_or_else(|| self.slowly(par));
+        result.took = self.virtual_cost();
+        if let Some(mended) = &mut result.mended {
+            let installed = mended.installed.as_ref().unwrap_or(&self.basis.installed);
+            mended.copies_first = self.basis.copies_first(&mended.outcome, &mended.inventory, installed);
         }
         result
     }
 
-    /// Makes the repaired plan; no outcome means that only a sweep can help.
-    pub fn run(&mut self, job: &mut Job, par: Par) -> JobResult {
-        if let Some(result) = self.run_in_place(job) {
-            return result;
-        }
+    /// Plans with the engine, as far as entries have to change.
+    fn slowly(&mut self, par: Par) -> RepairResult {
         let mut warm = self.warm.take().unwrap_or_default();
-        let mut result = JobResult::default();
-        let left = self.damage.apply_to(&job.inventory);
+        let mut result = RepairResult::default();
+        let left = self.damage.apply_to(&self.basis.inventory);
         // What is gone must not be planned for; a sweep does not even see it.
         let Some(inventory) = left.filter(|left| !left.lacks_switches()).map(Arc::new) else {
             return result;
         };
-        warm.catch_up(&job.inventory.fabric, &self.plan);
-        let made = self.tables(&inventory, job, par);
-        let made = made.and_then(|tables| self.judged(&inventory, job, tables, &mut warm, par));
+        warm.catch_up(&self.basis.inventory.fabric, &self.plan);
+        let made = self.tables(&inventory, par);
+        let made = made.and_then(|tables| self.judged(&inventory, tables, &mut warm, par));
         match made {
             Ok((outcome, judged)) => {
-                result.judged = judged;
                 result.events.push(accepted_event(&outcome));
-                job.inventory = Arc::clone(&inventory);
-                result.inventory = Some(inventory);
-                result.outcome = Some(Arc::new(outcome));
+                result.mended = Some(Mended {
+                    outcome: Arc::new(outcome),
+                    inventory,
+                    installed: None,
+                    judged,
+                    was_known: false,
+                    copies_first: None,
+                });
                 result.warm = warm.standing.is_some().then_some(warm);
             }
             Err(why) => result.events.push(PlanEvent::Refused {
@@ -98,14 +200,14 @@ impl Repair {
     }
 
     /// Changes what was prepared in place, judged by the entries alone; `None` if that does not do.
-    fn quickly(&self, job: &mut Job, warm: &mut Warm) -> Option<JobResult> {
+    fn quickly(&self, warm: &mut Warm) -> Option<Mended> {
         let Spare {
             mut plan,
             mut inventory,
             mut installed,
         } = warm.spare.take()?;
         let standing = warm.standing.as_mut()?;
-        standing.set_copies(&inventory.fabric, &job.copies.turns);
+        standing.set_copies(&inventory.fabric, &self.basis.copies.turns);
         let ends = self.damage.ends(&inventory.fabric);
         self.damage.apply(&mut inventory)?;
         let fabric = &inventory.fabric;
@@ -116,32 +218,27 @@ impl Repair {
             plan.ports.remove(at);
             plan.end_ports.remove(at);
         }
-        plan.generation = job.generation;
+        plan.generation = self.basis.generation;
         let is_one = ends.len() == 2 && links.len() == 2 && self.damage.gone.is_empty();
-        let known = (is_one && job.under_way.is_none())
-            .then(|| self.as_known(job, warm, (&inventory, &mut plan), &links))
+        let known = (is_one && self.basis.under_way.is_none())
+            .then(|| self.as_known(warm, (&inventory, &mut plan), &links))
             .flatten();
         let was_known = known.is_some();
         let (accepted, judged) = match known {
             Some(known) => known,
-            None => self.anew(job, warm, (&inventory, &mut plan), &links)?,
+            None => self.anew(warm, (&inventory, &mut plan), &links)?,
         };
         // Whoever comes back may hold anything.
         for switch in self.damage.gone.iter().filter_map(|&node| fabric.switch_index(node)) {
             installed.lfts.get_mut(switch).into_iter().for_each(Vec::clear);
         }
-        let outcome = Outcome::in_place(plan, accepted);
-        let inventory = Arc::new(inventory);
-        job.inventory = Arc::clone(&inventory);
-        Some(JobResult {
-            events: vec![accepted_event(&outcome)],
-            outcome: Some(Arc::new(outcome)),
-            inventory: Some(inventory),
+        Some(Mended {
+            outcome: Arc::new(Outcome::in_place(plan, accepted)),
+            inventory: Arc::new(inventory),
             installed: Some(installed),
             judged,
             was_known,
-            warm: Some(Box::new(std::mem::take(warm))),
-            ..JobResult::default()
+            copies_first: None,
         })
     }
 
@@ -149,7 +246,6 @@ impl Repair {
     /// prepared stays behind, until there is time.
     fn as_known(
         &self,
-        job: &Job,
         warm: &mut Warm,
         (inventory, plan): (&Inventory, &mut Plan),
         links: &[End],
@@ -157,8 +253,12 @@ impl Repair {
         let standing = warm.standing.as_ref()?;
         let backup = self.backups.iter().find_map(|of| of.find(standing.state(), links))?;
         let what = (plan.generation, self.quiet(&inventory.fabric, plan));
-        let judge = || job.judge.judge_backup(standing, inventory, backup, what, &self.verdict);
-        let (accepted, judged) = job.timed(judge);
+        let judge = || {
+            self.basis
+                .judge
+                .judge_backup(standing, inventory, backup, what, &self.verdict)
+        };
+        let (accepted, judged) = self.timed(judge);
         let accepted = accepted?;
         for op in accepted.changes.value().phases.iter().flat_map(|phase| &phase.ops) {
             if let Op::Lft { node, block, data } = op
@@ -174,7 +274,6 @@ impl Repair {
     /// Plans around what is lost, and has that judged.
     fn anew(
         &self,
-        job: &Job,
         warm: &mut Warm,
         (inventory, plan): (&Inventory, &mut Plan),
         links: &[End],
@@ -182,7 +281,7 @@ impl Repair {
         let (standing, fabric) = (warm.standing.as_mut()?, &inventory.fabric);
         let menders = (&mut warm.mender, &mut warm.weave);
         let tables = (&self.plan.lids, &mut plan.tables);
-        let changed = Changed::by(menders, tables, links, standing, job.under_way.is_none())?;
+        let changed = Changed::by(menders, tables, links, standing, self.basis.under_way.is_none())?;
         let tables = (&self.plan.tables, &plan.tables);
         let changes = ChangeSet {
             generation: plan.generation,
@@ -194,16 +293,25 @@ impl Repair {
             is_up: false,
         };
         let lost: Vec<LinkChange> = links.iter().map(lost).collect();
-        let left = job.under_way.as_ref().map_or_else(Vec::new, |past| {
+        let left = self.basis.under_way.as_ref().map_or_else(Vec::new, |past| {
             let known = warm.left.take().and_then(|left| left.of(past));
             known.unwrap_or_else(|| replaced(past, standing))
         });
         let judge = || {
-            job.judge
+            self.basis
+                .judge
                 .judge_entries(standing, inventory, &lost, changes, &left, &self.verdict)
         };
-        let (accepted, judged) = job.timed(judge);
+        let (accepted, judged) = self.timed(judge);
         Some((accepted?, judged))
+    }
+
+    /// Does something, and says how long it took; 0 without a clock.
+    fn timed<T>(&self, work: impl FnOnce() -> T) -> (T, Duration) {
+        let now = || self.clock.map_or(Duration::ZERO, |clock| clock());
+        let began = now();
+        let made = work();
+        (made, now().saturating_sub(began))
     }
 
     /// The Sets that clear PortStateChange.
@@ -219,7 +327,7 @@ impl Repair {
         }
     }
 
-    fn tables(&self, inventory: &Inventory, job: &Job, par: Par) -> Result<Tables, String> {
+    fn tables(&self, inventory: &Inventory, par: Par) -> Result<Tables, String> {
         let (fabric, plan) = (&inventory.fabric, &self.plan);
         let between_switches = |at: &PortRef| {
             let is_switch = |end: PortRef| fabric.switch_index(end.node).is_some();
@@ -234,7 +342,7 @@ impl Repair {
         for &at in &away {
             lids.remove(at);
         }
-        if job.adopt == Adopt::Kept
+        if self.adopt == Adopt::Kept
             && plan.lanes == 1
             && let Some(tables) = mended(fabric, &lids, &plan.tables, par)
         {
@@ -247,7 +355,7 @@ impl Repair {
                 ..WeaveOptions::default()
             },
             lanes: Some(plan.lanes),
-            ..job.options(Some(Arc::new(plan.tables.clone())))
+            ..options(&self.basis.policy, &Arc::default(), Some(Arc::new(plan.tables.clone())))
         };
         let routed = engine
             .route(fabric, &lids, &options, Seed(0), par)
@@ -261,13 +369,12 @@ impl Repair {
     fn judged(
         &self,
         inventory: &Inventory,
-        job: &Job,
         tables: Tables,
         warm: &mut Warm,
         par: Par,
     ) -> Result<(Outcome, Duration), String> {
         let mut plan = Plan {
-            generation: job.generation,
+            generation: self.basis.generation,
             tables,
             ..Plan::clone(&self.plan)
         };
@@ -275,22 +382,33 @@ impl Repair {
             plan.ports.remove(&at);
             plan.end_ports.remove(&at);
         }
-        let (fabric, policy) = (&inventory.fabric, &job.policy);
+        let (fabric, policy) = (&inventory.fabric, &self.basis.policy);
         for at in self.damage.returned.iter().flat_map(|back| [back.near.0, back.far.0]) {
-            let end = ports::plan_port(fabric, policy, (&plan.lids, inventory.local), &job.declined, at);
+            let end = ports::plan_port(
+                fabric,
+                policy,
+                (&plan.lids, inventory.local),
+                &DeclinedByGuid::new(),
+                at,
+            );
             plan.ports.insert(at, end.ok_or("a port that came back has no LID")?);
             let pkeys = ports::plan_end_port(fabric, policy, inventory.local, at);
             plan.end_ports.extend(pkeys.map(|pkeys| (at, pkeys)));
         }
-        let past = job.under_way.as_deref();
-        let under_way = past.map(|past| with_lost(past, &job.inventory, inventory));
+        let past = self.basis.under_way.as_deref();
+        let under_way = past.map(|past| with_lost(past, &self.basis.inventory, inventory));
         let installed = Installed {
             under_way: match self.damage.returned.is_empty() {
                 true => under_way,
-                false => past::with_links_asleep(under_way, Some(&job.inventory.fabric), fabric, &job.installed),
+                false => past::with_links_asleep(
+                    under_way,
+                    Some(&self.basis.inventory.fabric),
+                    fabric,
+                    &self.basis.installed,
+                ),
             },
-            lanes: lanes::without(&job.installed.lanes, fabric, &self.damage.returned),
-            ..Installed::clone(&job.installed)
+            lanes: lanes::without(&self.basis.installed.lanes, fabric, &self.damage.returned),
+            ..Installed::clone(&self.basis.installed)
         };
         let change_set = || {
             let options = WayOptions {
@@ -300,15 +418,16 @@ impl Repair {
             way::propose(&inventory.fabric, &installed, &plan, &options)
         };
         if let Some(standing) = &mut warm.standing {
-            standing.set_copies(fabric, &job.copies.turns);
+            standing.set_copies(fabric, &self.basis.copies.turns);
         }
         let judge = || {
             let standing = &mut warm.standing;
-            job.judge
+            self.basis
+                .judge
                 .judge_repair(standing, inventory, &installed, &plan, &change_set, par)
         };
-        let (accepted, judged) = job.timed(judge);
-        let accepted = accepted.map_err(|refusal| crate::job::in_words(&refusal))?;
+        let (accepted, judged) = self.timed(judge);
+        let accepted = accepted.map_err(|refusal| in_words(&refusal))?;
         let outcome = Outcome::in_place(plan, accepted);
         Ok((outcome, judged))
     }
@@ -319,56 +438,6 @@ fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderW
     let mut past = past.clone();
     past.lost.extend(past::lost(&before.fabric, &now.fabric));
     Arc::new(past)
-}
-
-/// Entries that changed lately, as they were, and in which phase they came and went.
-pub fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
-    let all = (0_u16..).zip(std::iter::once(&past.before).chain(&past.phases));
-    let mut held: Vec<_> = all
-        .flat_map(|(phase, blocks)| {
-            blocks
-                .iter()
-                .map(move |(switch, block, data)| (*switch, *block, phase, data))
-        })
-        .collect();
-    // A block's values as time goes by; what is in force now comes last.
-    held.sort_by_key(|&(switch, block, phase, _)| (switch, block, phase));
-    let is_emptied = |entry: Entry, until: u16| {
-        let of_entry = |link: &&EmptiedLink| (link.from, link.port) == (entry.switch, entry.egress);
-        past.emptied
-            .iter()
-            .filter(of_entry)
-            .any(|link| usize::from(until) <= link.phases)
-    };
-    let mut replaced = Vec::new();
-    for values in held.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-        let (switch, block, first, mut old) = values[0];
-        let mut since = [first; BLOCK_LIDS];
-        let now = standing.row(switch, usize::from(block)).map(|now| (u16::MAX, now));
-        for (phase, new) in values[1..].iter().map(|&(_, _, phase, data)| (phase, data)).chain(now) {
-            if old == new {
-                continue;
-            }
-            for i in (0..BLOCK_LIDS).filter(|&i| old[i] != new[i]) {
-                let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map_or(Lid::NONE, Lid);
-                let since = std::mem::replace(&mut since[i], phase);
-                let entry = Entry {
-                    switch,
-                    lid,
-                    egress: old[i],
-                };
-                let is_way = entry.egress != NO_PATH;
-                replaced.extend(is_way.then_some(Replaced {
-                    entry,
-                    since,
-                    until: phase,
-                    is_emptied: is_emptied(entry, phase),
-                }));
-            }
-            old = new;
-        }
-    }
-    replaced
 }
 
 /// End ports that have LIDs and no link.

@@ -2,7 +2,6 @@
 
 use selvedge_sim::Time;
 
-use crate::job::JobResult;
 use crate::past::Past;
 
 /// Task: work out for how long packets of earlier entries matter, and by which entries they go.
@@ -10,6 +9,8 @@ use crate::past::Past;
 pub struct Settle {
     past: Past,
     now: Time,
+    /// Switches of the fabric.
+    pub(crate) switches: u64,
 }
 
 /// The changes of a [`Settle`] task, with what was worked out. [`Past::take_settled`] takes them, unless tables have
@@ -18,18 +19,17 @@ pub struct Settle {
 pub struct Settled(pub Past);
 
 impl Settle {
-    /// Settles a copy of `past`, for the time `now`.
+    /// Settles a copy of `past`, for the time `now`, in a fabric of so many switches.
     #[must_use]
-    pub const fn new(past: Past, now: Time) -> Self {
-        Self { past, now }
+    pub const fn new(past: Past, now: Time, switches: usize) -> Self {
+        let switches = switches as u64;
+        Self { past, now, switches }
     }
 
     /// Takes some milliseconds in a large fabric.
-    pub fn run(mut self) -> JobResult {
-        self.past.settle(self.now);
-        JobResult {
-            settled: Some(Box::new(Settled(self.past))),
-            ..JobResult::default()
-        }
+    pub(crate) fn run(&mut self) -> Settled {
+        let mut past = std::mem::take(&mut self.past);
+        past.settle(self.now);
+        Settled(past)
     }
 }

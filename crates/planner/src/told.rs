@@ -7,14 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::{Installed, Lids, Plan, Policy, ServiceLevels};
-use selvedge_sim::Par;
+use selvedge_plan::{Installed, Lids, Plan, ServiceLevels};
 use selvedge_types::{Guid, Lid, Sl};
-use selvedge_verify::phases::is_live;
 
-use crate::adopt::Adopt;
-use crate::event::PlanEvent;
-use crate::job::{Job, JobResult};
 use crate::lanes::map_in_force;
 
 /// Service levels that senders were told, as far as known.
@@ -149,40 +144,6 @@ impl Told {
         let own = self.by_port.get(&guid).map(|levels| levels.get(offset));
         let of_switch = || self.by_switch.get(&switch_of(fabric, at)?);
         own.unwrap_or_else(of_switch).copied().and_then(Sl::new)
-    }
-}
-
-impl Job {
-    /// Levels that were found with the tables, as known, if as many lanes are to be relied on now: entries that still
-    /// lead somewhere stay with them, and the rest is mended.
-    pub(crate) fn found_levels(&self, lids: &Lids, lanes: Option<u8>) -> Option<Arc<ServiceLevels>> {
-        let known = self.told.relied_on(&self.inventory.fabric, lids);
-        let known = known.filter(|(_, of)| self.adopt == Adopt::Found && Some(*of) == lanes);
-        known.map(|(levels, _)| Arc::new(levels))
-    }
-
-    /// No engine's plan was accepted. If nobody knows which levels senders use, one that relies on none may be: a
-    /// subnet that nobody takes care of would be worse than one that is not spread over its lanes.
-    pub(crate) fn without_levels(&self, mut events: Vec<PlanEvent>, par: Par) -> JobResult {
-        let fabric = &self.inventory.fabric;
-        if self.told.lanes > 0 || self.lane_use().routes <= 1 || !is_live(fabric) {
-            events.push(PlanEvent::NoPlan);
-            return JobResult {
-                events,
-                ..JobResult::default()
-            };
-        }
-        events.push(PlanEvent::LevelsUnknown);
-        let mut careful = Self {
-            policy: Arc::new(Policy {
-                assume_sl_aware: false,
-                ..Policy::clone(&self.policy)
-            }),
-            ..self.clone()
-        };
-        let mut result = careful.run(par);
-        events.append(&mut result.events);
-        JobResult { events, ..result }
     }
 }
 

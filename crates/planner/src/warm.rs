@@ -4,18 +4,30 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
-use selvedge_plan::{Installed, Plan, UnderWay};
+use selvedge_plan::{BLOCK_LIDS, EmptiedLink, Installed, NO_PATH, Plan, UnderWay};
 use selvedge_routing::{Engine, FatTree, LikelyTurn, TreeMender, WeaveMender};
 use selvedge_sim::Par;
-use selvedge_types::IdxVec;
+use selvedge_types::{IdxVec, Lid};
 use selvedge_verify::Subject;
-use selvedge_verify::standing::{Backup, Replaced, Standing, Turn};
+use selvedge_verify::standing::{Backup, Entry, Replaced, Standing, Turn};
 
 use crate::adopt::Adopt;
+use crate::basis::Basis;
 use crate::changed::Changed;
+use crate::engine::options;
 use crate::inventory::Inventory;
-use crate::job::{Job, WOVEN_MAX};
-use crate::repair::replaced;
+
+/// Entries (switches × LIDs) up to which `weave` repairs in place. It searches: 5 ms with 256 switches of two hosts.
+pub(crate) const WOVEN_MAX: usize = 200_000;
+
+/// The same of other engines.
+const ENTRIES_MAX: usize = 8_000_000;
+
+/// Returns true if repairs in place take a few milliseconds at most: with so many entries, planned by `weave` or not.
+#[must_use]
+pub const fn is_small(entries: usize, is_woven: bool) -> bool {
+    entries <= if is_woven { WOVEN_MAX } else { ENTRIES_MAX }
+}
 
 /// What makes a repair fast. It is owned by the manager between jobs and by the repair while it runs; without it a
 /// repair takes longer and comes to the same.
@@ -124,6 +136,56 @@ impl Spare {
     }
 }
 
+/// Entries that changed lately, as they were, and in which phase they came and went.
+pub fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
+    let all = (0_u16..).zip(std::iter::once(&past.before).chain(&past.phases));
+    let mut held: Vec<_> = all
+        .flat_map(|(phase, blocks)| {
+            blocks
+                .iter()
+                .map(move |(switch, block, data)| (*switch, *block, phase, data))
+        })
+        .collect();
+    // A block's values as time goes by; what is in force now comes last.
+    held.sort_by_key(|&(switch, block, phase, _)| (switch, block, phase));
+    let is_emptied = |entry: Entry, until: u16| {
+        let of_entry = |link: &&EmptiedLink| (link.from, link.port) == (entry.switch, entry.egress);
+        past.emptied
+            .iter()
+            .filter(of_entry)
+            .any(|link| usize::from(until) <= link.phases)
+    };
+    let mut replaced = Vec::new();
+    for values in held.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let (switch, block, first, mut old) = values[0];
+        let mut since = [first; BLOCK_LIDS];
+        let now = standing.row(switch, usize::from(block)).map(|now| (u16::MAX, now));
+        for (phase, new) in values[1..].iter().map(|&(_, _, phase, data)| (phase, data)).chain(now) {
+            if old == new {
+                continue;
+            }
+            for i in (0..BLOCK_LIDS).filter(|&i| old[i] != new[i]) {
+                let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map_or(Lid::NONE, Lid);
+                let since = std::mem::replace(&mut since[i], phase);
+                let entry = Entry {
+                    switch,
+                    lid,
+                    egress: old[i],
+                };
+                let is_way = entry.egress != NO_PATH;
+                replaced.extend(is_way.then_some(Replaced {
+                    entry,
+                    since,
+                    until: phase,
+                    is_emptied: is_emptied(entry, phase),
+                }));
+            }
+            old = new;
+        }
+    }
+    replaced
+}
+
 fn turn(turn: LikelyTurn) -> Turn {
     Turn {
         switch: turn.from,
@@ -132,10 +194,14 @@ fn turn(turn: LikelyTurn) -> Turn {
     }
 }
 
-/// Prepares for what may happen to a plan in force.
+/// Task: prepare repairs of what may be lost next.
 #[derive(Clone, Debug)]
 pub struct Prepare {
-    /// The plan.
+    /// What the preparations start from; `under_way` counts if that is known already.
+    pub basis: Basis,
+    /// Which manager made the tables in force.
+    pub adopt: Adopt,
+    /// The plan in force.
     pub plan: Arc<Plan>,
     /// What is left of earlier preparations: not made again.
     pub warm: Option<Box<Warm>>,
@@ -143,18 +209,19 @@ pub struct Prepare {
 
 impl Prepare {
     /// Makes what is missing. Takes about as long as judging the plan did, at most.
-    pub fn run(self, job: &Job, par: Par) -> Warm {
-        let (inventory, plan) = (&job.inventory, &self.plan);
-        let mut warm = self.warm.map(|warm| *warm).unwrap_or_default();
+    pub(crate) fn run(&mut self, par: Par) -> Warm {
+        let (basis, plan) = (&self.basis, &self.plan);
+        let inventory = &basis.inventory;
+        let mut warm = self.warm.take().map(|warm| *warm).unwrap_or_default();
         warm.catch_up(&inventory.fabric, plan);
         if warm.standing.is_none() {
             warm.standing = Standing::new(Subject::plan(&inventory.fabric, plan), par).ok();
         }
         warm.left = None;
         if let Some(standing) = &mut warm.standing {
-            standing.set_copies(&inventory.fabric, &job.copies.turns);
+            standing.set_copies(&inventory.fabric, &basis.copies.turns);
             standing.catch_up();
-            warm.left = job.under_way.as_ref().map(|past| {
+            warm.left = basis.under_way.as_ref().map(|past| {
                 let replaced = replaced(past, standing);
                 standing.prepare_for(&replaced);
                 let past = Arc::clone(past);
@@ -164,9 +231,9 @@ impl Prepare {
         // Found tables have an order of their own, whatever engine is to plan: of those that are small enough for it
         // the weaver finds it, and leads around what is lost so that old and new entries can be mixed.
         let entries = inventory.fabric.switches().len() * plan.lids.len();
-        let is_found = job.adopt == Adopt::Kept && entries <= WOVEN_MAX && plan.lanes == 1;
+        let is_found = self.adopt == Adopt::Kept && entries <= WOVEN_MAX && plan.lanes == 1;
         if warm.mender.is_none() && plan.engine.0 == Engine::FatTree.name() && !is_found {
-            let options = job.options(None).fat_tree;
+            let options = options(&basis.policy, &Arc::default(), None).fat_tree;
             let tree = FatTree::detect(&inventory.fabric, &options, par).ok();
             // Without a proof nobody knows; then there is no repair in place either.
             let standing = warm.standing.as_ref();
@@ -181,7 +248,7 @@ impl Prepare {
             warm.weave = WeaveMender::new(&inventory.fabric, &plan.lids, &plan.tables, levels);
         }
         if warm.spare.is_none() && warm.can_repair() {
-            warm.spare = Some(Spare::new(inventory, &job.installed, plan));
+            warm.spare = Some(Spare::new(inventory, &basis.installed, plan));
         }
         warm
     }

@@ -192,8 +192,8 @@ impl Bench {
 
     fn compute(&mut self, mut job: Job) {
         static FIRST: OnceLock<Instant> = OnceLock::new();
-        job.clock = Some(|| FIRST.get_or_init(Instant::now).elapsed());
-        let generation = job.generation;
+        job.set_clock(|| FIRST.get_or_init(Instant::now).elapsed());
+        let id = job.id;
         let began = Instant::now();
         let in_place = if job.is_brief() { job.run_in_place() } else { None };
         let result: JobResult = in_place.unwrap_or_else(|| job.run(Par::Sequential));
@@ -201,11 +201,11 @@ impl Bench {
         if self.part == Some(1) {
             self.part = Some(2);
             self.count(took);
-            self.in_place = result.installed.is_some();
+            self.in_place = matches!(&result, JobResult::Repair(repair) if repair.is_in_place());
             self.part = Some(3);
         }
         let result = Box::new(result);
-        self.hand(Input::Computed { generation, result });
+        self.hand(Input::Computed { id, result });
     }
 
     fn count(&mut self, took: Duration) {

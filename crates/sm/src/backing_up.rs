@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use selvedge_plan::{Generation, Plan};
-use selvedge_planner::{BackUp, Backups, Inventory, Job, PlanEvent, Task};
+use selvedge_plan::Plan;
+use selvedge_planner::{BackUp, Backups, Inventory, Job, JobId, PlanEvent, Task};
 use selvedge_sim::Time;
 use selvedge_verify::standing::State;
 
@@ -29,7 +29,7 @@ pub struct BackupBook {
 /// Backups on their way.
 #[derive(Debug)]
 struct Making {
-    generation: Generation,
+    id: JobId,
     state: State,
     /// The plan, and the fabric that it is in force on.
     plan: Arc<Plan>,
@@ -94,10 +94,11 @@ impl Sm {
         }
         self.generation = self.generation.next();
         let first = self.flaps.lately_down(&inventory.fabric);
-        let task = BackUp::new(Arc::clone(&plan), first, known);
+        let basis = self.basis(&inventory, &self.view.installed, None);
+        let task = BackUp::new(basis, Arc::clone(&plan), first, known);
         // Whatever is made for another state is dropped when it comes.
         let making = Making {
-            generation: self.generation,
+            id: JobId(self.generation.0),
             state,
             plan,
             inventory,
@@ -105,19 +106,19 @@ impl Sm {
         self.make_backups(task, making, out);
     }
 
-    /// Has the next of them made.
-    fn make_backups(&mut self, task: BackUp, making: Making, out: &mut Vec<Output>) {
-        let installed = Arc::clone(&self.view.installed);
-        let job = self.job(&making.inventory, &installed, Task::BackUp(Box::new(task)));
-        let generation = making.generation;
-        out.push(Output::Compute(Box::new(Job { generation, ..job })));
+    /// Has the next of them made, as things are now.
+    fn make_backups(&mut self, mut task: BackUp, making: Making, out: &mut Vec<Output>) {
+        task.basis = self.basis(&making.inventory, &self.view.installed, None);
+        task.adopt = self.adopt();
+        let (id, task) = (making.id, Task::BackUp(Box::new(task)));
+        out.push(Output::Compute(Box::new(Job { id, task })));
         self.backups.making = Some(making);
     }
 
-    /// True if `generation` is of the job that makes backups.
-    pub(crate) fn is_backing_up(&self, generation: Generation) -> bool {
+    /// True if a job is the one that makes backups.
+    pub(crate) fn is_backing_up(&self, id: JobId) -> bool {
         let making = self.backups.making.as_ref();
-        making.is_some_and(|making| making.generation == generation)
+        making.is_some_and(|making| making.id == id)
     }
 
     /// Takes what was made, and goes on if all is still as it was.

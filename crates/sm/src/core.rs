@@ -227,7 +227,7 @@ impl Sm {
                 }
                 self.timers(now, out);
             }
-            Input::Computed { generation, result } => self.computed(generation, *result, out),
+            Input::Computed { id, result } => self.computed(id, *result, out),
             Input::Persisted { id } => self.persisted(id, out),
             Input::NotPersisted { id } => self.not_persisted(id),
             Input::Groups(groups) => self.groups_changed(groups),

@@ -20,6 +20,7 @@ mod given_up;
 mod handover;
 mod intake;
 mod io;
+mod jobs;
 mod lane_readback;
 mod lane_smp;
 mod lanes;

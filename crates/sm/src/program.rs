@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, Node, Port, SwitchIdx};
 use selvedge_mad::AgentId;
-use selvedge_plan::{Generation, Installed};
+use selvedge_plan::Installed;
 use selvedge_planner::held::{is_recabled, is_renumbered, may_have_been_off, unread};
-use selvedge_planner::past::{self, After};
-use selvedge_planner::{Adopt, Aim, Asks, Inventory, Job, JobResult, Task};
-use selvedge_planner::{lanes, lid};
+use selvedge_planner::past::{After, with_links_asleep};
+use selvedge_planner::{Adopt, Aim, Inventory, LidClaims, PlanFabric, PlanResult, RepairResult, Task, lanes, lid};
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases::is_live;
@@ -183,119 +182,44 @@ impl Sm {
         self.set_foreign_state_aside(&inventory.fabric, out);
         self.note_what_was_done_unseen(&inventory, &installed);
         let under_way = self.past.under_way(&inventory.fabric, now);
-        let under_way = past::with_links_asleep(under_way, self.view.fabric.as_deref(), &inventory.fabric, &installed);
-        let installed = Arc::new(Installed { under_way, ..installed });
-        let mut job = self.job(&inventory, &installed, Task::Plan);
+        let asleep = self.view.fabric.as_deref();
+        let installed = Arc::new(Installed {
+            under_way: with_links_asleep(under_way.clone(), asleep, &inventory.fabric, &installed),
+            ..installed
+        });
         self.lids.restore_yielded(&inventory.fabric);
         let (known, spared) = self.lids.known(&self.config.policy, &inventory.fabric);
-        (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
-        job.known_lanes = Arc::new(self.stored.lanes.clone());
-        job.told = self.told_levels(&inventory);
-        job.declined = Arc::new(self.declined.clone());
-        job.rebalances = self.sweep_reason == SweepReason::Command;
-        job.resting = Arc::new(self.given_up.resting(now));
-        job.asks = self.plan_to_ask_hosts(&inventory);
+        let told = self.told_levels(&inventory);
+        let asks = self.plan_to_ask_hosts(&inventory);
         let wants_others = self.wants_other_routes();
-        job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others);
-        job.aim.clone_from(&self.aim);
-        out.push(Output::Compute(Box::new(job)));
+        let task = PlanFabric {
+            basis: self.basis(&inventory, &installed, under_way),
+            claims: LidClaims {
+                known: Arc::new(known),
+                spared: Arc::new(spared),
+                resting: Arc::new(self.given_up.resting(now)),
+            },
+            known_lanes: Arc::new(self.stored.lanes.clone()),
+            told,
+            declined: Arc::new(self.declined.clone()),
+            fog: self.past.fog(now),
+            rebalances: self.sweep_reason == SweepReason::Command,
+            asks,
+            adopt: Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others),
+            aim: self.aim.clone(),
+        };
+        self.compute(Task::Plan(Box::new(task)), out);
         self.stage = Stage::Planning { inventory, installed };
     }
 
-    /// A job of the present generation.
-    pub(crate) fn job(&mut self, inventory: &Arc<Inventory>, installed: &Arc<Installed>, task: Task) -> Job {
-        Job {
-            generation: self.generation,
-            inventory: Arc::clone(inventory),
-            installed: Arc::clone(installed),
-            policy: Arc::clone(&self.config.policy),
-            known_lids: Arc::default(),
-            spared_lids: Arc::default(),
-            known_lanes: Arc::default(),
-            told: Arc::default(),
-            declined: Arc::default(),
-            judge: Arc::clone(&self.judge),
-            clock: None,
-            aim: None,
-            under_way: match task {
-                Task::Prepare(_) | Task::Settle(_) | Task::BackUp(_) => None,
-                _ => self.past.under_way(&inventory.fabric, self.now),
-            },
-            fog: self.past.fog(self.now),
-            resting: Arc::default(),
-            rebalances: false,
-            asks: Asks::Nobody,
-            adopt: match task {
-                Task::Repair(_) | Task::Prepare(_) | Task::BackUp(_) if self.keeps_found => Adopt::Kept,
-                Task::Plan
-                | Task::Repair(_)
-                | Task::Prepare(_)
-                | Task::Rebalance(_)
-                | Task::Multicast(_)
-                | Task::Settle(_)
-                | Task::BackUp(_) => Adopt::No,
-            },
-            copies: self.copies(),
-            plan_in_force: match task {
-                Task::Multicast(_) => self.view.plan.clone(),
-                _ => None,
-            },
-            task,
-        }
-    }
-
-    /// True if a job's result would be taken if it came now; else whoever has not run it may hand in
-    /// [`JobResult::default`], and nobody sees a difference.
-    #[must_use]
-    pub fn awaits(&self, job: &Job) -> bool {
-        let generation = job.generation;
-        matches!(job.task, Task::Settle(_))
-            || self.is_preparing(generation)
-            || self.is_backing_up(generation)
-            || self.is_planning_balance(generation)
-            || self.is_planning_multicast(generation)
-            || self.is_planning(generation)
-    }
-
-    fn is_planning(&self, generation: Generation) -> bool {
-        generation == self.generation && matches!(self.stage, Stage::Planning { .. })
-    }
-
-    /// Takes a result if it is [awaited](Self::awaits).
-    pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
-        if let Some(settled) = result.settled {
-            return self.settled(*settled, out);
-        }
-        if self.is_preparing(generation) {
-            return self.prepared(result.warm, out);
-        }
-        if self.is_backing_up(generation) {
-            return self.backed_up(result.backups, out);
-        }
-        if self.is_planning_balance(generation) {
-            return self.balance_planned(result, out);
-        }
-        if self.is_planning_multicast(generation) {
-            return self.multicast_planned(result, out);
-        }
-        let is_planning = self.is_planning(generation);
+    /// Takes a plan of the whole fabric.
+    pub(crate) fn planned(&mut self, result: PlanResult, out: &mut Vec<Output>) {
         let Stage::Planning { inventory, installed } = &self.stage else {
             return;
         };
-        if !is_planning {
-            return;
-        }
-        // A repair mends whatever is in force.
-        if !self.is_repairing() {
-            self.keeps_found = result.keeps_found;
-        }
-        let inventory = result.inventory.as_ref().unwrap_or(inventory);
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
-        let mut result = result;
-        self.note_copies_first(result.copies_first.take());
-        if self.is_repairing() {
-            return self.repair_planned(result, (inventory, installed), out);
-        }
+        self.keeps_found = result.keeps_found;
+        self.note_copies_first(result.copies_first);
         self.listed.tell(&inventory.fabric, &self.config.policy, out);
         out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
         let Some(outcome) = result.outcome else {
@@ -319,7 +243,7 @@ impl Sm {
         self.view.failed = 0;
         if self.config.mode == Mode::DryRun {
             self.view.plan = Some(Arc::clone(&outcome.plan));
-            self.view.generation = generation;
+            self.view.generation = outcome.plan.generation;
             let failures = report::Failures::none();
             self.finish(
                 &inventory,
@@ -334,17 +258,19 @@ impl Sm {
     }
 
     /// Takes a repair that was planned.
-    fn repair_planned(
-        &mut self,
-        result: JobResult,
-        (inventory, installed): (Arc<Inventory>, Arc<Installed>),
-        out: &mut Vec<Output>,
-    ) {
+    pub(crate) fn repair_planned(&mut self, result: RepairResult, out: &mut Vec<Output>) {
+        let Stage::Planning { installed, .. } = &self.stage else {
+            return;
+        };
+        let installed = Arc::clone(installed);
         out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
         self.keep_warm(result.warm);
-        let Some(outcome) = result.outcome else {
+        let Some(mended) = result.mended else {
+            self.note_copies_first(None);
             return self.not_repaired();
         };
+        self.note_copies_first(mended.copies_first);
+        let (inventory, outcome) = (mended.inventory, mended.outcome);
         self.view.changes = outcome.changes.value().count();
         let (lost, returned) = self.repaired_links();
         let blocks = outcome.changes.value().count().lft_blocks;
@@ -352,12 +278,12 @@ impl Sm {
             lost,
             returned,
             blocks,
-            took: result.took.saturating_sub(result.judged),
-            judged: result.judged,
-            was_known: result.was_known,
+            took: result.took.saturating_sub(mended.judged),
+            judged: mended.judged,
+            was_known: mended.was_known,
         }));
         self.store_generation(outcome.plan.generation, out);
-        let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));
+        let held = mended.installed.unwrap_or_else(|| Installed::clone(&installed));
         if outcome.plan.generation > self.stored.generation {
             return self.persist(inventory, Arc::new(held), outcome, out);
         }

@@ -12,10 +12,9 @@ impl Sm {
         let Some(inventory) = self.inventory.clone().filter(|_| self.past.is_unsettled()) else {
             return;
         };
-        let past = self.past.clone();
-        let installed = std::sync::Arc::clone(&self.view.installed);
-        let job = self.job(&inventory, &installed, Task::Settle(Box::new(Settle::new(past, now))));
-        out.push(Output::Compute(Box::new(job)));
+        let switches = inventory.fabric.switches().len();
+        let task = Settle::new(self.past.clone(), now, switches);
+        self.compute(Task::Settle(Box::new(task)), out);
     }
 
     /// It is known: the next repair has less to do if what packets under way may do is worked out before it.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, LinkState, PortRef};
 use selvedge_plan::{Installed, Plan, Policy, UnderWay};
-use selvedge_planner::{Agent, Backups, Damage, Inventory, Job, Outcome, Prepare, Repair, Task, Warm};
+use selvedge_planner::{
+    Adopt, Agent, Backups, Basis, Damage, Inventory, Job, JobId, JobResult, PlanFabric, Prepare, Repair, RepairResult,
+    Task, Warm,
+};
 use selvedge_sim::Par;
 use selvedge_topology::Spec;
 use selvedge_types::{IdxVec, PhysState, PortState};
@@ -40,27 +43,52 @@ impl State {
 
     /// The same while packets may be under way.
     pub fn prepare_with(&self, warm: Option<Box<Warm>>, under_way: Option<Arc<UnderWay>>) -> Option<Box<Warm>> {
-        let plan = Arc::clone(&self.plan);
-        let task = Task::Prepare(Box::new(Prepare { plan, warm }));
-        let mut prepare = Job::new(&self.inventory, &self.installed, Arc::default(), task);
-        prepare.under_way = under_way;
-        prepare.run(Par::Sequential).warm
+        let prepare = Prepare {
+            basis: self.basis(Arc::default(), under_way),
+            adopt: Adopt::No,
+            plan: Arc::clone(&self.plan),
+            warm,
+        };
+        match job(Task::Prepare(Box::new(prepare))).run(Par::Sequential) {
+            JobResult::Prepare(warm) => warm,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What tasks start from.
+    pub fn basis(&self, policy: Arc<Policy>, under_way: Option<Arc<UnderWay>>) -> Basis {
+        Basis {
+            under_way,
+            ..Basis::new(&self.inventory, &self.installed, policy)
+        }
     }
 
     /// The task to plan around a link that is lost.
-    pub fn lose(&self, at: PortRef, warm: Option<Box<Warm>>, backups: Vec<Arc<Backups>>) -> Task {
+    pub fn lose(&self, basis: Basis, at: PortRef, warm: Option<Box<Warm>>, backups: Vec<Arc<Backups>>) -> Repair {
         let damage = Damage {
             lost: BTreeSet::from([at]),
             flagged: BTreeSet::from([at.node]),
             ..Damage::default()
         };
-        Task::Repair(Box::new(Repair {
-            damage,
-            plan: Arc::clone(&self.plan),
-            verdict: Arc::clone(&self.verdict),
+        Repair {
             warm,
             backups,
-        }))
+            ..Repair::new(basis, damage, Arc::clone(&self.plan), Arc::clone(&self.verdict))
+        }
+    }
+}
+
+/// A job of some task.
+pub fn job(task: Task) -> Job {
+    let id = JobId::default();
+    Job { id, task }
+}
+
+/// What came of a repair.
+pub fn repaired(result: JobResult) -> RepairResult {
+    match result {
+        JobResult::Repair(result) => *result,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -91,8 +119,9 @@ pub fn bring_up(mut fabric: Fabric, policy: &Arc<Policy>) -> State {
         .0;
     let inventory = inventory(fabric, local);
     let unknown = Arc::new(Installed::unknown(inventory.fabric.switches().len()));
-    let mut job = Job::new(&inventory, &unknown, Arc::clone(policy), Task::Plan);
-    let outcome: Arc<Outcome> = job.run(Par::Rayon).outcome.unwrap();
+    let basis = Basis::new(&inventory, &unknown, Arc::clone(policy));
+    let mut job = job(Task::Plan(Box::new(PlanFabric::new(basis))));
+    let outcome = Arc::clone(job.run(Par::Rayon).outcome().unwrap());
     let plan = Arc::clone(&outcome.plan);
     let mut fabric = Fabric::clone(&inventory.fabric);
     for (&at, &settings) in &plan.ports {

@@ -6,45 +6,18 @@
 //! switch copies to its own members only, which holds no link for another. Their trees are planned again as soon as the
 //! routes are in force.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::multicast::{
-    MftBlocks, MulticastChange, MulticastGroup, MulticastGroups, MulticastTables, PortMask, multicast_changes,
-};
-use selvedge_plan::{BLOCK_LIDS, Installed, LaneRows, Op};
-use selvedge_types::{Guid, Idx, Lid, PortNum, Sl, Vl};
-use selvedge_verify::standing::CopyTurns;
-use selvedge_verify::{Judged, OtherBlock, RouteTurns, Subject, circular_groups};
+use selvedge_plan::multicast::{MulticastGroup, MulticastTables, PortMask, multicast_changes};
+use selvedge_plan::{BLOCK_LIDS, Installed, LaneRows, Op, Plan};
+use selvedge_types::{Idx, Lid, PortNum, Sl, Vl};
+use selvedge_verify::{OtherBlock, RouteTurns, Subject, circular_groups};
 
-use crate::job::{Job, JobResult};
+use crate::basis::{Basis, Outcome};
+use crate::copies::TakenApart;
+use crate::inventory::Inventory;
 use crate::lanes::map_in_force;
-
-/// What switches copy while routes are planned.
-#[derive(Clone, Debug, Default)]
-pub struct Copies {
-    /// All groups.
-    pub groups: Arc<MulticastGroups>,
-    /// What switches hold, by GUID.
-    pub held: Arc<BTreeMap<Guid, MftBlocks>>,
-    /// What copies wait for, for a proof that stands.
-    pub turns: Arc<CopyTurns>,
-}
-
-impl Copies {
-    /// What switches of a fabric hold.
-    fn tables(&self, fabric: &Fabric) -> MulticastTables {
-        let mut tables = MulticastTables::new(fabric.switches().len());
-        for switch in fabric.switches().indices() {
-            let held = self.held.get(&fabric.switch(switch).guid);
-            for (&place, &data) in held.into_iter().flatten() {
-                tables.set_block(switch, place, data);
-            }
-        }
-        tables
-    }
-}
 
 /// Tables with some groups taken apart: each switch copies to members of its own only.
 pub fn taken_apart(fabric: &Fabric, held: &MulticastTables, groups: &BTreeSet<Lid>) -> MulticastTables {
@@ -68,10 +41,9 @@ pub fn taken_apart(fabric: &Fabric, held: &MulticastTables, groups: &BTreeSet<Li
     tables
 }
 
-impl Job {
-    /// What routes of the plan in force wait for, and of entries that packets may be under way by.
-    pub(super) fn route_turns(&self, fabric: &Fabric, with_under_way: bool) -> Option<RouteTurns> {
-        let plan = self.plan_in_force.as_ref()?;
+impl Basis {
+    /// Returns what routes of the plan in force wait for, and of entries by which packets may be under way.
+    pub(super) fn route_turns(&self, fabric: &Fabric, plan: &Plan, with_under_way: bool) -> RouteTurns {
         let under_way = self.under_way.as_ref().filter(|_| with_under_way);
         let blocks = under_way
             .iter()
@@ -82,27 +54,28 @@ impl Job {
             .collect();
         let subject = Subject::plan(fabric, plan);
         if plan.lanes <= 1 {
-            return Some(RouteTurns::new(subject, &others));
+            return RouteTurns::new(subject, &others);
         }
         // On the lanes that ports put packets on, should one hold another row than the plan's.
         let sl_to_vl = &map_in_force(fabric, plan, &self.installed.lanes);
-        Some(RouteTurns::new(Subject { sl_to_vl, ..subject }, &others))
+        RouteTurns::new(Subject { sl_to_vl, ..subject }, &others)
     }
 
-    /// Adds to a result what must be written before its plan is applied: groups that must be taken apart.
-    pub(crate) fn with_copies_first(&self, mut result: JobResult) -> JobResult {
-        let Some(outcome) = result.outcome.as_ref().filter(|_| !self.copies.held.is_empty()) else {
-            return result;
-        };
+    /// Returns the groups that must be taken apart before a plan is applied, if there are any. `inventory` is the one
+    /// that the plan is for, `installed` what its switches hold.
+    pub(crate) fn copies_first(
+        &self,
+        outcome: &Outcome,
+        inventory: &Inventory,
+        installed: &Installed,
+    ) -> Option<Box<TakenApart>> {
         let changes = outcome.changes.value();
         let writes = |op: &Op| matches!(op, Op::Lft { .. } | Op::Port { .. } | Op::SlToVl { .. });
-        if !changes.phases.iter().any(|phase| phase.ops.iter().any(writes)) {
-            return result;
+        if self.copies.held.is_empty() || !changes.phases.iter().any(|phase| phase.ops.iter().any(writes)) {
+            return None;
         }
-        let inventory = result.inventory.as_ref().unwrap_or(&self.inventory);
         let fabric = &inventory.fabric;
         let tables = self.copies.tables(fabric);
-        let (plan, installed) = (&outcome.plan, result.installed.as_ref().unwrap_or(&self.installed));
         let mut others: Vec<OtherBlock<'_>> = Vec::new();
         for switch in fabric
             .switches()
@@ -122,13 +95,13 @@ impl Job {
                 others.extend(fabric.switch_index(*node).map(|switch| (switch, *block, data)));
             }
         }
-        let routes = RouteTurns::new(Subject::plan(fabric, plan), &others);
+        let routes = RouteTurns::new(Subject::plan(fabric, &outcome.plan), &others);
         let mut groups = circular_groups(&routes, &self.copies.groups, &tables);
         groups.extend(self.changing_lanes((fabric, installed), changes.phases.iter().flat_map(|phase| &phase.ops)));
-        if !groups.is_empty() {
-            result.copies_first = self.take_apart(fabric, &tables, &groups).map(Box::new);
+        if groups.is_empty() {
+            return None;
         }
-        result
+        self.take_apart((inventory, fabric), &tables, &groups).map(Box::new)
     }
 
     /// Groups whose copies go on another lane while rows are written, and on both where some are and some are not.
@@ -165,28 +138,16 @@ impl Job {
     /// The change that takes groups apart, judged.
     pub(super) fn take_apart(
         &self,
-        fabric: &Fabric,
+        (inventory, fabric): (&Inventory, &Fabric),
         held: &MulticastTables,
         groups: &BTreeSet<Lid>,
     ) -> Option<TakenApart> {
         let wanted = taken_apart(fabric, held, groups);
         let change = multicast_changes(self.generation, held, &wanted);
-        let change = self
-            .judge
-            .judge_taking_away(&self.inventory, fabric, held, change)
-            .ok()?;
+        let change = self.judge.judge_taking_away(inventory, fabric, held, change).ok()?;
         Some(TakenApart {
             change,
             groups: groups.clone(),
         })
     }
-}
-
-/// Groups that are taken apart.
-#[derive(Clone, Debug)]
-pub struct TakenApart {
-    /// The way there.
-    pub change: Judged<MulticastChange>,
-    /// Which.
-    pub groups: BTreeSet<Lid>,
 }

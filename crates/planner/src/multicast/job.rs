@@ -5,18 +5,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::Fabric;
+use selvedge_plan::Plan;
 use selvedge_plan::multicast::{MulticastChange, MulticastGroups, MulticastTables, multicast_changes};
 use selvedge_routing::multicast::{Routes, TreeRequest, Trees, better, probe, trees};
 use selvedge_types::{Guid, Lid, Sl};
 use selvedge_verify::standing::CopyTurns;
 use selvedge_verify::{Judged, Kind, MulticastSubject, Refusal, RouteTurns, circular_groups};
 
+use crate::basis::Basis;
+use crate::copies::TakenApart;
+use crate::engine::in_words;
 use crate::event::PlanEvent;
-use crate::job::{Job, JobResult, in_words};
 
-/// Trees that are to be planned.
+/// Task: plan multicast trees.
 #[derive(Clone, Debug)]
 pub struct MulticastTask {
+    /// What the trees start from.
+    pub basis: Basis,
+    /// The plan in force.
+    pub plan: Arc<Plan>,
     /// All groups.
     pub groups: Arc<MulticastGroups>,
     /// What switches copy now.
@@ -33,6 +40,27 @@ pub struct MulticastTask {
     pub apart: Vec<(Lid, Guid)>,
     /// Trees that are worse than they could be are moved, in at most so many Sets (or as many as one tree takes).
     pub moves: Option<usize>,
+}
+
+/// What came of [`MulticastTask`].
+#[derive(Clone, Debug, Default)]
+pub struct MulticastResult {
+    /// The trees.
+    pub trees: PlannedTrees,
+    /// What an operator should know.
+    pub events: Vec<PlanEvent>,
+}
+
+/// Trees as far as they could be planned.
+#[derive(Clone, Debug, Default)]
+pub enum PlannedTrees {
+    /// No trees were planned, or none were accepted: those in force stay.
+    #[default]
+    Unchanged,
+    /// Trees, accepted.
+    Accepted(Box<MulticastPlan>),
+    /// Trees must wait until packets that are under way now are gone. These groups are taken apart until then.
+    Later(Option<Box<TakenApart>>),
 }
 
 /// Trees that may be written.
@@ -64,10 +92,8 @@ pub struct Beside {
 }
 
 impl Beside {
-    fn new(fabric: &Fabric, job: &Job) -> Self {
-        let routes = job
-            .route_turns(fabric, false)
-            .unwrap_or_else(|| RouteTurns::none(fabric));
+    fn new(fabric: &Fabric, basis: &Basis, plan: &Plan) -> Self {
+        let routes = basis.route_turns(fabric, plan, false);
         let (groups, tables) = probe(fabric);
         let on = |lane: u8| {
             let mut levels = (0..Sl::COUNT as u8).filter_map(Sl::new);
@@ -94,14 +120,16 @@ type Ground<'a> = (&'a Fabric, &'a Arc<Beside>, &'a RouteTurns);
 
 impl MulticastTask {
     /// About what one core needs: 20 µs, and for each group 1 µs a switch.
-    pub fn virtual_cost(&self, switches: u64) -> Duration {
+    pub(crate) fn virtual_cost(&self) -> Duration {
+        let switches = self.basis.inventory.fabric.switches().len() as u64;
         Duration::from_nanos(20_000 + 1_000 * switches * self.stale.len() as u64)
     }
 
     /// Plans and has it judged: trees as they are best; where those could deadlock, trees that fit beside routes; where
     /// there is no way to them, groups are taken apart, and their trees come when no packet of the old ones is left.
-    pub fn run(&self, job: &Job) -> JobResult {
-        let mut fabric = Arc::clone(&job.inventory.fabric);
+    pub(crate) fn run(&self) -> MulticastResult {
+        let basis = &self.basis;
+        let mut fabric = Arc::clone(&basis.inventory.fabric);
         for guid in &self.left_out {
             if let Some(node) = fabric.find(*guid) {
                 Fabric::set_multicast_room(Arc::make_mut(&mut fabric), node, 0);
@@ -110,39 +138,44 @@ impl MulticastTask {
         let beside = self
             .beside
             .clone()
-            .unwrap_or_else(|| Arc::new(Beside::new(&fabric, job)));
+            .unwrap_or_else(|| Arc::new(Beside::new(&fabric, basis, &self.plan)));
         // With what packets may still be under way by.
-        let now = job.under_way.as_ref().and_then(|_| job.route_turns(&fabric, true));
+        let now = basis
+            .under_way
+            .as_ref()
+            .map(|_| basis.route_turns(&fabric, &self.plan, true));
         let ground = (&*fabric, &beside, now.as_ref().unwrap_or(&beside.routes));
         if let Some(most) = self.moves {
-            return self.moved(job, ground, most);
+            return self.moved(ground, most);
         }
         let (mut wanted, mut last) = (None, None);
         for looks in beside.attempts(&self.groups) {
             let routes = looks.then(|| routes(&beside.routes));
             let made = trees(&self.request(&fabric, routes.as_ref()));
             wanted = Some(made.tables.clone());
-            match self.judged(job, ground, made, (0, 0)) {
+            match self.judged(ground, made, (0, 0)) {
                 Ok(plan) => return accepted(plan),
                 Err(refusal) if refusal.verdict.count_of(Kind::MulticastCircle) == 0 => return refused(&refusal),
                 Err(refusal) => last = Some(refusal),
             }
         }
         // Packets under way by old entries or old trees are in the way: later they are gone.
-        let mut result = JobResult {
-            copies_later: true,
-            ..JobResult::default()
-        };
-        if job.under_way.is_none() {
+        let mut first = None;
+        if basis.under_way.is_none() {
             let changed = wanted.map_or_else(BTreeSet::new, |wanted| changed(&self.held, &wanted));
-            let first = job.take_apart(&fabric, &self.held, &changed);
+            let taken_apart = basis.take_apart((&basis.inventory, &fabric), &self.held, &changed);
+            first = taken_apart
+                .filter(|first| first.change.value().sets() > 0)
+                .map(Box::new);
             // Nothing to take away: waiting does not help.
-            let Some(first) = first.filter(|first| first.change.value().sets() > 0) else {
-                return last.map_or(result, |refusal| refused(&refusal));
-            };
-            result.copies_first = Some(Box::new(first));
+            if let (None, Some(refusal)) = (&first, last) {
+                return refused(&refusal);
+            }
         }
-        result
+        MulticastResult {
+            trees: PlannedTrees::Later(first),
+            events: Vec::new(),
+        }
     }
 
     fn request<'a>(&'a self, fabric: &'a Fabric, routes: Option<&'a Routes>) -> TreeRequest<'a> {
@@ -158,7 +191,6 @@ impl MulticastTask {
 
     fn judged(
         &self,
-        job: &Job,
         (fabric, beside, now): Ground<'_>,
         made: Trees,
         moved: (usize, usize),
@@ -168,7 +200,7 @@ impl MulticastTask {
         } else {
             made.apart
         };
-        let change = multicast_changes(job.generation, &self.held, &made.tables);
+        let change = multicast_changes(self.basis.generation, &self.held, &made.tables);
         let subject = MulticastSubject {
             fabric,
             groups: &self.groups,
@@ -177,7 +209,10 @@ impl MulticastTask {
             routes: now,
             apart: &apart.iter().map(|(mlid, _)| *mlid).collect(),
         };
-        let change = job.judge.judge_multicast(&job.inventory, &subject, change)?;
+        let change = self
+            .basis
+            .judge
+            .judge_multicast(&self.basis.inventory, &subject, change)?;
         let turns = |before: &[&MulticastTables], now: &[&MulticastTables]| {
             CopyTurns::new(fabric, &beside.routes, &self.groups, (before, now))
         };
@@ -195,36 +230,36 @@ impl MulticastTask {
     }
 
     /// Moves trees for which there is a better one, as many as `most` Sets allow.
-    fn moved(&self, job: &Job, ground: Ground<'_>, most: usize) -> JobResult {
+    fn moved(&self, ground: Ground<'_>, most: usize) -> MulticastResult {
         for looks in ground.1.attempts(&self.groups) {
             let routes = looks.then(|| routes(&ground.1.routes));
             let request = self.request(ground.0, routes.as_ref());
             let (made, moved) = better(&request, |tables| {
-                multicast_changes(job.generation, &self.held, tables).sets() <= most
+                multicast_changes(self.basis.generation, &self.held, tables).sets() <= most
             });
-            match self.judged(job, ground, made, moved) {
+            match self.judged(ground, made, moved) {
                 Ok(plan) => return accepted(plan),
                 Err(refusal) if refusal.verdict.count_of(Kind::MulticastCircle) == 0 => return refused(&refusal),
                 Err(_) => {}
             }
         }
         // No better tree fits: what is in force stays.
-        JobResult::default()
+        MulticastResult::default()
     }
 }
 
-fn accepted(plan: MulticastPlan) -> JobResult {
-    JobResult {
-        multicast: Some(Box::new(plan)),
-        ..JobResult::default()
+fn accepted(plan: MulticastPlan) -> MulticastResult {
+    MulticastResult {
+        trees: PlannedTrees::Accepted(Box::new(plan)),
+        events: Vec::new(),
     }
 }
 
-fn refused(refusal: &Refusal) -> JobResult {
+fn refused(refusal: &Refusal) -> MulticastResult {
     let why = in_words(refusal);
-    JobResult {
+    MulticastResult {
+        trees: PlannedTrees::Unchanged,
         events: vec![PlanEvent::TreesRefused { why }],
-        ..JobResult::default()
     }
 }
 

@@ -3,5 +3,4 @@
 mod beside;
 mod job;
 
-pub use beside::{Copies, TakenApart};
-pub use job::{Beside, MulticastPlan, MulticastTask};
+pub use job::{Beside, MulticastPlan, MulticastResult, MulticastTask, PlannedTrees};

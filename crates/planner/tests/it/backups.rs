@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_fabric::PortRef;
-use selvedge_planner::{BackUp, Backups, Job, JobResult, Task};
+use selvedge_planner::{BackUp, Backups, Basis, JobResult, RepairResult, Task};
 use selvedge_sim::Par;
 use selvedge_verify::Subject;
 use selvedge_verify::standing::Standing;
 
-use crate::mended::{Bench, between_switches};
+use crate::mended::{Bench, between_switches, job};
 
 /// Trees of several kinds, and a graph for `weave`.
 const SPECS: [&str; 5] = [
@@ -23,11 +23,13 @@ const SPECS: [&str; 5] = [
 
 /// Works out the repairs of all links.
 fn worked_out(bench: &Bench) -> Arc<Backups> {
-    let mut task = BackUp::new(Arc::clone(&bench.plan), Vec::new(), None);
+    let basis = Basis::new(&bench.inventory, &bench.installed, Arc::default());
+    let mut task = BackUp::new(basis, Arc::clone(&bench.plan), Vec::new(), None);
     while !task.is_done() {
-        let task_now = Task::BackUp(Box::new(task));
-        let mut job = Job::new(&bench.inventory, &bench.installed, Arc::default(), task_now);
-        task = *job.run(Par::Sequential).backups.unwrap();
+        task = match job(Task::BackUp(Box::new(task))).run(Par::Sequential) {
+            JobResult::BackUp(Some(made)) => *made,
+            other => panic!("{other:?}"),
+        };
     }
     Arc::new(task.found().clone())
 }
@@ -40,15 +42,16 @@ fn ready(spec: &str) -> Bench {
 }
 
 /// What is sent, and what holds afterwards.
-fn assert_same(known: &JobResult, anew: &JobResult, what: &str) {
+fn assert_same(known: &RepairResult, anew: &RepairResult, what: &str) {
     let [known, anew] = [known, anew].map(|result| {
-        let outcome = result.outcome.as_ref().unwrap();
+        let mended = result.mended.as_ref().unwrap();
+        let outcome = &mended.outcome;
         let sets = outcome.changes.value().clone();
         (
             Arc::clone(&outcome.plan),
             sets,
             Arc::clone(&outcome.verdict),
-            result.installed.clone(),
+            mended.installed.clone(),
         )
     });
     assert_eq!(known, anew, "{what}");
@@ -66,9 +69,9 @@ fn what_was_worked_out_is_what_would_be_done() {
         for at in between_switches(&bench.inventory.fabric) {
             let what = format!("{spec} {at:?}");
             let (known, anew) = (bench.lose(&[at].into()), unready.lose(&[at].into()));
-            assert!(!anew.was_known, "{what}");
-            assert_eq!(known.was_known, anew.installed.is_some(), "{what}");
-            if known.was_known {
+            assert!(!anew.was_known(), "{what}");
+            assert_eq!(known.was_known(), anew.is_in_place(), "{what}");
+            if known.was_known() {
                 assert_same(&known, &anew, &what);
                 count += 1;
             }
@@ -107,9 +110,9 @@ fn what_is_prepared_follows() {
             for &second in links.iter().step_by(5).filter(|&&second| second != first) {
                 let what = format!("{spec} {first:?} {second:?}");
                 let [known, anew] = [&known, &anew].map(|bench| bench.lose(&[second].into()));
-                assert!(!known.was_known, "{what}");
-                assert_eq!(known.outcome.is_some(), anew.outcome.is_some(), "{what}");
-                if known.outcome.is_some() {
+                assert!(!known.was_known(), "{what}");
+                assert_eq!(known.mended.is_some(), anew.mended.is_some(), "{what}");
+                if known.mended.is_some() {
                     assert_same(&known, &anew, &what);
                 }
             }
@@ -125,10 +128,10 @@ fn the_next_repair_does_not_need_what_is_prepared() {
         let links = between_switches(&bench.inventory.fabric);
         let (first, second) = (links[0], links[links.len() - 1]);
         let result = bench.lose(&[first].into());
-        assert!(result.was_known, "{spec}");
+        assert!(result.was_known(), "{spec}");
         bench.take(spec, result);
         let result = bench.lose(&[second].into());
-        assert!(!result.was_known && result.installed.is_none(), "{spec}");
+        assert!(!result.was_known() && !result.is_in_place(), "{spec}");
         bench.take(spec, result);
     }
 }
@@ -137,7 +140,7 @@ fn the_next_repair_does_not_need_what_is_prepared() {
 fn nothing_is_taken_where_something_else_holds() {
     let check = |bench: &Bench, lost: &[PortRef], want: bool| {
         let lost: BTreeSet<PortRef> = lost.iter().copied().collect();
-        assert_eq!(bench.lose(&lost).was_known, want, "{lost:?}");
+        assert_eq!(bench.lose(&lost).was_known(), want, "{lost:?}");
     };
     let bench = ready("karytree:k=3,n=3");
     let links = between_switches(&bench.inventory.fabric);
@@ -152,7 +155,7 @@ fn nothing_is_taken_where_something_else_holds() {
     // Whatever else is kept, what was found for this state counts.
     let mut later = bench.clone();
     let result = later.lose(&[at].into());
-    let changes = result.outcome.as_ref().unwrap().changes.value().clone();
+    let changes = result.outcome().unwrap().changes.value().clone();
     later.take("the first", result);
     later.prepare();
     check(&later, &[other], false);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_fabric::{NodeIdx, PortRef};
-use selvedge_planner::{Damage, Job, JobResult, Repair, Task, Warm};
+use selvedge_planner::{Basis, Damage, RepairResult, Warm};
 use selvedge_sim::{Par, Seed};
 use selvedge_verify::standing::{LinkChange, Standing, judge_repair};
 use selvedge_verify::{JudgeOptions, Subject, verify};
@@ -13,7 +13,7 @@ use selvedge_verify::{JudgeOptions, Subject, verify};
 use crate::mended::{Bench, between_switches};
 
 /// Loses links that are drawn, up to five times from each of four seeds, looks at what is done about it, and does it.
-fn lose_in_turn(spec: &str, at_once: usize, mut look: impl FnMut(&mut Bench, &BTreeSet<PortRef>, &JobResult, &str)) {
+fn lose_in_turn(spec: &str, at_once: usize, mut look: impl FnMut(&mut Bench, &BTreeSet<PortRef>, &RepairResult, &str)) {
     for seed in 1..=4 {
         let mut bench = Bench::up(spec);
         let mut rng = Seed(seed).rng();
@@ -24,7 +24,7 @@ fn lose_in_turn(spec: &str, at_once: usize, mut look: impl FnMut(&mut Bench, &BT
             let lost: BTreeSet<PortRef> = (0..at_once).map(|_| pick()).collect();
             let result = bench.lose(&lost);
             // A fabric that falls apart is for a sweep.
-            if result.outcome.is_none() {
+            if result.mended.is_none() {
                 break;
             }
             let what = format!("{spec} seed {seed} step {step} {lost:?}");
@@ -47,9 +47,9 @@ fn links_are_lost_one_after_another() {
     ] {
         let mut quick = 0;
         lose_in_turn(spec, at_once, |bench, lost, result, what| {
-            quick += usize::from(result.installed.is_some());
+            quick += usize::from(result.is_in_place());
             let again = bench.lose(lost);
-            let sets = |result: &JobResult| result.outcome.as_ref().map(|outcome| outcome.changes.value().clone());
+            let sets = |result: &RepairResult| result.outcome().map(|outcome| outcome.changes.value().clone());
             assert_eq!(sets(&again), sets(result), "{what}: the same twice");
         });
         assert!(quick > 2, "{spec}: only {quick} of 20 in place");
@@ -64,7 +64,7 @@ fn any_link_of_a_whole_tree_is_repaired_in_place() {
         bench.prepare();
         for at in between_switches(&bench.inventory.fabric) {
             let result = bench.lose(&[at].into());
-            assert!(result.installed.is_some(), "{spec}: {at:?}");
+            assert!(result.is_in_place(), "{spec}: {at:?}");
         }
     }
 }
@@ -103,7 +103,7 @@ fn a_damaged_tree_is_repaired_in_place() {
             bench.prepare();
             let result = bench.lose(&[at].into());
             let what = format!("{spec} seed {seed} step {step} {at:?}");
-            assert!(result.installed.is_some(), "{what}");
+            assert!(result.is_in_place(), "{what}");
             bench.take(&what, result);
         }
     }
@@ -128,7 +128,7 @@ fn all_pieces_lose_links_of_leaves() {
         for (step, at) in links.into_iter().take(30).enumerate() {
             bench.prepare();
             let result = bench.lose(&[at].into());
-            whole += usize::from(result.installed.is_none());
+            whole += usize::from(!result.is_in_place());
             bench.take(&format!("{spec} seed {seed} step {step} {at:?}"), result);
         }
         assert!(whole <= 1, "{spec} seed {seed}: {whole} whole plans");
@@ -136,8 +136,8 @@ fn all_pieces_lose_links_of_leaves() {
 }
 
 /// The waits of a repair, each of some length.
-fn waits(result: &JobResult) -> Vec<u64> {
-    let phases = &result.outcome.as_ref().unwrap().changes.value().phases;
+fn waits(result: &RepairResult) -> Vec<u64> {
+    let phases = &result.outcome().unwrap().changes.value().phases;
     phases
         .iter()
         .map(|phase| phase.wait_before_ns)
@@ -157,7 +157,7 @@ fn woven_links_are_lost_one_after_another() {
         let (mut quick, mut without_wait) = (0, 0);
         lose_in_turn(spec, at_once, |bench, _, result, what| {
             assert_eq!(bench.plan.engine.0, "weave", "{spec}");
-            if result.installed.is_some() {
+            if result.is_in_place() {
                 quick += 1;
                 without_wait += usize::from(waits(result).is_empty());
                 assert!(waits(result).len() <= 1, "{what}: more than one wait");
@@ -176,11 +176,11 @@ fn a_wait_that_is_too_short_counts_for_nothing() {
     let mut tried = 0;
     for at in between_switches(&bench.inventory.fabric) {
         let result = bench.lose(&BTreeSet::from([at]));
-        let outcome = result.outcome.as_ref().unwrap();
-        if result.installed.is_none() || waits(&result).is_empty() {
+        let outcome = result.outcome().unwrap();
+        if !result.is_in_place() || waits(&result).is_empty() {
             continue;
         }
-        let fabric = &result.inventory.as_ref().unwrap().fabric;
+        let fabric = &result.mended.as_ref().unwrap().inventory.fabric;
         let ends = [at, bench.inventory.fabric.peer(at).unwrap()];
         let links = ends.map(|end| LinkChange {
             switch: fabric.switch_index(end.node).unwrap(),
@@ -223,8 +223,8 @@ fn woven_switches_die() {
         let result = dies(&bench, node);
         whole += 1;
         // What is gone is planned around in place or left to a sweep.
-        if result.outcome.is_some() {
-            assert!(result.installed.is_some());
+        if result.mended.is_some() {
+            assert!(result.is_in_place());
             bench.take(&format!("seed {seed}"), result);
             quick += 1;
         }
@@ -252,14 +252,14 @@ fn links_are_lost_while_packets_of_earlier_repairs_are_under_way() {
                 assert_eq!(is_ready, bench.past.is_some());
                 let result = bench.lose(&lost);
                 let what = format!("{spec} seed {seed} step {step} {lost:?}");
-                let sets = |result: &JobResult| result.outcome.as_ref().map(|outcome| outcome.changes.value().clone());
+                let sets = |result: &RepairResult| result.outcome().map(|outcome| outcome.changes.value().clone());
                 assert_eq!(sets(&early), sets(&result), "{what}");
-                assert_eq!(early.installed.is_some(), result.installed.is_some(), "{what}");
-                if result.installed.is_none() {
+                assert_eq!(early.is_in_place(), result.is_in_place(), "{what}");
+                if !result.is_in_place() {
                     break;
                 }
                 quick += 1;
-                let changes = result.outcome.as_ref().unwrap().changes.value().clone();
+                let changes = result.outcome().unwrap().changes.value().clone();
                 let before = Arc::clone(&bench.installed);
                 bench.take(&what, result);
                 bench.remember(&before, &changes);
@@ -279,7 +279,7 @@ fn without_preparations_it_takes_longer_and_is_right_as_well() {
         let mut bench = Bench::up(spec);
         let links = between_switches(&bench.inventory.fabric);
         let result = bench.lose(&BTreeSet::from([links[3]]));
-        assert!(result.installed.is_none(), "{spec}: nothing was prepared");
+        assert!(!result.is_in_place(), "{spec}: nothing was prepared");
         bench.take(spec, result);
     }
 }
@@ -293,12 +293,12 @@ fn a_host_that_goes_takes_no_entry_along() {
     let of_host = |(a, b): &(PortRef, PortRef)| fabric.node(a.node).is_switch() && !fabric.node(b.node).is_switch();
     let (at, _) = leaf_ports.filter(of_host).nth(4).unwrap();
     let result = bench.lose(&BTreeSet::from([at]));
-    let count = result.outcome.as_ref().unwrap().changes.value().count();
+    let count = result.outcome().unwrap().changes.value().count();
     assert_eq!((count.lft_blocks, count.switches), (0, 1));
 }
 
 /// A switch dies, as its neighbours see it.
-fn dies(bench: &Bench, node: NodeIdx) -> JobResult {
+fn dies(bench: &Bench, node: NodeIdx) -> RepairResult {
     let fabric = &bench.inventory.fabric;
     let near = fabric.node(node).external_ports().filter(|(_, port)| port.is_up());
     let near: Vec<PortRef> = near.filter_map(|(_, port)| port.peer).collect();
@@ -311,15 +311,8 @@ fn dies(bench: &Bench, node: NodeIdx) -> JobResult {
     };
     damage.bury(&bench.inventory);
     assert_eq!(damage.gone, BTreeSet::from([node]));
-    let repair = Repair {
-        damage,
-        plan: Arc::clone(&bench.plan),
-        verdict: Arc::clone(&bench.verdict),
-        warm: bench.warm.clone(),
-        backups: Vec::new(),
-    };
-    let task = Task::Repair(Box::new(repair));
-    Job::new(&bench.inventory, &bench.installed, Arc::default(), task).run(Par::Sequential)
+    let basis = Basis::new(&bench.inventory, &bench.installed, Arc::default());
+    bench.repair(basis, damage, Vec::new())
 }
 
 #[test]
@@ -338,21 +331,21 @@ fn switches_die_one_after_another() {
                 let node = live[rng.below(live.len() as u64) as usize];
                 let result = dies(&bench, node);
                 let what = format!("{spec} seed {seed} step {step} {}", fabric.node(node).description);
-                if result.outcome.is_none() {
+                if result.mended.is_none() {
                     break;
                 }
                 assert!(
-                    result.installed.is_some(),
+                    result.is_in_place(),
                     "{what}: what is gone is planned around in place or not at all"
                 );
                 quick += 1;
-                let ops = |result: &JobResult| result.outcome.as_ref().unwrap().changes.value().phases.clone();
+                let ops = |result: &RepairResult| result.outcome().unwrap().changes.value().phases.clone();
                 let is_sent_there = ops(&result)
                     .iter()
                     .flat_map(|phase| &phase.ops)
                     .any(|op| op.node() == node);
                 assert!(!is_sent_there, "{what}: nothing is sent to what is gone");
-                let said = result.outcome.as_ref().unwrap().verdict.figures.clone();
+                let said = result.outcome().unwrap().verdict.figures.clone();
                 bench.take(&what, result);
                 let subject = Subject::plan(&bench.inventory.fabric, &bench.plan);
                 let found = verify(subject, &JudgeOptions::default()).figures;
@@ -377,7 +370,7 @@ fn any_switch_of_a_whole_tree_dies_in_place() {
         for &node in fabric.switches().iter().filter(|node| **node != own) {
             let result = dies(&bench, node);
             let what = format!("{spec} {}", fabric.node(node).description);
-            if result.installed.is_some() {
+            if result.is_in_place() {
                 bench.clone().take(&what, result);
             } else {
                 others += 1;

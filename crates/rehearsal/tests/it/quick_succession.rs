@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use selvedge_fabric::Link;
 use selvedge_plan::Policy;
-use selvedge_planner::PlanEvent;
+use selvedge_planner::{JobResult, PlanEvent};
 use selvedge_rehearsal::{Options, Rehearsal, Tamper};
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Event, Input, Output};
@@ -19,10 +19,12 @@ struct Count(Arc<AtomicUsize>);
 
 impl Tamper for Count {
     fn input(&mut self, _now: Time, input: Input) -> Option<Input> {
-        if let Input::Computed { result, .. } = &input {
+        if let Input::Computed { result, .. } = &input
+            && let JobResult::Repair(result) = &**result
+        {
             let is_repair = |event: &PlanEvent| matches!(event, PlanEvent::Accepted { .. } | PlanEvent::Refused { .. });
             // What is changed in place hands back the copies that it changed.
-            let is_slow = result.installed.is_none() && result.events.iter().any(is_repair);
+            let is_slow = !result.is_in_place() && result.events.iter().any(is_repair);
             self.0.fetch_add(usize::from(is_slow), Ordering::Relaxed);
         }
         Some(input)

@@ -100,8 +100,8 @@ mod tests {
     use super::*;
     use crate::io::Output;
     use crate::made::{FIRST, guid, inventory, master, row};
-    use selvedge_planner::Outcome;
     use selvedge_planner::past::{After, Past};
+    use selvedge_planner::{JobResult, Outcome};
 
     /// An application that has not begun, of an outcome that was changed, and what it is to be remembered by.
     fn begun(change: impl Fn(&mut Outcome)) -> (Apply, After) {
@@ -117,7 +117,10 @@ mod tests {
             Output::Compute(job) => Some(job),
             _ => None,
         });
-        let mut outcome = jobs.next().unwrap().run(Par::Sequential).outcome.unwrap();
+        let JobResult::Plan(result) = jobs.next().unwrap().run(Par::Sequential) else {
+            panic!("another job than the plan's")
+        };
+        let mut outcome = result.outcome.unwrap();
         change(Arc::get_mut(&mut outcome).unwrap());
         let after = After {
             fabric,

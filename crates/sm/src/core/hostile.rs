@@ -127,10 +127,7 @@ impl Liars {
             3 if !self.jobs.is_empty() => {
                 let mut job = self.jobs.remove(0);
                 let result = Box::new(job.run(Par::Sequential));
-                Input::Computed {
-                    generation: job.generation,
-                    result,
-                }
+                Input::Computed { id: job.id, result }
             }
             4 => {
                 self.now = self.sm.next_wake().unwrap_or(self.now).max(self.now);

@@ -199,10 +199,7 @@ impl Bench {
     fn compute(&mut self) {
         let mut job = self.jobs.remove(0);
         let result = Box::new(job.run(Par::Sequential));
-        self.hand(Input::Computed {
-            generation: job.generation,
-            result,
-        });
+        self.hand(Input::Computed { id: job.id, result });
     }
 
     fn has(&self, code: &str) -> bool {

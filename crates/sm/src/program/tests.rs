@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use selvedge_plan::BLOCK_LIDS;
+use selvedge_planner::Job;
 use selvedge_sim::Par;
 use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_wire::{Bits, PortInfo, SmInfo, SmState};
@@ -78,7 +79,8 @@ fn planned() -> (Sm, Arc<Inventory>) {
     let (mut sm, inventory) = (master(), row_in(PortState::Active));
     let mut out = Vec::new();
     sm.tables_read(Arc::clone(&inventory), of(&[0, 1]), Time::ZERO, &mut out);
-    let outcome = jobs(out).remove(0).run(Par::Sequential).outcome.unwrap();
+    let result = jobs(out).remove(0).run(Par::Sequential);
+    let outcome = result.outcome().unwrap();
     sm.view.plan = Some(Arc::clone(&outcome.plan));
     sm.view.fabric = Some(Arc::clone(&inventory.fabric));
     sm.view.installed = Arc::new(of(&[0, 1]));

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, LinkState, PortRef};
 use selvedge_plan::{ChangeSet, Installed, Op, Plan, Policy, UnderWay};
-use selvedge_planner::{Agent, Backups, Damage, Inventory, Job, JobResult, Prepare, Repair, Task, Warm};
+use selvedge_planner::{
+    Adopt, Agent, Backups, Basis, Damage, Inventory, Job, JobId, JobResult, Mended, PlanFabric, Prepare, Repair,
+    RepairResult, Task, Warm,
+};
 use selvedge_sim::Par;
 use selvedge_topology::Spec;
 use selvedge_types::{PhysState, PortState};
@@ -41,8 +44,9 @@ impl Bench {
         }
         let fresh = inventory(fabric);
         let unknown = Arc::new(Installed::unknown(fresh.fabric.switches().len()));
-        let mut job = Job::new(&fresh, &unknown, Arc::new(Policy::default()), Task::Plan);
-        let outcome = job.run(Par::Sequential).outcome.unwrap();
+        let basis = Basis::new(&fresh, &unknown, Arc::new(Policy::default()));
+        let mut job = job(Task::Plan(Box::new(PlanFabric::new(basis))));
+        let outcome = Arc::clone(job.run(Par::Sequential).outcome().unwrap());
         let mut fabric = Fabric::clone(&fresh.fabric);
         apply(&mut fabric, &mut Installed::default(), outcome.changes.value());
         let mut installed = Installed::unknown(fabric.switches().len());
@@ -59,29 +63,45 @@ impl Bench {
     }
 
     pub fn prepare(&mut self) {
-        let (plan, warm) = (Arc::clone(&self.plan), self.warm.take());
-        let task = Task::Prepare(Box::new(Prepare { plan, warm }));
-        let mut job = Job::new(&self.inventory, &self.installed, Arc::default(), task);
-        job.under_way.clone_from(&self.past);
-        self.warm = job.run(Par::Sequential).warm;
+        let prepare = Prepare {
+            basis: self.basis(),
+            adopt: Adopt::No,
+            plan: Arc::clone(&self.plan),
+            warm: self.warm.take(),
+        };
+        if let JobResult::Prepare(warm) = job(Task::Prepare(Box::new(prepare))).run(Par::Sequential) {
+            self.warm = warm;
+        }
     }
 
-    pub fn lose(&self, lost: &BTreeSet<PortRef>) -> JobResult {
-        let repair = Repair {
-            damage: Damage {
-                lost: lost.clone(),
-                flagged: lost.iter().map(|at| at.node).collect(),
-                ..Damage::default()
-            },
-            plan: Arc::clone(&self.plan),
-            verdict: Arc::clone(&self.verdict),
-            warm: self.warm.clone(),
-            backups: self.backups.clone(),
+    pub fn lose(&self, lost: &BTreeSet<PortRef>) -> RepairResult {
+        let damage = Damage {
+            lost: lost.clone(),
+            flagged: lost.iter().map(|at| at.node).collect(),
+            ..Damage::default()
         };
-        let task = Task::Repair(Box::new(repair));
-        let mut job = Job::new(&self.inventory, &self.installed, Arc::default(), task);
-        job.under_way.clone_from(&self.past);
-        job.run(Par::Sequential)
+        self.repair(self.basis(), damage, self.backups.clone())
+    }
+
+    /// Repairs some damage.
+    pub fn repair(&self, basis: Basis, damage: Damage, backups: Vec<Arc<Backups>>) -> RepairResult {
+        let repair = Repair {
+            warm: self.warm.clone(),
+            backups,
+            ..Repair::new(basis, damage, Arc::clone(&self.plan), Arc::clone(&self.verdict))
+        };
+        match job(Task::Repair(Box::new(repair))).run(Par::Sequential) {
+            JobResult::Repair(result) => *result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What tasks start from.
+    pub fn basis(&self) -> Basis {
+        Basis {
+            under_way: self.past.clone(),
+            ..Basis::new(&self.inventory, &self.installed, Arc::default())
+        }
     }
 
     /// From now on the packets of all repairs before may still be under way.
@@ -106,8 +126,13 @@ impl Bench {
     }
 
     /// Checks a repair from outside, and goes on from it.
-    pub fn take(&mut self, what: &str, result: JobResult) {
-        let (outcome, after) = (result.outcome.unwrap(), result.inventory.unwrap());
+    pub fn take(&mut self, what: &str, result: RepairResult) {
+        let is_in_place = result.is_in_place();
+        let Mended {
+            outcome,
+            inventory: after,
+            ..
+        } = result.mended.unwrap();
         let (plan, changes) = (&outcome.plan, outcome.changes.value());
         let options = JudgeOptions::default();
         let found = verify(Subject::plan(&after.fabric, plan), &options);
@@ -119,7 +144,7 @@ impl Bench {
         let way = passage(&after.fabric, &held, plan, changes, None, &options);
         assert!(!matches!(way, Passage::Refused(_)), "{what}: {way:?}");
         // In place every block of a tree is written once; steps may have to write one twice.
-        let is_quick = result.installed.is_some() && plan.engine.0 == "fat-tree";
+        let is_quick = is_in_place && plan.engine.0 == "fat-tree";
         let mut differ = 0;
         for (switch, &node) in after.fabric.switches().iter_enumerated() {
             for block in 0..plan.tables.blocks() {
@@ -142,6 +167,12 @@ impl Bench {
         (self.plan, self.verdict) = (Arc::clone(plan), Arc::clone(&outcome.verdict));
         self.warm = result.warm;
     }
+}
+
+/// A job of some task.
+pub fn job(task: Task) -> Job {
+    let id = JobId::default();
+    Job { id, task }
 }
 
 /// What agents hold when they have taken all Sets.
