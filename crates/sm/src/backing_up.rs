@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use selvedge_plan::Plan;
-use selvedge_planner::{BackUp, Backups, Inventory, Job, JobId, PlanEvent, Task};
+use selvedge_planner::{BackUp, Backups, Inventory, JobId, PlanEvent, Task};
 use selvedge_sim::Time;
 use selvedge_verify::standing::State;
 
@@ -23,13 +23,12 @@ pub struct BackupBook {
     /// When the next are to be begun.
     due: Option<Time>,
     /// The job that makes some.
-    making: Option<Making>,
+    making: Option<(JobId, Making)>,
 }
 
 /// Backups on their way.
 #[derive(Debug)]
 struct Making {
-    id: JobId,
     state: State,
     /// The plan, and the fabric that it is in force on.
     plan: Arc<Plan>,
@@ -80,7 +79,7 @@ impl Sm {
         let (Some(state), Some(plan)) = (self.prepared_state(), self.view.plan.clone()) else {
             return;
         };
-        let is_on_its_way = |making: &Making| making.state == state;
+        let is_on_its_way = |(_, making): &(JobId, Making)| making.state == state;
         if self.backups.making.as_ref().is_some_and(is_on_its_way) {
             return;
         }
@@ -98,7 +97,6 @@ impl Sm {
         let task = BackUp::new(basis, Arc::clone(&plan), first, known);
         // Whatever is made for another state is dropped when it comes.
         let making = Making {
-            id: JobId(self.generation.0),
             state,
             plan,
             inventory,
@@ -110,20 +108,19 @@ impl Sm {
     fn make_backups(&mut self, mut task: BackUp, making: Making, out: &mut Vec<Output>) {
         task.basis = self.basis(&making.inventory, &self.view.installed, None);
         task.adopt = self.adopt();
-        let (id, task) = (making.id, Task::BackUp(Box::new(task)));
-        out.push(Output::Compute(Box::new(Job { id, task })));
-        self.backups.making = Some(making);
+        let id = self.compute(Task::BackUp(Box::new(task)), out);
+        self.backups.making = Some((id, making));
     }
 
     /// True if a job is the one that makes backups.
     pub(crate) fn is_backing_up(&self, id: JobId) -> bool {
         let making = self.backups.making.as_ref();
-        making.is_some_and(|making| making.id == id)
+        making.is_some_and(|(job, _)| *job == id)
     }
 
     /// Takes what was made, and goes on if all is still as it was.
     pub(crate) fn backed_up(&mut self, made: Option<Box<BackUp>>, out: &mut Vec<Output>) {
-        let (Some(making), Some(mut made)) = (self.backups.making.take(), made) else {
+        let (Some((_, making)), Some(mut made)) = (self.backups.making.take(), made) else {
             return;
         };
         let found = made.take_found();

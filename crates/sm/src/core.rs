@@ -8,7 +8,7 @@ use selvedge_fabric::{Fabric, PortRef, diff};
 use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed, PartEnforce};
 use selvedge_planner::past::Past;
-use selvedge_planner::{Aim, DeclinedByGuid, Inventory, Judge, PortReason};
+use selvedge_planner::{Aim, DeclinedByGuid, Inventory, JobId, Judge, PortReason};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
@@ -58,6 +58,8 @@ pub struct Sm {
     pub(crate) stored: PersistentState,
     pub(crate) declined: DeclinedByGuid,
     pub(crate) generation: Generation,
+    /// The ticket of the last job.
+    pub(crate) last_job: JobId,
     /// Why the next sweep is due as soon as the current stage allows.
     pub(crate) sweep_due: Option<SweepReason>,
     /// Why the last sweep began.
@@ -160,6 +162,7 @@ impl Sm {
             declined: DeclinedByGuid::new(),
             lids: LidBook::stored(&state),
             generation: state.generation,
+            last_job: JobId::default(),
             stored: state,
             sweep_due: None,
             sweep_reason: SweepReason::Start,

@@ -392,18 +392,23 @@ impl Sm {
         let warm = self.failover.warm.take();
         let under_way = self.past.under_way(&inventory.fabric, self.now);
         let basis = self.basis(&inventory, &installed, under_way);
-        let job = self.new_job(Task::Repair(Box::new(Repair {
+        let repair = Repair {
             adopt: self.adopt(),
             warm,
             backups: self.backups(),
             ..Repair::new(basis, damage, plan, verdict)
-        })));
+        };
+        let job = self.new_job(Task::Repair(Box::new(repair)));
+        self.stage = Stage::Planning {
+            job: job.id,
+            inventory,
+            installed,
+        };
         match self.failover.preparing {
             // It is nearly there, and would have to be made first in any case.
             Some(_) => self.failover.held = Some(Box::new(job)),
             None => out.push(Output::Compute(Box::new(job))),
         }
-        self.stage = Stage::Planning { inventory, installed };
     }
 
     /// What had waited for a link that came back, which was asked about after `began`, is gone.

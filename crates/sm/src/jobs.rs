@@ -1,10 +1,8 @@
-//! Hands out jobs, and gives each result to what waits for it.
+//! Hands out jobs, each with a ticket of its own, and gives results to what waits for them.
 
 use std::sync::Arc;
 
 use selvedge_plan::{Installed, UnderWay};
-use selvedge_planner::multicast::MulticastResult;
-use selvedge_planner::rebalance::RebalanceResult;
 use selvedge_planner::{Adopt, Basis, Inventory, Job, JobId, JobResult, Task};
 
 use crate::core::Sm;
@@ -38,86 +36,57 @@ impl Sm {
         }
     }
 
-    /// A job with its ticket.
-    pub(crate) const fn new_job(&self, task: Task) -> Job {
-        let id = JobId(self.generation.0);
+    /// Returns a job for a task, with a ticket of its own.
+    pub(crate) const fn new_job(&mut self, task: Task) -> Job {
+        let id = JobId(self.last_job.0 + 1);
+        self.last_job = id;
         Job { id, task }
     }
 
     /// Hands out a job; returns its ticket.
-    pub(crate) fn compute(&self, task: Task, out: &mut Vec<Output>) -> JobId {
+    pub(crate) fn compute(&mut self, task: Task, out: &mut Vec<Output>) -> JobId {
         let job = self.new_job(task);
         let id = job.id;
         out.push(Output::Compute(Box::new(job)));
         id
     }
 
-    /// True if a job's result would be taken if it came now. Otherwise a driver that has not run the job may hand in
-    /// [`Job::fruitless`].
+    /// Returns true if a job's result would be taken if it came now. Otherwise a driver that has not run the job may
+    /// hand in [`Job::fruitless`].
     #[must_use]
     pub fn awaits(&self, job: &Job) -> bool {
-        let id = job.id;
-        matches!(job.task, Task::Settle(_))
-            || self.is_preparing(id)
-            || self.is_backing_up(id)
-            || self.is_planning_balance(id)
-            || self.is_planning_multicast(id)
-            || self.is_planning(id)
+        match job.task {
+            Task::Plan(_) | Task::Repair(_) => self.is_planning(job.id),
+            Task::Prepare(_) => self.is_preparing(job.id),
+            Task::Rebalance(_) => self.is_planning_balance(job.id),
+            Task::Multicast(_) => self.is_planning_multicast(job.id),
+            Task::Settle(_) => true,
+            Task::BackUp(_) => self.is_backing_up(job.id),
+        }
     }
 
-    fn is_planning(&self, id: JobId) -> bool {
-        id == JobId(self.generation.0) && matches!(self.stage, Stage::Planning { .. })
+    const fn is_planning(&self, id: JobId) -> bool {
+        matches!(self.stage, Stage::Planning { job, .. } if job.0 == id.0)
     }
 
-    /// Takes a result if it is [awaited](Self::awaits).
+    /// Gives a result to the part of the manager that asked for it, if that still waits for it.
     pub(crate) fn computed(&mut self, id: JobId, result: JobResult, out: &mut Vec<Output>) {
-        if let JobResult::Settle(settled) = result {
-            settled.into_iter().for_each(|settled| self.settled(*settled, out));
-            return;
-        }
-        if self.is_preparing(id) {
-            let warm = if let JobResult::Prepare(warm) = result {
-                warm
-            } else {
-                None
-            };
-            return self.prepared(warm, out);
-        }
-        if self.is_backing_up(id) {
-            let made = if let JobResult::BackUp(made) = result {
-                made
-            } else {
-                None
-            };
-            return self.backed_up(made, out);
-        }
-        if self.is_planning_balance(id) {
-            let planned = if let JobResult::Rebalance(planned) = result {
-                planned
-            } else {
-                RebalanceResult::default()
-            };
-            return self.balance_planned(planned, out);
-        }
-        if self.is_planning_multicast(id) {
-            let planned = if let JobResult::Multicast(planned) = result {
-                planned
-            } else {
-                MulticastResult::default()
-            };
-            return self.multicast_planned(planned, out);
-        }
-        if !self.is_planning(id) {
-            return;
-        }
         match result {
-            JobResult::Plan(result) => self.planned(result, out),
-            JobResult::Repair(result) => self.repair_planned(*result, out),
-            JobResult::Prepare(_)
+            JobResult::Plan(result) if self.is_planning(id) => self.planned(result, out),
+            JobResult::Repair(result) if self.is_planning(id) => self.repair_planned(*result, out),
+            JobResult::Prepare(warm) if self.is_preparing(id) => self.prepared(warm, out),
+            JobResult::Rebalance(result) if self.is_planning_balance(id) => self.balance_planned(result, out),
+            JobResult::Multicast(result) if self.is_planning_multicast(id) => self.multicast_planned(result, out),
+            JobResult::BackUp(made) if self.is_backing_up(id) => self.backed_up(made, out),
+            // Its revision says whether it is still of use.
+            JobResult::Settle(Some(settled)) => self.settled(*settled, out),
+            JobResult::Plan(_)
+            | JobResult::Repair(_)
+            | JobResult::Prepare(_)
             | JobResult::Rebalance(_)
             | JobResult::Multicast(_)
-            | JobResult::Settle(_)
-            | JobResult::BackUp(_) => {}
+            | JobResult::BackUp(_)
+            | JobResult::Settle(None) => {}
         }
     }
 }

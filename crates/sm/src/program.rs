@@ -208,13 +208,20 @@ impl Sm {
             adopt: Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others),
             aim: self.aim.clone(),
         };
-        self.compute(Task::Plan(Box::new(task)), out);
-        self.stage = Stage::Planning { inventory, installed };
+        let job = self.compute(Task::Plan(Box::new(task)), out);
+        self.stage = Stage::Planning {
+            job,
+            inventory,
+            installed,
+        };
     }
 
     /// Takes a plan of the whole fabric.
     pub(crate) fn planned(&mut self, result: PlanResult, out: &mut Vec<Output>) {
-        let Stage::Planning { inventory, installed } = &self.stage else {
+        let Stage::Planning {
+            inventory, installed, ..
+        } = &self.stage
+        else {
             return;
         };
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{Installed, LaneTable};
-use selvedge_planner::{Inventory, Outcome};
+use selvedge_planner::{Inventory, JobId, Outcome};
 use selvedge_types::Guid;
 use selvedge_wire::{Attribute, LinearForwardingTable, Mad, SmInfo};
 
@@ -106,6 +106,8 @@ pub enum Stage {
     },
     /// A job runs.
     Planning {
+        /// The ticket of the job.
+        job: JobId,
         /// What was found.
         inventory: Arc<Inventory>,
         /// Tables as read.

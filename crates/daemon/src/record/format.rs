@@ -18,7 +18,7 @@ use selvedge_wire::{Datagram, LocalPort};
 use super::bytes::{Reader, put_datagram, put_text};
 
 /// What every record begins with: name and version of the format.
-pub(super) const MAGIC: &[u8; 8] = b"SLVREC02";
+pub(super) const MAGIC: &[u8; 8] = b"SLVREC03";
 
 /// What a recorded manager was made of.
 #[derive(Clone, Debug)]
@@ -166,7 +166,7 @@ impl Header {
 
     pub(super) fn take(reader: &mut Reader<'_>) -> Result<Self, String> {
         if reader.take(MAGIC.len()) != Some(MAGIC) {
-            return Err("it does not begin with SLVREC02".to_owned());
+            return Err("it does not begin with SLVREC03".to_owned());
         }
         let cut = || "it ends inside its header".to_owned();
         let mode = match reader.u8().ok_or_else(cut)? {
