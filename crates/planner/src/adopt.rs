@@ -14,7 +14,7 @@ use selvedge_routing::{Engine, Note, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{IdxVec, Lid, PortNum};
 
-/// What the tables in force are to a plan.
+/// Which manager made the tables in force, as far as a plan has to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Adopt {
     /// An engine of this manager made them, and decides what stays.
@@ -27,8 +27,8 @@ pub enum Adopt {
 }
 
 impl Adopt {
-    /// What they are if there is a plan in force, if that keeps what was found, and if this manager made them itself
-    /// with other engines than those that are to plan now.
+    /// Returns it from what is known: whether there is a plan in force, whether that plan keeps found tables, and
+    /// whether this manager made the tables with other engines than those that plan now.
     pub const fn of(has_plan: bool, keeps_found: bool, wants_others: bool) -> Self {
         match (has_plan, keeps_found, wants_others) {
             (false, _, false) => Self::Found,
@@ -38,9 +38,9 @@ impl Adopt {
     }
 }
 
-/// Tables that were found, with new ways where a LID's packets would not arrive and nothing else, as after a lost link;
-/// `None` if that would take more: they can deadlock as they are, or more than a tenth of them would have to change.
-pub fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<Tables> {
+/// Returns found tables with new routes for LIDs whose packets would not arrive, as after a lost link. `None` if more
+/// would have to change: the tables can deadlock as they are, or more than a tenth of the entries would move.
+pub(crate) fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<Tables> {
     let options = Options {
         previous: Some(Arc::new(found.clone())),
         weave: WeaveOptions {
@@ -57,11 +57,11 @@ pub fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<
     routed.notes.iter().any(is_mended).then_some(routed.tables)
 }
 
-/// Takes away entries that lead packets round which no host sends so: of LIDs that nobody has all (whoever still sends
-/// to such a LID fills the links of the circle, so that the judge would refuse all that was found for them), of LIDs of
-/// switches those from where no host sends. Of hosts' LIDs, and of circles that hosts' packets get into, it is the
-/// judge who says so.
-pub fn drop_idle_circles(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
+/// Removes entries that form a loop which no host feeds: of LIDs without an owner, every entry at a switch on the way
+/// into the loop; of switch LIDs, the loop itself if no host is attached to it. Otherwise stray packets could fill the
+/// links of the loop, and the judge would refuse all tables that were found. Loops of host LIDs, and loops that packets
+/// of hosts reach, stay: the judge decides on those.
+pub(crate) fn drop_idle_circles(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
     let next = |tables: &Tables, switch: SwitchIdx, lid: Lid| {
         let port = PortNum::new(tables.get(switch, lid))?;
         let node = fabric.switches()[switch];
@@ -109,7 +109,7 @@ fn going_round(fabric: &Fabric, next: impl Fn(SwitchIdx) -> Option<SwitchIdx>) -
     round
 }
 
-/// True if both want the same routes of the same fabric.
+/// Returns true if two policies want the same routes of the same fabric.
 pub fn route_alike(a: &Policy, b: &Policy) -> bool {
     a.engines == b.engines
         && a.count_switches == b.count_switches

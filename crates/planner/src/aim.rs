@@ -13,7 +13,7 @@ use selvedge_plan::{Lids, Plan, Policy};
 use crate::adopt::route_alike;
 use crate::basis::Basis;
 
-/// A plan that is not in force yet, with what it was made for.
+/// A plan that was left before it was in force, with what it was made for.
 #[derive(Clone, Debug)]
 pub struct Aim {
     /// The plan.
@@ -22,7 +22,7 @@ pub struct Aim {
     pub fabric: Arc<Fabric>,
     /// The policy that it was made by.
     pub policy: Arc<Policy>,
-    /// Its tables were found, but for some entries.
+    /// Its tables were found, except for some entries.
     pub keeps_found: bool,
 }
 

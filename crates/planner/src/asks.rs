@@ -8,7 +8,7 @@ use selvedge_plan::{ChangeSet, Op, Phase, Plan};
 use selvedge_types::{Guid, PortState};
 use selvedge_wire::CapabilityMask;
 
-/// Whom a plan asks to register again.
+/// Hosts that a plan asks to register again.
 #[derive(Clone, Debug, Default)]
 pub enum Asks {
     /// Nobody.
@@ -21,7 +21,7 @@ pub enum Asks {
 }
 
 impl Asks {
-    /// True if a port is asked, and understands it.
+    /// Returns true if a port is asked and supports re-registration.
     pub fn includes(&self, fabric: &Fabric, at: PortRef) -> bool {
         let is_meant = match self {
             Self::Nobody => false,
@@ -38,8 +38,9 @@ fn understands(fabric: &Fabric, at: PortRef) -> bool {
     port.is_some_and(|port| CapabilityMask(port.capability.mask).contains(CapabilityMask::CLIENT_REREGISTRATION))
 }
 
-/// Adds a Set of every port that is asked and has none, when all else is done: it is answered from the new plan then.
-pub fn ask(asks: &Asks, fabric: &Fabric, plan: &Plan, changes: &mut ChangeSet) {
+/// Appends a phase with a Set for every asked port that has none yet. It comes last, so that the administrator answers
+/// those hosts from the new plan.
+pub(crate) fn ask(asks: &Asks, fabric: &Fabric, plan: &Plan, changes: &mut ChangeSet) {
     let ops = changes.phases.iter().flat_map(|phase| &phase.ops);
     let set: BTreeSet<PortRef> = ops
         .filter_map(|op| match op {

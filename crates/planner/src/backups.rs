@@ -29,37 +29,37 @@ const MEMORY_MAX: usize = 256 << 20;
 /// An end of a link between switches.
 pub type End = (SwitchIdx, PortNum);
 
-/// Repairs of links in one state of the fabric.
+/// Repairs of links, for one state of the fabric.
 #[derive(Clone, Debug, Default)]
 pub struct Backups {
-    /// The state; none, and no links, before it is known.
+    /// The state; `None`, with no links, before it is known.
     pub state: Option<State>,
     /// By the lesser of the two ends.
     of_link: BTreeMap<End, Arc<Backup>>,
     /// Links that need a repair that takes longer, or for which there was no room.
     lacking: usize,
     memory: usize,
-    /// Nothing is left to find.
+    /// All links have been worked through.
     pub is_complete: bool,
 }
 
 impl Backups {
-    /// What was found for a link, by any of its ends, if it was in this state.
-    pub fn find(&self, state: State, ends: &[End]) -> Option<&Arc<Backup>> {
+    /// Returns the repair of a link, given by its ends, if it was made for this state.
+    pub(crate) fn find(&self, state: State, ends: &[End]) -> Option<&Arc<Backup>> {
         let is_of_this = self.state == Some(state);
         is_of_this
             .then(|| ends.iter().find_map(|end| self.of_link.get(end)))
             .flatten()
     }
 
-    /// Adds what was found of the same state since.
+    /// Adds repairs that were found later for the same state.
     pub fn append(&mut self, mut found: Self) {
         self.of_link.append(&mut found.of_link);
         found.of_link = std::mem::take(&mut self.of_link);
         *self = found;
     }
 
-    /// Tells of them, if there are any.
+    /// Returns the event that counts the repairs, if there are any.
     pub fn event(&self) -> Option<PlanEvent> {
         (!self.of_link.is_empty()).then_some(PlanEvent::BackupsMade {
             links: self.of_link.len(),
@@ -112,19 +112,19 @@ impl BackUp {
         }
     }
 
-    /// True if nothing is left to do.
+    /// Returns true if all links have been worked through.
     #[must_use]
     pub const fn is_done(&self) -> bool {
         self.found.is_complete
     }
 
-    /// What was found so far, and nobody has taken.
+    /// Returns the repairs that were found since [`Self::take_found`] was called last.
     #[must_use]
     pub const fn found(&self) -> &Backups {
         &self.found
     }
 
-    /// What was found since somebody took it.
+    /// Takes the repairs that were found since it was called last.
     pub fn take_found(&mut self) -> Backups {
         let of_link = std::mem::take(&mut self.found.of_link);
         Backups {
@@ -134,12 +134,12 @@ impl BackUp {
     }
 
     /// True if the next job has to make the copies first.
-    pub const fn is_new(&self) -> bool {
+    pub(crate) const fn is_new(&self) -> bool {
         self.copies.is_none()
     }
 
     /// Links of one job.
-    pub const fn at_once() -> usize {
+    pub(crate) const fn at_once() -> usize {
         AT_ONCE
     }
 

@@ -12,24 +12,24 @@ use selvedge_wire::{DirectedRoute, PortInfo};
 use crate::inventory::{Inventory, external_settings, link_state, port_settings};
 use crate::port_reason::PortReason;
 
-/// What a look at some ports has found. Nothing else has changed, as far as anybody said.
+/// Link changes that were seen at some ports without a sweep. Nothing else is known to have changed.
 #[derive(Clone, Debug, Default)]
 pub struct Damage {
     /// Ports whose link went down, one end or both of each.
     pub lost: BTreeSet<PortRef>,
-    /// PortInfo of ports that are not what they were.
+    /// PortInfo of ports that changed.
     pub seen: Vec<(PortRef, PortInfo)>,
     /// Switches that show PortStateChange.
     pub flagged: BTreeSet<NodeIdx>,
     /// Links that came back, with the same ports at both ends.
     pub returned: Vec<Returned>,
-    /// Ends of links that are left out from now on.
+    /// Ends of links that are left out of routing from now on.
     pub held: BTreeSet<PortRef>,
     /// Switches to which no link is left.
     pub gone: BTreeSet<NodeIdx>,
 }
 
-/// A link that came back: what its two ends hold now.
+/// A link that came back, with what its two ends hold now.
 #[derive(Clone, Debug)]
 pub struct Returned {
     /// The end at the switch that was asked, and its PortInfo.
@@ -41,14 +41,14 @@ pub struct Returned {
 }
 
 impl Damage {
-    /// Both ends of every lost link, as far as the cables are known.
+    /// Returns both ends of every lost link, as far as the cables are known.
     pub fn ends(&self, fabric: &Fabric) -> BTreeSet<PortRef> {
         let peers = self.lost.iter().filter_map(|&at| fabric.peer(at));
         self.lost.iter().copied().chain(peers).collect()
     }
 
-    /// Takes switches for gone that cannot be reached any more: every link to them from where the manager is was seen
-    /// to be down. Whatever is behind them is lost with them, seen or not.
+    /// Adds the switches that cannot be reached any more: every link that leads to them from the manager is down. All
+    /// their other links are lost with them, whether that was seen or not.
     pub fn bury(&mut self, inventory: &Inventory) {
         let fabric = &inventory.fabric;
         let cut = self.ends(fabric);
@@ -73,15 +73,15 @@ impl Damage {
         }
     }
 
-    /// The inventory as it is now; `None` if some switch cannot be reached any more and is not gone: then nobody knows
-    /// what it does.
+    /// Returns the inventory with the damage. `None` if some switch can no longer be reached and is not known to be
+    /// gone: what it does is then unknown.
     pub fn apply_to(&self, before: &Inventory) -> Option<Inventory> {
         let mut after = before.clone();
         self.apply(&mut after)?;
         Some(after)
     }
 
-    /// Changes an inventory to what is now.
+    /// Applies the damage to an inventory. `None` as for [`Self::apply_to`]; the inventory is then of no use.
     pub fn apply(&self, inventory: &mut Inventory) -> Option<()> {
         let ends = self.ends(&inventory.fabric);
         let agents = Arc::make_mut(&mut inventory.agents);
@@ -144,9 +144,9 @@ impl Damage {
 const NEAR_MAX: usize = 64;
 
 impl Inventory {
-    /// Takes links for lost that are left out on purpose, unless some switch could not be reached without them. One
-    /// that carries packets, as it had to be let in once, stays until it is lost: by its old entries it would go on
-    /// carrying them, and no proof would know.
+    /// Treats links as down that are left out on purpose, unless some switch could not be reached without them. A link
+    /// that carries packets stays: it was needed once, and would go on carrying packets by old entries that no proof
+    /// counts.
     pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>, reason: PortReason) {
         let none = BTreeSet::new();
         let reached = |inventory: &Self| inventory.ways_around(&none, &BTreeSet::new()).iter().flatten().count();
@@ -180,13 +180,13 @@ impl Inventory {
         }
     }
 
-    /// True if a switch has no link that is up: it is gone, and only the next sweep forgets it.
+    /// Returns true if a switch has no link that is up. It stays in the inventory until the next sweep.
     pub fn is_gone(&self, node: NodeIdx) -> bool {
         let is_switch = self.fabric.switch_index(node).is_some() && node != self.local.node;
         is_switch && self.fabric.node(node).external_ports().all(|(_, seen)| !seen.is_up())
     }
 
-    /// True if any switch is gone.
+    /// Returns true if any switch is gone.
     pub fn lacks_switches(&self) -> bool {
         self.fabric.switches().iter().any(|&node| self.is_gone(node))
     }
@@ -202,7 +202,7 @@ impl Inventory {
         }
     }
 
-    /// Egress ports on a way, with their nodes.
+    /// Returns the egress ports along a directed route, with their nodes.
     pub fn hops(&self, route: &DirectedRoute) -> Vec<PortRef> {
         let mut hops = Vec::new();
         let mut node = self.local.node;
@@ -264,8 +264,8 @@ impl Inventory {
         Some(())
     }
 
-    /// The shortest way to a switch by the usual way to one beside it, over a link that is up, but for some links:
-    /// those whose near and far ends `is_bad` says.
+    /// Returns a directed route to a switch through a neighbour: the usual route to that neighbour, then a link that is
+    /// up. Links for which `is_bad` (near end, far end) is true are not taken.
     pub fn way_beside(&self, node: NodeIdx, is_bad: impl Fn(PortRef, PortRef) -> bool) -> Option<DirectedRoute> {
         let near = self.fabric.node(node).external_ports().filter_map(|(port, seen)| {
             let (at, far) = (PortRef { node, port }, seen.peer?);
@@ -295,7 +295,8 @@ impl Inventory {
         false
     }
 
-    /// A shortest way to every switch over links that are up, but for some ends of links, and through some switches.
+    /// Returns a shortest directed route to every switch over links that are up, without the links of `cut` and without
+    /// passing through `avoided` switches.
     pub fn ways_around(
         &self,
         cut: &BTreeSet<PortRef>,

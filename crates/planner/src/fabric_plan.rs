@@ -209,14 +209,14 @@ impl PlanFabric {
         }
     }
 
-    /// Lanes of routes and of copies. In a fabric that nobody uses yet no level is in use.
+    /// Returns the lanes of routes and of copies. In a fabric without traffic no level is in use yet.
     pub(crate) fn lane_use(&self) -> lanes::Use {
         let fabric = &self.basis.inventory.fabric;
         let in_force = if is_live(fabric) { self.told.lanes() } else { 0 };
         lanes::to_use(fabric, &self.basis.policy, in_force)
     }
 
-    /// One lane, whatever the engine could do with more, unless all senders are said to use the levels they are told.
+    /// Returns the options of engines: for one lane, unless all senders are said to use the levels they are told.
     pub(crate) fn options(&self, previous: Option<Arc<Tables>>) -> Options {
         Options {
             lanes: Some(self.lane_use().routes),
@@ -333,16 +333,16 @@ impl PlanFabric {
         })
     }
 
-    /// Levels that were found with the tables, as known, if as many lanes are to be relied on now: entries that still
-    /// lead somewhere stay with them, and the rest is mended.
+    /// Returns the levels that were found with the tables, if they are known for as many lanes as are to be used now.
+    /// Entries that still lead somewhere stay with them, and the rest is mended.
     pub(crate) fn found_levels(&self, lids: &Lids, lanes: Option<u8>) -> Option<Arc<ServiceLevels>> {
         let known = self.told.relied_on(&self.basis.inventory.fabric, lids);
         let known = known.filter(|(_, of)| self.adopt == Adopt::Found && Some(*of) == lanes);
         known.map(|(levels, _)| Arc::new(levels))
     }
 
-    /// No engine's plan was accepted. If nobody knows which levels senders use, one that relies on none may be: a
-    /// subnet that nobody takes care of would be worse than one that is not spread over its lanes.
+    /// Plans without service levels if no plan was accepted and it is not known which levels senders use: a subnet
+    /// without a plan would be worse than one that is not spread over its lanes.
     pub(crate) fn without_levels(&self, mut events: Vec<PlanEvent>, par: Par) -> PlanResult {
         let fabric = &self.basis.inventory.fabric;
         if self.told.lanes() > 0 || self.lane_use().routes <= 1 || !is_live(fabric) {

@@ -1,13 +1,13 @@
 //! The inventory: what discovery found, frozen as a snapshot, with the directed route to every agent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{
     BuildError, Fabric, FabricBuilder, LinkState, Node, NodeIdx, NodeKey, Port, PortCapability, PortRef, PortSettings,
     SwitchAttributes, SwitchSettings,
 };
-use selvedge_types::{Guid, IdxVec, LidRange, LinkSpeed, Mtu, NodeKind, PKey, PortNum, PortState};
+use selvedge_types::{Guid, Idx, IdxVec, LidRange, LinkSpeed, Mtu, NodeKind, PKey, PortNum, PortState};
 use selvedge_wire::{DirectedRoute, ExtLinkSpeeds, LinkSpeeds, LinkWidths, NodeInfo, PortInfo, SwitchInfo, VlCount};
 
 use crate::port_reason::PortReason;
@@ -25,7 +25,8 @@ pub struct Found {
     pub switch: Option<SwitchInfo>,
     /// Position = port number.
     pub ports: Vec<FoundPort>,
-    /// Why it cannot be taken into the fabric, if so: an answer that this depends on never came, or it may be two.
+    /// Why the node is left out of the fabric, if it is: an answer that it depends on never came, or its GUID was seen
+    /// twice.
     pub left_out: Option<PortReason>,
 }
 
@@ -34,49 +35,50 @@ pub struct Found {
 pub struct FoundPort {
     /// Its PortInfo.
     pub info: Option<PortInfo>,
-    /// Its GUID, where NodeInfo told it.
+    /// Its GUID, where NodeInfo showed it.
     pub guid: Guid,
-    /// The way in through this port, where it differs from the node's (channel adapters do not forward).
+    /// The directed route in through this port, where it differs from that of the node (channel adapters do not
+    /// forward).
     pub route: Option<DirectedRoute>,
     /// Its P_Keys.
     pub pkeys: Vec<PKey>,
-    /// Why its peer could not be taken into the fabric.
+    /// Why its peer is left out of the fabric, if it is.
     pub trouble: Option<PortReason>,
     /// The other end of its cable: position in the list of found nodes, and port.
     pub peer: Option<(usize, PortNum)>,
-    /// The peer is known or being asked.
+    /// The peer is known, or NodeInfo has been asked for.
     pub probed: bool,
 }
 
-/// How to reach an agent, and what it said.
+/// The directed route to an agent, and what it answered.
 #[derive(Clone, Debug)]
 pub struct Agent {
     /// The way to it.
     pub route: DirectedRoute,
-    /// Ways in through its ports, by port number, where they differ.
+    /// Directed routes in through single ports, where they differ.
     pub port_routes: BTreeMap<PortNum, DirectedRoute>,
     /// SwitchInfo.
     pub switch: Option<SwitchInfo>,
     /// PortInfo by port number.
     pub ports: Vec<Option<PortInfo>>,
-    /// Troubles by port number.
+    /// Reasons why ports are not ACTIVE, as far as discovery knows, by port number.
     pub troubles: BTreeMap<PortNum, PortReason>,
 }
 
 impl Agent {
-    /// The way to the agent through `port`.
+    /// Returns the directed route to the agent through `port`.
     #[must_use]
     pub fn route_to(&self, port: PortNum) -> &DirectedRoute {
         self.port_routes.get(&port).unwrap_or(&self.route)
     }
 }
 
-/// The snapshot and the way to every agent in it.
+/// The snapshot of a fabric, with the directed route to every agent.
 #[derive(Clone, Debug)]
 pub struct Inventory {
     /// The snapshot.
     pub fabric: Arc<Fabric>,
-    /// Agents by node; shared by all snapshots between which nothing of them changed.
+    /// Agents by node, shared by all snapshots between which no agent changed.
     pub agents: Arc<IdxVec<NodeIdx, Agent>>,
     /// The manager's own port.
     pub local: PortRef,
@@ -122,10 +124,38 @@ impl Inventory {
         })
     }
 
-    /// PortInfo as last seen.
+    /// Returns the PortInfo of a port as last seen.
     #[must_use]
     pub fn port_info(&self, at: PortRef) -> Option<&PortInfo> {
         self.agents.get(at.node)?.ports.get(at.port.index())?.as_ref()
+    }
+
+    /// Returns the switches to which no way of ACTIVE links leads from the manager, by GUID: nothing may wait for their
+    /// agents.
+    #[must_use]
+    pub fn out_of_reach(&self) -> BTreeSet<Guid> {
+        let fabric = &self.fabric;
+        let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+        let mut seen = vec![false; fabric.nodes().len()];
+        let mut todo = vec![self.local.node];
+        while let Some(node) = todo.pop() {
+            if std::mem::replace(&mut seen[node.to_usize()], true) {
+                continue;
+            }
+            // A channel adapter lets nothing through but what it sends itself.
+            let is_way = fabric.node(node).is_switch() || node == self.local.node;
+            for (port, _) in fabric.node(node).external_ports().filter(|_| is_way) {
+                let at = PortRef { node, port };
+                todo.extend(
+                    fabric
+                        .peer(at)
+                        .filter(|&peer| is_active(at) && is_active(peer))
+                        .map(|peer| peer.node),
+                );
+            }
+        }
+        let switches = fabric.switches().iter().filter(|node| !seen[node.to_usize()]);
+        switches.map(|node| fabric.node(*node).guid).collect()
     }
 }
 
@@ -225,14 +255,14 @@ fn capability(info: &PortInfo) -> PortCapability {
     }
 }
 
-/// True if NodeInfo is what a port answers that is asked through its link.
+/// Returns true if `info` is the NodeInfo that a request through the link of `port` must get.
 pub fn is_behind(fabric: &Fabric, port: PortRef, info: &NodeInfo) -> bool {
     let guid = fabric.port(port).map(|port| port.guid);
     let is_same_port = fabric.switch_index(port.node).is_some() || guid == Some(info.port_guid);
     info.node_guid == fabric.node(port.node).guid && info.local_port == port.port.get() && is_same_port
 }
 
-/// The state of a link, out of the PortInfo of one end.
+/// Returns the state of a link by the PortInfo of one end.
 pub fn link_state(info: &PortInfo) -> LinkState {
     LinkState {
         state: info.state.unwrap_or(PortState::Down),
@@ -241,9 +271,9 @@ pub fn link_state(info: &PortInfo) -> LinkState {
     }
 }
 
-/// What the agent of a switch holds for an external port. Only port 0 of a switch has LIDs and talks to the manager;
-/// what stands there for another port means nothing, and a Set that went astray while cables were moved may have left
-/// it. Source: IBA vol 1 §14.2.5.6 (LID, MasterSMLID, MasterSMSL).
+/// Returns what a switch holds for an external port. Only port 0 of a switch has LIDs and talks to the manager: LID,
+/// MasterSMLID and MasterSMSL of another port mean nothing, and a Set that went astray while cables were moved may have
+/// left them. Source: IBA vol 1 §14.2.5.6 (LID, MasterSMLID, MasterSMSL).
 pub fn external_settings(info: &PortInfo) -> PortSettings {
     let none = PortSettings::default();
     PortSettings {
@@ -256,8 +286,8 @@ pub fn external_settings(info: &PortInfo) -> PortSettings {
     }
 }
 
-/// What an agent holds for an end port, out of its PortInfo. Only external ports of switches enforce partitions; what
-/// another one shows means nothing. Source: IBA vol 1 §14.2.5.6 (PartitionEnforcementInbound and Outbound).
+/// Returns what an agent holds for an end port. Only external ports of switches enforce partitions; what another port
+/// shows of that means nothing. Source: IBA vol 1 §14.2.5.6 (PartitionEnforcementInbound and Outbound).
 pub fn port_settings(info: &PortInfo) -> PortSettings {
     PortSettings {
         lids: LidRange {

@@ -19,7 +19,7 @@ use crate::inventory::Inventory;
 ///
 /// Only `selvedge-verify` can make a [`Judged`] value, so another implementation can refuse more, never less.
 pub trait Judge: Send + Sync + fmt::Debug {
-    /// Judges the plan and the way to it, which may be made while the plan is judged.
+    /// Judges a plan and the way to it. `changes` makes the way, while the plan is judged.
     fn judge(
         &self,
         inventory: &Inventory,
@@ -29,8 +29,8 @@ pub trait Judge: Send + Sync + fmt::Debug {
         par: Par,
     ) -> Result<Accepted, Box<Refusal>>;
 
-    /// The same for a plan that differs little from the one that `standing` proves, if there is such a proof: it
-    /// follows the plan if it is accepted and covered. Default: judges everything.
+    /// Judges a plan that differs little from the one that `standing` proves, if there is such a proof. The proof
+    /// follows the plan if that is accepted and covered. Default: judges everything.
     fn judge_repair(
         &self,
         standing: &mut Option<Standing>,
@@ -45,9 +45,8 @@ pub trait Judge: Send + Sync + fmt::Debug {
         Ok(accepted)
     }
 
-    /// Judges entries that are written after links were lost, and nothing else: `under_way` were
-    /// replaced lately, `before` is what was said of the plan that `standing` proves. `None`: another
-    /// judgement is needed. Default: none.
+    /// Judges only the entries that are written after links were lost. `under_way` were replaced recently, `before` is
+    /// the verdict of the plan that `standing` proves. `None`: another judgement is needed. Default: none.
     fn judge_entries(
         &self,
         _standing: &mut Standing,
@@ -72,8 +71,8 @@ pub trait Judge: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Now that they are lost: the same entries, with Sets that clear PortStateChange. `None`: another judgement is
-    /// needed. Default: none.
+    /// Judges a backup whose links are now lost: the same entries, with Sets that clear PortStateChange. `None`:
+    /// another judgement is needed. Default: none.
     fn judge_backup(
         &self,
         _standing: &Standing,
@@ -95,7 +94,7 @@ pub trait Judge: Send + Sync + fmt::Debug {
         selvedge_verify::judge_multicast(subject, change, &JudgeOptions::default())
     }
 
-    /// Judges a change of multicast tables that only takes away.
+    /// Judges a change of multicast tables that only removes entries.
     fn judge_taking_away(
         &self,
         _inventory: &Inventory,
@@ -118,7 +117,7 @@ pub trait Judge: Send + Sync + fmt::Debug {
     }
 }
 
-/// A change set that may be sent, and what was found on the way.
+/// A change set that may be sent, and what the judge found.
 #[derive(Debug)]
 pub struct Accepted {
     /// The change set.

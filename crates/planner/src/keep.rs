@@ -23,7 +23,8 @@ impl PlanFabric {
         self.as_found(engine, lids, found?, par)
     }
 
-    /// The same in place of what an engine made that looks first, if it is not the same.
+    /// Does the same for an engine that recognises the fabric first, with what it made, if that differs from what was
+    /// found.
     pub(crate) fn kept_instead(
         &self,
         (engine, routed): (&EngineName, Option<&Routed>),
@@ -70,7 +71,7 @@ impl PlanFabric {
         attempt(tables.clone()).or_else(|| attempt(mend()?))
     }
 
-    /// It is taken, and said once.
+    /// Returns the result with found tables; that they are kept is said once.
     pub(crate) fn keeps(&self, outcome: Outcome, mut events: Vec<PlanEvent>) -> PlanResult {
         let engine = outcome.plan.engine.0.clone();
         let entries = self.changed_entries(&outcome);

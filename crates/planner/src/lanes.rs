@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortCapability, PortRef, PortSettings};
 use selvedge_plan::{
-    EngineName, HeldLanes, Installed, LaneTable, LaneTables, Lids, MulticastLane, Plan, Policy, ServiceLevels, SlToVl,
+    EngineName, HeldLanes, LaneTable, LaneTables, Lids, MulticastLane, Plan, Policy, ServiceLevels, SlToVl,
     has_sl_mapping, link_lanes, own_row, ports_in_use, tables_of,
 };
 use selvedge_routing::Engine;
@@ -15,12 +15,12 @@ use selvedge_types::{Lid, PortNum, PortState, Sl, Vl};
 use crate::damage::Returned;
 use crate::event::PlanEvent;
 
-/// Service levels by destination, so that hosts of one switch, which share most links, go by different lanes, and so do
-/// hosts at the same port of different switches, which share the others in regular fabrics.
+/// Returns service levels by destination. Hosts of one switch share most links and go by different lanes; so do hosts
+/// at the same port of different switches, which share the other links in regular fabrics.
 ///
-/// A level depends on the destination's LID, the port of the switch it hangs on and the LID of that switch, and on
-/// nothing else: it stays whatever happens elsewhere, over restarts too, and nobody need remember it.
-pub fn levels(fabric: &Fabric, lids: &Lids, lanes: u8) -> ServiceLevels {
+/// A level depends only on the LID of the destination, the switch port it is attached to and the LID of that switch. So
+/// it stays the same whatever happens elsewhere, also over restarts, and need not be stored.
+pub(crate) fn levels(fabric: &Fabric, lids: &Lids, lanes: u8) -> ServiceLevels {
     let lanes = u32::from(lanes.clamp(1, 15));
     let mut levels = vec![Sl::default(); lids.top().index() + 1];
     for (lid, at) in lids.by_lid() {
@@ -48,20 +48,22 @@ const fn mixed(lid: Lid) -> u32 {
     (lid.0 as u32).wrapping_mul(0x9E37_79B1) >> 20
 }
 
-/// Who uses which lanes.
+/// The lanes of routes and of multicast copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Use {
+pub(crate) struct Use {
     /// Lanes that routes may rely on, from 0.
     pub routes: u8,
     /// The lane of copies, if they have one of their own.
     pub copies: Option<Vl>,
 }
 
-/// How many lanes routes may rely on: one, unless all senders are said to use the levels they are told. Then as many as
-/// every link has, as what goes by a lane that some link lacks is not on the lane that was proved. And whether there is
-/// one for copies: one more if links can have it, else the last of them; not one of those that routes `in_force` rely
-/// on, unless the operator insists: those who were told its level use it still.
-pub fn to_use(fabric: &Fabric, policy: &Policy, in_force: u8) -> Use {
+/// Returns how many lanes routes may rely on, and whether copies have a lane of their own.
+///
+/// Routes rely on one lane, unless all senders are said to use the levels they are told. Then they rely on as many as
+/// every link has, as packets on a lane that some link lacks leave the lane that was proved. Copies get one lane more
+/// if links can have it, otherwise the last of those of routes. They get none that routes `in_force` rely on, unless
+/// the operator insists: senders that were told its level still use it.
+pub(crate) fn to_use(fabric: &Fabric, policy: &Policy, in_force: u8) -> Use {
     let shared = |routes| Use { routes, copies: None };
     if !policy.assume_sl_aware {
         return shared(1);
@@ -100,14 +102,14 @@ pub fn to_use(fabric: &Fabric, policy: &Policy, in_force: u8) -> Use {
 /// quarter of the fabrics for which it finds them with four, with three for three quarters.
 const THREE: u8 = 3;
 
-/// The least code of OperationalVLs for so many lanes.
-pub fn code_for(lanes: u8) -> u8 {
+/// Returns the least code of OperationalVLs for so many lanes.
+pub(crate) fn code_for(lanes: u8) -> u8 {
     (1..=5)
         .find(|&code| PortCapability::lanes_of_code(code) >= lanes)
         .unwrap_or(5)
 }
 
-/// How many of them the operator wants routes to rely on at most.
+/// Returns how many lanes the operator wants routes to rely on at most.
 pub const fn wanted(policy: &Policy) -> u8 {
     match policy.assume_sl_aware {
         true => policy.used_lanes,
@@ -117,7 +119,7 @@ pub const fn wanted(policy: &Policy) -> u8 {
 
 /// The lanes of a plan.
 #[derive(Clone, Debug)]
-pub struct Levels {
+pub(crate) struct Levels {
     /// Lanes that the proof relies on.
     pub lanes: u8,
     /// Service levels that it relies on.
@@ -126,9 +128,9 @@ pub struct Levels {
     pub tables: Option<LaneTables>,
 }
 
-/// The lanes of routes that an engine made with these lanes and levels. Paths that go up, then down need no lanes at
-/// all: what `fat-tree` says of levels is left, so that its routes are proved for any.
-pub fn of_routes(
+/// Returns the lanes of routes that an engine made with these lanes and levels. Paths that go up, then down need no
+/// lanes: the levels of `fat-tree` are dropped, so that its routes are proved for any level.
+pub(crate) fn of_routes(
     fabric: &Fabric,
     (policy, to_use): (&Policy, Use),
     lids: &Lids,
@@ -163,8 +165,8 @@ pub fn of_routes(
     }
 }
 
-/// The lanes of rows in force; those that nobody knows are the plan's.
-pub fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> SlToVl {
+/// Returns the lanes of the rows in force; unknown rows count as those of the plan.
+pub(crate) fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> SlToVl {
     let mut map = plan.sl_to_vl.clone();
     for (switch, &node) in fabric.switches().iter_enumerated() {
         let up = ports_in_use(fabric, plan, node);
@@ -181,8 +183,8 @@ pub fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> SlToVl {
     map
 }
 
-/// Tells of links that have fewer lanes than are to be used.
-pub fn short(fabric: &Fabric, policy: &Policy, settings: &BTreeMap<PortRef, PortSettings>) -> Option<PlanEvent> {
+/// Returns the event that counts links with fewer lanes than are to be used, if there are any.
+pub(crate) fn short(fabric: &Fabric, policy: &Policy, settings: &BTreeMap<PortRef, PortSettings>) -> Option<PlanEvent> {
     let lanes = policy.used_lanes;
     let has = |at: PortRef| settings.get(&at).map(link_lanes).filter(|&has| has < lanes);
     let mut links = fabric.links().filter_map(|link| Some((link.a, has(link.a)?)));
@@ -194,8 +196,9 @@ pub fn short(fabric: &Fabric, policy: &Policy, settings: &BTreeMap<PortRef, Port
     })
 }
 
-/// Tables that must be read before they can be compared: those of switches that forward and of hosts that send. Fresh
-/// ones are written whatever they hold. And the row of each switch from port 0 to itself, which nobody writes.
+/// Returns the lane tables that must be read before a plan can be compared with them: those of switches that forward,
+/// those of hosts that send, and the row of each switch from port 0 to itself, which is never written. Fresh tables are
+/// written whatever they hold.
 pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTable> {
     let mut todo = Vec::new();
     if policy.used_lanes <= 1 {
@@ -231,12 +234,19 @@ pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTab
     numbered.into_iter().map(|(_, table)| table).collect()
 }
 
-/// What stays known of what this manager wrote, of nodes that still hold what it set.
-pub fn carried(before: &Installed, old: &Fabric, fabric: &Fabric, is_ours: impl Fn(PortRef) -> bool) -> Arc<HeldLanes> {
-    let mut held = Arc::clone(&before.lanes);
+/// Returns the lane tables that stay known of those that a manager has `written`, on a fabric that it left as `old`: of
+/// nodes that still name the same master, and were not reset since.
+pub(crate) fn carried(written: &Arc<HeldLanes>, old: &Fabric, fabric: &Fabric) -> Arc<HeldLanes> {
+    let mut held = Arc::clone(written);
     if held.is_empty() {
         return held;
     }
+    let sm_lid = |fabric: &Fabric, at: PortRef| fabric.port(at).map(|port| port.settings.sm_lid);
+    let is_ours = |at: PortRef| {
+        let before = old.find(fabric.node(at.node).guid);
+        let before = before.map(|node| PortRef { node, ..at });
+        before.is_some_and(|before| sm_lid(old, before) == sm_lid(fabric, at))
+    };
     let known = Arc::make_mut(&mut held);
     known.retain(|guid| fabric.find(guid).is_some() && old.find(guid).is_some());
     for node in fabric.nodes().indices() {
@@ -277,8 +287,9 @@ fn has_gone_back(old: &Fabric, now: &Fabric, at: PortRef) -> bool {
     ends.any(|end| was_set(end) && state(now, end) == Some(PortState::Init))
 }
 
-/// What stays known when links have come back: hosts behind them may have been switched off and on.
-pub fn without(held: &Arc<HeldLanes>, fabric: &Fabric, returned: &[Returned]) -> Arc<HeldLanes> {
+/// Returns what stays known of lane tables when links have come back: hosts behind them may have been powered off and
+/// on.
+pub(crate) fn without(held: &Arc<HeldLanes>, fabric: &Fabric, returned: &[Returned]) -> Arc<HeldLanes> {
     if held.is_empty() {
         return Arc::clone(held);
     }

@@ -9,7 +9,7 @@ use selvedge_types::{Guid, Lid, LidRange, Lmc, NodeKind, PortNum};
 use crate::event::PlanEvent;
 use crate::lid_layout;
 
-/// The LIDs there are not.
+/// More LIDs are wanted than a subnet has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SLV-SM-0014: {wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet")]
 pub struct OutOfLids {
@@ -17,14 +17,15 @@ pub struct OutOfLids {
     pub wanted: usize,
 }
 
-/// LIDs of every end port that needs some: a switch's port 0, and every port of another node with a trained link.
+/// Assigns LIDs to every end port that needs some: port 0 of a switch, and every port of another node with a trained
+/// link.
 ///
-/// In this order: what the port holds, what it is known to have had, the lowest free ones. A LID that two ports hold
-/// stays with the port it is known to belong to, else with the lower GUID. Another LMC moves a port only if its LIDs
-/// cannot begin where they do: they are not aligned, or a switch holds one of those to come.
+/// A port gets the LIDs it holds, otherwise those it is known to have had, otherwise the lowest free ones. A LID that
+/// two ports hold stays with the port it is known to belong to, otherwise with the lower GUID. Another LMC moves a port
+/// only if its LIDs cannot begin at the same base: that is not aligned, or a switch holds one of the further LIDs.
 ///
-/// Sets go out side by side, so no port gets a LID that another still holds, or that was given up so short a time ago
-/// that packets to it may be under way (`resting`). A port whose LIDs to come are of that kind keeps what it has until
+/// Sets are sent in parallel, so no port gets a LID that another port still holds, or that a port gave up so recently
+/// that packets to it may be under way (`resting`). A port whose further LIDs are of that kind keeps what it has until
 /// a later plan: see `short`.
 pub fn assign(
     fabric: &Fabric,
@@ -36,9 +37,9 @@ pub fn assign(
     assign_sparing(fabric, policy, (known, &[]), resting, events)
 }
 
-/// The same, where ports that are away may hold other LIDs than those they are known by (`spared`): somebody else gets
-/// those only if nothing else is left.
-pub fn assign_sparing(
+/// Does the same if absent ports may hold other LIDs than those they are known by (`spared`): those are given to other
+/// ports only if nothing else is left.
+pub(crate) fn assign_sparing(
     fabric: &Fabric,
     policy: &Policy,
     (known, spared): (&BTreeMap<Guid, LidRange>, &[LidRange]),
@@ -115,14 +116,14 @@ fn reserved(fabric: &Fabric, policy: &Policy, known: &BTreeMap<Guid, LidRange>, 
         .collect()
 }
 
-/// Ports that have fewer LIDs than the policy wants: others hold them, or did a moment ago, and the next plan may give
-/// them to these.
-pub fn short(fabric: &Fabric, policy: &Policy, lids: &Lids) -> impl Iterator<Item = PortRef> {
+/// Returns the ports that have fewer LIDs than the policy wants: other ports hold those, or did a moment ago, and the
+/// next plan may give them.
+pub(crate) fn short(fabric: &Fabric, policy: &Policy, lids: &Lids) -> impl Iterator<Item = PortRef> {
     let is_short = |(at, range): &(PortRef, LidRange)| range.lmc != lmc_of(fabric, policy, *at);
     lids.iter().filter(is_short).map(|(at, _)| at)
 }
 
-/// True if there are any.
+/// Returns true if any port has fewer LIDs than the policy wants.
 pub fn is_short(fabric: &Fabric, policy: &Policy, lids: &Lids) -> bool {
     short(fabric, policy, lids).next().is_some()
 }

@@ -5,6 +5,7 @@
 
 mod aged;
 mod asleep;
+mod leaving;
 mod lost;
 mod reset;
 mod taken;
@@ -21,30 +22,32 @@ use selvedge_types::{Guid, PortNum};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
 pub use self::asleep::with_links_asleep;
-pub use self::lost::lost;
+pub use self::leaving::leaving;
+pub(crate) use self::lost::lost;
 use self::lost::{Lost, lost_since};
 use self::reset::Gone;
 pub use self::taken::{Taken, goes_unnoticed};
 pub use self::unanswered::Unanswered;
 
-/// Lifetimes after which packets to hosts are where packets of the entries in force are as well, whatever sent them.
-pub const FOG_LIFETIMES: u32 = 2;
-/// Where switches keep packets for ever, those of an earlier change are taken to be gone after so long. It is an
-/// assumption: nothing bounds it.
-pub const ASSUMED_GONE: Duration = Duration::from_secs(60);
+/// Lifetimes after which packets to hosts are where packets of the entries in force are as well, whichever entries sent
+/// them.
+pub(crate) const FOG_LIFETIMES: u32 = 2;
+/// Where switches keep packets for ever, packets of an earlier change are assumed to be gone after this time. Nothing
+/// bounds it.
+pub(crate) const ASSUMED_GONE: Duration = Duration::from_secs(60);
 
 /// The fabric, LIDs and tables after a change.
 #[derive(Clone, Debug)]
 pub struct After {
     /// What agents hold.
     pub fabric: Arc<Fabric>,
-    /// Whose LIDs are whose.
+    /// The plan, with the owners of LIDs.
     pub plan: Arc<Plan>,
     /// Tables as acknowledged.
     pub installed: Arc<Installed>,
 }
 
-/// The last changes, until packets under way are gone.
+/// The last changes, until packets of their old entries are gone.
 #[derive(Clone, Debug, Default)]
 pub struct Past {
     taken: Taken,
@@ -87,7 +90,7 @@ struct Prepared {
 }
 
 impl Past {
-    /// A change was applied, wholly or up to a wait. `waited`: it has let packets drain on its way.
+    /// Adds a change that was applied, wholly or up to a wait. `waited`: it has let packets drain on its way.
     pub fn add(&mut self, mut taken: Taken, waited: bool, now: Time, after: After) {
         taken.end_phase();
         self.revision += 1;
@@ -129,17 +132,17 @@ impl Past {
         }
     }
 
-    /// True if it is yet to be worked out how long packets under way matter.
+    /// Returns true if it is not known yet how long packets under way matter.
     pub fn is_unsettled(&self) -> bool {
         self.after.is_some() || self.last.as_ref().is_some_and(|last| self.prepared_for(last).is_none())
     }
 
-    /// True if packets may be under way, and that has been worked out.
+    /// Returns true if packets may be under way, and it is known for how long they matter.
     pub fn is_settled_with_some(&self) -> bool {
         !self.taken.is_empty() && !self.is_unsettled()
     }
 
-    /// Takes what a copy of this has worked out meanwhile, unless something has changed since; false then.
+    /// Takes what was worked out on a copy of this, unless changes were added since; returns false then.
     pub fn take_settled(&mut self, settled: Self) -> bool {
         let is_of_this = settled.revision == self.revision;
         if is_of_this {
@@ -148,8 +151,8 @@ impl Past {
         is_of_this
     }
 
-    /// Works out how long packets under way matter, if that is yet to be done. It takes some milliseconds in a large
-    /// fabric, and nobody should wait for them who is about to mend one: it is a job.
+    /// Works out how long packets under way matter, unless that is known. It takes some milliseconds in a large fabric,
+    /// and a repair must not wait for that: it is a job.
     pub fn settle(&mut self, now: Time) {
         if let Some(after) = self.after.clone() {
             self.know_lifetimes();
@@ -209,8 +212,8 @@ impl Past {
         self.longest = 0;
     }
 
-    /// A port of a switch was not ACTIVE some time after `asked`. Only a manager makes it so again: no packet waits for
-    /// it by an entry that was replaced before.
+    /// Records that a switch port was not ACTIVE some time after `asked`. Only a manager makes it ACTIVE again: no
+    /// packet waits for it by an entry that was replaced before.
     pub fn note_emptied(&mut self, switch: Guid, port: PortNum, asked: Time) {
         if !self.taken.is_empty() {
             self.revision += 1;
@@ -231,12 +234,12 @@ impl Past {
         self.emptied.iter().filter_map(of).collect()
     }
 
-    /// Tables are not what the last change made of them: some of its Sets went where nobody knows.
+    /// Records that tables are not what the last change made of them: some of its Sets reached other agents.
     pub fn note_astray(&mut self, fabric: &Fabric) {
         self.fog_from(self.at.max(self.sent_at), fabric);
     }
 
-    /// Another master was here until now: what it changed last nobody knows.
+    /// Records that another manager was master until now: its last changes are not known.
     pub fn note_stranger(&mut self, now: Time, fabric: &Fabric) {
         self.fog_from(now, fabric);
     }
@@ -251,8 +254,8 @@ impl Past {
         self.fog_until = self.fog_until.max(until);
     }
 
-    /// For how much longer packets may be under way by entries that nobody knows. No proof can count with them, so what
-    /// changes tables waits for that long.
+    /// Returns for how much longer packets may be under way by unknown entries. No proof can take them into account, so
+    /// a change of tables waits for that long.
     pub fn fog(&self, now: Time) -> Duration {
         self.fog_until.since(now)
     }
@@ -279,7 +282,7 @@ impl Past {
         age < least.map_or(ASSUMED_GONE, Duration::from_nanos)
     }
 
-    /// What may still be under way on a fabric.
+    /// Returns what may still be under way on a fabric; `None`: nothing.
     pub fn under_way(&mut self, fabric: &Fabric, now: Time) -> Option<Arc<UnderWay>> {
         if self.taken.is_empty() {
             return None;

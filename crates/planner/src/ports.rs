@@ -8,7 +8,7 @@ use selvedge_types::{Guid, IdxVec, Lid, NodeKind, PortNum, PortState};
 
 use crate::lanes::code_for;
 
-/// Settings that an agent does not take: asked for again in every sweep, they would never converge.
+/// Settings that an agent does not accept. Asked for again in every sweep, they would never converge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Declined {
     /// What was asked for.
@@ -17,10 +17,10 @@ pub struct Declined {
     pub held: PortSettings,
 }
 
-/// What agents would not take, by node GUID and port.
+/// Settings that agents do not accept, by node GUID and port.
 pub type DeclinedByGuid = BTreeMap<(Guid, PortNum), Declined>;
 
-/// What every port shall hold.
+/// What every port shall hold, by a plan.
 #[derive(Clone, Debug)]
 pub struct Ports {
     /// PortInfo.
@@ -33,7 +33,7 @@ pub struct Ports {
 
 impl Ports {
     /// What `policy` says of them; `sm` is the manager's own port.
-    pub fn plan(fabric: &Fabric, policy: &Policy, lids: &Lids, sm: PortRef, declined: &DeclinedByGuid) -> Self {
+    pub(crate) fn plan(fabric: &Fabric, policy: &Policy, lids: &Lids, sm: PortRef, declined: &DeclinedByGuid) -> Self {
         let settings = plan_ports(fabric, policy, lids, sm, declined);
         let (end_ports, too_many) = plan_end_ports(fabric, policy, sm, &settings);
         Self {
@@ -64,8 +64,8 @@ fn plan_ports(
     plan.into_iter().collect()
 }
 
-/// Settings of one port; `None` if its link is not up, or it lacks LIDs that it needs.
-pub fn plan_port(
+/// Returns the settings of one port; `None` if its link is not up, or it lacks LIDs that it needs.
+pub(crate) fn plan_port(
     fabric: &Fabric,
     policy: &Policy,
     (lids, sm): (&Lids, PortRef),
@@ -173,16 +173,17 @@ fn enforced(fabric: &Fabric, policy: &Policy, sm: PortRef, at: PortRef) -> Optio
     Some(EndPortPlan { pkeys: pkeys? })
 }
 
-/// The P_Key table of one end port, or of a switch port that is to enforce partitions; `None` if it is none.
-pub fn plan_end_port(fabric: &Fabric, policy: &Policy, sm: PortRef, at: PortRef) -> Option<EndPortPlan> {
+/// Returns the P_Key table of an end port, or of a switch port that is to enforce partitions; `None` for any other
+/// port.
+pub(crate) fn plan_end_port(fabric: &Fabric, policy: &Policy, sm: PortRef, at: PortRef) -> Option<EndPortPlan> {
     match policy.partitions.table(fabric, at, sm) {
         Some((pkeys, _)) => Some(EndPortPlan { pkeys }),
         None => enforced(fabric, policy, sm, at),
     }
 }
 
-/// SwitchInfo of every switch.
-pub fn plan_switches(fabric: &Fabric, policy: &Policy, top: Lid) -> IdxVec<SwitchIdx, SwitchSettings> {
+/// Returns the SwitchInfo of every switch.
+pub(crate) fn plan_switches(fabric: &Fabric, policy: &Policy, top: Lid) -> IdxVec<SwitchIdx, SwitchSettings> {
     let settings = |_: &NodeIdx| SwitchSettings {
         multicast_top: 0,
         linear_top: top.0,

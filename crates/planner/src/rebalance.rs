@@ -15,7 +15,8 @@ use selvedge_verify::{JudgeOptions, Load, Subject, verify};
 use crate::basis::{Basis, Outcome};
 use crate::copies::TakenApart;
 use crate::engine::{in_words, options};
-use crate::repair::{away, widened};
+use crate::held::with_top;
+use crate::repair::away;
 use crate::way::{self, WayOptions};
 
 /// Task: plan a step towards balance.
@@ -25,23 +26,23 @@ pub struct Rebalance {
     pub basis: Basis,
     /// The plan in force.
     pub plan: Arc<Plan>,
-    /// LFT blocks that it may write, without a wait and without dropping anything; `None`: everything at once, with
-    /// whatever waits that takes.
+    /// LFT blocks that the step may write, without a wait and without dropping anything. `None`: everything at once,
+    /// with the waits that takes.
     pub blocks: Option<usize>,
     /// Host pairs on the busiest link: no step makes it more.
     pub busiest: u64,
-    /// Where to, if that is known.
+    /// The tables to reach, if they are known.
     pub goal: Option<Arc<Goal>>,
 }
 
-/// Tables that are better than those in force, both as judged.
+/// Tables with a better load than those in force, by the judge.
 #[derive(Clone, Debug)]
 pub struct Goal {
     /// The tables.
     pub tables: Tables,
-    /// Host pairs on links with the tables in force, when this was found.
+    /// Host pairs on links with the tables in force, when the goal was found.
     pub before: Load,
-    /// Host pairs on links with these.
+    /// Host pairs on links with the tables of the goal.
     pub after: Load,
 }
 
@@ -79,7 +80,7 @@ pub struct Step {
     pub left: Difference,
     /// Host pairs on the busiest link afterwards.
     pub load_max: u64,
-    /// Where to.
+    /// The tables to reach.
     pub goal: Arc<Goal>,
 }
 
@@ -91,7 +92,7 @@ const STEPS: usize = 100;
 /// order.
 const WORTH: f64 = 0.99;
 
-/// LFT blocks that a step may write.
+/// Returns how many LFT blocks a step may write.
 #[must_use]
 pub fn budget(policy: &Policy, tables: &Tables) -> usize {
     match policy.rebalance_blocks {
@@ -160,7 +161,12 @@ fn find_goal(fabric: &Fabric, plan: &Plan, options: &Options, par: Par) -> Resul
         if routed.lanes != plan.lanes || routed.service_levels != plan.service_levels {
             return Err("service levels would change".to_owned());
         }
-        let tables = goal_for(fabric, &plan.lids, &plan.tables, &widened(&plan.tables, routed.tables));
+        let tables = goal_for(
+            fabric,
+            &plan.lids,
+            &plan.tables,
+            &with_top(routed.tables, plan.tables.top()),
+        );
         if tables == plan.tables || best.as_ref().is_some_and(|best| best.tables == tables) {
             continue;
         }

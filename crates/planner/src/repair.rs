@@ -20,6 +20,7 @@ use crate::copies::TakenApart;
 use crate::damage::Damage;
 use crate::engine::{in_words, options};
 use crate::event::PlanEvent;
+use crate::held::with_top;
 use crate::inventory::Inventory;
 use crate::judge::Accepted;
 use crate::ports::{self, DeclinedByGuid};
@@ -122,13 +123,13 @@ impl Repair {
 
     /// True if it can be made in place.
     #[must_use]
-    pub fn is_prepared(&self) -> bool {
+    pub(crate) fn is_prepared(&self) -> bool {
         self.damage.returned.is_empty() && self.warm.as_ref().is_some_and(|warm| warm.spare.is_some())
     }
 
     /// True if what was prepared is for `weave`.
     #[must_use]
-    pub fn is_woven(&self) -> bool {
+    pub(crate) fn is_woven(&self) -> bool {
         self.warm.as_ref().is_some_and(|warm| warm.weave.is_some())
     }
 
@@ -440,29 +441,15 @@ fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderW
     Arc::new(past)
 }
 
-/// End ports that have LIDs and no link.
-pub fn away(fabric: &Fabric, lids: &Lids) -> BTreeSet<PortRef> {
+/// Returns the end ports that have LIDs and no link.
+pub(crate) fn away(fabric: &Fabric, lids: &Lids) -> BTreeSet<PortRef> {
     let is_away = |at: &PortRef| at.port != PortNum::MANAGEMENT && !fabric.link_is_up(*at);
     lids.iter().map(|(at, _)| at).filter(is_away).collect()
 }
 
-/// New tables for as many LIDs as the old ones have.
-pub fn widened(old: &Tables, new: Tables) -> Tables {
-    if new.top() == old.top() {
-        return new;
-    }
-    let mut wider = Tables::new(old.switches(), old.top());
-    for switch in old.switch_indices() {
-        for block in 0..new.blocks().min(wider.blocks()) {
-            *wider.block_mut(switch, block) = *new.block(switch, block);
-        }
-    }
-    wider
-}
-
 /// New tables with the old entries of hosts that are away: nobody has to forget them.
 fn with_columns_of(old: &Tables, new: Tables, lids: &Lids, away: &BTreeSet<PortRef>) -> Tables {
-    let mut tables = widened(old, new);
+    let mut tables = with_top(new, old.top());
     let columns: Vec<Lid> = away
         .iter()
         .filter_map(|&at| lids.range(at))

@@ -31,7 +31,7 @@ fn switch_of(fabric: &Fabric, at: PortRef) -> Option<Guid> {
     of(at.node).or_else(|| of(fabric.peer(at)?.node))
 }
 
-/// Levels of the LIDs of each port that are not all the one of its switch.
+/// Returns the service levels of each port whose LIDs do not all have the level of their switch, by port GUID.
 pub fn others(
     fabric: &Fabric,
     lids: &Lids,
@@ -87,9 +87,9 @@ impl Told {
         self.lanes
     }
 
-    /// What is held with the levels in force, if the plan relies on levels: senders use what they were told until they
-    /// ask again, and 0 if nobody told them.
-    pub fn in_force(&self, fabric: &Fabric, plan: &Plan, installed: &Installed) -> Option<Installed> {
+    /// Returns what is installed, with the service levels in force, if the plan relies on levels. Senders use the level
+    /// they were told until they ask again, and level 0 if they were told none.
+    pub(crate) fn in_force(&self, fabric: &Fabric, plan: &Plan, installed: &Installed) -> Option<Installed> {
         if plan.lanes <= 1 {
             return None;
         }
@@ -109,8 +109,8 @@ impl Told {
         })
     }
 
-    /// Levels and lanes that belong to the tables in force, if they rely on some and these are known. To a LID that is
-    /// new nobody sends yet: any level will do.
+    /// Returns the levels and the number of lanes that the tables in force rely on, if they rely on several lanes and
+    /// the levels are known. No host sends to a new LID yet: for those any level does.
     pub fn relied_on(&self, fabric: &Fabric, lids: &Lids) -> Option<(ServiceLevels, u8)> {
         if self.lanes <= 1 || !self.is_any() {
             return None;
@@ -122,7 +122,7 @@ impl Told {
         Some((ServiceLevels::PerDestination(levels), self.lanes))
     }
 
-    /// True if a plan tells senders what they were told before, as far as that is known.
+    /// Returns true if a plan tells senders what they were told before, as far as that is known.
     pub fn agrees(&self, fabric: &Fabric, lids: &Lids, (levels, lanes): (&ServiceLevels, u8)) -> bool {
         self.relied_on(fabric, lids)
             .is_none_or(|(told, of)| of == lanes && lids.by_lid().all(|(lid, _)| told.to(lid) == levels.to(lid)))

@@ -29,8 +29,8 @@ pub const fn is_small(entries: usize, is_woven: bool) -> bool {
     entries <= if is_woven { WOVEN_MAX } else { ENTRIES_MAX }
 }
 
-/// What makes a repair fast. It is owned by the manager between jobs and by the repair while it runs; without it a
-/// repair takes longer and comes to the same.
+/// What makes a repair fast. The manager keeps it between jobs, and a repair while it runs. Without it a repair takes
+/// longer and gives the same plan.
 #[derive(Clone, Debug, Default)]
 pub struct Warm {
     /// The judge's proof of the plan in force; `None` if it is not covered. Memory: see [`Standing`].
@@ -41,13 +41,13 @@ pub struct Warm {
     pub weave: Option<WeaveMender>,
     /// Copies to be changed in place. Memory: as much as the plan, the tables and the fabric take.
     pub spare: Option<Spare>,
-    /// Entries by which packets may be under way.
+    /// Entries by which packets may be under way, worked out before they are needed.
     pub left: Option<Left>,
-    /// A repair that was worked out before, and is in force: proof and tree are still those from before it.
+    /// A repair that was worked out before and is in force: proof and tree are still those from before it.
     pub known: Option<Arc<Backup>>,
 }
 
-/// Entries that were replaced lately, worked out before they are needed.
+/// Entries that were replaced recently, worked out before they are needed.
 #[derive(Clone, Debug)]
 pub struct Left {
     past: Arc<UnderWay>,
@@ -55,7 +55,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// Those by which packets may be under way, if this is about them.
+    /// Returns the entries, if they were worked out for these changes.
     pub fn of(self, past: &UnderWay) -> Option<Vec<Replaced>> {
         let is_same =
             self.past.before == past.before && self.past.phases == past.phases && self.past.emptied == past.emptied;
@@ -64,15 +64,15 @@ impl Left {
 }
 
 impl Warm {
-    /// True if nothing is missing.
+    /// Returns true if nothing is missing for a repair in place.
     #[must_use]
     pub const fn can_repair(&self) -> bool {
         self.standing.is_some() && (self.mender.is_some() || self.weave.is_some())
     }
 
-    /// Brings proof and tree up to a repair that was worked out before; `plan` is the one in force, with it. What does
-    /// not come to that is dropped.
-    pub fn catch_up(&mut self, fabric: &Fabric, plan: &Plan) {
+    /// Brings proof and tree up to a repair that was worked out before; `plan` is the one in force, with that repair.
+    /// What cannot follow is dropped.
+    pub(crate) fn catch_up(&mut self, fabric: &Fabric, plan: &Plan) {
         let Some(backup) = self.known.take() else { return };
         let links: Vec<_> = backup.links().iter().map(|link| (link.switch, link.port)).collect();
         let follows = self.standing.as_mut().is_some_and(|standing| {
@@ -94,8 +94,8 @@ impl Warm {
         }
     }
 
-    /// Where the largest parts lie in memory, as addresses. A repair reads a little everywhere in them: whoever can put
-    /// them into larger pages saves it most of the looks at page tables.
+    /// Returns the memory of the largest parts, as addresses. A repair reads a little everywhere in them, so a driver
+    /// that puts them into larger pages saves most look-ups of page tables.
     #[must_use]
     pub fn memory(&self) -> Vec<Range<usize>> {
         let standing = self.standing.iter().flat_map(Standing::memory);
@@ -109,7 +109,7 @@ impl Warm {
 pub struct Spare {
     /// The plan.
     pub plan: Plan,
-    /// The fabric and the ways to its agents; nobody else holds either.
+    /// The fabric and the directed routes to its agents, shared with nothing else.
     pub inventory: Inventory,
     /// What the switches hold.
     pub installed: Installed,
@@ -122,7 +122,7 @@ impl Clone for Spare {
 }
 
 impl Spare {
-    /// Copies.
+    /// Copies the state in force.
     pub fn new(inventory: &Inventory, installed: &Installed, plan: &Plan) -> Self {
         Self {
             plan: plan.clone(),
@@ -136,8 +136,8 @@ impl Spare {
     }
 }
 
-/// Entries that changed lately, as they were, and in which phase they came and went.
-pub fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
+/// Returns entries that changed recently, as they were, with the phases in which each came and went.
+pub(crate) fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
     let all = (0_u16..).zip(std::iter::once(&past.before).chain(&past.phases));
     let mut held: Vec<_> = all
         .flat_map(|(phase, blocks)| {

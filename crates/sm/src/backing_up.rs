@@ -96,11 +96,7 @@ impl Sm {
         let basis = self.basis(&inventory, &self.view.installed, None);
         let task = BackUp::new(basis, Arc::clone(&plan), first, known);
         // Whatever is made for another state is dropped when it comes.
-        let making = Making {
-            state,
-            plan,
-            inventory,
-        };
+        let making = Making { state, plan, inventory };
         self.make_backups(task, making, out);
     }
 

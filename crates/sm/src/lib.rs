@@ -23,7 +23,6 @@ mod io;
 mod jobs;
 mod lane_readback;
 mod lane_smp;
-mod lanes;
 mod lid_book;
 mod light;
 mod listed;

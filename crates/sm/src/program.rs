@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, Node, Port, SwitchIdx};
+use selvedge_fabric::{Fabric, Port};
 use selvedge_mad::AgentId;
 use selvedge_plan::Installed;
-use selvedge_planner::held::{is_recabled, is_renumbered, may_have_been_off, unread};
+use selvedge_planner::held::{LastKnown, carried, may_have_been_off, unread};
 use selvedge_planner::past::{After, with_links_asleep};
 use selvedge_planner::{Adopt, Aim, Inventory, LidClaims, PlanFabric, PlanResult, RepairResult, Task, lanes, lid};
 use selvedge_sim::Time;
-use selvedge_types::{PortNum, PortState};
+use selvedge_types::PortState;
 use selvedge_verify::phases::is_live;
 use selvedge_wire::{AttributeId, Mad};
 
@@ -22,7 +22,7 @@ use crate::io::Output;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{report, smp};
+use crate::{lane_smp, report, smp};
 
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
 const UNREAD_LOOKS_MAX: u32 = 2;
@@ -111,36 +111,39 @@ impl Sm {
         self.ask_for_lanes();
     }
 
-    /// Tables this manager wrote, by GUID, for switches that still hold what it set. Others may have written since in
-    /// any other mode.
-    fn carried_tables(&self, inventory: &Inventory) -> Installed {
-        let fabric = &inventory.fabric;
-        let mut installed = Installed::unknown(fabric.switches().len());
-        let (Some(old), Some(plan), Mode::Manage) = (&self.view.fabric, &self.view.plan, self.config.mode) else {
-            return installed;
+    /// Keeps questions for lane tables open while tables are read.
+    fn ask_for_lanes(&mut self) {
+        let Stage::Reading { inventory, lanes, .. } = &mut self.stage else {
+            return;
         };
-        // Our own link was down: whoever took over meanwhile may even have our LID.
-        let own = fabric.port(inventory.local);
-        if own.is_none_or(|own| inventory.local.port != PortNum::MANAGEMENT && own.link.state != PortState::Active) {
-            return installed;
-        }
-        if is_recabled(old, fabric) || is_renumbered(old, fabric) || self.has_met_another() {
-            return installed;
-        }
-        installed.lanes = self.carried_lanes(inventory);
-        for (switch, &node) in fabric.switches().iter_enumerated() {
-            let seen = fabric.node(node);
-            let before = old.find(seen.guid).and_then(|n| old.switch_index(n));
-            let sm_lid = |n: &Node| n.port(PortNum::MANAGEMENT).map(|p| p.settings.sm_lid);
-            // Another manager may have been here in between.
-            let is_ours = |before: SwitchIdx| sm_lid(seen) == sm_lid(old.switch(before));
-            let same_top = seen.switch_settings.linear_top == plan.tables.top().0;
-            let stayed_on = || !may_have_been_off(fabric, node, self.planned_on.as_ref().unwrap_or(old), old);
-            if let Some(before) = before.filter(|&before| same_top && is_ours(before) && stayed_on()) {
-                installed.lfts[switch].clone_from(&self.view.installed.lfts[before]);
+        while self.exchange.open() < self.config.ready() {
+            let Some(table) = lanes.pop() else { return };
+            let at = table.port();
+            let (attribute, modifier) = lane_smp::question(&inventory.fabric, table);
+            let route = inventory.agents[at.node].route_to(at.port);
+            if self.silent.is_silent(route) {
+                continue;
             }
+            let get = smp::get(attribute, modifier, route, self.config.policy.m_key);
+            self.exchange.submit(AgentId(at.node.0), (Token::Lanes(table), get));
         }
-        installed
+    }
+
+    /// Tables that this manager wrote and that stay known. In any other mode than this, or if another master was met,
+    /// tables may have been written since.
+    fn carried_tables(&self, inventory: &Inventory) -> Installed {
+        match (&self.view.fabric, &self.view.plan, self.config.mode) {
+            (Some(fabric), Some(plan), Mode::Manage) if !self.has_met_another() => {
+                let last = LastKnown {
+                    plan,
+                    fabric,
+                    seen: self.planned_on.as_ref().unwrap_or(fabric),
+                    installed: &self.view.installed,
+                };
+                carried(&last, inventory)
+            }
+            _ => Installed::unknown(inventory.fabric.switches().len()),
+        }
     }
 
     /// A plan that was made of what was `seen` is in force: a switch that may have been off since, and all of whose

@@ -19,8 +19,8 @@ use crate::copies::TakenApart;
 use crate::inventory::Inventory;
 use crate::lanes::map_in_force;
 
-/// Tables with some groups taken apart: each switch copies to members of its own only.
-pub fn taken_apart(fabric: &Fabric, held: &MulticastTables, groups: &BTreeSet<Lid>) -> MulticastTables {
+/// Returns tables with some groups taken apart: each switch copies to its own members only.
+pub(crate) fn taken_apart(fabric: &Fabric, held: &MulticastTables, groups: &BTreeSet<Lid>) -> MulticastTables {
     let mut tables = held.clone();
     for switch in fabric.switches().indices() {
         let node = fabric.switches()[switch];

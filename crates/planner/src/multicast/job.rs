@@ -38,7 +38,7 @@ pub struct MulticastTask {
     pub beside: Option<Arc<Beside>>,
     /// Members that are left apart by the trees in force.
     pub apart: Vec<(Lid, Guid)>,
-    /// Trees that are worse than they could be are moved, in at most so many Sets (or as many as one tree takes).
+    /// If set, trees that could be better are moved, with at most so many Sets (or those of one tree).
     pub moves: Option<usize>,
 }
 
@@ -82,7 +82,7 @@ pub struct MulticastPlan {
     pub moved: (usize, usize),
 }
 
-/// What trees have to fit beside.
+/// What trees have to fit beside: the routes in force.
 #[derive(Debug)]
 pub struct Beside {
     /// What routes in force wait for.
@@ -125,8 +125,9 @@ impl MulticastTask {
         Duration::from_nanos(20_000 + 1_000 * switches * self.stale.len() as u64)
     }
 
-    /// Plans and has it judged: trees as they are best; where those could deadlock, trees that fit beside routes; where
-    /// there is no way to them, groups are taken apart, and their trees come when no packet of the old ones is left.
+    /// Plans trees and has them judged: first the best trees; if those could deadlock, trees that fit beside routes. If
+    /// there is no way to such trees, groups are taken apart, and their trees follow when no packet of the old ones is
+    /// left.
     pub(crate) fn run(&self) -> MulticastResult {
         let basis = &self.basis;
         let mut fabric = Arc::clone(&basis.inventory.fabric);

@@ -10,8 +10,8 @@ use selvedge_verify::phases::is_asleep;
 
 use super::lost;
 
-/// What is under way where links that carried packets on the fabric `before` sleep now: also if no table has changed.
-/// When such a link was lost nobody knows, so it counts as just now.
+/// Adds the links that carried packets on the fabric `before` and are trained but not ACTIVE now, even if no table has
+/// changed. The time when such a link was lost is unknown, so it counts as now.
 pub fn with_links_asleep(
     under_way: Option<Arc<UnderWay>>,
     before: Option<&Fabric>,

@@ -62,7 +62,7 @@ pub(super) fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
     }
 }
 
-/// Links into switches of the fabric that carried packets before and do not now.
+/// Returns the links into switches that carried packets before and do not now.
 pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
     let all = names_of_lost(before, now);
     all.iter().filter_map(|link| link.in_fabric(now)).collect()

@@ -11,7 +11,7 @@ use selvedge_types::{Guid, Lid};
 /// of 1.07 s have room for 256 steps if a fault takes two and the next comes 25 ms later.
 const STEPS_MAX: usize = 256;
 
-/// Blocks that were written, by GUID, as switches are numbered anew in every sweep.
+/// LFT blocks that were written, by switch GUID, as switches are numbered anew in every sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     /// As they were before the first of them was written.
@@ -29,19 +29,20 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// A block was written, or may have been.
+    /// Records that a block was written, or may have been.
     pub fn note(&mut self, block: BlockOf<Guid>, before: Option<[u8; BLOCK_LIDS]>) {
         let held = before.unwrap_or([NO_PATH; BLOCK_LIDS]);
         self.before.entry((block.0, block.1)).or_insert(held);
         self.open.push(block);
     }
 
-    /// A block was sent: should another switch have taken it, its packets notice.
+    /// Records that a block was sent: packets notice it if another switch took it.
     pub const fn note_sent(&mut self) {
         self.is_sent = true;
     }
 
-    /// A block was overwritten by whose entries packets may have been forwarded, and nobody had read it.
+    /// Records that a block was overwritten which had not been read, and by whose entries packets may have been
+    /// forwarded.
     pub const fn note_blind(&mut self) {
         self.is_blind = true;
     }
@@ -92,7 +93,7 @@ impl Taken {
         self.end_phase();
     }
 
-    /// The step is acknowledged.
+    /// Ends a step: its blocks are acknowledged.
     pub fn end_phase(&mut self) {
         if !self.open.is_empty() {
             self.steps.push(std::mem::take(&mut self.open));
@@ -192,7 +193,7 @@ impl Taken {
         self.before = first;
     }
 
-    /// All packets are gone that were under way.
+    /// Forgets everything, as no packet is left that was under way.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -215,9 +216,9 @@ impl Taken {
     }
 }
 
-/// True if packets do not notice that a block was written, which held this or nobody knows what: whoever looks up no
-/// LID drops what comes. A switch that was off has its tables emptied by each sweep until they are in force: if that
-/// counted, a trap that is repeated could put off for ever what waits for packets.
+/// Returns true if packets do not notice that a block was written: it held the same (`met`), or the switch looks up no
+/// LID of it and so drops what comes. A switch that was off gets its tables emptied by each sweep until they are in
+/// force. If that counted, a repeating trap could put off for ever what waits for packets.
 pub fn goes_unnoticed(met: Option<&[u8; BLOCK_LIDS]>, is_looked_up: bool, data: &[u8; BLOCK_LIDS]) -> bool {
     match met {
         Some(met) => met == data,

@@ -22,14 +22,14 @@ type Late = ((Guid, u16), Option<Vec<Block>>);
 /// Tables of one block that are told apart; of more nobody needs to know which came when.
 const TABLES_MAX: usize = 8;
 
-/// Blocks of which Sets were not answered: what they held, if that was known, and what they were sent in turn.
+/// LFT blocks with unanswered Sets: what they held, if that was known, and what was sent to them in turn.
 #[derive(Clone, Debug, Default)]
 pub struct Unanswered {
     blocks: BTreeMap<(Guid, u16), (Option<Block>, Vec<Block>)>,
 }
 
 impl Unanswered {
-    /// A Set was not answered: the block held `met` before, if that is known, or what an earlier one was to write.
+    /// Records an unanswered Set. The block held `met` before, if that is known, or what an earlier Set was to write.
     pub fn note(&mut self, (guid, block, data): (Guid, u16, Block), met: Option<Block>) {
         let (_, sent) = self.blocks.entry((guid, block)).or_insert((met, Vec::new()));
         if sent.len() <= TABLES_MAX && !sent.contains(&data) {
@@ -64,7 +64,7 @@ impl Unanswered {
 }
 
 impl Past {
-    /// Sets of a change were not answered.
+    /// Takes the unanswered Sets of a change.
     pub fn note_unanswered(&mut self, unanswered: Unanswered) {
         self.revision += 1;
         for ((guid, block), (met, sent)) in unanswered.blocks {

@@ -11,12 +11,10 @@ use selvedge_verify::phases;
 /// Blocks as they are after some phases.
 type Written = BTreeMap<(NodeIdx, u16), [u8; BLOCK_LIDS]>;
 
-/// Before a change set adds anything that packets may wait for, those must be gone that are under way by entries nobody
-/// knows.
+/// Makes a change set wait for packets under way by unknown entries, before it adds anything that packets may wait for.
 ///
-/// What it only takes away it takes away at once: with fewer entries packets wait for less, whatever they came by. And
-/// it must not wait before that: where the tables in force go round, what leads out of them is proved from what it
-/// takes away up to the wait after it.
+/// It removes entries at once: with fewer entries packets wait for less, however they came. Those removals must not
+/// wait: if the tables in force loop, the way out is proved from what is removed up to the wait that follows.
 pub fn let_clear(changes: &mut ChangeSet, (fabric, installed): (&Fabric, &Installed), fog: Duration) {
     let mut fog_ns = u64::try_from(fog.as_nanos()).unwrap_or(u64::MAX);
     let mut written = Written::new();

@@ -42,14 +42,14 @@ use net::Net;
 use split::Split;
 use windows::{Ground, Mode, Start, Taken, Task};
 
-/// How to propose.
+/// Options of [`propose`].
 #[derive(Clone, Copy, Debug)]
 pub struct WayOptions<'a> {
-    /// The dependencies of the tables in force, if somebody keeps them: a small change is then proved in no time.
+    /// The dependencies of the tables in force, if they are kept: a small change is then proved quickly.
     pub standing: Option<&'a StandingTurns>,
-    /// Service levels and lanes in force, if others than the plan's.
+    /// Service levels and lanes in force, if they differ from those of the plan.
     pub lanes_in_force: Option<(&'a ServiceLevels, &'a SlToVl)>,
-    /// What concerns only traffic from switch to switch; as the judge's.
+    /// How much a finding matters that concerns only traffic from switch to switch, as for the judge.
     pub switch_pairs: Severity,
     /// Whether proofs may use several threads.
     pub par: Par,
@@ -100,8 +100,8 @@ struct Step {
 /// anybody could see, and finding it would cost.
 const SORTED_MAX: usize = 20_000;
 
-/// The Sets that turn `fabric` with `installed` tables into `plan`, in steps that the judge should be able to prove. If
-/// none are found it is [`changes`], and the judge says why that must not be.
+/// Returns the Sets that turn `fabric` with `installed` tables into `plan`, in steps that the judge should be able to
+/// prove. If no such steps are found, it returns [`changes`], and the judge says why they may not be sent.
 #[must_use]
 pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &WayOptions<'_>) -> ChangeSet {
     let base = changes(fabric, installed, plan);

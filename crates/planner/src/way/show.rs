@@ -61,7 +61,7 @@ pub fn summary(fabric: &Fabric, installed: &Installed, changes: &ChangeSet) -> V
     steps
 }
 
-/// Steps in one line.
+/// Returns the steps in one line.
 #[must_use]
 pub fn in_words(steps: &[StepSummary]) -> String {
     let words = (1..)

@@ -81,10 +81,10 @@ pub fn drop_first(
     Some((after, phase))
 }
 
-/// How long packets may be under way out of sight by entries that are dropped first: two switches that both have a
-/// port behind which nobody answers may have a cable between them, and what one has just sent by it goes on by the
-/// entries of the other. No proof counts with that, as nobody sees the cable. A port that led only to LIDs which nobody
-/// seen has is one of a host.
+/// Returns how long packets may be under way out of sight by entries that are dropped first. Two switches that each
+/// have a port behind which no agent answers may have a cable between them. Packets that one has just sent over it go
+/// on by the entries of the other, and no proof counts with a cable that is not seen. A port that led only to LIDs that
+/// no known port has is taken for that of a host.
 pub fn out_of_sight(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Duration {
     let silent = silent_ports(fabric);
     let switches: BTreeSet<SwitchIdx> = silent.iter().map(|(switch, _)| *switch).collect();

@@ -15,14 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::multicast::{MftBlocks, MulticastGroup, MulticastGroups, MulticastTables, blocks_up_to};
 use selvedge_plan::{Installed, Plan};
 use selvedge_planner::multicast::{Beside, MulticastResult, MulticastTask, PlannedTrees};
 use selvedge_planner::rebalance::budget;
 use selvedge_planner::{Copies, Inventory, JobId, TakenApart, Task};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Idx, Lid, PortState};
+use selvedge_types::{Guid, Lid};
 use selvedge_verify::standing::{CopyTurns, wait_ns};
 
 use crate::apply::Apply;
@@ -236,7 +236,7 @@ impl Sm {
             multicast.all_stale(now);
             multicast.due = None;
         }
-        let mut left_out = out_of_reach(&inventory);
+        let mut left_out = inventory.out_of_reach();
         left_out.extend(multicast.mute.keys());
         let unknown = multicast.unknown(&inventory.fabric, &left_out);
         if !unknown.is_empty() {
@@ -439,30 +439,4 @@ fn taken_apart(first: &TakenApart) -> Output {
         groups: first.groups.len(),
         mlid: first.groups.first().copied().unwrap_or(Lid::NONE),
     }))
-}
-
-/// Switches to which no way of ACTIVE links leads from the manager: nobody waits for their agents.
-fn out_of_reach(inventory: &Inventory) -> BTreeSet<Guid> {
-    let fabric = &inventory.fabric;
-    let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
-    let mut seen = vec![false; fabric.nodes().len()];
-    let mut todo = vec![inventory.local.node];
-    while let Some(node) = todo.pop() {
-        if std::mem::replace(&mut seen[node.to_usize()], true) {
-            continue;
-        }
-        // A channel adapter lets nothing through but what it sends itself.
-        let is_way = fabric.node(node).is_switch() || node == inventory.local.node;
-        for (port, _) in fabric.node(node).external_ports().filter(|_| is_way) {
-            let at = PortRef { node, port };
-            todo.extend(
-                fabric
-                    .peer(at)
-                    .filter(|&peer| is_active(at) && is_active(peer))
-                    .map(|peer| peer.node),
-            );
-        }
-    }
-    let switches = fabric.switches().iter().filter(|node| !seen[node.to_usize()]);
-    switches.map(|node| fabric.node(*node).guid).collect()
 }
