@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use selvedge_emulator::{ClientId, Emulator};
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::Policy;
+use selvedge_planner::{DefaultJudge, Job};
 use selvedge_sim::{Par, Time};
-use selvedge_sm::{Config, DefaultJudge, Event, Input, Job, Mode, Output, PersistentState, Sm};
+use selvedge_sm::{Config, Event, Input, Mode, Output, PersistentState, Sm};
 use selvedge_transport::ibsim::IbsimPort;
 use selvedge_types::PortNum;
 use selvedge_wire::{Arrival, AttributeId, Datagram, DirectedRoute, LocalPort, MadPort};
@@ -127,14 +128,14 @@ pub fn bring_up(fabric: &Fabric, seat: PortRef, peer: &mut dyn Peer) -> Result<O
                     inputs.push(Input::Received(answer));
                 }
                 Output::Compute(job) => {
-                    let generation = job.generation;
+                    let id = job.id;
                     let start = Instant::now();
                     let result = Box::new(Job::clone(&job).run(Par::Sequential));
                     // Jobs after the plan are preparations for later.
                     if phases.compute_ms == 0.0 {
                         phases.compute_ms = start.elapsed().as_secs_f64() * 1e3;
                     }
-                    inputs.push(Input::Computed { generation, result });
+                    inputs.push(Input::Computed { id, result });
                 }
                 Output::Persist { id, .. } => inputs.push(Input::Persisted { id }),
                 Output::Event(Event::SubnetUp { .. }) => return Ok(Some(phases)),

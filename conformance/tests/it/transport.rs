@@ -152,7 +152,11 @@ fn umad_under_the_shim() {
     let _ibsim = lab.ibsim(NET).unwrap();
     let own = std::env::current_exe().unwrap();
     let output = lab
-        .output("H2", &own.to_string_lossy(), &["--exact", "transport::umad_child", "--nocapture"])
+        .output(
+            "H2",
+            &own.to_string_lossy(),
+            &["--exact", "transport::umad_child", "--nocapture"],
+        )
         .unwrap();
     assert!(output.contains("child is content"), "{output}");
 }

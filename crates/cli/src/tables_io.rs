@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use selvedge_fabric::Fabric;
 use selvedge_plan::{LidLayout, Lids, Policy, ServiceLevels, SlToVl, Tables};
-use selvedge_sm::assign_lids;
+use selvedge_planner::lid;
 use selvedge_topology::{
     DumpWarning, Forwarding, LftStyle, read_guid2lid, read_lfts, read_service_levels, read_sl_to_vl, write_guid2lid,
     write_lfts, write_service_levels, write_sl_to_vl,
@@ -175,7 +175,7 @@ pub fn lane_maps(path: &Path, fabric: &Fabric) -> Result<SlToVl, CliError> {
 /// The LIDs a manager would give out: held ones, known ones, then the lowest free. What is odd goes to standard error.
 pub fn lids(fabric: &Fabric, policy: &Policy, known: &BTreeMap<Guid, LidRange>) -> Result<Lids, CliError> {
     let mut events = Vec::new();
-    let lids = assign_lids(fabric, policy, known, &BTreeSet::new(), &mut events)?;
+    let lids = lid::assign(fabric, policy, known, &BTreeSet::new(), &mut events)?;
     load::warn(events.iter());
     Ok(lids)
 }

@@ -10,10 +10,11 @@ use selvedge_config::AdministratorOptions;
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
+use selvedge_planner::Inventory;
 pub(crate) use selvedge_sa::Config;
 use selvedge_sa::{Agents, CopyConfig, Input, Output, Registrations, Sa, Snapshot, Sources};
 use selvedge_sim::Time;
-use selvedge_sm::{Inventory, Role, Sm};
+use selvedge_sm::{Role, Sm};
 use selvedge_types::Guid;
 use selvedge_wire::{PortInfo, SwitchInfo};
 

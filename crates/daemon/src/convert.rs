@@ -7,8 +7,9 @@ use selvedge_api::{self as api, Changes, ReasonCount, RebalanceRequest, count_re
 use selvedge_config::{Finding, Treatment};
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::Phase;
+use selvedge_planner::rebalance::{Difference, Preview};
 use selvedge_sim::Time;
-use selvedge_sm::{Balancing, Difference, Preview, Role, StageName, View};
+use selvedge_sm::{Balancing, Role, StageName, View};
 use selvedge_verify::{Load, Severity, Verdict};
 
 use crate::names::Names;

@@ -13,9 +13,10 @@ use selvedge_api::Severity;
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
 use selvedge_plan::partition::Partitions;
+use selvedge_planner::{Job, PlanEvent};
 use selvedge_sa::Worth;
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Event, Input, Job, Output, Sm, StageName, View};
+use selvedge_sm::{Command, Event, Input, Output, Sm, StageName, View};
 use selvedge_store::{Found, Keeper, Saver, StateDir};
 use selvedge_transport::prefer_this_thread;
 use selvedge_wire::{Arrival, Class, Datagram, MadPort};
@@ -361,13 +362,13 @@ impl Driver {
         while let Ok(note) = self.notes.try_recv() {
             self.busy = self.busy.saturating_sub(usize::from(note.ends_work()));
             match note {
-                Note::Computed { generation, result } => {
+                Note::Computed { id, result } => {
                     self.memory.ask_again();
-                    self.feed(Input::Computed { generation, result })?;
+                    self.feed(Input::Computed { id, result })?;
                 }
-                Note::BackedUp { generation, result } => {
+                Note::BackedUp { id, result } => {
                     let changed = self.changed;
-                    self.feed(Input::Computed { generation, result })?;
+                    self.feed(Input::Computed { id, result })?;
                     self.changed = changed || !self.untold.is_empty();
                 }
                 Note::Indexed(snapshot) => {
@@ -441,11 +442,11 @@ impl Driver {
             Output::Send { datagram, timeout } => self.seat.desk().send(&datagram, timeout)?,
             // Less work than waking another thread is.
             Output::Compute(mut job) if job.is_brief() => {
-                let generation = job.generation;
+                let id = job.id;
                 match compute_in_place(&mut job) {
                     Some(result) => {
                         let result = Box::new(result);
-                        self.feed(Input::Computed { generation, result })?;
+                        self.feed(Input::Computed { id, result })?;
                     }
                     None => self.hand_over(now, job),
                 }
@@ -510,15 +511,15 @@ impl Driver {
         }
         match event {
             Event::Discovered { .. } => self.tell_what_was_seen()?,
-            Event::PlanAccepted { .. } => self.tell_what_comes()?,
+            Event::Plan(PlanEvent::Accepted { .. }) => self.tell_what_comes()?,
             Event::Role { role, .. } => self.role_changed(*role)?,
             Event::Multicast(_) => self.copies_changed()?,
             _ => {}
         }
         let severity = match event.severity() {
-            selvedge_sm::Severity::Info => Severity::Info,
-            selvedge_sm::Severity::Warning => Severity::Warning,
-            selvedge_sm::Severity::Error => Severity::Error,
+            selvedge_planner::Severity::Info => Severity::Info,
+            selvedge_planner::Severity::Warning => Severity::Warning,
+            selvedge_planner::Severity::Error => Severity::Error,
         };
         let text = event.to_string();
         let text = text.strip_prefix(event.code()).map_or(text.as_str(), str::trim_start);

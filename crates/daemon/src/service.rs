@@ -10,8 +10,9 @@ use selvedge_api::{
 };
 use selvedge_config::{Against, Settings, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
+use selvedge_planner::rebalance::preview;
 use selvedge_sim::Par;
-use selvedge_sm::{Asked, Command, Role, View, rebalance_preview};
+use selvedge_sm::{Asked, Command, Role, View};
 
 use crate::convert;
 use crate::host::HostHandle;
@@ -223,10 +224,12 @@ impl Service for Manager {
         if !request.dry_run && !is_master {
             return Err(ErrorKind::NotMaster.error(format!("this manager is {}", view.role)));
         }
-        let planned = rebalance_preview(&view, Par::Sequential).ok_or_else(|| not_yet("plan"))?;
+        let (Some(fabric), Some(plan), Some(policy)) = (&view.fabric, &view.plan, &view.policy) else {
+            return Err(not_yet("plan"));
+        };
+        let planned = preview(fabric, plan, policy, Par::Sequential);
         let planned = planned.map_err(|why| ErrorKind::NoBalance.error(why))?;
-        let engine = view.plan.as_ref().map_or("", |plan| &plan.engine.0);
-        let answer = convert::preview(&planned, engine, request);
+        let answer = convert::preview(&planned, &plan.engine.0, request);
         if answer.started {
             let at_once = request.at_once;
             self.command(Command::Rebalance(Asked { at_once }))?;

@@ -8,7 +8,8 @@ use std::thread::{self, JoinHandle};
 
 use selvedge_config::{Settings, Sources};
 use selvedge_fabric::Fabric;
-use selvedge_sm::{Config, DefaultJudge, Judge, Mode, Sm, View};
+use selvedge_planner::{DefaultJudge, Judge};
+use selvedge_sm::{Config, Mode, Sm, View};
 use selvedge_store::{Disk, Found, StateDir, StoreError};
 use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::Guid;

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use selvedge_api::Reroute;
 use selvedge_fabric::Fabric;
-use selvedge_plan::{Generation, Plan};
+use selvedge_plan::Plan;
+use selvedge_planner::{Job, JobId, JobResult, PlanEvent, Warm};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
-use selvedge_sm::{Command, Event, Job, JobResult, PersistentState};
+use selvedge_sm::{Command, PersistentState};
 use selvedge_store::{StateDir, StoreError};
 use selvedge_transport::{put_this_thread_last, use_huge_pages};
 
@@ -22,15 +23,9 @@ use crate::DaemonError;
 #[derive(Debug)]
 pub(crate) enum Note {
     /// A job is done.
-    Computed {
-        generation: Generation,
-        result: Box<JobResult>,
-    },
+    Computed { id: JobId, result: Box<JobResult> },
     /// Some possible repairs are computed. No change waited for them, and nothing shown changes, except an event.
-    BackedUp {
-        generation: Generation,
-        result: Box<JobResult>,
-    },
+    BackedUp { id: JobId, result: Box<JobResult> },
     /// A committed plan is ready for questions; none, if indexing it failed.
     Indexed(Option<Arc<Snapshot>>),
     /// Work that waited was dropped for newer work.
@@ -126,7 +121,7 @@ pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>
     Worker::start(name, notes, move |job: Box<Job>, queue| {
         let mut job = newest(job, queue, &dropped);
         Note::Computed {
-            generation: job.generation,
+            id: job.id,
             result: {
                 // Work that no change waits for leaves the other threads to urgent work.
                 let par = if job.is_background() {
@@ -136,7 +131,7 @@ pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>
                 };
                 let result = Box::new(compute(&mut job, par));
                 // What the next repair works on lies still until then.
-                let memory = result.warm.iter().flat_map(|warm| warm.memory());
+                let memory = result.warm().into_iter().flat_map(Warm::memory);
                 memory.for_each(|addresses| use_huge_pages(&addresses));
                 result
             },
@@ -152,7 +147,7 @@ pub(crate) fn backer(notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonErro
             put_this_thread_last();
         }
         Note::BackedUp {
-            generation: job.generation,
+            id: job.id,
             result: Box::new(compute(&mut job, Par::Sequential)),
         }
     })
@@ -160,8 +155,7 @@ pub(crate) fn backer(notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonErro
 
 /// Runs a job. A defect in planning costs the plan, not the manager: what is in the switches stays.
 fn compute(job: &mut Job, par: Par) -> JobResult {
-    let run = |job: &mut Job| Some(job.run(par));
-    guarded(job, run).unwrap_or_default()
+    guarded(job, |job| Some(job.run(par))).unwrap_or_else(|| job.fruitless(Vec::new()))
 }
 
 /// Makes a repair in place, if that does: else the job is to be run, and takes longer.
@@ -171,17 +165,11 @@ pub(crate) fn compute_in_place(job: &mut Job) -> Option<JobResult> {
 
 fn guarded(job: &mut Job, run: impl FnOnce(&mut Job) -> Option<JobResult>) -> Option<JobResult> {
     let began = Instant::now();
-    job.clock = Some(since_first_asked);
-    let result = catch_unwind(AssertUnwindSafe(|| run(job))).unwrap_or_else(|_| {
-        Some(JobResult {
-            events: vec![Event::NoPlan],
-            ..JobResult::default()
-        })
-    })?;
-    Some(JobResult {
-        took: began.elapsed(),
-        ..result
-    })
+    job.set_clock(since_first_asked);
+    let made = catch_unwind(AssertUnwindSafe(|| run(job)));
+    let mut result = made.unwrap_or_else(|_| Some(job.fruitless(vec![PlanEvent::NoPlan])))?;
+    result.set_took(began.elapsed());
+    Some(result)
 }
 
 /// A clock that begins when it is first asked.

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use selvedge_emulator::{ClientId, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::{Fabric, Link};
 use selvedge_plan::Policy;
+use selvedge_planner::{DefaultJudge, Job, JobResult};
 use selvedge_sim::{Par, Seed, Time};
-use selvedge_sm::{Config, DefaultJudge, Event, Input, Job, JobResult, Mode, Output, PersistentState, Sm, StageName};
+use selvedge_sm::{Config, Event, Input, Mode, Output, PersistentState, Sm, StageName};
 use selvedge_topology::Spec;
 use selvedge_wire::{AttributeId, Method};
 
@@ -191,8 +192,8 @@ impl Bench {
 
     fn compute(&mut self, mut job: Job) {
         static FIRST: OnceLock<Instant> = OnceLock::new();
-        job.clock = Some(|| FIRST.get_or_init(Instant::now).elapsed());
-        let generation = job.generation;
+        job.set_clock(|| FIRST.get_or_init(Instant::now).elapsed());
+        let id = job.id;
         let began = Instant::now();
         let in_place = if job.is_brief() { job.run_in_place() } else { None };
         let result: JobResult = in_place.unwrap_or_else(|| job.run(Par::Sequential));
@@ -200,11 +201,11 @@ impl Bench {
         if self.part == Some(1) {
             self.part = Some(2);
             self.count(took);
-            self.in_place = result.installed.is_some();
+            self.in_place = matches!(&result, JobResult::Repair(repair) if repair.is_in_place());
             self.part = Some(3);
         }
         let result = Box::new(result);
-        self.hand(Input::Computed { generation, result });
+        self.hand(Input::Computed { id, result });
     }
 
     fn count(&mut self, took: Duration) {

@@ -13,8 +13,9 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
+use selvedge_planner::Judge;
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Command, Config, Event, Input, Intake, Judge, Output, PersistentState, Sm, StageName, View};
+use selvedge_sm::{Command, Config, Event, Input, Intake, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 

@@ -11,6 +11,8 @@ use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
 use selvedge_mad::AgentId;
 use selvedge_plan::partition::with_pkey_block;
 use selvedge_plan::{BLOCK_LIDS, Installed, Op, Phase};
+use selvedge_planner::past::{Taken, Unanswered};
+use selvedge_planner::{Declined, Inventory, Outcome, external_settings, port_settings};
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases;
@@ -18,10 +20,7 @@ use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, 
 
 use self::answerer::is_anothers;
 use crate::event::Event;
-use crate::inventory::{Inventory, external_settings, settings};
-use crate::job::Outcome;
 use crate::lane_smp;
-use crate::past::{Taken, Unanswered};
 use crate::seat::Seat;
 use crate::smp::{self, Smp};
 
@@ -99,15 +98,6 @@ impl Wait {
     const fn is_longer_than(&self, fog: Duration) -> bool {
         self.wait_ns as u128 > fog.as_nanos()
     }
-}
-
-/// Settings that an agent does not take: asked for again in every sweep, they would never converge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Declined {
-    /// What was asked for.
-    pub wanted: PortSettings,
-    /// What the agent holds instead.
-    pub held: PortSettings,
 }
 
 /// True if a port of a switch is ACTIVE and nobody is known behind it.
@@ -493,7 +483,7 @@ impl Apply {
         let is_external = port.port != PortNum::MANAGEMENT && is_switch;
         let mut now = match is_external {
             true => external_settings(&held),
-            false => settings(&held),
+            false => port_settings(&held),
         };
         // Agents hide the M_Key from askers without it, and some clear it in answers.
         now.m_key = want.m_key;

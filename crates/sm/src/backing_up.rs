@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use selvedge_plan::{Generation, Plan};
+use selvedge_plan::Plan;
+use selvedge_planner::{BackUp, Backups, Inventory, JobId, PlanEvent, Task};
 use selvedge_sim::Time;
 use selvedge_verify::standing::State;
 
-use crate::backups::{BackUp, Backups};
 use crate::core::Sm;
-use crate::inventory::Inventory;
+use crate::event::Event;
 use crate::io::Output;
-use crate::job::{Job, Task};
 use crate::stage::Stage;
 
 /// States whose backups are kept: a link that was lost comes back, as a rule.
@@ -24,13 +23,12 @@ pub struct BackupBook {
     /// When the next are to be begun.
     due: Option<Time>,
     /// The job that makes some.
-    making: Option<Making>,
+    making: Option<(JobId, Making)>,
 }
 
 /// Backups on their way.
 #[derive(Debug)]
 struct Making {
-    generation: Generation,
     state: State,
     /// The plan, and the fabric that it is in force on.
     plan: Arc<Plan>,
@@ -81,7 +79,7 @@ impl Sm {
         let (Some(state), Some(plan)) = (self.prepared_state(), self.view.plan.clone()) else {
             return;
         };
-        let is_on_its_way = |making: &Making| making.state == state;
+        let is_on_its_way = |(_, making): &(JobId, Making)| making.state == state;
         if self.backups.making.as_ref().is_some_and(is_on_its_way) {
             return;
         }
@@ -90,40 +88,35 @@ impl Sm {
         };
         let known = self.backups.of(state).cloned();
         if let Some(made) = known.as_ref().filter(|known| known.is_complete) {
-            out.extend(made.event().map(Output::Event));
+            out.extend(made.event().map(told));
             return;
         }
         self.generation = self.generation.next();
         let first = self.flaps.lately_down(&inventory.fabric);
-        let task = BackUp::new(Arc::clone(&plan), first, known);
+        let basis = self.basis(&inventory, &self.view.installed, None);
+        let task = BackUp::new(basis, Arc::clone(&plan), first, known);
         // Whatever is made for another state is dropped when it comes.
-        let making = Making {
-            generation: self.generation,
-            state,
-            plan,
-            inventory,
-        };
+        let making = Making { state, plan, inventory };
         self.make_backups(task, making, out);
     }
 
-    /// Has the next of them made.
-    fn make_backups(&mut self, task: BackUp, making: Making, out: &mut Vec<Output>) {
-        let installed = Arc::clone(&self.view.installed);
-        let job = self.job(&making.inventory, &installed, Task::BackUp(Box::new(task)));
-        let generation = making.generation;
-        out.push(Output::Compute(Box::new(Job { generation, ..job })));
-        self.backups.making = Some(making);
+    /// Has the next of them made, as things are now.
+    fn make_backups(&mut self, mut task: BackUp, making: Making, out: &mut Vec<Output>) {
+        task.basis = self.basis(&making.inventory, &self.view.installed, None);
+        task.adopt = self.adopt();
+        let id = self.compute(Task::BackUp(Box::new(task)), out);
+        self.backups.making = Some((id, making));
     }
 
-    /// True if `generation` is of the job that makes backups.
-    pub(crate) fn is_backing_up(&self, generation: Generation) -> bool {
+    /// True if a job is the one that makes backups.
+    pub(crate) fn is_backing_up(&self, id: JobId) -> bool {
         let making = self.backups.making.as_ref();
-        making.is_some_and(|making| making.generation == generation)
+        making.is_some_and(|(job, _)| *job == id)
     }
 
     /// Takes what was made, and goes on if all is still as it was.
     pub(crate) fn backed_up(&mut self, made: Option<Box<BackUp>>, out: &mut Vec<Output>) {
-        let (Some(making), Some(mut made)) = (self.backups.making.take(), made) else {
+        let (Some((_, making)), Some(mut made)) = (self.backups.making.take(), made) else {
             return;
         };
         let found = made.take_found();
@@ -141,6 +134,10 @@ impl Sm {
         }
         let made = state.filter(|_| is_in_force).and_then(|state| self.backups.of(state));
         let made = made.filter(|made| made.is_complete).and_then(|made| made.event());
-        out.extend(made.map(Output::Event));
+        out.extend(made.map(told));
     }
+}
+
+const fn told(event: PlanEvent) -> Output {
+    Output::Event(Event::Plan(event))
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::adopt::route_alike;
+use selvedge_planner::route_alike;
+
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::SweepReason;

@@ -7,11 +7,12 @@ use std::time::Duration;
 use selvedge_fabric::{Fabric, PortRef, diff};
 use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed, PartEnforce};
+use selvedge_planner::past::Past;
+use selvedge_planner::{Aim, DeclinedByGuid, Inventory, JobId, Judge, PortReason};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
-use crate::aim::Aim;
 use crate::aliases::AliasGuids;
 use crate::backing_up::BackupBook;
 use crate::config::{Config, Mode};
@@ -20,15 +21,11 @@ use crate::event::{Event, SweepReason};
 use crate::failover::Failover;
 use crate::flap::Flaps;
 use crate::given_up::GivenUp;
-use crate::inventory::Inventory;
 use crate::io::{Input, Output, PersistentState};
-use crate::judge::Judge;
 use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
 use crate::listed::Listed;
 use crate::multicast::Multicast;
-use crate::past::Past;
-use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
 use crate::recall::Silence;
@@ -40,7 +37,7 @@ use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
 use crate::unstored::Unstored;
-use crate::view::{PortReason, View};
+use crate::view::View;
 use crate::wires::Wires;
 
 /// A subnet manager.
@@ -61,6 +58,8 @@ pub struct Sm {
     pub(crate) stored: PersistentState,
     pub(crate) declined: DeclinedByGuid,
     pub(crate) generation: Generation,
+    /// The ticket of the last job.
+    pub(crate) last_job: JobId,
     /// Why the next sweep is due as soon as the current stage allows.
     pub(crate) sweep_due: Option<SweepReason>,
     /// Why the last sweep began.
@@ -163,6 +162,7 @@ impl Sm {
             declined: DeclinedByGuid::new(),
             lids: LidBook::stored(&state),
             generation: state.generation,
+            last_job: JobId::default(),
             stored: state,
             sweep_due: None,
             sweep_reason: SweepReason::Start,
@@ -230,7 +230,7 @@ impl Sm {
                 }
                 self.timers(now, out);
             }
-            Input::Computed { generation, result } => self.computed(generation, *result, out),
+            Input::Computed { id, result } => self.computed(id, *result, out),
             Input::Persisted { id } => self.persisted(id, out),
             Input::NotPersisted { id } => self.not_persisted(id),
             Input::Groups(groups) => self.groups_changed(groups),

@@ -8,15 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_mad::AgentId;
 use selvedge_plan::partition::with_pkey_block;
+use selvedge_planner::{Found, FoundPort, PortReason};
 use selvedge_types::{Guid, NodeKind, PhysState, PortNum};
 use selvedge_wire::{
     Attribute, AttributeId, CapabilityMask, DecodeError, DirectedRoute, Mad, NodeDescription, NodeInfo, PKeyTable,
     PortInfo, SwitchInfo,
 };
 
-use crate::PortReason;
 use crate::event::Event;
-use crate::inventory::{Found, FoundPort};
 use crate::smp;
 
 /// What was asked of whom.

@@ -6,8 +6,9 @@ mod words;
 use std::fmt;
 use std::time::Duration;
 
+use selvedge_planner::{PlanEvent, Severity};
 use selvedge_routing::Difference;
-use selvedge_types::{Guid, Lid};
+use selvedge_types::Guid;
 use selvedge_wire::SmControl;
 
 use crate::aliases::AliasEvent;
@@ -16,17 +17,6 @@ use crate::intake::IntakeEvent;
 use crate::listed::Absent;
 use crate::multicast::MulticastEvent;
 pub use reason::SweepReason;
-
-/// How much an event matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Good to know.
-    Info,
-    /// Needs a look.
-    Warning,
-    /// Something does not work.
-    Error,
-}
 
 /// Something that happened. The code in [`Event::code`] is stable; `docs/reference/codes.md` has cause and advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,29 +41,6 @@ pub enum Event {
         /// One difference, in words.
         change: String,
     },
-    /// Engine `auto` looked at the fabric and took another engine for it.
-    EngineChosen {
-        /// What it saw, or what it took and why, with a code of the engine's.
-        note: String,
-    },
-    /// A plan was made and accepted.
-    PlanAccepted {
-        /// Its engine.
-        engine: String,
-        /// Sets needed.
-        sets: usize,
-        /// LFT blocks among them.
-        lft_blocks: usize,
-    },
-    /// A plan was refused by the judge, or an engine gave up.
-    PlanRefused {
-        /// Its engine.
-        engine: String,
-        /// Why, with a witness.
-        why: String,
-    },
-    /// No engine's plan was accepted: nothing is sent.
-    NoPlan,
     /// The judged plan is in every agent.
     SubnetUp {
         /// Sets sent.
@@ -108,20 +75,6 @@ pub enum Event {
         /// Where the two were found.
         what: String,
     },
-    /// Two ports with one LID: one of them gets another.
-    LidConflict {
-        /// The LID.
-        lid: Lid,
-        /// The port that keeps it.
-        keeps: Guid,
-        /// The port that gets another.
-        loses: Guid,
-    },
-    /// More LIDs are wanted than there are.
-    OutOfLids {
-        /// LIDs wanted.
-        wanted: usize,
-    },
     /// An M_Key forbids Sets.
     MKeyRefused {
         /// The ports.
@@ -143,11 +96,6 @@ pub enum Event {
     Draining {
         /// The wait.
         wait: Wait,
-    },
-    /// A change of tables takes several steps, or waits.
-    Way {
-        /// The steps in words.
-        what: String,
     },
     /// A wait is cut short because a sweep is due; the new plan takes it into account.
     WaitEnded {
@@ -195,20 +143,6 @@ pub enum Event {
         /// The switch.
         what: String,
     },
-    /// Nobody knows which service levels senders use: routes rely on none for now.
-    LevelsUnknown,
-    /// The tables that were found are right and stay.
-    FoundKept {
-        /// The engine that will plan when the fabric changes.
-        engine: String,
-    },
-    /// Tables that were found are kept but for entries that were not right.
-    FoundMended {
-        /// The engine that plans from now on.
-        engine: String,
-        /// Entries that change.
-        entries: usize,
-    },
     /// Lost or returned links are planned for, and the judge is content.
     Repaired {
         /// Links that were lost.
@@ -223,29 +157,6 @@ pub enum Event {
         judged: Duration,
         /// It was planned and judged before, in case they would be lost.
         was_known: bool,
-    },
-    /// The repair of every link is known.
-    BackupsMade {
-        /// Links.
-        links: usize,
-        /// Links that need a repair that takes longer, or for which there was no room.
-        lacking: usize,
-        /// What all that takes in memory, in KiB.
-        kib: usize,
-    },
-    /// Ports keep fewer LIDs than they are to have, as others hold them, or did a moment ago.
-    LidsLater {
-        /// How many ports.
-        ports: usize,
-    },
-    /// Some links have fewer data lanes than are to be used: they use those.
-    LanesShort {
-        /// Lanes that are to be used.
-        lanes: u8,
-        /// Links that have fewer.
-        links: usize,
-        /// The first of them, with its lanes.
-        first: (String, u8),
     },
     /// A switch does not hold a table block that it acknowledged: it is written again.
     ReadBackDiffers {
@@ -304,15 +215,6 @@ pub enum Event {
         /// Steps taken.
         steps: u32,
     },
-    /// Ports are in more partitions than their P_Key tables have room for.
-    PKeysFull {
-        /// How many.
-        ports: usize,
-        /// The first of them.
-        what: String,
-        /// The keys that its table has room for.
-        room: u16,
-    },
     /// Links lead on where directed routes end: what is behind them is not managed.
     BeyondReach {
         /// Ports at which such a link was found.
@@ -320,6 +222,8 @@ pub enum Event {
         /// The first of them.
         what: String,
     },
+    /// Something about a plan.
+    Plan(PlanEvent),
     /// A list names GUIDs that are not in the fabric.
     ListedAbsent(Absent),
     /// Something about multicast trees.
@@ -374,48 +278,35 @@ impl Event {
             Self::SweepStarted { .. } => "SLV-SM-0001",
             Self::Discovered { .. } => "SLV-SM-0002",
             Self::FabricChanged { .. } => "SLV-SM-0003",
-            Self::PlanAccepted { .. } => "SLV-SM-0004",
-            Self::PlanRefused { .. } => "SLV-SM-0005",
-            Self::NoPlan => "SLV-SM-0006",
             Self::SubnetUp { .. } => "SLV-SM-0007",
             Self::SubnetUpWithErrors { .. } => "SLV-SM-0008",
             Self::SetFailed { .. } => "SLV-SM-0009",
             Self::Silent { .. } => "SLV-SM-0010",
             Self::BadDatagram { .. } => "SLV-SM-0011",
             Self::DuplicateGuid { .. } => "SLV-SM-0012",
-            Self::LidConflict { .. } => "SLV-SM-0013",
-            Self::OutOfLids { .. } => "SLV-SM-0014",
             Self::MKeyRefused { .. } => "SLV-SM-0015",
             Self::Trap { .. } => "SLV-SM-0016",
             Self::Role { .. } => "SLV-SM-0017",
             Self::LocalPortDown { .. } => "SLV-SM-0018",
-            Self::EngineChosen { .. } => "SLV-SM-0019",
             Self::LinkLost { .. } => "SLV-SM-0020",
             Self::LinkReturned { .. } => "SLV-SM-0021",
             Self::LinkLeftOut { .. } => "SLV-SM-0022",
             Self::Repaired { .. } => "SLV-SM-0023",
             Self::SwitchLost { .. } => "SLV-SM-0024",
-            Self::FoundKept { .. } => "SLV-SM-0025",
-            Self::FoundMended { .. } => "SLV-SM-0026",
-            Self::BackupsMade { .. } => "SLV-SM-0027",
             Self::BeyondReach { .. } => "SLV-SM-0029",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
             Self::WaitEnded { .. } => "SLV-SM-0032",
-            Self::Way { .. } => "SLV-SM-0033",
             Self::ForeignState { .. } => "SLV-SM-0040",
-            Self::LidsLater { .. } => "SLV-SM-0041",
             Self::ReadBackDiffers { .. } => "SLV-SM-0042",
             Self::SwitchLies { .. } => "SLV-SM-0043",
             Self::RebalanceStep { .. } => "SLV-SM-0050",
             Self::Rebalanced { .. } => "SLV-SM-0051",
             Self::RebalanceHeld { .. } => "SLV-SM-0052",
             Self::RebalanceInterrupted { .. } => "SLV-SM-0053",
-            Self::PKeysFull { .. } => "SLV-SM-0044",
-            Self::LanesShort { .. } => "SLV-SM-0045",
             Self::LanesDiffer { .. } => "SLV-SM-0046",
-            Self::LevelsUnknown => "SLV-SM-0047",
             Self::ListedAbsent(_) => "SLV-SM-0048",
+            Self::Plan(event) => event.code(),
             Self::Multicast(event) => event.code(),
             Self::Aliases(event) => event.code(),
             Self::Intake(event) => event.code(),
@@ -439,21 +330,13 @@ impl Event {
         match self {
             Self::SweepStarted { .. }
             | Self::Repaired { .. }
-            | Self::BackupsMade { .. }
             | Self::LinkReturned { .. }
             | Self::Discovered { .. }
             | Self::FabricChanged { .. }
-            | Self::EngineChosen { .. }
-            | Self::FoundKept { .. }
-            | Self::FoundMended { .. }
-            | Self::PlanAccepted { .. }
             | Self::SubnetUp { .. }
             | Self::Trap { .. }
             | Self::Draining { .. }
             | Self::WaitEnded { .. }
-            | Self::Way { .. }
-            | Self::LidsLater { .. }
-            | Self::LanesShort { .. }
             | Self::RebalanceStep { .. }
             | Self::Rebalanced { .. }
             | Self::RebalanceInterrupted { .. }
@@ -463,31 +346,26 @@ impl Event {
             Self::LinkLost { .. }
             | Self::SwitchLost { .. }
             | Self::LinkLeftOut { .. }
-            | Self::PlanRefused { .. }
             | Self::Silent { .. }
             | Self::BadDatagram { .. }
-            | Self::LidConflict { .. }
             | Self::ReadBackDiffers { .. }
             | Self::LanesDiffer { .. }
             | Self::RebalanceHeld { .. }
-            | Self::PKeysFull { .. }
             | Self::BeyondReach { .. }
             | Self::HandoverRefused { .. }
-            | Self::LevelsUnknown
             | Self::ListedAbsent(_)
             | Self::StrangeManager { .. }
             | Self::PollMissed { .. }
             | Self::ForeignState { .. } => Severity::Warning,
+            Self::Plan(event) => event.severity(),
             Self::Multicast(event) => event.severity(),
             Self::Aliases(event) => event.severity(),
             Self::Intake(event) => event.severity(),
-            Self::NoPlan
-            | Self::StepsLeftOut { .. }
+            Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
             | Self::SetFailed { .. }
             | Self::DuplicateGuid { .. }
             | Self::SwitchLies { .. }
-            | Self::OutOfLids { .. }
             | Self::MKeyRefused { .. }
             | Self::LocalPortDown { .. } => Severity::Error,
         }
@@ -501,38 +379,29 @@ impl Event {
             Self::Discovered { switches, hosts, links } => {
                 write!(f, "discovered {switches} switches, {hosts} hosts, {links} links")
             }
-            Self::FabricChanged { change: text } | Self::EngineChosen { note: text } | Self::Trap { what: text } => {
-                f.write_str(text)
-            }
-            Self::PlanAccepted { .. } | Self::PlanRefused { .. } | Self::NoPlan => self.of_plans(f),
+            Self::FabricChanged { change: text } | Self::Trap { what: text } => f.write_str(text),
+            Self::Plan(event) => write!(f, "{event}"),
             Self::SubnetUp { sets } => write!(f, "SUBNET UP after {sets} Sets"),
             Self::SubnetUpWithErrors { failed } => write!(f, "SUBNET UP with errors: {failed} Sets failed"),
             Self::SetFailed { what, why } => write!(f, "Set of {what} failed: {why}"),
             Self::Silent { what } => write!(f, "no answer from {what}"),
             Self::BadDatagram { why } => write!(f, "datagram dropped: {why}"),
-            Self::DuplicateGuid { .. } | Self::LidConflict { .. } => self.of_doubles(f),
-            Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
-                self.of_steps(f)
-            }
+            Self::DuplicateGuid { guid, what } => write!(
+                f,
+                "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
+            ),
+            Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } => self.of_steps(f),
             Self::LinkLost { .. }
             | Self::LinkReturned { .. }
             | Self::LinkLeftOut { .. }
             | Self::SwitchLost { .. }
-            | Self::FoundKept { .. }
-            | Self::FoundMended { .. }
-            | Self::BackupsMade { .. }
             | Self::Repaired { .. } => Ok(()),
-            Self::LanesShort { .. }
-            | Self::LevelsUnknown
-            | Self::LidsLater { .. }
-            | Self::ReadBackDiffers { .. }
+            Self::ReadBackDiffers { .. }
             | Self::LanesDiffer { .. }
             | Self::SwitchLies { .. }
             | Self::MKeyRefused { .. }
-            | Self::PKeysFull { .. }
             | Self::BeyondReach { .. }
-            | Self::ForeignState { .. }
-            | Self::OutOfLids { .. } => self.of_agents(f),
+            | Self::ForeignState { .. } => self.of_agents(f),
             Self::RebalanceStep { .. }
             | Self::Rebalanced { .. }
             | Self::RebalanceHeld { .. }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
+use selvedge_planner::{Damage, Inventory, Job, JobId, Prepare, Repair, Returned, Task, Warm, is_small};
 use selvedge_sim::Time;
 use selvedge_types::{Lid, PortNum, PortState};
 use selvedge_verify::standing::State;
@@ -13,19 +14,14 @@ use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use crate::config::Mode;
 use crate::core::{Sm, ok};
-use crate::damage::{Damage, Returned};
 use crate::event::{Event, SweepReason};
-use crate::inventory::Inventory;
 use crate::io::Output;
-use crate::job::{Job, Task, is_small};
 use crate::light::differs;
 use crate::probe::{Behind, Looked, Probe};
-use crate::repair::Repair;
 use crate::second_look::MOVED_AFTER;
 use crate::smp;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::warm::{Prepare, Warm};
 
 /// What the manager remembers for repairs.
 #[derive(Debug, Default)]
@@ -39,7 +35,7 @@ pub struct Failover {
     /// What makes a repair fast, between jobs.
     warm: Option<Box<Warm>>,
     /// The job that prepares it.
-    preparing: Option<selvedge_plan::Generation>,
+    preparing: Option<JobId>,
     /// A repair that waits for it.
     held: Option<Box<Job>>,
     /// Switches to look at again when the repair is applied; none: no repair is on its way.
@@ -394,20 +390,25 @@ impl Sm {
         self.generation = self.generation.next();
         let installed = Arc::clone(&self.view.installed);
         let warm = self.failover.warm.take();
-        let task = Task::Repair(Box::new(Repair {
-            damage,
-            plan,
-            verdict,
+        let under_way = self.past.under_way(&inventory.fabric, self.now);
+        let basis = self.basis(&inventory, &installed, under_way);
+        let repair = Repair {
+            adopt: self.adopt(),
             warm,
             backups: self.backups(),
-        }));
-        let job = self.job(&inventory, &installed, task);
+            ..Repair::new(basis, damage, plan, verdict)
+        };
+        let job = self.new_job(Task::Repair(Box::new(repair)));
+        self.stage = Stage::Planning {
+            job: job.id,
+            inventory,
+            installed,
+        };
         match self.failover.preparing {
             // It is nearly there, and would have to be made first in any case.
             Some(_) => self.failover.held = Some(Box::new(job)),
             None => out.push(Output::Compute(Box::new(job))),
         }
-        self.stage = Stage::Planning { inventory, installed };
     }
 
     /// What had waited for a link that came back, which was asked about after `began`, is gone.
@@ -459,9 +460,9 @@ impl Sm {
         is_small(entries, warm.weave.is_some()).then(|| standing.state())
     }
 
-    /// True if `generation` is of the job that prepares repairs.
-    pub(crate) fn is_preparing(&self, generation: selvedge_plan::Generation) -> bool {
-        self.failover.preparing == Some(generation)
+    /// True if a job is the one that prepares repairs.
+    pub(crate) fn is_preparing(&self, id: JobId) -> bool {
+        self.failover.preparing == Some(id)
     }
 
     /// Links that the repair on its way is for: lost, and returned.
@@ -525,14 +526,19 @@ impl Sm {
             return;
         };
         let warm = self.failover.warm.take();
-        self.failover.preparing = Some(self.generation);
         let installed = Arc::clone(&self.view.installed);
-        let mut job = self.job(&inventory, &installed, Task::Prepare(Box::new(Prepare { plan, warm })));
-        // Else it would be worked out first, and nobody should wait for that.
-        if self.past.is_settled_with_some() {
-            job.under_way = self.past.under_way(&inventory.fabric, self.now);
-        }
-        out.push(Output::Compute(Box::new(job)));
+        // Else it would be worked out first, and no other work should wait for that.
+        let under_way = match self.past.is_settled_with_some() {
+            true => self.past.under_way(&inventory.fabric, self.now),
+            false => None,
+        };
+        let prepare = Prepare {
+            basis: self.basis(&inventory, &installed, under_way),
+            adopt: self.adopt(),
+            plan,
+            warm,
+        };
+        self.failover.preparing = Some(self.compute(Task::Prepare(Box::new(prepare)), out));
     }
 
     /// A repair that did not work out: sweeps.

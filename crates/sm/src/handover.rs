@@ -6,6 +6,7 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, Link, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_plan::Installed;
+use selvedge_planner::Inventory;
 use selvedge_sim::Time;
 use selvedge_types::{Guid, PortState};
 use selvedge_verify::phases::is_live;
@@ -13,7 +14,6 @@ use selvedge_wire::{Attribute, AttributeId, Bits, Mad, SmInfo, SmState};
 
 use crate::core::{Sm, ok};
 use crate::event::{Event, SweepReason};
-use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::register::Reregister;
 use crate::stage::{Stage, Token};

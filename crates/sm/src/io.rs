@@ -7,11 +7,11 @@ use std::time::Duration;
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_plan::{EngineName, Generation, Policy};
+use selvedge_planner::{Job, JobId, JobResult};
 use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_wire::Datagram;
 
 use crate::event::Event;
-use crate::job::{Job, JobResult};
 use crate::rebalancing::Asked;
 
 /// Everything a manager reacts to.
@@ -25,10 +25,10 @@ pub enum Input {
     Returned(Datagram),
     /// [`crate::Sm::next_wake`] has come.
     Wake,
-    /// A job is done; a stale generation is dropped.
+    /// A job is done. The result of a job that the manager no longer waits for is dropped.
     Computed {
-        /// Generation of the job.
-        generation: Generation,
+        /// Ticket of the job.
+        id: JobId,
         /// Its result.
         result: Box<JobResult>,
     },

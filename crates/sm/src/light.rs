@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef};
 use selvedge_mad::AgentId;
+use selvedge_planner::{Inventory, PortReason};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, NodeInfo, PortInfo, SwitchInfo};
@@ -13,11 +14,10 @@ use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, NodeInfo, PortIn
 use crate::config::Mode;
 use crate::core::{Sm, ok};
 use crate::event::SweepReason;
-use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::smp;
 use crate::stage::{Stage, Token};
-use crate::view::{PortReason, Role};
+use crate::view::Role;
 
 impl Sm {
     /// Everything that a light sweep asked is answered.

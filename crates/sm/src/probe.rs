@@ -16,13 +16,12 @@ use std::time::Duration;
 
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_plan::partition::with_pkey_block;
+use selvedge_planner::{Damage, Inventory, Returned, is_behind};
 use selvedge_sim::Time;
 use selvedge_types::{IdxVec, PKey, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, NodeInfo, PKeyTable, PortInfo, SmpData};
 
-use crate::damage::{Damage, Returned};
 use crate::event::SweepReason;
-use crate::inventory::{Inventory, is_behind};
 use crate::smp;
 use order::Pace;
 

@@ -3,29 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, Node, Port, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, Port};
 use selvedge_mad::AgentId;
-use selvedge_plan::{Generation, Installed};
+use selvedge_plan::Installed;
+use selvedge_planner::held::{LastKnown, carried, may_have_been_off, unread};
+use selvedge_planner::past::{After, with_links_asleep};
+use selvedge_planner::{Adopt, Aim, Inventory, LidClaims, PlanFabric, PlanResult, RepairResult, Task, lanes, lid};
 use selvedge_sim::Time;
-use selvedge_types::{LidRange, PortNum, PortState};
+use selvedge_types::PortState;
 use selvedge_verify::phases::is_live;
 use selvedge_wire::{AttributeId, Mad};
 
-use crate::adopt::Adopt;
 use crate::apply::{Apply, SetId};
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::{Event, SweepReason};
-use crate::held::{blocks_to_read, may_have_been_off};
-use crate::inventory::Inventory;
 use crate::io::Output;
-use crate::job::{Job, JobResult, Task};
-use crate::past::After;
-use crate::register::Asks;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lanes, lid, past, report, smp};
+use crate::{lane_smp, report, smp};
 
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
 const UNREAD_LOOKS_MAX: u32 = 2;
@@ -114,36 +111,39 @@ impl Sm {
         self.ask_for_lanes();
     }
 
-    /// Tables this manager wrote, by GUID, for switches that still hold what it set. Others may have written since in
-    /// any other mode.
-    fn carried_tables(&self, inventory: &Inventory) -> Installed {
-        let fabric = &inventory.fabric;
-        let mut installed = Installed::unknown(fabric.switches().len());
-        let (Some(old), Some(plan), Mode::Manage) = (&self.view.fabric, &self.view.plan, self.config.mode) else {
-            return installed;
+    /// Keeps questions for lane tables open while tables are read.
+    fn ask_for_lanes(&mut self) {
+        let Stage::Reading { inventory, lanes, .. } = &mut self.stage else {
+            return;
         };
-        // Our own link was down: whoever took over meanwhile may even have our LID.
-        let own = fabric.port(inventory.local);
-        if own.is_none_or(|own| inventory.local.port != PortNum::MANAGEMENT && own.link.state != PortState::Active) {
-            return installed;
-        }
-        if is_recabled(old, fabric) || is_renumbered(old, fabric) || self.has_met_another() {
-            return installed;
-        }
-        installed.lanes = self.carried_lanes(inventory);
-        for (switch, &node) in fabric.switches().iter_enumerated() {
-            let seen = fabric.node(node);
-            let before = old.find(seen.guid).and_then(|n| old.switch_index(n));
-            let sm_lid = |n: &Node| n.port(PortNum::MANAGEMENT).map(|p| p.settings.sm_lid);
-            // Another manager may have been here in between.
-            let is_ours = |before: SwitchIdx| sm_lid(seen) == sm_lid(old.switch(before));
-            let same_top = seen.switch_settings.linear_top == plan.tables.top().0;
-            let stayed_on = || !may_have_been_off(fabric, node, self.planned_on.as_ref().unwrap_or(old), old);
-            if let Some(before) = before.filter(|&before| same_top && is_ours(before) && stayed_on()) {
-                installed.lfts[switch].clone_from(&self.view.installed.lfts[before]);
+        while self.exchange.open() < self.config.ready() {
+            let Some(table) = lanes.pop() else { return };
+            let at = table.port();
+            let (attribute, modifier) = lane_smp::question(&inventory.fabric, table);
+            let route = inventory.agents[at.node].route_to(at.port);
+            if self.silent.is_silent(route) {
+                continue;
             }
+            let get = smp::get(attribute, modifier, route, self.config.policy.m_key);
+            self.exchange.submit(AgentId(at.node.0), (Token::Lanes(table), get));
         }
-        installed
+    }
+
+    /// Tables that this manager wrote and that stay known. In any other mode than this, or if another master was met,
+    /// tables may have been written since.
+    fn carried_tables(&self, inventory: &Inventory) -> Installed {
+        match (&self.view.fabric, &self.view.plan, self.config.mode) {
+            (Some(fabric), Some(plan), Mode::Manage) if !self.has_met_another() => {
+                let last = LastKnown {
+                    plan,
+                    fabric,
+                    seen: self.planned_on.as_ref().unwrap_or(fabric),
+                    installed: &self.view.installed,
+                };
+                carried(&last, inventory)
+            }
+            _ => Installed::unknown(inventory.fabric.switches().len()),
+        }
     }
 
     /// A plan that was made of what was `seen` is in force: a switch that may have been off since, and all of whose
@@ -185,121 +185,53 @@ impl Sm {
         self.set_foreign_state_aside(&inventory.fabric, out);
         self.note_what_was_done_unseen(&inventory, &installed);
         let under_way = self.past.under_way(&inventory.fabric, now);
-        let under_way = past::with_links_asleep(under_way, self.view.fabric.as_deref(), &inventory.fabric, &installed);
-        let installed = Arc::new(Installed { under_way, ..installed });
-        let mut job = self.job(&inventory, &installed, Task::Plan);
+        let asleep = self.view.fabric.as_deref();
+        let installed = Arc::new(Installed {
+            under_way: with_links_asleep(under_way.clone(), asleep, &inventory.fabric, &installed),
+            ..installed
+        });
         self.lids.restore_yielded(&inventory.fabric);
         let (known, spared) = self.lids.known(&self.config.policy, &inventory.fabric);
-        (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
-        job.known_lanes = Arc::new(self.stored.lanes.clone());
-        job.told = self.told_levels(&inventory);
-        job.declined = Arc::new(self.declined.clone());
-        job.rebalances = self.sweep_reason == SweepReason::Command;
-        job.resting = Arc::new(self.given_up.resting(now));
-        job.asks = self.plan_to_ask_hosts(&inventory);
+        let told = self.told_levels(&inventory);
+        let asks = self.plan_to_ask_hosts(&inventory);
         let wants_others = self.wants_other_routes();
-        job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others);
-        job.aim.clone_from(&self.aim);
-        out.push(Output::Compute(Box::new(job)));
-        self.stage = Stage::Planning { inventory, installed };
-    }
-
-    /// A job of the present generation.
-    pub(crate) fn job(&mut self, inventory: &Arc<Inventory>, installed: &Arc<Installed>, task: Task) -> Job {
-        Job {
-            generation: self.generation,
-            inventory: Arc::clone(inventory),
-            installed: Arc::clone(installed),
-            policy: Arc::clone(&self.config.policy),
-            known_lids: Arc::default(),
-            spared_lids: Arc::default(),
-            known_lanes: Arc::default(),
-            told: Arc::default(),
-            declined: Arc::default(),
-            judge: Arc::clone(&self.judge),
-            clock: None,
-            aim: None,
-            under_way: match task {
-                Task::Prepare(_) | Task::Settle(_) | Task::BackUp(_) => None,
-                _ => self.past.under_way(&inventory.fabric, self.now),
+        let task = PlanFabric {
+            basis: self.basis(&inventory, &installed, under_way),
+            claims: LidClaims {
+                known: Arc::new(known),
+                spared: Arc::new(spared),
+                resting: Arc::new(self.given_up.resting(now)),
             },
-            fog: self.past.fog(self.now),
-            resting: Arc::default(),
-            rebalances: false,
-            asks: Asks::Nobody,
-            adopt: match task {
-                Task::Repair(_) | Task::Prepare(_) | Task::BackUp(_) if self.keeps_found => Adopt::Kept,
-                Task::Plan
-                | Task::Repair(_)
-                | Task::Prepare(_)
-                | Task::Rebalance(_)
-                | Task::Multicast(_)
-                | Task::Settle(_)
-                | Task::BackUp(_) => Adopt::No,
-            },
-            copies: self.copies(),
-            plan_in_force: match task {
-                Task::Multicast(_) => self.view.plan.clone(),
-                _ => None,
-            },
-            task,
-        }
+            known_lanes: Arc::new(self.stored.lanes.clone()),
+            told,
+            declined: Arc::new(self.declined.clone()),
+            fog: self.past.fog(now),
+            rebalances: self.sweep_reason == SweepReason::Command,
+            asks,
+            adopt: Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others),
+            aim: self.aim.clone(),
+        };
+        let job = self.compute(Task::Plan(Box::new(task)), out);
+        self.stage = Stage::Planning {
+            job,
+            inventory,
+            installed,
+        };
     }
 
-    /// True if a job's result would be taken if it came now; else whoever has not run it may hand in
-    /// [`JobResult::default`], and nobody sees a difference.
-    #[must_use]
-    pub fn awaits(&self, job: &Job) -> bool {
-        let generation = job.generation;
-        matches!(job.task, Task::Settle(_))
-            || self.is_preparing(generation)
-            || self.is_backing_up(generation)
-            || self.is_planning_balance(generation)
-            || self.is_planning_multicast(generation)
-            || self.is_planning(generation)
-    }
-
-    fn is_planning(&self, generation: Generation) -> bool {
-        generation == self.generation && matches!(self.stage, Stage::Planning { .. })
-    }
-
-    /// Takes a result if it is [awaited](Self::awaits).
-    pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
-        if let Some(settled) = result.settled {
-            return self.settled(*settled, out);
-        }
-        if self.is_preparing(generation) {
-            return self.prepared(result.warm, out);
-        }
-        if self.is_backing_up(generation) {
-            return self.backed_up(result.backups, out);
-        }
-        if self.is_planning_balance(generation) {
-            return self.balance_planned(result, out);
-        }
-        if self.is_planning_multicast(generation) {
-            return self.multicast_planned(result, out);
-        }
-        let is_planning = self.is_planning(generation);
-        let Stage::Planning { inventory, installed } = &self.stage else {
+    /// Takes a plan of the whole fabric.
+    pub(crate) fn planned(&mut self, result: PlanResult, out: &mut Vec<Output>) {
+        let Stage::Planning {
+            inventory, installed, ..
+        } = &self.stage
+        else {
             return;
         };
-        if !is_planning {
-            return;
-        }
-        // A repair mends whatever is in force.
-        if !self.is_repairing() {
-            self.keeps_found = result.keeps_found;
-        }
-        let inventory = result.inventory.as_ref().unwrap_or(inventory);
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
-        let mut result = result;
-        self.note_copies_first(result.copies_first.take());
-        if self.is_repairing() {
-            return self.repair_planned(result, (inventory, installed), out);
-        }
+        self.keeps_found = result.keeps_found;
+        self.note_copies_first(result.copies_first);
         self.listed.tell(&inventory.fabric, &self.config.policy, out);
-        out.extend(result.events.into_iter().map(Output::Event));
+        out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
         let Some(outcome) = result.outcome else {
             self.remember_served();
             self.drop_plans();
@@ -321,7 +253,7 @@ impl Sm {
         self.view.failed = 0;
         if self.config.mode == Mode::DryRun {
             self.view.plan = Some(Arc::clone(&outcome.plan));
-            self.view.generation = generation;
+            self.view.generation = outcome.plan.generation;
             let failures = report::Failures::none();
             self.finish(
                 &inventory,
@@ -336,17 +268,19 @@ impl Sm {
     }
 
     /// Takes a repair that was planned.
-    fn repair_planned(
-        &mut self,
-        result: JobResult,
-        (inventory, installed): (Arc<Inventory>, Arc<Installed>),
-        out: &mut Vec<Output>,
-    ) {
-        out.extend(result.events.into_iter().map(Output::Event));
+    pub(crate) fn repair_planned(&mut self, result: RepairResult, out: &mut Vec<Output>) {
+        let Stage::Planning { installed, .. } = &self.stage else {
+            return;
+        };
+        let installed = Arc::clone(installed);
+        out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
         self.keep_warm(result.warm);
-        let Some(outcome) = result.outcome else {
+        let Some(mended) = result.mended else {
+            self.note_copies_first(None);
             return self.not_repaired();
         };
+        self.note_copies_first(mended.copies_first);
+        let (inventory, outcome) = (mended.inventory, mended.outcome);
         self.view.changes = outcome.changes.value().count();
         let (lost, returned) = self.repaired_links();
         let blocks = outcome.changes.value().count().lft_blocks;
@@ -354,12 +288,12 @@ impl Sm {
             lost,
             returned,
             blocks,
-            took: result.took.saturating_sub(result.judged),
-            judged: result.judged,
-            was_known: result.was_known,
+            took: result.took.saturating_sub(mended.judged),
+            judged: mended.judged,
+            was_known: mended.was_known,
         }));
         self.store_generation(outcome.plan.generation, out);
-        let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));
+        let held = mended.installed.unwrap_or_else(|| Installed::clone(&installed));
         if outcome.plan.generation > self.stored.generation {
             return self.persist(inventory, Arc::new(held), outcome, out);
         }
@@ -474,6 +408,26 @@ impl Sm {
         }
     }
 
+    /// A plan is left half-way: the next one leads there too, where nothing has changed since. A step towards balance
+    /// begins anew by itself when what happened has been dealt with.
+    fn note_aim(&mut self, apply: &Apply) {
+        if self.is_balancing() {
+            return;
+        }
+        self.aim = Some(Arc::new(Aim {
+            plan: Arc::clone(&apply.outcome.plan),
+            fabric: Arc::clone(&apply.fabric),
+            policy: Arc::clone(&self.config.policy),
+            keeps_found: self.keeps_found,
+        }));
+    }
+
+    /// Neither the plan in force nor one that was left half-way counts any more.
+    pub(crate) fn drop_plans(&mut self) {
+        self.view.plan = None;
+        self.aim = None;
+    }
+
     /// A sweep is due while a phase waits: what has been acknowledged stays, the rest is planned anew.
     pub(crate) fn interrupted(
         &mut self,
@@ -552,48 +506,6 @@ impl Sm {
         self.inventory = Some(Arc::new(inventory));
         self.view.inventory.clone_from(&self.inventory);
     }
-}
-
-/// Blocks that must be known before anything is planned, in the order in which they are taken from the end: consecutive
-/// ones go to different agents.
-fn unread(fabric: &Fabric, installed: &Installed) -> Vec<(SwitchIdx, usize)> {
-    let mut todo = Vec::new();
-    for switch in fabric.switches().indices() {
-        let node = fabric.switch(switch);
-        let top = node.switch_settings.linear_top;
-        if top > 0 {
-            let cap = node.switch.map_or(0, |s| s.linear_cap.saturating_sub(1));
-            let blocks = blocks_to_read(installed, switch, top.min(cap));
-            todo.extend(blocks.into_iter().map(|block| (switch, block)));
-        }
-    }
-    todo.sort_unstable_by_key(|&(switch, block)| std::cmp::Reverse((block, switch)));
-    todo
-}
-
-/// True if a port holds other LIDs than it was left with: Sets went to others than they were meant for, over a cable
-/// that was moved and may be back where it was, and so may those of tables have done.
-fn is_renumbered(old: &Fabric, new: &Fabric) -> bool {
-    let is_other = |at: PortRef, held: LidRange| {
-        let node = old.find(new.node(at.node).guid)?;
-        let before = old.port(PortRef { node, port: at.port })?.settings.lids;
-        Some(held.base.is_unicast() && before.base.is_unicast() && before != held)
-    };
-    let mut ports = new.end_ports();
-    ports.any(|(at, port)| is_other(at, port.settings.lids) == Some(true))
-}
-
-/// True if a cable that is still plugged in leads elsewhere than before: Sets that were sent by routes over it may have
-/// been taken by other switches.
-fn is_recabled(old: &Fabric, new: &Fabric) -> bool {
-    let named = |fabric: &Fabric, at: PortRef| (fabric.node(at.node).guid, at.port);
-    let leads_elsewhere = |at: PortRef, to: PortRef| {
-        let node = new.find(old.node(at.node).guid);
-        let peer = node.and_then(|node| new.peer(PortRef { node, port: at.port }));
-        peer.is_some_and(|peer| named(new, peer) != named(old, to))
-    };
-    old.links()
-        .any(|link| leads_elsewhere(link.a, link.b) || leads_elsewhere(link.b, link.a))
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_plan::{Generation, Plan, RebalanceWhen};
+use selvedge_plan::{Plan, RebalanceWhen};
+use selvedge_planner::rebalance::{Balance, Goal, Rebalance, RebalanceResult, budget};
+use selvedge_planner::{JobId, Outcome, PlanEvent, Task};
 use selvedge_sim::Time;
 
 use crate::apply::Apply;
@@ -12,8 +14,6 @@ use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
-use crate::job::{JobResult, Task};
-use crate::rebalance::{Balance, Goal, Rebalance, budget};
 use crate::stage::Stage;
 use crate::view::{BalanceView, Balancing as Shown};
 
@@ -46,7 +46,7 @@ enum State {
     /// Time for a look or for the next step, once nothing else is to be done.
     Due(Time),
     /// A step is planned.
-    Planning(Generation, Arc<Plan>),
+    Planning(JobId, Arc<Plan>),
     /// A step is applied.
     Applying,
 }
@@ -133,16 +133,16 @@ impl Sm {
         };
         let blocks = (!at_once).then(|| budget(policy, &plan.tables));
         self.generation = self.generation.next();
+        let under_way = self.past.under_way(&inventory.fabric, self.now);
         let task = Task::Rebalance(Box::new(Rebalance {
+            basis: self.basis(&inventory, &self.view.installed, under_way),
             plan: Arc::clone(&plan),
             blocks,
             busiest: self.busiest(),
             goal: self.balancing.goal.clone(),
         }));
-        let installed = Arc::clone(&self.view.installed);
-        let job = self.job(&inventory, &installed, task);
-        out.push(Output::Compute(Box::new(job)));
-        self.balancing.state = State::Planning(self.generation, plan);
+        let id = self.compute(task, out);
+        self.balancing.state = State::Planning(id, plan);
     }
 
     /// Nothing can be done before something happens.
@@ -150,13 +150,13 @@ impl Sm {
         self.balancing.state = State::Even;
     }
 
-    /// True if `generation` is of the step that is planned.
-    pub(crate) fn is_planning_balance(&self, generation: Generation) -> bool {
-        matches!(self.balancing.state, State::Planning(expected, _) if expected == generation)
+    /// True if a job is the one that plans a step.
+    pub(crate) fn is_planning_balance(&self, id: JobId) -> bool {
+        matches!(self.balancing.state, State::Planning(expected, _) if expected == id)
     }
 
     /// Takes a step that was planned, if all is still as it was.
-    pub(crate) fn balance_planned(&mut self, result: JobResult, out: &mut Vec<Output>) {
+    pub(crate) fn balance_planned(&mut self, result: RebalanceResult, out: &mut Vec<Output>) {
         let State::Planning(_, plan) = &self.balancing.state else {
             return;
         };
@@ -167,8 +167,9 @@ impl Sm {
             self.balancing.state = State::Due(self.now + pause);
             return;
         }
-        match (result.balance, result.outcome) {
-            (Some(Balance::Step(step)), Some(outcome)) => {
+        match result.balance {
+            Some(Balance::Step(step)) => {
+                let outcome = step.outcome;
                 let shown = &mut self.balancing.shown;
                 shown.steps += 1;
                 shown.blocks_left = step.left.blocks;
@@ -181,16 +182,16 @@ impl Sm {
                     left: step.left.blocks,
                 }));
                 let count = outcome.changes.value().count();
-                out.push(Output::Event(Event::PlanAccepted {
+                out.push(Output::Event(Event::Plan(PlanEvent::Accepted {
                     engine: outcome.plan.engine.0.clone(),
                     sets: count.total(),
                     lft_blocks: count.lft_blocks,
-                }));
+                })));
                 self.balancing.state = State::Applying;
                 self.note_copies_first(result.copies_first);
                 self.apply_step(outcome, out);
             }
-            (Some(Balance::Held { why }), _) => {
+            Some(Balance::Held { why }) => {
                 // Packets of the step before may be all that is in the way.
                 if self.past.under_way(&self.fabric_now(), self.now).is_some() {
                     self.balancing.state = State::Due(self.now + pause);
@@ -199,11 +200,11 @@ impl Sm {
                 out.push(Output::Event(Event::RebalanceHeld { why }));
                 self.end_balance();
             }
-            (Some(Balance::Even), _) => {
+            Some(Balance::Even) => {
                 self.say_even(out);
                 self.end_balance();
             }
-            (Some(Balance::Step(_)) | None, _) => self.end_balance(),
+            None => self.end_balance(),
         }
     }
 
@@ -229,7 +230,7 @@ impl Sm {
         self.move_trees();
     }
 
-    fn apply_step(&mut self, outcome: Arc<crate::job::Outcome>, out: &mut Vec<Output>) {
+    fn apply_step(&mut self, outcome: Arc<Outcome>, out: &mut Vec<Output>) {
         let Some(inventory) = self.inventory.clone() else {
             return;
         };

@@ -6,14 +6,13 @@
 //! go on knocking. A switch of which nothing at all is heard is left out: nobody could change its tables.
 
 use selvedge_fabric::{Fabric, Node, PortRef};
+use selvedge_planner::{Found, FoundPort, Inventory, PortReason};
 use selvedge_types::{NodeKind, PortNum, PortState};
 use selvedge_verify::phases;
 use selvedge_wire::{NodeInfo, PortInfo};
 
-use crate::PortReason;
 use crate::apply::has_silent_link;
 use crate::core::Sm;
-use crate::inventory::{Found, FoundPort, Inventory};
 use crate::smp;
 
 /// Sweeps that a manager repeats after its start, or when it takes over, because somebody does not answer; beyond, he

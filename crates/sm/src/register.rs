@@ -6,20 +6,18 @@
 //!
 //! What a host had registered is lost as well if it was gone from the plan for a while: only that one is asked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, Port, PortRef};
-use selvedge_plan::{ChangeSet, Generation, Op, Phase, Plan};
+use selvedge_plan::Generation;
+use selvedge_planner::{Asks, Inventory, Outcome};
 use selvedge_types::{Guid, LidRange, PortNum, PortState};
-use selvedge_wire::CapabilityMask;
 
 use crate::config::Mode;
 use crate::core::Sm;
-use crate::inventory::Inventory;
 #[cfg(doc)]
 use crate::io::Command;
-use crate::job::Outcome;
 
 /// Whether hosts are to register again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,30 +43,6 @@ impl Served {
     fn of(fabric: &Fabric, port: &Port, lids: LidRange) -> Self {
         let peer = port.peer.map(|peer| (fabric.node(peer.node).guid, peer.port));
         Self { lids, peer }
-    }
-}
-
-/// Whom a plan asks to register again.
-#[derive(Clone, Debug, Default)]
-pub enum Asks {
-    /// Nobody.
-    #[default]
-    Nobody,
-    /// Every host.
-    All,
-    /// Ports with these GUIDs.
-    These(Arc<BTreeSet<Guid>>),
-}
-
-impl Asks {
-    /// True if a port is asked, and understands it.
-    pub fn includes(&self, fabric: &Fabric, at: PortRef) -> bool {
-        let is_meant = match self {
-            Self::Nobody => false,
-            Self::All => true,
-            Self::These(ports) => fabric.port(at).is_some_and(|port| ports.contains(&port.guid)),
-        };
-        is_meant && understands(fabric, at)
     }
 }
 
@@ -170,42 +144,5 @@ impl Sm {
                 Arc::make_mut(&mut self.returned).retain(is_left);
             }
         }
-    }
-}
-
-/// True if a port has clients that understand it. Source: IBA vol 1 §14.2.5.6 (IsClientReregistrationSupported).
-fn understands(fabric: &Fabric, at: PortRef) -> bool {
-    let port = fabric.port(at).filter(|_| !fabric.node(at.node).is_switch());
-    port.is_some_and(|port| CapabilityMask(port.capability.mask).contains(CapabilityMask::CLIENT_REREGISTRATION))
-}
-
-/// Adds a Set of every port that is asked and has none, when all else is done: it is answered from the new plan then.
-pub fn ask(asks: &Asks, fabric: &Fabric, plan: &Plan, changes: &mut ChangeSet) {
-    let ops = changes.phases.iter().flat_map(|phase| &phase.ops);
-    let set: BTreeSet<PortRef> = ops
-        .filter_map(|op| match op {
-            Op::Port { port, .. } => Some(*port),
-            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => None,
-        })
-        .collect();
-    let is_active = |at: PortRef| {
-        let port = fabric.port(at);
-        port.is_some_and(|port| port.link.state == PortState::Active)
-    };
-    let left = plan.ports.iter().filter(|(at, _)| !set.contains(at) && is_active(**at));
-    let left = left.filter(|(at, _)| asks.includes(fabric, **at));
-    let ops: Vec<Op> = left
-        .map(|(&port, &settings)| Op::Port {
-            port,
-            settings,
-            state: None,
-        })
-        .collect();
-    if !ops.is_empty() {
-        changes.phases.push(Phase {
-            label: "ask hosts to register again",
-            wait_before_ns: 0,
-            ops,
-        });
     }
 }

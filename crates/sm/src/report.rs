@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef};
+use selvedge_planner::{Inventory, PortReason};
 use selvedge_types::{Lid, PhysState, PortNum, PortState};
 
 use crate::config::Mode;
 use crate::event::Event;
-use crate::inventory::Inventory;
-use crate::view::{PortReason, PortReport};
+use crate::view::PortReport;
 
 /// What went wrong on the way.
 #[derive(Clone, Debug)]

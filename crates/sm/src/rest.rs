@@ -1,5 +1,6 @@
 //! Between two sweeps: until when there is nothing to do, and what if nobody can be reached.
 
+use selvedge_planner::PortReason;
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 
@@ -8,7 +9,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::register::Reregister;
 use crate::stage::Stage;
-use crate::view::{PortReason, Role};
+use crate::view::Role;
 
 impl Sm {
     /// Nothing to do until the next light sweep.

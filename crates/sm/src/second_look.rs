@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
+use selvedge_planner::{Inventory, is_behind};
 use selvedge_sim::Time;
 use selvedge_types::PortNum;
 use selvedge_wire::{Attribute, Mad, NodeInfo, PortInfo};
 
 use crate::core::{Sm, ok};
-use crate::inventory::{Inventory, is_behind};
 use crate::smp;
 use crate::stage::{Stage, Token};
 

@@ -1,33 +1,10 @@
 //! After a repair: works out beside everything else for how long packets under way matter, and what they may do.
 
+use selvedge_planner::{Settle, Settled, Task};
 use selvedge_sim::Time;
 
 use crate::core::Sm;
 use crate::io::Output;
-use crate::job::{JobResult, Task};
-use crate::past::Past;
-
-/// Works out for how long packets under way matter.
-#[derive(Clone, Debug)]
-pub struct Settle {
-    past: Past,
-    now: Time,
-}
-
-/// What came of it.
-#[derive(Clone, Debug)]
-pub struct Settled(Past);
-
-impl Settle {
-    /// Takes some milliseconds in a large fabric.
-    pub(crate) fn run(mut self) -> JobResult {
-        self.past.settle(self.now);
-        JobResult {
-            settled: Some(Box::new(Settled(self.past))),
-            ..JobResult::default()
-        }
-    }
-}
 
 impl Sm {
     /// Has it worked out for how long packets under way matter, if that is not known.
@@ -35,15 +12,14 @@ impl Sm {
         let Some(inventory) = self.inventory.clone().filter(|_| self.past.is_unsettled()) else {
             return;
         };
-        let past = self.past.clone();
-        let installed = std::sync::Arc::clone(&self.view.installed);
-        let job = self.job(&inventory, &installed, Task::Settle(Box::new(Settle { past, now })));
-        out.push(Output::Compute(Box::new(job)));
+        let switches = inventory.fabric.switches().len();
+        let task = Settle::new(self.past.clone(), now, switches);
+        self.compute(Task::Settle(Box::new(task)), out);
     }
 
     /// It is known: the next repair has less to do if what packets under way may do is worked out before it.
-    pub(crate) fn settled(&mut self, Settled(past): Settled, out: &mut Vec<Output>) {
-        if self.past.take_settled(past) {
+    pub(crate) fn settled(&mut self, settled: Settled, out: &mut Vec<Output>) {
+        if self.past.take_settled(settled.0) {
             self.prepare_for_what_is_under_way(out);
         }
     }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{Installed, LaneTable};
+use selvedge_planner::{Inventory, JobId, Outcome};
 use selvedge_types::Guid;
 use selvedge_wire::{Attribute, LinearForwardingTable, Mad, SmInfo};
 
 use crate::aliases::{NameId, Naming};
 use crate::apply::{Apply, SetId};
 use crate::discover::{Ask, Discovery};
-use crate::inventory::Inventory;
-use crate::job::Outcome;
 use crate::lane_smp;
 use crate::multicast::{CopyId, Copying};
 use crate::probe::{Behind, Probe};
@@ -107,6 +106,8 @@ pub enum Stage {
     },
     /// A job runs.
     Planning {
+        /// The ticket of the job.
+        job: JobId,
         /// What was found.
         inventory: Arc<Inventory>,
         /// Tables as read.

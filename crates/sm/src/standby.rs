@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_mad::AgentId;
+use selvedge_planner::Inventory;
 use selvedge_sim::Time;
 use selvedge_types::{Guid, NodeKind, TransactionId};
 use selvedge_wire::{
@@ -21,7 +22,6 @@ use crate::config::Mode;
 use crate::core::{Sm, ok};
 use crate::event::{Event, SweepReason};
 use crate::handover::{rank, yields};
-use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::smp;
 use crate::stage::{Stage, Token};
@@ -451,7 +451,7 @@ mod tests {
 
     use super::*;
     use crate::made::{FAR, empty_plan, guid, inventory, master, row};
-    use crate::past::{After, Taken};
+    use selvedge_planner::past::{After, Taken};
 
     fn better(state: SmState) -> SmInfo {
         SmInfo {

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Generation, Installed};
+use selvedge_planner::told::others;
+use selvedge_planner::{Inventory, Outcome};
 use selvedge_routing::lanes_in_force;
 
 use crate::core::Sm;
 use crate::event::Event;
-use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
-use crate::job::Outcome;
 use crate::stage::Stage;
-use crate::told;
 
 /// Generations stored at once: one write in so many plans.
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
@@ -62,14 +61,14 @@ impl Sm {
         let relied_on = (plan.lanes > 1).then_some(&plan.service_levels);
         let by_switch = relied_on.map(|levels| lanes_in_force(&inventory.fabric, &plan.lids, levels));
         let lanes = by_switch.unwrap_or_default();
-        let others = relied_on.map(|levels| told::others(&inventory.fabric, &plan.lids, levels, &lanes));
+        let of_ports = relied_on.map(|levels| others(&inventory.fabric, &plan.lids, levels, &lanes));
         let mut state = PersistentState {
             lids: self.lids.claims().into_owned(),
             lids_before: self.lids.befores().into_owned(),
             lids_aside: self.lids.aside.clone(),
             generation: self.stored.generation,
             lanes,
-            levels: others.unwrap_or_default(),
+            levels: of_ports.unwrap_or_default(),
             // Those of a plan that is yet to come into force: see `store_in_force`.
             engines: self.stored.engines.clone(),
             lane_count,

@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 
 use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_planner::Inventory;
 use selvedge_types::{PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, Class, DirectedRoute, Mad, PortInfo};
 
 use crate::core::{Sm, ok};
-use crate::inventory::Inventory;
 use crate::stage::Stage;
 
 impl Sm {

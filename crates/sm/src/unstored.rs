@@ -8,15 +8,14 @@ use std::collections::BTreeSet;
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::Lids;
+use selvedge_planner::{Found, Inventory, PortReason};
 use selvedge_types::{Guid, NodeKind, PortNum};
 
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::SweepReason;
-use crate::inventory::{Found, Inventory};
 use crate::io::PersistentState;
 use crate::stage::Stage;
-use crate::view::PortReason;
 
 /// What is known of a disk that takes nothing.
 #[derive(Debug, Default)]

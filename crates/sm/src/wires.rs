@@ -9,9 +9,8 @@
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, PortRef};
+use selvedge_planner::{Found, FoundPort};
 use selvedge_types::{Guid, PortNum, PortState};
-
-use crate::inventory::{Found, FoundPort};
 
 /// A port of a switch.
 pub type End = (Guid, PortNum);

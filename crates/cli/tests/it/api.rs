@@ -83,7 +83,15 @@ fn three_hundred_clients_share_what_they_ask_for() {
 fn silent_connections_do_not_block_status() {
     let lab = Lab::new("silent");
     let config = lab.write("fm.toml", "[routing]\nlmc = 0\n");
-    let words = ["run", "--fabric", "ring:switches=4,hosts=1", "--state", "state", "--config", &config];
+    let words = [
+        "run",
+        "--fabric",
+        "ring:switches=4,hosts=1",
+        "--state",
+        "state",
+        "--config",
+        &config,
+    ];
     let process = up(&lab, lab.start_with_descriptors(256, &words));
     let stored = || lab.read("state/guid2lid");
     let descriptors = || fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap().count();

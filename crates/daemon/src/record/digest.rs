@@ -38,7 +38,7 @@ pub(super) fn outputs(outputs: &[Output]) -> u64 {
                 digest.bytes(datagram.mad.as_bytes());
                 digest.number(timeout.as_nanos() as u64);
             }
-            Output::Compute(job) => digest.number(2 << 56 | job.generation.0),
+            Output::Compute(job) => digest.number(2 << 56 | job.id.0),
             Output::Persist { id, state } => {
                 digest.number(3 << 56 | id);
                 for (guid, range) in &state.lids {

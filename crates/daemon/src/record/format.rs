@@ -8,6 +8,7 @@ use selvedge_config::{Settings, parse, print_settings_with_keys};
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::{Member, MulticastGroup};
 use selvedge_plan::{EngineName, Generation, Policy};
+use selvedge_planner::JobId;
 use selvedge_sim::Time;
 use selvedge_sm::{Asked, Command, Input, Mode, PersistentState, ToldLevels};
 use selvedge_store::{PlanState, parse_guid2lid, parse_plan_state, print_guid2lid, print_plan_state};
@@ -17,7 +18,7 @@ use selvedge_wire::{Datagram, LocalPort};
 use super::bytes::{Reader, put_datagram, put_text};
 
 /// What every record begins with: name and version of the format.
-pub(super) const MAGIC: &[u8; 8] = b"SLVREC02";
+pub(super) const MAGIC: &[u8; 8] = b"SLVREC03";
 
 /// What a recorded manager was made of.
 #[derive(Clone, Debug)]
@@ -44,7 +45,7 @@ pub enum RecordedInput {
     /// [`Input::Wake`].
     Wake,
     /// [`Input::Computed`]; its result is computed again.
-    Computed(Generation),
+    Computed(JobId),
     /// [`Input::Persisted`].
     Persisted(u64),
     /// [`Input::NotPersisted`].
@@ -103,7 +104,7 @@ impl std::fmt::Display for RecordedInput {
             Self::Received(datagram) => write!(f, "received lid={} {}", datagram.address.lid, datagram.mad),
             Self::Returned(datagram) => write!(f, "returned lid={} {}", datagram.address.lid, datagram.mad),
             Self::Wake => f.write_str("wake"),
-            Self::Computed(generation) => write!(f, "computed plan {}", generation.0),
+            Self::Computed(job) => write!(f, "computed job {job}"),
             Self::Persisted(id) => write!(f, "stored {id}"),
             Self::NotPersisted(id) => write!(f, "not stored {id}"),
             Self::Sweep => f.write_str("command sweep"),
@@ -165,7 +166,7 @@ impl Header {
 
     pub(super) fn take(reader: &mut Reader<'_>) -> Result<Self, String> {
         if reader.take(MAGIC.len()) != Some(MAGIC) {
-            return Err("it does not begin with SLVREC02".to_owned());
+            return Err("it does not begin with SLVREC03".to_owned());
         }
         let cut = || "it ends inside its header".to_owned();
         let mode = match reader.u8().ok_or_else(cut)? {
@@ -225,9 +226,9 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
             put_datagram(out, datagram);
         }
         Input::Wake => begin(3),
-        Input::Computed { generation, .. } => {
+        Input::Computed { id, .. } => {
             begin(4);
-            out.extend(generation.0.to_le_bytes());
+            out.extend(id.0.to_le_bytes());
         }
         Input::Persisted { id } => {
             begin(5);
@@ -410,9 +411,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Bad> 
         1 => reader.datagram().map(RecordedInput::Received),
         2 => reader.datagram().map(RecordedInput::Returned),
         3 => Some(RecordedInput::Wake),
-        4 => reader
-            .u64()
-            .map(|generation| RecordedInput::Computed(Generation(generation))),
+        4 => reader.u64().map(|id| RecordedInput::Computed(JobId(id))),
         5 => reader.u64().map(RecordedInput::Persisted),
         24 => reader.u64().map(RecordedInput::NotPersisted),
         6 => Some(RecordedInput::Sweep),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use selvedge_plan::Generation;
+use selvedge_planner::{DefaultJudge, Job, JobId};
 use selvedge_sim::Par;
-use selvedge_sm::{Command, DefaultJudge, Input, Job, Output, Sm};
+use selvedge_sm::{Command, Input, Output, Sm};
 use selvedge_store::{DATA_MAX, read_file};
 
 use super::bytes::Reader;
@@ -95,7 +95,7 @@ pub fn replay(record: &Replay) -> Option<Difference> {
     let header = &record.header;
     let config = manager_config(header.mode, header.local, &header.settings);
     let mut sm = Sm::new(config, Arc::new(DefaultJudge::default()), header.state.clone());
-    let mut jobs: BTreeMap<Generation, Job> = BTreeMap::new();
+    let mut jobs: BTreeMap<JobId, Job> = BTreeMap::new();
     let mut out = Vec::new();
     for (index, entry) in record.entries.iter().enumerate() {
         // A result that no job of ours stands behind: the manager already went another way.
@@ -106,7 +106,7 @@ pub fn replay(record: &Replay) -> Option<Difference> {
         let have = (u32::try_from(out.len()).unwrap_or(u32::MAX), digest::outputs(&out));
         for output in out.drain(..) {
             if let Output::Compute(job) = output {
-                jobs.insert(job.generation, *job);
+                jobs.insert(job.id, *job);
             }
         }
         if let Some(want) = entry.outputs.filter(|want| *want != have) {
@@ -121,15 +121,15 @@ pub fn replay(record: &Replay) -> Option<Difference> {
     None
 }
 
-fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Option<Input> {
+fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<JobId, Job>) -> Option<Input> {
     Some(match recorded {
         RecordedInput::Start => Input::Start,
         RecordedInput::Received(datagram) => Input::Received(*datagram),
         RecordedInput::Returned(datagram) => Input::Returned(*datagram),
         RecordedInput::Wake => Input::Wake,
-        RecordedInput::Computed(generation) => Input::Computed {
-            generation: *generation,
-            result: Box::new(jobs.remove(generation)?.run(Par::Rayon)),
+        RecordedInput::Computed(id) => Input::Computed {
+            id: *id,
+            result: Box::new(jobs.remove(id)?.run(Par::Rayon)),
         },
         RecordedInput::Persisted(id) => Input::Persisted { id: *id },
         RecordedInput::NotPersisted(id) => Input::NotPersisted { id: *id },
@@ -166,10 +166,10 @@ mod tests {
     #[test]
     fn what_is_no_record_is_refused() {
         let check = |bytes: &[u8], want: &str| assert_eq!(parse(bytes).unwrap_err(), want);
-        check(b"", "it does not begin with SLVREC02");
-        check(b"SLVREC09", "it does not begin with SLVREC02");
-        check(b"SLVREC02", "it ends inside its header");
-        check(b"SLVREC02\x09", "mode 9 is unknown");
+        check(b"", "it does not begin with SLVREC03");
+        check(b"SLVREC09", "it does not begin with SLVREC03");
+        check(b"SLVREC03", "it ends inside its header");
+        check(b"SLVREC03\x09", "mode 9 is unknown");
     }
 
     /// Commands that say all by their name: each has a tag of its own, is printed, and is carried out again.

@@ -5,8 +5,9 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
+use selvedge_planner::Severity;
 use selvedge_sim::Time;
-use selvedge_sm::{Input, Output, Severity};
+use selvedge_sm::{Input, Output};
 use selvedge_wire::Datagram;
 
 use super::digest;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use selvedge_daemon::{Door, EmulationOptions, Options, Running, Service, start};
 use selvedge_fabric::{Fabric, FabricBuilder, Node, NodeKey};
-use selvedge_sm::{Mode, PortReason, View};
+use selvedge_planner::PortReason;
+use selvedge_sm::{Mode, View};
 use selvedge_transport::ibsim::IbsimPort;
 use selvedge_types::{Guid, Lid, LinkSpeed, LinkWidth, Mtu, NodeKind, PKey, PortNum, PortState, Sl, TransactionId};
 use selvedge_wire::sa::records::{self, path as f};

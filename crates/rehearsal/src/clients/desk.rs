@@ -6,9 +6,10 @@ use std::time::Duration;
 use selvedge_chassis::PortIdx;
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_plan::Plan;
+use selvedge_planner::Inventory;
 use selvedge_sa::{Agents, Config, Copier, CopyConfig, Input, Output, Registrations, Sa, Snapshot, Sources, Worth};
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Inventory, Role, ToldLevels};
+use selvedge_sm::{Command, Role, ToldLevels};
 use selvedge_store::{Found, Keeper, MemoryDisk, StateDir, StoreError};
 use selvedge_wire::{Datagram, Mad, Method, PortInfo, SmInfo, SwitchInfo};
 

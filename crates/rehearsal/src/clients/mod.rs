@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::PortRef;
+use selvedge_planner::PlanEvent;
 use selvedge_sa::Output;
 use selvedge_sim::{Rng, Seed, Time};
 use selvedge_sm::{Event, Role};
@@ -295,7 +296,7 @@ impl Clients {
             match event {
                 Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. } => desk.committed(world, &mut out),
                 Event::Discovered { .. } => desk.swept(world, &mut out),
-                Event::PlanAccepted { .. } => desk.coming(world, &mut out),
+                Event::Plan(PlanEvent::Accepted { .. }) => desk.coming(world, &mut out),
                 Event::Multicast(_) => desk.copies_changed(world, &mut out),
                 Event::Role { role, .. } => {
                     self.led += u64::from(role == Role::Master);

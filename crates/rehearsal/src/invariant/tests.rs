@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use selvedge_plan::Policy;
-use selvedge_sm::{Command, Config, DefaultJudge};
+use selvedge_planner::DefaultJudge;
+use selvedge_sm::{Command, Config};
 use selvedge_topology::Spec;
 use selvedge_types::PortNum;
 use selvedge_wire::{

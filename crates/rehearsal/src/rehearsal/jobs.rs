@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_planner::{Job, JobResult, PlanEvent};
 use selvedge_sim::{Par, Time};
-use selvedge_sm::{Event, Input, Job, JobResult};
+use selvedge_sm::{Event, Input};
 use selvedge_verify::phases;
 
 use crate::manager::{AcceptedPlan, ManagerId, Pending};
@@ -69,23 +70,27 @@ impl Rehearsal {
         let boots = Arc::clone(&life.boots);
         let result = result.unwrap_or_else(|| match life.sm.awaits(&job) {
             true => Box::new(job.run(Par::Sequential)),
-            false => Box::default(),
+            false => Box::new(job.fruitless(Vec::new())),
         });
-        let fabric = &job.inventory.fabric;
-        let accepted = result.outcome.as_ref().map(|outcome| AcceptedPlan {
-            at: self.now,
-            boots,
-            fabric: Arc::clone(fabric),
-            is_first: !phases::is_live(fabric),
-            plan: Arc::clone(&outcome.plan),
-        });
+        let given = job.task.basis().map(|basis| &basis.inventory);
+        let inventory = result.inventory().or(given);
+        let accepted = result
+            .outcome()
+            .zip(inventory)
+            .map(|(outcome, inventory)| AcceptedPlan {
+                at: self.now,
+                boots,
+                fabric: Arc::clone(&inventory.fabric),
+                is_first: !phases::is_live(&inventory.fabric),
+                plan: Arc::clone(&outcome.plan),
+            });
         let logged = self.log.len();
-        let generation = job.generation;
-        self.hand(id, Input::Computed { generation, result })?;
-        // A result of an older generation is dropped without a word.
+        let input = Input::Computed { id: job.id, result };
+        self.hand(id, input)?;
+        // A result that the manager no longer waits for is dropped without an event.
         let taken = self.log[logged..]
             .iter()
-            .any(|e| matches!(e.event, Event::PlanAccepted { .. }));
+            .any(|e| matches!(e.event, Event::Plan(PlanEvent::Accepted { .. })));
         if let (true, Some(life)) = (taken, self.managers[id.0].life.as_mut()) {
             life.accepted = accepted;
         }

@@ -156,7 +156,7 @@ impl Runner<'_> {
             }
             ["unexplained", name, want] => {
                 let view = self.view(name)?;
-                let unexplained = |p: &&selvedge_sm::PortReport| p.reason == selvedge_sm::PortReason::Unexplained;
+                let unexplained = |p: &&selvedge_sm::PortReport| p.reason == selvedge_planner::PortReason::Unexplained;
                 let found = view.ports.iter().filter(unexplained).count();
                 check(found.to_string(), found == number::<usize>(want)?)
             }

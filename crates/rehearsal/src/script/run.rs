@@ -7,8 +7,9 @@ use std::time::Duration;
 use selvedge_emulator::{EmulatorError, Fault};
 use selvedge_fabric::{Fabric, FabricBuilder, NodeIdx, PortRef, SwitchAttributes};
 use selvedge_plan::{EngineName, Policy, RebalanceWhen, Tables};
+use selvedge_planner::{DefaultJudge, Judge};
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Asked, Command, Config, DefaultJudge, Judge, Mode, StageName};
+use selvedge_sm::{Asked, Command, Config, Mode, StageName};
 use selvedge_types::{Guid, Idx, Lid, LidRange, Lmc, PortNum};
 use selvedge_wire::LocalPort;
 

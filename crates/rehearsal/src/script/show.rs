@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use selvedge_chassis::{Chassis, Egress};
 use selvedge_emulator::{DropReason, NodeName, PortName};
 use selvedge_fabric::NodeIdx;
+use selvedge_planner::PortReason;
 use selvedge_sim::Time;
-use selvedge_sm::PortReason;
 use selvedge_types::PortNum;
 use selvedge_wire::{AttributeId, Class, Method};
 

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_plan::{NO_PATH, Policy};
+use selvedge_planner::{DefaultJudge, JobResult, Judge};
 use selvedge_sim::Time;
-use selvedge_sm::{Command, DefaultJudge, Input, JobResult, Judge, Output, PersistentState, Sm, StageName};
+use selvedge_sm::{Command, Input, Output, PersistentState, Sm, StageName};
 use selvedge_types::{Lid, PortState, TransactionId};
 use selvedge_verify::{JudgeOptions, Kind as FindingKind};
 use selvedge_wire::{AttributeId, Datagram, Method, PortInfo, SmInfo, SmState};
@@ -139,10 +141,10 @@ impl Broken {
         }
     }
 
-    /// Its judge.
-    pub(super) fn judge(self) -> Arc<dyn Judge> {
+    /// Returns the judge of a manager with this defect, or of one without a defect.
+    pub(super) fn judge(defect: Option<Self>) -> Arc<dyn Judge> {
         let mut options = JudgeOptions::default();
-        if self == Self::AcceptCycles {
+        if defect == Some(Self::AcceptCycles) {
             options.accept = FindingKind::ALL
                 .iter()
                 .copied()
@@ -213,13 +215,13 @@ impl Tamper for Defect {
                 }
                 Some(Input::Received(d))
             }
-            (Broken::OldResult, Input::Computed { generation, result }) => {
+            (Broken::OldResult, Input::Computed { id, result }) => {
                 let result = match self.old.take() {
-                    Some(old) if old.outcome.is_some() => old,
+                    Some(old) if old.outcome().is_some() && discriminant(&*old) == discriminant(&*result) => old,
                     _ => result,
                 };
                 self.old = Some(result.clone());
-                Some(Input::Computed { generation, result })
+                Some(Input::Computed { id, result })
             }
             (Broken::Usurp, Input::Received(d)) if is(&d, Method::GetResp, AttributeId::SM_INFO) => None,
             (Broken::StoreFailureIgnored, Input::NotPersisted { id }) => Some(Input::Persisted { id }),
@@ -236,8 +238,10 @@ impl Tamper for Defect {
                 out.push(Output::Persist { id, state });
             }
             Output::Compute(mut job) if self.broken == Broken::ForgetPast => {
-                job.under_way = None;
-                Arc::make_mut(&mut job.installed).under_way = None;
+                if let Some(basis) = job.task.basis_mut() {
+                    basis.under_way = None;
+                    Arc::make_mut(&mut basis.installed).under_way = None;
+                }
                 out.push(Output::Compute(job));
             }
             Output::SetIsSm(true) if self.broken == Broken::Replay => {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use selvedge_fabric::NodeIdx;
-use selvedge_sm::{PortReason, Role};
+use selvedge_planner::PortReason;
+use selvedge_sm::Role;
 
 use super::action::Action;
 use super::world::World;

@@ -8,7 +8,7 @@ use selvedge_emulator::{EmulatorConfig, Fault};
 use selvedge_fabric::{Fabric, Link, NodeIdx};
 use selvedge_plan::Policy;
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Command, DefaultJudge, Judge, Role, StageName};
+use selvedge_sm::{Command, Role, StageName};
 use selvedge_wire::Method;
 
 use super::action::{Action, Setting};
@@ -115,8 +115,7 @@ impl<'a> World<'a> {
             .zip([1, 0])
             .map(|((name, at), priority)| {
                 let config = config(schedule, &policy, priority);
-                let judge = broken.map_or_else(|| Arc::new(DefaultJudge::default()) as Arc<dyn Judge>, Broken::judge);
-                let id = rehearsal.add_manager(name, at, config, judge);
+                let id = rehearsal.add_manager(name, at, config, Broken::judge(broken));
                 if let Some(broken) = broken {
                     rehearsal.tamper(id, broken.tamper());
                 }

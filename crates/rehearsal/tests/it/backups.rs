@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, Link};
 use selvedge_plan::Policy;
+use selvedge_planner::PlanEvent;
 use selvedge_rehearsal::{LogEntry, Options, Rehearsal};
 use selvedge_sim::Seed;
 use selvedge_sm::Event;
@@ -51,7 +52,7 @@ fn links_that_are_lost_find_their_repairs() {
                 world.run_for(REST).unwrap();
                 let count = |is: fn(&Event) -> bool| world.log()[before..].iter().filter(|e| is(&e.event)).count();
                 known += count(|event| matches!(event, Event::Repaired { was_known: true, .. }));
-                let made = count(|event| matches!(event, Event::BackupsMade { .. }));
+                let made = count(|event| matches!(event, Event::Plan(PlanEvent::BackupsMade { .. })));
                 assert_eq!(made, 1, "{spec}: {fault}\n{}", world.log_text());
             }
             cuts += 1;
@@ -86,7 +87,7 @@ fn nobody_waits_for_what_is_worked_out() {
         let known = world.log().iter().filter(known).count();
         assert_eq!(known > 2, has_backups, "{known}");
         let told = |entry: &LogEntry| match entry.event {
-            Event::BackupsMade { .. } => None,
+            Event::Plan(PlanEvent::BackupsMade { .. }) => None,
             _ => Some((entry.at, entry.event.to_string().replace("as worked out before, ", ""))),
         };
         world.log().iter().filter_map(told).collect::<Vec<_>>()

@@ -9,9 +9,10 @@ use std::time::Duration;
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_plan::multicast::{Member, MulticastGroup};
 use selvedge_plan::{EngineName, MulticastLane, Policy};
+use selvedge_planner::DefaultJudge;
 use selvedge_rehearsal::{ManagerId, Options, Rehearsal};
 use selvedge_sim::Seed;
-use selvedge_sm::{Asked, Command, Config, DefaultJudge, Event, Mode};
+use selvedge_sm::{Asked, Command, Config, Event, Mode};
 use selvedge_types::{Guid, Lid, Mtu, NodeKind, PortNum, PortState, Sl, Vl};
 use selvedge_wire::{Address, AttributeId, Class, Datagram, LocalPort, Mad, Method, MulticastForwardingTable, Status};
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use selvedge_fabric::Link;
 use selvedge_plan::Policy;
+use selvedge_planner::{JobResult, PlanEvent};
 use selvedge_rehearsal::{Options, Rehearsal, Tamper};
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Event, Input, Output};
@@ -18,10 +19,12 @@ struct Count(Arc<AtomicUsize>);
 
 impl Tamper for Count {
     fn input(&mut self, _now: Time, input: Input) -> Option<Input> {
-        if let Input::Computed { result, .. } = &input {
-            let is_repair = |event: &Event| matches!(event, Event::PlanAccepted { .. } | Event::PlanRefused { .. });
+        if let Input::Computed { result, .. } = &input
+            && let JobResult::Repair(result) = &**result
+        {
+            let is_repair = |event: &PlanEvent| matches!(event, PlanEvent::Accepted { .. } | PlanEvent::Refused { .. });
             // What is changed in place hands back the copies that it changed.
-            let is_slow = result.installed.is_none() && result.events.iter().any(is_repair);
+            let is_slow = !result.is_in_place() && result.events.iter().any(is_repair);
             self.0.fetch_add(usize::from(is_slow), Ordering::Relaxed);
         }
         Some(input)
@@ -61,7 +64,7 @@ fn check(spec: &str, faults: usize, apart: Duration) {
     let repaired = count(|event| matches!(event, Event::Repaired { lost: 1, .. }));
     let sweeps = count(|event| matches!(event, Event::SweepStarted { .. }));
     let waits = count(|event| matches!(event, Event::Draining { .. }));
-    let refused = count(|event| matches!(event, Event::PlanRefused { .. } | Event::NoPlan));
+    let refused = count(|event| matches!(event, Event::Plan(PlanEvent::Refused { .. } | PlanEvent::NoPlan)));
     assert_eq!((repaired, sweeps, waits, refused), (faults, 0, 0, 0), "{spec}");
     // Links that come back are planned for as a whole, though no entry changes.
     assert_eq!(slow.load(Ordering::Relaxed), faults, "{spec}");

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use selvedge_planner::Severity;
 use selvedge_types::Guid;
-
-use crate::event::Severity;
 
 /// Something about alias GUIDs that an operator may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 
 use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
+use selvedge_planner::past::goes_unnoticed;
 use selvedge_types::PortNum;
 use selvedge_verify::phases;
 
 use super::Apply;
-use crate::past::goes_unnoticed;
 
 /// Entries of a block.
 type Block = [u8; BLOCK_LIDS];
@@ -99,9 +99,9 @@ mod tests {
 
     use super::*;
     use crate::io::Output;
-    use crate::job::Outcome;
     use crate::made::{FIRST, guid, inventory, master, row};
-    use crate::past::{After, Past};
+    use selvedge_planner::past::{After, Past};
+    use selvedge_planner::{JobResult, Outcome};
 
     /// An application that has not begun, of an outcome that was changed, and what it is to be remembered by.
     fn begun(change: impl Fn(&mut Outcome)) -> (Apply, After) {
@@ -117,7 +117,10 @@ mod tests {
             Output::Compute(job) => Some(job),
             _ => None,
         });
-        let mut outcome = jobs.next().unwrap().run(Par::Sequential).outcome.unwrap();
+        let JobResult::Plan(result) = jobs.next().unwrap().run(Par::Sequential) else {
+            panic!("another job than the plan's")
+        };
+        let mut outcome = result.outcome.unwrap();
         change(Arc::get_mut(&mut outcome).unwrap());
         let after = After {
             fabric,

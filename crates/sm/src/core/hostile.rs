@@ -1,13 +1,13 @@
 //! The manager among liars: answers with any payload, unasked datagrams of any kind. It may refuse to plan; it may
 //! not panic, and it may not hoard (invariant 5).
 
+use selvedge_planner::{DefaultJudge, Job};
 use selvedge_sim::{Par, Rng, Seed};
 use selvedge_types::{NodeKind, PortNum, TransactionId};
 use selvedge_wire::{Address, Class, LocalPort, MAD_LEN, NodeInfo};
 
 use super::*;
 use crate::io::Command;
-use crate::{DefaultJudge, Job};
 
 /// Inputs of one run: enough for several sweeps, so that lies about lies come up.
 const INPUTS: usize = 4_000;
@@ -127,10 +127,7 @@ impl Liars {
             3 if !self.jobs.is_empty() => {
                 let mut job = self.jobs.remove(0);
                 let result = Box::new(job.run(Par::Sequential));
-                Input::Computed {
-                    generation: job.generation,
-                    result,
-                }
+                Input::Computed { id: job.id, result }
             }
             4 => {
                 self.now = self.sm.next_wake().unwrap_or(self.now).max(self.now);

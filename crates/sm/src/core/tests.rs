@@ -1,5 +1,6 @@
 //! The manager against hand-made answers: two hosts with a cable between them, no switch, no emulator.
 
+use selvedge_planner::{DefaultJudge, Job};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, LidRange, LinkWidth, Mtu, NodeKind, PKey, PhysState, PortNum, PortState};
 use selvedge_wire::{
@@ -8,10 +9,10 @@ use selvedge_wire::{
 };
 
 use super::*;
+use crate::StageName;
 use crate::io::Command;
 use crate::stored::GENERATIONS_AHEAD;
 use crate::view::Role;
-use crate::{DefaultJudge, Job, StageName};
 
 mod lids_in_force;
 mod standing_by;
@@ -198,10 +199,7 @@ impl Bench {
     fn compute(&mut self) {
         let mut job = self.jobs.remove(0);
         let result = Box::new(job.run(Par::Sequential));
-        self.hand(Input::Computed {
-            generation: job.generation,
-            result,
-        });
+        self.hand(Input::Computed { id: job.id, result });
     }
 
     fn has(&self, code: &str) -> bool {
@@ -511,7 +509,7 @@ fn what_failed_is_not_activated_and_tried_again() {
         "no use without its peer"
     );
     let reasons: Vec<_> = bench.sm.view().ports.iter().map(|p| p.reason).collect();
-    assert_eq!(reasons, [crate::PortReason::SetFailed; 2]);
+    assert_eq!(reasons, [selvedge_planner::PortReason::SetFailed; 2]);
     assert!(!bench.sm.view().is_up());
     bench.hosts[1].refuses = false;
     bench.now = bench.sm.next_wake().unwrap();

@@ -6,22 +6,6 @@ use std::time::Duration;
 use super::Event;
 
 impl Event {
-    pub(super) fn of_plans(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PlanAccepted {
-                engine,
-                sets,
-                lft_blocks,
-            } => write!(
-                f,
-                "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks"
-            ),
-            Self::PlanRefused { engine, why } => write!(f, "plan by {engine} refused: {why}"),
-            Self::NoPlan => f.write_str("no engine's plan was accepted: nothing is sent, the fabric stays as it is"),
-            _ => Ok(()),
-        }
-    }
-
     /// What is said of links that come and go, then of the rest.
     pub(super) fn fmt_link(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -49,17 +33,6 @@ impl Event {
                 took.as_micros(),
                 judged.as_micros()
             ),
-            Self::BackupsMade { links, lacking: 0, kib } => {
-                write!(
-                    f,
-                    "the repair of each of {links} links is worked out and judged, {kib} KiB"
-                )
-            }
-            Self::BackupsMade { links, lacking, kib } => write!(
-                f,
-                "the repair of each of {links} links is worked out and judged, {kib} KiB; {lacking} others will be \
-                 planned for when they are lost"
-            ),
             Self::SwitchLost { what } => {
                 write!(
                     f,
@@ -68,32 +41,7 @@ impl Event {
             }
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
-            Self::FoundMended { engine, entries } => write!(
-                f,
-                "the tables that were found stay but for {entries} entries, as packets of their LIDs did not arrive; \
-                 {engine} plans when the fabric changes or load is spread anew"
-            ),
-            Self::FoundKept { engine } => write!(
-                f,
-                "the tables that the switches hold are right and stay; {engine} plans when the fabric changes or \
-                 load is spread anew"
-            ),
             _ => self.fmt_other(f),
-        }
-    }
-
-    /// Says what two nodes or ports have in common that one of them alone may have.
-    pub(super) fn of_doubles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DuplicateGuid { guid, what } => write!(
-                f,
-                "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
-            ),
-            Self::LidConflict { lid, keeps, loses } => write!(
-                f,
-                "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
-            ),
-            _ => Ok(()),
         }
     }
 
@@ -150,7 +98,6 @@ impl Event {
                 f,
                 "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
             ),
-            Self::Way { what } => write!(f, "the way to the plan: {what}"),
             _ => Ok(()),
         }
     }
@@ -193,19 +140,6 @@ impl Event {
     /// What is said of what agents hold.
     pub(super) fn of_agents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LanesShort {
-                lanes,
-                links,
-                first: (what, has),
-            } => write!(
-                f,
-                "{links} links have fewer than {lanes} data lanes, the first is that of {what} with {has}: packets use \
-                 those that there are; VLCap of both ends, or used_lanes, would have to change"
-            ),
-            Self::LidsLater { ports } => write!(
-                f,
-                "{ports} ports keep fewer LIDs than they are to have until those that others hold are free"
-            ),
             Self::ReadBackDiffers {
                 what,
                 block,
@@ -217,15 +151,6 @@ impl Event {
                 f,
                 "\"{what}\" does not hold LinearForwardingTable block {block} as it acknowledged it: {entries} entries \
                  differ, the first of LID {lid}: port {wrote} written, {read} read; it is written again"
-            ),
-            Self::LidConflict { lid, keeps, loses } => write!(
-                f,
-                "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
-            ),
-            Self::LevelsUnknown => f.write_str(
-                "nobody here knows which service levels senders use, so no change of routes that rely on several lanes \
-                 can be proved: until another plan is due routes are made that are safe with any (give managers of one \
-                 fabric the same SM_Key and sa_key, so that they can copy it)",
             ),
             Self::ForeignState { stored, found, are_few } => write!(
                 f,
@@ -244,15 +169,6 @@ impl Event {
             Self::MKeyRefused { what } => write!(
                 f,
                 "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
-            ),
-            Self::OutOfLids { wanted } => write!(
-                f,
-                "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
-            ),
-            Self::PKeysFull { ports, what, room } => write!(
-                f,
-                "{ports} ports are in more partitions than their P_Key tables have room for, among them {what} with \
-                 room for {room} keys: they do not get the keys of the last ones; take them out of some partitions"
             ),
             _ => Ok(()),
         }

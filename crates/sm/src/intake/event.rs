@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use selvedge_planner::Severity;
 use selvedge_types::Lid;
 
 use super::Kind;
-use crate::event::Severity;
 
 /// Something about a source that sends one kind of datagram again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use selvedge_planner::Severity;
 use selvedge_types::{Guid, Lid};
-
-use crate::event::Severity;
 
 /// Something about multicast that an operator may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,11 +15,6 @@ pub enum MulticastEvent {
         groups: usize,
         /// Sets that it took.
         sets: usize,
-    },
-    /// The judge refuses trees: what is in force stays.
-    Refused {
-        /// Why.
-        why: String,
     },
     /// A switch does not answer for its multicast table, or does not take it.
     Silent {
@@ -76,7 +70,6 @@ impl MulticastEvent {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::InForce { .. } => "SLV-SM-0070",
-            Self::Refused { .. } => "SLV-SM-0071",
             Self::Silent { .. } => "SLV-SM-0072",
             Self::Unreached { .. } => "SLV-SM-0073",
             Self::Differs { .. } => "SLV-SM-0074",
@@ -94,7 +87,6 @@ impl MulticastEvent {
             Self::Silent { .. } | Self::Unreached { .. } | Self::Differs { .. } | Self::Apart { .. } => {
                 Severity::Warning
             }
-            Self::Refused { .. } => Severity::Error,
         }
     }
 }
@@ -105,7 +97,6 @@ impl fmt::Display for MulticastEvent {
             Self::InForce { groups, sets } => {
                 write!(f, "multicast: {groups} groups with members in force, {sets} Sets")
             }
-            Self::Refused { why } => write!(f, "multicast trees refused, those in force stay: {why}"),
             Self::Silent { what } => write!(
                 f,
                 "\"{what}\" does not take its multicast table; trees go around it until a sweep, or for \

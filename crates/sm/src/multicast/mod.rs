@@ -7,37 +7,33 @@
 //! A block is read before it is first written, so that what another manager left is known, and taken away before
 //! anything is added to it.
 
-mod beside;
 mod copying;
 mod event;
-mod job;
 mod read_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::multicast::{MftBlocks, MulticastGroup, MulticastGroups, MulticastTables, blocks_up_to};
-use selvedge_plan::{Generation, Installed, Plan};
+use selvedge_plan::{Installed, Plan};
+use selvedge_planner::multicast::{Beside, MulticastResult, MulticastTask, PlannedTrees};
+use selvedge_planner::rebalance::budget;
+use selvedge_planner::{Copies, Inventory, JobId, TakenApart, Task};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Idx, Lid, PortState};
+use selvedge_types::{Guid, Lid};
 use selvedge_verify::standing::{CopyTurns, wait_ns};
 
 use crate::apply::Apply;
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::Event;
-use crate::inventory::Inventory;
 use crate::io::Output;
-use crate::job::{JobResult, Task};
-use crate::rebalance::budget;
 use crate::stage::Stage;
 
-pub use beside::{Copies, TakenApart};
 pub use copying::{CopyId, Copying};
 pub use event::MulticastEvent;
-pub use job::{Beside, MulticastPlan, MulticastTask};
 
 /// How long a switch that refused its multicast table, or does not answer for it, is left out if nothing else happens:
 /// at first, as it may be its answers that were lost, and twice as long each time that it happens again, up to the
@@ -89,7 +85,7 @@ type Place = (Guid, (u16, u8));
 
 #[derive(Debug)]
 struct Planning {
-    generation: Generation,
+    id: JobId,
     plan: Arc<Plan>,
     stale: BTreeSet<Lid>,
 }
@@ -240,7 +236,7 @@ impl Sm {
             multicast.all_stale(now);
             multicast.due = None;
         }
-        let mut left_out = out_of_reach(&inventory);
+        let mut left_out = inventory.out_of_reach();
         left_out.extend(multicast.mute.keys());
         let unknown = multicast.unknown(&inventory.fabric, &left_out);
         if !unknown.is_empty() {
@@ -266,7 +262,13 @@ impl Sm {
             .as_ref()
             .filter(is_known)
             .map(|known| Arc::clone(&known.2));
+        self.generation = self.generation.next();
+        let under_way = self.past.under_way(&inventory.fabric, now);
+        let basis = self.basis(&inventory, &self.view.installed, under_way);
+        let multicast = &self.multicast;
         let task = MulticastTask {
+            basis,
+            plan: Arc::clone(&plan),
             groups: Arc::clone(&multicast.groups),
             held: multicast.tables(&inventory.fabric, &left_out),
             roots: multicast.roots.clone(),
@@ -276,26 +278,18 @@ impl Sm {
             apart: multicast.apart.clone(),
             moves: moves.then(|| budget(&self.config.policy, &plan.tables)),
         };
-        self.generation = self.generation.next();
-        let installed = Arc::clone(&self.view.installed);
-        let job = self.job(&inventory, &installed, Task::Multicast(Box::new(task)));
-        let generation = self.generation;
-        self.multicast.planning = Some(Planning {
-            generation,
-            plan,
-            stale,
-        });
-        out.push(Output::Compute(Box::new(job)));
+        let id = self.compute(Task::Multicast(Box::new(task)), out);
+        self.multicast.planning = Some(Planning { id, plan, stale });
     }
 
-    /// True if `generation` is of the trees that are planned.
-    pub(crate) fn is_planning_multicast(&self, generation: Generation) -> bool {
+    /// True if a job is the one that plans trees.
+    pub(crate) fn is_planning_multicast(&self, id: JobId) -> bool {
         let planning = self.multicast.planning.as_ref();
-        planning.is_some_and(|planning| planning.generation == generation)
+        planning.is_some_and(|planning| planning.id == id)
     }
 
     /// Takes trees that were planned, if all is still as it was.
-    pub(crate) fn multicast_planned(&mut self, result: JobResult, out: &mut Vec<Output>) {
+    pub(crate) fn multicast_planned(&mut self, result: MulticastResult, out: &mut Vec<Output>) {
         let Some(planning) = self.multicast.planning.take() else {
             return;
         };
@@ -306,20 +300,24 @@ impl Sm {
             .is_some_and(|now| Arc::ptr_eq(now, &planning.plan));
         let is_free = matches!(self.stage, Stage::Idle) && self.sweep_due.is_none() && !self.has_suspects();
         let multicast = &mut self.multicast;
-        let planned = result.multicast.map(|planned| *planned);
-        let (Some(planned), true, true, Some(inventory)) = (planned, is_same, is_free, self.inventory.clone()) else {
-            // Planned anew when that is dealt with; a plan that the judge refused, when something changes.
-            let refused = !result.events.is_empty();
-            multicast.stale.extend(planning.stale);
-            multicast.moves &= result.copies_later;
-            multicast.due = (!refused).then_some(self.now);
-            out.extend(result.events.into_iter().map(Output::Event));
-            if result.copies_later && is_same && is_free {
-                self.trees_later(result.copies_first, out);
+        let refused = !result.events.is_empty();
+        out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
+        let (planned, inventory) = match (result.trees, self.inventory.clone()) {
+            (PlannedTrees::Accepted(planned), Some(inventory)) if is_same && is_free => (*planned, inventory),
+            (trees, _) => {
+                // Planned anew when that is dealt with; a plan that the judge refused, when something changes.
+                multicast.stale.extend(planning.stale);
+                multicast.moves &= matches!(trees, PlannedTrees::Later(_));
+                multicast.due = (!refused).then_some(self.now);
+                if let PlannedTrees::Later(first) = trees
+                    && is_same
+                    && is_free
+                {
+                    self.trees_later(first, out);
+                }
+                return;
             }
-            return;
         };
-        out.extend(result.events.into_iter().map(Output::Event));
         multicast.roots = planned.roots;
         multicast.turns = planned.turns;
         multicast.beside = Some((Arc::clone(&inventory.fabric), planning.plan, planned.beside));
@@ -441,30 +439,4 @@ fn taken_apart(first: &TakenApart) -> Output {
         groups: first.groups.len(),
         mlid: first.groups.first().copied().unwrap_or(Lid::NONE),
     }))
-}
-
-/// Switches to which no way of ACTIVE links leads from the manager: nobody waits for their agents.
-fn out_of_reach(inventory: &Inventory) -> BTreeSet<Guid> {
-    let fabric = &inventory.fabric;
-    let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
-    let mut seen = vec![false; fabric.nodes().len()];
-    let mut todo = vec![inventory.local.node];
-    while let Some(node) = todo.pop() {
-        if std::mem::replace(&mut seen[node.to_usize()], true) {
-            continue;
-        }
-        // A channel adapter lets nothing through but what it sends itself.
-        let is_way = fabric.node(node).is_switch() || node == inventory.local.node;
-        for (port, _) in fabric.node(node).external_ports().filter(|_| is_way) {
-            let at = PortRef { node, port };
-            todo.extend(
-                fabric
-                    .peer(at)
-                    .filter(|&peer| is_active(at) && is_active(peer))
-                    .map(|peer| peer.node),
-            );
-        }
-    }
-    let switches = fabric.switches().iter().filter(|node| !seen[node.to_usize()]);
-    switches.map(|node| fabric.node(*node).guid).collect()
 }

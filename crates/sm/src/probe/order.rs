@@ -181,8 +181,8 @@ mod tests {
 
     use super::*;
     use crate::event::SweepReason;
-    use crate::inventory::Inventory;
     use crate::made::{FIRST, SECOND, info, inventory, place, row};
+    use selvedge_planner::Inventory;
 
     const fn at(us: u64) -> Time {
         Time::from_micros(us)

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use selvedge_fabric::SwitchIdx;
 use selvedge_plan::BLOCK_LIDS;
+use selvedge_planner::Job;
 use selvedge_sim::Par;
 use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_wire::{Bits, PortInfo, SmInfo, SmState};
 
 use super::*;
-use crate::made::{FAR, FIRST, SECOND, info, inventory, master, place, port, row};
+use crate::made::{FAR, FIRST, SECOND, info, inventory, master, place, row};
 
 fn of(known: &[usize]) -> Installed {
     let mut installed = Installed::unknown(2);
@@ -78,7 +80,8 @@ fn planned() -> (Sm, Arc<Inventory>) {
     let (mut sm, inventory) = (master(), row_in(PortState::Active));
     let mut out = Vec::new();
     sm.tables_read(Arc::clone(&inventory), of(&[0, 1]), Time::ZERO, &mut out);
-    let outcome = jobs(out).remove(0).run(Par::Sequential).outcome.unwrap();
+    let result = jobs(out).remove(0).run(Par::Sequential);
+    let outcome = result.outcome().unwrap();
     sm.view.plan = Some(Arc::clone(&outcome.plan));
     sm.view.fabric = Some(Arc::clone(&inventory.fabric));
     sm.view.installed = Arc::new(of(&[0, 1]));
@@ -236,47 +239,6 @@ fn a_lid_by_which_a_port_is_not_known_is_read_twice() {
     };
     check(4, 0);
     check(4100, 1);
-}
-
-#[test]
-fn tables_are_not_carried_over_cables_that_were_moved() {
-    let check = |cables: &[(usize, u8)], want: bool| {
-        let old = inventory(row());
-        let mut found = row();
-        for &(node, num) in cables {
-            found[node].ports[usize::from(num)].peer = None;
-        }
-        if let [(a, from), _, (b, to), ..] = *cables {
-            found[a].ports[usize::from(from)].peer = Some((b, port(to)));
-            found[b].ports[usize::from(to)].peer = Some((a, port(from)));
-        }
-        assert_eq!(is_recabled(&old.fabric, &inventory(found).fabric), want, "{cables:?}");
-    };
-    check(&[], false);
-    // Pulled, and plugged in nowhere.
-    check(&[(FIRST, 2), (SECOND, 1)], false);
-    // The far host is behind the first switch now.
-    check(&[(FIRST, 2), (SECOND, 1), (FAR, 1), (SECOND, 2)], true);
-}
-
-#[test]
-fn tables_are_not_carried_over_if_a_port_holds_other_lids_than_it_was_left_with() {
-    let check = |left_with: u16, holds: u16, want: bool| {
-        for (node, num) in [(SECOND, 0), (FAR, 1)] {
-            let fabric = |lid: u16| {
-                let mut found = row();
-                found[node].ports[num].info.as_mut().unwrap().lid = Lid(lid);
-                inventory(found).fabric
-            };
-            let is_so = is_renumbered(&fabric(left_with), &fabric(holds));
-            assert_eq!(is_so, want, "{node} {left_with} {holds}");
-        }
-    };
-    check(4, 4, false);
-    check(4, 5, true);
-    // It was reset, or has just got them.
-    check(4, 0, false);
-    check(0, 4, false);
 }
 
 /// The row, with the ports of its second switch in this state, and LinearFDBTop of both as a plan has set it.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
+use selvedge_planner::DefaultJudge;
 use selvedge_rehearsal::{ManagerId, Rehearsal};
-use selvedge_sm::{Config, DefaultJudge, Mode};
+use selvedge_sm::{Config, Mode};
 use selvedge_topology::Spec;
 use selvedge_types::{Guid, PortNum};
 use selvedge_wire::LocalPort;

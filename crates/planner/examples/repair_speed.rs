@@ -1,0 +1,321 @@
+//! How long a repair takes, judged and ready to be sent, and what it changes.
+//!
+//! `cargo run --release -p selvedge-planner --example repair_speed -- SPEC [leaf|mid|any [HOW [SEED [LINKS
+//! [LANES]]]]]`, HOW one of in-turn, at-once, returns, apart, cold, known, running: ten links, each lost from the whole
+//! fabric, or one after another without coming back: in turn, when packets under way are gone, or at once, while all of
+//! them may still be there. With `returns` each comes back before the next is lost, entries stay as they are, and
+//! packets of the two before may be there. `cold` is `apart` with caches that hold something else, as between two
+//! faults of a manager; `known` is `cold` with the repairs of all links worked out before. `running` is like a manager
+//! whose faults are a second apart: cold, and packets of the two before may be there. With LANES the fabric is routed
+//! by `weave` on so many lanes, as a library would (the manager programs one), and the load after each repair is shown
+//! beside that of a whole new plan of the damaged fabric.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
+
+mod support;
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::{EmptiedLink, Installed, Op, Plan, Policy, SlToVl, UnderWay};
+use selvedge_planner::{BackUp, Backups, Inventory, JobResult, Mended, RepairResult, Task, Warm};
+use selvedge_routing::{Engine, Options};
+use selvedge_sim::{Par, Seed};
+use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
+
+use support::{State, between_switches, bring_up, fabric, job, repaired};
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let spec = arguments.next().unwrap_or_else(|| "sx6536".to_owned());
+    let kind = arguments.next().unwrap_or_else(|| "any".to_owned());
+    let how = arguments.next().unwrap_or_default();
+    let seed = arguments.next().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let runs: usize = arguments.next().and_then(|runs| runs.parse().ok()).unwrap_or(10);
+    let lanes: Option<u8> = arguments.next().and_then(|lanes| lanes.parse().ok());
+    let mut state = start(&spec, lanes);
+    let mut warm = prepared(&state, &spec);
+    let backups = worked_out(&state, &how);
+    let mut links: Vec<PortRef> = between_switches(&state.inventory.fabric, &kind);
+    Seed(seed).rng().shuffle(&mut links);
+    let whole = (Arc::clone(&state.inventory), Arc::clone(&state.plan));
+    let mut quick = 0;
+    let mut waits = 0;
+    let mut past = Vec::new();
+    let mut all = Measured::default();
+    for &at in links.iter().take(runs) {
+        let warm_again = warm.clone();
+        if matches!(&how[..], "cold" | "known" | "running") {
+            fill_caches();
+        }
+        let under_way = under_way(&past, &how);
+        let basis = state.basis(Arc::default(), under_way);
+        let task = Task::Repair(Box::new(state.lose(basis, at, warm_again, backups.clone())));
+        let (result, took) = lose(task);
+        let name = state.inventory.fabric.port_name(at);
+        let Some(mended) = &result.mended else {
+            println!("  {name}: {took:?}, not repaired: {:?}", result.events);
+            continue;
+        };
+        let (outcome, judged) = (&mended.outcome, mended.judged);
+        let changes = outcome.changes.value();
+        let waited = changes.phases.iter().filter(|phase| phase.wait_before_ns > 0).count();
+        // What is changed in place hands back the copies that it changed.
+        let in_place = result.is_in_place();
+        quick += usize::from(in_place);
+        waits += usize::from(waited > 0);
+        print!(
+            "  {name}: planned in {:?}, judged in {:?}, {} blocks in {} steps, {waited} waits, in place: {in_place}",
+            took - judged,
+            judged,
+            changes.count().lft_blocks,
+            changes.phases.len(),
+        );
+        all.note((took, judged), changes.count().lft_blocks as u64);
+        if lanes.is_some() {
+            let anew = woven(&mended.inventory.fabric, &outcome.plan).1.figures.load.max;
+            let load = outcome.verdict.figures.load.max;
+            print!(", load {} -> {load}, anew {anew}", state.verdict.figures.load.max);
+            all.loads.push((state.verdict.figures.load.max, load, anew));
+        }
+        println!();
+        if matches!(&how[..], "in-turn" | "at-once" | "running" | "returns") {
+            if waited > 0 {
+                past.clear();
+            }
+            past.extend(follow(&mut state, mended));
+            let is_back = how == "returns";
+            if is_back {
+                come_back(&mut state, &whole, at);
+                note_emptied(past.last_mut(), &state.inventory.fabric, at);
+            }
+            warm = state.prepare_with(result.warm.filter(|_| !is_back), self::under_way(&past, &how));
+        }
+    }
+    println!("{spec}: of {runs} links {quick} in place, {waits} with waits");
+    all.print();
+}
+
+/// A fabric that is up, routed by `weave` if a number of lanes is said.
+fn start(spec: &str, lanes: Option<u8>) -> State {
+    let policy = Policy {
+        lanes: lanes.unwrap_or(Policy::default().lanes),
+        ..Policy::default()
+    };
+    let mut state = bring_up(fabric(spec), &Arc::new(policy));
+    if let Some(lanes) = lanes {
+        weave(&mut state, lanes);
+    }
+    state
+}
+
+fn prepared(state: &State, spec: &str) -> Option<Box<Warm>> {
+    let began = Instant::now();
+    let warm = state.prepare(None);
+    println!("{spec}: prepared in {:?}", began.elapsed());
+    warm
+}
+
+/// The repairs of all links, if they are to be known.
+fn worked_out(state: &State, how: &str) -> Vec<Arc<Backups>> {
+    if how != "known" {
+        return Vec::new();
+    }
+    let (began, mut jobs) = (Instant::now(), 0);
+    let basis = state.basis(Arc::default(), None);
+    let mut made = BackUp::new(basis, Arc::clone(&state.plan), Vec::new(), None);
+    while !made.is_done() {
+        made = match job(Task::BackUp(Box::new(made))).run(Par::Sequential) {
+            JobResult::BackUp(Some(next)) => *next,
+            other => panic!("{other:?}"),
+        };
+        jobs += 1;
+    }
+    println!(
+        "all repairs worked out in {:?}, {jobs} jobs: {}",
+        began.elapsed(),
+        made.found()
+    );
+    vec![Arc::new(made.found().clone())]
+}
+
+/// Loses a link, and says how long it takes to plan around it.
+fn lose(task: Task) -> (RepairResult, Duration) {
+    let mut job = job(task);
+    let start = Instant::now();
+    CLOCK.get_or_init(|| start);
+    job.set_clock(|| CLOCK.get().map_or(Duration::ZERO, Instant::elapsed));
+    let result = job.run_in_place().unwrap_or_else(|| job.run(Par::Sequential));
+    let took = start.elapsed();
+    (repaired(result), took)
+}
+
+/// Leaves nothing in the caches of what a repair reads.
+fn fill_caches() {
+    const BYTES: usize = 256 << 20;
+    let other = vec![1_u8; BYTES];
+    std::hint::black_box(other.iter().map(|&byte| u64::from(byte)).sum::<u64>());
+}
+
+/// What was measured of all links.
+#[derive(Default)]
+struct Measured {
+    took: Vec<Duration>,
+    judged: Vec<Duration>,
+    blocks: Vec<u64>,
+    /// Most host pairs on a link: before, after, and with a whole new plan.
+    loads: Vec<(u64, u64, u64)>,
+}
+
+impl Measured {
+    fn note(&mut self, (took, judged): (Duration, Duration), blocks: u64) {
+        self.took.push(took);
+        self.judged.push(judged);
+        self.blocks.push(blocks);
+    }
+
+    /// Median, nine tenths and most of each.
+    fn print(&mut self) {
+        fn of<T: Ord + Copy + std::fmt::Debug>(what: &str, values: &mut [T]) {
+            values.sort_unstable();
+            let at = |tenths: usize| values[(values.len() * tenths / 10).min(values.len() - 1)];
+            if !values.is_empty() {
+                println!(
+                    "  {what}: median {:?}, nine tenths {:?}, most {:?}",
+                    at(5),
+                    at(9),
+                    at(10)
+                );
+            }
+        }
+        of("planned and judged", &mut self.took);
+        of("judged", &mut self.judged);
+        of("blocks", &mut self.blocks);
+        let mean = |of: fn(&(u64, u64, u64)) -> u64| {
+            self.loads.iter().map(of).sum::<u64>() as f64 / self.loads.len().max(1) as f64
+        };
+        if !self.loads.is_empty() {
+            let (before, after, anew) = (mean(|l| l.0), mean(|l| l.1), mean(|l| l.2));
+            println!("  most on a link, mean: before {before:.0}, after {after:.0}, whole new plan {anew:.0}");
+        }
+    }
+}
+
+/// A plan like another, of this fabric, by `weave`; and what the judge says of it.
+fn woven(fabric: &Fabric, like: &Plan) -> (Plan, Verdict) {
+    let options = Options {
+        lanes: Some(like.lanes),
+        ..Options::default()
+    };
+    let routed = Engine::Weave
+        .route(fabric, &like.lids, &options, Seed(0), Par::Sequential)
+        .unwrap();
+    let plan = Plan {
+        engine: routed.engine,
+        tables: routed.tables,
+        service_levels: routed.service_levels,
+        sl_to_vl: SlToVl::modulo(routed.lanes),
+        lanes: routed.lanes,
+        lane_tables: None,
+        ..like.clone()
+    };
+    let verdict = verify(Subject::plan(fabric, &plan), &JudgeOptions::default());
+    (plan, verdict)
+}
+
+/// Routes what was brought up on so many lanes instead.
+fn weave(state: &mut State, lanes: u8) {
+    let like = Plan {
+        lanes,
+        ..Plan::clone(&state.plan)
+    };
+    let (plan, verdict) = woven(&state.inventory.fabric, &like);
+    let mut installed = Installed::clone(&state.installed);
+    for switch in plan.tables.switch_indices() {
+        for block in 0..plan.tables.blocks() {
+            installed.learn(switch, block, *plan.tables.block(switch, block));
+        }
+    }
+    state.installed = Arc::new(installed);
+    (state.plan, state.verdict) = (Arc::new(plan), Arc::new(verdict));
+}
+
+static CLOCK: OnceLock<Instant> = OnceLock::new();
+
+/// What may be under way after some faults.
+fn under_way(faults: &[UnderWay], how: &str) -> Option<Arc<UnderWay>> {
+    /// A second apart, packets of so many may be there.
+    const RUNNING: usize = 2;
+    let count = match how {
+        "at-once" => faults.len(),
+        "running" | "returns" => faults.len().min(RUNNING),
+        _ => 0,
+    };
+    let mut all = UnderWay::default();
+    for fault in &faults[faults.len() - count..] {
+        let is_new = |block: &&(_, _, _)| !all.before.iter().any(|known| (known.0, known.1) == (block.0, block.1));
+        let before: Vec<_> = fault.before.iter().filter(is_new).copied().collect();
+        all.before.extend(before);
+        let phases = all.phases.len();
+        let emptied = fault.emptied.iter().map(|link| EmptiedLink {
+            phases: phases + link.phases,
+            ..*link
+        });
+        all.emptied.extend(emptied);
+        all.phases.extend(fault.phases.iter().cloned());
+    }
+    (count > 0).then(|| Arc::new(all))
+}
+
+/// A link of a whole fabric and its plan is back; entries stay as they are.
+fn come_back(state: &mut State, whole: &(Arc<Inventory>, Arc<Plan>), at: PortRef) {
+    let ends = [Some(at), whole.0.fabric.peer(at)].into_iter().flatten();
+    let mut plan = Plan::clone(&state.plan);
+    plan.ports
+        .extend(ends.filter_map(|end| Some((end, *whole.1.ports.get(&end)?))));
+    (state.plan, state.inventory) = (Arc::new(plan), Arc::clone(&whole.0));
+}
+
+/// The link of a fault was down when all its phases were over.
+fn note_emptied(past: Option<&mut UnderWay>, fabric: &Fabric, at: PortRef) {
+    let Some(past) = past else { return };
+    let ends = [Some(at), fabric.peer(at)].into_iter().flatten();
+    let emptied = ends.filter_map(|end| {
+        Some(EmptiedLink {
+            from: fabric.switch_index(end.node)?,
+            port: end.port.get(),
+            phases: past.phases.len(),
+        })
+    });
+    past.emptied = emptied.collect();
+}
+
+/// As when all Sets are acknowledged; what may be under way then.
+fn follow(state: &mut State, mended: &Mended) -> Option<UnderWay> {
+    let outcome = &mended.outcome;
+    let mut past = UnderWay::default();
+    let mut installed = Installed::clone(&state.installed);
+    for phase in &outcome.changes.value().phases {
+        if phase.wait_before_ns > 0 {
+            // All packets of before are gone.
+            past = UnderWay::default();
+        }
+        let mut step = Vec::new();
+        for op in &phase.ops {
+            if let Op::Lft { node, block, data } = op {
+                let switch = state.inventory.fabric.switch_index(*node).unwrap();
+                let held = installed.block(switch, usize::from(*block)).copied();
+                past.before.extend(held.map(|held| (switch, *block, held)));
+                installed.learn(switch, usize::from(*block), *data);
+                step.push((switch, *block, *data));
+            }
+        }
+        past.phases.push(step);
+    }
+    state.installed = Arc::new(installed);
+    state.inventory = Arc::clone(&mended.inventory);
+    state.plan = Arc::clone(&outcome.plan);
+    state.verdict = Arc::clone(&outcome.verdict);
+    Some(past)
+}

@@ -1,0 +1,173 @@
+//! Entries that a repair changes in place after lost links, and the Sets that write them.
+
+use std::cmp::Reverse;
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, Lids, Op, Phase, Tables};
+use selvedge_routing::{Moved, Rehung, TreeMender, WeaveMender};
+use selvedge_types::{IdxVec, Lid, PortNum};
+use selvedge_verify::standing::Standing;
+
+use crate::rehang;
+
+/// Whoever leads around lost links: one of them, as a rule.
+pub type Menders<'a> = (&'a mut Option<TreeMender>, &'a mut Option<WeaveMender>);
+
+/// Entries that changed in place.
+#[derive(Debug)]
+pub enum Changed {
+    /// Those of a tree.
+    Tree(Vec<Moved>),
+    /// Those of `weave`.
+    Woven(Vec<Rehung>),
+}
+
+impl Changed {
+    /// Leads around links, by both their ends, in `tables`, those that `standing` proves. `is_quiet`: no packets are
+    /// under way by other entries. `None` if that cannot be done: then whoever tried is of no use any more.
+    pub fn by(
+        menders: Menders<'_>,
+        (lids, tables): (&Lids, &mut Tables),
+        links: &[(SwitchIdx, PortNum)],
+        standing: &Standing,
+        is_quiet: bool,
+    ) -> Option<Self> {
+        let by_hosts = |switch, lid| standing.carries_hosts(switch, lid);
+        Some(match menders {
+            (Some(tree), _) => Self::Tree(tree.lose(lids, tables, links, by_hosts)?),
+            (None, Some(weave)) => Self::Woven(weave.lose(tables, links, is_quiet)?),
+            (None, None) => return None,
+        })
+    }
+
+    /// Puts everything back.
+    pub fn undo(&self, tables: &mut Tables) {
+        match self {
+            Self::Tree(moved) => moved.iter().rev().for_each(|m| tables.set(m.switch, m.lid, m.before)),
+            Self::Woven(moved) => moved.iter().rev().for_each(|m| tables.set(m.switch, m.lid, m.before)),
+        }
+    }
+
+    /// The Sets that write it, with `quiet` before the first step that waits, or else last; `before` and `now` are the
+    /// tables. `None` if packets never drain, and must.
+    pub fn phases(
+        &self,
+        quiet: Phase,
+        fabric: &Fabric,
+        (before, now): (&Tables, &Tables),
+        standing: &Standing,
+    ) -> Option<Vec<Phase>> {
+        match self {
+            Self::Woven(moved) => rehang::phases(moved, quiet, fabric, (before, standing)),
+            Self::Tree(moved) => {
+                let mut phases = steps(moved, fabric, now, standing);
+                phases.extend((!quiet.ops.is_empty()).then_some(quiet));
+                Some(phases)
+            }
+        }
+    }
+}
+
+/// The Sets that write entries of a tree: those of hosts first, then those of agents, then those of later steps.
+fn steps(moved: &[Moved], fabric: &Fabric, tables: &Tables, standing: &Standing) -> Vec<Phase> {
+    let ranked = moved.iter().map(|m| {
+        let rank = match (m.step, standing.carries_hosts(m.switch, m.lid)) {
+            (0, true) => 0,
+            (0, false) => 1,
+            (step, _) => FIRST_LATER + step - 1,
+        };
+        (block_of(m), rank)
+    });
+    let mut blocks: Vec<(Block, u8)> = ranked.collect();
+    blocks.sort_unstable();
+    // A block is written once, and not before what it must not come before. The lowest rank comes first.
+    blocks.dedup_by(|next, held| {
+        let is_same = next.0 == held.0;
+        if is_same && next.1 >= FIRST_LATER {
+            held.1 = next.1;
+        }
+        is_same
+    });
+    fill_later_step(&mut blocks, moved, fabric.switches().len());
+    let mut left: IdxVec<SwitchIdx, usize> = IdxVec::filled(0, fabric.switches().len());
+    blocks.iter().for_each(|&((_, switch), _)| left[switch] += 1);
+    // An agent takes one Set after another: who has most of them before it begins first.
+    let order = blocks.iter().map(|&((block, switch), rank)| {
+        let waits = left[switch];
+        left[switch] -= 1;
+        (rank, Reverse(waits), block, switch)
+    });
+    let mut order: Vec<(u8, Reverse<usize>, usize, SwitchIdx)> = order.collect();
+    order.sort_unstable();
+    let of_rank = |rank: u8| {
+        let blocks = order.iter().filter(move |block| block.0 == rank);
+        blocks.map(|&(_, _, block, switch)| Op::Lft {
+            node: fabric.switches()[switch],
+            block: u16::try_from(block).unwrap_or(u16::MAX),
+            data: *tables.block(switch, block),
+        })
+    };
+    let mut steps = vec![("turn away from what is lost", of_rank(0).chain(of_rank(1)).collect())];
+    let last = order.last().map_or(0, |block| block.0);
+    for rank in FIRST_LATER..=last {
+        let label = match rank {
+            FIRST_LATER => "switches that others turned away from, and what is left",
+            _ => "switches that send to these",
+        };
+        steps.push((label, of_rank(rank).collect()));
+    }
+    let steps = steps.into_iter().filter(|(_, ops): &(_, Vec<Op>)| !ops.is_empty());
+    let phase = |(label, ops)| Phase {
+        label,
+        wait_before_ns: 0,
+        ops,
+    };
+    steps.map(phase).collect()
+}
+
+/// Of blocks that must come after others: the first step of these. Before it come blocks of hosts, and of agents.
+const FIRST_LATER: u8 = 2;
+
+/// A block of a switch.
+type Block = (usize, SwitchIdx);
+
+fn block_of(m: &Moved) -> Block {
+    (m.lid.index() / BLOCK_LIDS, m.switch)
+}
+
+/// Puts blocks of agents that have more to write than others into the first later step as well, where they need not
+/// come before it: so they are not idle in it, and nobody waits for them before it. A block may wait if no LID of its
+/// entries has one of a later step: the mixes of these LIDs are the same in one step or in two.
+fn fill_later_step(blocks: &mut [(Block, u8)], moved: &[Moved], switches: usize) {
+    /// Agents that can be busy at once.
+    const AT_ONCE: usize = 32;
+    let is_later = |m: &&Moved| {
+        let place = blocks.binary_search_by_key(&block_of(m), |&(block, _)| block);
+        place.is_ok_and(|place| blocks[place].1 >= FIRST_LATER)
+    };
+    let mut ordered: Vec<Lid> = moved.iter().filter(is_later).map(|m| m.lid).collect();
+    if ordered.is_empty() {
+        return;
+    }
+    ordered.sort_unstable();
+    let bound = moved
+        .iter()
+        .filter(|m| ordered.binary_search(&m.lid).is_ok() && !is_later(m));
+    let mut bound: Vec<Block> = bound.map(block_of).collect();
+    bound.sort_unstable();
+    bound.dedup();
+    let mut first: IdxVec<SwitchIdx, usize> = IdxVec::filled(0, switches);
+    bound.iter().for_each(|&(_, switch)| first[switch] += 1);
+    let most = first.iter().copied().max().unwrap_or(0);
+    let most = most.max(bound.len().div_ceil(AT_ONCE));
+    for ((block, switch), rank) in blocks.iter_mut().filter(|(_, rank)| *rank < FIRST_LATER) {
+        if bound.binary_search(&(*block, *switch)).is_ok() {
+            continue;
+        }
+        let count = &mut first[*switch];
+        *count += 1;
+        if *count > most {
+            *rank = FIRST_LATER;
+        }
+    }
+}

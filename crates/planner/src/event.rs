@@ -1,0 +1,245 @@
+//! Events of planning: what an operator should know about a plan, each kind with a stable code.
+
+use std::fmt;
+
+use selvedge_types::{Guid, Lid};
+
+/// How much an event matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Needs a look.
+    Warning,
+    /// Something does not work.
+    Error,
+}
+
+/// Something that planning found or decided. The code in [`PlanEvent::code`] is stable; `docs/reference/codes.md` has
+/// cause and advice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanEvent {
+    /// A plan was made and accepted.
+    Accepted {
+        /// Its engine.
+        engine: String,
+        /// Sets needed.
+        sets: usize,
+        /// LFT blocks among them.
+        lft_blocks: usize,
+    },
+    /// A plan was refused by the judge, or an engine gave up.
+    Refused {
+        /// Its engine.
+        engine: String,
+        /// Why, with a witness.
+        why: String,
+    },
+    /// No engine's plan was accepted: nothing is sent.
+    NoPlan,
+    /// Two ports with one LID: one of them gets another.
+    LidConflict {
+        /// The LID.
+        lid: Lid,
+        /// The port that keeps it.
+        keeps: Guid,
+        /// The port that gets another.
+        loses: Guid,
+    },
+    /// More LIDs are wanted than there are.
+    OutOfLids {
+        /// LIDs wanted.
+        wanted: usize,
+    },
+    /// Engine `auto` looked at the fabric and took another engine for it.
+    EngineChosen {
+        /// What it saw, or what it took and why, with a code of the engine's.
+        note: String,
+    },
+    /// The tables that were found are right and stay.
+    FoundKept {
+        /// The engine that will plan when the fabric changes.
+        engine: String,
+    },
+    /// Tables that were found are kept but for entries that were not right.
+    FoundMended {
+        /// The engine that plans from now on.
+        engine: String,
+        /// Entries that change.
+        entries: usize,
+    },
+    /// The repair of every link is known.
+    BackupsMade {
+        /// Links.
+        links: usize,
+        /// Links that need a repair that takes longer, or for which there was no room.
+        lacking: usize,
+        /// What all that takes in memory, in KiB.
+        kib: usize,
+    },
+    /// A change of tables takes several steps, or waits.
+    Way {
+        /// The steps in words.
+        what: String,
+    },
+    /// Ports keep fewer LIDs than they are to have, as others hold them, or did a moment ago.
+    LidsLater {
+        /// How many ports.
+        ports: usize,
+    },
+    /// Ports are in more partitions than their P_Key tables have room for.
+    PKeysFull {
+        /// How many.
+        ports: usize,
+        /// The first of them.
+        what: String,
+        /// The keys that its table has room for.
+        room: u16,
+    },
+    /// Some links have fewer data lanes than are to be used: they use those.
+    LanesShort {
+        /// Lanes that are to be used.
+        lanes: u8,
+        /// Links that have fewer.
+        links: usize,
+        /// The first of them, with its lanes.
+        first: (String, u8),
+    },
+    /// Nobody knows which service levels senders use: routes rely on none for now.
+    LevelsUnknown,
+    /// The judge refuses trees: what is in force stays.
+    TreesRefused {
+        /// Why.
+        why: String,
+    },
+}
+
+impl PlanEvent {
+    /// Its stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Accepted { .. } => "SLV-SM-0004",
+            Self::Refused { .. } => "SLV-SM-0005",
+            Self::NoPlan => "SLV-SM-0006",
+            Self::LidConflict { .. } => "SLV-SM-0013",
+            Self::OutOfLids { .. } => "SLV-SM-0014",
+            Self::EngineChosen { .. } => "SLV-SM-0019",
+            Self::FoundKept { .. } => "SLV-SM-0025",
+            Self::FoundMended { .. } => "SLV-SM-0026",
+            Self::BackupsMade { .. } => "SLV-SM-0027",
+            Self::Way { .. } => "SLV-SM-0033",
+            Self::LidsLater { .. } => "SLV-SM-0041",
+            Self::PKeysFull { .. } => "SLV-SM-0044",
+            Self::LanesShort { .. } => "SLV-SM-0045",
+            Self::LevelsUnknown => "SLV-SM-0047",
+            Self::TreesRefused { .. } => "SLV-SM-0071",
+        }
+    }
+
+    /// How much it matters.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::Accepted { .. }
+            | Self::EngineChosen { .. }
+            | Self::FoundKept { .. }
+            | Self::FoundMended { .. }
+            | Self::BackupsMade { .. }
+            | Self::Way { .. }
+            | Self::LidsLater { .. }
+            | Self::LanesShort { .. } => Severity::Info,
+            Self::Refused { .. } | Self::LidConflict { .. } | Self::PKeysFull { .. } | Self::LevelsUnknown => {
+                Severity::Warning
+            }
+            Self::NoPlan | Self::OutOfLids { .. } | Self::TreesRefused { .. } => Severity::Error,
+        }
+    }
+}
+
+impl fmt::Display for PlanEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accepted {
+                engine,
+                sets,
+                lft_blocks,
+            } => write!(
+                f,
+                "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks"
+            ),
+            Self::Refused { engine, why } => write!(f, "plan by {engine} refused: {why}"),
+            Self::NoPlan => f.write_str("no engine's plan was accepted: nothing is sent, the fabric stays as it is"),
+            Self::EngineChosen { note } => f.write_str(note),
+            Self::FoundKept { engine } => write!(
+                f,
+                "the tables that the switches hold are right and stay; {engine} plans when the fabric changes or \
+                 load is spread anew"
+            ),
+            Self::FoundMended { engine, entries } => write!(
+                f,
+                "the tables that were found stay but for {entries} entries, as packets of their LIDs did not arrive; \
+                 {engine} plans when the fabric changes or load is spread anew"
+            ),
+            Self::BackupsMade { links, lacking, kib } => {
+                write!(
+                    f,
+                    "the repair of each of {links} links is worked out and judged, {kib} KiB"
+                )?;
+                match lacking {
+                    0 => Ok(()),
+                    _ => write!(f, "; {lacking} others will be planned for when they are lost"),
+                }
+            }
+            Self::Way { what } => write!(f, "the way to the plan: {what}"),
+            Self::TreesRefused { why } => write!(f, "multicast trees refused, those in force stay: {why}"),
+            Self::LidConflict { .. }
+            | Self::OutOfLids { .. }
+            | Self::LidsLater { .. }
+            | Self::PKeysFull { .. }
+            | Self::LanesShort { .. }
+            | Self::LevelsUnknown => self.of_ports(f),
+        }
+    }
+}
+
+impl PlanEvent {
+    /// Writes what concerns LIDs, partitions and lanes of ports.
+    fn of_ports(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LidConflict { lid, keeps, loses } => write!(
+                f,
+                "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
+            ),
+            Self::OutOfLids { wanted } => write!(
+                f,
+                "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
+            ),
+            Self::LidsLater { ports } => write!(
+                f,
+                "{ports} ports keep fewer LIDs than they are to have until those that others hold are free"
+            ),
+            Self::PKeysFull { ports, what, room } => write!(
+                f,
+                "{ports} ports are in more partitions than their P_Key tables have room for, among them {what} with \
+                 room for {room} keys: they do not get the keys of the last ones; take them out of some partitions"
+            ),
+            Self::LanesShort {
+                lanes,
+                links,
+                first: (what, has),
+            } => write!(
+                f,
+                "{links} links have fewer than {lanes} data lanes, the first is that of {what} with {has}: packets use \
+                 those that there are; VLCap of both ends, or used_lanes, would have to change"
+            ),
+            Self::LevelsUnknown => f.write_str(
+                "nobody here knows which service levels senders use, so no change of routes that rely on several lanes \
+                 can be proved: until another plan is due routes are made that are safe with any (give managers of one \
+                 fabric the same SM_Key and sa_key, so that they can copy it)",
+            ),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Plans the whole fabric: LIDs, port settings, tables by the policy's engines, and the way to them, until the judge
+//! accepts a plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_plan::{EngineName, Lids, MulticastLane, Op, Phase, Plan, RebalanceWhen, ServiceLevels, SlToVl, Tables};
+use selvedge_routing::{Engine, Options, Routed};
+use selvedge_sim::{Par, Seed};
+use selvedge_types::{Guid, Lid, LidRange};
+use selvedge_verify::phases::{Passage, is_live};
+
+use crate::adopt::Adopt;
+use crate::aim::Aim;
+use crate::asks::{self, Asks};
+use crate::basis::{Basis, Outcome};
+use crate::copies::TakenApart;
+use crate::engine::{choices, in_words, options};
+use crate::event::PlanEvent;
+use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
+use crate::ports::{self, DeclinedByGuid, Ports};
+use crate::told::Told;
+use crate::way::{self, WayOptions};
+use crate::{lanes, lid};
+
+/// Task: plan the whole fabric.
+#[derive(Clone, Debug)]
+pub struct PlanFabric {
+    /// What the plan starts from. `installed` has what packets may be under way by, links that are trained again
+    /// included.
+    pub basis: Basis,
+    /// Which LIDs ports are known by.
+    pub claims: LidClaims,
+    /// Lanes of destination switches in force, by GUID.
+    pub known_lanes: Arc<BTreeMap<Guid, u8>>,
+    /// Service levels in force.
+    pub told: Arc<Told>,
+    /// Settings that agents would not take.
+    pub declined: Arc<DeclinedByGuid>,
+    /// For how long packets may still be under way by entries that are not known.
+    pub fog: Duration,
+    /// The operator asked for a sweep: then a link that carries nothing is reason enough to balance afresh.
+    pub rebalances: bool,
+    /// Hosts that are asked to register again.
+    pub asks: Asks,
+    /// Which manager made the tables in force.
+    pub adopt: Adopt,
+    /// The plan that was left half-way.
+    pub aim: Option<Arc<Aim>>,
+}
+
+/// LIDs that ports are known by besides those that they hold.
+#[derive(Clone, Debug, Default)]
+pub struct LidClaims {
+    /// LIDs by port GUID, as stored.
+    pub known: Arc<BTreeMap<Guid, LidRange>>,
+    /// LIDs that ports may hold besides: of a plan that they have not taken, or had not.
+    pub spared: Arc<Vec<LidRange>>,
+    /// LIDs to which packets may be under way: no port gets them.
+    pub resting: Arc<BTreeSet<Lid>>,
+}
+
+/// What came of [`PlanFabric`].
+#[derive(Clone, Debug, Default)]
+pub struct PlanResult {
+    /// The plan and the way to it; `None`: no engine's plan was accepted.
+    pub outcome: Option<Arc<Outcome>>,
+    /// What an operator should know.
+    pub events: Vec<PlanEvent>,
+    /// Multicast groups that must be taken apart before the plan is applied: beside its routes their copies could
+    /// deadlock.
+    pub copies_first: Option<Box<TakenApart>>,
+    /// The plan's tables are those that were found.
+    pub keeps_found: bool,
+}
+
+impl PlanFabric {
+    /// Returns a task for a fabric of which nothing is known but what it shows.
+    #[must_use]
+    pub fn new(basis: Basis) -> Self {
+        Self {
+            basis,
+            claims: LidClaims::default(),
+            known_lanes: Arc::default(),
+            told: Arc::default(),
+            declined: Arc::default(),
+            fog: Duration::ZERO,
+            rebalances: false,
+            asks: Asks::Nobody,
+            adopt: Adopt::No,
+            aim: None,
+        }
+    }
+
+    /// Makes the plan, and says which multicast groups come first.
+    pub(crate) fn run(&self, par: Par) -> PlanResult {
+        let result = self.plan(par);
+        let outcome = result.outcome.as_ref();
+        let basis = &self.basis;
+        PlanResult {
+            copies_first: outcome.and_then(|made| basis.copies_first(made, &basis.inventory, &basis.installed)),
+            ..result
+        }
+    }
+
+    /// Makes the plan: engines in the policy's order, until the judge accepts one.
+    fn plan(&self, par: Par) -> PlanResult {
+        let mut events = Vec::new();
+        let fabric = &self.basis.inventory.fabric;
+        let known = (&*self.claims.known, self.claims.spared.as_slice());
+        let lids = match lid::assign_sparing(fabric, &self.basis.policy, known, &self.claims.resting, &mut events) {
+            Ok(lids) => lids,
+            Err(error) => {
+                events.push(PlanEvent::OutOfLids { wanted: error.wanted });
+                events.push(PlanEvent::NoPlan);
+                return PlanResult {
+                    events,
+                    ..PlanResult::default()
+                };
+            }
+        };
+        let ports = lid::short(fabric, &self.basis.policy, &lids).count();
+        events.extend((ports > 0).then_some(PlanEvent::LidsLater { ports }));
+        let is_afresh = self.balances_afresh();
+        if let Some(aimed) = (!is_afresh).then(|| self.aimed(&lids, par)).flatten() {
+            return self.aims(aimed, events);
+        }
+        let previous = match is_afresh {
+            true => None,
+            false => previous_tables(&self.basis.installed, fabric.switches().len(), lids.top()).map(Arc::new),
+        };
+        for engine in &self.basis.policy.engines {
+            if let Some(outcome) = self.kept(engine, &lids, previous.as_deref(), par) {
+                return self.keeps(outcome, events);
+            }
+            // What ports shall hold depends on no table: it is planned beside them.
+            let (ports, routed) = par.join(
+                || self.plan_ports(&lids),
+                || self.route(engine, &lids, previous.clone(), par),
+            );
+            events.extend(self.full_tables(&ports));
+            events.extend(lanes::short(fabric, &self.basis.policy, &ports.settings));
+            events.extend(routed.iter().flat_map(choices));
+            let made = (engine, routed.as_ref().ok());
+            if let Some(outcome) = self.kept_instead(made, &lids, previous.as_deref(), par) {
+                return self.keeps(outcome, events);
+            }
+            match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
+                Ok(outcome) => return self.accepted(outcome, events),
+                Err(why) => {
+                    events.push(PlanEvent::Refused {
+                        engine: engine.0.clone(),
+                        why,
+                    });
+                    if let Some(outcome) = self.on_all_lanes(engine, &lids, previous.clone(), par) {
+                        return self.accepted(outcome, events);
+                    }
+                }
+            }
+        }
+        self.without_levels(events, par)
+    }
+
+    /// The engine's plan with the lane that it left to copies, if it was to leave one: routes come first.
+    fn on_all_lanes(
+        &self,
+        engine: &EngineName,
+        lids: &Lids,
+        previous: Option<Arc<Tables>>,
+        par: Par,
+    ) -> Option<Outcome> {
+        let all = Self {
+            basis: self
+                .basis
+                .with_policy(|policy| policy.multicast_lane = MulticastLane::Shared),
+            ..self.clone()
+        };
+        let gives =
+            self.basis.policy.multicast_lane == MulticastLane::Auto && self.lane_use().routes < all.lane_use().routes;
+        let routed = gives.then(|| all.route(engine, lids, previous, par))?.ok()?;
+        all.attempt(routed, lids, all.plan_ports(lids), par).ok()
+    }
+
+    pub(crate) fn accepted(&self, outcome: Outcome, mut events: Vec<PlanEvent>) -> PlanResult {
+        let count = outcome.changes.value().count();
+        let (sets, lft_blocks) = (count.total(), count.lft_blocks);
+        events.push(PlanEvent::Accepted {
+            engine: outcome.plan.engine.0.clone(),
+            sets,
+            lft_blocks,
+        });
+        events.extend(self.way_in_words(&outcome));
+        PlanResult {
+            outcome: Some(Arc::new(outcome)),
+            events,
+            ..PlanResult::default()
+        }
+    }
+
+    /// True if entries in force count for nothing: nobody uses them yet, or the operator wants balance at once.
+    fn balances_afresh(&self) -> bool {
+        let fabric = &self.basis.inventory.fabric;
+        let is_idle = || self.rebalances && has_idle_link(fabric, &self.basis.installed);
+        match self.basis.policy.rebalance {
+            RebalanceWhen::AtOnce => gained_capacity(fabric) || is_idle(),
+            RebalanceWhen::Later | RebalanceWhen::Never => gained_capacity(fabric) && !is_live(fabric),
+        }
+    }
+
+    /// Returns the lanes of routes and of copies. In a fabric without traffic no level is in use yet.
+    pub(crate) fn lane_use(&self) -> lanes::Use {
+        let fabric = &self.basis.inventory.fabric;
+        let in_force = if is_live(fabric) { self.told.lanes() } else { 0 };
+        lanes::to_use(fabric, &self.basis.policy, in_force)
+    }
+
+    /// Returns the options of engines: for one lane, unless all senders are said to use the levels they are told.
+    pub(crate) fn options(&self, previous: Option<Arc<Tables>>) -> Options {
+        Options {
+            lanes: Some(self.lane_use().routes),
+            ..options(&self.basis.policy, &self.known_lanes, previous)
+        }
+    }
+
+    /// The steps, if tables change in more than one or packets must be gone first.
+    fn way_in_words(&self, outcome: &Outcome) -> Option<PlanEvent> {
+        let changes = outcome.changes.value();
+        let has_tables = |phase: &&Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
+        let waits = changes.phases.iter().any(|phase| phase.wait_before_ns > 0);
+        if !waits && changes.phases.iter().filter(has_tables).count() < 2 {
+            return None;
+        }
+        let steps = way::summary(&self.basis.inventory.fabric, &self.basis.installed, changes);
+        let mut what = way::in_words(&steps);
+        if let Passage::Proved(proof) = outcome.changes.passage() {
+            let lost = proof.figures.steps.iter().map(|step| step.live_dropped.hosts).max();
+            if let Some(pairs) = lost.filter(|pairs| *pairs > 0) {
+                let _ = write!(
+                    what,
+                    "; meanwhile packets of {pairs} pairs that had a way may be dropped"
+                );
+            }
+        }
+        Some(PlanEvent::Way { what })
+    }
+
+    /// Tells of ports that are in more partitions than their tables have room for.
+    fn full_tables(&self, ports: &Ports) -> Option<PlanEvent> {
+        let first = *ports.too_many.first()?;
+        let fabric = &self.basis.inventory.fabric;
+        Some(PlanEvent::PKeysFull {
+            ports: ports.too_many.len(),
+            what: fabric.port_name(first),
+            room: fabric.node(first.node).partition_cap.max(1),
+        })
+    }
+
+    pub(crate) fn plan_ports(&self, lids: &Lids) -> Ports {
+        let inventory = &self.basis.inventory;
+        Ports::plan(
+            &inventory.fabric,
+            &self.basis.policy,
+            lids,
+            inventory.local,
+            &self.declined,
+        )
+    }
+
+    fn route(&self, name: &EngineName, lids: &Lids, previous: Option<Arc<Tables>>, par: Par) -> Result<Routed, String> {
+        let engine = Engine::try_from(name).map_err(|e| e.to_string())?;
+        let mut options = self.options(previous);
+        options.weave.previous_levels = self.found_levels(lids, options.lanes);
+        engine
+            .route(&self.basis.inventory.fabric, lids, &options, Seed(0), par)
+            .map_err(|e| e.to_string())
+    }
+
+    pub(crate) fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, String> {
+        let fabric = &self.basis.inventory.fabric;
+        let tables = covering(routed.tables, &self.basis.installed);
+        let top = tables.top();
+        let routes = (&routed.engine, routed.lanes, routed.service_levels);
+        let levels = lanes::of_routes(
+            fabric,
+            (&self.basis.policy, self.lane_use()),
+            lids,
+            &self.basis.installed.lanes,
+            routes,
+        );
+        let copies = levels.tables.as_ref().and_then(|tables| tables.copies);
+        let plan = Plan {
+            generation: self.basis.generation,
+            engine: routed.engine,
+            lids: lids.clone(),
+            tables,
+            service_levels: levels.relied_on,
+            sl_to_vl: SlToVl::with_copies(levels.lanes, copies.filter(|_| levels.lanes > 1)),
+            lanes: levels.lanes,
+            lane_tables: levels.tables,
+            end_ports: ports.end_ports,
+            ports: ports.settings,
+            switches: ports::plan_switches(fabric, &self.basis.policy, top),
+        };
+        let relied_on = self.told.in_force(fabric, &plan, &self.basis.installed);
+        let installed = relied_on.as_ref().unwrap_or(&self.basis.installed);
+        let out_of_sight = way::out_of_sight(fabric, installed, &plan);
+        let fog = self.fog.max(out_of_sight);
+        let change_set = || {
+            let options = WayOptions {
+                par,
+                lanes_in_force: installed.lanes_in_force(),
+                ..WayOptions::default()
+            };
+            let mut changes = way::propose(fabric, installed, &plan, &options);
+            way::let_clear(&mut changes, (fabric, installed), fog);
+            asks::ask(&self.asks, fabric, &plan, &mut changes);
+            changes
+        };
+        let accepted = self
+            .basis
+            .judge
+            .judge(&self.basis.inventory, installed, &plan, &change_set, par)
+            .map_err(|refusal| in_words(&refusal))?;
+        Ok(Outcome {
+            plan: Arc::new(plan),
+            changes: accepted.changes,
+            verdict: Arc::new(accepted.verdict),
+            asks: self.asks.clone(),
+            fog,
+            out_of_sight,
+        })
+    }
+
+    /// Returns the levels that were found with the tables, if they are known for as many lanes as are to be used now.
+    /// Entries that still lead somewhere stay with them, and the rest is mended.
+    pub(crate) fn found_levels(&self, lids: &Lids, lanes: Option<u8>) -> Option<Arc<ServiceLevels>> {
+        let known = self.told.relied_on(&self.basis.inventory.fabric, lids);
+        let known = known.filter(|(_, of)| self.adopt == Adopt::Found && Some(*of) == lanes);
+        known.map(|(levels, _)| Arc::new(levels))
+    }
+
+    /// Plans without service levels if no plan was accepted and it is not known which levels senders use: a subnet
+    /// without a plan would be worse than one that is not spread over its lanes.
+    pub(crate) fn without_levels(&self, mut events: Vec<PlanEvent>, par: Par) -> PlanResult {
+        let fabric = &self.basis.inventory.fabric;
+        if self.told.lanes() > 0 || self.lane_use().routes <= 1 || !is_live(fabric) {
+            events.push(PlanEvent::NoPlan);
+            return PlanResult {
+                events,
+                ..PlanResult::default()
+            };
+        }
+        events.push(PlanEvent::LevelsUnknown);
+        let careful = Self {
+            basis: self.basis.with_policy(|policy| policy.assume_sl_aware = false),
+            ..self.clone()
+        };
+        let mut result = careful.plan(par);
+        events.append(&mut result.events);
+        PlanResult { events, ..result }
+    }
+}

@@ -1,0 +1,244 @@
+//! The judge as planning calls it: decides whether a change may be sent.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::aliases::{AliasChange, HeldGuids, PortAliases};
+use selvedge_plan::multicast::{MulticastChange, MulticastTables};
+use selvedge_plan::{ChangeSet, Generation, Installed, Phase, Plan};
+use selvedge_sim::Par;
+use selvedge_types::Guid;
+use selvedge_verify::phases::Measured;
+use selvedge_verify::standing::{Backup, LinkChange, Replaced, Standing};
+use selvedge_verify::{JudgeOptions, Judged, MulticastSubject, Refusal, Verdict};
+
+use crate::inventory::Inventory;
+
+/// Decides whether a change set may be sent.
+///
+/// Only `selvedge-verify` can make a [`Judged`] value, so another implementation can refuse more, never less.
+pub trait Judge: Send + Sync + fmt::Debug {
+    /// Judges a plan and the way to it. `changes` makes the way, while the plan is judged.
+    fn judge(
+        &self,
+        inventory: &Inventory,
+        installed: &Installed,
+        plan: &Plan,
+        changes: &(dyn Fn() -> ChangeSet + Sync),
+        par: Par,
+    ) -> Result<Accepted, Box<Refusal>>;
+
+    /// Judges a plan that differs little from the one that `standing` proves, if there is such a proof. The proof
+    /// follows the plan if that is accepted and covered. Default: judges everything.
+    fn judge_repair(
+        &self,
+        standing: &mut Option<Standing>,
+        inventory: &Inventory,
+        installed: &Installed,
+        plan: &Plan,
+        changes: &(dyn Fn() -> ChangeSet + Sync),
+        par: Par,
+    ) -> Result<Accepted, Box<Refusal>> {
+        let accepted = self.judge(inventory, installed, plan, changes, par)?;
+        *standing = None;
+        Ok(accepted)
+    }
+
+    /// Judges only the entries that are written after links were lost. `under_way` were replaced recently, `before` is
+    /// the verdict of the plan that `standing` proves. `None`: another judgement is needed. Default: none.
+    fn judge_entries(
+        &self,
+        _standing: &mut Standing,
+        _inventory: &Inventory,
+        _links: &[LinkChange],
+        _changes: ChangeSet,
+        _under_way: &[Replaced],
+        _before: &Verdict,
+    ) -> Option<Accepted> {
+        None
+    }
+
+    /// Judges entries that will be written when links are lost, and nothing else, as [`Self::judge_entries`] would if
+    /// no packets are under way; `standing` stays what it is. Default: none.
+    fn back_up(
+        &self,
+        _standing: &mut Standing,
+        _inventory: &Inventory,
+        _links: &[LinkChange],
+        _changes: &ChangeSet,
+    ) -> Option<Backup> {
+        None
+    }
+
+    /// Judges a backup whose links are now lost: the same entries, with Sets that clear PortStateChange. `None`:
+    /// another judgement is needed. Default: none.
+    fn judge_backup(
+        &self,
+        _standing: &Standing,
+        _inventory: &Inventory,
+        _backup: &Backup,
+        _what: (Generation, Phase),
+        _before: &Verdict,
+    ) -> Option<Accepted> {
+        None
+    }
+
+    /// Judges multicast tables and the way to them.
+    fn judge_multicast(
+        &self,
+        _inventory: &Inventory,
+        subject: &MulticastSubject<'_>,
+        change: MulticastChange,
+    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+        selvedge_verify::judge_multicast(subject, change, &JudgeOptions::default())
+    }
+
+    /// Judges a change of multicast tables that only removes entries.
+    fn judge_taking_away(
+        &self,
+        _inventory: &Inventory,
+        fabric: &Fabric,
+        held: &MulticastTables,
+        change: MulticastChange,
+    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+        selvedge_verify::judge_taking_away(fabric, held, change, &JudgeOptions::default())
+    }
+
+    /// Judges a change of alias GUIDs.
+    fn judge_aliases(
+        &self,
+        inventory: &Inventory,
+        held: &HeldGuids,
+        wanted: &BTreeMap<Guid, PortAliases>,
+        change: AliasChange,
+    ) -> Result<Judged<AliasChange>, Box<Refusal>> {
+        selvedge_verify::judge_aliases(&inventory.fabric, held, wanted, change, &JudgeOptions::default())
+    }
+}
+
+/// A change set that may be sent, and what the judge found.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The change set.
+    pub changes: Judged<ChangeSet>,
+    /// Findings and figures.
+    pub verdict: Verdict,
+}
+
+/// The judge of `selvedge-verify`.
+#[derive(Clone, Debug, Default)]
+pub struct DefaultJudge {
+    /// What is refused.
+    pub options: JudgeOptions,
+}
+
+impl DefaultJudge {
+    /// For changes of routes: of the way to them a manager says what it costs, and nothing else.
+    fn of_changes(&self, par: Par) -> JudgeOptions {
+        JudgeOptions {
+            par,
+            measured: Measured::Costs,
+            ..self.options.clone()
+        }
+    }
+}
+
+impl Judge for DefaultJudge {
+    fn judge(
+        &self,
+        inventory: &Inventory,
+        installed: &Installed,
+        plan: &Plan,
+        changes: &(dyn Fn() -> ChangeSet + Sync),
+        par: Par,
+    ) -> Result<Accepted, Box<Refusal>> {
+        let options = self.of_changes(par);
+        let changes = selvedge_verify::judge_made(&inventory.fabric, installed, plan, changes, &options)?;
+        let verdict = changes.verdict().clone();
+        Ok(Accepted { changes, verdict })
+    }
+
+    fn judge_repair(
+        &self,
+        standing: &mut Option<Standing>,
+        inventory: &Inventory,
+        installed: &Installed,
+        plan: &Plan,
+        changes: &(dyn Fn() -> ChangeSet + Sync),
+        par: Par,
+    ) -> Result<Accepted, Box<Refusal>> {
+        let options = self.of_changes(par);
+        let judge = selvedge_verify::standing::judge;
+        let changes = judge(standing, &inventory.fabric, installed, plan, changes(), &options)?;
+        let verdict = changes.verdict().clone();
+        Ok(Accepted { changes, verdict })
+    }
+
+    fn judge_entries(
+        &self,
+        standing: &mut Standing,
+        inventory: &Inventory,
+        links: &[LinkChange],
+        changes: ChangeSet,
+        under_way: &[Replaced],
+        before: &Verdict,
+    ) -> Option<Accepted> {
+        let judge = selvedge_verify::standing::judge_repair;
+        let changes = judge(standing, &inventory.fabric, links, changes, under_way, before)?;
+        let verdict = changes.verdict().clone();
+        Some(Accepted { changes, verdict })
+    }
+
+    fn back_up(
+        &self,
+        standing: &mut Standing,
+        inventory: &Inventory,
+        links: &[LinkChange],
+        changes: &ChangeSet,
+    ) -> Option<Backup> {
+        standing.back_up(&inventory.fabric, links, changes)
+    }
+
+    fn judge_backup(
+        &self,
+        standing: &Standing,
+        inventory: &Inventory,
+        backup: &Backup,
+        what: (Generation, Phase),
+        before: &Verdict,
+    ) -> Option<Accepted> {
+        let changes = standing.recall(&inventory.fabric, backup, what, before)?;
+        let verdict = changes.verdict().clone();
+        Some(Accepted { changes, verdict })
+    }
+
+    fn judge_multicast(
+        &self,
+        _inventory: &Inventory,
+        subject: &MulticastSubject<'_>,
+        change: MulticastChange,
+    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+        selvedge_verify::judge_multicast(subject, change, &self.options)
+    }
+
+    fn judge_taking_away(
+        &self,
+        _inventory: &Inventory,
+        fabric: &Fabric,
+        held: &MulticastTables,
+        change: MulticastChange,
+    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+        selvedge_verify::judge_taking_away(fabric, held, change, &self.options)
+    }
+
+    fn judge_aliases(
+        &self,
+        inventory: &Inventory,
+        held: &HeldGuids,
+        wanted: &BTreeMap<Guid, PortAliases>,
+        change: AliasChange,
+    ) -> Result<Judged<AliasChange>, Box<Refusal>> {
+        selvedge_verify::judge_aliases(&inventory.fabric, held, wanted, change, &self.options)
+    }
+}

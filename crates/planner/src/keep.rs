@@ -1,0 +1,128 @@
+//! Plans that keep tables: those that were found, and those of a plan that was left half-way.
+
+use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, ServiceLevels, Tables};
+use selvedge_routing::{Engine, Routed};
+use selvedge_sim::Par;
+
+use crate::adopt::{Adopt, drop_idle_circles, mended};
+use crate::aim::Aim;
+use crate::basis::Outcome;
+use crate::event::PlanEvent;
+use crate::fabric_plan::{PlanFabric, PlanResult};
+use crate::held::covering;
+
+/// True for engines that keep what they can by themselves, and find out first what the fabric is.
+const fn looks_first(engine: Engine) -> bool {
+    matches!(engine, Engine::Auto | Engine::FatTree)
+}
+
+impl PlanFabric {
+    /// Returns a plan with the tables as they were found, if they are right, for an engine that has not been asked yet.
+    pub(crate) fn kept(&self, engine: &EngineName, lids: &Lids, found: Option<&Tables>, par: Par) -> Option<Outcome> {
+        let engine = Engine::try_from(engine).ok().filter(|engine| !looks_first(*engine))?;
+        self.as_found(engine, lids, found?, par)
+    }
+
+    /// Does the same for an engine that recognises the fabric first, with what it made, if that differs from what was
+    /// found.
+    pub(crate) fn kept_instead(
+        &self,
+        (engine, routed): (&EngineName, Option<&Routed>),
+        lids: &Lids,
+        found: Option<&Tables>,
+        par: Par,
+    ) -> Option<Outcome> {
+        let (routed, found) = routed.zip(found).filter(|(routed, found)| {
+            let tells = (&routed.service_levels, routed.lanes);
+            routed.tables != **found || !self.told.agrees(&self.basis.inventory.fabric, lids, tells)
+        })?;
+        Engine::try_from(engine).ok().filter(|engine| looks_first(*engine))?;
+        self.as_found(Engine::try_from(&routed.engine).ok()?, lids, found, par)
+    }
+
+    fn as_found(&self, engine: Engine, lids: &Lids, found: &Tables, par: Par) -> Option<Outcome> {
+        // Of a file the tables are what the operator wants.
+        if self.adopt == Adopt::No || engine == Engine::File {
+            return None;
+        }
+        // Nobody can read service levels back: tables that need some are right only if these are known otherwise.
+        let fabric = &self.basis.inventory.fabric;
+        let known = self.told.relied_on(fabric, lids);
+        let (service_levels, lanes) = known.unwrap_or((ServiceLevels::default(), 1));
+        let most = self.lane_use().routes;
+        if lanes > most {
+            return None;
+        }
+        let mut tables = covering(found.clone(), &self.basis.installed);
+        drop_idle_circles(fabric, lids, &mut tables);
+        let attempt = |tables: Tables| {
+            let routed = Routed {
+                tables,
+                service_levels: service_levels.clone(),
+                lanes,
+                engine: EngineName(engine.name().to_owned()),
+                notes: Vec::new(),
+            };
+            self.attempt(routed, lids, self.plan_ports(lids), par).ok()
+        };
+        // Where several lanes may be relied on, tables that are not right as they are may have been right on more.
+        let is_on_one = most == 1;
+        let mend = || mended(fabric, lids, &tables, par).filter(|_| is_on_one);
+        attempt(tables.clone()).or_else(|| attempt(mend()?))
+    }
+
+    /// Returns the result with found tables; that they are kept is said once.
+    pub(crate) fn keeps(&self, outcome: Outcome, mut events: Vec<PlanEvent>) -> PlanResult {
+        let engine = outcome.plan.engine.0.clone();
+        let entries = self.changed_entries(&outcome);
+        let event = match entries {
+            0 => PlanEvent::FoundKept { engine },
+            entries => PlanEvent::FoundMended { engine, entries },
+        };
+        events.extend((self.adopt == Adopt::Found).then_some(event));
+        PlanResult {
+            keeps_found: true,
+            ..self.accepted(outcome, events)
+        }
+    }
+
+    /// Entries of the plan's LIDs that are others than those that were found.
+    fn changed_entries(&self, outcome: &Outcome) -> usize {
+        let (plan, installed) = (&outcome.plan, &self.basis.installed);
+        let switches = plan.tables.switch_indices();
+        let changed = switches.flat_map(|switch| {
+            (plan.lids.by_lid()).filter(move |&(lid, _)| {
+                let held = installed.block(switch, lid.index() / BLOCK_LIDS);
+                held.is_some_and(|held| held[lid.index() % BLOCK_LIDS] != plan.tables.get(switch, lid))
+            })
+        });
+        changed.count()
+    }
+
+    /// Returns the plan that was left half-way, with its aim, if it is still wanted and the judge accepts it.
+    pub(crate) fn aimed(&self, lids: &Lids, par: Par) -> Option<(Outcome, &Aim)> {
+        let (aim, routes) = (self.aim.as_deref()?, self.lane_use().routes);
+        let plan = Some(&aim.plan).filter(|_| aim.is_wanted(&self.basis, lids, routes))?;
+        // Of a file the tables are what the operator wants, and it may say something else by now.
+        Engine::try_from(&plan.engine)
+            .ok()
+            .filter(|&engine| engine != Engine::File)?;
+        let routed = Routed {
+            tables: plan.tables.clone(),
+            service_levels: plan.service_levels.clone(),
+            lanes: plan.lanes,
+            engine: plan.engine.clone(),
+            notes: Vec::new(),
+        };
+        let outcome = self.attempt(routed, lids, self.plan_ports(lids), par).ok()?;
+        Some((outcome, aim))
+    }
+
+    /// Takes such a plan; what an operator should know was said when it was first made.
+    pub(crate) fn aims(&self, (outcome, aim): (Outcome, &Aim), events: Vec<PlanEvent>) -> PlanResult {
+        PlanResult {
+            keeps_found: aim.keeps_found,
+            ..self.accepted(outcome, events)
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Plans, repairs, and the way to them: functions from values to values.
+//!
+//! The manager (`sm`) decides when something is planned and what becomes of it; this crate decides what. It keeps
+//! nothing between calls and sends nothing.
+
+mod adopt;
+mod aim;
+mod asks;
+mod backups;
+mod basis;
+mod changed;
+mod copies;
+mod damage;
+mod engine;
+mod event;
+mod fabric_plan;
+pub mod held;
+mod inventory;
+mod job;
+mod judge;
+mod keep;
+pub mod lanes;
+pub mod lid;
+mod lid_layout;
+#[cfg(test)]
+mod made;
+pub mod multicast;
+pub mod past;
+mod port_reason;
+mod ports;
+pub mod rebalance;
+mod rehang;
+mod repair;
+mod settle;
+pub mod told;
+mod warm;
+pub mod way;
+
+// Fixtures that tests of `sm` share name this crate as those tests do.
+#[cfg(test)]
+extern crate self as selvedge_planner;
+
+pub use adopt::{Adopt, route_alike};
+pub use aim::Aim;
+pub use asks::Asks;
+pub use backups::{BackUp, Backups};
+pub use basis::{Basis, Outcome};
+pub use copies::{Copies, TakenApart};
+pub use damage::{Damage, Returned};
+pub use event::{PlanEvent, Severity};
+pub use fabric_plan::{LidClaims, PlanFabric, PlanResult};
+pub use inventory::{Agent, Found, FoundPort, Inventory, external_settings, is_behind, link_state, port_settings};
+pub use job::{Job, JobId, JobResult, Task};
+pub use judge::{Accepted, DefaultJudge, Judge};
+pub use port_reason::PortReason;
+pub use ports::{Declined, DeclinedByGuid};
+pub use repair::{Mended, Repair, RepairResult};
+pub use settle::{Settle, Settled};
+pub use warm::{Left, Prepare, Spare, Warm, is_small};

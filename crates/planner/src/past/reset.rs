@@ -1,0 +1,242 @@
+//! Switches that were off, and switches that show another GUID: packets that they had forwarded are still under way.
+//!
+//! A switch that is powered off loses its tables and the packets queued in it, but not the packets it has sent. Those
+//! wait in its neighbours and hold the channels from the switch to them. The channels carry packets again as soon as
+//! the links are ACTIVE. So a power-off counts as a step like any other, in which the switch dropped all entries.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::{BLOCK_LIDS, Installed, NO_PATH};
+use selvedge_sim::Time;
+use selvedge_types::{Guid, PortState};
+
+use super::{FOG_LIFETIMES, Past};
+
+/// Entries that lead nowhere.
+const EMPTY: [u8; BLOCK_LIDS] = [NO_PATH; BLOCK_LIDS];
+
+/// The blocks of a switch.
+type Row = Vec<Option<[u8; BLOCK_LIDS]>>;
+
+/// Tables of switches that are out of sight, and when they were last known to forward by them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gone {
+    rows: BTreeMap<Guid, (Time, Row)>,
+    /// When what was known last had a link between switches that carried packets.
+    live_at: Option<Time>,
+}
+
+/// A fabric and the tables of its switches.
+pub type Known<'a> = (&'a Fabric, &'a Installed);
+
+fn row_of<'a>((fabric, installed): Known<'a>, guid: Guid) -> Option<&'a Row> {
+    let row = installed.lfts.get(fabric.switch_index(fabric.find(guid)?)?)?;
+    row.iter().any(Option::is_some).then_some(row)
+}
+
+impl Past {
+    /// Records that the fabric and the tables known `before` are about to be replaced by those `after`: tables of
+    /// switches that go out of sight are kept.
+    pub fn note_gone(&mut self, before: Known<'_>, after: Known<'_>, now: Time) {
+        self.revision += 1;
+        for &node in before.0.switches().iter() {
+            let guid = before.0.node(node).guid;
+            match (row_of(before, guid), row_of(after, guid)) {
+                (Some(row), None) => drop(self.gone.rows.insert(guid, (now, row.clone()))),
+                (_, Some(_)) => drop(self.gone.rows.remove(&guid)),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Records that links between switches carried packets until now.
+    pub const fn note_carried(&mut self, now: Time) {
+        self.gone.live_at = Some(now);
+    }
+
+    /// Returns true if packets of links between switches may be under way: some link carried packets a moment ago, and
+    /// may be out of sight now.
+    pub fn has_carried(&self, fabric: &Fabric, now: Time) -> bool {
+        self.gone.live_at.is_some_and(|at| !self.is_waited_out(fabric, at, now))
+    }
+
+    /// Takes what a sweep has read: which switches were off, which go by another GUID, and which Sets were carried out
+    /// late. `before` is what was known last, `installed` what was read.
+    pub fn note_read(&mut self, fabric: &Fabric, before: Option<Known<'_>>, installed: &Installed, now: Time) {
+        self.note_reset(fabric, before, now);
+        self.note_renamed(fabric);
+        self.note_late(fabric, installed, now);
+    }
+
+    /// Switches that look up no LID have been off. `before`: what was known last.
+    fn note_reset(&mut self, fabric: &Fabric, before: Option<Known<'_>>, now: Time) {
+        let fresh = fabric.switches().iter().map(|&node| fabric.node(node));
+        for guid in fresh
+            .filter(|node| node.switch_settings.linear_top == 0)
+            .map(|node| node.guid)
+        {
+            let seen = before
+                .and_then(|known| row_of(known, guid))
+                .map(|row| (now, row.clone()));
+            let Some((at, row)) = seen.or_else(|| self.gone.rows.remove(&guid)) else {
+                continue;
+            };
+            self.revision += 1;
+            self.gone.rows.remove(&guid);
+            if self.is_waited_out(fabric, at, now) {
+                continue;
+            }
+            self.taken.end_phase();
+            for (block, held) in (0_u16..).zip(row) {
+                if let Some(held) = held.filter(|held| *held != EMPTY && !self.taken.ends_empty((guid, block))) {
+                    self.taken.note((guid, block, EMPTY), Some(held));
+                }
+            }
+            if self.taken.end_open(at) {
+                self.at = self.at.max(at);
+                self.know_lifetimes();
+                self.lifetimes = self.lifetimes.max(FOG_LIFETIMES);
+                self.prepared = None;
+            }
+        }
+    }
+
+    /// A switch that was written to a moment ago goes by another name, if a link is ACTIVE that had led to it: somebody
+    /// showed another's GUID, now or then. Nobody knows then what was written to whom.
+    fn note_renamed(&mut self, fabric: &Fabric) {
+        let Some(last) = self.last.clone() else { return };
+        let is_switch = |guid| {
+            fabric
+                .find(guid)
+                .is_some_and(|node| fabric.switch_index(node).is_some())
+        };
+        let missing = self
+            .taken
+            .before
+            .keys()
+            .map(|(guid, _)| *guid)
+            .filter(|&guid| !is_switch(guid));
+        let leads_to_another = |guid: Guid| {
+            let node = last.find(guid)?;
+            let mut links = last.node(node).external_ports().filter_map(|(_, port)| port.peer);
+            links.find(|&near| {
+                let here = fabric.find(last.node(near.node).guid);
+                let here = here.map(|node| PortRef { node, port: near.port });
+                let port = here.and_then(|here| fabric.port(here));
+                port.is_some_and(|port| port.link.state == PortState::Active && port.peer.is_some())
+            })
+        };
+        if missing.map(leads_to_another).any(|link| link.is_some()) {
+            self.fog_from(self.at, fabric);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::made::{FAR, FIRST, SECOND, empty_plan, guid, inventory, row};
+    use crate::past::{After, Taken};
+
+    const HELD: [u8; BLOCK_LIDS] = [2; BLOCK_LIDS];
+
+    fn tables(fabric: &Fabric) -> Installed {
+        let mut installed = Installed::unknown(fabric.switches().len());
+        fabric
+            .switches()
+            .indices()
+            .for_each(|switch| installed.learn(switch, 0, HELD));
+        installed
+    }
+
+    /// The row, its second switch as it is after a reset if it was off.
+    fn fabric(was_off: bool) -> Fabric {
+        let mut found = row();
+        if was_off {
+            found[SECOND].switch.as_mut().unwrap().linear_top = selvedge_types::Lid::NONE;
+        }
+        Arc::unwrap_or_clone(inventory(found).fabric)
+    }
+
+    #[test]
+    fn a_switch_that_was_off_has_dropped_what_it_held() {
+        // Whether it was off, how long ago it went out of sight if it did, and whether its packets count.
+        let check = |was_off: bool, gone: Option<Duration>, want: bool| {
+            let (before, now) = (fabric(false), fabric(was_off));
+            let held = tables(&before);
+            let mut past = Past::default();
+            let mut known = Some((&before, &held));
+            if gone.is_some() {
+                let mut without = held.clone();
+                let switch = before.switch_index(before.find(guid(SECOND)).unwrap()).unwrap();
+                without.lfts[switch].clear();
+                past.note_gone((&before, &held), (&before, &without), Time::ZERO);
+                known = None;
+            }
+            let at = Time::ZERO + gone.unwrap_or_default();
+            past.note_reset(&now, known, at);
+            // It is seen again before anything has been sent.
+            past.note_reset(&now, known, at);
+            let under_way = past.under_way(&now, at);
+            let steps = under_way.map(|under_way| (under_way.before.len(), under_way.phases.len()));
+            assert_eq!(steps, want.then_some((1, 1)), "{was_off} {gone:?}");
+        };
+        check(true, None, true);
+        check(false, None, false);
+        // Two lifetimes of 4.096 us, the shortest.
+        check(true, Some(Duration::from_micros(5)), true);
+        check(true, Some(Duration::from_micros(9)), false);
+    }
+
+    #[test]
+    fn packets_of_links_that_were_lost_a_moment_ago_are_under_way() {
+        let check = |live_at: Option<Duration>, want: bool| {
+            let fabric = fabric(false);
+            let mut past = Past::default();
+            past.gone.live_at = live_at.map(|at| Time::ZERO + at);
+            // Two lifetimes of 4.096 us, the shortest.
+            let now = Time::ZERO + Duration::from_micros(20);
+            assert_eq!(past.has_carried(&fabric, now), want, "{live_at:?}");
+        };
+        check(None, false);
+        check(Some(Duration::from_micros(20)), true);
+        check(Some(Duration::from_micros(12)), true);
+        check(Some(Duration::from_micros(11)), false);
+    }
+
+    #[test]
+    fn a_switch_that_goes_by_another_name_is_waited_out() {
+        let check = |is_renamed: bool, is_cut: bool, want: bool| {
+            let before = inventory(row()).fabric;
+            let mut found = row();
+            if is_renamed {
+                found[SECOND].info.node_guid = Guid(99);
+            }
+            if is_cut {
+                for (at, num) in [(FIRST, 2), (FAR, 1)] {
+                    found[at].ports[num].info = Some(crate::made::info(PortState::Init));
+                }
+            }
+            let now = inventory(found).fabric;
+            let mut taken = Taken::default();
+            taken.note((guid(SECOND), 0, HELD), None);
+            let after = After {
+                installed: Arc::new(tables(&before)),
+                plan: Arc::new(empty_plan()),
+                fabric: before,
+            };
+            let mut past = Past::default();
+            past.add(taken, false, Time::ZERO, after);
+            past.note_renamed(&now);
+            assert_eq!(!past.fog(Time::ZERO).is_zero(), want, "{is_renamed} {is_cut}");
+        };
+        check(false, false, false);
+        check(true, false, true);
+        // Whoever is there now came by another cable.
+        check(true, true, false);
+    }
+}

@@ -1,0 +1,182 @@
+//! LFT blocks that were sent and never acknowledged.
+//!
+//! An agent that hangs may carry out such a Set when it recovers, however long after the last attempt. Until then its
+//! switch forwards by what it held before. Nothing reports the moment: the block that is read later may have been
+//! written just then.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{BLOCK_LIDS, Installed};
+use selvedge_sim::Time;
+use selvedge_types::Guid;
+
+use super::{FOG_LIFETIMES, Past};
+
+/// Entries of a block.
+type Block = [u8; BLOCK_LIDS];
+
+/// A block that may have been written late: what it held in turn, as far as that is known.
+type Late = ((Guid, u16), Option<Vec<Block>>);
+
+/// Tables of one block that are told apart; of more nobody needs to know which came when.
+const TABLES_MAX: usize = 8;
+
+/// LFT blocks with unanswered Sets: what they held, if that was known, and what was sent to them in turn.
+#[derive(Clone, Debug, Default)]
+pub struct Unanswered {
+    blocks: BTreeMap<(Guid, u16), (Option<Block>, Vec<Block>)>,
+}
+
+impl Unanswered {
+    /// Records an unanswered Set. The block held `met` before, if that is known, or what an earlier Set was to write.
+    pub fn note(&mut self, (guid, block, data): (Guid, u16, Block), met: Option<Block>) {
+        let (_, sent) = self.blocks.entry((guid, block)).or_insert((met, Vec::new()));
+        if sent.len() <= TABLES_MAX && !sent.contains(&data) {
+            sent.push(data);
+        }
+    }
+
+    /// Takes out what has been read since: what each block held in turn, as far as that is known.
+    fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> Vec<Late> {
+        let mut found = Vec::new();
+        self.blocks.retain(|&(guid, block), (met, sent)| {
+            let Some(switch) = fabric.find(guid).and_then(|node| fabric.switch_index(node)) else {
+                return true;
+            };
+            // Who was off has lost what it held, and what it was sent.
+            if fabric.switch(switch).switch_settings.linear_top == 0 {
+                return false;
+            }
+            let Some(now) = read.block(switch, usize::from(block)).copied() else {
+                return true;
+            };
+            if *met != Some(now) {
+                let known = met.filter(|_| sent.len() <= TABLES_MAX);
+                let others = sent.iter().copied().filter(|data| *data != now);
+                let held = known.map(|met| std::iter::once(met).chain(others).chain([now]).collect());
+                found.push(((guid, block), held));
+            }
+            false
+        });
+        found
+    }
+}
+
+impl Past {
+    /// Takes the unanswered Sets of a change.
+    pub fn note_unanswered(&mut self, unanswered: Unanswered) {
+        self.revision += 1;
+        for ((guid, block), (met, sent)) in unanswered.blocks {
+            for data in sent {
+                self.unanswered.note((guid, block, data), met);
+            }
+        }
+    }
+
+    /// Tables have been read: what was sent and not acknowledged may have been taken just now.
+    pub(super) fn note_late(&mut self, fabric: &Fabric, read: &Installed, now: Time) {
+        let late = self.unanswered.take_read(fabric, read);
+        if late.is_empty() {
+            return;
+        }
+        self.revision += 1;
+        // In which order several of them were taken nobody knows: in any, if each was written once.
+        let is_mixed = late.len() > 1 && late.iter().flat_map(|(_, held)| held).any(|held| held.len() > 2);
+        if is_mixed || late.iter().any(|(_, held)| held.is_none()) {
+            self.fog_from(now, fabric);
+        }
+        let late: BTreeMap<(Guid, u16), Vec<Block>> =
+            late.into_iter().filter_map(|(at, held)| Some((at, held?))).collect();
+        if late.is_empty() {
+            return;
+        }
+        self.know_lifetimes();
+        self.taken.note_late(&late, now);
+        self.at = self.at.max(now);
+        self.lifetimes = self.lifetimes.max(FOG_LIFETIMES);
+        self.prepared = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::made::{FIRST, SECOND, guid, inventory, row};
+
+    const fn block(entry: u8) -> Block {
+        [entry; BLOCK_LIDS]
+    }
+
+    #[test]
+    fn what_was_not_acknowledged_may_have_been_taken_when_it_is_read() {
+        let fabric = Arc::unwrap_or_clone(inventory(row()).fabric);
+        let switch = fabric.switch_index(fabric.find(guid(SECOND)).unwrap()).unwrap();
+        // What the block held, what it was sent, and what is read long after; the tables by which packets may be under
+        // way then, and whether by any.
+        let check = |met: Option<u8>, sent: &[u8], read: Option<u8>, want: (&[u8], bool)| {
+            let mut past = Past::default();
+            let mut unanswered = Unanswered::default();
+            for data in sent {
+                unanswered.note((guid(SECOND), 0, block(*data)), met.map(block));
+            }
+            past.note_unanswered(unanswered);
+            let mut installed = Installed::unknown(fabric.switches().len());
+            if let Some(read) = read {
+                installed.learn(switch, 0, block(read));
+            }
+            let now = Time::ZERO + Duration::from_secs(100);
+            past.note_late(&fabric, &installed, now);
+            // Nothing is said twice.
+            let steps = past.taken.steps.len();
+            past.note_late(&fabric, &installed, now);
+            assert_eq!(past.taken.steps.len(), steps);
+            let before = past.taken.before.values().map(|held| held[0]);
+            let steps = past.taken.steps.iter().flatten().map(|block| block.2[0]);
+            let held: Vec<u8> = before.chain(steps).collect();
+            assert_eq!((&*held, !past.fog(now).is_zero()), want, "{met:?} {sent:?} {read:?}");
+            let is_kept = !past.unanswered.blocks.is_empty();
+            assert_eq!(is_kept, read.is_none());
+            assert!(past.taken.ended.iter().all(|at| *at == now));
+        };
+        check(Some(1), &[2], Some(2), (&[1, 2], false));
+        // It was never taken.
+        check(Some(1), &[2], Some(1), (&[], false));
+        check(Some(1), &[2, 3], Some(3), (&[1, 2, 3], false));
+        // Somebody else has written it.
+        check(Some(1), &[2], Some(4), (&[1, 2, 4], false));
+        check(None, &[2], Some(2), (&[], true));
+        // It has not been read.
+        check(Some(1), &[2], None, (&[], false));
+    }
+
+    #[test]
+    fn blocks_that_were_taken_late_were_taken_in_any_order() {
+        let fabric = Arc::unwrap_or_clone(inventory(row()).fabric);
+        let [first, second] = [FIRST, SECOND].map(|at| fabric.switch_index(fabric.find(guid(at)).unwrap()).unwrap());
+        let check = |sent: &[u8], want: (usize, bool)| {
+            let mut past = Past::default();
+            let mut unanswered = Unanswered::default();
+            for data in sent {
+                unanswered.note((guid(FIRST), 0, block(*data)), Some(block(1)));
+            }
+            unanswered.note((guid(SECOND), 0, block(2)), Some(block(1)));
+            past.note_unanswered(unanswered);
+            let mut installed = Installed::unknown(fabric.switches().len());
+            let last = sent.last().copied().unwrap();
+            installed.learn(first, 0, block(last));
+            installed.learn(second, 0, block(2));
+            let now = Time::ZERO + Duration::from_secs(100);
+            past.note_late(&fabric, &installed, now);
+            assert_eq!(past.taken.steps[0].len(), 2, "{sent:?}");
+            assert_eq!((past.taken.steps.len(), !past.fog(now).is_zero()), want, "{sent:?}");
+        };
+        // One step: whatever mix of old and new there may have been.
+        check(&[2], (1, false));
+        // Which of the tables of the one were met with which of the other nobody knows.
+        check(&[2, 3], (2, true));
+    }
+}

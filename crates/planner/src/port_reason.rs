@@ -1,0 +1,81 @@
+//! Reasons why a port is not ACTIVE, or why what is behind it is left out of the fabric.
+
+use std::fmt;
+
+/// Why a port is not ACTIVE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum PortReason {
+    /// No link: nothing plugged in, or the peer is off.
+    NoLink,
+    /// Switched off.
+    Disabled,
+    /// The link is training.
+    Training,
+    /// The link is up but nobody answers behind it.
+    PeerSilent,
+    /// The link is up, and what is behind it is beyond the 63 hops of a directed route.
+    BeyondReach,
+    /// An M_Key forbids Sets.
+    MKey,
+    /// A Set was refused or not answered.
+    SetFailed,
+    /// Left alone because of a duplicate GUID behind it.
+    DuplicateGuid,
+    /// Not sent: dry run, watch or standby.
+    NotOurs,
+    /// Its agent did not say, or cannot be asked from here: the other rail of an HCA.
+    NotSeen,
+    /// No plan was accepted, so nothing is sent.
+    NoPlan,
+    /// It went down too often: left out of routing for a while.
+    LeftOut,
+    /// The port has no LID yet, and new LIDs cannot be stored: it gets one as soon as they can.
+    NotStored,
+    /// None of the above: a defect.
+    Unexplained,
+}
+
+impl PortReason {
+    /// Stable code.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::NoLink => "SLV-PORTSTATE-0001",
+            Self::Disabled => "SLV-PORTSTATE-0002",
+            Self::Training => "SLV-PORTSTATE-0003",
+            Self::PeerSilent => "SLV-PORTSTATE-0004",
+            Self::MKey => "SLV-PORTSTATE-0005",
+            Self::SetFailed => "SLV-PORTSTATE-0006",
+            Self::DuplicateGuid => "SLV-PORTSTATE-0007",
+            Self::NotOurs => "SLV-PORTSTATE-0008",
+            Self::NotSeen => "SLV-PORTSTATE-0009",
+            Self::NoPlan => "SLV-PORTSTATE-0010",
+            Self::LeftOut => "SLV-PORTSTATE-0011",
+            Self::BeyondReach => "SLV-PORTSTATE-0012",
+            Self::NotStored => "SLV-PORTSTATE-0013",
+            Self::Unexplained => "SLV-PORTSTATE-0099",
+        }
+    }
+}
+
+impl fmt::Display for PortReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoLink => "no link",
+            Self::Disabled => "disabled",
+            Self::Training => "training",
+            Self::PeerSilent => "nobody answers behind it",
+            Self::BeyondReach => "what is behind it is beyond the 63 hops of a directed route",
+            Self::MKey => "an M_Key forbids Sets",
+            Self::SetFailed => "a Set failed",
+            Self::DuplicateGuid => "duplicate GUID behind it",
+            Self::NotOurs => "not managed by this process",
+            Self::NotSeen => "its agent did not say, or is on another rail",
+            Self::NoPlan => "no plan was accepted",
+            Self::LeftOut => "went down too often, left out for a while",
+            Self::NotStored => "waits for a LID until state can be stored",
+            Self::Unexplained => "unexplained",
+        })
+    }
+}

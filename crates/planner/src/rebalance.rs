@@ -1,0 +1,336 @@
+//! Brings tables that repairs have left uneven back to what their engine makes afresh, step by step.
+//!
+//! A step is a plan like any other: planned here, judged, and proved on its way.
+
+use std::sync::Arc;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{ChangeSet, Installed, NO_PATH, Op, Plan, Policy, Tables};
+pub use selvedge_routing::Difference;
+use selvedge_routing::{Engine, Options, Rebalance as Spread, difference, goal_for, step_towards};
+use selvedge_sim::{Par, Seed};
+use selvedge_verify::phases::{Passage, passage};
+use selvedge_verify::{JudgeOptions, Load, Subject, verify};
+
+use crate::basis::{Basis, Outcome};
+use crate::copies::TakenApart;
+use crate::engine::{in_words, options};
+use crate::held::with_top;
+use crate::repair::away;
+use crate::way::{self, WayOptions};
+
+/// Task: plan a step towards balance.
+#[derive(Clone, Debug)]
+pub struct Rebalance {
+    /// What the step starts from.
+    pub basis: Basis,
+    /// The plan in force.
+    pub plan: Arc<Plan>,
+    /// LFT blocks that the step may write, without a wait and without dropping anything. `None`: everything at once,
+    /// with the waits that takes.
+    pub blocks: Option<usize>,
+    /// Host pairs on the busiest link: no step makes it more.
+    pub busiest: u64,
+    /// The tables to reach, if they are known.
+    pub goal: Option<Arc<Goal>>,
+}
+
+/// Tables with a better load than those in force, by the judge.
+#[derive(Clone, Debug)]
+pub struct Goal {
+    /// The tables.
+    pub tables: Tables,
+    /// Host pairs on links with the tables in force, when the goal was found.
+    pub before: Load,
+    /// Host pairs on links with the tables of the goal.
+    pub after: Load,
+}
+
+/// What came of [`Rebalance`].
+#[derive(Clone, Debug, Default)]
+pub struct RebalanceResult {
+    /// The step, or why there is none; `None`: the job was not run.
+    pub balance: Option<Balance>,
+    /// Multicast groups that must be taken apart before the step is applied.
+    pub copies_first: Option<Box<TakenApart>>,
+}
+
+/// What came of planning a step.
+#[derive(Clone, Debug)]
+pub enum Balance {
+    /// Nothing would be better.
+    Even,
+    /// A step, accepted.
+    Step(Box<Step>),
+    /// No step is safe.
+    Held {
+        /// Why.
+        why: String,
+    },
+}
+
+/// A step of rebalancing.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The plan and the way to it.
+    pub outcome: Arc<Outcome>,
+    /// What it changes.
+    pub changed: Difference,
+    /// What is left afterwards.
+    pub left: Difference,
+    /// Host pairs on the busiest link afterwards.
+    pub load_max: u64,
+    /// The tables to reach.
+    pub goal: Arc<Goal>,
+}
+
+/// Least size of a step where the policy does not say.
+const BLOCKS_MIN: usize = 64;
+/// Steps that all blocks together take where the policy does not say.
+const STEPS: usize = 100;
+/// How much evener links must be, if the busiest gets no better, for entries to move: less is not worth a packet out of
+/// order.
+const WORTH: f64 = 0.99;
+
+/// Returns how many LFT blocks a step may write.
+#[must_use]
+pub fn budget(policy: &Policy, tables: &Tables) -> usize {
+    match policy.rebalance_blocks {
+        0 => (tables.switches() * tables.blocks() / STEPS).max(BLOCKS_MIN),
+        blocks => blocks as usize,
+    }
+}
+
+/// What rebalancing would change, and what that would gain.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// What would change in all; `None`: nothing would be better.
+    pub change: Option<(Difference, Arc<Goal>)>,
+    /// Host pairs on links now.
+    pub load: Load,
+    /// LFT blocks that a step may write.
+    pub blocks: usize,
+}
+
+/// Returns what rebalancing the plan in force on `fabric` would change, or why nothing can be planned.
+pub fn preview(fabric: &Fabric, plan: &Plan, policy: &Policy, par: Par) -> Result<Preview, String> {
+    let options = options(policy, &Arc::default(), None);
+    let preview = |found: Result<Goal, Load>| Preview {
+        load: found.as_ref().map_or_else(|load| *load, |goal| goal.before),
+        change: found.ok().map(|goal| {
+            let change = difference(fabric, &plan.lids, &plan.tables, &goal.tables);
+            (change, Arc::new(goal))
+        }),
+        blocks: budget(policy, &plan.tables),
+    };
+    find_goal(fabric, plan, &options, par).map(preview)
+}
+
+/// The best tables that the plan's engine makes afresh; in their place the load in force if they are not better.
+fn find_goal(fabric: &Fabric, plan: &Plan, options: &Options, par: Par) -> Result<Result<Goal, Load>, String> {
+    let engine = Engine::try_from(&plan.engine).map_err(|e| e.to_string())?;
+    let mut lids = plan.lids.clone();
+    for at in away(fabric, &plan.lids) {
+        lids.remove(at);
+    }
+    let load = |tables: &Tables| {
+        let subject = Subject::tables(fabric, &plan.lids, tables, &plan.service_levels, &plan.sl_to_vl);
+        let judge = JudgeOptions {
+            par,
+            ..JudgeOptions::default()
+        };
+        let verdict = verify(subject, &judge);
+        (verdict.is_ok(), verdict.figures.load)
+    };
+    let (_, before) = load(&plan.tables);
+    let spreads: &[Spread] = match engine {
+        Engine::FatTree => &[Spread::Minimal, Spread::Full],
+        _ => &[Spread::Minimal],
+    };
+    let mut best: Option<Goal> = None;
+    for &rebalance in spreads {
+        let options = Options {
+            rebalance,
+            previous: None,
+            lanes: Some(plan.lanes),
+            ..options.clone()
+        };
+        let routed = engine
+            .route(fabric, &lids, &options, Seed(0), par)
+            .map_err(|e| e.to_string())?;
+        if routed.lanes != plan.lanes || routed.service_levels != plan.service_levels {
+            return Err("service levels would change".to_owned());
+        }
+        let tables = goal_for(
+            fabric,
+            &plan.lids,
+            &plan.tables,
+            &with_top(routed.tables, plan.tables.top()),
+        );
+        if tables == plan.tables || best.as_ref().is_some_and(|best| best.tables == tables) {
+            continue;
+        }
+        let (is_ok, after) = load(&tables);
+        if is_ok && best.as_ref().is_none_or(|best| is_less(&after, &best.after)) {
+            best = Some(Goal { tables, before, after });
+        }
+    }
+    let is_better = |goal: &Goal| {
+        let worth = Load {
+            sd: before.sd * WORTH,
+            ..before
+        };
+        is_less(&goal.after, &worth)
+    };
+    Ok(best.filter(is_better).ok_or(before))
+}
+
+/// By the busiest link, then by how even they are.
+fn is_less(a: &Load, b: &Load) -> bool {
+    a.max.cmp(&b.max).then(a.sd.total_cmp(&b.sd)).is_lt()
+}
+
+impl Rebalance {
+    /// Plans a step, and says which multicast groups come first.
+    pub(crate) fn run(&self, par: Par) -> RebalanceResult {
+        let basis = &self.basis;
+        let balance = self.balance(par);
+        let copies_first = match &balance {
+            Balance::Step(step) => basis.copies_first(&step.outcome, &basis.inventory, &basis.installed),
+            Balance::Even | Balance::Held { .. } => None,
+        };
+        RebalanceResult {
+            balance: Some(balance),
+            copies_first,
+        }
+    }
+
+    fn balance(&self, par: Par) -> Balance {
+        let found = match &self.goal {
+            Some(goal) => Ok(Ok(Arc::clone(goal))),
+            None => {
+                let options = options(&self.basis.policy, &Arc::default(), None);
+                find_goal(&self.basis.inventory.fabric, &self.plan, &options, par).map(|f| f.map(Arc::new))
+            }
+        };
+        match found {
+            Ok(Ok(goal)) => self.step(&goal, par),
+            Ok(Err(_)) => Balance::Even,
+            Err(why) => Balance::Held { why },
+        }
+    }
+
+    fn step(&self, goal: &Arc<Goal>, par: Par) -> Balance {
+        let (fabric, tables) = (&self.basis.inventory.fabric, &self.plan.tables);
+        let mut why = "no step is possible that makes no link fuller than the busiest".to_owned();
+        // Fewer entries at once may be safe where more are not.
+        let sizes = match self.blocks {
+            Some(blocks) => vec![blocks, blocks / 4, blocks / 16],
+            None => vec![usize::MAX],
+        };
+        for blocks in sizes {
+            let Some(step) = step_towards(fabric, &self.plan.lids, (tables, &goal.tables), blocks, par) else {
+                continue;
+            };
+            match self.taken(step.tables, par) {
+                Ok(outcome) => {
+                    let of = |from, to| difference(fabric, &self.plan.lids, from, to);
+                    let taken = &outcome.plan.tables;
+                    return Balance::Step(Box::new(Step {
+                        changed: of(tables, taken),
+                        left: of(taken, &goal.tables),
+                        load_max: outcome.verdict.figures.load.max,
+                        goal: Arc::clone(goal),
+                        outcome: Arc::new(outcome),
+                    }));
+                }
+                Err(refused) => why = refused,
+            }
+        }
+        match *tables == goal.tables {
+            true => Balance::Even,
+            false => Balance::Held { why },
+        }
+    }
+
+    /// A plan with these tables; if its way has to wait, with what can change before the wait: what is left waits for a
+    /// later step.
+    fn taken(&self, tables: Tables, par: Par) -> Result<Outcome, String> {
+        let fabric = &self.basis.inventory.fabric;
+        let outcome = self.judged(tables, par)?;
+        let changes = outcome.changes.value();
+        let waits = |changes: &ChangeSet| changes.phases.iter().any(|phase| phase.wait_before_ns > 0);
+        if self.blocks.is_none() || !waits(changes) {
+            return Ok(outcome);
+        }
+        let why = why_it_waits(&self.basis, &outcome.plan, changes);
+        let Some(first) = before_the_wait(fabric, &self.plan.tables, changes) else {
+            return Err(why);
+        };
+        let outcome = self.judged(first, par)?;
+        let is_fuller = outcome.verdict.figures.load.max > self.busiest;
+        match waits(outcome.changes.value()) || is_fuller {
+            true => Err(why),
+            false => Ok(outcome),
+        }
+    }
+
+    fn judged(&self, tables: Tables, par: Par) -> Result<Outcome, String> {
+        let (basis, inventory) = (&self.basis, &self.basis.inventory);
+        let plan = Plan {
+            generation: basis.generation,
+            tables,
+            ..Plan::clone(&self.plan)
+        };
+        let installed = installed(basis);
+        let change_set = || {
+            let options = WayOptions {
+                par,
+                ..WayOptions::default()
+            };
+            way::propose(&inventory.fabric, &installed, &plan, &options)
+        };
+        let accepted = (basis.judge)
+            .judge(inventory, &installed, &plan, &change_set, par)
+            .map_err(|refusal| in_words(&refusal))?;
+        Ok(Outcome::in_place(plan, accepted))
+    }
+}
+
+/// What the switches hold, and what may be under way.
+fn installed(basis: &Basis) -> Installed {
+    Installed {
+        under_way: basis.under_way.clone(),
+        ..Installed::clone(&basis.installed)
+    }
+}
+
+/// The tables before the first wait; `None` if they are those in force, or entries have been dropped by then.
+fn before_the_wait(fabric: &Fabric, in_force: &Tables, changes: &ChangeSet) -> Option<Tables> {
+    let mut tables = in_force.clone();
+    for phase in changes.phases.iter().take_while(|phase| phase.wait_before_ns == 0) {
+        for op in &phase.ops {
+            let Op::Lft { node, block, data } = op else { continue };
+            let held = tables.block_mut(fabric.switch_index(*node)?, usize::from(*block));
+            let is_dropped = |(old, new): (&u8, &u8)| *old != NO_PATH && *new == NO_PATH;
+            if held.iter().zip(data).any(is_dropped) {
+                return None;
+            }
+            *held = *data;
+        }
+    }
+    (tables != *in_force).then_some(tables)
+}
+
+/// What the judge says of the steps without their waits.
+fn why_it_waits(basis: &Basis, plan: &Plan, changes: &ChangeSet) -> String {
+    let (fabric, installed) = (&basis.inventory.fabric, installed(basis));
+    let mut hasty = changes.clone();
+    hasty.phases.iter_mut().for_each(|phase| phase.wait_before_ns = 0);
+    let found = match passage(fabric, &installed, plan, &hasty, None, &JudgeOptions::default()) {
+        Passage::Refused(refusal) | Passage::Inherited(refusal) => refusal.findings.first().map(ToString::to_string),
+        Passage::Still | Passage::Quick(_) | Passage::Proved(_) => None,
+    };
+    let without = found.map_or_else(String::new, |found| format!("; without that {found}"));
+    format!("it would have to wait until packets are gone, or to drop some{without}")
+}

@@ -1,0 +1,102 @@
+//! The Sets of a repair that engine `weave` made, in the order that each LID needs. Sets that must wait until packets
+//! are gone come last.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, Op, Phase, Tables};
+use selvedge_routing::Rehung;
+use selvedge_verify::standing::{Standing, wait_ns};
+
+/// The steps of entries, and `quiet` before the first that waits or else last. `None` if packets never drain.
+pub fn phases(
+    moved: &[Rehung],
+    quiet: Phase,
+    fabric: &Fabric,
+    (before, standing): (&Tables, &Standing),
+) -> Option<Vec<Phase>> {
+    let (late, now): (Vec<Rehung>, Vec<Rehung>) = moved.iter().copied().partition(|m| m.waits());
+    let mut written = BTreeMap::new();
+    let mut phases = Vec::new();
+    for ops in steps(&now, fabric, (before, standing), &mut written) {
+        let label = match phases.is_empty() {
+            true => "turn away from what is lost",
+            false => "follow those that turned away",
+        };
+        phases.push(phase(label, ops));
+    }
+    if !quiet.ops.is_empty() {
+        phases.push(quiet);
+    }
+    for (number, ops) in (0..).zip(steps(&late, fabric, (before, standing), &mut written)) {
+        let wait_before_ns = match number {
+            0 => wait_ns(fabric)?,
+            _ => 0,
+        };
+        phases.push(Phase {
+            wait_before_ns,
+            ..phase("lead on what was dropped", ops)
+        });
+    }
+    Some(phases)
+}
+
+const fn phase(label: &'static str, ops: Vec<Op>) -> Phase {
+    Phase {
+        label,
+        wait_before_ns: 0,
+        ops,
+    }
+}
+
+/// Blocks as far as they have been written.
+type Written = BTreeMap<(SwitchIdx, usize), [u8; BLOCK_LIDS]>;
+
+/// Blocks of each step, in which those that packets of hosts use come first. A block is written again in a later step
+/// if it has entries of several.
+fn steps(
+    moved: &[Rehung],
+    fabric: &Fabric,
+    (before, standing): (&Tables, &Standing),
+    written: &mut Written,
+) -> Vec<Vec<Op>> {
+    let place = |m: &Rehung| (m.step, m.switch, m.lid.index() / BLOCK_LIDS);
+    // Entries of one block and step stay in the order in which they were made.
+    let mut moved = moved.to_vec();
+    moved.sort_by_key(place);
+    let mut steps = Vec::new();
+    for of_step in moved.chunk_by(|a, b| a.step == b.step) {
+        let mut blocks = Vec::new();
+        let mut left: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
+        for of_block in of_step.chunk_by(|a, b| place(a) == place(b)) {
+            let (_, switch, block) = place(&of_block[0]);
+            let held = written
+                .entry((switch, block))
+                .or_insert_with(|| *before.block(switch, block));
+            for m in of_block {
+                held[m.lid.index() % BLOCK_LIDS] = m.egress;
+            }
+            let carries = of_block.iter().any(|m| standing.carries_hosts(switch, m.lid));
+            blocks.push((switch, block, carries));
+            *left.entry(switch).or_default() += 1;
+        }
+        // An agent takes one Set after another: who has most of them begins first.
+        let order = blocks.iter().map(|&(switch, block, carries)| {
+            let waits = left.entry(switch).or_default();
+            *waits = waits.saturating_sub(1);
+            (!carries, Reverse(*waits), block, switch)
+        });
+        let mut order: Vec<_> = order.collect();
+        order.sort_unstable();
+        let op = |&(_, _, block, switch): &(bool, Reverse<usize>, usize, SwitchIdx)| {
+            written.get(&(switch, block)).map(|&data| Op::Lft {
+                node: fabric.switches()[switch],
+                block: u16::try_from(block).unwrap_or(u16::MAX),
+                data,
+            })
+        };
+        steps.push(order.iter().filter_map(op).collect());
+    }
+    steps
+}

@@ -1,0 +1,35 @@
+//! Works out, beside everything else, for how long packets of earlier entries matter.
+
+use selvedge_sim::Time;
+
+use crate::past::Past;
+
+/// Task: work out for how long packets of earlier entries matter, and by which entries they go.
+#[derive(Clone, Debug)]
+pub struct Settle {
+    past: Past,
+    now: Time,
+    /// Switches of the fabric.
+    pub(crate) switches: u64,
+}
+
+/// The changes of a [`Settle`] task, with what was worked out. [`Past::take_settled`] takes them, unless tables have
+/// changed since.
+#[derive(Clone, Debug)]
+pub struct Settled(pub Past);
+
+impl Settle {
+    /// Settles a copy of `past`, for the time `now`, in a fabric of so many switches.
+    #[must_use]
+    pub const fn new(past: Past, now: Time, switches: usize) -> Self {
+        let switches = switches as u64;
+        Self { past, now, switches }
+    }
+
+    /// Takes some milliseconds in a large fabric.
+    pub(crate) fn run(&mut self) -> Settled {
+        let mut past = std::mem::take(&mut self.past);
+        past.settle(self.now);
+        Settled(past)
+    }
+}

@@ -1,0 +1,255 @@
+//! Preparations of repairs, made while nothing happens, so that a repair has little left to do.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{BLOCK_LIDS, EmptiedLink, Installed, NO_PATH, Plan, UnderWay};
+use selvedge_routing::{Engine, FatTree, LikelyTurn, TreeMender, WeaveMender};
+use selvedge_sim::Par;
+use selvedge_types::{IdxVec, Lid};
+use selvedge_verify::Subject;
+use selvedge_verify::standing::{Backup, Entry, Replaced, Standing, Turn};
+
+use crate::adopt::Adopt;
+use crate::basis::Basis;
+use crate::changed::Changed;
+use crate::engine::options;
+use crate::inventory::Inventory;
+
+/// Entries (switches × LIDs) up to which `weave` repairs in place. It searches: 5 ms with 256 switches of two hosts.
+pub(crate) const WOVEN_MAX: usize = 200_000;
+
+/// The same of other engines.
+const ENTRIES_MAX: usize = 8_000_000;
+
+/// Returns true if repairs in place take a few milliseconds at most: with so many entries, planned by `weave` or not.
+#[must_use]
+pub const fn is_small(entries: usize, is_woven: bool) -> bool {
+    entries <= if is_woven { WOVEN_MAX } else { ENTRIES_MAX }
+}
+
+/// What makes a repair fast. The manager keeps it between jobs, and a repair while it runs. Without it a repair takes
+/// longer and gives the same plan.
+#[derive(Clone, Debug, Default)]
+pub struct Warm {
+    /// The judge's proof of the plan in force; `None` if it is not covered. Memory: see [`Standing`].
+    pub standing: Option<Standing>,
+    /// The tree, if the plan in force is one of `fat-tree`.
+    pub mender: Option<TreeMender>,
+    /// The order of the dependency graph, if the plan in force is one of `weave`.
+    pub weave: Option<WeaveMender>,
+    /// Copies to be changed in place. Memory: as much as the plan, the tables and the fabric take.
+    pub spare: Option<Spare>,
+    /// Entries by which packets may be under way, worked out before they are needed.
+    pub left: Option<Left>,
+    /// A repair that was worked out before and is in force: proof and tree are still those from before it.
+    pub known: Option<Arc<Backup>>,
+}
+
+/// Entries that were replaced recently, worked out before they are needed.
+#[derive(Clone, Debug)]
+pub struct Left {
+    past: Arc<UnderWay>,
+    replaced: Vec<Replaced>,
+}
+
+impl Left {
+    /// Returns the entries, if they were worked out for these changes.
+    pub fn of(self, past: &UnderWay) -> Option<Vec<Replaced>> {
+        let is_same =
+            self.past.before == past.before && self.past.phases == past.phases && self.past.emptied == past.emptied;
+        is_same.then_some(self.replaced)
+    }
+}
+
+impl Warm {
+    /// Returns true if nothing is missing for a repair in place.
+    #[must_use]
+    pub const fn can_repair(&self) -> bool {
+        self.standing.is_some() && (self.mender.is_some() || self.weave.is_some())
+    }
+
+    /// Brings proof and tree up to a repair that was worked out before; `plan` is the one in force, with that repair.
+    /// What cannot follow is dropped.
+    pub(crate) fn catch_up(&mut self, fabric: &Fabric, plan: &Plan) {
+        let Some(backup) = self.known.take() else { return };
+        let links: Vec<_> = backup.links().iter().map(|link| (link.switch, link.port)).collect();
+        let follows = self.standing.as_mut().is_some_and(|standing| {
+            let mut tables = plan.tables.clone();
+            for (switch, block) in backup.blocks() {
+                if let Some(row) = standing.row(switch, block) {
+                    *tables.block_mut(switch, block) = *row;
+                }
+            }
+            let menders = (&mut self.mender, &mut self.weave);
+            let led = Changed::by(menders, (&plan.lids, &mut tables), &links, standing, true);
+            if led.is_none() || tables != plan.tables {
+                (self.mender, self.weave) = (None, None);
+            }
+            standing.follow(fabric, &backup)
+        });
+        if !follows {
+            (self.standing, self.mender, self.weave) = (None, None, None);
+        }
+    }
+
+    /// Returns the memory of the largest parts, as addresses. A repair reads a little everywhere in them, so a driver
+    /// that puts them into larger pages saves most look-ups of page tables.
+    #[must_use]
+    pub fn memory(&self) -> Vec<Range<usize>> {
+        let standing = self.standing.iter().flat_map(Standing::memory);
+        let tables = self.spare.iter().map(|spare| spare.plan.tables.memory());
+        standing.chain(tables).collect()
+    }
+}
+
+/// Copies of what is in force.
+#[derive(Debug)]
+pub struct Spare {
+    /// The plan.
+    pub plan: Plan,
+    /// The fabric and the directed routes to its agents, shared with nothing else.
+    pub inventory: Inventory,
+    /// What the switches hold.
+    pub installed: Installed,
+}
+
+impl Clone for Spare {
+    fn clone(&self) -> Self {
+        Self::new(&self.inventory, &self.installed, &self.plan)
+    }
+}
+
+impl Spare {
+    /// Copies the state in force.
+    pub fn new(inventory: &Inventory, installed: &Installed, plan: &Plan) -> Self {
+        Self {
+            plan: plan.clone(),
+            inventory: Inventory {
+                fabric: Arc::new(Fabric::clone(&inventory.fabric)),
+                agents: Arc::new(IdxVec::clone(&inventory.agents)),
+                ..inventory.clone()
+            },
+            installed: installed.clone(),
+        }
+    }
+}
+
+/// Returns entries that changed recently, as they were, with the phases in which each came and went.
+pub(crate) fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
+    let all = (0_u16..).zip(std::iter::once(&past.before).chain(&past.phases));
+    let mut held: Vec<_> = all
+        .flat_map(|(phase, blocks)| {
+            blocks
+                .iter()
+                .map(move |(switch, block, data)| (*switch, *block, phase, data))
+        })
+        .collect();
+    // A block's values as time goes by; what is in force now comes last.
+    held.sort_by_key(|&(switch, block, phase, _)| (switch, block, phase));
+    let is_emptied = |entry: Entry, until: u16| {
+        let of_entry = |link: &&EmptiedLink| (link.from, link.port) == (entry.switch, entry.egress);
+        past.emptied
+            .iter()
+            .filter(of_entry)
+            .any(|link| usize::from(until) <= link.phases)
+    };
+    let mut replaced = Vec::new();
+    for values in held.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let (switch, block, first, mut old) = values[0];
+        let mut since = [first; BLOCK_LIDS];
+        let now = standing.row(switch, usize::from(block)).map(|now| (u16::MAX, now));
+        for (phase, new) in values[1..].iter().map(|&(_, _, phase, data)| (phase, data)).chain(now) {
+            if old == new {
+                continue;
+            }
+            for i in (0..BLOCK_LIDS).filter(|&i| old[i] != new[i]) {
+                let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map_or(Lid::NONE, Lid);
+                let since = std::mem::replace(&mut since[i], phase);
+                let entry = Entry {
+                    switch,
+                    lid,
+                    egress: old[i],
+                };
+                let is_way = entry.egress != NO_PATH;
+                replaced.extend(is_way.then_some(Replaced {
+                    entry,
+                    since,
+                    until: phase,
+                    is_emptied: is_emptied(entry, phase),
+                }));
+            }
+            old = new;
+        }
+    }
+    replaced
+}
+
+fn turn(turn: LikelyTurn) -> Turn {
+    Turn {
+        switch: turn.from,
+        port: turn.port,
+        onward: turn.onward,
+    }
+}
+
+/// Task: prepare repairs of what may be lost next.
+#[derive(Clone, Debug)]
+pub struct Prepare {
+    /// What the preparations start from; `under_way` counts if that is known already.
+    pub basis: Basis,
+    /// Which manager made the tables in force.
+    pub adopt: Adopt,
+    /// The plan in force.
+    pub plan: Arc<Plan>,
+    /// What is left of earlier preparations: not made again.
+    pub warm: Option<Box<Warm>>,
+}
+
+impl Prepare {
+    /// Makes what is missing. Takes about as long as judging the plan did, at most.
+    pub(crate) fn run(&mut self, par: Par) -> Warm {
+        let (basis, plan) = (&self.basis, &self.plan);
+        let inventory = &basis.inventory;
+        let mut warm = self.warm.take().map(|warm| *warm).unwrap_or_default();
+        warm.catch_up(&inventory.fabric, plan);
+        if warm.standing.is_none() {
+            warm.standing = Standing::new(Subject::plan(&inventory.fabric, plan), par).ok();
+        }
+        warm.left = None;
+        if let Some(standing) = &mut warm.standing {
+            standing.set_copies(&inventory.fabric, &basis.copies.turns);
+            standing.catch_up();
+            warm.left = basis.under_way.as_ref().map(|past| {
+                let replaced = replaced(past, standing);
+                standing.prepare_for(&replaced);
+                let past = Arc::clone(past);
+                Left { past, replaced }
+            });
+        }
+        // Found tables have an order of their own, whatever engine is to plan: of those that are small enough for it
+        // the weaver finds it, and leads around what is lost so that old and new entries can be mixed.
+        let entries = inventory.fabric.switches().len() * plan.lids.len();
+        let is_found = self.adopt == Adopt::Kept && entries <= WOVEN_MAX && plan.lanes == 1;
+        if warm.mender.is_none() && plan.engine.0 == Engine::FatTree.name() && !is_found {
+            let options = options(&basis.policy, &Arc::default(), None).fat_tree;
+            let tree = FatTree::detect(&inventory.fabric, &options, par).ok();
+            // Without a proof nobody knows; then there is no repair in place either.
+            let standing = warm.standing.as_ref();
+            let by_hosts = |switch, lid| standing.is_none_or(|standing| standing.carries_hosts(switch, lid));
+            warm.mender = tree.map(|tree| TreeMender::new(tree).with_detours(&plan.lids, &plan.tables, by_hosts));
+            if let (Some(standing), Some(mender)) = (&mut warm.standing, &warm.mender) {
+                standing.make_room_for(mender.likely_turns().map(turn));
+            }
+        }
+        if warm.weave.is_none() && warm.standing.is_some() && (is_found || plan.engine.0 == Engine::Weave.name()) {
+            let levels = (&plan.service_levels, plan.lanes);
+            warm.weave = WeaveMender::new(&inventory.fabric, &plan.lids, &plan.tables, levels);
+        }
+        if warm.spare.is_none() && warm.can_repair() {
+            warm.spare = Some(Spare::new(inventory, &basis.installed, plan));
+        }
+        warm
+    }
+}

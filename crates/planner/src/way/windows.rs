@@ -1,0 +1,430 @@
+//! Steps and waits, found on the graph of all dependencies.
+//!
+//! Between two waits dependencies are only added. A *window* takes as many LIDs as can move while the graph stays
+//! acyclic, each LID in as many steps as it needs. After a wait, packets that were under way hold nothing any more, and
+//! the next window takes more LIDs. LIDs that cannot move that way are dropped first: their entries become 255, and
+//! after the wait their new entries add no dependency that the new tables do not have.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Lids, LostLink, NO_PATH, Tables};
+use selvedge_types::Lid;
+use selvedge_verify::phases::{Past, Write};
+
+use super::lanes::Lanes;
+use super::net::{NONE, Net, Senders};
+use super::order::{Order, Refused};
+use super::split::{STEPS_MAX, ranks};
+use super::track::Track;
+use super::{Step, What};
+
+/// Rows of the graph that searches of one window may look at: less than a second. Then the rest is dropped first.
+const WINDOW_BUDGET: u64 = 5_000_000;
+/// Waits after which what is left is dropped: each is seconds long, and operators wait for the end.
+const WAITS_MAX: usize = 4;
+/// A window that moves less than this share of what is left is not worth another wait: the next drops.
+const SHARE_MIN: usize = 8;
+
+/// What does not change while steps are planned.
+#[derive(Debug)]
+pub struct Ground<'a> {
+    /// The fabric.
+    pub fabric: &'a Fabric,
+    /// LIDs after the change.
+    pub lids: &'a Lids,
+    /// Switches and channels.
+    pub net: &'a Net,
+    /// Lanes before and after.
+    pub lanes: &'a Lanes<'a>,
+    /// Traffic from switch to switch counts.
+    pub strict: bool,
+    /// What packets may be under way by when the first window begins.
+    pub past: Option<&'a Taken>,
+}
+
+/// Where steps begin, in whatever mode.
+#[derive(Debug)]
+pub struct Start<'a> {
+    tables: &'a Tables,
+    /// Pairs without a way come first.
+    tasks: Vec<Task>,
+    /// What does not change.
+    rest: Rest,
+    /// The dependencies there are; none if they have a cycle.
+    order: Option<Order>,
+}
+
+/// The dependencies of LIDs whose entries stay as they are, and the LIDs that somebody has whose entries do not.
+#[derive(Debug)]
+struct Rest {
+    order: Order,
+    changing: Vec<Lid>,
+}
+
+impl Rest {
+    fn new(ground: &Ground<'_>, tables: &Tables, tasks: &[Task]) -> Self {
+        let mut changing: Vec<Lid> = tasks.iter().map(|task| task.lid).collect();
+        changing.retain(|&lid| ground.lids.owner(lid).is_some());
+        changing.sort_unstable();
+        let mut order = Order::new(ground.net, ground.lanes.used, WINDOW_BUDGET);
+        let stays = |lid: &Lid| changing.binary_search(lid).is_err();
+        let lids = ground.lids.by_lid().map(|(lid, _)| lid).filter(stays);
+        ground.put(tables, lids, &mut order);
+        Self { order, changing }
+    }
+}
+
+impl<'a> Start<'a> {
+    /// With these LIDs to move from these tables.
+    pub fn new(ground: &Ground<'_>, tables: &'a Tables, mut tasks: Vec<Task>) -> Self {
+        tasks.sort_by_key(|task| (task.live(ground.net, tables) == task.writes.len(), task.lid));
+        let lids: Vec<Lid> = tasks.iter().map(|task| task.lid).collect();
+        let rest = Rest::new(ground, tables, &tasks);
+        let order = at_rest((ground, &rest), tables, &lids, ground.past);
+        Self {
+            tables,
+            tasks,
+            rest,
+            order,
+        }
+    }
+}
+
+/// Steps that were taken a moment ago.
+#[derive(Debug)]
+pub struct Taken {
+    /// The tables before.
+    tables: Tables,
+    /// Writes of each LID by step.
+    by_lid: BTreeMap<Lid, Vec<Vec<Write>>>,
+    /// Links that have gone down since.
+    lost: Vec<LostLink>,
+}
+
+impl Taken {
+    /// By LID.
+    pub fn new(past: &Past) -> Self {
+        let mut by_lid: BTreeMap<Lid, Vec<Vec<Write>>> = BTreeMap::new();
+        for (number, step) in past.steps.iter().enumerate() {
+            for write in &step.writes {
+                let steps = by_lid.entry(write.lid).or_default();
+                steps.resize(number.max(steps.len().saturating_sub(1)) + 1, Vec::new());
+                steps[number].push(*write);
+            }
+        }
+        Self {
+            tables: past.tables.clone(),
+            by_lid,
+            lost: past.lost.clone(),
+        }
+    }
+}
+
+/// Choices that suit one change better than another.
+#[derive(Clone, Copy, Debug)]
+pub struct Mode {
+    /// A LID may stay half changed during a wait.
+    pub halves: bool,
+    /// An entry changes only when those are acknowledged that it leads to: more steps, fewer dependencies.
+    pub by_rank: bool,
+}
+
+impl Ground<'_> {
+    fn senders(&self, lid: Lid) -> Senders {
+        self.net.senders(self.fabric, self.lids, lid, self.strict)
+    }
+
+    /// Puts in the dependencies of LIDs by tables at rest.
+    fn put(&self, tables: &Tables, lids: impl Iterator<Item = Lid>, order: &mut Order) {
+        let mut track = Track::new(self.net, self.lanes);
+        for lid in lids {
+            track.load(tables, lid, self.senders(lid), |from, to| order.put(from, to));
+        }
+    }
+}
+
+/// A LID that has entries to change.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The LID.
+    lid: Lid,
+    /// Entries to change with their ranks, those nearest to the LID by the new tables first.
+    writes: Vec<(u32, Write)>,
+    /// They are 255 meanwhile.
+    dropped: bool,
+}
+
+impl Task {
+    /// Of one LID.
+    pub fn new(net: &Net, tables: &Tables, lid: Lid, writes: &[Write]) -> Self {
+        let mut writes = ranks(net, tables, lid, writes);
+        writes.sort_unstable();
+        Self {
+            lid,
+            writes,
+            dropped: false,
+        }
+    }
+
+    fn writes(&self) -> impl Iterator<Item = Write> + '_ {
+        self.writes.iter().map(|(_, write)| *write)
+    }
+
+    /// True if nothing of it is left but entries to be taken away.
+    fn only_ends(&self) -> bool {
+        self.writes().all(|write| write.egress == NO_PATH)
+    }
+
+    /// Entries that lead to other switches now: what is lost while they are dropped.
+    fn live(&self, net: &Net, tables: &Tables) -> usize {
+        let leads = |write: &Write| net.way(write.switch.0, tables.get(write.switch, self.lid)) != NONE;
+        self.writes().filter(leads).count()
+    }
+}
+
+/// Steps with waits that move all tasks; `None` if that needs a wait and none helps.
+pub fn steps(ground: &Ground<'_>, start: &Start<'_>, mode: Mode, may_wait: bool) -> Option<Vec<Step>> {
+    let mut steps: Vec<Step> = Vec::new();
+    let (mut tables, mut left) = (start.tables.clone(), start.tasks.clone());
+    for waits in 0..=WAITS_MAX {
+        let mut window: Vec<Vec<Write>> = Vec::new();
+        let before = entries(&left);
+        let was_filled = fill(&mut tables, &mut left, &mut window);
+        let past = ground.past.filter(|_| waits == 0);
+        let order = match waits {
+            0 => start.order.clone(),
+            _ => {
+                let lids: Vec<Lid> = left.iter().map(|task| task.lid).collect();
+                at_rest((ground, &start.rest), &tables, &lids, None)
+            }
+        };
+        end(&mut tables, &mut left, &mut window);
+        if let Some(order) = order {
+            move_on((ground, mode), (order, past), &mut tables, &mut left, &mut window);
+        }
+        let after = entries(&left);
+        for (number, writes) in window.into_iter().enumerate() {
+            let what = match (number, was_filled) {
+                (0, true) => What::Fill,
+                _ => What::Change,
+            };
+            let waits = waits > 0 && number == 0;
+            steps.push(Step { what, waits, writes });
+        }
+        if left.is_empty() {
+            return Some(steps);
+        }
+        if !may_wait {
+            return None;
+        }
+        let is_slow = (before - after) * SHARE_MIN < before;
+        if is_slow || waits + 1 >= WAITS_MAX {
+            let all = waits + 1 >= WAITS_MAX;
+            let writes = drop_first((ground, &start.rest), &mut tables, &mut left, all);
+            if !writes.is_empty() {
+                // What is taken away is in nobody's way, so it need not wait.
+                let (what, waits) = (What::Drop, false);
+                steps.push(Step { what, waits, writes });
+            }
+        }
+    }
+    // Everything was dropped, so all of it has been written: not reached.
+    None
+}
+
+fn entries(tasks: &[Task]) -> usize {
+    tasks.iter().map(|task| task.writes.len()).sum()
+}
+
+/// Dropped entries get their new values, in the first step after the wait; true if there are any.
+fn fill(tables: &mut Tables, left: &mut Vec<Task>, window: &mut Vec<Vec<Write>>) -> bool {
+    take(tables, left, window, |task| task.dropped)
+}
+
+/// What is only to be taken away goes at once: LIDs that nobody has any more, say.
+fn end(tables: &mut Tables, left: &mut Vec<Task>, window: &mut Vec<Vec<Write>>) {
+    take(tables, left, window, Task::only_ends);
+}
+
+fn take(
+    tables: &mut Tables,
+    left: &mut Vec<Task>,
+    window: &mut Vec<Vec<Write>>,
+    which: impl Fn(&Task) -> bool,
+) -> bool {
+    let mut first = Vec::new();
+    left.retain(|task| {
+        let is_taken = which(task);
+        if is_taken {
+            apply(tables, task.writes());
+            first.extend(task.writes());
+        }
+        !is_taken
+    });
+    let any = !first.is_empty();
+    if any {
+        if window.is_empty() {
+            window.push(Vec::new());
+        }
+        window[0].extend(first);
+    }
+    any
+}
+
+fn apply(tables: &mut Tables, writes: impl IntoIterator<Item = Write>) {
+    for write in writes {
+        tables.set(write.switch, write.lid, write.egress);
+    }
+}
+
+/// The dependencies of tables at rest, with those of LIDs that nobody has any more, and what is under way; `None` if
+/// they have a cycle.
+fn at_rest((ground, rest): (&Ground<'_>, &Rest), tables: &Tables, lids: &[Lid], past: Option<&Taken>) -> Option<Order> {
+    let mut order = rest.order.clone();
+    let gone = lids.iter().copied().filter(|lid| ground.lids.owner(*lid).is_none());
+    ground.put(tables, rest.changing.iter().copied().chain(gone), &mut order);
+    if !order.sort() {
+        return None;
+    }
+    let mut track = Track::new(ground.net, ground.lanes);
+    for (&lid, taken) in past.iter().flat_map(|past| &past.by_lid) {
+        let (before, lost) = past.map_or((tables, &[][..]), |past| (&past.tables, &past.lost));
+        if !track.replay((before, lost), (lid, ground.senders(lid)), taken, &mut order) {
+            return None;
+        }
+    }
+    order.keep();
+    Some(order)
+}
+
+/// Moves the LIDs that can be moved now.
+fn move_on(
+    (ground, mode): (&Ground<'_>, Mode),
+    (mut order, past): (Order, Option<&Taken>),
+    tables: &mut Tables,
+    left: &mut Vec<Task>,
+    window: &mut Vec<Vec<Write>>,
+) {
+    let mut track = Track::new(ground.net, ground.lanes);
+    // Another LID may have been in the way of one that is tried before it, but never is after it: nothing goes away.
+    left.retain_mut(|task| {
+        if order.budget == 0 {
+            return true;
+        }
+        let senders = ground.senders(task.lid);
+        match past.and_then(|past| Some((past, past.by_lid.get(&task.lid)?))) {
+            // All of it is known already, so it fits.
+            Some((past, taken)) if track.replay((&past.tables, &past.lost), (task.lid, senders), taken, &mut order) => {
+            }
+            Some(_) => return true,
+            None => track.load(tables, task.lid, senders, |_, _| ()),
+        }
+        let (steps, later) = try_task(&mut track, &mut order, &task.writes, mode.by_rank);
+        if !later.is_empty() && !mode.halves {
+            order.undo(0);
+            return true;
+        }
+        order.keep();
+        for (number, writes) in steps.into_iter().enumerate() {
+            apply(tables, writes.iter().copied());
+            if window.len() <= number {
+                window.resize(number + 1, Vec::new());
+            }
+            window[number].extend(writes);
+        }
+        task.writes = later;
+        !task.writes.is_empty()
+    });
+}
+
+/// The writes of one LID in steps, and those that must wait. `by_rank`: no write before those it leads to.
+fn try_task(
+    track: &mut Track<'_>,
+    order: &mut Order,
+    writes: &[(u32, Write)],
+    by_rank: bool,
+) -> (Vec<Vec<Write>>, Vec<(u32, Write)>) {
+    let (mut steps, mut left) = (Vec::new(), writes.to_vec());
+    while steps.len() < STEPS_MAX {
+        let rank = left.first().map_or(0, |(rank, _)| *rank);
+        let mut taken = Vec::new();
+        left.retain(|(of, write)| {
+            if by_rank && *of > rank {
+                return true;
+            }
+            match track.write(order, write.switch.0, write.egress) {
+                Ok(()) => {
+                    taken.push(*write);
+                    false
+                }
+                Err(Refused::Cycle | Refused::Budget) => true,
+            }
+        });
+        if taken.is_empty() {
+            break;
+        }
+        track.settle();
+        steps.push(taken);
+        if left.is_empty() {
+            break;
+        }
+    }
+    (steps, left)
+}
+
+/// Drops the LIDs that cannot be left as they are while the others get their new entries: as few as a greedy choice
+/// finds, or all that is left.
+fn drop_first((ground, rest): (&Ground<'_>, &Rest), tables: &mut Tables, left: &mut [Task], all: bool) -> Vec<Write> {
+    if all || !choose((ground, rest), tables, left) {
+        left.iter_mut().for_each(|task| task.dropped = true);
+    }
+    let mut dropped = Vec::new();
+    for task in left.iter().filter(|task| task.dropped) {
+        for write in task.writes() {
+            // What leads to no other switch is in nobody's way.
+            if ground.net.way(write.switch.0, tables.get(write.switch, task.lid)) != NONE {
+                dropped.push(Write {
+                    egress: NO_PATH,
+                    ..write
+                });
+            }
+        }
+    }
+    apply(tables, dropped.iter().copied());
+    for task in left {
+        // They have become what they are to be.
+        let is_done = |write: &Write| write.egress == NO_PATH && tables.get(write.switch, task.lid) == NO_PATH;
+        task.writes.retain(|(_, write)| !is_done(write));
+    }
+    dropped
+}
+
+/// Marks what is to be dropped; false if that is nothing, or cannot be told.
+fn choose((ground, rest): (&Ground<'_>, &Rest), tables: &Tables, left: &mut [Task]) -> bool {
+    let mut goal = tables.clone();
+    left.iter().for_each(|task| apply(&mut goal, task.writes()));
+    let Some(mut order) = at_rest((ground, rest), &goal, &[], None) else {
+        return false;
+    };
+    let mut track = Track::new(ground.net, ground.lanes);
+    // LIDs with many entries to change would lose most.
+    let mut sorted: Vec<&mut Task> = left.iter_mut().collect();
+    sorted.sort_by_key(|task| (Reverse(task.live(ground.net, tables)), task.lid));
+    let mut any = false;
+    for task in sorted {
+        let senders = ground.senders(task.lid);
+        let fits = track.load_until(tables, task.lid, senders, |from, to| {
+            order.insert(ground.net, from, to).is_ok()
+        });
+        if fits {
+            order.keep();
+        } else {
+            order.undo(0);
+            task.dropped = true;
+            any = true;
+        }
+    }
+    any
+}

@@ -1,0 +1,49 @@
+//! Records which packets may still be under way by entries that are no longer in force.
+
+use std::sync::Arc;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::Installed;
+use selvedge_planner::Inventory;
+use selvedge_verify::phases::is_live;
+
+use crate::core::Sm;
+use crate::view::Role;
+
+impl Sm {
+    /// The fabric and the tables that are known are about to be replaced by these.
+    pub(crate) fn note_who_is_gone(&mut self, fabric: &Fabric, installed: &Installed) {
+        if self.view.fabric.as_ref().is_some_and(|before| is_live(before)) {
+            self.past.note_carried(self.now);
+        }
+        let is_ours = self.view.role == Role::Master && !installed.lfts.is_empty();
+        if let Some(before) = self.view.fabric.clone().filter(|_| is_ours) {
+            let held = Arc::clone(&self.view.installed);
+            self.past.note_gone((&before, &held), (fabric, installed), self.now);
+        }
+    }
+
+    /// True if links between switches carried packets a moment ago, as far as was known. Where no such link is in sight
+    /// any more, their packets are under way all the same, by entries that the switches in sight had then.
+    pub(crate) fn carried_lately(&self, fabric: &Fabric) -> bool {
+        let is_known_live = self.view.fabric.as_ref().is_some_and(|before| is_live(before));
+        is_known_live || self.past.has_carried(fabric, self.now)
+    }
+
+    /// A sweep has read all tables: records what is not as this manager left it, and by which entries packets may be
+    /// under way therefore.
+    pub(crate) fn note_what_was_done_unseen(&mut self, inventory: &Inventory, installed: &Installed) {
+        let (fabric, now) = (&inventory.fabric, self.now);
+        if std::mem::take(&mut self.others.has_set_up) {
+            self.others.met = Some(now);
+        }
+        self.note_strangers(fabric);
+        if self.take_astray(fabric, installed) {
+            self.past.note_astray(fabric);
+        }
+        let before = self.view.fabric.clone();
+        let held = Arc::clone(&self.view.installed);
+        let before = before.as_deref().map(|before| (before, &*held));
+        self.past.note_read(fabric, before, installed, now);
+    }
+}

@@ -1,0 +1,92 @@
+//! Hands out jobs, each with a ticket of its own, and gives results to what waits for them.
+
+use std::sync::Arc;
+
+use selvedge_plan::{Installed, UnderWay};
+use selvedge_planner::{Adopt, Basis, Inventory, Job, JobId, JobResult, Task};
+
+use crate::core::Sm;
+use crate::io::Output;
+use crate::stage::Stage;
+
+impl Sm {
+    /// What a task starts from now, if packets may be `under_way` by entries that are no longer in force.
+    pub(crate) fn basis(
+        &self,
+        inventory: &Arc<Inventory>,
+        installed: &Arc<Installed>,
+        under_way: Option<Arc<UnderWay>>,
+    ) -> Basis {
+        Basis {
+            generation: self.generation,
+            inventory: Arc::clone(inventory),
+            installed: Arc::clone(installed),
+            under_way,
+            policy: Arc::clone(&self.config.policy),
+            judge: Arc::clone(&self.judge),
+            copies: self.copies(),
+        }
+    }
+
+    /// Which manager made the tables in force, for what is planned beside them.
+    pub(crate) const fn adopt(&self) -> Adopt {
+        match self.keeps_found {
+            true => Adopt::Kept,
+            false => Adopt::No,
+        }
+    }
+
+    /// Returns a job for a task, with a ticket of its own.
+    pub(crate) const fn new_job(&mut self, task: Task) -> Job {
+        let id = JobId(self.last_job.0 + 1);
+        self.last_job = id;
+        Job { id, task }
+    }
+
+    /// Hands out a job; returns its ticket.
+    pub(crate) fn compute(&mut self, task: Task, out: &mut Vec<Output>) -> JobId {
+        let job = self.new_job(task);
+        let id = job.id;
+        out.push(Output::Compute(Box::new(job)));
+        id
+    }
+
+    /// Returns true if a job's result would be taken if it came now. Otherwise a driver that has not run the job may
+    /// hand in [`Job::fruitless`].
+    #[must_use]
+    pub fn awaits(&self, job: &Job) -> bool {
+        match job.task {
+            Task::Plan(_) | Task::Repair(_) => self.is_planning(job.id),
+            Task::Prepare(_) => self.is_preparing(job.id),
+            Task::Rebalance(_) => self.is_planning_balance(job.id),
+            Task::Multicast(_) => self.is_planning_multicast(job.id),
+            Task::Settle(_) => true,
+            Task::BackUp(_) => self.is_backing_up(job.id),
+        }
+    }
+
+    const fn is_planning(&self, id: JobId) -> bool {
+        matches!(self.stage, Stage::Planning { job, .. } if job.0 == id.0)
+    }
+
+    /// Gives a result to the part of the manager that asked for it, if that still waits for it.
+    pub(crate) fn computed(&mut self, id: JobId, result: JobResult, out: &mut Vec<Output>) {
+        match result {
+            JobResult::Plan(result) if self.is_planning(id) => self.planned(result, out),
+            JobResult::Repair(result) if self.is_planning(id) => self.repair_planned(*result, out),
+            JobResult::Prepare(warm) if self.is_preparing(id) => self.prepared(warm, out),
+            JobResult::Rebalance(result) if self.is_planning_balance(id) => self.balance_planned(result, out),
+            JobResult::Multicast(result) if self.is_planning_multicast(id) => self.multicast_planned(result, out),
+            JobResult::BackUp(made) if self.is_backing_up(id) => self.backed_up(made, out),
+            // Its revision says whether it is still of use.
+            JobResult::Settle(Some(settled)) => self.settled(*settled, out),
+            JobResult::Plan(_)
+            | JobResult::Repair(_)
+            | JobResult::Prepare(_)
+            | JobResult::Rebalance(_)
+            | JobResult::Multicast(_)
+            | JobResult::BackUp(_)
+            | JobResult::Settle(None) => {}
+        }
+    }
+}
