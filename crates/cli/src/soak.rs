@@ -161,7 +161,7 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
         store_faults: args.store_faults,
         ..Soak::default()
     };
-    let out = args.out.as_deref();
+    let out = args.out.as_ref();
     let done = out.map_or(Ok(Vec::new()), |path| earlier(path, &binary, beside))?;
     let parts = parts(&seeds);
     let is_done = |part: &Range<u64>| done.iter().any(|d| (d.from, d.to) == (part.start, part.end));
@@ -204,11 +204,16 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
     let (all, written) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     written?;
     if let (Some(path), Some(texts)) = (&args.resolve, texts) {
-        let texts = texts.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let text: String = texts.into_values().collect();
-        load::write(path, &format!("# {program}: selvedge soak --resolve\n{text}"))?;
+        write_resolved(path, texts)?;
     }
     show(args, all)
+}
+
+/// Writes resolved schedules, by seed.
+fn write_resolved(path: &Path, texts: Texts) -> Result<(), CliError> {
+    let texts = texts.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let text: String = texts.into_values().collect();
+    load::write(path, &format!("# {}: selvedge soak --resolve\n{text}", program()))
 }
 
 /// Makes the folders that results go into.

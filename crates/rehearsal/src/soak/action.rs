@@ -113,7 +113,7 @@ impl fmt::Display for Action {
 
 /// What actions look like, for messages.
 pub(super) const ACTION_FORM: &str = "a time in ns and an action, as 120000 fault cut \"S-L1-0\"[3], start 0, kill 1, \
-    sweep 0, policy lmc 1, disk 0 fails 1/2 3, disk 0 works, hosts settle, hosts change, hosts check, heal, well or end";
+    sweep 0, policy lmc 1, disk 0 fails 1/2 3, disk 0 works, hosts settle, hosts change, hosts check, heal, well, end";
 
 impl FromStr for Setting {
     type Err = &'static str;

@@ -42,8 +42,8 @@ impl World<'_> {
         self.well()
     }
 
-    /// The end digest is taken. Where a schedule is resolved this is a light sweep later, so that another manager, which
-    /// takes a little longer, holds the same by then.
+    /// Takes the end digest. Where a schedule is resolved this is a light sweep later, so that a manager that takes a
+    /// little longer holds the same by then.
     pub(super) fn well(&mut self) -> Result<(), RehearsalError> {
         if self.keeps_actions() {
             self.run_for(self.schedule.setup.sweep())?;
