@@ -74,7 +74,7 @@ fn main() {
         );
         all.note((took, judged), changes.count().lft_blocks as u64);
         if lanes.is_some() {
-            let anew = woven(&mended.inventory.fabric, &outcome.plan).1.figures.load.max;
+            let anew = woven(&outcome.inventory.fabric, &outcome.plan).1.figures.load.max;
             let load = outcome.verdict.figures.load.max;
             print!(", load {} -> {load}, anew {anew}", state.verdict.figures.load.max);
             all.loads.push((state.verdict.figures.load.max, load, anew));
@@ -314,7 +314,7 @@ fn follow(state: &mut State, mended: &Mended) -> Option<UnderWay> {
         past.phases.push(step);
     }
     state.installed = Arc::new(installed);
-    state.inventory = Arc::clone(&mended.inventory);
+    state.inventory = Arc::clone(&outcome.inventory);
     state.plan = Arc::clone(&outcome.plan);
     state.verdict = Arc::clone(&outcome.verdict);
     Some(past)

@@ -66,6 +66,8 @@ impl Basis {
 /// An accepted plan.
 #[derive(Debug)]
 pub struct Outcome {
+    /// The inventory that the plan is for: that of the task, or for a repair the same with the damage.
+    pub inventory: Arc<Inventory>,
     /// The plan.
     pub plan: Arc<Plan>,
     /// The judged way to it.
@@ -82,8 +84,9 @@ pub struct Outcome {
 
 impl Outcome {
     /// Returns the outcome of a change in place: it asks no host, and waits for no packet of unknown entries.
-    pub(crate) fn in_place(plan: Plan, accepted: Accepted) -> Self {
+    pub(crate) fn in_place(inventory: Arc<Inventory>, plan: Plan, accepted: Accepted) -> Self {
         Self {
+            inventory,
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),

@@ -100,7 +100,7 @@ impl PlanFabric {
         let outcome = result.outcome.as_ref();
         let basis = &self.basis;
         PlanResult {
-            copies_first: outcome.and_then(|made| basis.copies_first(made, &basis.inventory, &basis.installed)),
+            copies_first: outcome.and_then(|made| basis.copies_first(made, &basis.installed)),
             ..result
         }
     }
@@ -324,6 +324,7 @@ impl PlanFabric {
             .judge(&self.basis.inventory, installed, &plan, &change_set, par)
             .map_err(|refusal| in_words(&refusal))?;
         Ok(Outcome {
+            inventory: Arc::clone(&self.basis.inventory),
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),

@@ -11,11 +11,11 @@ use crate::backups::BackUp;
 use crate::basis::{Basis, Outcome};
 use crate::event::PlanEvent;
 use crate::fabric_plan::{PlanFabric, PlanResult};
-use crate::inventory::Inventory;
 use crate::multicast::{MulticastResult, MulticastTask};
+use crate::past::Past;
 use crate::rebalance::{Balance, Rebalance, RebalanceResult};
 use crate::repair::{Repair, RepairResult};
-use crate::settle::{Settle, Settled};
+use crate::settle::Settle;
 use crate::warm::{Prepare, Warm, is_small};
 
 /// The ticket of a job: the manager takes a result only by the ticket that it waits for.
@@ -69,28 +69,15 @@ pub enum JobResult {
     Rebalance(RebalanceResult),
     /// Of [`Task::Multicast`].
     Multicast(MulticastResult),
-    /// Of [`Task::Settle`]; `None` if the job was not run.
-    Settle(Option<Box<Settled>>),
+    /// Of [`Task::Settle`]: the account, settled, for [`Past::take_settled`]; `None` if the job was not run.
+    Settle(Option<Box<Past>>),
     /// Of [`Task::BackUp`]: the task with what it has found, and what is left to do; `None` if the job was not run.
     BackUp(Option<Box<BackUp>>),
 }
 
 impl Task {
-    /// Returns what the task starts from; [`Task::Settle`] has none.
-    #[must_use]
-    pub const fn basis(&self) -> Option<&Basis> {
-        match self {
-            Self::Plan(task) => Some(&task.basis),
-            Self::Repair(task) => Some(&task.basis),
-            Self::Prepare(task) => Some(&task.basis),
-            Self::Rebalance(task) => Some(&task.basis),
-            Self::Multicast(task) => Some(&task.basis),
-            Self::BackUp(task) => Some(&task.basis),
-            Self::Settle(_) => None,
-        }
-    }
-
-    /// Returns the same, to be changed by tests that stand between a manager and its jobs.
+    /// Returns what the task starts from, to be changed by tests that stand between a manager and its jobs;
+    /// [`Task::Settle`] has none.
     #[must_use]
     pub const fn basis_mut(&mut self) -> Option<&mut Basis> {
         match self {
@@ -177,15 +164,10 @@ impl Job {
     /// longer.
     #[must_use]
     pub fn run_in_place(&mut self) -> Option<JobResult> {
-        match &mut self.task {
-            Task::Repair(repair) => repair.run_in_place().map(Box::new).map(JobResult::Repair),
-            Task::Plan(_)
-            | Task::Prepare(_)
-            | Task::Rebalance(_)
-            | Task::Multicast(_)
-            | Task::Settle(_)
-            | Task::BackUp(_) => None,
-        }
+        let Task::Repair(repair) = &mut self.task else {
+            return None;
+        };
+        repair.run_in_place().map(Box::new).map(JobResult::Repair)
     }
 
     /// Does what is to be done. A job is run once: what is prepared, or counted up, moves from the task to the result.
@@ -245,15 +227,6 @@ impl JobResult {
                 Some(Balance::Even | Balance::Held { .. }) | None => None,
             },
             Self::Prepare(_) | Self::Multicast(_) | Self::Settle(_) | Self::BackUp(_) => None,
-        }
-    }
-
-    /// Returns the inventory that the plan is for, if that is not the one that the job was given.
-    #[must_use]
-    pub fn inventory(&self) -> Option<&Arc<Inventory>> {
-        match self {
-            Self::Repair(result) => result.mended.as_ref().map(|mended| &mended.inventory),
-            _ => None,
         }
     }
 

@@ -84,6 +84,11 @@ pub trait Judge: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Returns what is refused of multicast tables and alias GUIDs. Default: what [`DefaultJudge`] refuses by default.
+    fn options(&self) -> JudgeOptions {
+        JudgeOptions::default()
+    }
+
     /// Judges multicast tables and the way to them.
     fn judge_multicast(
         &self,
@@ -91,7 +96,7 @@ pub trait Judge: Send + Sync + fmt::Debug {
         subject: &MulticastSubject<'_>,
         change: MulticastChange,
     ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
-        selvedge_verify::judge_multicast(subject, change, &JudgeOptions::default())
+        selvedge_verify::judge_multicast(subject, change, &self.options())
     }
 
     /// Judges a change of multicast tables that only removes entries.
@@ -102,7 +107,7 @@ pub trait Judge: Send + Sync + fmt::Debug {
         held: &MulticastTables,
         change: MulticastChange,
     ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
-        selvedge_verify::judge_taking_away(fabric, held, change, &JudgeOptions::default())
+        selvedge_verify::judge_taking_away(fabric, held, change, &self.options())
     }
 
     /// Judges a change of alias GUIDs.
@@ -113,7 +118,7 @@ pub trait Judge: Send + Sync + fmt::Debug {
         wanted: &BTreeMap<Guid, PortAliases>,
         change: AliasChange,
     ) -> Result<Judged<AliasChange>, Box<Refusal>> {
-        selvedge_verify::judge_aliases(&inventory.fabric, held, wanted, change, &JudgeOptions::default())
+        selvedge_verify::judge_aliases(&inventory.fabric, held, wanted, change, &self.options())
     }
 }
 
@@ -124,6 +129,13 @@ pub struct Accepted {
     pub changes: Judged<ChangeSet>,
     /// Findings and figures.
     pub verdict: Verdict,
+}
+
+impl From<Judged<ChangeSet>> for Accepted {
+    fn from(changes: Judged<ChangeSet>) -> Self {
+        let verdict = changes.verdict().clone();
+        Self { changes, verdict }
+    }
 }
 
 /// The judge of `selvedge-verify`.
@@ -145,6 +157,10 @@ impl DefaultJudge {
 }
 
 impl Judge for DefaultJudge {
+    fn options(&self) -> JudgeOptions {
+        self.options.clone()
+    }
+
     fn judge(
         &self,
         inventory: &Inventory,
@@ -155,8 +171,7 @@ impl Judge for DefaultJudge {
     ) -> Result<Accepted, Box<Refusal>> {
         let options = self.of_changes(par);
         let changes = selvedge_verify::judge_made(&inventory.fabric, installed, plan, changes, &options)?;
-        let verdict = changes.verdict().clone();
-        Ok(Accepted { changes, verdict })
+        Ok(changes.into())
     }
 
     fn judge_repair(
@@ -171,8 +186,7 @@ impl Judge for DefaultJudge {
         let options = self.of_changes(par);
         let judge = selvedge_verify::standing::judge;
         let changes = judge(standing, &inventory.fabric, installed, plan, changes(), &options)?;
-        let verdict = changes.verdict().clone();
-        Ok(Accepted { changes, verdict })
+        Ok(changes.into())
     }
 
     fn judge_entries(
@@ -186,8 +200,7 @@ impl Judge for DefaultJudge {
     ) -> Option<Accepted> {
         let judge = selvedge_verify::standing::judge_repair;
         let changes = judge(standing, &inventory.fabric, links, changes, under_way, before)?;
-        let verdict = changes.verdict().clone();
-        Some(Accepted { changes, verdict })
+        Some(changes.into())
     }
 
     fn back_up(
@@ -209,36 +222,6 @@ impl Judge for DefaultJudge {
         before: &Verdict,
     ) -> Option<Accepted> {
         let changes = standing.recall(&inventory.fabric, backup, what, before)?;
-        let verdict = changes.verdict().clone();
-        Some(Accepted { changes, verdict })
-    }
-
-    fn judge_multicast(
-        &self,
-        _inventory: &Inventory,
-        subject: &MulticastSubject<'_>,
-        change: MulticastChange,
-    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
-        selvedge_verify::judge_multicast(subject, change, &self.options)
-    }
-
-    fn judge_taking_away(
-        &self,
-        _inventory: &Inventory,
-        fabric: &Fabric,
-        held: &MulticastTables,
-        change: MulticastChange,
-    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
-        selvedge_verify::judge_taking_away(fabric, held, change, &self.options)
-    }
-
-    fn judge_aliases(
-        &self,
-        inventory: &Inventory,
-        held: &HeldGuids,
-        wanted: &BTreeMap<Guid, PortAliases>,
-        change: AliasChange,
-    ) -> Result<Judged<AliasChange>, Box<Refusal>> {
-        selvedge_verify::judge_aliases(&inventory.fabric, held, wanted, change, &self.options)
+        Some(changes.into())
     }
 }

@@ -55,5 +55,5 @@ pub use judge::{Accepted, DefaultJudge, Judge};
 pub use port_reason::PortReason;
 pub use ports::{Declined, DeclinedByGuid};
 pub use repair::{Mended, Repair, RepairResult};
-pub use settle::{Settle, Settled};
+pub use settle::Settle;
 pub use warm::{Left, Prepare, Spare, Warm, is_small};

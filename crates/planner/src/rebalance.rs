@@ -196,7 +196,7 @@ impl Rebalance {
         let basis = &self.basis;
         let balance = self.balance(par);
         let copies_first = match &balance {
-            Balance::Step(step) => basis.copies_first(&step.outcome, &basis.inventory, &basis.installed),
+            Balance::Step(step) => basis.copies_first(&step.outcome, &basis.installed),
             Balance::Even | Balance::Held { .. } => None,
         };
         RebalanceResult {
@@ -293,7 +293,7 @@ impl Rebalance {
         let accepted = (basis.judge)
             .judge(inventory, &installed, &plan, &change_set, par)
             .map_err(|refusal| in_words(&refusal))?;
-        Ok(Outcome::in_place(plan, accepted))
+        Ok(Outcome::in_place(Arc::clone(inventory), plan, accepted))
     }
 }
 

@@ -87,8 +87,6 @@ impl RepairResult {
 pub struct Mended {
     /// The plan and the way to it.
     pub outcome: Arc<Outcome>,
-    /// The inventory with the damage, for which it was planned.
-    pub inventory: Arc<Inventory>,
     /// The tables that switches hold, if the repair was made in place; `None`: those that the job was given.
     pub installed: Option<Installed>,
     /// How much of the time was for judging; 0 without a clock.
@@ -162,7 +160,7 @@ impl Repair {
         result.took = self.virtual_cost();
         if let Some(mended) = &mut result.mended {
             let installed = mended.installed.as_ref().unwrap_or(&self.basis.installed);
-            mended.copies_first = self.basis.copies_first(&mended.outcome, &mended.inventory, installed);
+            mended.copies_first = self.basis.copies_first(&mended.outcome, installed);
         }
         result
     }
@@ -184,7 +182,6 @@ impl Repair {
                 result.events.push(accepted_event(&outcome));
                 result.mended = Some(Mended {
                     outcome: Arc::new(outcome),
-                    inventory,
                     installed: None,
                     judged,
                     was_known: false,
@@ -234,8 +231,7 @@ impl Repair {
             installed.lfts.get_mut(switch).into_iter().for_each(Vec::clear);
         }
         Some(Mended {
-            outcome: Arc::new(Outcome::in_place(plan, accepted)),
-            inventory: Arc::new(inventory),
+            outcome: Arc::new(Outcome::in_place(Arc::new(inventory), plan, accepted)),
             installed: Some(installed),
             judged,
             was_known,
@@ -369,7 +365,7 @@ impl Repair {
 
     fn judged(
         &self,
-        inventory: &Inventory,
+        inventory: &Arc<Inventory>,
         tables: Tables,
         warm: &mut Warm,
         par: Par,
@@ -429,7 +425,7 @@ impl Repair {
         };
         let (accepted, judged) = self.timed(judge);
         let accepted = accepted.map_err(|refusal| in_words(&refusal))?;
-        let outcome = Outcome::in_place(plan, accepted);
+        let outcome = Outcome::in_place(Arc::clone(inventory), plan, accepted);
         Ok((outcome, judged))
     }
 }

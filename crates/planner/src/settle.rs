@@ -13,11 +13,6 @@ pub struct Settle {
     pub(crate) switches: u64,
 }
 
-/// The changes of a [`Settle`] task, with what was worked out. [`Past::take_settled`] takes them, unless tables have
-/// changed since.
-#[derive(Clone, Debug)]
-pub struct Settled(pub Past);
-
 impl Settle {
     /// Settles a copy of `past`, for the time `now`, in a fabric of so many switches.
     #[must_use]
@@ -27,9 +22,9 @@ impl Settle {
     }
 
     /// Takes some milliseconds in a large fabric.
-    pub(crate) fn run(&mut self) -> Settled {
+    pub(crate) fn run(&mut self) -> Past {
         let mut past = std::mem::take(&mut self.past);
         past.settle(self.now);
-        Settled(past)
+        past
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use selvedge_plan::Plan;
-use selvedge_planner::{BackUp, Backups, Inventory, JobId, PlanEvent, Task};
+use selvedge_planner::{BackUp, Backups, Inventory, JobId, Task};
 use selvedge_sim::Time;
 use selvedge_verify::standing::State;
 
@@ -88,7 +88,7 @@ impl Sm {
         };
         let known = self.backups.of(state).cloned();
         if let Some(made) = known.as_ref().filter(|known| known.is_complete) {
-            out.extend(made.event().map(told));
+            out.extend(made.event().map(Event::Plan).map(Output::Event));
             return;
         }
         self.generation = self.generation.next();
@@ -134,10 +134,6 @@ impl Sm {
         }
         let made = state.filter(|_| is_in_force).and_then(|state| self.backups.of(state));
         let made = made.filter(|made| made.is_complete).and_then(|made| made.event());
-        out.extend(made.map(told));
+        out.extend(made.map(Event::Plan).map(Output::Event));
     }
-}
-
-const fn told(event: PlanEvent) -> Output {
-    Output::Event(Event::Plan(event))
 }

@@ -1,7 +1,8 @@
-//! The subnet manager: discover, plan, judge, apply.
+//! The subnet manager: decides when to discover, plan, apply, read back and repair.
 //!
-//! [`Sm`] is a sans-I/O core: `handle(now, input)` gives outputs. It reads no clock and opens no socket, and it answers
-//! SMInfo and traps at any time, because planning is a [`Job`] that runs elsewhere. Sets leave it only out of a
+//! [`Sm`] is a sans-I/O core: `handle(now, input)` gives outputs. It reads no clock and opens no socket. It answers
+//! SMInfo and traps at any time, because planning is a [`Job`](selvedge_planner::Job) that runs elsewhere: what a plan,
+//! a repair or a step towards balance is, `selvedge_planner` says. Sets leave the manager only out of a
 //! `Judged<ChangeSet>`.
 
 mod aliases;

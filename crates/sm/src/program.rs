@@ -280,7 +280,8 @@ impl Sm {
             return self.not_repaired();
         };
         self.note_copies_first(mended.copies_first);
-        let (inventory, outcome) = (mended.inventory, mended.outcome);
+        let outcome = mended.outcome;
+        let inventory = Arc::clone(&outcome.inventory);
         self.view.changes = outcome.changes.value().count();
         let (lost, returned) = self.repaired_links();
         let blocks = outcome.changes.value().count().lft_blocks;

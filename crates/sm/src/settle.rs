@@ -1,6 +1,7 @@
 //! After a repair: works out beside everything else for how long packets under way matter, and what they may do.
 
-use selvedge_planner::{Settle, Settled, Task};
+use selvedge_planner::past::Past;
+use selvedge_planner::{Settle, Task};
 use selvedge_sim::Time;
 
 use crate::core::Sm;
@@ -18,8 +19,8 @@ impl Sm {
     }
 
     /// It is known: the next repair has less to do if what packets under way may do is worked out before it.
-    pub(crate) fn settled(&mut self, settled: Settled, out: &mut Vec<Output>) {
-        if self.past.take_settled(settled.0) {
+    pub(crate) fn settled(&mut self, settled: Past, out: &mut Vec<Output>) {
+        if self.past.take_settled(settled) {
             self.prepare_for_what_is_under_way(out);
         }
     }

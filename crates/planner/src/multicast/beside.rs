@@ -61,20 +61,15 @@ impl Basis {
         RouteTurns::new(Subject { sl_to_vl, ..subject }, &others)
     }
 
-    /// Returns the groups that must be taken apart before a plan is applied, if there are any. `inventory` is the one
-    /// that the plan is for, `installed` what its switches hold.
-    pub(crate) fn copies_first(
-        &self,
-        outcome: &Outcome,
-        inventory: &Inventory,
-        installed: &Installed,
-    ) -> Option<Box<TakenApart>> {
+    /// Returns the groups that must be taken apart before a plan is applied, if there are any; `installed` is what
+    /// switches hold.
+    pub(crate) fn copies_first(&self, outcome: &Outcome, installed: &Installed) -> Option<Box<TakenApart>> {
         let changes = outcome.changes.value();
         let writes = |op: &Op| matches!(op, Op::Lft { .. } | Op::Port { .. } | Op::SlToVl { .. });
         if self.copies.held.is_empty() || !changes.phases.iter().any(|phase| phase.ops.iter().any(writes)) {
             return None;
         }
-        let fabric = &inventory.fabric;
+        let (inventory, fabric) = (&outcome.inventory, &outcome.inventory.fabric);
         let tables = self.copies.tables(fabric);
         let mut others: Vec<OtherBlock<'_>> = Vec::new();
         for switch in fabric

@@ -180,7 +180,7 @@ fn a_wait_that_is_too_short_counts_for_nothing() {
         if !result.is_in_place() || waits(&result).is_empty() {
             continue;
         }
-        let fabric = &result.mended.as_ref().unwrap().inventory.fabric;
+        let fabric = &result.outcome().unwrap().inventory.fabric;
         let ends = [at, bench.inventory.fabric.peer(at).unwrap()];
         let links = ends.map(|end| LinkChange {
             switch: fabric.switch_index(end.node).unwrap(),

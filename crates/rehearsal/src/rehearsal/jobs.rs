@@ -72,18 +72,13 @@ impl Rehearsal {
             true => Box::new(job.run(Par::Sequential)),
             false => Box::new(job.fruitless(Vec::new())),
         });
-        let given = job.task.basis().map(|basis| &basis.inventory);
-        let inventory = result.inventory().or(given);
-        let accepted = result
-            .outcome()
-            .zip(inventory)
-            .map(|(outcome, inventory)| AcceptedPlan {
-                at: self.now,
-                boots,
-                fabric: Arc::clone(&inventory.fabric),
-                is_first: !phases::is_live(&inventory.fabric),
-                plan: Arc::clone(&outcome.plan),
-            });
+        let accepted = result.outcome().map(|outcome| AcceptedPlan {
+            at: self.now,
+            boots,
+            fabric: Arc::clone(&outcome.inventory.fabric),
+            is_first: !phases::is_live(&outcome.inventory.fabric),
+            plan: Arc::clone(&outcome.plan),
+        });
         let logged = self.log.len();
         let input = Input::Computed { id: job.id, result };
         self.hand(id, input)?;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, LinkState, PortRef};
 use selvedge_plan::{ChangeSet, Installed, Op, Plan, Policy, UnderWay};
 use selvedge_planner::{
-    Adopt, Agent, Backups, Basis, Damage, Inventory, Job, JobId, JobResult, Mended, PlanFabric, Prepare, Repair,
-    RepairResult, Task, Warm,
+    Adopt, Agent, Backups, Basis, Damage, Inventory, Job, JobId, JobResult, PlanFabric, Prepare, Repair, RepairResult,
+    Task, Warm,
 };
 use selvedge_sim::Par;
 use selvedge_topology::Spec;
@@ -128,11 +128,8 @@ impl Bench {
     /// Checks a repair from outside, and goes on from it.
     pub fn take(&mut self, what: &str, result: RepairResult) {
         let is_in_place = result.is_in_place();
-        let Mended {
-            outcome,
-            inventory: after,
-            ..
-        } = result.mended.unwrap();
+        let outcome = result.mended.unwrap().outcome;
+        let after = Arc::clone(&outcome.inventory);
         let (plan, changes) = (&outcome.plan, outcome.changes.value());
         let options = JudgeOptions::default();
         let found = verify(Subject::plan(&after.fabric, plan), &options);
