@@ -300,7 +300,7 @@ impl SimulateArgs {
                 .iter()
                 .filter_map(|(at, range)| Some((fabric.port(at)?.guid, range)))
                 .collect()),
-            (path, _) => known_lids(path.as_deref()),
+            (path, _) => known_lids(path.as_deref(), fabric),
         }
     }
 

@@ -69,7 +69,7 @@ pub fn run(args: &TransitionArgs) -> Result<Exit, CliError> {
     }
     let mut fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
     under_traffic(&mut fabric, args.lifetime);
-    let known = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_deref())?)?;
+    let known = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_deref(), &fabric)?)?;
     let one_lane = (ServiceLevels::default(), 1);
     let (known, in_force, (levels, lanes), from) = match (from, &args.from_lfts) {
         (Some(engine), _) => {
