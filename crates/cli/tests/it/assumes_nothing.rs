@@ -205,6 +205,37 @@ fn conflicts_of_lids_are_named() {
         .says("judged good: 0 errors, 2 warnings");
 }
 
+/// Simulations and transitions on a fabric in several parts say so.
+#[test]
+fn fabrics_in_parts_are_named() {
+    let lab = Lab::new("parts");
+    for (fabric, parts) in [
+        ("karytree:k=4,n=2,remove-links=15", 7),
+        ("ring:switches=4,hosts=1,remove-links=2", 2),
+        ("karytree:k=4,n=2", 1),
+    ] {
+        for (command, meaning) in [
+            (
+                "simulate --duration 5us --engine updn",
+                "packets from one part to another are dropped",
+            ),
+            (
+                "transition --from minhop --to updn",
+                "the steps are proved for packets inside each part",
+            ),
+        ] {
+            let ran = run(&lab, &format!("{command} --json --fabric {fabric}"));
+            assert_eq!(ran.json()["parts"], parts, "{command} {fabric}");
+            if parts == 1 {
+                assert!(!ran.err.contains("SLV-ROUTE-0101"), "{}", ran.err);
+                continue;
+            }
+            ran.complains(&format!("SLV-ROUTE-0101: switches form {parts} parts"))
+                .complains(meaning);
+        }
+    }
+}
+
 /// Other commands read the same files with the same checks.
 #[test]
 fn changes_start_from_tables_that_are_known() {
