@@ -10,6 +10,8 @@ use crate::Body;
 pub struct Simulation {
     /// The fabric as it was named.
     pub fabric: String,
+    /// Number of parts that no link joins. Ports of different parts cannot talk.
+    pub parts: u64,
     /// The engine that made the tables; of `auto`, the one it took.
     pub engine: String,
     /// The traffic pattern.

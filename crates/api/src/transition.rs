@@ -9,6 +9,8 @@ use crate::Body;
 pub struct Transition {
     /// The fabric as it was named.
     pub fabric: String,
+    /// Number of parts that no link joins. Ports of different parts cannot talk.
+    pub parts: u64,
     /// The tables in force: the engine that makes them, or the file.
     pub from: String,
     /// The engine of the new tables; of `auto`, the one it takes.

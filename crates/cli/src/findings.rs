@@ -1,6 +1,9 @@
 //! Prints the judge's findings as text: the number of each kind, and the first few of each kind.
 
-use selvedge_api::{Finding, Findings};
+use std::fmt::Display;
+
+use selvedge_api::{Finding, Findings, Severity};
+use selvedge_topology::DumpWarning;
 use selvedge_verify::Verdict;
 
 use crate::exit::CliError;
@@ -8,6 +11,10 @@ use crate::out::{Facts, Grid, Out, count, thousands};
 
 /// Findings of each kind listed as text, unless `--top` sets another number.
 pub const TOP: usize = 3;
+/// The kind of findings about the files that are judged.
+const INPUT: &str = "input";
+/// Findings about files in --json and --csv.
+const INPUTS_MAX: usize = 1_000;
 
 /// The findings of one severity and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +52,77 @@ pub fn groups_of(findings: &[Finding]) -> Vec<Group> {
             }),
         }
     }
+    groups
+}
+
+/// A warning of a reader about a file that is judged.
+pub struct InputWarning {
+    /// Code, a colon, and what is odd.
+    text: String,
+    /// True if values are unknown, so that no verdict is good.
+    is_gap: bool,
+}
+
+impl InputWarning {
+    /// Makes one of a warning that leaves no value unknown.
+    pub fn odd(warning: impl Display) -> Self {
+        Self {
+            text: warning.to_string(),
+            is_gap: false,
+        }
+    }
+
+    /// Makes one of a warning about a dump.
+    pub fn of_dump(warning: &DumpWarning) -> Self {
+        Self {
+            is_gap: warning.is_gap(),
+            ..Self::odd(warning)
+        }
+    }
+
+    fn finding(&self) -> Finding {
+        let severity = if self.is_gap {
+            Severity::Error
+        } else {
+            Severity::Warning
+        };
+        let (code, what) = self.text.split_once(": ").unwrap_or((&self.text, ""));
+        Finding {
+            code: code.to_owned(),
+            kind: INPUT.to_owned(),
+            severity,
+            accepted: false,
+            text: format!("{code} {severity}: {what}"),
+            witness: String::new(),
+            detail: serde_json::Value::Null,
+        }
+    }
+}
+
+/// Adds the warnings of readers in front of the judge's findings. Returns the groups with their numbers.
+pub fn with_inputs(found: &mut Findings, mut groups: Vec<Group>, inputs: &[InputWarning]) -> Vec<Group> {
+    for (severity, is_gap) in [(Severity::Warning, false), (Severity::Error, true)] {
+        let alike = || inputs.iter().filter(|input| input.is_gap == is_gap);
+        let count = alike().count() as u64;
+        if count == 0 {
+            continue;
+        }
+        match severity {
+            Severity::Error => found.errors += count,
+            _ => found.warnings += count,
+        }
+        let listed = alike().take(INPUTS_MAX).map(InputWarning::finding);
+        let (severity, kind) = (severity.to_string(), INPUT.to_owned());
+        let group = Group { severity, kind, count };
+        // Errors stand first.
+        let errors = found.findings.iter().take_while(|f| f.severity == Severity::Error);
+        let at = if is_gap { 0 } else { errors.count() };
+        found.findings.splice(at..at, listed);
+        let errors = groups.iter().take_while(|g| g.severity == Severity::Error.to_string());
+        let at = if is_gap { 0 } else { errors.count() };
+        groups.insert(at, group);
+    }
+    found.ok &= found.errors == 0;
     groups
 }
 

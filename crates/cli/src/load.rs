@@ -5,16 +5,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use selvedge_config::Readers;
+use selvedge_config::{LidsRead, Readers};
 use selvedge_daemon::{Held, rename};
 use selvedge_fabric::Fabric;
 use selvedge_store::{DATA_MAX, StoreError, can_replace_file, read_file, read_up_to, replace_file};
-use selvedge_topology::{NodeNames, Spec, read, read_lfts, seen_lids};
+use selvedge_topology::{NodeNames, Spec, Warning, read, read_lfts, seen_lids};
 use selvedge_types::Guid;
 
 use crate::exit::CliError;
 use crate::out::note;
-use crate::tables_io::known_lids;
+use crate::tables_io::guid2lid;
 
 /// Warnings of one file that are printed; more are only counted.
 const WARNINGS_MAX: usize = 10;
@@ -49,7 +49,13 @@ pub const READERS: Readers = Readers {
             .map(|names| by_guid(&names))
             .map_err(|error| error.to_string())
     },
-    lids: |path| known_lids(Some(path)).map_err(|error| error.to_string()),
+    lids: |path| {
+        let known = guid2lid(path).map_err(|error| error.to_string())?;
+        Ok(LidsRead {
+            lids: known.ranges(),
+            warnings: known.conflicts().iter().map(ToString::to_string).collect(),
+        })
+    },
 };
 
 /// Returns all bytes of a regular data file, or of standard input if the name is `-`.
@@ -104,8 +110,15 @@ fn not_written(path: &Path, error: StoreError) -> CliError {
 
 /// The fabric that `--fabric` names. What is odd about a file goes to standard error.
 pub fn fabric(spec: &str) -> Result<Fabric, CliError> {
+    let (fabric, warnings) = fabric_and_warnings(spec)?;
+    warn(warnings.iter());
+    Ok(fabric)
+}
+
+/// Returns the fabric that `--fabric` names, and what is odd about its file.
+pub fn fabric_and_warnings(spec: &str) -> Result<(Fabric, Vec<Warning>), CliError> {
     match spec.parse()? {
-        Spec::Generated(recipe) => Ok(recipe.fabric()?),
+        Spec::Generated(recipe) => Ok((recipe.fabric()?, Vec::new())),
         Spec::File(path) => {
             let bare_word = spec != "-" && path.components().count() == 1 && path.extension().is_none();
             if bare_word && !path.exists() {
@@ -116,8 +129,7 @@ pub fn fabric(spec: &str) -> Result<Fabric, CliError> {
                 });
             }
             let loaded = read(&path.display().to_string(), &text_bytes(&path)?)?;
-            warn(loaded.warnings.iter());
-            Ok(loaded.fabric)
+            Ok((loaded.fabric, loaded.warnings))
         }
     }
 }

@@ -9,7 +9,7 @@ use selvedge_config::{read_guid_numbers, read_guids};
 use selvedge_daemon::{Names, findings as found_by};
 use selvedge_fabric::Fabric;
 use selvedge_routing::{
-    Effort, Engine, FatTreeOptions, FtreeOptions, HopWeight, HostLists, LidMatrix, Listed, Options, PortOrder,
+    Effort, Engine, FatTreeOptions, FtreeOptions, HopWeight, HostLists, LidMatrix, Listed, Note, Options, PortOrder,
     Rebalance, UpDnOptions,
 };
 use selvedge_topology::read_lid_matrix;
@@ -230,6 +230,38 @@ pub fn run(args: &RouteArgs) -> Result<Exit, CliError> {
     });
     let exit = args.show(&engines, &measured)?;
     written.map(|()| exit)
+}
+
+/// A fabric in several parts, as the routing found it.
+pub struct Parts {
+    /// Number of parts.
+    pub count: u64,
+    /// The note about more than one part.
+    note: Option<String>,
+}
+
+impl Parts {
+    /// Returns the parts that the notes of a routing name.
+    pub fn of(notes: &[Note]) -> Self {
+        let found = notes.iter().find_map(|note| match note {
+            Note::Components { switches } => Some((switches.len() as u64, note.to_string())),
+            _ => None,
+        });
+        match found {
+            Some((count, note)) => Self {
+                count,
+                note: Some(note),
+            },
+            None => Self { count: 1, note: None },
+        }
+    }
+
+    /// Prints the note to standard error, with what several parts mean for the command.
+    pub fn say(&self, meaning: &str) {
+        if let Some(found) = &self.note {
+            note(format!("warning: {found}; {meaning}"));
+        }
+    }
 }
 
 impl RouteArgs {

@@ -30,7 +30,7 @@ use crate::load;
 use crate::measure::peak_rss_bytes;
 use crate::out::{Cell, Facts, Format, Out, thousands};
 use crate::progress;
-use crate::route::{HowArgs, InputArgs};
+use crate::route::{HowArgs, InputArgs, Parts};
 use crate::tables_io::{known_lids, lane_maps, lids, service_levels};
 
 /// Simulate traffic packet by packet; exit code 1 if packets end up waiting for each other for ever.
@@ -166,6 +166,7 @@ pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
 pub struct Simulated {
     /// The engine that made the tables.
     engine: String,
+    parts: Parts,
     /// Pattern, arrivals, bytes of a message.
     names: (String, String, u32),
     cost: EventCost,
@@ -235,6 +236,7 @@ pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, Cli
     args.files.write((&title, &args.change), &links, &results)?;
     Ok(Simulated {
         engine: routed.engine.0,
+        parts: Parts::of(&routed.notes),
         names,
         cost,
         jobs,
@@ -300,7 +302,7 @@ impl SimulateArgs {
                 .iter()
                 .filter_map(|(at, range)| Some((fabric.port(at)?.guid, range)))
                 .collect()),
-            (path, _) => known_lids(path.as_deref()),
+            (path, _) => known_lids(path.as_deref(), fabric),
         }
     }
 
@@ -421,6 +423,7 @@ impl SimulateArgs {
     fn show(&self, simulated: Simulated) -> Result<Exit, CliError> {
         let Simulated {
             engine,
+            parts,
             names: (traffic, arrivals, message_bytes),
             cost,
             jobs,
@@ -430,10 +433,12 @@ impl SimulateArgs {
             None => Exit::Good,
             Some(_) => Exit::NotGood,
         };
+        parts.say("packets from one part to another are dropped");
         let mut out = Out::new(self.format);
         if self.format.json {
             out.document(selvedge_api::Simulation {
                 fabric: self.fabric.clone(),
+                parts: parts.count,
                 engine,
                 traffic,
                 arrivals,
@@ -448,25 +453,7 @@ impl SimulateArgs {
                 peak_rss_bytes: peak_rss_bytes(),
             })?;
         } else {
-            let mut figures = figures(&engine, &results);
-            if let (Some(here), Some(queue)) = (cost.here, cost.queue) {
-                figures.several(
-                    "event here, in the bare queue",
-                    format!("{here:.1} ns, {queue:.1} ns"),
-                    [
-                        ("ns_per_event", Cell::Real(here, 1)),
-                        ("queue_ns_per_event", Cell::Real(queue, 1)),
-                    ],
-                );
-            }
-            for (number, job) in (1..).zip(&jobs) {
-                let done = job
-                    .completed_ns
-                    .map_or("not done".to_owned(), |ns| format!("{} ns", thousands(ns)));
-                let key = format!("job_{number}_completed_ns");
-                figures.several(&job.job, done, [(&key, job.completed_ns.into())]);
-            }
-            out.facts(&figures)?;
+            out.facts(&all_figures(&engine, &results, &cost, &jobs))?;
         }
         if self.format.is_text() {
             if self.traffic.is_done_once() && results.completed_ns.is_none() && results.deadlock.is_none() {
@@ -493,6 +480,29 @@ impl SimulateArgs {
     pub const fn json(&self) -> bool {
         self.format.json
     }
+}
+
+/// Returns the figures of the results, of events and of jobs.
+fn all_figures(engine: &str, results: &Results, cost: &EventCost, jobs: &[SimulatedJob]) -> Facts {
+    let mut figures = figures(engine, results);
+    if let (Some(here), Some(queue)) = (cost.here, cost.queue) {
+        figures.several(
+            "event here, in the bare queue",
+            format!("{here:.1} ns, {queue:.1} ns"),
+            [
+                ("ns_per_event", Cell::Real(here, 1)),
+                ("queue_ns_per_event", Cell::Real(queue, 1)),
+            ],
+        );
+    }
+    for (number, job) in (1..).zip(jobs) {
+        let done = job
+            .completed_ns
+            .map_or("not done".to_owned(), |ns| format!("{} ns", thousands(ns)));
+        let key = format!("job_{number}_completed_ns");
+        figures.several(&job.job, done, [(&key, job.completed_ns.into())]);
+    }
+    figures
 }
 
 fn figures(engine: &str, results: &Results) -> Facts {

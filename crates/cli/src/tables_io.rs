@@ -8,8 +8,8 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::{LidLayout, Lids, Policy, ServiceLevels, SlToVl, Tables};
 use selvedge_planner::lid;
 use selvedge_topology::{
-    DumpWarning, Forwarding, LftStyle, read_guid2lid, read_lfts, read_service_levels, read_sl_to_vl, write_guid2lid,
-    write_lfts, write_service_levels, write_sl_to_vl,
+    DumpWarning, Forwarding, KnownLids, LftStyle, read_guid2lid, read_lfts, read_service_levels, read_sl_to_vl,
+    write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl,
 };
 use selvedge_types::{Guid, LidRange, Lmc};
 
@@ -120,21 +120,39 @@ impl LidArgs {
             lid_layout: self.lid_layout.unwrap_or_default(),
             ..Policy::default()
         };
-        lids(fabric, &policy, &known_lids(self.lids.as_deref())?)
+        lids(fabric, &policy, &known_lids(self.lids.as_deref(), fabric)?)
     }
 }
 
-/// LIDs by port GUID from a guid2lid file; none without one.
-pub fn known_lids(path: Option<&Path>) -> Result<BTreeMap<Guid, LidRange>, CliError> {
-    match path {
-        Some(path) => Ok(read_guid2lid(&path.display().to_string(), &load::text_bytes(path)?)?),
-        None => Ok(BTreeMap::new()),
-    }
+/// Reads a guid2lid file.
+pub fn guid2lid(path: &Path) -> Result<KnownLids, CliError> {
+    Ok(read_guid2lid(&path.display().to_string(), &load::text_bytes(path)?)?)
+}
+
+/// LIDs by port GUID from a guid2lid file; none without one. Prints warnings to standard error.
+pub fn known_lids(path: Option<&Path>, fabric: &Fabric) -> Result<BTreeMap<Guid, LidRange>, CliError> {
+    let Some(path) = path else {
+        return Ok(BTreeMap::new());
+    };
+    let known = guid2lid(path)?;
+    let (_, warnings) = known.on(fabric);
+    load::warn(warnings.iter());
+    Ok(known.ranges())
+}
+
+/// Reads forwarding tables.
+pub fn tables_and_warnings(path: &Path, fabric: &Fabric, known: Option<&Lids>) -> Result<Forwarding, CliError> {
+    Ok(read_lfts(
+        &path.display().to_string(),
+        &load::text_bytes(path)?,
+        fabric,
+        known,
+    )?)
 }
 
 /// Reads forwarding tables. Prints warnings to standard error.
 pub fn tables(path: &Path, fabric: &Fabric, known: Option<&Lids>) -> Result<Forwarding, CliError> {
-    let read = read_lfts(&path.display().to_string(), &load::text_bytes(path)?, fabric, known)?;
+    let read = tables_and_warnings(path, fabric, known)?;
     load::warn(read.warnings.iter());
     Ok(read)
 }
@@ -142,9 +160,7 @@ pub fn tables(path: &Path, fabric: &Fabric, known: Option<&Lids>) -> Result<Forw
 /// Reads the forwarding tables before or after a change. They must be complete: every switch, every entry.
 pub fn whole_tables(path: &Path, fabric: &Fabric, known: Option<&Lids>) -> Result<Forwarding, CliError> {
     let read = tables(path, fabric, known)?;
-    let is_gap =
-        |warning: &&DumpWarning| matches!(warning, DumpWarning::MissingTable { .. } | DumpWarning::CutOff { .. });
-    let gaps: Vec<&DumpWarning> = read.warnings.iter().filter(is_gap).collect();
+    let gaps: Vec<&DumpWarning> = read.warnings.iter().filter(|warning| warning.is_gap()).collect();
     match gaps.first() {
         None => Ok(read),
         Some(first) => Err(CliError::NotWhole {
@@ -167,9 +183,18 @@ pub fn service_levels(path: &Path, fabric: &Fabric, lids: &Lids) -> Result<Servi
 
 /// Reads SL2VL tables. Prints warnings to standard error.
 pub fn lane_maps(path: &Path, fabric: &Fabric) -> Result<SlToVl, CliError> {
-    let (map, warnings) = read_sl_to_vl(&path.display().to_string(), &load::text_bytes(path)?, fabric)?;
+    let (map, warnings) = lane_maps_and_warnings(path, fabric)?;
     load::warn(warnings.iter());
     Ok(map)
+}
+
+/// Reads SL2VL tables.
+pub fn lane_maps_and_warnings(path: &Path, fabric: &Fabric) -> Result<(SlToVl, Vec<DumpWarning>), CliError> {
+    Ok(read_sl_to_vl(
+        &path.display().to_string(),
+        &load::text_bytes(path)?,
+        fabric,
+    )?)
 }
 
 /// The LIDs a manager would give out: held ones, known ones, then the lowest free. What is odd goes to standard error.

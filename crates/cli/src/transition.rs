@@ -20,6 +20,7 @@ use self::chart::svg;
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
 use crate::out::{Cell, Format, Grid, Out};
+use crate::route::Parts;
 use crate::tables_io::{known_lids, lids, whole_tables};
 
 /// Show the steps and waits in which tables would be changed under traffic; exit code 1 if no way is proved.
@@ -69,7 +70,7 @@ pub fn run(args: &TransitionArgs) -> Result<Exit, CliError> {
     }
     let mut fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
     under_traffic(&mut fabric, args.lifetime);
-    let known = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_deref())?)?;
+    let known = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_deref(), &fabric)?)?;
     let one_lane = (ServiceLevels::default(), 1);
     let (known, in_force, (levels, lanes), from) = match (from, &args.from_lfts) {
         (Some(engine), _) => {
@@ -90,6 +91,8 @@ pub fn run(args: &TransitionArgs) -> Result<Exit, CliError> {
         ),
     };
     let routed = route(to, &fabric, &known, Some(&in_force), args.vls)?;
+    let parts = Parts::of(&routed.notes);
+    parts.say("the steps are proved for packets inside each part");
     let installed = installed(&in_force);
     let plan = plan(&fabric, &known, routed);
     let map = SlToVl::modulo(lanes);
@@ -107,7 +110,7 @@ pub fn run(args: &TransitionArgs) -> Result<Exit, CliError> {
     let passage = passage(&fabric, &installed, &plan, &changes, lanes_in_force, &judge);
     let steps = steps(&fabric, &installed, &changes);
     let lanes = (lanes, plan.lanes);
-    args.show((from, plan.engine.0), lanes, &passage, steps)
+    args.show((from, plan.engine.0), (parts.count, lanes), &passage, steps)
 }
 
 /// As if every link that is trained carried packets: files of topologies do not say.
@@ -187,7 +190,7 @@ impl TransitionArgs {
     fn show(
         &self,
         (from, to): (String, String),
-        lanes: (u8, u8),
+        (parts, lanes): (u64, (u8, u8)),
         passage: &Passage,
         steps: Vec<TransitionStep>,
     ) -> Result<Exit, CliError> {
@@ -199,6 +202,7 @@ impl TransitionArgs {
         };
         let body = Transition {
             fabric: self.fabric.clone(),
+            parts,
             from,
             to,
             lanes_from: lanes.0,

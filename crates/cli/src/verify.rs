@@ -7,16 +7,16 @@ use selvedge_config::closest;
 use selvedge_daemon::{Names, findings as found_by};
 use selvedge_plan::{ServiceLevels, SlToVl};
 use selvedge_sim::Par;
-use selvedge_topology::lids_of;
+use selvedge_topology::DumpWarning;
 use selvedge_types::{Sl, Vl};
 use selvedge_verify::{JudgeOptions, Kind, Subject, Verdict, verify};
 
 use crate::exit::{CliError, Exit};
-use crate::findings::{self, TOP};
+use crate::findings::{self, InputWarning, TOP};
 use crate::load::{self, NameArgs};
 use crate::out::{Format, Out};
 use crate::tables;
-use crate::tables_io::{known_lids, lane_maps, service_levels, tables as read_tables};
+use crate::tables_io::{guid2lid, lane_maps_and_warnings, service_levels, tables_and_warnings};
 
 /// Judge forwarding tables on a fabric; exit code 1 if the judge finds errors.
 #[derive(Args, Debug)]
@@ -51,23 +51,30 @@ pub struct VerifyArgs {
 /// Runs the command.
 pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     let accept = args.accept.iter().map(|name| kind(name)).collect::<Result<_, _>>()?;
-    let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
+    let (fabric, odd) = load::fabric_and_warnings(&args.fabric)?;
+    let fabric = load::named(&fabric, &args.names.read()?);
+    let mut inputs: Vec<InputWarning> = odd.iter().map(InputWarning::odd).collect();
+    let mut note = |warnings: &[DumpWarning]| inputs.extend(warnings.iter().map(InputWarning::of_dump));
     let known = match &args.lids {
         Some(path) => {
-            let ranges = known_lids(Some(path))?;
-            let (lids, warnings) = lids_of(&path.display().to_string(), &fabric, &ranges);
-            load::warn(warnings.iter());
+            let (lids, warnings) = guid2lid(path)?.on(&fabric);
+            note(&warnings);
             Some(lids)
         }
         None => None,
     };
-    let dump = read_tables(&args.lfts, &fabric, known.as_ref())?;
+    let dump = tables_and_warnings(&args.lfts, &fabric, known.as_ref())?;
+    note(&dump.warnings);
     let service_levels = match &args.sls {
         Some(path) => service_levels(path, &fabric, &dump.lids)?,
         None => ServiceLevels::default(),
     };
     let sl_to_vl = match &args.sl2vl {
-        Some(path) => lane_maps(path, &fabric)?,
+        Some(path) => {
+            let (map, warnings) = lane_maps_and_warnings(path, &fabric)?;
+            note(&warnings);
+            map
+        }
         None => SlToVl::default(),
     };
     if args.sls.is_none() && tells_levels_apart(&sl_to_vl) {
@@ -81,7 +88,7 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
         accept,
         ..JudgeOptions::default()
     };
-    args.print(&verify(subject, &options))
+    args.print(&verify(subject, &options), &inputs)
 }
 
 /// True if the lane of a packet depends on its service level at any port.
@@ -105,8 +112,9 @@ fn kind(name: &str) -> Result<Kind, CliError> {
 }
 
 impl VerifyArgs {
-    fn print(&self, verdict: &Verdict) -> Result<Exit, CliError> {
-        let found = found_by(verdict, &Names::default());
+    fn print(&self, verdict: &Verdict, inputs: &[InputWarning]) -> Result<Exit, CliError> {
+        let mut found = found_by(verdict, &Names::default());
+        let groups = findings::with_inputs(&mut found, findings::groups(verdict), inputs);
         let exit = if found.ok { Exit::Good } else { Exit::NotGood };
         let mut out = Out::new(self.format);
         if self.format.json {
@@ -115,7 +123,7 @@ impl VerifyArgs {
             out.grid(&tables::findings(&found))?;
         } else {
             out.facts(&tables::figures(&verdict.figures))?;
-            findings::text(&mut out, &found, &findings::groups(verdict), self.top)?;
+            findings::text(&mut out, &found, &groups, self.top)?;
         }
         out.flush()?;
         Ok(exit)

@@ -72,7 +72,16 @@ pub struct Readers {
     /// Reads a node name map. `Err` is the complete error.
     pub names: fn(&Path) -> Result<BTreeMap<Guid, String>, String>,
     /// Reads a guid2lid file. `Err` is the complete error.
-    pub lids: fn(&Path) -> Result<BTreeMap<Guid, LidRange>, String>,
+    pub lids: fn(&Path) -> Result<LidsRead, String>,
+}
+
+/// What a guid2lid file states.
+#[derive(Clone, Debug, Default)]
+pub struct LidsRead {
+    /// LIDs by port GUID.
+    pub lids: BTreeMap<Guid, LidRange>,
+    /// Contradictions, each a complete text with its code.
+    pub warnings: Vec<String>,
 }
 
 /// Applies flags without a file to settings.
@@ -295,7 +304,12 @@ impl Verdict {
             FlagFile::Key(name) => return self.take_key(flag, name, path),
             FlagFile::Guid2lid => {
                 match (readers.lids)(path) {
-                    Ok(lids) => policy.known_lids = lids,
+                    Ok(LidsRead { lids, warnings }) => {
+                        policy.known_lids = lids;
+                        let value = path.display().to_string();
+                        let found = |why| Finding::new(0, flag, &value, Treatment::Warned, why);
+                        self.findings.extend(warnings.into_iter().map(found));
+                    }
                     Err(error) => self.findings.push(stop(flag, path, error)),
                 }
                 return;

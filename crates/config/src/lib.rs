@@ -22,7 +22,7 @@ mod secret;
 mod settings;
 mod value;
 
-pub use admit::{Against, FlagFile, Overrule, Readers, SettingsFile, Sources, Verdict, admit};
+pub use admit::{Against, FlagFile, LidsRead, Overrule, Readers, SettingsFile, Sources, Verdict, admit};
 pub use engines::{EngineList, parse_engines};
 pub use error::ConfigError;
 pub use finding::{Finding, Treatment};

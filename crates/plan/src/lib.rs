@@ -35,7 +35,7 @@ pub use lane_tables::{
     ArbBlock, HeldLanes, LaneRows, LaneTable, LaneTables, has_sl_mapping, link_lanes, own_row, ports_in_use, tables_of,
 };
 pub use lanes::{COPIES_LEVEL, ServiceLevels, SlToVl};
-pub use lids::{LidConflict, Lids};
+pub use lids::{LidConflict, Lids, SharedLid, shared_lids};
 pub use policy::{EngineName, LidLayout, MulticastLane, PartEnforce, Policy, RebalanceWhen};
 pub use tables::{BLOCK_LIDS, NO_PATH, Tables};
 pub use whole::{EndPortPlan, Generation, Plan};

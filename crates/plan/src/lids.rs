@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use selvedge_fabric::PortRef;
-use selvedge_types::{Lid, LidRange};
+use selvedge_types::{Guid, Lid, LidRange};
 
 /// The LIDs of every end port, and the owner of every LID.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,6 +121,38 @@ impl Lids {
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
+}
+
+/// Two ports that are given one LID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedLid {
+    /// The first LID that both have.
+    pub lid: Lid,
+    /// The port with the lower LIDs, or the lower GUID.
+    pub first: Guid,
+    /// The other port.
+    pub second: Guid,
+}
+
+/// Returns pairs of ports that share a LID, ordered by LID, then GUID.
+pub fn shared_lids(ranges: impl IntoIterator<Item = (Guid, LidRange)>) -> Vec<SharedLid> {
+    let ranges = ranges.into_iter();
+    let mut by_lid: Vec<_> = ranges.map(|(guid, range)| (range.base, range.last(), guid)).collect();
+    by_lid.sort_unstable();
+    let mut found = Vec::new();
+    // Of the ports seen so far, the one with the highest last LID.
+    let mut reaches: Option<(Lid, Guid)> = None;
+    for (lid, last, second) in by_lid {
+        if let Some((end, first)) = reaches
+            && lid <= end
+        {
+            found.push(SharedLid { lid, first, second });
+        }
+        if reaches.is_none_or(|(end, _)| last > end) {
+            reaches = Some((last, second));
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use selvedge_plan::{SharedLid, shared_lids};
 use selvedge_types::{Guid, Lid};
 
 use crate::LidMap;
@@ -47,32 +48,14 @@ pub enum StateWarning {
 
 /// Returns pairs of ports that share a LID, ordered by LID, then GUID; twenty at most.
 pub fn overlaps(path: &Path, lids: &LidMap) -> Vec<StateWarning> {
-    let mut by_lid: Vec<_> = lids
-        .iter()
-        .map(|(&guid, &range)| (range.base, range.last(), guid))
-        .collect();
-    by_lid.sort_unstable();
-    let mut found = Vec::new();
-    // Of the ports seen so far, the one with the highest last LID.
-    let mut reaches: Option<(Lid, Guid)> = None;
-    for (lid, last, second) in by_lid {
-        if let Some((end, first)) = reaches
-            && lid <= end
-        {
-            let path = path.to_owned();
-            found.push(StateWarning::OneLid {
-                path,
-                lid,
-                first,
-                second,
-            });
-        }
-        if reaches.is_none_or(|(end, _)| last > end) {
-            reaches = Some((last, second));
-        }
-    }
-    found.truncate(NAMED_MAX);
-    found
+    let shared = shared_lids(lids.iter().map(|(&guid, &range)| (guid, range)));
+    let warning = |SharedLid { lid, first, second }| StateWarning::OneLid {
+        path: path.to_owned(),
+        lid,
+        first,
+        second,
+    };
+    shared.into_iter().take(NAMED_MAX).map(warning).collect()
 }
 
 #[cfg(test)]

@@ -6,9 +6,12 @@ mod hops;
 mod lanes;
 mod lanes_read;
 mod lfts;
+mod lfts_write;
 mod lids;
 pub mod opensm;
+mod row;
 
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{LidConflict, Lids, Tables};
 use selvedge_types::{Guid, Lid};
 
@@ -17,8 +20,9 @@ use crate::Place;
 pub use hops::read_lid_matrix;
 pub use lanes::{write_service_levels, write_sl_to_vl};
 pub use lanes_read::{read_service_levels, read_sl_to_vl};
-pub use lfts::{LftStyle, read_lfts, write_lfts};
-pub use lids::{lids_of, read_guid2lid, seen_lids, write_guid2lid};
+pub use lfts::read_lfts;
+pub use lfts_write::{LftStyle, write_lfts};
+pub use lids::{KnownLids, read_guid2lid, seen_lids, write_guid2lid};
 
 /// Forwarding tables and LIDs from a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,16 +80,6 @@ pub enum DumpError {
         /// Highest.
         last: u64,
     },
-    /// SLV-TOPOLOGY-0033: one GUID, two ranges.
-    #[error("SLV-TOPOLOGY-0033: {place}: {guid} has LIDs already, in line {first_line}; remove one line")]
-    RepeatedGuid {
-        /// Where.
-        place: Place,
-        /// The GUID.
-        guid: Guid,
-        /// Where it came first.
-        first_line: usize,
-    },
     /// SLV-TOPOLOGY-0035: a file of service levels lacks LIDs.
     #[error(
         "SLV-TOPOLOGY-0035: {file}: no service level of {count} LIDs in use: {names}; add a line '0xDLID SL' for each"
@@ -120,6 +114,20 @@ pub enum DumpError {
     NoHops {
         /// The file.
         file: String,
+    },
+    /// SLV-TOPOLOGY-0037: two rows of one key that state different values.
+    #[error("SLV-TOPOLOGY-0037: {place}: {what} is {here} here and {there} in line {first_line}; remove the wrong one")]
+    Contradiction {
+        /// Where the later row is.
+        place: Place,
+        /// The key.
+        what: String,
+        /// The value of the later row.
+        here: String,
+        /// The value of the first row.
+        there: String,
+        /// Line of the first row.
+        first_line: usize,
     },
 }
 
@@ -162,17 +170,19 @@ pub enum DumpWarning {
         count: u8,
     },
     /// SLV-TOPOLOGY-0043: two tables of one switch.
-    #[error("SLV-TOPOLOGY-0043: {place}: a second table of switch {guid}; it takes the place of the first")]
+    #[error(
+        "SLV-TOPOLOGY-0043: {place}: a second table of switch {guid}, the first is in line {first_line}; they agree"
+    )]
     SecondTable {
         /// Where.
         place: Place,
         /// GUID of the switch.
         guid: Guid,
+        /// Line of the first table.
+        first_line: usize,
     },
     /// SLV-TOPOLOGY-0044: a LID with two owners.
-    #[error(
-        "SLV-TOPOLOGY-0044: {place}: LID {lid} is said to be of {guid} here and of another port before; that one kept"
-    )]
+    #[error("SLV-TOPOLOGY-0044: {place}: LID {lid} is said to be of {guid} here and of {owner} before; that one kept")]
     OwnerConflict {
         /// Where.
         place: Place,
@@ -180,6 +190,8 @@ pub enum DumpWarning {
         lid: Lid,
         /// The port's GUID here.
         guid: Guid,
+        /// The port that an earlier line names.
+        owner: String,
     },
     /// SLV-TOPOLOGY-0045: a LID of a port that the fabric does not have.
     #[error(
@@ -204,22 +216,27 @@ pub enum DumpWarning {
         lowest: Lid,
     },
     /// SLV-TOPOLOGY-0047: the last line of a table is missing.
-    #[error("SLV-TOPOLOGY-0047: {place}: the table of switch {guid} does not end; the file seems cut off here")]
+    #[error(
+        "SLV-TOPOLOGY-0047: {place}: the table of switch {guid} does not end; the file seems cut off here{last}; \
+         dump it again"
+    )]
     CutOff {
         /// Where the table starts.
         place: Place,
         /// GUID of the switch.
         guid: Guid,
+        /// `; its last row, of LID …, is left out`, or empty. The row may be cut, too.
+        last: String,
     },
     /// SLV-TOPOLOGY-0048: LIDs that cannot be given to a port.
-    #[error("SLV-TOPOLOGY-0048: {source_name}: LIDs of {port} left out")]
+    #[error("SLV-TOPOLOGY-0048: {source_name}: LIDs of {port} left out: {why}")]
     Refused {
         /// The file, or what else the LIDs come from.
         source_name: String,
         /// The port.
         port: String,
-        /// Why.
-        source: LidConflict,
+        /// The LID and its other owner, or what else is wrong.
+        why: String,
     },
     /// SLV-TOPOLOGY-0049: the entry of the highest LID, which ibroute and dump_fts do not print (observed with
     /// infiniband-diags 44) where it is the first of a block.
@@ -233,4 +250,70 @@ pub enum DumpWarning {
         /// The LID.
         lid: Lid,
     },
+    /// SLV-TOPOLOGY-0051: two ports with one LID in a guid2lid file.
+    #[error(
+        "SLV-TOPOLOGY-0051: {place}: LID {lid} of {second} is a LID of {first} in line {first_line}; only one of them \
+         keeps it; correct one line"
+    )]
+    OneLid {
+        /// Where the later line is.
+        place: Place,
+        /// The first LID that both have.
+        lid: Lid,
+        /// The GUID in the first line.
+        first: Guid,
+        /// Number of the first line.
+        first_line: usize,
+        /// The GUID in the later line.
+        second: Guid,
+    },
+    /// SLV-TOPOLOGY-0052: GUIDs of a guid2lid file that no port of the fabric has.
+    #[error(
+        "SLV-TOPOLOGY-0052: {file}: no port of the fabric has {count} of the GUIDs: {names}; no port gets their LIDs"
+    )]
+    NoSuchPorts {
+        /// The file.
+        file: String,
+        /// How many.
+        count: usize,
+        /// The first of them, with lines and LIDs.
+        names: String,
+    },
+    /// SLV-TOPOLOGY-0053: lines of a table that are neither rows nor known text.
+    #[error(
+        "SLV-TOPOLOGY-0053: {place}: '{text}' in the table of switch {guid} is no row and was left out, with {more} \
+         more such lines; correct the file or dump it again"
+    )]
+    JunkLines {
+        /// Where the first is.
+        place: Place,
+        /// GUID of the switch.
+        guid: Guid,
+        /// The first of them.
+        text: String,
+        /// Number of others in this table.
+        more: usize,
+    },
+}
+
+impl DumpWarning {
+    /// Returns the warning about LIDs that cannot be given to a port.
+    fn refused(source_name: &str, fabric: &Fabric, at: PortRef, conflict: LidConflict) -> Self {
+        Self::Refused {
+            source_name: source_name.to_owned(),
+            port: fabric.port_name(at),
+            why: match conflict {
+                LidConflict::Taken { lid, owner } => {
+                    format!("LID {lid} belongs to {} already", fabric.port_name(owner))
+                }
+                other => other.to_string(),
+            },
+        }
+    }
+
+    /// True if entries of tables are unknown. No verdict about such tables is good.
+    #[must_use]
+    pub const fn is_gap(&self) -> bool {
+        matches!(self, Self::MissingTable { .. } | Self::CutOff { .. })
+    }
 }

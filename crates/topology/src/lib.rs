@@ -41,7 +41,7 @@ pub use damage::{DamageError, without_links};
 pub use dot::{DotHosts, write_dot};
 pub use dump::opensm;
 pub use dump::{
-    DumpError, DumpWarning, Forwarding, LftStyle, lids_of, read_guid2lid, read_lfts, read_lid_matrix,
+    DumpError, DumpWarning, Forwarding, KnownLids, LftStyle, read_guid2lid, read_lfts, read_lid_matrix,
     read_service_levels, read_sl_to_vl, seen_lids, write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl,
 };
 pub use generate::{GuidOrder, LinkRemoval, Options, Recipe, Shape, Tree};

@@ -33,7 +33,7 @@ impl fmt::Display for Sources {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoEntry => "there is no entry",
+            Self::NoEntry => "its table has no entry for the LID",
             Self::AboveTop => "the LID is above LinearFDBTop",
             Self::NoSuchPort => "it has no such port",
             Self::Uncabled => "no cable is there",
@@ -176,10 +176,15 @@ fn loss_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             owner,
             cause,
             lost,
-        } => write!(
-            f,
-            "{switch} drops LID {lid} of {owner}: its entry is {egress} and {cause}; {lost} lose their way to it"
-        ),
+        } => {
+            write!(f, "{switch} drops LID {lid} of {owner}: ")?;
+            match cause {
+                // 255 is how the format writes that there is none.
+                Cause::NoEntry => write!(f, "{cause}")?,
+                _ => write!(f, "its entry is {egress} and {cause}")?,
+            }
+            write!(f, "; {lost} lose their way to it")
+        }
         Fault::Loop {
             switch,
             length,

@@ -195,6 +195,7 @@ mod tests {
             "switches that forward to LIDs of other switches drop entries whose packets could wait for each other";
         for sets in [0, 1, 3, 1_234_567] {
             let transition = Transition {
+                parts: 1,
                 fabric: "random:switches=128,degree=4,hosts=2,seed=1,and-more-options=that-make-it-long".to_owned(),
                 from: "updn".to_owned(),
                 to: "a-plan-from-a-file-with-a-long-name".to_owned(),

@@ -56,8 +56,184 @@ fn what_dumps_do_not_state_is_not_assumed() {
     lab.write("cut.lfts", &first_lines(&lab.read("lfts"), 200));
     verify("--lids lids --lfts cut.lfts --sls sls --sl2vl sl2vl")
         .exits(1)
-        .complains("SLV-TOPOLOGY-0041")
+        .says("SLV-TOPOLOGY-0041 error: cut.lfts: no table of switch ")
         .says("judged not good");
+}
+
+/// A dump may repeat a row. A row that states something else for the same key is refused.
+#[test]
+fn rows_that_contradict_each_other_are_refused() {
+    let lab = routed("contradictions");
+    let verify = |files: &str| run(&lab, &format!("verify --fabric {RANDOM} {files}"));
+    for file in ["lids", "lfts", "sls", "sl2vl"] {
+        lab.write(&format!("twice.{file}"), &lab.read(file).repeat(2));
+    }
+    verify("--lids twice.lids --lfts twice.lfts --sls twice.sls --sl2vl twice.sl2vl")
+        .exits(0)
+        .says("SLV-TOPOLOGY-0043 warning: twice.lfts:")
+        .says("judged good");
+    // Every lane row, LID and level comes first in a form that another row contradicts.
+    let is_row = |line: &&str| line.contains(" : ") && !line.starts_with('#');
+    let zero = |line: &str| format!("{}: {}\n", line.split(':').next().unwrap_or(line), "0 ".repeat(16));
+    let sl2vl = lab.read("sl2vl");
+    let flat: String = sl2vl
+        .lines()
+        .map(|line| match is_row(&line) {
+            true => zero(line),
+            false => format!("{line}\n"),
+        })
+        .collect();
+    lab.write("two.sl2vl", &format!("{flat}{sl2vl}"));
+    let sls = lab.read("sls");
+    let first = sls.lines().next().unwrap();
+    let (lid, level) = first.split_once(' ').unwrap();
+    let other = if level == "1" { 2 } else { 1 };
+    lab.write("two.sls", &format!("{lid} {other}\n{sls}"));
+    let lids = lab.read("lids");
+    let guid = lids.split(' ').next().unwrap();
+    lab.write("two.lids", &format!("{guid} 0x0100 0x0100\n{lids}"));
+    let lfts = lab.read("lfts");
+    let row = lfts.lines().nth(1).unwrap();
+    lab.write("two.lfts", &lfts.replacen(row, &format!("{} 254\n{row}", &row[..6]), 1));
+    for (files, file) in [
+        ("--lids lids --lfts lfts --sls sls --sl2vl two.sl2vl", "two.sl2vl"),
+        ("--lids lids --lfts lfts --sls two.sls --sl2vl sl2vl", "two.sls"),
+        ("--lids two.lids --lfts lfts --sls sls --sl2vl sl2vl", "two.lids"),
+        ("--lids lids --lfts two.lfts --sls sls --sl2vl sl2vl", "two.lfts"),
+    ] {
+        verify(files)
+            .exits(2)
+            .complains(&format!("SLV-TOPOLOGY-0037: {file}:"))
+            .complains("; remove the wrong one");
+    }
+}
+
+/// What readers find odd is part of the verdict, in every format. Unknown entries make the verdict not good.
+#[test]
+fn warnings_of_readers_are_findings() {
+    let lab = routed("reader-warnings");
+    let verify = |lfts: &str, more: &str| {
+        run(
+            &lab,
+            &format!("verify --fabric {RANDOM} --lids lids --lfts {lfts} {more}"),
+        )
+    };
+    let lanes = "--sls sls --sl2vl sl2vl";
+    let json = |lfts: &str, exit: i32| verify(lfts, &format!("{lanes} --json")).exits(exit).json();
+    let codes = |found: &Value| -> Vec<String> {
+        let inputs = found["findings"].as_array().unwrap().iter();
+        let inputs = inputs.filter(|finding| finding["kind"] == "input");
+        inputs
+            .map(|finding| finding["code"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let whole = lab.read("lfts");
+    let good = json("lfts", 0);
+    assert_eq!(codes(&good), [""; 0]);
+    // The file ends inside its last row: a port with a digit less would be another port.
+    let rows = whole.trim_end().rsplit_once('\n').unwrap().0;
+    lab.write("cut.lfts", &rows[..rows.rfind(" #").unwrap() - 1]);
+    let cut = json("cut.lfts", 1);
+    assert_eq!(
+        (&cut["ok"], codes(&cut)),
+        (&false.into(), vec!["SLV-TOPOLOGY-0047".to_owned()])
+    );
+    verify("cut.lfts", lanes)
+        .exits(1)
+        .says("SLV-TOPOLOGY-0047 error: cut.lfts:")
+        .says("judged not good");
+    verify("cut.lfts", &format!("{lanes} --csv"))
+        .exits(1)
+        .says("error,SLV-TOPOLOGY-0047,input,false,");
+    // A table of another fabric, and a line that is no row.
+    let foreign = "Unicast lids [0-9] of switch Lid 9 guid 0x55 (x):\n0x0fff 001 # Switch portguid 0x99: 'x'\n\
+                   1 lids dumped\n";
+    let odd = whole.replacen("\n0x", "\ngarbage\n0x", 1);
+    lab.write("odd.lfts", &format!("{odd}{foreign}"));
+    let odd = json("odd.lfts", 0);
+    assert_eq!(
+        odd["warnings"].as_u64(),
+        good["warnings"].as_u64().map(|count| count + 3),
+        "{odd}"
+    );
+    assert_eq!(
+        codes(&odd),
+        ["SLV-TOPOLOGY-0053", "SLV-TOPOLOGY-0040", "SLV-TOPOLOGY-0045"]
+    );
+    verify("odd.lfts", lanes)
+        .exits(0)
+        .says("'garbage' in the table of switch ");
+}
+
+/// One LID of two ports, and LIDs of no port, are named with the lines that state them.
+#[test]
+fn conflicts_of_lids_are_named() {
+    const TREE: &str = "karytree:k=4,n=2";
+    let lab = Lab::new("lid-conflicts");
+    lab.write(
+        "two",
+        "0x025e1e0200000001 0x0005 0x0005\n\n0x025e1e0200000009 0x0005 0x0005\n",
+    );
+    lab.write("stranger", "0x9999999900000000 0x0005 0x0005\n");
+    lab.write("node", "0x025e1e0200000000 0x0005 0x0005\n");
+    let shared = "SLV-TOPOLOGY-0051: two:3: LID 5 of 0x025e1e0200000009 is a LID of 0x025e1e0200000001 in line 1";
+    for command in [
+        "route --no-contention --lids",
+        "simulate --duration 1us --lids",
+        "transition --from minhop --to updn --lids",
+        "run --once --guid2lid",
+    ] {
+        let command = command.replacen(' ', &format!(" --fabric {TREE} "), 1);
+        run(&lab, &format!("{command} two")).complains(shared);
+    }
+    let route = format!("route --fabric {TREE} --no-contention");
+    run(&lab, &format!("{route} --lids stranger"))
+        .exits(0)
+        .complains("SLV-TOPOLOGY-0052: stranger: no port of the fabric has 1 of the GUIDs: 0x9999999900000000 (line 1");
+    run(&lab, &format!("{route} --lids node"))
+        .exits(0)
+        .complains("the node GUID of \"H-0\"");
+    run(&lab, &format!("{route} --lids-out lids --lfts-out lfts")).exits(0);
+    lab.write(
+        "more",
+        &format!("{}0x9999999900000000 0x0005 0x0005\n", lab.read("lids")),
+    );
+    run(&lab, &format!("verify --fabric {TREE} --lfts lfts --lids more"))
+        .exits(0)
+        .says("SLV-TOPOLOGY-0051 warning: more:")
+        .says("SLV-TOPOLOGY-0052 warning: more: no port of the fabric")
+        .says("judged good: 0 errors, 2 warnings");
+}
+
+/// Simulations and transitions on a fabric in several parts say so.
+#[test]
+fn fabrics_in_parts_are_named() {
+    let lab = Lab::new("parts");
+    for (fabric, parts) in [
+        ("karytree:k=4,n=2,remove-links=15", 7),
+        ("ring:switches=4,hosts=1,remove-links=2", 2),
+        ("karytree:k=4,n=2", 1),
+    ] {
+        for (command, meaning) in [
+            (
+                "simulate --duration 5us --engine updn",
+                "packets from one part to another are dropped",
+            ),
+            (
+                "transition --from minhop --to updn",
+                "the steps are proved for packets inside each part",
+            ),
+        ] {
+            let ran = run(&lab, &format!("{command} --json --fabric {fabric}"));
+            assert_eq!(ran.json()["parts"], parts, "{command} {fabric}");
+            if parts == 1 {
+                assert!(!ran.err.contains("SLV-ROUTE-0101"), "{}", ran.err);
+                continue;
+            }
+            ran.complains(&format!("SLV-ROUTE-0101: switches form {parts} parts"))
+                .complains(meaning);
+        }
+    }
 }
 
 /// Other commands read the same files with the same checks.

@@ -1,14 +1,15 @@
 //! The check of a configuration: for a start, and against the settings of a running manager.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use selvedge_config::{Against, FlagFile, Key, Readers, Settings, SettingsFile, Sources, Treatment, Verdict, admit};
+use selvedge_config::{
+    Against, FlagFile, Key, LidsRead, Readers, Settings, SettingsFile, Sources, Treatment, Verdict, admit,
+};
 
 const READERS: Readers = Readers {
     names: |path| Err(format!("cannot read {}", path.display())),
-    lids: |_| Ok(BTreeMap::new()),
+    lids: |_| Ok(LidsRead::default()),
 };
 
 fn sources() -> Sources {

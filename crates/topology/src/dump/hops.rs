@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use selvedge_types::Guid;
 
 use super::DumpError;
+use super::row::{Row, Words};
 use crate::Place;
-use crate::text::{leading_guid, shorten};
+use crate::text::{leading_guid, leading_number, shorten};
 
 /// Reads hop counts: by GUID of the switch, then by GUID of the port that is the target, hops by each port from port 0;
 /// 255 is no way. Lines that do not name their port's GUID are passed over, as LIDs may have changed.
 pub fn read_lid_matrix(file: &str, bytes: &[u8]) -> Result<BTreeMap<Guid, BTreeMap<Guid, Vec<u8>>>, DumpError> {
-    let mut matrix: BTreeMap<Guid, BTreeMap<Guid, Vec<u8>>> = BTreeMap::new();
+    // The rows of each switch, target and LID of the target.
+    let mut matrix: BTreeMap<Guid, BTreeMap<Guid, BTreeMap<u64, Row<Vec<u8>>>>> = BTreeMap::new();
     let mut current = None;
     for (at, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
         let line = line.trim();
@@ -32,14 +34,34 @@ pub fn read_lid_matrix(file: &str, bytes: &[u8]) -> Result<BTreeMap<Guid, BTreeM
             let hops =
                 hops(line).ok_or_else(|| syntax("hops in hexadecimal, as in: 0x0001: 00 ff 02 # portguid 0x1"))?;
             if let Some(target) = after(line, " portguid ") {
-                matrix.entry(switch).or_default().insert(target, hops);
+                let lid = leading_number(line).map_or(0, |(lid, _)| lid);
+                let rows = matrix.entry(switch).or_default().entry(target).or_default();
+                let first = rows.entry(lid).or_insert_with(|| Row::new(hops.clone(), at + 1));
+                first.agrees(&hops, file, at + 1, |there| Words {
+                    what: format!("the row of LID {lid} at switch {switch}"),
+                    here: print_hops(&hops),
+                    there: print_hops(there),
+                })?;
             }
         }
     }
     if matrix.is_empty() {
         return Err(DumpError::NoHops { file: file.to_owned() });
     }
-    Ok(matrix)
+    // Of several LIDs of a target, the last one counts.
+    let last = |mut rows: BTreeMap<u64, Row<Vec<u8>>>| rows.pop_last().map(|(_, row)| row.value);
+    let targets = |rows: BTreeMap<Guid, BTreeMap<u64, _>>| {
+        let rows = rows.into_iter();
+        rows.filter_map(|(target, rows)| Some((target, last(rows)?))).collect()
+    };
+    let matrix = matrix.into_iter();
+    Ok(matrix.map(|(switch, rows)| (switch, targets(rows))).collect())
+}
+
+/// Returns hops as the file writes them.
+fn print_hops(hops: &[u8]) -> String {
+    let hops: Vec<String> = hops.iter().map(|hops| format!("{hops:02x}")).collect();
+    hops.join(" ")
 }
 
 fn after(line: &str, word: &str) -> Option<Guid> {
@@ -83,5 +105,13 @@ mod tests {
         check("Switch: 0x0a\n", "SLV-TOPOLOGY-0031: hops:1:");
         check("Switch: guid 0x0a\n0x0001: 00 fff # portguid 0x0a\n", "hops:2:");
         check("Switch: guid 0x0a\n0x0001 00\n", "hops:2:");
+        // A second row of one LID may repeat the first one, and nothing else.
+        let row = "0x0001: 00 ff # portguid 0x0a\n";
+        check(&format!("Switch: guid 0x0a\n{row}{row}"), "[0, 255]");
+        check(
+            &format!("Switch: guid 0x0a\n{row}{}", row.replace("ff", "02")),
+            "SLV-TOPOLOGY-0037: hops:3: the row of LID 1 at switch 0x000000000000000a is 00 02 here and 00 ff in line \
+             2",
+        );
     }
 }

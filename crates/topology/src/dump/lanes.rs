@@ -6,7 +6,7 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{Lids, ServiceLevels, SlToVl};
 use selvedge_types::{Lid, PortNum, Sl, Vl};
 
-use super::lfts::{kind_name, print_description};
+use super::lfts_write::{kind_name, print_description};
 
 const HEAD: &str = "#in out : 0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15";
 const RULER: &str = "#--------------------------------------------------------";

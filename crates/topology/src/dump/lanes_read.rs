@@ -1,19 +1,19 @@
 //! Service levels and lanes, read back: what `lanes` writes and OpenSM dumps.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{Lids, ServiceLevels, SlToVl};
 use selvedge_types::{Lid, PortNum, Sl, Vl};
 
+use super::row::{Row, Words};
 use super::{DumpError, DumpWarning, first_names};
 use crate::Place;
 use crate::text::{leading_guid, leading_number, shorten};
 
 /// Reads `0xDLID SL` lines. Every LID in use needs one, because nothing else states its service level.
 pub fn read_service_levels(file: &str, bytes: &[u8], fabric: &Fabric, lids: &Lids) -> Result<ServiceLevels, DumpError> {
-    let mut levels = Vec::new();
-    let mut stated = BTreeSet::new();
+    let mut stated: BTreeMap<Lid, Row<Sl>> = BTreeMap::new();
     for (place, line) in lines(file, &String::from_utf8_lossy(bytes)) {
         let Some((lid, sl)) = lid_and_level(line) else {
             return Err(DumpError::Syntax {
@@ -22,14 +22,20 @@ pub fn read_service_levels(file: &str, bytes: &[u8], fabric: &Fabric, lids: &Lid
                 want: "a LID and its service level 0-15, as in: 0x0004 2",
             });
         };
-        if levels.len() <= lid.index() {
-            levels.resize(lid.index() + 1, Sl::default());
-        }
-        levels[lid.index()] = sl;
-        stated.insert(lid);
+        let first = stated.entry(lid).or_insert_with(|| Row::new(sl, place.line));
+        first.agrees(&sl, file, place.line, |there| Words {
+            what: format!("the service level of LID {lid}"),
+            here: sl.get().to_string(),
+            there: there.get().to_string(),
+        })?;
     }
-    let missing: Vec<_> = lids.by_lid().filter(|(lid, _)| !stated.contains(lid)).collect();
+    let missing: Vec<_> = lids.by_lid().filter(|(lid, _)| !stated.contains_key(lid)).collect();
     if missing.is_empty() {
+        let top = stated.last_key_value().map_or(0, |(lid, _)| lid.index() + 1);
+        let mut levels = vec![Sl::default(); top];
+        for (lid, row) in &stated {
+            levels[lid.index()] = row.value;
+        }
         return Ok(ServiceLevels::PerDestination(levels));
     }
     Err(DumpError::NoLevels {
@@ -60,7 +66,7 @@ fn lid_and_level(line: &str) -> Option<(Lid, Sl)> {
 const KINDS: [&str; 3] = ["Switch ", "Channel Adapter ", "Router "];
 
 /// The SL2VL row of each (switch, ingress, egress).
-type Rows = BTreeMap<(SwitchIdx, PortNum, PortNum), [Vl; Sl::COUNT]>;
+type Rows = BTreeMap<(SwitchIdx, PortNum, PortNum), Row<[Vl; Sl::COUNT]>>;
 
 /// Reads `opensm-sl2vl.dump`. Every pair of ports with a link needs a row, because nothing else states it. Tables of
 /// switches outside the fabric are dropped with a warning. Tables of hosts are skipped, as hosts forward no packets.
@@ -86,19 +92,32 @@ pub fn read_sl_to_vl(file: &str, bytes: &[u8], fabric: &Fabric) -> Result<(SlToV
         let (ingress, egress, lanes) =
             row(line).ok_or_else(|| syntax("ports and 16 lanes, as in: 0 1 : 0 1 2 3 0 1 2 3 0 1 2 3 0 1 2 3"))?;
         if let Some(switch) = switch {
-            rows.insert((switch, ingress, egress), lanes);
+            let key = (switch, ingress, egress);
+            let first = rows.entry(key).or_insert_with(|| Row::new(lanes, place.line));
+            first.agrees(&lanes, file, place.line, |there| {
+                let node = fabric.switch(switch);
+                let (ingress, egress) = (ingress.get(), egress.get());
+                Words {
+                    what: format!(
+                        "the row {ingress} {egress} of switch {} \"{}\"",
+                        node.guid, node.description
+                    ),
+                    here: print_lanes(&lanes),
+                    there: print_lanes(there),
+                }
+            })?;
         }
     }
     check_rows(file, fabric, &rows, &warnings)?;
     // The most frequent row becomes the default, so that only other rows take memory.
     let mut count: BTreeMap<[Vl; Sl::COUNT], usize> = BTreeMap::new();
-    rows.values().for_each(|row| *count.entry(*row).or_default() += 1);
+    rows.values().for_each(|row| *count.entry(row.value).or_default() += 1);
     let most = count.iter().max_by_key(|(_, rows)| **rows).map(|(row, _)| *row);
     let default = most.unwrap_or(SlToVl::default().default);
-    rows.retain(|_, row| *row != default);
+    let others = rows.into_iter().filter(|(_, row)| row.value != default);
     let map = SlToVl {
         default,
-        exceptions: rows,
+        exceptions: others.map(|(key, row)| (key, row.value)).collect(),
     };
     Ok((map, warnings))
 }
@@ -141,6 +160,12 @@ fn check_rows(file: &str, fabric: &Fabric, rows: &Rows, warnings: &[DumpWarning]
             _ => format!("; the fabric has no switch {}", first_names(foreign.into_iter())),
         },
     })
+}
+
+/// Returns the lanes of service levels 0 to 15 with commas.
+fn print_lanes(lanes: &[Vl; Sl::COUNT]) -> String {
+    let lanes: Vec<String> = lanes.iter().map(|lane| lane.get().to_string()).collect();
+    lanes.join(",")
 }
 
 fn row(line: &str) -> Option<(PortNum, PortNum, [Vl; Sl::COUNT])> {

@@ -1,24 +1,15 @@
-//! Forwarding tables.
+//! Forwarding tables, read.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
-use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
-use selvedge_types::{Guid, Lid, LidRange, Lmc, NodeKind, PortNum};
+use selvedge_types::{Guid, Lid, LidRange, Lmc, PortNum};
 
+use super::row::{Row, Words};
 use super::{DumpError, DumpWarning, Forwarding};
 use crate::Place;
-use crate::text::{leading_guid, leading_number, printable, shorten};
-
-/// The format to write. Both formats are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LftStyle {
-    /// `opensm-lfts.dump`, which OpenSM's `file` engine reads.
-    Opensm,
-    /// What `ibroute` prints for each switch.
-    Ibroute,
-}
+use crate::text::{leading_guid, leading_number, shorten};
 
 /// Reads the forwarding tables of `fabric`.
 ///
@@ -30,7 +21,7 @@ pub fn read_lfts(file: &str, bytes: &[u8], fabric: &Fabric, known: Option<&Lids>
         reader.line = at + 1;
         reader.read(line.trim())?;
     }
-    reader.end_table();
+    reader.end_table(false)?;
     if !reader.has_header {
         return Err(DumpError::NoTables { file: file.to_owned() });
     }
@@ -43,6 +34,28 @@ struct Current {
     guid: Guid,
     /// `None`: not in the fabric.
     switch: Option<SwitchIdx>,
+    /// Egress ports by LID.
+    rows: Vec<Option<Row<u8>>>,
+    /// The last row so far. It counts when another line follows, because a file may end inside a row.
+    last: Option<Entry>,
+    /// The first line that is neither a row nor known text, and the number of others.
+    junk: Option<(usize, String, usize)>,
+}
+
+/// A row of a table.
+struct Entry {
+    line: usize,
+    lid: Lid,
+    egress: u8,
+    owner: Option<Guid>,
+}
+
+/// A table of a switch of the fabric.
+struct Table {
+    line: usize,
+    rows: Vec<Option<Row<u8>>>,
+    /// False: the file ends inside the table.
+    is_whole: bool,
 }
 
 struct Reader<'a> {
@@ -54,7 +67,7 @@ struct Reader<'a> {
     top: Lid,
     /// Ranges in hexadecimal: ibroute or dump_fts.
     is_diags: bool,
-    tables: BTreeMap<SwitchIdx, Vec<(Lid, u8)>>,
+    tables: BTreeMap<SwitchIdx, Table>,
     owners: BTreeMap<Lid, PortRef>,
     unknown_ports: BTreeSet<Guid>,
     /// LIDs that the dump gives to ports outside the fabric.
@@ -82,32 +95,149 @@ impl<'a> Reader<'a> {
 
     fn read(&mut self, line: &str) -> Result<(), DumpError> {
         if let Some(rest) = line.strip_prefix("Unicast lids") {
-            self.end_table();
+            self.end_table(false)?;
             return self.header(rest);
         }
         if line.starts_with("Multicast mlids") {
             // dump_fts -M and ibroute -M: other tables.
-            self.end_table();
-            return Ok(());
+            return self.end_table(false);
         }
         if line.ends_with("lids dumped") {
-            self.current = None;
+            return self.end_table(true);
+        }
+        if self.current.is_none() {
             return Ok(());
         }
-        match (line.starts_with("0x"), &self.current) {
-            (true, Some(_)) => self.entry(line),
-            _ => Ok(()),
+        if line.starts_with("0x") {
+            let entry = self.entry(line)?;
+            self.commit(Some(entry))?;
+        } else if let Some(current) = &mut self.current
+            && !is_heading(line)
+        {
+            match &mut current.junk {
+                Some((_, _, more)) => *more += 1,
+                None => current.junk = Some((self.line, shorten(line), 0)),
+            }
         }
+        Ok(())
     }
 
-    /// A table that another one or the file's end follows without a last line.
-    fn end_table(&mut self) {
-        if let Some(current) = self.current.take() {
-            self.warnings.push(DumpWarning::CutOff {
-                place: self.place(current.line),
-                guid: current.guid,
+    /// Takes the row before `next`.
+    fn commit(&mut self, next: Option<Entry>) -> Result<(), DumpError> {
+        let Some(current) = &mut self.current else {
+            return Ok(());
+        };
+        let Some(entry) = std::mem::replace(&mut current.last, next) else {
+            return Ok(());
+        };
+        let Entry {
+            line,
+            lid,
+            egress,
+            owner,
+        } = entry;
+        self.top = self.top.max(lid);
+        if let Some(switch) = current.switch {
+            if current.rows.len() <= lid.index() {
+                current.rows.resize(lid.index() + 1, None);
+            }
+            let first = current.rows[lid.index()].get_or_insert_with(|| Row::new(egress, line));
+            first.agrees(&egress, self.file, line, |&there| {
+                words(self.fabric, switch, lid, (egress, there))
+            })?;
+            let node = self.fabric.switch(switch);
+            if egress > node.port_count() && egress != NO_PATH {
+                self.warnings.push(DumpWarning::NoSuchPort {
+                    place: self.place(line),
+                    name: node.description.clone(),
+                    lid,
+                    port: egress,
+                    count: node.port_count(),
+                });
+            }
+        }
+        if let Some(guid) = owner {
+            self.owner(lid, guid, line);
+        }
+        Ok(())
+    }
+
+    /// Ends a table, by its last line or because another table or the end of the file follows.
+    fn end_table(&mut self, is_whole: bool) -> Result<(), DumpError> {
+        if is_whole {
+            self.commit(None)?;
+        }
+        let Some(current) = self.current.take() else {
+            return Ok(());
+        };
+        let (line, guid) = (current.line, current.guid);
+        if !is_whole {
+            let last = current.last.as_ref().map(|entry| entry.lid);
+            let place = self.place(line);
+            let last = last.map_or_else(String::new, |lid| format!("; its last row, of LID {lid}, is left out"));
+            self.warnings.push(DumpWarning::CutOff { place, guid, last });
+        }
+        if let Some((line, text, more)) = current.junk {
+            let place = self.place(line);
+            self.warnings.push(DumpWarning::JunkLines {
+                place,
+                guid,
+                text,
+                more,
             });
         }
+        let Some(switch) = current.switch else {
+            return Ok(());
+        };
+        let later = Table {
+            line,
+            rows: current.rows,
+            is_whole,
+        };
+        let Some(mut first) = self.tables.remove(&switch) else {
+            self.tables.insert(switch, later);
+            return Ok(());
+        };
+        self.check_second((switch, guid), &first, &later)?;
+        // If one of the tables is cut off, the other one has its missing rows.
+        if first.rows.len() < later.rows.len() {
+            first.rows.resize(later.rows.len(), None);
+        }
+        for (known, row) in first.rows.iter_mut().zip(later.rows) {
+            *known = known.or(row);
+        }
+        first.is_whole |= later.is_whole;
+        self.tables.insert(switch, first);
+        Ok(())
+    }
+
+    /// Fails if a second table of a switch contradicts the first. A LID without a row in a whole table has no route.
+    fn check_second(
+        &mut self,
+        (switch, guid): (SwitchIdx, Guid),
+        first: &Table,
+        later: &Table,
+    ) -> Result<(), DumpError> {
+        for at in 0..first.rows.len().max(later.rows.len()) {
+            let row = |table: &Table| {
+                let row = table.rows.get(at).copied().flatten();
+                row.or_else(|| table.is_whole.then(|| Row::new(NO_PATH, table.line)))
+            };
+            let (Some(there), Some(here)) = (row(first), row(later)) else {
+                continue;
+            };
+            let lid = Lid(u16::try_from(at).unwrap_or(u16::MAX));
+            there.agrees(&here.value, self.file, here.line as usize, |&there| {
+                words(self.fabric, switch, lid, (here.value, there))
+            })?;
+        }
+        let place = self.place(later.line);
+        self.warnings.push(DumpWarning::SecondTable {
+            place,
+            guid,
+            first_line: first.line,
+        });
+        Ok(())
     }
 
     /// ` [0-12] of switch Lid 3 guid 0x0002c90000000001 ('leaf 1'):`
@@ -130,18 +260,17 @@ impl<'a> Reader<'a> {
         self.top = self.top.max(top);
         let node = self.fabric.find(guid);
         let switch = node.and_then(|idx| self.fabric.switch_index(idx));
-        let place = self.place(self.line);
-        match switch {
-            None => self.warnings.push(DumpWarning::UnknownSwitch { place, guid }),
-            Some(switch) if self.tables.insert(switch, Vec::new()).is_some() => {
-                self.warnings.push(DumpWarning::SecondTable { place, guid });
-            }
-            Some(_) => {}
+        if switch.is_none() {
+            let place = self.place(self.line);
+            self.warnings.push(DumpWarning::UnknownSwitch { place, guid });
         }
         self.current = Some(Current {
             line: self.line,
             guid,
             switch,
+            rows: Vec::new(),
+            last: None,
+            junk: None,
         });
         let own = rest
             .split_once("switch Lid ")
@@ -152,13 +281,13 @@ impl<'a> Reader<'a> {
             .zip(node)
         {
             let port = PortNum::MANAGEMENT;
-            self.own(own, PortRef { node, port }, guid);
+            self.own(own, PortRef { node, port }, guid, self.line);
         }
         Ok(())
     }
 
     /// `0x0002 001 # Channel Adapter portguid 0x0002c90000000002: 'host'`
-    fn entry(&mut self, line: &str) -> Result<(), DumpError> {
+    fn entry(&self, line: &str) -> Result<Entry, DumpError> {
         let want = "a LID and an egress port (0-255), as in: 0x0004 012";
         let (number, rest) = leading_number(line).ok_or_else(|| self.syntax(line, want))?;
         let lid = lid(number).ok_or_else(|| self.syntax(line, want))?;
@@ -166,52 +295,44 @@ impl<'a> Reader<'a> {
         let egress: u8 = word
             .and_then(|w| w.parse().ok())
             .ok_or_else(|| self.syntax(line, want))?;
-        self.top = self.top.max(lid);
-        if let Some((_, text)) = rest.split_once("portguid ") {
-            match leading_guid(text) {
-                Some(guid) => self.owner(lid, guid),
-                None => return Err(self.syntax(line, "a GUID after portguid")),
+        let owner = match rest.split_once("portguid ") {
+            Some((_, text)) => {
+                let guid = leading_guid(text);
+                Some(guid.ok_or_else(|| self.syntax(line, "a GUID after portguid"))?)
             }
-        }
-        let Some(switch) = self.current.as_ref().and_then(|current| current.switch) else {
-            return Ok(());
+            None => None,
         };
-        let node = self.fabric.switch(switch);
-        if egress > node.port_count() && egress != NO_PATH {
-            self.warnings.push(DumpWarning::NoSuchPort {
-                place: self.place(self.line),
-                name: node.description.clone(),
-                lid,
-                port: egress,
-                count: node.port_count(),
-            });
-        }
-        self.tables.entry(switch).or_default().push((lid, egress));
-        Ok(())
+        Ok(Entry {
+            line: self.line,
+            lid,
+            egress,
+            owner,
+        })
     }
 
-    fn owner(&mut self, lid: Lid, guid: Guid) {
+    fn owner(&mut self, lid: Lid, guid: Guid, line: usize) {
         if let Some(at) = self.fabric.find_port(guid) {
-            return self.own(lid, at, guid);
+            return self.own(lid, at, guid, line);
         }
         self.foreign.insert(lid);
         // One warning per port, not per table.
         if self.unknown_ports.insert(guid) {
             self.warnings.push(DumpWarning::UnknownPort {
-                place: self.place(self.line),
+                place: self.place(line),
                 guid,
                 lid,
             });
         }
     }
 
-    fn own(&mut self, lid: Lid, at: PortRef, guid: Guid) {
+    fn own(&mut self, lid: Lid, at: PortRef, guid: Guid, line: usize) {
         let known = *self.owners.entry(lid).or_insert(at);
         if known != at {
             self.warnings.push(DumpWarning::OwnerConflict {
-                place: self.place(self.line),
+                place: self.place(line),
                 lid,
                 guid,
+                owner: self.fabric.port_name(known),
             });
         }
     }
@@ -219,10 +340,12 @@ impl<'a> Reader<'a> {
     fn finish(mut self, known: Option<&Lids>) -> Forwarding {
         let mut tables = Tables::new(self.fabric.switches().len(), self.top);
         let mut routed = BTreeSet::new();
-        for (&switch, entries) in &self.tables {
-            for &(lid, egress) in entries {
-                tables.set(switch, lid, egress);
-                routed.insert(lid);
+        for (&switch, table) in &self.tables {
+            for (row, lid) in table.rows.iter().zip(0_u16..) {
+                if let Some(row) = row {
+                    tables.set(switch, Lid(lid), row.value);
+                    routed.insert(Lid(lid));
+                }
             }
         }
         for switch in self
@@ -289,12 +412,9 @@ impl<'a> Reader<'a> {
         }
         for (source_name, ranges) in [(self.file, ranges), ("the fabric's own LIDs", of_fabric)] {
             for (at, range) in ranges {
-                if let Err(source) = lids.insert(at, range) {
-                    self.warnings.push(DumpWarning::Refused {
-                        source_name: source_name.to_owned(),
-                        port: self.fabric.port_name(at),
-                        source,
-                    });
+                if let Err(conflict) = lids.insert(at, range) {
+                    let warning = DumpWarning::refused(source_name, self.fabric, at, conflict);
+                    self.warnings.push(warning);
                 }
             }
         }
@@ -322,6 +442,30 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// True for lines that may stand between the first line of a table and its last line, beside rows.
+fn is_heading(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace();
+    let is_columns = matches!(
+        (words.next(), words.next()),
+        (Some("Lid"), Some("Out")) | (Some("Port"), Some("Info"))
+    );
+    line.is_empty() || line.starts_with('#') || is_columns
+}
+
+/// Returns how an error names two egress ports of one LID.
+fn words(fabric: &Fabric, switch: SwitchIdx, lid: Lid, (here, there): (u8, u8)) -> Words {
+    let node = fabric.switch(switch);
+    let name = |egress: u8| match egress {
+        NO_PATH => "none".to_owned(),
+        egress => egress.to_string(),
+    };
+    Words {
+        what: format!("the port of LID {lid} at switch {} \"{}\"", node.guid, node.description),
+        here: name(here),
+        there: name(there),
+    }
+}
+
 /// Returns the smallest aligned range that holds both LIDs; `first` alone if there is none.
 fn smallest(first: Lid, last: Lid) -> LidRange {
     let ranges = (0..=7).filter_map(Lmc::new).map(|lmc| LidRange {
@@ -336,131 +480,4 @@ fn smallest(first: Lid, last: Lid) -> LidRange {
 fn lid(number: u64) -> Option<Lid> {
     let lid = u16::try_from(number).ok().map(Lid)?;
     (lid <= Lid::UNICAST_MAX).then_some(lid)
-}
-
-/// Writes the tables of all switches.
-#[must_use]
-pub fn write_lfts(fabric: &Fabric, lids: &Lids, tables: &Tables, style: LftStyle) -> String {
-    let mut order: Vec<SwitchIdx> = fabric.switches().indices().collect();
-    if style == LftStyle::Opensm {
-        order.sort_by_key(|&switch| fabric.switch(switch).guid.opensm_order());
-    }
-    let owners: Vec<Option<PortRef>> = (0..=tables.top().0).map(|lid| lids.owner(Lid(lid))).collect();
-    let mut text = String::new();
-    for switch in order {
-        match style {
-            LftStyle::Opensm => write_opensm(&mut text, fabric, lids, tables, &owners, switch),
-            LftStyle::Ibroute => write_ibroute(&mut text, fabric, lids, tables, &owners, switch),
-        }
-    }
-    text
-}
-
-// Writing to a String cannot fail, so the results of `write!` are dropped from here on.
-
-fn write_opensm(
-    text: &mut String,
-    fabric: &Fabric,
-    lids: &Lids,
-    tables: &Tables,
-    owners: &[Option<PortRef>],
-    switch: SwitchIdx,
-) {
-    let (node, top) = (fabric.switch(switch), tables.top());
-    let _ = writeln!(
-        text,
-        "Unicast lids [0-{top}] of switch Lid {} guid {} ('{}'):",
-        own_lid(fabric, lids, switch),
-        node.guid,
-        print_description(node)
-    );
-    for (lid, egress, owner) in entries(tables, owners, switch, node) {
-        let _ = match owner {
-            Some(at) => writeln!(text, "{:#06x} {egress:03} # {}", lid.0, owner_name(fabric, at)),
-            None => writeln!(text, "{:#06x} {egress:03} # unknown node and type", lid.0),
-        };
-    }
-    let _ = writeln!(text, "{top} lids dumped");
-}
-
-fn write_ibroute(
-    text: &mut String,
-    fabric: &Fabric,
-    lids: &Lids,
-    tables: &Tables,
-    owners: &[Option<PortRef>],
-    switch: SwitchIdx,
-) {
-    let (node, top) = (fabric.switch(switch), tables.top());
-    let _ = writeln!(
-        text,
-        "Unicast lids [0x0-{:#x}] of switch Lid {} guid {} ({}):\n  Lid  Out   Destination\n       Port     Info ",
-        top.0,
-        own_lid(fabric, lids, switch),
-        node.guid,
-        print_description(node)
-    );
-    let mut count = 0;
-    for (lid, egress, owner) in entries(tables, owners, switch, node) {
-        let range = owner.and_then(|at| lids.range(at)).unwrap_or(LidRange::single(lid));
-        let _ = write!(text, "{:#06x} {egress:03} : ", lid.0);
-        let _ = match owner {
-            Some(at) if lid == range.base => writeln!(text, "({})", owner_name(fabric, at)),
-            Some(at) => writeln!(
-                text,
-                "(path #{} out of {}: portguid {})",
-                lid.0 - range.base.0 + 1,
-                range.lmc.lids(),
-                fabric.port(at).map(|port| port.guid).unwrap_or_default()
-            ),
-            None => writeln!(text, "(unknown node and type)"),
-        };
-        count += 1;
-    }
-    let _ = writeln!(text, "{count} valid lids dumped ");
-}
-
-/// Entries that lead to a port of the switch.
-fn entries<'a>(
-    tables: &'a Tables,
-    owners: &'a [Option<PortRef>],
-    switch: SwitchIdx,
-    node: &Node,
-) -> impl Iterator<Item = (Lid, u8, Option<PortRef>)> + use<'a> {
-    let count = node.port_count();
-    owners
-        .iter()
-        .zip(0_u16..)
-        .map(move |(&owner, lid)| (Lid(lid), tables.get(switch, Lid(lid)), owner))
-        .filter(move |&(_, egress, _)| egress <= count)
-}
-
-fn own_lid(fabric: &Fabric, lids: &Lids, switch: SwitchIdx) -> Lid {
-    let node = fabric.switches()[switch];
-    let port = PortNum::MANAGEMENT;
-    lids.base(PortRef { node, port }).unwrap_or(Lid::NONE)
-}
-
-fn owner_name(fabric: &Fabric, at: PortRef) -> String {
-    let node = fabric.node(at.node);
-    let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
-    format!(
-        "{} portguid {guid}: '{}'",
-        kind_name(node.kind),
-        print_description(node)
-    )
-}
-
-/// OpenSM's and infiniband-diags' word.
-pub(super) const fn kind_name(kind: NodeKind) -> &'static str {
-    match kind {
-        NodeKind::Ca => "Channel Adapter",
-        NodeKind::Switch => "Switch",
-        NodeKind::Router => "Router",
-    }
-}
-
-/// A description that stays on its line.
-pub(super) fn print_description(node: &Node) -> String {
-    node.description.chars().map(printable).collect()
 }

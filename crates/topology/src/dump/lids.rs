@@ -4,17 +4,24 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use selvedge_fabric::Fabric;
-use selvedge_plan::Lids;
+use selvedge_plan::{Lids, SharedLid, shared_lids};
 use selvedge_types::{Guid, Lid, LidRange, Lmc};
 
-use super::{DumpError, DumpWarning};
+use super::row::{Row, Words};
+use super::{DumpError, DumpWarning, first_names};
 use crate::Place;
 use crate::text::{leading_number, shorten};
 
-/// Reads `0xguid 0xmin 0xmax` lines, one per port, blank lines between; the same values as `Policy::known_lids`.
-pub fn read_guid2lid(file: &str, bytes: &[u8]) -> Result<BTreeMap<Guid, LidRange>, DumpError> {
-    let mut ranges = BTreeMap::new();
-    let mut lines: BTreeMap<Guid, usize> = BTreeMap::new();
+/// LIDs by port GUID from a guid2lid file, with the lines that state them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownLids {
+    file: String,
+    rows: BTreeMap<Guid, Row<LidRange>>,
+}
+
+/// Reads `0xguid 0xmin 0xmax` lines, one per port, blank lines between.
+pub fn read_guid2lid(file: &str, bytes: &[u8]) -> Result<KnownLids, DumpError> {
+    let mut rows: BTreeMap<Guid, Row<LidRange>> = BTreeMap::new();
     for (at, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -34,16 +41,87 @@ pub fn read_guid2lid(file: &str, bytes: &[u8]) -> Result<BTreeMap<Guid, LidRange
         let Some(range) = range(first, last) else {
             return Err(DumpError::BadRange { place, first, last });
         };
-        if let Some(first_line) = lines.insert(guid, at + 1) {
-            return Err(DumpError::RepeatedGuid {
-                place,
-                guid,
-                first_line,
-            });
-        }
-        ranges.insert(guid, range);
+        let stated = rows.entry(guid).or_insert_with(|| Row::new(range, at + 1));
+        stated.agrees(&range, file, at + 1, |there| Words {
+            what: format!("the LID range of {guid}"),
+            here: span(&range),
+            there: span(there),
+        })?;
     }
-    Ok(ranges)
+    let file = file.to_owned();
+    Ok(KnownLids { file, rows })
+}
+
+impl KnownLids {
+    /// Returns the values of `Policy::known_lids`.
+    #[must_use]
+    pub fn ranges(&self) -> BTreeMap<Guid, LidRange> {
+        self.rows.iter().map(|(&guid, row)| (guid, row.value)).collect()
+    }
+
+    /// Returns the pairs of GUIDs that share a LID, ordered by LID.
+    #[must_use]
+    pub fn conflicts(&self) -> Vec<DumpWarning> {
+        let line = |guid: Guid| self.rows.get(&guid).map_or(0, |row| row.line as usize);
+        let warning = |shared: SharedLid| {
+            let mut ends = [shared.first, shared.second];
+            ends.sort_by_key(|&guid| line(guid));
+            let [first, second] = ends;
+            DumpWarning::OneLid {
+                place: Place {
+                    file: self.file.clone(),
+                    line: line(second),
+                },
+                lid: shared.lid,
+                first,
+                first_line: line(first),
+                second,
+            }
+        };
+        let ranges = self.rows.iter().map(|(&guid, row)| (guid, row.value));
+        shared_lids(ranges).into_iter().map(warning).collect()
+    }
+
+    /// Returns the GUIDs that no port of the fabric has, as one warning.
+    #[must_use]
+    pub fn strangers(&self, fabric: &Fabric) -> Option<DumpWarning> {
+        let unknown = self.rows.iter().filter(|(guid, _)| fabric.find_port(**guid).is_none());
+        let names: Vec<String> = unknown
+            .map(|(&guid, row)| {
+                let node = fabric.find(guid).map(|node| &fabric.node(node).description);
+                let node = node.map_or_else(String::new, |name| format!(", the node GUID of \"{name}\""));
+                format!("{guid} (line {}, LID {}{node})", row.line, span(&row.value))
+            })
+            .collect();
+        (!names.is_empty()).then(|| DumpWarning::NoSuchPorts {
+            file: self.file.clone(),
+            count: names.len(),
+            names: first_names(names.into_iter()),
+        })
+    }
+
+    /// Returns the LIDs of the fabric's ports, with all that is odd. If ports share a LID, the lowest GUID has it.
+    #[must_use]
+    pub fn on(&self, fabric: &Fabric) -> (Lids, Vec<DumpWarning>) {
+        let mut lids = Lids::new();
+        for (&guid, row) in &self.rows {
+            if let Some(at) = fabric.find_port(guid) {
+                // A conflict is among the warnings.
+                let _ = lids.insert(at, row.value);
+            }
+        }
+        let mut warnings = self.conflicts();
+        warnings.extend(self.strangers(fabric));
+        (lids, warnings)
+    }
+}
+
+/// Returns a range as `4`, or as `4-7`.
+fn span(range: &LidRange) -> String {
+    match range.lmc.lids() {
+        1 => range.base.to_string(),
+        _ => format!("{}-{}", range.base, range.last()),
+    }
 }
 
 fn guid_and_lids(line: &str) -> Option<(Guid, u64, u64)> {
@@ -85,23 +163,6 @@ pub fn write_guid2lid(fabric: &Fabric, lids: &Lids) -> String {
     text
 }
 
-/// The LIDs of a fabric's ports, by their GUIDs; GUIDs that the fabric does not have are passed over.
-#[must_use]
-pub fn lids_of(file: &str, fabric: &Fabric, ranges: &BTreeMap<Guid, LidRange>) -> (Lids, Vec<DumpWarning>) {
-    let (mut lids, mut warnings) = (Lids::new(), Vec::new());
-    for (&guid, &range) in ranges {
-        let Some(at) = fabric.find_port(guid) else { continue };
-        if let Err(source) = lids.insert(at, range) {
-            warnings.push(DumpWarning::Refused {
-                source_name: file.to_owned(),
-                port: fabric.port_name(at),
-                source,
-            });
-        }
-    }
-    (lids, warnings)
-}
-
 /// The LIDs that the ports of a fabric hold: what was discovered, or what the topology file says.
 #[must_use]
 pub fn seen_lids(fabric: &Fabric) -> (Lids, Vec<DumpWarning>) {
@@ -110,12 +171,8 @@ pub fn seen_lids(fabric: &Fabric) -> (Lids, Vec<DumpWarning>) {
         .end_ports()
         .filter(|(_, port)| port.settings.lids.base != Lid::NONE)
     {
-        if let Err(source) = lids.insert(at, port.settings.lids) {
-            warnings.push(DumpWarning::Refused {
-                source_name: "the fabric's own LIDs".to_owned(),
-                port: fabric.port_name(at),
-                source,
-            });
+        if let Err(conflict) = lids.insert(at, port.settings.lids) {
+            warnings.push(DumpWarning::refused("the fabric's own LIDs", fabric, at, conflict));
         }
     }
     (lids, warnings)

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{Lids, NO_PATH, ServiceLevels, SlToVl};
 use selvedge_topology::{
-    Forwarding, LftStyle, lids_of, read, read_guid2lid, read_lfts, read_lid_matrix, read_service_levels, read_sl_to_vl,
+    Forwarding, LftStyle, read, read_guid2lid, read_lfts, read_lid_matrix, read_service_levels, read_sl_to_vl,
     seen_lids, write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl,
 };
 use selvedge_types::{Guid, Lid, LidRange, PortNum, Sl};
@@ -46,8 +46,8 @@ fn all_programs_say_the_same() {
     assert_eq!((&diags.tables, &diags.lids), (&opensm.tables, &opensm.lids));
     assert_eq!(diags.warnings, []);
     assert_eq!(seen_lids(&fabric()).0, opensm.lids);
-    let ranges = read_guid2lid("g", GUID2LID.as_bytes()).unwrap();
-    assert_eq!(lids_of("g", &fabric(), &ranges), (opensm.lids, vec![]));
+    let known = read_guid2lid("g", GUID2LID.as_bytes()).unwrap();
+    assert_eq!(known.on(&fabric()), (opensm.lids, vec![]));
 }
 
 #[test]
@@ -227,15 +227,149 @@ fn guid2lid_as_opensm_writes_it() {
     check("0x1 5 4\n", "0032");
     check("0x1 0xc000 0xc000\n", "0032");
     check("0x1 0 0xffffffffffffffff\n", "0032");
-    check("0x1 2 3\n0x1 4 4\n", "0033");
-    let ranges = read_guid2lid(
-        "g",
-        b"# none\n0x025e1e0100000000 2 3\n0x025e1e0100000001 3 3\n0x99 7 7\n",
-    )
-    .unwrap();
-    let (lids, warnings) = lids_of("g", &fabric, &ranges);
-    assert_eq!((lids.len(), warnings.len()), (1, 1));
-    assert!(warnings[0].to_string().contains("0048"), "{warnings:?}");
+    check(
+        "0x1 2 3\n0x1 4 4\n",
+        "0037: g:2: the LID range of 0x0000000000000001 is 4 here and 2-3 in line 1;",
+    );
+    assert!(read_guid2lid("g", b"0x1 2 3\n0x1 2 3\n").is_ok());
+}
+
+/// LIDs that two ports cannot both have, and LIDs that no port has, are named with their lines.
+#[test]
+fn conflicts_of_known_lids_are_named() {
+    let fabric = fabric();
+    let on = |text: &str| {
+        let (lids, warnings) = read_guid2lid("g", text.as_bytes()).unwrap().on(&fabric);
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        (lids.len(), warnings)
+    };
+    let check = |text: &str, ports: usize, want: &[&str]| {
+        let (found, warnings) = on(text);
+        assert_eq!((found, warnings.len()), (ports, want.len()), "{text}: {warnings:?}");
+        for (warning, part) in warnings.iter().zip(want) {
+            assert!(warning.contains(part), "{warning} lacks {part}");
+        }
+    };
+    check("0x025e1e0100000000 2 3\n0x025e1e0100000001 4 4\n", 2, &[]);
+    // One LID for two ports; a range that holds the LID of another port.
+    check(
+        "0x025e1e0100000001 5 5\n\n0x025e1e0100000000 5 5\n",
+        1,
+        &["0051: g:3: LID 5 of 0x025e1e0100000000 is a LID of 0x025e1e0100000001 in line 1"],
+    );
+    check(
+        "# none\n0x025e1e0100000000 2 3\n0x025e1e0100000001 3 3\n0x99 7 7\n",
+        1,
+        &[
+            "0051: g:3: LID 3 of 0x025e1e0100000001 is a LID of 0x025e1e0100000000 in line 2",
+            "0052: g: no port of the fabric has 1 of the GUIDs: 0x0000000000000099 (line 4, LID 7);",
+        ],
+    );
+    // A GUID of no port claims the LID of a port.
+    check("0x025e1e0100000000 2 2\n0x99 2 2\n", 1, &["0051: g:2: LID 2", "0052"]);
+    // The GUID of a host's node is not that of its port.
+    check(
+        "0x025e1e0200000000 8 15\n",
+        0,
+        &["0x025e1e0200000000 (line 1, LID 8-15, the node GUID of \"H-0\");"],
+    );
+}
+
+/// A row may be repeated. A row that says something else of the same key is refused, with both lines.
+#[test]
+fn rows_that_contradict_each_other_are_refused() {
+    let lids = tables(LFTS).lids;
+    let level = |text: &str| match read_service_levels("s", text.as_bytes(), &fabric(), &lids) {
+        Ok(_) => String::new(),
+        Err(error) => error.to_string(),
+    };
+    let sls = write_service_levels(&lids, &ServiceLevels::default());
+    assert_eq!(level(&format!("{sls}{sls}")), "");
+    let error = level(&format!("{sls}0x0001 2\n"));
+    assert!(
+        error.contains("0037: s:23: the service level of LID 1 is 2 here and 0 in line 1;"),
+        "{error}"
+    );
+    let lanes = |text: &str| match read_sl_to_vl("v", text.as_bytes(), &fabric()) {
+        Ok((map, _)) => {
+            assert_eq!(map, SlToVl::modulo(8));
+            String::new()
+        }
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(lanes(&format!("{SL2VL}{SL2VL}")), "");
+    let other = SL2VL.replacen("0   1   : 0  1 ", "0   1   : 1  15", 1);
+    let error = lanes(&format!("{other}{SL2VL}"));
+    let want = "the row 0 1 of switch 0x025e1e0100000000 \"S-L1-0\" is 0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7 here and \
+                1,15,2,3,4,5,6,7,0,1,2,3,4,5,6,7 in line 4;";
+    assert!(error.contains("0037: v:") && error.contains(want), "{error}");
+    let table = |text: &str| match read_lfts("f", text.as_bytes(), &fabric(), None) {
+        Ok(read) => {
+            assert_eq!(read.tables, tables(LFTS).tables);
+            String::new()
+        }
+        Err(error) => error.to_string(),
+    };
+    let head = "Unicast lids [0-9] of switch Lid 1 guid 0x025e1e0100000000 ('S-L1-0'):\n";
+    let first = LFTS.lines().nth(1).unwrap();
+    // Twice in one table, before and after the right row.
+    assert_eq!(table(&LFTS.replacen(first, &format!("{first}\n{first}"), 1)), "");
+    for (rows, want) in [
+        (format!("0x0002 009\n{first}\n0x0002 003"), "0037: f:"),
+        (format!("{first}\n0x0001 077"), "the port of LID 1 at switch 0x"),
+    ] {
+        let error = table(&LFTS.replacen(first, &rows, 1));
+        assert!(error.contains(want), "{error}");
+    }
+    // A second table of one switch: the same, with another port, with a row less.
+    assert_eq!(table(&format!("{LFTS}{LFTS}")), "");
+    let error = table(&format!(
+        "{head}0x0002 004\n1 lids dumped\n{head}0x0002 003\n1 lids dumped\n"
+    ));
+    assert!(
+        error.contains(
+            "0037: f:5: the port of LID 2 at switch 0x025e1e0100000000 \"S-L1-0\" is 3 here and 4 in line 2;"
+        ),
+        "{error}"
+    );
+    let error = table(&format!("{head}0x0002 004\n1 lids dumped\n{head}0 lids dumped\n"));
+    assert!(
+        error.contains("f:4: the port of LID 2") && error.contains("none here and 4 in line 2"),
+        "{error}"
+    );
+}
+
+/// The last row of a table without a last line may be cut, too: it is unknown.
+#[test]
+fn the_last_row_of_a_cut_table_is_left_out() {
+    let head = "Unicast lids [0-9] of switch Lid 1 guid 0x025e1e0100000000 ('S-L1-0'):\n";
+    let check = |rows: &str, want: &str, ports: [u8; 2]| {
+        let read = tables(&format!("{head}{rows}"));
+        let found: Vec<String> = read.warnings.iter().map(ToString::to_string).collect();
+        assert!(found.iter().any(|text| text.contains(want)), "{found:?} lacks {want}");
+        assert!(read.warnings.iter().any(selvedge_topology::DumpWarning::is_gap));
+        let port = |lid| read.tables.get(selvedge_fabric::SwitchIdx(0), Lid(lid));
+        assert_eq!([port(2), port(4)], ports, "{rows}");
+    };
+    check(
+        "0x0002 003\n0x0004 00",
+        "0047: f:1: the table of switch 0x025e1e0100000000 does not end; the file seems cut off here; its last row, of \
+         LID 4, is left out",
+        [3, NO_PATH],
+    );
+    check("0x0002 003\n", "of LID 2, is left out", [NO_PATH, NO_PATH]);
+    let other = "Unicast lids [0-9] of switch Lid 2 guid 0x025e1e0100000001 ('S-L1-1'):\n0 lids dumped\n";
+    check(
+        &format!("0x0002 003\n0x0004 001\n{other}"),
+        "of LID 4, is left out",
+        [3, NO_PATH],
+    );
+    // Its missing rows are in a second table.
+    check(
+        &format!("0x0002 003\n0x0004 00\n{head}0x0002 003\n0x0004 001\n2 lids dumped\n"),
+        "0043: f:4: a second table of switch 0x025e1e0100000000, the first is in line 1",
+        [3, 1],
+    );
 }
 
 #[test]
@@ -301,13 +435,25 @@ fn odd_dumps_are_read_with_warnings() {
         &format!("{head}0x0004 099 # x\n0 lids dumped\n"),
         &["0042", "port 99 and has ports 0-4"],
     );
-    check(&format!("{LFTS}{head}9 lids dumped\n"), &["0043"]);
+    check(&format!("{LFTS}{LFTS}"), &["0043: f:"]);
+    check(
+        &format!("{head}0x0004 001\ngarbage here\nx0005 001\n\n  Lid  Out   Destination\n1 lids dumped\n"),
+        &["0053: f:3: 'garbage here' in the table of switch 0x025e1e0100000000 is no row and was left out, with 1"],
+    );
+    // Two ports that the fabric gives one LID: the warning names the LID and its owner.
+    check(
+        &format!(
+            "{head}0x0004 001 # Switch portguid 0x025e1e0100000001\n0x0006 001 # x portguid 0x025e1e0100000001\n\
+                  0x0005 001 # x portguid 0x025e1e0100000002\n3 lids dumped\n"
+        ),
+        &["0048: f: LIDs of \"S-L1-2\"[0] left out: LID 5 belongs to \"S-L1-1\"[0] already"],
+    );
     check(
         &LFTS.replace(
             "0x0002 003 # Switch portguid 0x025e1e0100000001",
             "0x0002 003 # Switch portguid 0x025e1e0100000002",
         ),
-        &["0044"],
+        &["0044", "here and of \"S-L1-2\"[0] before"],
     );
     check(&LFTS.replace("0x025e1e0200000001", "0x77"), &["0045", "0046"]);
     check(

@@ -102,8 +102,8 @@ fn key() -> impl Strategy<Value = &'static str> {
 fn read_everything(bytes: &[u8]) {
     let _ = Format::detect(bytes);
     let _ = NodeNames::parse("f", bytes);
-    let _ = read_guid2lid("f", bytes);
     let fabric = read("up", UP).unwrap_or_else(|error| panic!("{error}")).fabric;
+    let _ = read_guid2lid("f", bytes).map(|known| known.on(&fabric));
     let _ = read_lfts("f", bytes, &fabric, None);
     let Ok(loaded) = read("f", bytes) else { return };
     for format in [Format::IbsimNet, Format::Ibnetdiscover] {

@@ -6,7 +6,7 @@ use selvedge_fabric::{Fabric, Node, PortRef};
 use selvedge_types::{LinkSpeed, LinkWidth, NodeKind, PortNum, PortState};
 
 use super::Sink;
-use crate::dump::lfts::print_description;
+use crate::dump::lfts_write::print_description;
 
 /// Writes `opensm-subnet.lst`: a line for each port that has a peer, with both ends and what the link does.
 ///
