@@ -145,6 +145,9 @@ pub struct CheckRequest {
     pub path: String,
     /// Its text.
     pub text: String,
+    /// True for a TOML file. A manager that reads OpenSM's file refuses such a text.
+    #[serde(skip_serializing_if = "core::ops::Not::not", default)]
+    pub is_toml: bool,
 }
 
 /// A running manager's answer about a configuration: applied (reload) or only checked (check).

@@ -3,17 +3,26 @@
 use std::path::Path;
 
 use selvedge_api as api;
-use selvedge_config::{Against, Finding, SettingsFile, Sources, Treatment, Verdict, admit, print_settings};
+use selvedge_config::{Finding, SettingsFile, Treatment, Verdict, print_settings};
 use selvedge_daemon::config_line;
 
 use crate::config::values;
 use crate::exit::{CliError, Exit};
 use crate::out::{Cell, Format, Grid, Out, count, note};
 
+/// Adds the mistakes in flags that give no setting: each flag with the result of its check.
+pub fn with_flags<const N: usize>(mut verdict: Verdict, flags: [(&str, Result<(), CliError>); N]) -> Verdict {
+    for (flag, checked) in flags {
+        if let Err(error) = checked {
+            verdict.refuse_flag(flag, error.to_string());
+        }
+    }
+    verdict
+}
+
 /// Returns the settings of a start. Prints warnings to standard error. All findings that stop the start become one
 /// error.
-pub fn start(sources: &Sources) -> Result<Verdict, CliError> {
-    let verdict = admit(sources, Against::Start);
+pub fn start(verdict: Verdict) -> Result<Verdict, CliError> {
     let file = verdict.file.path();
     for found in verdict.warnings() {
         note(format!("selvedge: warning: {}", found.in_words(file)));

@@ -89,6 +89,7 @@ fn check_against(socket: &Path, file: &Path, format: Format) -> Result<Exit, Cli
     let request = api::CheckRequest {
         path: file.canonicalize().map_err(failed)?.display().to_string(),
         text: std::fs::read_to_string(file).map_err(failed)?,
+        is_toml: true,
     };
     let check = Client::new(socket).check(&request)?;
     admission::complain(&check);

@@ -8,6 +8,8 @@ use clap::Args;
 use selvedge_config::{LidsRead, Readers};
 use selvedge_daemon::{Held, rename};
 use selvedge_fabric::Fabric;
+use selvedge_plan::{EngineName, Policy};
+use selvedge_routing::{Engine, EngineError, Options};
 use selvedge_store::{DATA_MAX, StoreError, can_replace_file, read_file, read_up_to, replace_file};
 use selvedge_topology::{NodeNames, Spec, Warning, read, read_lfts, seen_lids};
 use selvedge_types::Guid;
@@ -56,7 +58,23 @@ pub const READERS: Readers = Readers {
             warnings: known.conflicts().iter().map(ToString::to_string).collect(),
         })
     },
+    refuses,
 };
+
+/// Returns why an engine refuses every fabric under a policy, as [`Readers::refuses`].
+fn refuses(name: &EngineName, policy: &Policy) -> Option<String> {
+    let engine = Engine::try_from(name).ok()?;
+    // A manager reads no tables to load.
+    let error = engine.refuses_always(policy.lmc, &Options::default())?;
+    let (name, lmc) = (engine.name(), policy.lmc.get());
+    Some(match error {
+        EngineError::NoFatTree { why } => format!("engine {name} and routing.lmc = {lmc} contradict each other: {why}"),
+        EngineError::NothingListed => {
+            format!("engine {name} needs tables to load, and no key names them ('selvedge route' has flags for them)")
+        }
+        other => other.to_string(),
+    })
+}
 
 /// Returns all bytes of a regular data file, or of standard input if the name is `-`.
 pub fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use selvedge_api::Severity;
 use selvedge_config::{FlagFile, Settings, SettingsFile, Sources, Verdict};
+use selvedge_daemon::record::Recorder;
 use selvedge_daemon::{Door, DumpSink, EmulationOptions, LogFile, LogSink, Options, Outcome, Running, Until, start};
 use selvedge_fabric::Fabric;
 use selvedge_http::{Front, MANAGER_SOCKET, Socket, default_path};
@@ -123,6 +124,12 @@ impl ProcessArgs {
         }
     }
 
+    /// Fails if a start could not write the record.
+    pub fn check(&self) -> Result<(), CliError> {
+        let record = self.record.as_deref();
+        Ok(record.map_or(Ok(()), Recorder::check)?)
+    }
+
     /// Applies these options to settings.
     pub fn over(&self, settings: &mut Settings) {
         if let Some(window) = self.window {
@@ -139,6 +146,16 @@ impl ProcessArgs {
         if daemon.socket.is_none() && !self.once {
             daemon.socket = Some(default_path(MANAGER_SOCKET));
         }
+    }
+}
+
+/// Fails if no manager can start at this way to the fabric: a file cannot be used, or there is no such node.
+pub fn checked(door: Result<&Door, &CliError>) -> Result<(), CliError> {
+    match door {
+        Ok(door) => Ok(door.check()?),
+        Err(error) => Err(CliError::NotAdmitted {
+            errors: vec![error.to_string()],
+        }),
     }
 }
 
@@ -159,11 +176,10 @@ pub struct Ended {
 /// Runs a manager until it ends, with checked settings. A reload reads the sources of the settings again.
 pub fn run(
     mode: Mode,
-    door: &DoorArgs,
+    door: Door,
     (verdict, sources): (Verdict, Sources),
     args: &ProcessArgs,
 ) -> Result<Ended, CliError> {
-    let door = door.door()?;
     let whole = match &door {
         Door::Emulated { fabric, .. } => Some(Arc::clone(fabric)),
         Door::Port(_) => None,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use selvedge_api as api;
-use selvedge_config::{Against, FlagFile, Settings, SettingsFile, Sources, admit};
-use selvedge_daemon::{Outcome, Service as _};
+use selvedge_config::{Against, FlagFile, Settings, SettingsFile, Sources, Verdict, admit};
+use selvedge_daemon::{Door, Outcome, Service as _};
 use selvedge_plan::LidLayout;
 use selvedge_sm::Mode;
 use selvedge_types::{Guid, Lmc};
@@ -143,6 +143,18 @@ impl RunArgs {
         }
         door
     }
+
+    /// Returns the verdict of the check of a start, and the way to the fabric, which the check has read.
+    pub fn judged(&self, sources: &Sources) -> (Verdict, Result<Door, CliError>) {
+        let verdict = admit(sources, Against::Start);
+        let door = self.door(verdict.port_guid).door();
+        let flags = [
+            ("--fabric", manage::checked(door.as_ref())),
+            ("--record", self.process.check()),
+            ("output files", self.outputs.check()),
+        ];
+        (admission::with_flags(verdict, flags), door)
+    }
 }
 
 impl WatchArgs {
@@ -155,8 +167,8 @@ impl WatchArgs {
 /// Runs `selvedge run`.
 pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
     if args.opensm.check_config {
-        let sources = args.sources(&args.process());
-        return admission::show(&admit(&sources, Against::Start), args.format);
+        let (verdict, _) = args.judged(&args.sources(&args.process()));
+        return admission::show(&verdict, args.format);
     }
     match started(args)? {
         Started::Ended(ended) => finish(&ended, &args.process(), &args.outputs, args.format),
@@ -176,16 +188,15 @@ pub enum Started {
 pub fn started(args: &RunArgs) -> Result<Started, CliError> {
     let process = args.process();
     let sources = args.sources(&process);
-    let verdict = admission::start(&sources)?;
+    let (verdict, door) = args.judged(&sources);
+    let verdict = admission::start(verdict)?;
     if args.opensm.background
         && let Some(exit) = background::begin(&verdict.settings)?
     {
         return Ok(Started::Background(exit));
     }
-    let door = args.door(verdict.port_guid);
     let mode = if args.dry_run { Mode::DryRun } else { Mode::Manage };
-    args.outputs.check()?;
-    let ended = manage::run(mode, &door, (verdict, sources), &process)?;
+    let ended = manage::run(mode, door?, (verdict, sources), &process)?;
     Ok(Started::Ended(Box::new(ended)))
 }
 
@@ -193,8 +204,13 @@ pub fn started(args: &RunArgs) -> Result<Started, CliError> {
 pub fn watch(args: &WatchArgs) -> Result<Exit, CliError> {
     let mut sources = args.process.sources();
     KeyArgs::default().give(&mut sources);
-    let verdict = admission::start(&sources)?;
-    let ended = manage::run(Mode::Watch, &args.door, (verdict, sources), &args.process)?;
+    let door = args.door.door();
+    let flags = [
+        ("--fabric", manage::checked(door.as_ref())),
+        ("--record", args.process.check()),
+    ];
+    let verdict = admission::start(admission::with_flags(admit(&sources, Against::Start), flags))?;
+    let ended = manage::run(Mode::Watch, door?, (verdict, sources), &args.process)?;
     finish(&ended, &args.process, &OutputArgs::default(), args.format)
 }
 

@@ -4,6 +4,7 @@
 //! name. What it refuses for a start, every start refuses. What it refuses [`Against::Running`] settings, a reload
 //! refuses.
 
+mod needs;
 mod running;
 
 use std::collections::BTreeMap;
@@ -13,13 +14,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use selvedge_plan::Policy;
 use selvedge_plan::partition::Partitions;
+use selvedge_plan::{EngineName, Policy};
 use selvedge_types::{Guid, LidRange};
 
 use crate::guid_list::read_text;
 use crate::{
-    ConfigError, Finding, KeyName, KeyText, Settings, Treatment, opensm, parse, parse_engines, probe, read_guids,
+    ConfigError, Finding, Key, KeyName, KeyText, Settings, Treatment, opensm, parse, parse_engines, read_guids,
 };
 
 /// The operator's configuration file.
@@ -66,13 +67,16 @@ pub enum FlagFile {
     Roots,
 }
 
-/// Readers of file formats that other crates own.
+/// Readers of file formats, and facts about engines, that other crates own.
 #[derive(Clone, Copy, Debug)]
 pub struct Readers {
     /// Reads a node name map. `Err` is the complete error.
     pub names: fn(&Path) -> Result<BTreeMap<Guid, String>, String>,
     /// Reads a guid2lid file. `Err` is the complete error.
     pub lids: fn(&Path) -> Result<LidsRead, String>,
+    /// Returns why an engine refuses every fabric under a policy, naming the other key; `None` if it depends on the
+    /// fabric.
+    pub refuses: fn(&EngineName, &Policy) -> Option<String>,
 }
 
 /// What a guid2lid file states.
@@ -104,7 +108,7 @@ pub struct Sources {
     pub keys: Vec<(KeyName, KeyText, &'static str)>,
     /// All other flags.
     pub overrule: Overrule,
-    /// Readers of file formats that other crates own.
+    /// Readers and facts that other crates own.
     pub readers: Readers,
 }
 
@@ -168,14 +172,25 @@ pub struct Verdict {
     /// Findings about lines, flags and keys.
     pub findings: Vec<Finding>,
     skips_refused: bool,
-    has_lost_partitions: bool,
+    lost_partitions: Option<Lost>,
+    /// The lines of keys whose values the file gives.
     lines: BTreeMap<String, usize>,
+}
+
+/// Why a file gives no partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// The file does not exist.
+    Gone,
+    /// The file exists and has no statement.
+    Emptied(PathBuf),
 }
 
 /// Checks all sources of the settings.
 #[must_use]
 pub fn admit(sources: &Sources, against: Against<'_>) -> Verdict {
     let mut verdict = Verdict::of_file(sources);
+    let of_file = verdict.settings.clone();
     for (flag, what, path) in &sources.flags {
         verdict.take_file(flag, *what, path, sources.readers);
     }
@@ -188,8 +203,10 @@ pub fn admit(sources: &Sources, against: Against<'_>) -> Verdict {
         verdict.take_engines(text);
     }
     (sources.overrule)(&mut verdict.settings);
+    verdict.forget_overruled(&of_file);
     verdict.read_names(sources);
     verdict.probe();
+    verdict.try_engines(sources.readers);
     if let Against::Running(settings) = against {
         verdict.compare(settings);
     }
@@ -210,6 +227,16 @@ impl Verdict {
             Treatment::Refused => !self.skips_refused,
             _ => false,
         })
+    }
+
+    /// Adds an error about a flag that gives no setting.
+    pub fn refuse_flag(&mut self, flag: &str, error: String) {
+        let why = error
+            .split_once(": ")
+            .map_or(error.as_str(), |(_, rest)| rest)
+            .to_owned();
+        let found = Finding::new(0, flag, "", Treatment::Wrong, why);
+        self.findings.push(Finding { error, ..found });
     }
 
     /// Returns the options that Selvedge cannot honour.
@@ -246,7 +273,7 @@ impl Verdict {
             port_guid: None,
             findings: Vec::new(),
             skips_refused: sources.skips_refused,
-            has_lost_partitions: false,
+            lost_partitions: None,
             lines: BTreeMap::new(),
         };
         let Some(path) = sources.file.path() else {
@@ -265,7 +292,11 @@ impl Verdict {
             verdict.port_guid = conf.port_guid;
             verdict.settings = conf.settings;
             verdict.findings = conf.findings;
-            verdict.has_lost_partitions = conf.has_lost_partitions;
+            verdict.lost_partitions = conf.lost_partitions;
+            let lines = verdict.findings.iter().filter(|found| found.line > 0);
+            verdict.lines = lines
+                .filter_map(|found| Some((found.key?.to_owned(), found.line)))
+                .collect();
             for found in verdict
                 .findings
                 .iter_mut()
@@ -275,6 +306,8 @@ impl Verdict {
             }
         } else {
             let read = parse::read_all(&text, path);
+            let is_empty = text.trim().is_empty();
+            verdict.lost_partitions = is_empty.then(|| Lost::Emptied(path.to_owned()));
             verdict.settings = read.settings;
             verdict.lines = read.lines;
             let wrong = |(line, name, error): &(usize, String, ConfigError)| Finding::wrong(*line, name, "", error);
@@ -341,18 +374,17 @@ impl Verdict {
     }
 
     fn take_partitions(&mut self, flag: &'static str, path: &Path) {
-        self.has_lost_partitions = false;
-        match partitions(path) {
-            Ok(Some(partitions)) => self.settings.policy.partitions = Arc::new(partitions),
-            Ok(None) => {
-                self.settings.policy.partitions = Arc::default();
-                self.has_lost_partitions = true;
-                let value = path.display().to_string();
-                let found = Finding::new(0, flag, &value, Treatment::Warned, NO_PARTITIONS);
-                self.findings.push(found);
-            }
-            Err(error) => self.findings.push(stop(flag, path, error.to_string())),
+        let read = match partitions(path) {
+            Ok(read) => read,
+            Err(error) => return self.findings.push(stop(flag, path, error.to_string())),
+        };
+        self.settings.policy.partitions = Arc::new(read.partitions);
+        if let Some(lost) = &read.lost {
+            let value = path.display().to_string();
+            let found = Finding::new(0, flag, &value, Treatment::Warned, lost.in_words());
+            self.findings.push(found);
         }
+        self.lost_partitions = read.lost;
     }
 
     /// Applies the engines of `-R`.
@@ -387,7 +419,13 @@ impl Verdict {
             return;
         };
         match (sources.readers.names)(&path) {
-            Ok(names) => self.names = Some(names),
+            Ok(names) => {
+                if names.is_empty() {
+                    let why = format!("{} names no node", path.display());
+                    self.judge("daemon.node_name_map", Treatment::Warned, why, String::new());
+                }
+                self.names = Some(names);
+            }
             Err(error) => {
                 self.names = None;
                 let why = format!("{error}; until then nodes have the names that they give themselves");
@@ -396,42 +434,28 @@ impl Verdict {
         }
     }
 
-    /// Finds files and folders that a start could not write.
-    fn probe(&mut self) {
-        let daemon = &self.settings.daemon;
-        type Probe = fn(&Path) -> io::Result<()>;
-        let probes: [(&'static str, &Option<PathBuf>, Probe); 3] = [
-            ("daemon.log_file", &daemon.log_file, probe::file),
-            ("daemon.state_dir", &daemon.state_dir, probe::folder),
-            ("daemon.socket", &daemon.socket, probe::socket),
-        ];
-        let failed = probes.into_iter().filter_map(|(key, path, probe)| {
-            let (path, cause) = (path.clone()?, probe(path.as_deref()?).err()?);
-            Some((key, ConfigError::NotWritable { key, path, cause }.to_string()))
-        });
-        for (key, error) in failed.collect::<Vec<_>>() {
-            let why = error
-                .split_once(": ")
-                .map_or(error.as_str(), |(_, rest)| rest)
-                .to_owned();
-            self.judge(key, Treatment::Wrong, why, error);
-        }
+    /// Forgets the lines of keys that flags overrule.
+    fn forget_overruled(&mut self, of_file: &Settings) {
+        let settings = &self.settings;
+        let is_kept = |key: &&Key| key.value(of_file) == key.value(settings);
+        let kept: Vec<String> = Key::ALL.iter().filter(is_kept).map(Key::path).collect();
+        self.lines.retain(|key, _| kept.contains(key));
     }
 
     /// Changes the verdict of the line that sets a key. If no line sets it, adds a finding.
     fn judge(&mut self, key: &str, treatment: Treatment, why: String, error: String) {
+        let line = self.lines.get(key).copied().unwrap_or_default();
         let is_of_key = |found: &&mut Finding| {
             let is_good = !matches!(
                 found.treatment,
                 Treatment::Wrong | Treatment::Refused | Treatment::Unknown
             );
-            found.key == Some(key) && found.line > 0 && is_good
+            found.key == Some(key) && found.line > 0 && found.line == line && is_good
         };
         if let Some(found) = self.findings.iter_mut().rfind(is_of_key) {
             (found.treatment, found.why, found.error) = (treatment, why, error);
             return;
         }
-        let line = self.lines.get(key).copied().unwrap_or_default();
         let found = Finding::new(line, key, "", treatment, why);
         self.findings.push(Finding { error, ..found });
     }
@@ -440,16 +464,36 @@ impl Verdict {
 /// Permission bit: users other than the owner and its group may read the file.
 const OTHERS_READ: u32 = 0o004;
 
-/// Says what a missing partition file means.
-pub(crate) const NO_PARTITIONS: &str =
-    "this file is not there: as with OpenSM, every port is a full member of the default partition";
-
-/// Reads a file of partitions; `None` if it does not exist.
-pub(crate) fn partitions(path: &Path) -> Result<Option<Partitions>, ConfigError> {
-    match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        _ => crate::read_partitions(path).map(Some),
+impl Lost {
+    /// Returns what it means for a start.
+    pub(crate) const fn in_words(&self) -> &'static str {
+        match self {
+            Self::Gone => {
+                "this file is not there: as with OpenSM, every port is a full member of the default partition"
+            }
+            Self::Emptied(_) => "this file names no partition: every port is a limited member of the default partition",
+        }
     }
+}
+
+/// The content of a partition file.
+pub(crate) struct ReadPartitions {
+    pub(crate) partitions: Partitions,
+    pub(crate) lost: Option<Lost>,
+}
+
+/// Reads a file of partitions. A missing or empty file gives the default partition.
+pub(crate) fn partitions(path: &Path) -> Result<ReadPartitions, ConfigError> {
+    let is_missing = fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let (partitions, lost) = match is_missing {
+        true => (Partitions::default(), Some(Lost::Gone)),
+        false => {
+            let partitions = crate::read_partitions(path)?;
+            let is_empty = partitions.statements.is_empty();
+            (partitions, is_empty.then(|| Lost::Emptied(path.to_owned())))
+        }
+    };
+    Ok(ReadPartitions { partitions, lost })
 }
 
 /// Returns the error for an option that Selvedge cannot honour.

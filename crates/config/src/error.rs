@@ -98,14 +98,27 @@ pub enum ConfigError {
         what: String,
     },
     /// SLV-CONFIG-0009: a start could not write the file, folder or socket that a key names.
-    #[error("SLV-CONFIG-0009: {key}: cannot write {}: {cause}; name another path", path.display())]
+    #[error(
+        "SLV-CONFIG-0009: {place}{key}: cannot write {}: {cause}; {}",
+        path.display(), selvedge_store::advice(cause, "name another path")
+    )]
     NotWritable {
+        /// The file with the line, as `fm.toml, line 3: `; empty for a flag.
+        place: String,
         /// The key as `table.name`.
         key: &'static str,
         /// The path.
         path: PathBuf,
         /// The cause that the operating system reports.
         cause: io::Error,
+    },
+    /// SLV-CONFIG-0011: no engine of the list can route a fabric under the other settings.
+    #[error("SLV-CONFIG-0011: {place}routing.engines: {what}")]
+    Contradiction {
+        /// The file with the line, as `fm.toml, line 3: `; empty for a flag.
+        place: String,
+        /// Each engine with the key that contradicts it, and what to do.
+        what: String,
     },
     /// SLV-CONFIG-0040: a key (M_Key, SM_Key, SA key) is not a 64-bit number. The message does not quote it.
     #[error(
@@ -130,7 +143,7 @@ pub enum ConfigError {
         /// The key as `table.name`.
         key: &'static str,
         /// Why, and what to do.
-        why: &'static str,
+        why: String,
     },
 }
 
@@ -139,14 +152,17 @@ pub enum ConfigError {
 pub enum Advice {
     /// A key that was probably meant.
     DidYouMean(String),
-    /// The keys there are.
+    /// The few names there are.
     Known(Vec<String>),
+    /// Too many keys to list.
+    Defaults,
 }
 
 impl std::fmt::Display for Advice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::DidYouMean(key) => write!(f, "did you mean '{key}'?"),
+            Self::Defaults => f.write_str("'selvedge config defaults' prints every key"),
             Self::Known(keys) => write!(f, "there are: {}", keys.join(", ")),
         }
     }

@@ -61,7 +61,7 @@ macro_rules! path {
             want: "a path; relative ones start at the configuration file's folder",
             doc: $doc,
             set: |s, v| {
-                s.daemon.$field = Some(PathBuf::from(v.text()?));
+                s.daemon.$field = Some(PathBuf::from(v.text().filter(|path| !path.is_empty())?));
                 Some(())
             },
             show: |s| Some(Value::Text(s.daemon.$field.as_ref()?.display().to_string())),

@@ -172,18 +172,43 @@ impl Source<'_> {
         let by_name = |wanted: &str| known.iter().find(|key| key.rsplit('.').next() == Some(wanted)).cloned();
         let meant = by_name(last)
             .or_else(|| closest(found, known.iter().map(String::as_str)).map(str::to_owned))
-            .or_else(|| closest(last, known.iter().filter_map(|key| key.rsplit('.').next())).and_then(by_name));
+            .or_else(|| closest(last, known.iter().filter_map(|key| key.rsplit('.').next())).and_then(by_name))
+            .or_else(|| longer(found, &known));
+        let otherwise = match known.len() {
+            0..=FEW => Advice::Known(known),
+            _ => Advice::Defaults,
+        };
         ConfigError::UnknownKey {
             path: PathBuf::from(self.path),
             line: self.line(at.span().start),
             key: found.to_owned(),
-            advice: meant.map_or(Advice::Known(known), Advice::DidYouMean),
+            advice: meant.map_or(otherwise, Advice::DidYouMean),
         }
     }
 
     fn line(&self, offset: usize) -> usize {
         self.text.bytes().take(offset).filter(|&byte| byte == b'\n').count() + 1
     }
+}
+
+/// Names that an error lists; more fill the screen.
+const FEW: usize = 10;
+
+/// Returns the key whose name and `found` differ by whole words at the end, as `roots` and `roots_file`.
+fn longer(found: &str, known: &[String]) -> Option<String> {
+    let (section, name) = found.rsplit_once('.').unwrap_or(("", found));
+    let begins = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'));
+    let is_meant = |key: &&String| {
+        let (_, other) = key.rsplit_once('.').unwrap_or(("", key));
+        begins(name, other) || begins(other, name)
+    };
+    let in_section = |key: &&&String| key.split('.').next() == Some(section);
+    let meant: Vec<&String> = known.iter().filter(is_meant).collect();
+    meant
+        .iter()
+        .find(in_section)
+        .or(meant.first())
+        .map(|key| (*key).clone())
 }
 
 /// Entries in the order of the file, so that the first mistake in it is the one reported.
@@ -249,6 +274,24 @@ mod tests {
         check(
             "[routing]\nlmc = -1\n",
             "SLV-CONFIG-0004: fm.toml, line 2: routing.lmc = -1; want 0 to 7",
+        );
+        check(
+            "[routing]\nroots_file = \"x\"\n",
+            "SLV-CONFIG-0003: fm.toml, line 2: unknown key 'routing.roots_file'; did you mean 'routing.roots'?",
+        );
+        check(
+            "[daemon]\nlog = \"x\"\n",
+            "SLV-CONFIG-0003: fm.toml, line 2: unknown key 'daemon.log'; did you mean 'daemon.log_file'?",
+        );
+        check(
+            "[daemon]\nquite_something_else = 1\n",
+            "SLV-CONFIG-0003: fm.toml, line 2: unknown key 'daemon.quite_something_else'; 'selvedge config defaults' \
+             prints every key",
+        );
+        check(
+            "[daemon]\nsocket = \"\"\n",
+            "SLV-CONFIG-0004: fm.toml, line 2: daemon.socket = \"\"; want a path; relative ones start at the \
+             configuration file's folder",
         );
         assert!(error("[routing\nlmc = 1\n").starts_with("SLV-CONFIG-0002: fm.toml, line 1: "));
         assert!(error("[routing]\nlmc = 1\nlmc = 2\n").starts_with("SLV-CONFIG-0002: fm.toml, line 3: "));

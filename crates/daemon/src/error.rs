@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use selvedge_config::ConfigError;
 use selvedge_emulator::EmulatorError;
-use selvedge_store::StoreError;
+use selvedge_store::{StoreError, advice};
 use selvedge_transport::ibsim::ServerError;
 use selvedge_wire::PortError;
 
@@ -29,7 +29,10 @@ pub enum DaemonError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// SLV-DAEMON-0001: a file of ours cannot be written.
-    #[error("SLV-DAEMON-0001: cannot write {}: {cause}; name a file that this user can write", path.display())]
+    #[error(
+        "SLV-DAEMON-0001: cannot write {}: {cause}; {}",
+        path.display(), advice(cause, "name a file that this user can write")
+    )]
     Write {
         /// The file.
         path: PathBuf,

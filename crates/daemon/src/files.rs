@@ -1,9 +1,11 @@
 //! Creates files that other users cannot read, without following a symbolic link of another user.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+
+use selvedge_store::can_create_in;
 
 /// Mode of a file that only its owner reads and writes.
 const PRIVATE: u32 = 0o600;
@@ -34,13 +36,41 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
         return Ok(file);
     }
     if meta.uid() != user_id() {
-        let what = format!("it belongs to user {}", meta.uid());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        return Err(of_other_user(&meta));
     }
     // The mode above applies to a new file only; this file may have existed.
     file.set_permissions(Permissions::from_mode(PRIVATE))?;
     file.set_len(0)?;
     Ok(file)
+}
+
+/// Fails if [`create_private`] would fail. Changes nothing.
+pub(crate) fn can_create_private(path: &Path) -> io::Result<()> {
+    let meta = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return can_create_in(path.parent().unwrap_or(Path::new("")));
+        }
+        found => found?,
+    };
+    if meta.is_symlink() {
+        return Err(name_link(io::Error::from_raw_os_error(libc::ELOOP)));
+    }
+    if meta.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !meta.is_file() {
+        // Opening a device or a pipe may already act on it.
+        return Ok(());
+    }
+    if meta.uid() != user_id() {
+        return Err(of_other_user(&meta));
+    }
+    OpenOptions::new().write(true).open(path).map(drop)
+}
+
+fn of_other_user(meta: &Metadata) -> io::Error {
+    let what = format!("it belongs to user {}", meta.uid());
+    io::Error::new(io::ErrorKind::PermissionDenied, what)
 }
 
 /// Opens a log for appending. Follows no symbolic links in a folder where every user may create files (`/tmp`). Fails
@@ -130,6 +160,24 @@ mod tests {
             assert_eq!((opened.is_ok(), target.exists()), (follows, follows), "{folder_mode:o}");
             append_log(&folder.0.join("log")).unwrap().write_all(b"line\n").unwrap();
             assert_eq!(mode(&folder.0.join("log")) & 0o007, 0, "others may not read it");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_created_is_found_without_a_trace() {
+        let folder = Folder::new("can", 0o755);
+        fs::create_dir(folder.0.join("folder")).unwrap();
+        fs::write(folder.0.join("old"), "old").unwrap();
+        symlink(folder.0.join("old"), folder.0.join("link")).unwrap();
+        for name in ["old", "new"] {
+            can_create_private(&folder.0.join(name)).unwrap();
+        }
+        assert_eq!(fs::read_to_string(folder.0.join("old")).unwrap(), "old");
+        assert!(!folder.0.join("new").exists());
+        for name in ["folder", "link", "nowhere/new", "old/new"] {
+            let path = folder.0.join(name);
+            assert!(can_create_private(&path).is_err(), "{name}");
+            assert!(create_private(&path).is_err(), "{name}");
         }
     }
 

@@ -8,7 +8,7 @@ use selvedge_api::{
     Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Links, LocalPort, Nodes, Plan,
     Ports, Progress, Rebalance, RebalanceRequest, Status, links, nodes,
 };
-use selvedge_config::{Against, Settings, Sources, Verdict, admit};
+use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
 use selvedge_planner::rebalance::preview;
 use selvedge_sim::Par;
@@ -239,6 +239,15 @@ impl Service for Manager {
 
     fn check(&self, request: &CheckRequest) -> Result<Check, Error> {
         let text = (!request.path.is_empty()).then_some((request.path.as_str(), request.text.as_str()));
+        let file = self.sources.as_ref().map(|sources| &sources.file);
+        if let (true, Some(SettingsFile::OpenSm(path))) = (request.is_toml, file) {
+            let path = path.display();
+            let why = format!(
+                "this manager reads OpenSM's file {path} (-F), not TOML: 'selvedge run -F {path} --check-config' \
+                 checks it"
+            );
+            return Err(ErrorKind::NoConfig.error(why));
+        }
         Ok(convert::check(&self.admit(text)?))
     }
 

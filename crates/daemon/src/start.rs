@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use selvedge_config::{Settings, Sources};
+use selvedge_emulator::{EmulatorError, PortName};
 use selvedge_fabric::Fabric;
 use selvedge_planner::{DefaultJudge, Judge};
 use selvedge_sm::{Config, Mode, Sm, View};
@@ -17,6 +18,7 @@ use selvedge_wire::{LocalPort, MadPort};
 
 use crate::DaemonError;
 use crate::administrator;
+use crate::backend::default_seat;
 use crate::clock::Clock;
 use crate::driver::{Driver, Parts, Until};
 use crate::dumps::DumpSink;
@@ -44,6 +46,25 @@ pub enum Door {
     },
     /// A port of a real or simulated fabric.
     Port(PortSpec),
+}
+
+impl Door {
+    /// Fails if the emulated fabric has no port for a manager. Of a real port, nothing is known before it is opened.
+    pub fn check(&self) -> Result<(), DaemonError> {
+        let Self::Emulated { fabric, options, .. } = self else {
+            return Ok(());
+        };
+        match &options.seat {
+            Some(name) => {
+                let name: PortName = name.parse().map_err(EmulatorError::from)?;
+                name.end_port(fabric).map_err(EmulatorError::from)?;
+            }
+            None => {
+                default_seat(fabric).ok_or_else(|| DaemonError::NoSeat { wanted: String::new() })?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Everything a manager's process is started with.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{EngineName, Lids, ServiceLevels, Tables};
 use selvedge_sim::{Par, Seed};
-use selvedge_types::{Guid, Lid, Sl};
+use selvedge_types::{Guid, Lid, Lmc, Sl};
 
 use crate::balance::{Balance, fill};
 use crate::destinations::Destinations;
@@ -66,6 +66,19 @@ impl Engine {
     #[must_use]
     pub const fn name(self) -> &'static str {
         EngineName::KNOWN[self as usize]
+    }
+
+    /// Returns why this engine refuses every fabric with more than one port under these settings; `None` if it depends
+    /// on the fabric.
+    #[must_use]
+    pub fn refuses_always(self, lmc: Lmc, options: &Options) -> Option<EngineError> {
+        let one_lid = || ftree::takes(lmc).map_err(|why| EngineError::NoFatTree { why }).err();
+        match self {
+            Self::Ftree => one_lid(),
+            Self::File => options.listed().err(),
+            Self::Auto | Self::FatTree | Self::MinHop | Self::UpDn | Self::Weave | Self::DnUp => None,
+            Self::Sssp | Self::Dfsssp => None,
+        }
     }
 
     /// Routes `fabric`: every switch gets an entry for every LID of `lids` that it can reach.
@@ -145,7 +158,7 @@ impl Job<'_> {
             Engine::Sssp => return one_lane(self.spread()),
             Engine::Weave => return Ok(self.weave()),
             Engine::Dfsssp => return self.spread_on_lanes(),
-            Engine::File => match options.listed.as_deref().ok_or(EngineError::NothingListed)? {
+            Engine::File => match options.listed()? {
                 Listed::Tables { tables, lids: of } => {
                     return one_lane(listed::tables(self.fabric, self.lids, (tables, of), &mut self.notes)?);
                 }
@@ -322,6 +335,13 @@ pub struct Options {
     pub weave: WeaveOptions,
 }
 
+impl Options {
+    /// Returns what was read for `file`.
+    fn listed(&self) -> Result<&Listed, EngineError> {
+        self.listed.as_deref().ok_or(EngineError::NothingListed)
+    }
+}
+
 /// What a change of the fabric may move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rebalance {
@@ -471,6 +491,36 @@ mod tests {
             "random",
             "SLV-ROUTE-0001: there is no routing engine 'random'; known engines: \
              auto, fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, file",
+        );
+    }
+
+    #[test]
+    fn what_is_refused_always_is_refused_when_routing() {
+        let fabric = Fabric::default();
+        let mut lids = Lids::new();
+        let lmc = Lmc::new(2).unwrap();
+        let port = PortRef {
+            node: selvedge_fabric::NodeIdx(0),
+            port: selvedge_types::PortNum::MANAGEMENT,
+        };
+        lids.insert(port, selvedge_types::LidRange { base: Lid(4), lmc })
+            .unwrap();
+        let options = Options::default();
+        for engine in Engine::ALL {
+            let always = engine.refuses_always(lmc, &options);
+            let is_one = [Engine::Ftree, Engine::File].contains(&engine);
+            assert_eq!(always.is_some(), is_one, "{engine:?}");
+            let zero = engine.refuses_always(Lmc::ZERO, &options);
+            assert_eq!(zero.is_some(), engine == Engine::File, "{engine:?}");
+        }
+        let why = Engine::File.route(&fabric, &Lids::new(), &options, Seed(1), Par::Sequential);
+        assert_eq!(why.err(), Engine::File.refuses_always(Lmc::ZERO, &options));
+        let graph = Graph::new(&fabric);
+        let lists = (&options.ftree, &options.hosts);
+        let why = ftree::route(&fabric, &graph, &lids, lists, &mut Vec::new()).unwrap_err();
+        assert_eq!(
+            Some(EngineError::NoFatTree { why }),
+            Engine::Ftree.refuses_always(lmc, &options)
         );
     }
 }

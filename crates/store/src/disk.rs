@@ -20,9 +20,9 @@ const RESERVE: usize = 4;
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 /// The lock file of a running manager. Its content is the process id, for people.
-const LOCK: &str = "selvedge.lock";
+pub(crate) const LOCK: &str = "selvedge.lock";
 /// The system file that holds a random identifier of the current boot.
-const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+pub(crate) const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Reads and writes the files of one folder. File names contain no folder.
 pub trait Disk: fmt::Debug + Send + Sync {

@@ -10,8 +10,8 @@ use selvedge_types::Guid;
 #[non_exhaustive]
 pub enum StoreError {
     /// SLV-STORE-0001: the operating system refused.
-    #[error("SLV-STORE-0001: cannot {operation} {}: {cause}; name a folder that this user can write (--state)",
-        path.display())]
+    #[error("SLV-STORE-0001: cannot {operation} {}: {cause}; {}",
+        path.display(), advice(cause, "name a folder that this user can write (--state)"))]
     Io {
         /// What was tried.
         operation: &'static str,
@@ -110,6 +110,18 @@ pub enum SealError {
     Sum,
 }
 
+/// Returns what to do about a failure of the operating system: what the cause calls for, else `otherwise`.
+#[must_use]
+pub fn advice(cause: &io::Error, otherwise: &'static str) -> &'static str {
+    match cause.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => "make room on this file system (df, df -i, quota)",
+        Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (ulimit -n, LimitNOFILE=)",
+        Some(libc::EROFS) => "name a place that is not mounted read-only, or mount this one for writing",
+        Some(libc::EIO) => "look for errors of the disk in the kernel's log (dmesg)",
+        _ => otherwise,
+    }
+}
+
 pub(crate) fn io_error(operation: &'static str, path: &Path, cause: io::Error) -> StoreError {
     StoreError::Io {
         operation,
@@ -198,4 +210,25 @@ pub enum LineError {
     /// Bytes that are no text.
     #[error("the file is no text")]
     NoText,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_follows_the_cause() {
+        let said = |code| io_error("open", Path::new("x"), io::Error::from_raw_os_error(code)).to_string();
+        for (code, want) in [
+            (libc::ENOSPC, "make room"),
+            (libc::EDQUOT, "make room"),
+            (libc::EMFILE, "limit of open files"),
+            (libc::ENFILE, "limit of open files"),
+            (libc::EROFS, "read-only, or mount"),
+            (libc::EIO, "dmesg"),
+            (libc::EACCES, "name a folder that this user can write (--state)"),
+        ] {
+            assert!(said(code).contains(want), "{}", said(code));
+        }
+    }
 }

@@ -26,6 +26,8 @@ const STORED: &str = "registrations.stored";
 const UNSTORED: &str = "registrations.unstored";
 /// Replaces the boot in a mark if the process ended normally and the mark is synced.
 const ENDED: &str = "ended";
+/// Files that are written beside the old one: a crash may leave the new one behind.
+const LEFTOVERS: [&str; 3] = [GUID2LID, PLAN_STATE, REGISTRATIONS];
 /// Ends the name of a file while it is written.
 const NEW: &str = "new";
 /// The LIDs of another fabric, set aside.
@@ -65,15 +67,29 @@ impl StateDir {
 
     /// Returns a state folder with its files on `disk`. Messages name it by `path`.
     pub fn on(path: &Path, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
-        let path = path.to_owned();
-        let dir = Self {
-            path,
+        let dir = Self::new(path, disk);
+        dir.remove_leftovers()?;
+        Ok(dir)
+    }
+
+    /// Returns a state folder for reading. Fails if [`StateDir::on`] could not remove a leftover, which is a folder.
+    pub(crate) fn to_read(path: &Path, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
+        let dir = Self::new(path, disk);
+        for name in LEFTOVERS.map(new_name) {
+            if path.join(&name).is_dir() {
+                return Err(dir.failed("remove", &name, io::ErrorKind::IsADirectory.into()));
+            }
+        }
+        Ok(dir)
+    }
+
+    fn new(path: &Path, disk: Arc<dyn Disk>) -> Self {
+        Self {
+            path: path.to_owned(),
             disk,
             registered: AtomicU64::new(0),
             writing: Mutex::new(()),
-        };
-        dir.remove_leftovers()?;
-        Ok(dir)
+        }
     }
 
     /// The folder.
@@ -279,7 +295,7 @@ impl StateDir {
 
     /// A crash between writing and renaming leaves a half-written file behind: it was never in force.
     fn remove_leftovers(&self) -> Result<(), StoreError> {
-        let mut names = [GUID2LID, PLAN_STATE, REGISTRATIONS].into_iter();
+        let mut names = LEFTOVERS.into_iter();
         names.try_for_each(|name| self.remove("remove", &new_name(name)))
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use selvedge_api::CheckRequest;
-use selvedge_config::{Key, OpenSmOption, Settings};
+use selvedge_config::{Against, Key, OpenSmOption, Settings, Sources, admit};
 use selvedge_daemon::{Service as _, Until};
 use selvedge_sim::{Rng, Seed};
 
@@ -55,10 +55,38 @@ impl Shop {
         for (name, text) in files {
             fs::write(folder.join(name), text).unwrap();
         }
+        for (name, lids) in [
+            ("good-state", "0x0002c90300000001 0x0005 0x0005\n"),
+            ("bad-state", "five\n"),
+        ] {
+            fs::create_dir(folder.join(name)).unwrap();
+            fs::write(folder.join(name).join("guid2lid"), lids).unwrap();
+        }
+        let fifo = std::process::Command::new("mkfifo").arg(folder.join("fifo")).status();
+        assert!(fifo.unwrap().success());
         Self {
             folder,
             rng: Seed(seed).rng(),
         }
+    }
+
+    /// Returns every folder, and every file with the time of its last change.
+    fn listing(&self) -> Vec<(PathBuf, std::time::SystemTime)> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.folder.clone()];
+        while let Some(folder) = folders.pop() {
+            // On a file system without nameless files, a probe changes the time of a folder.
+            found.push((folder.clone(), std::time::SystemTime::UNIX_EPOCH));
+            for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+                let meta = entry.metadata().unwrap();
+                match meta.is_dir() {
+                    true => folders.push(entry.path()),
+                    false => found.push((entry.path(), meta.modified().unwrap())),
+                }
+            }
+        }
+        found.sort();
+        found
     }
 
     fn below(&mut self, count: usize) -> usize {
@@ -99,13 +127,29 @@ impl Shop {
     }
 
     fn log(&mut self) -> String {
-        self.path(&["log", "log", "folder/log", "folder", "nowhere/log", "map/log"])
+        self.path(&["log", "log", "folder/log", "folder", "nowhere/log", "map/log", "fifo"])
     }
 
     fn state(&mut self) -> String {
         let fresh = format!("state-{}", self.rng.next_u64());
+        let names = [
+            fresh.as_str(),
+            "folder/state",
+            "good-state",
+            "bad-state",
+            "map",
+            "map/state",
+            "/proc/x",
+        ];
+        let name = self.one(&names).to_owned();
+        self.folder.join(name).display().to_string()
+    }
+
+    fn socket(&mut self) -> String {
+        // A path of a socket has at most 107 bytes.
+        let long = format!("folder/{}", "x".repeat(120));
         let name = self
-            .one(&[fresh.as_str(), "folder/state", "map", "map/state"])
+            .one(&["sock", "folder/sock", "map/sock", "fifo", "/proc/y", &long])
             .to_owned();
         self.folder.join(name).display().to_string()
     }
@@ -125,6 +169,9 @@ impl Shop {
             "ar_updn",
             "updn,none",
             "no_fallback",
+            "file",
+            "ftree",
+            "file,ftree",
         ];
         self.one(&all).to_owned()
     }
@@ -140,6 +187,7 @@ impl Shop {
             "1.5",
             "{}",
             "\"0x10\"",
+            "\"\"",
             "[]",
             "0",
         ];
@@ -159,10 +207,8 @@ impl Shop {
             "log_file" => format!("\"{}\"", self.log()),
             "node_name_map" => format!("\"{}\"", self.map()),
             "dump_dir" => format!("\"{}\"", self.folder.join("folder").display()),
-            "socket" => {
-                let path = self.path(&["sock", "folder/sock", "map/sock"]);
-                format!("\"{path}\"")
-            }
+            "socket" => format!("\"{}\"", self.socket()),
+            "lmc" => self.one(&["0", "1", "2"]).to_owned(),
             "roots" | "compute" | "io" | "guid_order" => {
                 self.one(&["[]", "[\"0x10\"]", "[\"0x10\", \"x\"]"]).to_owned()
             }
@@ -187,8 +233,9 @@ impl Shop {
             .map(|_| &Key::ALL[self.below(Key::ALL.len())])
             .collect();
         if !self.seldom(4) {
-            keys.retain(|key| !["engines", "m_key"].contains(&key.name));
-            keys.extend(Key::ALL.iter().filter(|key| ["engines", "m_key"].contains(&key.name)));
+            keys.retain(|key| !["engines", "lmc", "m_key"].contains(&key.name));
+            let usual = ["engines", "lmc", "m_key"];
+            keys.extend(Key::ALL.iter().filter(|key| usual.contains(&key.name)));
         }
         keys.sort_by_key(|key| Key::sections().iter().position(|section| *section == key.section));
         let mut text = String::new();
@@ -289,6 +336,18 @@ impl Shop {
         if self.seldom(8) {
             flag("--state", self.state());
         }
+        if self.seldom(12) {
+            flag(
+                "--record",
+                self.path(&["record", "folder", "nowhere/record", "map/record"]),
+            );
+        }
+        if self.seldom(20) {
+            flag("--at", self.one(&["0x1", "NoSuch"]).to_owned());
+        }
+        if self.seldom(20) {
+            flag("--lfts", self.path(&["no-lids", "nowhere", "folder"]));
+        }
         words
     }
 
@@ -328,7 +387,9 @@ fn the_verdict_of_a_check_is_that_of_the_start() {
         let file = shop.folder.join("file");
         fs::write(&file, &text).unwrap();
         let args = shop.start(&file, is_opensm);
-        let verdict = admit(&args.sources(&args.process()), Against::Start);
+        let before = shop.listing();
+        let (verdict, _) = args.judged(&args.sources(&args.process()));
+        assert_eq!(shop.listing(), before, "a check changes nothing: {text}\n{args:?}");
         assert_eq!(verdict.is_ok(), exit(&verdict) == Exit::Good, "{text}");
         let started = run::started(&args);
         let said = started.as_ref().err().map(ToString::to_string);
@@ -360,7 +421,7 @@ fn sources(file: &Path, is_opensm: bool) -> Sources {
 /// Returns a running manager that reads `file` again on a reload.
 fn manager(file: &Path, is_opensm: bool) -> selvedge_daemon::Running {
     let sources = sources(file, is_opensm);
-    let verdict = start(&sources).unwrap();
+    let verdict = start(admit(&sources, Against::Start)).unwrap();
     let door = crate::manage::DoorArgs {
         fabric: Some(FABRIC.to_owned()),
         ..Default::default()
@@ -395,6 +456,7 @@ fn the_verdict_of_a_check_against_a_manager_is_that_of_its_reload() {
             let request = CheckRequest {
                 path: file.display().to_string(),
                 text: text.clone(),
+                is_toml: !is_opensm,
             };
             let told = manager.check(&request).unwrap();
             fs::write(&file, &text).unwrap();
@@ -423,4 +485,81 @@ fn the_verdict_of_a_check_against_a_manager_is_that_of_its_reload() {
         manager.stop();
         running.join().unwrap();
     }
+}
+
+#[test]
+fn what_the_start_needs_is_refused_by_all_three_alike() {
+    let shop = Shop::new("needs", 3);
+    let file = shop.folder.join("file");
+    fs::write(&file, "").unwrap();
+    let running = manager(&file, false);
+    let manager = &running.manager;
+    let long = shop.folder.join("x".repeat(141));
+    let [fifo, bad, log] = ["fifo", "bad-state", "log"].map(|name| shop.folder.join(name).display().to_string());
+    let cases = [
+        (
+            format!("[daemon]\nsocket = \"{}\"\n", long.display()),
+            "SLV-CONFIG-0009",
+        ),
+        ("[daemon]\nsocket = \"\"\n".to_owned(), "SLV-CONFIG-0004"),
+        ("[daemon]\nstate_dir = \"/proc/x\"\n".to_owned(), "SLV-CONFIG-0009"),
+        (format!("[daemon]\nstate_dir = \"{bad}\"\n"), "SLV-STORE-0003"),
+        (format!("[daemon]\nlog_file = \"{fifo}\"\n"), "SLV-CONFIG-0009"),
+        ("[daemon]\nlog_file = \"\"\n".to_owned(), "SLV-CONFIG-0004"),
+        ("[routing]\nengines = [\"file\"]\n".to_owned(), "SLV-CONFIG-0011"),
+        (
+            "[routing]\nengines = [\"ftree\"]\nlmc = 2\n".to_owned(),
+            "SLV-CONFIG-0011",
+        ),
+        (
+            "[routing]\nengines = [\"ftree\", \"file\"]\nlmc = 1\n".to_owned(),
+            "SLV-CONFIG-0011",
+        ),
+        (
+            format!("[routing]\nengines = [\"ftree\", \"updn\"]\nlmc = 2\n[daemon]\nlog_file = \"{log}\"\n"),
+            "",
+        ),
+    ];
+    for (text, code) in cases {
+        fs::write(&file, &text).unwrap();
+        let verdict = admit(&sources(&file, false), Against::Start);
+        assert_eq!(verdict.is_ok(), code.is_empty(), "{text}\n{:?}", verdict.findings);
+        let errors: String = verdict.stops().map(|found| found.error.as_str()).collect();
+        assert!(errors.contains(code), "{text}\n{errors}");
+        let told = manager.check(&CheckRequest::default()).unwrap();
+        assert_eq!(told.ok, code.is_empty(), "{text}");
+        let reloaded = manager.reload();
+        assert_eq!(reloaded.is_ok(), code.is_empty(), "{text}\n{reloaded:?}");
+        if code.is_empty() {
+            let warned: Vec<&str> = verdict.warnings().map(|found| found.why.as_str()).collect();
+            assert!(warned[0].contains("routing.lmc = 2"), "{warned:?}");
+            continue;
+        }
+        // Not --once: such a run leaves the configured log alone.
+        let words = ["run", "--fabric", FABRIC, "--config", file.to_str().unwrap()];
+        let args = Words::try_parse_from(words).unwrap().args;
+        let error = run::started(&args).err().expect("a refused start").to_string();
+        assert!(error.contains(code), "{text}\n{error}");
+    }
+    manager.stop();
+    running.join().unwrap();
+}
+
+#[test]
+fn a_manager_of_an_opensm_file_refuses_to_check_toml() {
+    let shop = Shop::new("kind", 4);
+    let file = shop.folder.join("file");
+    fs::write(&file, format!("log_file {}\n", shop.folder.join("log").display())).unwrap();
+    let running = manager(&file, true);
+    let manager = &running.manager;
+    let request = |is_toml| CheckRequest {
+        path: "/x".to_owned(),
+        text: format!("log_file {}\n", shop.folder.join("log").display()),
+        is_toml,
+    };
+    let error = manager.check(&request(true)).unwrap_err();
+    assert!(error.message.contains("reads OpenSM's file"), "{error}");
+    assert!(manager.check(&request(false)).unwrap().ok);
+    manager.stop();
+    running.join().unwrap();
 }

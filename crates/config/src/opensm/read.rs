@@ -9,7 +9,7 @@ use selvedge_types::{Guid, SecretKey};
 use super::option::Meaning;
 use super::value::{is_text, same};
 use super::{Finding, OpenSmOption, Treatment, effect, marked};
-use crate::admit::{NO_PARTITIONS, partitions};
+use crate::admit::{Lost, partitions};
 use crate::{ConfigError, Settings, closest, parse_engines};
 
 /// OpenSM's largest number of lanes, `max_op_vls 5`: its default.
@@ -41,8 +41,8 @@ pub struct OpenSmConf {
     pub guid_order_file: Option<PathBuf>,
     /// `partition_config_file`, of which the settings want the contents; OpenSM's default is read if it is there.
     pub partitions_file: Option<PathBuf>,
-    /// True if `partition_config_file` names a missing file.
-    pub(crate) has_lost_partitions: bool,
+    /// Why `partition_config_file` gives no partitions.
+    pub(crate) lost_partitions: Option<Lost>,
     /// What became of each line, in the order of the file.
     pub findings: Vec<Finding>,
 }
@@ -63,7 +63,7 @@ impl Default for OpenSmConf {
             io_file: None,
             guid_order_file: None,
             partitions_file: Some(PathBuf::from(PARTITIONS)),
-            has_lost_partitions: false,
+            lost_partitions: None,
             findings: Vec::new(),
         }
     }
@@ -221,17 +221,18 @@ impl OpenSmConf {
         let Some(file) = self.partitions_file.clone() else {
             return;
         };
-        match partitions(&file) {
-            Ok(Some(partitions)) => self.settings.policy.partitions = Arc::new(partitions),
-            Ok(None) => {
-                self.has_lost_partitions = true;
-                let line = self.last_line("partition_config_file");
-                if let Some(found) = line.filter(|_| file != Path::new(PARTITIONS)) {
-                    (found.treatment, found.why) = (Treatment::Warned, NO_PARTITIONS.to_owned());
-                }
+        let read = match partitions(&file) {
+            Ok(read) => read,
+            Err(error) => return self.mark("partition_config_file", &error),
+        };
+        self.settings.policy.partitions = Arc::new(read.partitions);
+        if let Some(lost) = &read.lost {
+            let line = self.last_line("partition_config_file");
+            if let Some(found) = line.filter(|_| file != Path::new(PARTITIONS)) {
+                (found.treatment, found.why) = (Treatment::Warned, lost.in_words().to_owned());
             }
-            Err(error) => self.mark("partition_config_file", &error),
         }
+        self.lost_partitions = read.lost;
     }
 
     fn last_line(&mut self, name: &str) -> Option<&mut Finding> {

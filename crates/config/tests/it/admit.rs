@@ -10,6 +10,7 @@ use selvedge_config::{
 const READERS: Readers = Readers {
     names: |path| Err(format!("cannot read {}", path.display())),
     lids: |_| Ok(LidsRead::default()),
+    refuses: |name, policy| (name.0 == "ftree" && policy.lmc.get() > 0).then(|| "ftree and routing.lmc".to_owned()),
 };
 
 fn sources() -> Sources {
@@ -166,4 +167,109 @@ fn partitions_in_force_do_not_go_with_their_file() {
     let gone = admit(&sources, Against::Running(&closed.settings));
     let error = gone.error().unwrap();
     assert!(error.contains("SLV-CONFIG-0010: fabric.partitions"), "{error}");
+}
+
+#[test]
+fn partitions_in_force_do_not_go_with_the_content_of_their_file() {
+    let file = std::env::temp_dir().join(format!("selvedge-admit-{}-emptied", std::process::id()));
+    let with_flag = || Sources {
+        flags: vec![("-P", FlagFile::Partitions, file.clone())],
+        ..Sources::new(READERS)
+    };
+    let opensm = || {
+        let text = format!("partition_config_file {}\nlog_file (null)\n", file.display());
+        Sources {
+            file: SettingsFile::OpenSm(PathBuf::from("opensm.conf")),
+            text: Some(text),
+            ..Sources::new(READERS)
+        }
+    };
+    for sources in [with_flag(), opensm()] {
+        std::fs::write(&file, "Default=0x7fff: ALL=full;\nA=2: 0x1;\n").unwrap();
+        let closed = admit(&sources, Against::Start);
+        assert!(closed.is_ok(), "{:?}", closed.findings);
+        for text in ["", "\n", "# nothing but a comment\n"] {
+            std::fs::write(&file, text).unwrap();
+            let error = admit(&sources, Against::Running(&closed.settings)).error().unwrap();
+            let path = file.display().to_string();
+            assert!(error.contains("SLV-CONFIG-0010") && error.contains(&path), "{error}");
+            // A start takes it, with a warning; then it is in force.
+            let open = admit(&sources, Against::Start);
+            assert!(open.is_ok() && open.warnings().count() == 1, "{:?}", open.findings);
+            assert!(admit(&sources, Against::Running(&open.settings)).is_ok());
+        }
+        std::fs::write(&file, "Default=0x7fff: ALL=full;\n").unwrap();
+        assert!(
+            admit(&sources, Against::Running(&closed.settings)).is_ok(),
+            "on purpose"
+        );
+    }
+    std::fs::remove_file(&file).unwrap();
+    // The same holds for a configuration file with partitions in it; a file without that key opens on purpose.
+    let running = settings("[fabric]\npartitions = [\"A=2: 0x1;\"]\n");
+    assert!(reload("", &running).error().unwrap().contains("fm.toml is empty"));
+    assert!(reload("[routing]\nlmc = 0\n", &running).is_ok());
+}
+
+#[test]
+fn emptied_lists_are_warned_of() {
+    let file = std::env::temp_dir().join(format!("selvedge-admit-{}-list", std::process::id()));
+    let cases = [
+        (FlagFile::Roots, "routing.roots"),
+        (FlagFile::Compute, "routing.compute"),
+        (FlagFile::Io, "routing.io"),
+        (FlagFile::GuidOrder, "routing.guid_order"),
+    ];
+    for (what, key) in cases {
+        let sources = Sources {
+            flags: vec![("-x", what, file.clone())],
+            ..Sources::new(READERS)
+        };
+        std::fs::write(&file, "0x1\n").unwrap();
+        let full = admit(&sources, Against::Start).settings;
+        std::fs::write(&file, "").unwrap();
+        let verdict = admit(&sources, Against::Running(&full));
+        let warned: Vec<&str> = verdict.warnings().map(|found| found.name.as_str()).collect();
+        assert!(verdict.is_ok() && warned == [key], "{warned:?}");
+        assert_eq!(admit(&sources, Against::Start).warnings().count(), 0);
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn one_check_names_every_path_with_its_line() {
+    let text = "[daemon]\nstate_dir = \"/proc/x\"\nsocket = \"/proc/y\"\nlog_file = \"/\"\n";
+    let verdict = admit(&sources().with_text(Path::new("fm.toml"), text), Against::Start);
+    let error = verdict.error().unwrap();
+    for want in [
+        "SLV-CONFIG-0009: fm.toml, line 2: daemon.state_dir: cannot write /proc/x",
+        "SLV-CONFIG-0009: fm.toml, line 3: daemon.socket: cannot write /proc/y",
+        "SLV-CONFIG-0009: fm.toml, line 4: daemon.log_file: cannot write /",
+    ] {
+        assert!(error.contains(want), "{error}");
+    }
+    // A flag that overrules the key has no line.
+    let flagged = Sources {
+        overrule: Arc::new(|settings| settings.daemon.socket = Some(PathBuf::from("/proc/z"))),
+        ..sources().with_text(Path::new("fm.toml"), text)
+    };
+    let error = admit(&flagged, Against::Start).error().unwrap();
+    assert!(
+        error.contains("SLV-CONFIG-0009: daemon.socket: cannot write /proc/z"),
+        "{error}"
+    );
+}
+
+#[test]
+fn engines_that_contradict_other_settings_are_refused() {
+    let check = |text: &str| admit(&sources().with_text(Path::new("fm.toml"), text), Against::Start);
+    let wrong = check("[routing]\nlmc = 2\nengines = [\"ftree\"]\n");
+    let error = wrong.error().unwrap();
+    assert!(
+        error.starts_with("SLV-CONFIG-0011: fm.toml, line 3: routing.engines: ftree and routing.lmc"),
+        "{error}"
+    );
+    let left = check("[routing]\nlmc = 2\nengines = [\"ftree\", \"updn\"]\n");
+    assert!(left.is_ok() && left.warnings().count() == 1, "{:?}", left.findings);
+    assert_eq!(check("[routing]\nengines = [\"ftree\"]\n").findings, []);
 }

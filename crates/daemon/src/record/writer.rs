@@ -12,7 +12,7 @@ use selvedge_wire::Datagram;
 
 use super::digest;
 use super::format::{Header, put_input, put_said};
-use crate::files::create_private;
+use crate::files::{can_create_private, create_private};
 use crate::{DaemonError, notice::Notice};
 
 /// Writes a record until a limit is reached.
@@ -42,6 +42,14 @@ const SAID_SHARE: u64 = 4;
 impl Recorder {
     /// Default limit: two bring-ups of 5,832 hosts and some hours of operation.
     pub const LIMIT_BYTES: u64 = 256 << 20;
+
+    /// Fails if no record can begin at the path. Changes nothing.
+    pub fn check(path: &Path) -> Result<(), DaemonError> {
+        can_create_private(path).map_err(|cause| DaemonError::Write {
+            path: path.to_owned(),
+            cause,
+        })
+    }
 
     /// Begins a record in a new file, which only its owner may read: it holds the M_Key, as every Set carries it.
     pub fn create(path: &Path, header: &Header, limit: u64) -> Result<Self, DaemonError> {

@@ -16,7 +16,7 @@ mod tree;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{Lids, NO_PATH, Tables};
-use selvedge_types::{Guid, Lid};
+use selvedge_types::{Guid, Lid, Lmc};
 
 use crate::engine::HostLists;
 use crate::graph::Graph;
@@ -101,6 +101,14 @@ impl core::fmt::Display for NoFatTree {
                 "switches {switch} and {like} of one rank are not alike; name the roots if links are missing"
             ),
         }
+    }
+}
+
+/// Fails if no port may have so many LIDs.
+pub(crate) const fn takes(lmc: Lmc) -> Result<(), NoFatTree> {
+    match lmc.get() {
+        0 => Ok(()),
+        _ => Err(NoFatTree::Lmc),
     }
 }
 

@@ -90,9 +90,7 @@ impl Tree {
         (options, lists): (&FtreeOptions, &HostLists),
         notes: &mut Vec<Note>,
     ) -> Result<Self, NoFatTree> {
-        if lids.iter().any(|(_, range)| range.lmc.get() > 0) {
-            return Err(NoFatTree::Lmc);
-        }
+        lids.iter().try_for_each(|(_, range)| super::takes(range.lmc))?;
         let hosts = hosts(fabric, lids, lists);
         if graph.switches() < 2 || hosts.iter().map(Vec::len).sum::<usize>() < 2 {
             return Err(NoFatTree::TooSmall);
