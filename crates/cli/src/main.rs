@@ -52,6 +52,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     selvedge_transport::keep_freed_memory();
+    selvedge_transport::outlive_file_limit();
     args::warn_of_old_spellings(std::env::args_os());
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
