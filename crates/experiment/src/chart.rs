@@ -582,6 +582,7 @@ mod tests {
             .filter(|row| row.cell.get("fabric").is_some_and(|f| f.to_string() == "ring"));
         for figure in small.filter_map(|row| row.figures.get_mut("accepted_load")) {
             figure.mean /= 10.0;
+            figure.half_interval = Some(0.005);
         }
         let heights = |scale| {
             let picture = Picture {
