@@ -112,7 +112,7 @@ pub struct Cost {
 }
 
 /// Several engines on one fabric, whole and damaged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The fabric as it was named.
     pub fabric: String,
@@ -174,7 +174,7 @@ pub struct ComparisonRow {
 }
 
 /// One run of a comparison.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonRun {
     /// The engine that was asked for.
     pub engine: String,

@@ -9,7 +9,7 @@ use selvedge_wire::{MAD_LEN, Mad};
 
 use crate::exit::{CliError, Exit};
 use crate::load;
-use crate::out::{JsonArg, Out};
+use crate::out::{JsonArg, Out, note};
 
 /// Print management datagrams, one line each.
 #[derive(Args, Debug)]
@@ -35,7 +35,9 @@ pub fn run(args: &DecodeArgs) -> Result<Exit, CliError> {
     let mut out = Out::new(args.format.into());
     // As lines they are printed as they come, as JSON in the end.
     let mut mads = Vec::new();
+    let mut count = 0_u64;
     let mut show = |out: &mut Out, mad: Mad| {
+        count += 1;
         if args.format.json {
             mads.push(mad.to_string());
             Ok(())
@@ -66,6 +68,10 @@ pub fn run(args: &DecodeArgs) -> Result<Exit, CliError> {
                 }
             }
         }
+        if count == 0 {
+            let what = "it holds no datagram".to_owned();
+            return Err(CliError::NoHex { place: name, what });
+        }
     }
     if args.format.json {
         out.document(api::Decoded { mads })?;
@@ -80,9 +86,13 @@ const RECORD: &[u8] = b"SLVREC";
 /// Prints the datagrams of a record in order, with their time and sender.
 fn recorded(path: &Path, mut out: Out, json: bool) -> Result<Exit, CliError> {
     let record = record::read(path)?;
-    if let Some(torn) = record.torn {
-        eprintln!("warning: {torn}");
-    }
+    let exit = match record.torn {
+        Some(torn) => {
+            note(format!("warning: {torn}"));
+            if torn.is_damage() { Exit::NotGood } else { Exit::Good }
+        }
+        None => Exit::Good,
+    };
     let entries = record.entries;
     let is_datagram = |entry: &&Entry| {
         use RecordedInput::{Asked, Received, Returned, Said};
@@ -100,7 +110,7 @@ fn recorded(path: &Path, mut out: Out, json: bool) -> Result<Exit, CliError> {
         }
     }
     out.flush()?;
-    Ok(Exit::Good)
+    Ok(exit)
 }
 
 fn input(args: &DecodeArgs) -> Result<(String, Vec<u8>), CliError> {

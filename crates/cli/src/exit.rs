@@ -202,6 +202,9 @@ pub enum CliError {
     /// Traffic in time.
     #[error(transparent)]
     Arrivals(#[from] selvedge_workload::ArrivalsError),
+    /// More traffic than any link could carry.
+    #[error(transparent)]
+    Load(#[from] selvedge_workload::LoadError),
     /// Traffic that the hosts cannot carry out.
     #[error(transparent)]
     Receivers(#[from] selvedge_workload::ReceiversError),

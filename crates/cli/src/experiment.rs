@@ -415,6 +415,11 @@ mod tests {
         check("RING\nengine = \"minhopp\"", "minhop");
         check("RING\ntraffic = \"unifrom\"", "did you mean 'uniform'?");
         check("RING\nlost = \"many\"", "--lost many");
+        check("RING\nlost = \"500\"", "--lost 500 of ring:switches=4,hosts=1");
+        check(
+            "RING\n[vary]\nlost = [\"1\", \"5\"]",
+            "--lost 5 of ring:switches=4,hosts=1",
+        );
     }
 
     #[test]

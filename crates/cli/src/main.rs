@@ -44,7 +44,7 @@ use clap::Parser;
 
 use crate::args::Cli;
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, Out, note};
+use crate::out::{Format, Out, note, note_json};
 
 /// The C library's takes a twentieth of the time that planning takes (`selvedge soak`, 200 seeds).
 #[global_allocator]
@@ -52,6 +52,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     selvedge_transport::keep_freed_memory();
+    selvedge_transport::outlive_file_limit();
     args::warn_of_old_spellings(std::env::args_os());
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -70,10 +71,10 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
     }
     let flags = opensm::foreign_flags(error);
     match (json, flags.is_empty()) {
-        (true, true) => note(CliError::usage(error).text(true)),
+        (true, true) => note_json(&CliError::usage(error).text(true)),
         (true, false) => {
             let what = flags.join("; ");
-            note(CliError::Usage { what }.text(true));
+            note_json(&CliError::Usage { what }.text(true));
         }
         (false, true) => note(CliError::usage_text(error).trim_end()),
         (false, false) => {
@@ -101,7 +102,10 @@ fn failed(error: &CliError, json: bool) -> Exit {
     if !matches!(error, CliError::Closed) {
         let text = error.text(json);
         background::not_started(&text);
-        note(text);
+        match json {
+            true => note_json(&text),
+            false => note(text),
+        }
     }
     error.exit()
 }

@@ -1,4 +1,6 @@
-//! Standard output: text, tables, JSON and CSV. A closed pipe ends a command quietly; any other failure is an error.
+//! Standard output: text, tables, JSON and CSV. Names of foreign devices are escaped in text.
+//!
+//! A closed pipe ends a command quietly; any other failure is an error.
 
 mod grid;
 mod layout;
@@ -7,11 +9,16 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use clap::Args;
 use selvedge_api::{Body, Document};
+use selvedge_types::printable_lines;
 
 pub use self::grid::{Cell, Facts, Grid, count};
 use crate::exit::CliError;
 
 pub use selvedge_experiment::axis::thousands;
+
+/// Stands for the escape character of our own colours until [`Out::line`] has escaped what others wrote. No name
+/// holds it by right: it is a noncharacter of Unicode.
+const STYLE: char = '\u{fdd0}';
 
 /// How to print.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -76,10 +83,10 @@ impl Out {
         self.format
     }
 
-    /// One line.
+    /// One line, or several, for people: hidden characters are escaped, since names of devices may hold any.
     pub fn line(&mut self, text: impl AsRef<str>) -> Result<(), CliError> {
-        let text = text.as_ref();
-        self.write(text)?;
+        let text = shown(text.as_ref(), self.has_colours());
+        self.write(&text)?;
         self.write("\n")
     }
 
@@ -95,7 +102,8 @@ impl Out {
 
     /// A document as JSON.
     pub fn document<T: Body>(&mut self, body: T) -> Result<(), CliError> {
-        self.line(Document::new(body).to_json_pretty())
+        self.write(&Document::new(body).to_json_pretty())?;
+        self.write("\n")
     }
 
     /// A table.
@@ -139,7 +147,7 @@ impl Out {
 
     fn styled(&self, code: &str, text: &str) -> String {
         if self.has_colours() {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+            format!("{STYLE}[{code}m{text}{STYLE}[0m")
         } else {
             text.to_owned()
         }
@@ -154,7 +162,37 @@ fn width(is_terminal: bool) -> Option<usize> {
         .filter(|&width| width > 0)
 }
 
-/// Writes a line to standard error. Ignores a closed reader.
+/// Returns text for a terminal or a file: hidden characters escaped, own colours, if there are any, put in.
+fn shown(text: &str, has_colours: bool) -> String {
+    let text = printable_lines(text);
+    match has_colours {
+        true => text.replace(STYLE, "\u{1b}"),
+        false => text.into_owned(),
+    }
+}
+
+/// Writes a line for people to standard error, with hidden characters escaped. Ignores a closed reader.
 pub fn note(text: impl AsRef<str>) {
-    let _ = writeln!(io::stderr(), "{}", text.as_ref());
+    let _ = writeln!(io::stderr(), "{}", printable_lines(text.as_ref()));
+}
+
+/// Writes a JSON document, which keeps every character, to standard error. Ignores a closed reader.
+pub fn note_json(document: &str) {
+    let _ = writeln!(io::stderr(), "{document}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_devices_do_not_reach_the_terminal() {
+        for colours in [false, true] {
+            let check = |text: &str, want: &str| assert_eq!(shown(text, colours), want, "{text:?}");
+            check("port \"\u{1b}[31mX\"[1]\nnext", "port \"\\u{1b}[31mX\"[1]\nnext");
+            check("\u{202e}txt", "\\u{202e}txt");
+        }
+        let styled = format!("{STYLE}[31mbad\u{1b}[2J{STYLE}[0m");
+        assert_eq!(shown(&styled, true), "\u{1b}[31mbad\\u{1b}[2J\u{1b}[0m");
+    }
 }

@@ -50,13 +50,13 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
         }
         say_torn(&mut out, &record)?;
         out.flush()?;
-        return Ok(Exit::Good);
+        return Ok(whole(&record));
     }
     let inputs = record.entries.len() as u64;
     let difference = replay(&record);
     if args.format.json {
         let exit = if difference.is_none() {
-            Exit::Good
+            whole(&record)
         } else {
             Exit::NotGood
         };
@@ -68,7 +68,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
     let exit = match difference {
         None => {
             out.line(format!("{count} inputs: every output is the same"))?;
-            Exit::Good
+            whole(&record)
         }
         Some(difference) => {
             let (number, input) = (difference.index + 1, &difference.input);
@@ -84,7 +84,15 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-/// Prints that the record is truncated, if it is.
+/// Returns the exit of a record without a difference: a damaged one was not compared as a whole.
+fn whole(record: &Replay) -> Exit {
+    match record.torn.is_some_and(|torn| torn.is_damage()) {
+        true => Exit::NotGood,
+        false => Exit::Good,
+    }
+}
+
+/// Prints that the record is truncated or damaged, if it is.
 fn say_torn(out: &mut Out, record: &Replay) -> Result<(), CliError> {
     record.torn.map_or(Ok(()), |torn| out.line(torn.to_string()))
 }

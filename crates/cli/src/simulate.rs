@@ -65,7 +65,7 @@ pub struct SimulateArgs {
     #[command(flatten)]
     transport: TransportArgs,
     /// A change while packets move, as `50us cut "leaf 1"[20]`: cut, mend, flap PORT down=5us up=20us times=3, rate
-    /// PORT 4x-edr, entry SWITCH LID PORT, tables FILE
+    /// PORT 4x-edr, entry SWITCH LID PORT, tables FILE. TIME counts from the start of the warm-up
     #[arg(long, value_name = "TIME CHANGE")]
     change: Vec<String>,
     /// Also put the first events through the bare event queue, and tell what an event costs there and here
@@ -118,7 +118,7 @@ struct TrafficArgs {
     /// 'uniform hosts=32 place=stride=18 load=0.5'; place: linear, random, stride=N, list=N+N
     #[arg(long, value_name = "JOB", conflicts_with_all = ["traffic", "goal"])]
     job: Vec<String>,
-    /// What hosts want to send, as a fraction of their links' payload rate; from 1 on they never stop
+    /// What hosts want to send, as a fraction of their links' payload rate, up to 100; from 1 on they never stop
     #[arg(long, value_name = "FRACTION", default_value_t = 0.5)]
     load: f64,
     /// How messages follow each other: bernoulli, poisson, even, bursts:mean=16, closed:window=1
@@ -286,11 +286,8 @@ impl TrafficArgs {
             true => drop(self.traffic.parse::<Collective>()?),
             false => drop(self.traffic.parse::<Pattern>()?),
         }
-        if self.load.is_finite() && self.load > 0.0 {
-            return Ok(());
-        }
-        let what = format!("--load {}: want a number above 0, as 0.5", self.load);
-        Err(CliError::Usage { what })
+        selvedge_workload::load(self.load)?;
+        Ok(())
     }
 }
 
@@ -306,18 +303,18 @@ impl SimulateArgs {
         }
     }
 
-    /// Refuses mistakes before the first routing: unknown names, illegal settings, and fabrics that cannot be built.
-    /// Fabrics in `known` are not checked again.
+    /// Refuses mistakes before the first routing: unknown names, illegal settings, fabrics that cannot be built, more lost
+    /// links than a fabric has. Fabrics in `known`, each with its lost links, are not checked again.
     pub fn check(&self, known: &mut BTreeSet<String>) -> Result<(), CliError> {
         self.settings()?;
         self.traffic.check()?;
-        self.lost()?;
         if let Some(name) = &self.engine {
             name.parse::<Engine>()?;
         }
-        if !known.contains(&self.fabric) {
-            load::fabric(&self.fabric)?;
-            known.insert(self.fabric.clone());
+        let key = format!("{} {}", self.lost, self.fabric);
+        if !known.contains(&key) {
+            self.fabric()?;
+            known.insert(key);
         }
         Ok(())
     }
@@ -330,7 +327,8 @@ impl SimulateArgs {
 
     /// The fabric without the links that are gone.
     fn fabric(&self) -> Result<Fabric, CliError> {
-        let (whole, lost) = (load::fabric(&self.fabric)?, self.lost()?);
+        let lost = self.lost()?;
+        let whole = load::fabric(&self.fabric)?;
         if lost == LinkRemoval::Count(0) {
             return Ok(whole);
         }
@@ -515,10 +513,10 @@ fn figures(engine: &str, results: &Results) -> Facts {
     facts.several(
         "latency p50, p99, mean",
         format!(
-            "{} ns, {} ns, {:.0} ns",
+            "{} ns, {} ns, {} ns",
             thousands(latency.p50),
             thousands(latency.p99),
-            latency.mean
+            thousands(latency.mean.round() as u64)
         ),
         [
             ("latency_p50_ns", latency.p50.into()),

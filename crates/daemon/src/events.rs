@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use selvedge_api::{Event, Events, Severity};
 use selvedge_sim::Time;
+use selvedge_types::printable;
 
 use crate::clock::{Clock, utc_text};
 
@@ -57,9 +58,7 @@ impl EventLog {
         let time_ms = self.clock.unix_ms(time);
         let mut inner = self.lock();
         inner.last += 1;
-        inner
-            .sink
-            .line(severity, &format!("{} {severity:<7} {code} {text}", utc_text(time_ms)));
+        inner.sink.line(severity, &log_line(time_ms, severity, code, &text));
         if inner.ring.len() == inner.capacity {
             inner.ring.pop_front();
         }
@@ -108,9 +107,22 @@ impl EventLog {
     }
 }
 
+/// Returns the line of an event: one line, whatever the names in its text hold.
+fn log_line(time_ms: u64, severity: Severity, code: &str, text: &str) -> String {
+    format!("{} {severity:<7} {code} {}", utc_text(time_ms), printable(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_stay_within_their_line_of_the_log() {
+        let line = |text| log_line(0, Severity::Info, "SLV-SM-0001", text);
+        assert!(line("\"a\u{1b}[31m\nb\"[1]").ends_with("SLV-SM-0001 \"a\\u{1b}[31m\\u{a}b\"[1]"));
+        assert!(line("\u{202e}x").ends_with(" \\u{202e}x"));
+        assert!(line("\"leaf 1\"[2]").ends_with(" \"leaf 1\"[2]"));
+    }
 
     #[test]
     fn the_ring_keeps_the_newest_and_says_what_it_lost() {

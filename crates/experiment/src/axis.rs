@@ -221,11 +221,15 @@ pub fn title(name: &str) -> String {
         Some(name) => (name, true),
         None => (name, false),
     };
-    let mut parts: Vec<&str> = name.split(['_', '-']).collect();
-    let unit = match parts.last() {
-        Some(last) if parts.len() > 1 && UNITS.contains(last) => parts.pop(),
-        _ => None,
-    };
+    let (mut parts, mut unit) = (Vec::new(), None);
+    // A figure within another has both names: `latency_ns.p99`.
+    for name in name.split('.') {
+        let mut words: Vec<&str> = name.split(['_', '-']).collect();
+        if words.len() > 1 && words.last().is_some_and(|last| UNITS.contains(last)) {
+            unit = words.pop();
+        }
+        parts.extend(words);
+    }
     let word = |part: &str| {
         let known = NAMES.iter().find(|(name, _)| *name == part);
         known.map_or_else(|| part.to_owned(), |(_, word)| (*word).to_owned())
@@ -295,6 +299,9 @@ mod tests {
         check("latency_us", "latency (µs)");
         check("vls", "VLs");
         check("host-vls", "host VLs");
+        check("latency_ns.p99", "latency p99 (ns)");
+        check("sent.data_bytes", "sent data (bytes)");
+        check("latency_ns.mean_us", "latency mean (µs)");
         check("deadlock?", "share of runs: deadlock");
         check("s", "s");
         check("lost", "lost");

@@ -58,10 +58,12 @@ struct Drawing {
 /// The picture as SVG.
 pub fn svg(summary: &Summary, picture: &Picture) -> Result<String, ExperimentError> {
     let drawing = arrange(summary, picture)?;
+    // Without settings that tell series apart there is one series, which has no name.
+    let named: Vec<&String> = drawing.series.iter().filter(|name| !name.is_empty()).collect();
     let widest = drawing.series.iter().map(|name| width(name, 13)).max().unwrap_or(0);
     let entry = (widest + 40).min(ENTRY_MAX) as usize;
     let columns = ((WIDTH - 40) as usize / entry.max(1)).max(1);
-    let legend = LEGEND_ROW * drawing.series.len().div_ceil(columns) as u32;
+    let legend = LEGEND_ROW * named.len().div_ceil(columns) as u32;
     let across = if drawing.panels.len() > 1 { 2 } else { 1 };
     let down = drawing.panels.len().div_ceil(across) as u32;
     let size = (WIDTH, HEAD + legend + 10 + down * PANEL_HEIGHT);
@@ -73,13 +75,14 @@ pub fn svg(summary: &Summary, picture: &Picture) -> Result<String, ExperimentErr
             &root,
             &picture.title,
             &format!(
-                "{}; lines: 95 % confidence{}{}",
+                "{}{}{}{}",
                 summary.title,
+                intervals_are(&drawing, picture),
                 crosses(picture),
                 scales(picture)
             ),
         )?;
-        for (i, name) in drawing.series.iter().enumerate() {
+        for (i, name) in named.iter().enumerate() {
             let at = (
                 20 + (entry * (i % columns)) as i32,
                 (HEAD + LEGEND_ROW * (i / columns) as u32) as i32,
@@ -87,7 +90,7 @@ pub fn svg(summary: &Summary, picture: &Picture) -> Result<String, ExperimentErr
             legend_entry(&root, at, colour(i), name)?;
         }
         let width = WIDTH / across as u32;
-        let common = value_range(drawing.panels.iter().flat_map(|(_, series)| series.values().flatten()));
+        let common = value_range(points_of(&drawing));
         for (i, (title, points)) in drawing.panels.iter().enumerate() {
             let at = (
                 width * (i % across) as u32,
@@ -175,6 +178,20 @@ fn arrange(summary: &Summary, picture: &Picture) -> Result<Drawing, ExperimentEr
     Ok(drawing)
 }
 
+fn points_of(drawing: &Drawing) -> impl Iterator<Item = &Point> + Clone {
+    drawing.panels.iter().flat_map(|(_, series)| series.values().flatten())
+}
+
+/// Returns what the intervals mean, if there are any.
+fn intervals_are(drawing: &Drawing, picture: &Picture) -> &'static str {
+    let has_intervals = points_of(drawing).any(|point| point.y.half_interval.is_some());
+    match picture.kind {
+        _ if !has_intervals => "",
+        PictureKind::Lines => "; bars: 95 % confidence interval of the mean",
+        PictureKind::Bars => "; thin lines: 95 % confidence interval of the mean",
+    }
+}
+
 /// What crosses mean.
 fn crosses(picture: &Picture) -> String {
     let mark = picture.mark.as_ref();
@@ -232,20 +249,14 @@ fn legend_entry(root: &Area<'_>, (x, y): (i32, i32), colour: RGBColor, name: &st
     root.draw_text(&name, &style, (x + 20, y + 1)).map_err(failed)
 }
 
-/// Upwards: from 0 (or below, where there is something) to a little more than the most. An interval that is far wider
-/// than what was found says only that there are too few seeds: it is cut off.
-fn value_range<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> (f64, f64) {
-    let means = points.clone().map(|point| point.y.mean);
-    let most = means.clone().fold(0.0, f64::max);
-    let least = means.fold(0.0, f64::min);
+/// Upwards: from 0 (or below, where a mean or an interval is) to a little more than the most. Every interval is whole.
+fn value_range<'a>(points: impl Iterator<Item = &'a Point>) -> (f64, f64) {
     let (low, high) = points.fold((0.0_f64, 0.0_f64), |(low, high), point| {
         let half = point.y.half_interval.unwrap_or(0.0);
         (low.min(point.y.mean - half), high.max(point.y.mean + half))
     });
-    let high = high.min(most + 0.2 * (most - least));
-    let low = if least >= 0.0 { 0.0 } else { low.max(least * 1.2) * 1.05 };
     if high > low {
-        (low, high * 1.05)
+        (low * 1.05, high * 1.05)
     } else {
         (low, low + 1.0)
     }
@@ -509,6 +520,45 @@ mod tests {
         }
     }
 
+    /// A wide interval is drawn to both ends, and the picture says what it is.
+    #[test]
+    fn intervals_are_whole() {
+        for kind in [PictureKind::Lines, PictureKind::Bars] {
+            for half in [0.05, 0.7, 9.0] {
+                let mut summary = summary();
+                for figure in summary.rows.iter_mut().flat_map(|row| row.figures.values_mut()) {
+                    figure.half_interval = Some(half);
+                }
+                let drawing = arrange(&summary, &picture(kind, &["queue"])).unwrap();
+                let (low, high) = value_range(points_of(&drawing));
+                for point in points_of(&drawing) {
+                    assert!(point.y.mean - half >= low, "{kind:?} {half}");
+                    assert!(point.y.mean + half <= high, "{kind:?} {half}");
+                }
+                let text = svg(&summary, &picture(kind, &["queue"])).unwrap();
+                assert!(text.contains("95 % confidence interval of the mean"));
+                assert_eq!(misfits(&text), [] as [&str; 0], "{kind:?} {half}");
+            }
+        }
+        let mut summary = summary();
+        for figure in summary.rows.iter_mut().flat_map(|row| row.figures.values_mut()) {
+            figure.half_interval = None;
+        }
+        let text = svg(&summary, &picture(PictureKind::Lines, &["queue"])).unwrap();
+        assert!(!text.contains("confidence"), "one seed has no interval");
+    }
+
+    #[test]
+    fn a_single_series_needs_no_legend() {
+        let mut summary = summary();
+        summary
+            .rows
+            .retain(|row| row.cell.get("queue").is_some_and(|queue| queue.to_string() == "voq"));
+        let text = svg(&summary, &picture(PictureKind::Lines, &[])).unwrap();
+        // The paper alone.
+        assert_eq!(text.matches("<rect").count(), 1);
+    }
+
     #[test]
     fn what_no_scale_shows_is_words() {
         let check = |numbers: &[f64], want| assert_eq!(has_scale(numbers), want, "{numbers:?}");
@@ -532,6 +582,7 @@ mod tests {
             .filter(|row| row.cell.get("fabric").is_some_and(|f| f.to_string() == "ring"));
         for figure in small.filter_map(|row| row.figures.get_mut("accepted_load")) {
             figure.mean /= 10.0;
+            figure.half_interval = Some(0.005);
         }
         let heights = |scale| {
             let picture = Picture {

@@ -82,12 +82,22 @@ fn accept(answer: Result<(), Error>) -> Response {
 #[derive(Deserialize)]
 struct Since {
     #[serde(default)]
-    since: u64,
+    since: Option<String>,
+}
+
+impl Since {
+    /// Returns the number of an event; 0 without one.
+    fn number(self) -> Result<u64, Error> {
+        let Some(text) = self.since else { return Ok(0) };
+        let wrong = || format!("since={text}: want the number of an event, as since=17; without it come all events");
+        text.parse().map_err(|_| ErrorKind::BadRequest.error(wrong()))
+    }
 }
 
 async fn events(State(answers): Shared, query: Result<Query<Since>, QueryRejection>) -> Response {
-    match query {
-        Ok(Query(Since { since })) => show(answers.of(Question::Events(since)).await),
+    match query.map(|Query(since)| since.number()) {
+        Ok(Ok(since)) => show(answers.of(Question::Events(since)).await),
+        Ok(Err(error)) => refusal(&error),
         Err(error) => refusal(&ErrorKind::BadRequest.error(error.body_text())),
     }
 }

@@ -16,6 +16,7 @@
 //! - its response, or the request itself when it is returned unanswered, arrives with the upper half cleared;
 //! - requests and traps of others keep all 64 bits, because their answer must echo them; so do the answers we send.
 
+mod file_limit;
 pub mod ibsim;
 mod memory;
 mod outstanding;
@@ -25,6 +26,7 @@ mod spec;
 mod turns;
 pub mod umad;
 
+pub use file_limit::outlive_file_limit;
 pub use memory::{keep_freed_memory, prefer_this_thread, put_this_thread_last, use_huge_pages};
 pub use pages::{GiveBack, Pages};
 pub use spec::{PortSpec, PortSpecError, Role, open};

@@ -17,9 +17,11 @@
 mod id;
 mod link;
 mod secret;
+mod text;
 mod vector;
 
 pub use id::{Guid, GuidParseError, Lid, LidRange, Lmc, PKey, PortNum, Sl, TransactionId, Vl};
 pub use link::{LinkSpeed, LinkWidth, Mtu, NodeKind, PhysState, PortState, Rate};
 pub use secret::SecretKey;
+pub use text::{printable, printable_lines};
 pub use vector::{Idx, IdxVec};

@@ -14,20 +14,31 @@
 //! `calc` is in nanoseconds. `cpu` and `nic` are parsed and ignored. After `b irequires a`, `b` may begin when `a`
 //! begins. Comments are `/* … */` and `//` to the end of the line; `;` ends an operation as a newline does. `send … to
 //! any` and `recv … from any` are refused. Time and memory are linear in the length of the text.
+//!
+//! A trace is whole: every rank stands in it, each send has its receive, no receive is shorter than its message, and no
+//! operations wait for each other, within a rank or across ranks. A longer receive is legal, as in MPI.
+
+mod messages;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::messages::{Channel, Messages};
 use crate::schedule::{COMPUTE_MAX_NS, OpId, Schedule, Work};
 
-/// SLV-WORKLOAD-0006: a line that is no GOAL.
+/// SLV-WORKLOAD-0006: a line that is no GOAL, or that no rank could ever get past.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("SLV-WORKLOAD-0006: line {line}: {what}; want GOAL text as LogGOPSim reads it")]
+#[error("SLV-WORKLOAD-0006: line {line}: {what}; want {want}")]
 pub struct GoalError {
     /// Line, from 1.
     pub line: usize,
     /// What is wrong.
     pub what: String,
+    /// What is right.
+    pub want: &'static str,
 }
+
+/// What is right about most lines.
+const WANT: &str = "GOAL text as LogGOPSim reads it";
 
 /// Ranks that a trace may have: more than any subnet has LIDs.
 const RANKS_MAX: u32 = 49_152;
@@ -89,14 +100,21 @@ struct Reader {
     begun: BTreeSet<u32>,
     labels: BTreeMap<String, OpId>,
     waits: Vec<Wait>,
+    /// Operations of all ranks.
+    messages: Messages,
+    /// The number of the rank's first operation in `messages`.
+    first: u32,
     /// Total nanoseconds of all `calc` so far.
     computed_ns: u64,
 }
 
 impl Reader {
     fn wrong(&self, what: impl Into<String>) -> GoalError {
-        let what = what.into();
-        GoalError { line: self.at, what }
+        GoalError {
+            line: self.at,
+            what: what.into(),
+            want: WANT,
+        }
     }
 
     fn line(&mut self, line: &str) -> Result<(), GoalError> {
@@ -138,6 +156,7 @@ impl Reader {
             return Err(format!("rank {rank} occurs twice"));
         }
         self.rank = Some(rank);
+        self.first = self.messages.next();
         Ok(())
     }
 
@@ -159,23 +178,22 @@ impl Reader {
                 }
                 Work::Compute { ns }
             }
-            ["send", bytes, "to", to, rest @ ..] => Work::Send {
-                to: other(to)?,
-                bytes: number(bytes.trim_end_matches('b'))?,
-                tag: tag(rest)?,
-            },
-            ["recv", bytes, "from", from, rest @ ..] => {
-                number(bytes.trim_end_matches('b'))?;
-                Work::Receive {
-                    from: other(from)?,
-                    tag: tag(rest)?,
+            ["send", bytes, "to", to, rest @ ..] => {
+                let (to, bytes, tag) = (other(to)?, number(bytes.trim_end_matches('b'))?, tag(rest)?);
+                if to == rank {
+                    return Err("a message to itself".to_owned());
                 }
+                self.messages.send(Channel { from: rank, to, tag }, bytes);
+                Work::Send { to, bytes, tag }
+            }
+            ["recv", bytes, "from", from, rest @ ..] => {
+                let (from, bytes, tag) = (other(from)?, number(bytes.trim_end_matches('b'))?, tag(rest)?);
+                self.messages.receive(Channel { from, to: rank, tag }, bytes);
+                Work::Receive { from, tag }
             }
             _ => return Err(format!("'{}' is no operation", words.join(" "))),
         };
-        if matches!(work, Work::Send { to, .. } if to == rank) {
-            return Err("a message to itself".to_owned());
-        }
+        self.messages.op(self.at, rank);
         let id = schedule.add(rank, work, &[]);
         match label {
             Some(label) if self.labels.insert(label.to_owned(), id).is_some() => {
@@ -209,6 +227,7 @@ impl Reader {
                 labels.get(label).copied().ok_or_else(|| GoalError {
                     line: wait.line,
                     what: format!("there is no label '{label}'"),
+                    want: WANT,
                 })
             };
             edges.push(Edge {
@@ -216,8 +235,10 @@ impl Reader {
                 op: find(&wait.op)?,
                 before: find(&wait.before)?,
             });
+            let edge = &edges[edges.len() - 1];
+            self.messages
+                .wait(self.first + edge.op.0, self.first + edge.before.0, wait.kind);
             if let Some(schedule) = &mut self.schedule {
-                let edge = &edges[edges.len() - 1];
                 match wait.kind {
                     WaitKind::End => schedule.require(rank, edge.op, edge.before),
                     WaitKind::Start => schedule.require_start(rank, edge.op, edge.before),
@@ -229,6 +250,7 @@ impl Reader {
             Some(line) => Err(GoalError {
                 line,
                 what: format!("with this line operations of rank {rank} wait for each other in a circle"),
+                want: "operations that wait for earlier ones",
             }),
         }
     }
@@ -237,7 +259,17 @@ impl Reader {
         match (self.rank, &self.schedule) {
             (Some(rank), _) => Err(self.wrong(format!("rank {rank} has no end"))),
             (None, None) => Err(self.wrong("no num_ranks")),
-            (None, Some(_)) => Ok(self.schedule.unwrap_or_default()),
+            (None, Some(schedule)) => {
+                if let Some(missing) = (0..schedule.ranks()).find(|rank| !self.begun.contains(rank)) {
+                    return Err(self.wrong(format!(
+                        "the trace ends with {} of {} ranks; rank {missing} is missing",
+                        self.begun.len(),
+                        schedule.ranks()
+                    )));
+                }
+                self.messages.check()?;
+                Ok(self.schedule.unwrap_or_default())
+            }
         }
     }
 }
@@ -367,6 +399,12 @@ mod tests {
         check("num_ranks 2\nrank 0 {\nsleep 3\n}", 3, "no operation");
         check("num_ranks 2\ncalc 3", 2, "outside");
         check("num_ranks 2\nrank 0 {", 2, "no end");
+        check(
+            "num_ranks 3\nrank 1 {\n}\nrank 0 {\n}\n",
+            5,
+            "2 of 3 ranks; rank 2 is missing",
+        );
+        check("num_ranks 1\n", 1, "rank 0 is missing");
         check("num_ranks 2\n}", 2, "without a rank");
         check("num_ranks 2\nrank 0 {\nrecv 1b from 1 tag x\n}", 3, "'x'");
     }
@@ -389,6 +427,88 @@ mod tests {
         // Only operations in the cycle count, not those that wait for one of them.
         check("a requires b\nb irequires a\nc requires b", Some(7));
         check("b requires a\nb irequires a\nc irequires b\nc requires a", None);
+    }
+
+    /// Returns a trace whose ranks do these operations.
+    fn ranks(of: &[&str]) -> String {
+        let mut text = format!("num_ranks {}\n", of.len());
+        for (rank, ops) in of.iter().enumerate() {
+            text += &format!("rank {rank} {{\n{ops}\n}}\n");
+        }
+        text
+    }
+
+    fn refused(of: &[&str]) -> (usize, String) {
+        let error = read_goal(&ranks(of)).unwrap_err();
+        (error.line, error.to_string())
+    }
+
+    #[test]
+    fn sends_and_receives_pair_up() {
+        let check = |of: &[&str], line: usize, want: &str| {
+            let (found, text) = refused(of);
+            assert!(found == line && text.contains(want), "{text}");
+        };
+        check(&["send 1b to 1", ""], 3, "this send has no receive");
+        check(&["", "recv 1b from 0"], 6, "this receive has no send");
+        // Another tag, another direction, one too many.
+        check(
+            &["send 1b to 1 tag 1", "recv 1b from 0 tag 2"],
+            3,
+            "to rank 1 with tag 1, sends: 1, receives: 0",
+        );
+        check(&["send 1b to 1", "send 1b to 0"], 3, "this send has no receive");
+        check(&["send 1b to 1\nsend 1b to 1", "recv 1b from 0"], 4, "sends: 2");
+        check(&["send 1b to 1", "recv 1b from 0\nrecv 1b from 0"], 7, "receives: 2");
+        check(&["recv 1b from 0"], 3, "this receive has no send");
+        // Sizes, in the order of the text.
+        check(
+            &["send 4096b to 1", "recv 100b from 0"],
+            6,
+            "receives 100 bytes, but the send on line 3 has 4096",
+        );
+        check(
+            &["send 1b to 1\nsend 9b to 1", "recv 9b from 0\nrecv 8b from 0"],
+            8,
+            "line 4 has 9",
+        );
+        assert!(read_goal(&ranks(&["send 100b to 1", "recv 4096b from 0"])).is_ok());
+    }
+
+    #[test]
+    fn circles_across_ranks_are_refused_with_their_first_line() {
+        let wait = |other: u32| format!("a: recv 1b from {other}\nb: send 1b to {other}\nb requires a");
+        let (line, text) = refused(&[&wait(1), &wait(0)]);
+        assert!(line == 3 && text.contains("4 operations of 2 ranks"), "{text}");
+        assert!(text.contains("lines 3, 4, 8, 9; want"), "{text}");
+        // Around three ranks. A send that waits for the beginning of a receive goes without its message.
+        let around = |from: u32, to: u32| format!("a: recv 1b from {from}\nb: send 1b to {to}\nb irequires a");
+        assert!(read_goal(&ranks(&[&wait(1), &around(0, 0)])).is_ok());
+        let pass = |from: u32, to: u32| around(from, to).replace("irequires", "requires");
+        let (line, text) = refused(&[&pass(2, 1), &pass(0, 2), &pass(1, 0)]);
+        assert!(line == 3 && text.contains("6 operations of 3 ranks"), "{text}");
+        // One rank sends first: all go on.
+        let first = "a: send 1b to 1\nb: recv 1b from 1\nb requires a";
+        assert!(read_goal(&ranks(&[first, &wait(0)])).is_ok());
+        // Those that merely wait for the circle are not in it.
+        let late = "x: calc 1\na: recv 1b from 1\nb: send 1b to 1\nb requires a\nc: calc 1\nc requires a";
+        assert_eq!(refused(&[late, &wait(0)]).0, 4);
+    }
+
+    #[test]
+    fn long_traces_are_read_in_linear_time() {
+        // Messages to and fro: each of 40,000 operations waits for the one before.
+        let mut of = [String::new(), String::new()];
+        for n in 0..20_000 {
+            let (wait, back) = (n.max(1) - 1, 1 - n % 2);
+            of[n % 2] += &format!("s{n}: send 1b to {back}\n");
+            of[back] += &format!("r{n}: recv 1b from {}\n", n % 2);
+            if n > 0 {
+                of[n % 2] += &format!("s{n} requires r{wait}\n");
+            }
+        }
+        let [first, second] = &of;
+        assert_eq!(read_goal(&ranks(&[first, second])).unwrap().ops(), 40_000);
     }
 
     #[test]
@@ -421,7 +541,8 @@ mod tests {
     #[test]
     fn time_that_cannot_be_counted_is_refused() {
         let check = |calc: &str, want: Option<usize>| {
-            let found = read_goal(&format!("num_ranks 2\nrank 0 {{\ncalc {calc}\n}}")).err();
+            let ranks = if calc.contains("rank 1") { 2 } else { 1 };
+            let found = read_goal(&format!("num_ranks {ranks}\nrank 0 {{\ncalc {calc}\n}}")).err();
             assert_eq!(found.map(|error| error.line), want, "{calc}");
         };
         check("18446744073709551615", Some(3));

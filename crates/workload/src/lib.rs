@@ -28,7 +28,7 @@ pub use collective::{Collective, CollectiveKind, TooManyOps};
 pub use goal::{GoalError, read_goal};
 pub use jobs::{Job, JobError, Jobs, Placement, Traffic};
 pub use open::{ClosedLoop, OpenLoop, PatternTraffic};
-pub use pace::{Arrivals, ArrivalsError, Pace, exponential};
+pub use pace::{Arrivals, ArrivalsError, LoadError, Pace, exponential, load};
 pub use pattern::{Pattern, PatternError};
 pub use receivers::{Receivers, ReceiversError};
 pub use schedule::{OpId, Program, Schedule, Work};

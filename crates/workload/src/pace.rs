@@ -45,6 +45,28 @@ pub struct ArrivalsError {
     pub what: String,
 }
 
+/// SLV-WORKLOAD-0011: a load that no host could want.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "SLV-WORKLOAD-0011: a load of {load}; want more than 0, and at most {LOAD_MAX}: from 1 on hosts never stop, and \
+     each message above is an event of the simulation that moves nothing"
+)]
+pub struct LoadError {
+    /// The load.
+    pub load: f64,
+}
+
+/// Most that hosts may want to send, as a fraction of their links' rate.
+const LOAD_MAX: f64 = 100.0;
+
+/// Returns the load if it is one: above 0, and at most 100 times what a link can carry.
+pub fn load(load: f64) -> Result<f64, LoadError> {
+    match load > 0.0 && load <= LOAD_MAX {
+        true => Ok(load),
+        false => Err(LoadError { load }),
+    }
+}
+
 /// Messages of a burst unless told otherwise.
 const BURST: u32 = 16;
 
@@ -264,6 +286,17 @@ mod tests {
         assert!(values.iter().all(|&v| v >= 0.0));
         for p in [0.001, 0.3, 0.9] {
             assert!((geometric_rate(p) + (1.0 - p).ln()).abs() < 1e-9, "{p}");
+        }
+    }
+
+    #[test]
+    fn loads_have_limits() {
+        for good in [1e-9, 0.5, 1.0, 100.0] {
+            assert_eq!(load(good), Ok(good));
+        }
+        for bad in [0.0, -1.0, 100.1, 1e6, 1e308, f64::INFINITY, f64::NAN] {
+            let error = load(bad).unwrap_err().to_string();
+            assert!(error.contains("at most 100"), "{error}");
         }
     }
 

@@ -38,7 +38,7 @@ pub enum ReceiversError {
         /// The highest there is.
         last: u32,
     },
-    /// SLV-WORKLOAD-0003: every host sends, none receives.
+    /// SLV-WORKLOAD-0003: more senders than the hosts beside the receivers.
     #[error("SLV-WORKLOAD-0003: {senders} senders of {hosts} hosts leave no receivers; want fewer")]
     NoReceivers {
         /// Senders.
@@ -78,6 +78,9 @@ impl Receivers {
             Pattern::BitComplement => each(&|host| hosts - 1 - host),
             Pattern::Bisection => Kind::Fixed(bisection(hosts, seed)),
             &Pattern::HotSpot { to, share_ppm } => Kind::Hot(exists(to)?, Ratio::per_million(share_ppm)),
+            &Pattern::Incast { from, .. } if from >= hosts => {
+                return Err(ReceiversError::NoReceivers { senders: from, hosts });
+            }
             &Pattern::Incast { to, from } => {
                 let to = exists(to)?;
                 let behind = |host: u32| (host + hosts - to) % hosts;
@@ -206,6 +209,8 @@ mod tests {
         };
         check("hotspot:to=4", "SLV-WORKLOAD-0002");
         check("incast:to=9", "SLV-WORKLOAD-0002");
+        check("incast:to=0,from=4", "SLV-WORKLOAD-0003");
+        check("incast:to=3,from=999", "SLV-WORKLOAD-0003");
         check("uniform:senders=4", "SLV-WORKLOAD-0003");
         check("pairs:0>1,0>2", "SLV-WORKLOAD-0004");
     }

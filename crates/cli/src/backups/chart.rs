@@ -3,9 +3,10 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use selvedge_api::{Backup, Backups, InPlace};
-use selvedge_experiment::axis::{Axis, fit, width};
+use selvedge_experiment::axis::{self, Axis, fit, width};
 
 use crate::exit::CliError;
+use crate::out::count;
 
 const WIDTH: u32 = 960;
 const HEAD: u32 = 60;
@@ -68,12 +69,13 @@ fn is_weak(fault: &Backup) -> bool {
 /// A point per fault: SMPs to the right, busiest link upwards.
 fn faults(area: &Area<'_>, of: &Backups) -> Result<(), CliError> {
     let most = |value: &dyn Fn(&Backup) -> u64| of.faults.iter().map(value).max().unwrap_or(0).max(1) as f64;
-    let least = of.faults.iter().map(|fault| fault.max_load).min().unwrap_or(0);
-    let low = least.min(of.max_load) as f64 * 0.95;
     let across = Axis::whole(0.0, most(&|fault| fault.blocks) * 1.05, 10);
-    let up = Axis::whole(low, most(&|fault| fault.max_load).max(of.max_load as f64) * 1.05, 8);
+    let up = Axis::whole(0.0, most(&|fault| fault.max_load).max(of.max_load as f64) * 1.05, 8);
     let mut chart = ChartBuilder::on(area)
-        .caption("What a fault costs", (FONT, 15))
+        .caption(
+            "What a fault costs; grey line: the busiest link of the whole fabric",
+            (FONT, 15),
+        )
         .margin(12)
         .margin_right(30)
         .x_label_area_size(40)
@@ -115,15 +117,28 @@ fn faults(area: &Area<'_>, of: &Backups) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Returns what the upward axis shows.
+fn measured(of: &InPlace) -> String {
+    let words = match &of.measure[..] {
+        "load" => "1 ÷ busiest link's load".to_owned(),
+        name => axis::title(name),
+    };
+    fit(&format!("{words}, share of whole"), 12, PANEL - 60)
+}
+
 /// A line per random order: lost links to the right, performance upwards.
 fn steps(area: &Area<'_>, of: &InPlace) -> Result<(), CliError> {
     let points = || of.runs.iter().flat_map(|run| &run.steps);
     let most = points().map(|step| step.0).max().unwrap_or(1).max(1) as f64;
-    let low = points().map(|step| step.1).fold(of.below, f64::min) * 0.97;
-    let title = format!("Links lost one after another, {} random orders", of.runs.len());
-    let (across, up) = (Axis::whole(0.0, most * 1.02, 10), Axis::new(low, 1.03, 6));
+    let high = points().map(|step| step.1).fold(1.0, f64::max) * 1.03;
+    let title = format!(
+        "Links lost one after another; blue: {}; orange: {} of the whole fabric's, where a fabric counts as down",
+        count(of.runs.len() as u64, "random order"),
+        of.below
+    );
+    let (across, up) = (Axis::whole(0.0, most * 1.02, 10), Axis::new(0.0, high, 6));
     let mut chart = ChartBuilder::on(area)
-        .caption(title, (FONT, 15))
+        .caption(fit(&title, 15, WIDTH - 40), (FONT, 15))
         .margin(12)
         .margin_right(30)
         .x_label_area_size(40)
@@ -133,7 +148,7 @@ fn steps(area: &Area<'_>, of: &InPlace) -> Result<(), CliError> {
     chart
         .configure_mesh()
         .x_desc("lost links")
-        .y_desc(format!("{}, share of the whole fabric's", of.measure))
+        .y_desc(measured(of))
         .label_style((FONT, 12))
         .light_line_style(WHITE)
         .bold_line_style(BLACK.mix(0.12))
@@ -218,6 +233,19 @@ mod tests {
         ] {
             let svg = svg(&backups(blocks, loads)).unwrap();
             assert_eq!(misfits(&svg), [] as [&str; 0], "{blocks:?} {loads:?}");
+        }
+    }
+
+    #[test]
+    fn every_line_is_explained_and_axes_begin_at_0() {
+        for (measure, want) in [("ebb", "effective bisection bandwidth"), ("load", "busiest link")] {
+            let mut found = backups(&[1, 2], &[9, 10]);
+            found.in_place.as_mut().unwrap().measure = measure.to_owned();
+            let svg = svg(&found).unwrap();
+            for words in [want, "grey line:", "blue: 1 random order;", "orange: 0.98", "\n0.0\n"] {
+                assert!(svg.contains(words), "{words}");
+            }
+            assert_eq!(misfits(&svg), [] as [&str; 0], "{measure}");
         }
     }
 }

@@ -78,9 +78,12 @@ pub fn svg(of: &Comparison) -> Result<String, CliError> {
     }
     let columns = ((WIDTH - 40) / LEGEND_ENTRY) as usize;
     let legend = LEGEND_ROW * axes.series.len().div_ceil(columns) as u32;
+    // A figure that no table has was not asked for: it gets no panel.
+    let panels: Vec<&Panel> = PANELS.iter().filter(|panel| is_measured(panel, of)).collect();
+    let rows = panels.len().div_ceil(2).max(1) as u32;
     let mut text = String::new();
     {
-        let size = (WIDTH, HEAD + legend + 10 + 2 * PANEL.1);
+        let size = (WIDTH, HEAD + legend + 10 + rows * PANEL.1);
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         root.fill(&WHITE).map_err(failed)?;
         head(&root, of)?;
@@ -91,7 +94,7 @@ pub fn svg(of: &Comparison) -> Result<String, CliError> {
             );
             entry(&root, (at.0 as i32, at.1 as i32), colour(i), &label(engine, *vls))?;
         }
-        for (i, panel) in PANELS.iter().enumerate() {
+        for (i, panel) in panels.into_iter().enumerate() {
             let at = (PANEL.0 * (i as u32 % 2), HEAD + legend + 10 + PANEL.1 * (i as u32 / 2));
             draw(&root.clone().shrink(at, PANEL), panel, &axes, &of.runs)?;
         }
@@ -106,11 +109,11 @@ fn head(root: &Area<'_>, of: &Comparison) -> Result<(), CliError> {
         of.fabric, of.switches, of.host_ports, of.switch_links
     );
     let seeds: std::collections::BTreeSet<u64> = of.runs.iter().map(|run| run.seed).collect();
-    let below = format!(
-        "bars: mean of {} draws of lost links, lines: best and worst draw; pale: some tables can deadlock or were \
-         refused; x: all were refused",
-        seeds.len()
-    );
+    let bars = match seeds.len() {
+        0 | 1 => "bars: one draw of lost links".to_owned(),
+        draws => format!("bars: mean of {draws} draws of lost links; lines: best and worst draw"),
+    };
+    let below = format!("{bars}; pale: some tables can deadlock or were refused; x: all were refused");
     let style = (FONT, 18).into_text_style(root);
     let room = WIDTH - 40;
     root.draw_text(&fit(&title, 18, room), &style, (20, 10))
@@ -126,6 +129,12 @@ fn entry(root: &Area<'_>, (x, y): (i32, i32), colour: RGBColor, name: &str) -> R
     let style = (FONT, 14).into_text_style(root);
     let name = fit(name, 14, LEGEND_ENTRY - 25);
     root.draw_text(&name, &style, (x + 20, y + 1)).map_err(failed)
+}
+
+/// Returns true if a table has the panel's figure, or if there are no tables at all.
+fn is_measured(panel: &Panel, of: &Comparison) -> bool {
+    let mut made = of.runs.iter().filter(|run| run.refused.is_none()).peekable();
+    made.peek().is_none() || made.any(|run| (panel.value)(run).is_some())
 }
 
 /// Least, most and middle of a figure, and whether no table was refused and none can deadlock.
@@ -269,5 +278,70 @@ fn range<'a>(log: bool, bars: impl Iterator<Item = &'a Bar>) -> (f64, f64) {
 fn failed(error: impl std::fmt::Display) -> CliError {
     CliError::Chart {
         cause: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_experiment::misfits::misfits;
+
+    use super::*;
+
+    /// Returns a comparison of two engines on whole fabrics, of which the second may be refused.
+    fn comparison(ebb: Option<f64>, seeds: u64, refused: Option<&str>) -> Comparison {
+        let run = |engine: &str, seed: u64| {
+            let mut run = ComparisonRun {
+                faults: "0".to_owned(),
+                seed,
+                engine: engine.to_owned(),
+                ..ComparisonRun::default()
+            };
+            run.quality.max_load = 12;
+            run.quality.ebb = ebb;
+            run.quality.mean_hops = 2.0;
+            run.quality.deadlock_free = true;
+            run.cost.compute_ms = 0.5;
+            run
+        };
+        let row = |engine: &str| selvedge_api::ComparisonRow {
+            faults: "0".to_owned(),
+            engine: engine.to_owned(),
+            ..selvedge_api::ComparisonRow::default()
+        };
+        let mut runs: Vec<ComparisonRun> = (0..seeds)
+            .flat_map(|seed| ["updn", "weave"].map(|engine| run(engine, seed)))
+            .collect();
+        for run in runs.iter_mut().filter(|run| run.engine == "weave") {
+            run.refused = refused.map(str::to_owned);
+        }
+        Comparison {
+            fabric: "ring:switches=4,hosts=1".to_owned(),
+            rows: ["updn", "weave"].map(row).into(),
+            runs,
+            ..Comparison::default()
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_panel() {
+        for (ebb, is_there) in [(None, false), (Some(0.5), true)] {
+            let text = svg(&comparison(ebb, 2, None)).unwrap();
+            assert_eq!(text.contains("Effective bisection bandwidth"), is_there);
+            // No engine was refused, so the picture has no cross.
+            assert!(!text.contains("\nx\n"), "{text}");
+            assert_eq!(misfits(&text), [] as [&str; 0]);
+        }
+        let text = svg(&comparison(None, 2, Some("SLV-ROUTE-0011"))).unwrap();
+        assert_eq!(text.matches("\nx\n").count(), 3, "one in each panel");
+    }
+
+    #[test]
+    fn draws_are_counted_in_words() {
+        let check = |seeds: u64, want: &str| {
+            let text = svg(&comparison(None, seeds, None)).unwrap();
+            assert!(text.contains(want), "{want}");
+        };
+        check(1, "bars: one draw of lost links;");
+        check(3, "bars: mean of 3 draws of lost links;");
     }
 }

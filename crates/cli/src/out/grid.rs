@@ -1,6 +1,7 @@
 //! Tables of typed cells: a terminal and a program get the same figures, each in its own form.
 
 use selvedge_experiment::axis::thousands;
+use selvedge_types::printable_lines;
 
 use super::layout;
 
@@ -49,7 +50,7 @@ impl Cell {
         match self {
             Self::None => "-".to_owned(),
             Self::Unknown => "unknown".to_owned(),
-            Self::Text(text) | Self::Label { words: text, .. } => text.clone(),
+            Self::Text(text) | Self::Label { words: text, .. } => printable_lines(text).into_owned(),
             Self::Count(number) => thousands(*number),
             Self::Id(number) => number.to_string(),
             Self::Real(value, digits) => format!("{value:.digits$}"),

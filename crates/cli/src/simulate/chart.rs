@@ -43,8 +43,10 @@ pub fn timeline(title: &str, changes: &[String], results: &Results) -> Result<St
             .steady_from_ns
             .map_or("never".to_owned(), |ns| format!("from {:.1} µs on", ns as f64 / 1e3));
         let below = format!(
-            "measured: offered {:.4}, accepted {:.4}; steady {steady}; grey: warm-up",
-            results.offered_load, results.accepted_load
+            "measured: offered {:.4}, accepted {:.4}; steady {steady}; grey: warm-up; a step: {} µs",
+            results.offered_load,
+            results.accepted_load,
+            series.step_ns as f64 / 1e3
         );
         head(&root, title, &below)?;
         legend(

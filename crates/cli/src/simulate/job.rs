@@ -51,7 +51,7 @@ fn job(text: &str, jobs: &Jobs, mut defaults: Defaults) -> Result<Job, CliError>
             "hosts" => ranks = Some(value.parse::<u32>().map_err(|_| bad())?),
             "place" => placement = value.parse()?,
             "sl" => sl = Some(value.parse().ok().filter(|sl| *sl < 16).ok_or_else(bad)?),
-            "load" => defaults.load = value.parse().ok().filter(|load| *load > 0.0).ok_or_else(bad)?,
+            "load" => defaults.load = selvedge_workload::load(value.parse().map_err(|_| bad())?)?,
             _ => return Err(wrong(format!("there is no field '{key}'"))),
         }
     }
@@ -125,6 +125,9 @@ mod tests {
         check("uniform", "at least 2 hosts");
         check("uniform hosts=9", "SLV-WORKLOAD-0007");
         check("uniform hosts=3 sl=16", "no value for sl");
+        check("uniform hosts=3 load=x", "no value for load");
+        check("uniform hosts=3 load=0", "SLV-WORKLOAD-0011");
+        check("uniform hosts=3 load=1e308", "SLV-WORKLOAD-0011");
         check("uniform hosts=3 size=1", "no field 'size'");
         check("uniform hosts=3 place=rnd", "SLV-WORKLOAD-0009");
         check("uniform hosts=3 place=list=1+2", "2 are listed");

@@ -219,15 +219,13 @@ fn numbers_of_specifications() {
 /// Returns command lines with traces that have `value` in every numeric place.
 fn traces(lab: &Lab, base: &[&str], value: &str) -> Vec<Vec<String>> {
     let ops = [
-        ("calc", "calc V"),
-        ("send", "send Vb to 1 tag V"),
-        ("recv", "recv Vb from V"),
+        ("calc", "calc V", ""),
+        ("send", "send Vb to 1 tag V", "recv Vb from 0 tag V"),
+        ("recv", "recv Vb from V", "send Vb to 0"),
     ];
-    let line = |(name, text): (&str, &str)| {
-        let trace = format!(
-            "num_ranks 2\nrank 0 {{\na: {}\nb: calc 1\nb requires a\n}}\n",
-            text.replace('V', value)
-        );
+    let line = |(name, text, peer): (&str, &str, &str)| {
+        let trace = format!("num_ranks 2\nrank 0 {{\na: {text}\nb: calc 1\nb requires a\n}}\nrank 1 {{\n{peer}\n}}\n");
+        let trace = trace.replace('V', value);
         let file = lab.write(&format!("{name}-{value}.goal"), &trace);
         let flag = ["--goal".to_owned(), file];
         base.iter().map(|word| (*word).to_owned()).chain(flag).collect()

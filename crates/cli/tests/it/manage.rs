@@ -483,6 +483,17 @@ fn a_damaged_record_is_no_replay() {
         .says("ends inside an entry at byte ");
     let torn = &lab.run(&["replay", "--json", "torn"]).exits(0).json()["torn"];
     assert!(torn["at_byte"].as_u64().unwrap() + torn["left_out_bytes"].as_u64().unwrap() == bytes.len() as u64 - 1);
+    // The length of the first entry with a text is wrong: nothing after it can be read.
+    let torn_at = torn["at_byte"].as_u64().unwrap() as usize;
+    let policy = [&bytes[..torn_at], &[7], &[0; 8], &[0xFF; 4], &bytes[torn_at / 2..]].concat();
+    std::fs::write(lab.path("damaged"), policy).unwrap();
+    for words in [&["replay"][..], &["replay", "--print"], &["replay", "--json"]] {
+        lab.run(&[words, &["damaged"]].concat()).exits(1);
+    }
+    lab.run(&["replay", "damaged"]).exits(1).says("damaged at byte ");
+    lab.run(&["decode", "--file", "damaged"])
+        .exits(1)
+        .complains("damaged at byte ");
     std::fs::write(lab.path("head"), &bytes[..30]).unwrap();
     lab.run(&["replay", "head"])
         .exits(2)

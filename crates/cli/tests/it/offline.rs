@@ -226,6 +226,17 @@ fn datagrams_are_decoded() {
     assert_eq!(lab.run_with_input(&["decode"], &text).exits(0).out, line);
     let file = lab.write("mads", &text);
     assert_eq!(lab.run(&["decode", "--file", &file]).exits(0).out, line);
+    for nothing in ["", "\n\n", "# a comment\n"] {
+        let file = lab.write("nothing", nothing);
+        lab.run(&["decode", "--file", &file])
+            .exits(2)
+            .complains("SLV-CLI-0003")
+            .complains("holds no datagram");
+        lab.run(&["decode", "--json", "--file", &file]).exits(2);
+        lab.run_with_input(&["decode"], nothing)
+            .exits(2)
+            .complains("standard input");
+    }
     for length in [0, 2, 254, 510, 514] {
         let hex = mad().repeat(2)[..length].to_owned();
         lab.run(&["decode", &hex])
@@ -237,6 +248,30 @@ fn datagrams_are_decoded() {
         .exits(2)
         .complains("line 2")
         .complains("'z' is no digit");
+}
+
+#[test]
+fn names_of_devices_are_escaped_in_text_and_whole_in_json() {
+    let lab = Lab::new("names");
+    for (name, shown) in [
+        ("S\u{202e}\u{1b}[31mX", "S\\u{202e}\\u{1b}[31mX"),
+        ("a\u{200b}\u{9b}2Jb", "a\\u{200b}\\u{9b}2Jb"),
+    ] {
+        let net = format!("Switch 4 \"{name}\"\n[1] \"H\"[1]\n\nHca 1 \"H\"\n[1] \"{name}\"[1]\n");
+        let file = lab.write("bidi.net", &net);
+        let found = lab.run(&["run", "--fabric", &file, "--once"]);
+        for text in [&found.out, &found.err] {
+            let is_hidden = |c: char| c.is_control() && c != '\n' || name.contains(c) && !c.is_ascii();
+            assert!(!text.contains(is_hidden), "{text:?}");
+        }
+        assert!(found.out.contains(shown), "{}", found.out);
+        let json = lab
+            .run(&["run", "--fabric", &file, "--once", "--json"])
+            .json()
+            .to_string();
+        let exact = serde_json::Value::from(name).to_string();
+        assert!(json.contains(exact.trim_matches('"')), "{json}");
+    }
 }
 
 #[test]

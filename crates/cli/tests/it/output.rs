@@ -93,8 +93,8 @@ fn a_file_that_does_not_fit_leaves_the_old_one() {
             lab.write(file, "old");
         }
         let program = env!("CARGO_BIN_EXE_selvedge");
-        // Files cannot grow, as on a full disk. The signal for that (SIGXFSZ) is ignored.
-        let script = format!("trap '' XFSZ; ulimit -f 0; exec {program} {words}");
+        // Files cannot grow, as on a full disk. The signal for that (SIGXFSZ) must not end the program.
+        let script = format!("ulimit -f 0; exec {program} {words}");
         let output = Command::new("bash")
             .args(["-c", &script])
             .current_dir(lab.folder())
@@ -124,6 +124,26 @@ fn a_file_that_does_not_fit_leaves_the_old_one() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert!(left.iter().all(|name| !name.contains(".new")), "{left:?}");
+}
+
+/// A log that meets the limit of file size loses lines, as on a full disk; the manager goes on.
+#[test]
+fn a_full_log_does_not_stop_a_manager() {
+    let lab = Lab::new("output-log-limit");
+    let program = env!("CARGO_BIN_EXE_selvedge");
+    let script = format!("ulimit -f 0; exec {program} run --fabric {TREE} --once --log-file log");
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(lab.folder())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert_eq!(lab.read("log"), "");
 }
 
 #[test]

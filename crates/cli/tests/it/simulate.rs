@@ -103,7 +103,10 @@ fn what_is_mistyped_is_refused_with_what_is_allowed() {
     check(&["--link", "4x-hrd"], "hdr");
     check(&["--mtu", "1000"], "2048");
     check(&["--duration", "100"], "100us");
-    check(&["--load", "0"], "above 0");
+    for load in ["0", "-0.5", "101", "1000000", "1e308", "inf", "NaN"] {
+        check(&[&format!("--load={load}")], "SLV-WORKLOAD-0011");
+    }
+    check(&["--traffic", "incast:to=0,from=999"], "SLV-WORKLOAD-0003");
     check(&["--buffer", "3"], "SLV-DATA-0003");
     check(&["--engine", "weav"], "weave");
     check(&["--traffic", "hotspot:to=99"], "SLV-WORKLOAD-0002");
@@ -177,8 +180,17 @@ fn collectives_and_traces_come_to_an_end() {
         .collect();
     let found = lab.run(&words).exits(0).json();
     assert!(found["completed_ns"].as_u64().unwrap() < 2_000, "{found}");
-    std::fs::write(&goal, "num_ranks 2\nrank 0 {\nsend 1b to 7 tag 1\n}\n").unwrap();
-    lab.run(&words).exits(2);
+    for wrong in [
+        "num_ranks 2\nrank 0 {\nsend 1b to 7 tag 1\n}\n",
+        "num_ranks 2\nrank 0 {\nsend 1b to 1\n}\n",
+        "num_ranks 2\nrank 0 {\nsend 1b to 1\n}\nrank 1 {\n}\n",
+        "num_ranks 2\nrank 0 {\nsend 4096b to 1\n}\nrank 1 {\nrecv 100b from 0\n}\n",
+        "num_ranks 2\nrank 0 {\na: recv 1b from 1\nb: send 1b to 1\nb requires a\n}\n\
+         rank 1 {\na: recv 1b from 0\nb: send 1b to 0\nb requires a\n}\n",
+    ] {
+        std::fs::write(&goal, wrong).unwrap();
+        lab.run(&words).exits(2).complains("SLV-WORKLOAD-0006: line ");
+    }
 }
 
 #[test]

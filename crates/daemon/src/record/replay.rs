@@ -34,13 +34,33 @@ pub struct Torn {
     pub bytes: usize,
 }
 
+/// Most bytes that a process leaves of an entry when it is killed: more than an entry with a datagram has. Entries with
+/// a policy or a list can have more. They are rare, so a longer rest is taken for damage.
+const REST_MAX: usize = 512;
+
+impl Torn {
+    /// Returns true if more is missing than the last entry: a length inside the record is wrong.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        self.bytes > REST_MAX
+    }
+}
+
 impl std::fmt::Display for Torn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { at, bytes } = self;
-        write!(
-            f,
-            "the record ends inside an entry at byte {at}: {bytes} bytes are left out, and what came after is missing"
-        )
+        match self.is_damage() {
+            true => write!(
+                f,
+                "the record is damaged at byte {at}: the last {bytes} bytes cannot be read and are left out; only the \
+                 entries before them were read"
+            ),
+            false => write!(
+                f,
+                "the record ends inside an entry at byte {at}: {bytes} bytes are left out, and what came after is \
+                 missing"
+            ),
+        }
     }
 }
 

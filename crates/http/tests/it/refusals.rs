@@ -76,6 +76,20 @@ fn check_refusal(answer: &str, status: u16, code: &str) {
 }
 
 #[test]
+fn a_wrong_parameter_is_named_with_what_is_right() {
+    let lab = Lab::new("parameters");
+    for value in ["abc", "-1", "", "18446744073709551616"] {
+        let request = format!("GET /api/v1/events?since={value} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        let found = answer(connect(&lab.path), request.as_bytes());
+        check_refusal(&found, 400, "SLV-API-0002");
+        assert!(
+            found.contains(&format!("since={value}: want the number of an event")),
+            "{found}"
+        );
+    }
+}
+
+#[test]
 fn every_refusal_has_the_error_object() {
     let lab = Lab::new("objects");
     let check = |request: &str, status, code| {
