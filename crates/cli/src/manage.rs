@@ -51,6 +51,14 @@ pub struct DoorArgs {
 }
 
 impl DoorArgs {
+    /// The flag that names it.
+    pub const fn flag(&self) -> &'static str {
+        match self.fabric {
+            Some(_) => "--fabric",
+            None => "--port",
+        }
+    }
+
     /// The door itself.
     pub fn door(&self) -> Result<Door, CliError> {
         match &self.fabric {

@@ -147,9 +147,10 @@ impl RunArgs {
     /// Returns the verdict of the check of a start, and the way to the fabric, which the check has read.
     pub fn judged(&self, sources: &Sources) -> (Verdict, Result<Door, CliError>) {
         let verdict = admit(sources, Against::Start);
-        let door = self.door(verdict.port_guid).door();
+        let way = self.door(verdict.port_guid);
+        let door = way.door();
         let flags = [
-            ("--fabric", manage::checked(door.as_ref())),
+            (way.flag(), manage::checked(door.as_ref())),
             ("--record", self.process.check()),
             ("output files", self.outputs.check()),
         ];
@@ -206,7 +207,7 @@ pub fn watch(args: &WatchArgs) -> Result<Exit, CliError> {
     KeyArgs::default().give(&mut sources);
     let door = args.door.door();
     let flags = [
-        ("--fabric", manage::checked(door.as_ref())),
+        (args.door.flag(), manage::checked(door.as_ref())),
         ("--record", args.process.check()),
     ];
     let verdict = admission::start(admission::with_flags(admit(&sources, Against::Start), flags))?;

@@ -68,6 +68,54 @@ fn a_check_says_what_the_start_does() {
 }
 
 #[test]
+fn a_check_says_what_flags_lead_to() {
+    let lab = Lab::new("admission-flag-files");
+    let bad = lab.write("bad.lfts", "no table\n");
+    let folder = lab.path("folder");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::create_dir(lab.path("state")).unwrap();
+    let lids = lab.write("state/guid2lid", "nonsense\n");
+    for words in [
+        &["--lfts", &bad][..],
+        &["--lfts", "/nonexistent/lfts"],
+        &["--at", "NoSuch"],
+        &["--record", &folder],
+        &["--record", "/nonexistent/record"],
+        &["--state", "state"],
+        &["-f", &folder],
+    ] {
+        let checked = lab.run(&[&["run", "--fabric", FABRIC, "--check-config"], words].concat());
+        let started = once(&lab, words);
+        assert_eq!(
+            (checked.code, started.code),
+            (2, 2),
+            "{words:?}: {checked:?} {started:?}"
+        );
+        let code = started
+            .err
+            .split_whitespace()
+            .find(|word| word.starts_with("SLV-"))
+            .unwrap();
+        assert!(checked.err.contains(code), "{words:?}: {checked:?} {started:?}");
+    }
+    assert_eq!(std::fs::read_to_string(lids).unwrap(), "nonsense\n");
+    assert_eq!(std::fs::read_dir(lab.path("state")).unwrap().count(), 1, "no lock file");
+    lab.run(&[
+        "run",
+        "--fabric",
+        FABRIC,
+        "--check-config",
+        "--state",
+        "new",
+        "--record",
+        "record",
+    ])
+    .exits(0);
+    assert!(!std::path::Path::new(&lab.path("new")).exists());
+    assert!(!std::path::Path::new(&lab.path("record")).exists());
+}
+
+#[test]
 fn a_check_goes_on_after_a_mistake() {
     let lab = Lab::new("admission-table");
     let text = "partition_config_file /nonexistent/p\nroot_guid_file /nonexistent/r\nlmc 9\nsm_priority 3\nqos TRUE\n";

@@ -246,7 +246,7 @@ fn a_manager_in_the_background_has_its_port_before_success_is_said() {
         .run(&["run", "-B", "--json", "--port", "ibsim:nobody-is-there", "-f", "log"])
         .exits(3);
     assert!(ran.err.contains("\"code\":\"SLV-PORT-0001\""), "{}", ran.err);
-    // An error that only the manager can find.
+    // State that cannot be read.
     fs::create_dir(lab.path("state")).unwrap();
     lab.write("state/guid2lid", "nonsense\n");
     lab.run(&["run", "-B", "--fabric", TREE, "--state", "state", "-f", "log"])
