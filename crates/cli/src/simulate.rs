@@ -303,8 +303,8 @@ impl SimulateArgs {
         }
     }
 
-    /// Refuses mistakes before the first routing: unknown names, illegal settings, fabrics that cannot be built, more lost
-    /// links than a fabric has. Fabrics in `known`, each with its lost links, are not checked again.
+    /// Refuses mistakes before the first routing: unknown names, illegal settings, fabrics that cannot be built, and
+    /// more lost links than a fabric has. Fabrics in `known`, each with its lost links, are not checked again.
     pub fn check(&self, known: &mut BTreeSet<String>) -> Result<(), CliError> {
         self.settings()?;
         self.traffic.check()?;
