@@ -1,5 +1,5 @@
-//! Resolved schedules: everything that is done to a rehearsal, each with its virtual time. A replay looks at no stage of
-//! a manager, so a manager with other stages meets the same faults at the same times.
+//! Resolved schedules: everything that is done to a rehearsal, with its virtual time. A replay looks at no stage of a
+//! manager, so a manager with other stages meets the same faults at the same times.
 
 use std::fmt;
 use std::str::FromStr;
