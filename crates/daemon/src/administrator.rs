@@ -13,7 +13,7 @@ use selvedge_plan::multicast::MulticastGroup;
 pub(crate) use selvedge_sa::Config;
 use selvedge_sa::{Agents, CopyConfig, Input, Output, Registrations, Sa, Snapshot, Sources};
 use selvedge_sim::Time;
-use selvedge_sm::{Inventory, Role, Sm};
+use selvedge_sm::{Committed, Inventory};
 use selvedge_types::Guid;
 use selvedge_wire::{PortInfo, SwitchInfo};
 
@@ -160,31 +160,26 @@ impl Administrator {
         self.sa.snapshot()
     }
 
-    /// The plan that is in force now; none, if this manager is not master.
-    pub(crate) fn sources(sm: &Sm) -> Option<Sources> {
-        let view = sm.view();
-        let (Role::Master, Some(fabric), Some(plan), Some(inventory)) =
-            (view.role, view.fabric, view.plan, view.inventory)
-        else {
-            return None;
-        };
-        let mut own = sm.own_sm_info();
-        own.sm_key = 0;
-        Some(Sources {
+    /// Has a plan that is in force made ready.
+    pub(crate) fn commit(&self, committed: Committed) {
+        let Committed {
             fabric,
             plan,
-            manager: (inventory.local, own),
+            inventory,
+            lanes,
+            unasked,
+            mut manager,
+            ..
+        } = committed;
+        manager.sm_key = 0;
+        self.indexer.hand(Sources {
+            fabric,
+            plan,
+            manager: (inventory.local, manager),
             agents: Arc::new(Read(inventory)),
-            lanes: Arc::clone(&view.installed.lanes),
-            unasked: view.unasked,
-        })
-    }
-
-    /// Has a plan made ready; false if there is none.
-    pub(crate) fn commit(&self, sources: Option<Sources>) -> bool {
-        let is_some = sources.is_some();
-        sources.into_iter().for_each(|sources| self.indexer.hand(sources));
-        is_some
+            lanes,
+            unasked,
+        });
     }
 }
 

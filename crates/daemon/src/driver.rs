@@ -15,10 +15,10 @@ use selvedge_plan::Plan;
 use selvedge_plan::partition::Partitions;
 use selvedge_sa::Worth;
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Event, Input, Job, Output, Sm, StageName, View};
+use selvedge_sm::{Command, Committed, Event, Input, Job, Milestone, Output, Sm, StageName, View};
 use selvedge_store::{Found, Keeper, Saver, StateDir};
 use selvedge_transport::prefer_this_thread;
-use selvedge_wire::{Arrival, Class, Datagram, MadPort};
+use selvedge_wire::{Arrival, Class, MadPort};
 
 use crate::DaemonError;
 use crate::administrator::Administrator;
@@ -85,10 +85,8 @@ pub(crate) struct Driver {
     comparer: Worker<ToCompare>,
     dumper: Option<Worker<Dump>>,
     out: Vec<Output>,
-    /// Events that nobody has been told of.
-    untold: Vec<(Time, Event)>,
-    /// Traps that the administrator has not been told of.
-    traps: Vec<Datagram>,
+    /// Events that nobody has been told of, and milestones that nobody has acted upon.
+    untold: Vec<(Time, Untold)>,
     busy: usize,
     /// When the last job was handed out.
     busy_since: Time,
@@ -109,6 +107,12 @@ pub(crate) struct Driver {
     /// The last plan in force and the fabric it was made for.
     in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     stopping: bool,
+}
+
+/// Something that waits until there is time for it.
+enum Untold {
+    Event(Event),
+    Milestone(Milestone),
 }
 
 /// What a driver is made of.
@@ -158,7 +162,6 @@ impl Driver {
             saver: Saver::default(),
             out: Vec::new(),
             untold: Vec::new(),
-            traps: Vec::new(),
             busy: 0,
             busy_since: Time::ZERO,
             fault_since: None,
@@ -469,7 +472,8 @@ impl Driver {
                     self.notice(&Notice::IsSmRefused(error));
                 }
             }
-            Output::Event(event) => self.untold.push((now, event)),
+            Output::Milestone(milestone) => self.untold.push((now, Untold::Milestone(milestone))),
+            Output::Event(event) => self.untold.push((now, Untold::Event(event))),
         }
         Ok(())
     }
@@ -481,40 +485,23 @@ impl Driver {
         self.planner.hand(job);
     }
 
-    /// Tells events, once the port has what was to be sent: nothing that matters waits for it.
+    /// Tells events and acts upon milestones, once the port has what was to be sent: nothing that matters waits for it.
     fn tell(&mut self) -> Result<(), DaemonError> {
-        for trap in std::mem::take(&mut self.traps) {
-            self.administer(selvedge_sa::Input::Trap(trap))?;
+        let is_event = |(_, untold): &(Time, Untold)| matches!(untold, Untold::Event(_));
+        if self.untold.iter().any(is_event) {
+            // Who reads of an event must find the state it speaks of.
+            self.show();
         }
-        if self.untold.is_empty() {
-            return Ok(());
-        }
-        // Who reads of an event must find the state it speaks of.
-        self.show();
-        for (at, event) in std::mem::take(&mut self.untold) {
-            self.tell_event(at, &event)?;
+        for (at, untold) in std::mem::take(&mut self.untold) {
+            match untold {
+                Untold::Event(event) => self.tell_event(at, &event),
+                Untold::Milestone(milestone) => self.reached(at, milestone)?,
+            }
         }
         Ok(())
     }
 
-    fn tell_event(&mut self, at: Time, event: &Event) -> Result<(), DaemonError> {
-        if matches!(event, Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. }) {
-            self.compare_plans();
-            self.tell_partitions()?;
-            if !self.sm.view().is_to_ask_all {
-                self.seat.desk().keeper.hosts_were_asked(at);
-            }
-            let sources = Administrator::sources(&self.sm);
-            self.busy += usize::from(self.seat.desk().administrator.commit(sources));
-            self.dump(false);
-        }
-        match event {
-            Event::Discovered { .. } => self.tell_what_was_seen()?,
-            Event::PlanAccepted { .. } => self.tell_what_comes()?,
-            Event::Role { role, .. } => self.role_changed(*role)?,
-            Event::Multicast(_) => self.copies_changed()?,
-            _ => {}
-        }
+    fn tell_event(&self, at: Time, event: &Event) {
         let severity = match event.severity() {
             selvedge_sm::Severity::Info => Severity::Info,
             selvedge_sm::Severity::Warning => Severity::Warning,
@@ -523,7 +510,6 @@ impl Driver {
         let text = event.to_string();
         let text = text.strip_prefix(event.code()).map_or(text.as_str(), str::trim_start);
         self.shared.event(at, severity, event.code(), text);
-        Ok(())
     }
 
     /// Has what is in force now written into files, if that is wanted.
@@ -557,12 +543,8 @@ impl Driver {
     }
 
     /// Finds out what a new plan changed.
-    fn compare_plans(&mut self) {
-        let view = self.sm.view();
-        let (Some(fabric), Some(plan)) = (view.fabric, view.plan) else {
-            return;
-        };
-        let now = (fabric, plan);
+    fn compare_plans(&mut self, committed: &Committed) {
+        let now = (Arc::clone(&committed.fabric), Arc::clone(&committed.plan));
         if let Some(before) = self.in_force.replace(now.clone()) {
             self.busy += 1;
             self.comparer.hand(ToCompare { before, now });

@@ -57,6 +57,8 @@ pub(crate) struct Life {
     pub swept_at: Option<Time>,
     /// How often each node had been switched on when the last sweep began.
     pub boots: Arc<Vec<u32>>,
+    /// The plan of the job result that the manager is taking, until it accepts or drops it.
+    pub offered: Option<AcceptedPlan>,
     /// The plan that was accepted last, and the fabric it is for.
     pub accepted: Option<AcceptedPlan>,
     /// Its state folder, if it stores on a disk.

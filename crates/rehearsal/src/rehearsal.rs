@@ -2,8 +2,9 @@
 
 mod disk;
 mod jobs;
+mod milestones;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use selvedge_plan::Policy;
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Command, Config, Event, Input, Intake, Judge, Output, PersistentState, Sm, StageName, View};
+use selvedge_sm::{Command, Config, Event, Input, Intake, Judge, Milestone, Output, PersistentState, Sm};
+use selvedge_sm::{StageName, View};
 use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
@@ -65,6 +67,10 @@ pub struct Rehearsal {
     tools: BTreeMap<ClientId, Vec<Datagram>>,
     costs: Costs,
     pub(crate) log: Vec<LogEntry>,
+    /// Milestones that administrators have not acted upon, where there are some.
+    pub(crate) milestones: Option<VecDeque<(ManagerId, Milestone)>>,
+    /// Repairs that were planned before the fault.
+    pub(crate) known_repairs: u64,
     digest: u64,
     /// SMPs that ask a host to register again.
     pub(crate) asks: u64,
@@ -109,6 +115,8 @@ impl Rehearsal {
             tools: BTreeMap::new(),
             costs: Costs::default(),
             log: Vec::new(),
+            milestones: None,
+            known_repairs: 0,
             digest: Digest::default().0,
             asks: 0,
             deliveries: Vec::new(),
@@ -177,6 +185,7 @@ impl Rehearsal {
             looked_at: None,
             swept_at: None,
             boots: Arc::default(),
+            offered: None,
             accepted: None,
             folder,
         });
@@ -566,21 +575,12 @@ impl Rehearsal {
                     .push((now + PERSIST_COST, Pending::Persisted { id: number, state })),
             },
             Output::SetIsSm(is_sm) => self.emulator.set_is_sm(now, life.client, is_sm)?,
-            Output::Event(event) => {
-                if matches!(event, Event::SweepStarted { .. }) {
-                    let chassis = self.emulator.chassis();
-                    life.boots = Arc::new(chassis.fabric().nodes().indices().map(|n| chassis.boots(n)).collect());
-                    (life.looked_at, life.swept_at) = (Some(now), Some(now));
-                    if let Some(watcher) = &mut self.watcher {
-                        watcher.forgets(life.client);
-                    }
-                }
-                self.log.push(LogEntry {
-                    at: now,
-                    manager: id,
-                    event,
-                });
-            }
+            Output::Milestone(milestone) => self.reached(id, milestone),
+            Output::Event(event) => self.log.push(LogEntry {
+                at: now,
+                manager: id,
+                event,
+            }),
         }
         Ok(())
     }

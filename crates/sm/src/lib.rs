@@ -38,6 +38,7 @@ mod light;
 mod listed;
 #[cfg(test)]
 mod made;
+mod milestone;
 mod multicast;
 mod past;
 mod ports;
@@ -85,6 +86,7 @@ pub use job::{Job, JobResult, Outcome, Task};
 pub use judge::{Accepted, DefaultJudge, Judge};
 pub use lid::{OutOfLids, assign as assign_lids};
 pub use listed::Absent;
+pub use milestone::{Committed, Milestone};
 pub use multicast::{MulticastEvent, MulticastPlan, MulticastTask};
 pub use rebalance::{
     Balance, Goal, Preview, Rebalance, Step, budget as rebalance_budget, preview as rebalance_preview,

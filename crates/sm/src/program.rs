@@ -20,6 +20,7 @@ use crate::held::{blocks_to_read, may_have_been_off};
 use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::job::{Job, JobResult, Task};
+use crate::milestone::coming;
 use crate::past::After;
 use crate::register::Asks;
 use crate::report::NothingSent;
@@ -264,7 +265,7 @@ impl Sm {
     }
 
     /// Takes a result if it is [awaited](Self::awaits).
-    pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
+    pub(crate) fn computed(&mut self, generation: Generation, mut result: JobResult, out: &mut Vec<Output>) {
         if let Some(settled) = result.settled {
             return self.settled(*settled, out);
         }
@@ -293,7 +294,6 @@ impl Sm {
         }
         let inventory = result.inventory.as_ref().unwrap_or(inventory);
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
-        let mut result = result;
         self.note_copies_first(result.copies_first.take());
         if self.is_repairing() {
             return self.repair_planned(result, (inventory, installed), out);
@@ -322,16 +322,12 @@ impl Sm {
         if self.config.mode == Mode::DryRun {
             self.view.plan = Some(Arc::clone(&outcome.plan));
             self.view.generation = generation;
-            let failures = report::Failures::none();
-            self.finish(
-                &inventory,
-                Arc::clone(&inventory.fabric),
-                Installed::clone(&installed),
-                &failures,
-            );
+            let (fabric, held) = (Arc::clone(&inventory.fabric), Installed::clone(&installed));
+            self.finish(&inventory, fabric, held, &report::Failures::none());
             self.stage = Stage::LightSweep { changed: false };
             return;
         }
+        out.push(coming(&inventory, &outcome, result.was_known));
         self.persist(inventory, installed, outcome, out);
     }
 
@@ -348,12 +344,12 @@ impl Sm {
             return self.not_repaired();
         };
         self.view.changes = outcome.changes.value().count();
+        out.push(coming(&inventory, &outcome, result.was_known));
         let (lost, returned) = self.repaired_links();
-        let blocks = outcome.changes.value().count().lft_blocks;
         out.push(Output::Event(Event::Repaired {
             lost,
             returned,
-            blocks,
+            blocks: self.view.changes.lft_blocks,
             took: result.took.saturating_sub(result.judged),
             judged: result.judged,
             was_known: result.was_known,
@@ -452,6 +448,7 @@ impl Sm {
         self.aliases_after_apply(&fabric, outcome.changes.value());
         self.finish(inventory, fabric, installed, &failures);
         self.applied_beside_another();
+        out.extend(self.committed());
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },

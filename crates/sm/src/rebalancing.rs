@@ -13,6 +13,7 @@ use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
 use crate::job::{JobResult, Task};
+use crate::milestone::coming;
 use crate::rebalance::{Balance, Goal, Rebalance, budget};
 use crate::stage::Stage;
 use crate::view::{BalanceView, Balancing as Shown};
@@ -180,6 +181,11 @@ impl Sm {
                     load: (self.busiest(), step.load_max),
                     left: step.left.blocks,
                 }));
+                out.extend(
+                    self.inventory
+                        .as_deref()
+                        .map(|inventory| coming(inventory, &outcome, false)),
+                );
                 let count = outcome.changes.value().count();
                 out.push(Output::Event(Event::PlanAccepted {
                     engine: outcome.plan.engine.0.clone(),

@@ -9,6 +9,7 @@ use crate::core::Sm;
 use crate::event::{Event, SweepReason};
 use crate::intake::repress;
 use crate::io::Output;
+use crate::milestone::Milestone;
 use crate::stage::Stage;
 use crate::view::Role;
 
@@ -34,6 +35,7 @@ impl Sm {
                 return;
             }
         };
+        out.push(Output::Milestone(Milestone::TrapTaken(*datagram)));
         // After what the trap is reason to send: nobody waits for it.
         self.represses
             .push((self.now, repress(datagram, self.config.policy.m_key)));

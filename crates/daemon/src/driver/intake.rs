@@ -2,22 +2,19 @@
 
 use selvedge_api as api;
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Input};
-use selvedge_wire::{Datagram, Method};
+use selvedge_sm::{Command, Event, Input};
+use selvedge_wire::Datagram;
 
-use super::Driver;
+use super::{Driver, Untold};
 use crate::DaemonError;
 
 impl Driver {
-    /// Hands a datagram to the manager, and a trap to the administrator later.
+    /// Hands a datagram to the manager.
     pub(super) fn hear(&mut self, datagram: Datagram) -> Result<(), DaemonError> {
-        self.untold.append(&mut self.seat.desk().take_said());
+        let said = self.seat.desk().take_said();
+        self.untold.extend(said.into_iter().map(untold));
         self.heard_at = self.shared.clock.now();
-        self.feed(Input::Received(datagram))?;
-        if datagram.mad.method() == Method::Trap {
-            self.traps.push(datagram);
-        }
-        Ok(())
+        self.feed(Input::Received(datagram))
     }
 
     /// Lets the intake end the intervals that are over, and tells the manager of sources that babble.
@@ -26,7 +23,7 @@ impl Driver {
         desk.intake.serve(self.sm.represses_with());
         let again = desk.wake_intake(now)?;
         let accused = desk.intake.take_accused();
-        self.untold.append(&mut desk.take_said());
+        self.untold.extend(desk.take_said().into_iter().map(untold));
         drop(desk);
         self.changed |= !again.is_empty() || !accused.is_empty();
         for datagram in again {
@@ -63,4 +60,8 @@ impl Driver {
             babbling: babbling.collect(),
         }
     }
+}
+
+fn untold((at, event): (Time, Event)) -> (Time, Untold) {
+    (at, Untold::Event(event))
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use selvedge_plan::Policy;
 use selvedge_sa::Worth;
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Input, Role};
+use selvedge_sm::{Command, Committed, Input, Milestone, Role};
 
 use super::{Driver, SHOW_INTERVAL};
 use crate::DaemonError;
@@ -88,43 +89,46 @@ impl Driver {
         }
     }
 
+    /// Acts upon what the manager has done.
+    pub(super) fn reached(&mut self, at: Time, milestone: Milestone) -> Result<(), DaemonError> {
+        match milestone {
+            Milestone::SweepStarted => Ok(()),
+            Milestone::TrapTaken(trap) => self.administer(selvedge_sa::Input::Trap(trap)),
+            Milestone::Swept(fabric) => self.administer(selvedge_sa::Input::Swept(fabric)),
+            Milestone::Coming { fabric, plan, .. } => self.administer(selvedge_sa::Input::Coming(fabric, plan)),
+            Milestone::Committed(committed) => self.committed(at, *committed),
+            Milestone::RoleChanged { role } => self.role_changed(role),
+            Milestone::CopiesChanged(copies) => {
+                self.administer(selvedge_sa::Input::Copies(copies))?;
+                self.dump(true);
+                Ok(())
+            }
+        }
+    }
+
+    /// A plan is in force.
+    fn committed(&mut self, at: Time, committed: Committed) -> Result<(), DaemonError> {
+        self.compare_plans(&committed);
+        self.tell_partitions(&committed.policy)?;
+        let mut desk = self.seat.desk();
+        if !committed.asks_all {
+            desk.keeper.hosts_were_asked(at);
+        }
+        desk.administrator.commit(committed);
+        drop(desk);
+        self.busy += 1;
+        self.dump(false);
+        Ok(())
+    }
+
     /// Tells the administrator which groups are there from the start.
-    pub(super) fn tell_partitions(&mut self) -> Result<(), DaemonError> {
-        let Some(policy) = self.sm.view().policy else {
-            return Ok(());
-        };
+    pub(super) fn tell_partitions(&mut self, policy: &Policy) -> Result<(), DaemonError> {
         let told = policy.partitions_told();
         if self.partitions.as_ref() == Some(&told) {
             return Ok(());
         }
         self.partitions = Some(Arc::clone(&told));
         self.administer(selvedge_sa::Input::Presets(told))
-    }
-
-    /// Tells the administrator what the last sweep saw.
-    pub(super) fn tell_what_was_seen(&self) -> Result<(), DaemonError> {
-        let view = self.sm.view();
-        match view.seen.filter(|_| view.role == Role::Master) {
-            Some(seen) => self.administer(selvedge_sa::Input::Swept(seen)),
-            None => Ok(()),
-        }
-    }
-
-    /// Tells the administrator of a plan that is on its way.
-    pub(super) fn tell_what_comes(&self) -> Result<(), DaemonError> {
-        let view = self.sm.view();
-        match view.coming.filter(|_| view.role == Role::Master) {
-            Some((fabric, plan)) => self.administer(selvedge_sa::Input::Coming(fabric, plan)),
-            None => Ok(()),
-        }
-    }
-
-    /// Tells the administrator what switches copy, and whoever reads the dumps.
-    pub(super) fn copies_changed(&mut self) -> Result<(), DaemonError> {
-        let copies = self.sm.view().copies;
-        self.administer(selvedge_sa::Input::Copies(copies))?;
-        self.dump(true);
-        Ok(())
     }
 
     /// Questions are answered by the master only, and what hosts register is known to the master only.

@@ -8,7 +8,7 @@ use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_plan::Plan;
 use selvedge_sa::{Agents, Config, Copier, CopyConfig, Input, Output, Registrations, Sa, Snapshot, Sources, Worth};
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Inventory, Role, ToldLevels};
+use selvedge_sm::{Command, Committed, Inventory, Role, ToldLevels};
 use selvedge_store::{Found, Keeper, MemoryDisk, StateDir, StoreError};
 use selvedge_wire::{Datagram, Mad, Method, PortInfo, SmInfo, SwitchInfo};
 
@@ -145,37 +145,21 @@ impl Desk {
         }
     }
 
-    /// The manager says that a sweep has seen everything.
-    pub fn swept(&mut self, world: &Rehearsal, out: &mut Vec<Output>) {
-        let view = world.view(self.id).filter(|view| view.role == Role::Master);
-        if let Some(seen) = view.and_then(|view| view.seen) {
-            self.administer(world.now(), Input::Swept(seen), out);
-        }
-    }
-
-    /// The manager says that a plan is on its way.
-    pub fn coming(&mut self, world: &Rehearsal, out: &mut Vec<Output>) {
-        let view = world.view(self.id).filter(|view| view.role == Role::Master);
-        if let Some((fabric, plan)) = view.and_then(|view| view.coming) {
-            self.administer(world.now(), Input::Coming(fabric, plan), out);
-        }
-    }
-
-    /// The manager says that a plan is in force.
-    pub fn committed(&mut self, world: &Rehearsal, out: &mut Vec<Output>) {
-        let now = world.now();
-        let Some(view) = world.view(self.id) else { return };
-        if !view.is_to_ask_all {
+    /// A plan is in force.
+    pub fn committed(&mut self, now: Time, committed: Committed, out: &mut Vec<Output>) {
+        if !committed.asks_all {
             self.keeper.hosts_were_asked(now);
         }
-        let (Role::Master, Some(fabric), Some(plan), Some(inventory)) =
-            (view.role, view.fabric, view.plan, view.inventory)
-        else {
-            return;
-        };
-        if let Some(policy) = view.policy {
-            self.administer(now, Input::Presets(Arc::clone(&policy.partitions)), out);
-        }
+        let Committed {
+            fabric,
+            plan,
+            inventory,
+            lanes,
+            policy,
+            unasked,
+            ..
+        } = committed;
+        self.administer(now, Input::Presets(Arc::clone(&policy.partitions)), out);
         self.in_force = Some((Arc::clone(&fabric), Arc::clone(&plan)));
         self.commits += 1;
         if self.commits > 1 && self.defect == Some(DeskDefect::AnswersFromThePast) {
@@ -186,17 +170,10 @@ impl Desk {
             plan,
             manager: (inventory.local, SmInfo::default()),
             agents: Arc::new(Said(inventory)),
-            lanes: Arc::clone(&view.installed.lanes),
-            unasked: view.unasked,
+            lanes,
+            unasked,
         };
         self.administer(now, Input::Committed(Arc::new(Snapshot::new(sources))), out);
-    }
-
-    /// The manager says what switches copy.
-    pub fn copies_changed(&mut self, world: &Rehearsal, out: &mut Vec<Output>) {
-        if let Some(view) = world.view(self.id) {
-            self.administer(world.now(), Input::Copies(view.copies), out);
-        }
     }
 
     /// The manager says that its role is another one.

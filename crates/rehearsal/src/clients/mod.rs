@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::PortRef;
-use selvedge_sa::Output;
+use selvedge_sa::{Input, Output};
 use selvedge_sim::{Rng, Seed, Time};
-use selvedge_sm::{Event, Role};
+use selvedge_sm::{Milestone, Role};
 use selvedge_types::{Lid, Sl, TransactionId};
 use selvedge_wire::sa::records;
 use selvedge_wire::{Address, Datagram, Mad, Method, Status};
@@ -79,8 +79,6 @@ pub struct Clients {
     hosts: Vec<Host>,
     defect: Option<DeskDefect>,
     rng: Rng,
-    /// Events of managers that were heeded.
-    logged: usize,
     ticked: Time,
     serial: u64,
     open: Vec<Open>,
@@ -98,6 +96,7 @@ impl Clients {
     #[must_use]
     pub fn new(world: &mut Rehearsal, seats: &[(ManagerId, PortIdx)], seed: Seed, defect: Option<DeskDefect>) -> Self {
         world.watch_reregistration();
+        world.keep_milestones();
         let mut rng = seed.child("clients").rng();
         let chassis = world.emulator().chassis();
         let fabric = chassis.fabric();
@@ -116,7 +115,6 @@ impl Clients {
                 .collect(),
             defect,
             rng,
-            logged: 0,
             ticked: Time::ZERO,
             serial: 0,
             open: Vec::new(),
@@ -210,28 +208,28 @@ impl Clients {
         usize::try_from(self.rng.below(count.max(1) as u64)).unwrap_or(0)
     }
 
-    /// What managers have said, as `daemon` goes by it.
+    /// What managers have done, as `daemon` goes by it.
     fn heed(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
-        while let Some(entry) = world.log().get(self.logged) {
-            self.logged += 1;
-            let (id, event) = (entry.manager, entry.event.clone());
+        while let Some((id, milestone)) = world.next_milestone() {
             let Some(number) = self.desks.iter().position(|desk| desk.id == id && desk.runs) else {
                 continue;
             };
             let mut out = Vec::new();
             let desk = &mut self.desks[number];
             let before = (desk.sa.registered(), desk.sa.registrations().forgotten().clone());
-            match event {
-                Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. } => desk.committed(world, &mut out),
-                Event::Discovered { .. } => desk.swept(world, &mut out),
-                Event::PlanAccepted { .. } => desk.coming(world, &mut out),
-                Event::Multicast(_) => desk.copies_changed(world, &mut out),
-                Event::Role { role, .. } => {
+            let now = world.now();
+            match milestone {
+                // Traps go to the manager only.
+                Milestone::SweepStarted | Milestone::TrapTaken(_) => {}
+                Milestone::Swept(fabric) => desk.administer(now, Input::Swept(fabric), &mut out),
+                Milestone::Coming { fabric, plan, .. } => desk.administer(now, Input::Coming(fabric, plan), &mut out),
+                Milestone::Committed(committed) => desk.committed(now, *committed, &mut out),
+                Milestone::CopiesChanged(copies) => desk.administer(now, Input::Copies(copies), &mut out),
+                Milestone::RoleChanged { role } => {
                     self.led += u64::from(role == Role::Master);
                     desk.role_changed(world, role, &mut out)?;
                     self.open.retain(|open| open.desk != number);
                 }
-                _ => {}
             }
             let after = (desk.sa.registered(), desk.sa.registrations().forgotten().clone());
             if before != after {
@@ -321,7 +319,7 @@ impl Clients {
             .life_of(self.desks[number].id)
             .is_some_and(|sm| sm.role() == Role::Master);
         // A role that changed this moment is heeded with the next step.
-        let is_heeded = self.logged == world.log().len();
+        let is_heeded = !world.has_milestones();
         if let (Some(host), false, true) = (asker, mad.method().is_response(), is_master && is_heeded) {
             self.open.push(Open {
                 host,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_sim::{Par, Time};
-use selvedge_sm::{Event, Input, Job, JobResult};
+use selvedge_sm::{Input, Job, JobResult};
 use selvedge_verify::phases;
 
 use crate::manager::{AcceptedPlan, ManagerId, Pending};
@@ -72,23 +72,21 @@ impl Rehearsal {
             false => Box::default(),
         });
         let fabric = &job.inventory.fabric;
-        let accepted = result.outcome.as_ref().map(|outcome| AcceptedPlan {
+        let offered = result.outcome.as_ref().map(|outcome| AcceptedPlan {
             at: self.now,
             boots,
             fabric: Arc::clone(fabric),
             is_first: !phases::is_live(fabric),
             plan: Arc::clone(&outcome.plan),
         });
-        let logged = self.log.len();
-        let generation = job.generation;
-        self.hand(id, Input::Computed { generation, result })?;
-        // A result of an older generation is dropped without a word.
-        let taken = self.log[logged..]
-            .iter()
-            .any(|e| matches!(e.event, Event::PlanAccepted { .. }));
-        if let (true, Some(life)) = (taken, self.managers[id.0].life.as_mut()) {
-            life.accepted = accepted;
+        if let Some(life) = self.managers[id.0].life.as_mut() {
+            life.offered = offered;
         }
-        Ok(())
+        let generation = job.generation;
+        let taken = self.hand(id, Input::Computed { generation, result });
+        if let Some(life) = self.managers[id.0].life.as_mut() {
+            life.offered = None;
+        }
+        taken
     }
 }

@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 
 use selvedge_fabric::Fabric;
 use selvedge_sim::Time;
-use selvedge_sm::Event;
 
 use crate::clients::DeskDefect;
 use crate::{Exemptions, RehearsalError};
@@ -118,9 +117,6 @@ impl Schedule {
             what: describe(&error),
         });
         let (sets, looks) = world.rehearsal.watched();
-        let was_known = |event: &Event| matches!(event, Event::Repaired { was_known: true, .. });
-        let repairs = world.rehearsal.log().iter();
-        let known = repairs.filter(|entry| was_known(&entry.event)).count() as u64;
         let log = match failure {
             Some(_) => world.rehearsal.log_text(),
             None => String::new(),
@@ -131,7 +127,7 @@ impl Schedule {
             exemptions: world.rehearsal.exemptions(),
             sets,
             looks,
-            known,
+            known: world.rehearsal.known_repairs,
             store_failures: world.store_failures(),
             ended: world.rehearsal.now(),
             digest: world.rehearsal.digest(),
