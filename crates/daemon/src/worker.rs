@@ -12,7 +12,7 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::{Generation, Plan};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
-use selvedge_sm::{Command, Event, Job, JobResult, PersistentState};
+use selvedge_sm::{Command, Job, JobResult, PersistentState};
 use selvedge_store::{StateDir, StoreError};
 use selvedge_transport::{put_this_thread_last, use_huge_pages};
 
@@ -173,12 +173,7 @@ pub(crate) fn compute_in_place(job: &mut Job) -> Option<JobResult> {
 fn guarded(job: &mut Job, run: impl FnOnce(&mut Job) -> Option<JobResult>) -> Option<JobResult> {
     let began = Instant::now();
     job.clock = Some(since_first_asked);
-    let result = catch_unwind(AssertUnwindSafe(|| run(job))).unwrap_or_else(|_| {
-        Some(JobResult {
-            events: vec![Event::NoPlan],
-            ..JobResult::default()
-        })
-    })?;
+    let result = catch_unwind(AssertUnwindSafe(|| run(job))).unwrap_or_else(|_| Some(JobResult::no_plan()))?;
     Some(JobResult {
         took: began.elapsed(),
         ..result

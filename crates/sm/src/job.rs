@@ -148,6 +148,17 @@ pub struct JobResult {
     pub was_known: bool,
 }
 
+impl JobResult {
+    /// The result of a job that broke off: it costs the plan, and what is in the switches stays.
+    #[must_use]
+    pub fn no_plan() -> Self {
+        Self {
+            events: vec![Event::NoPlan],
+            ..Self::default()
+        }
+    }
+}
+
 /// An accepted plan.
 #[derive(Debug)]
 pub struct Outcome {
