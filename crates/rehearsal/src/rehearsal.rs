@@ -1,29 +1,29 @@
 //! The clock: steps emulator and managers by the earliest wake-up.
 
+mod coordination;
 mod disk;
 mod jobs;
-mod milestones;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_chassis::PortIdx;
+use selvedge_coordinator::{Coordinator, In};
 use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Command, Config, Event, Input, Intake, Judge, Milestone, Output, PersistentState, Sm};
-use selvedge_sm::{StageName, View};
+use selvedge_sm::{Command, Config, Event, Input, Judge, Milestone, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
 use self::jobs::Costs;
 use crate::digest::Digest;
 use crate::invariant::Invariants;
-use crate::manager::{Life, Manager, ManagerId, Pending, asks_host};
+use crate::manager::{Life, Manager, ManagerId, Pending};
 use crate::outside::Outsiders;
 use crate::watch::{Clerk, Passed, Watcher};
 use crate::{RehearsalError, Violation};
@@ -67,8 +67,14 @@ pub struct Rehearsal {
     tools: BTreeMap<ClientId, Vec<Datagram>>,
     costs: Costs,
     pub(crate) log: Vec<LogEntry>,
-    /// Milestones that administrators have not acted upon, where there are some.
-    pub(crate) milestones: Option<VecDeque<(ManagerId, Milestone)>>,
+    /// Milestones that coordinators have not got.
+    milestones: VecDeque<(ManagerId, Milestone)>,
+    /// Datagrams that administrators sent and nobody has carried away.
+    administered: VecDeque<(ManagerId, Datagram)>,
+    /// Lives of managers so far.
+    lives_begun: u64,
+    /// How often a manager became master.
+    pub(crate) led: u64,
     /// Repairs that were planned before the fault.
     pub(crate) known_repairs: u64,
     digest: u64,
@@ -115,7 +121,10 @@ impl Rehearsal {
             tools: BTreeMap::new(),
             costs: Costs::default(),
             log: Vec::new(),
-            milestones: None,
+            milestones: VecDeque::new(),
+            administered: VecDeque::new(),
+            lives_begun: 0,
+            led: 0,
             known_repairs: 0,
             digest: Digest::default().0,
             asks: 0,
@@ -150,6 +159,7 @@ impl Rehearsal {
             tamper: None,
             stored: PersistentState::default(),
             disk: None,
+            administers: None,
             life: None,
         });
         ManagerId(self.managers.len() - 1)
@@ -169,6 +179,9 @@ impl Rehearsal {
             });
         }
         let folder = manager.open_folder()?;
+        self.lives_begun += 1;
+        let administrated = self.administrated(id, folder.as_ref())?;
+        let manager = &mut self.managers[id.0];
         let client = self.emulator.attach_named(&manager.at)?;
         if let Some(local) = self.emulator.local(client) {
             manager.config.local = local;
@@ -178,8 +191,9 @@ impl Rehearsal {
         manager.life = Some(Life {
             client,
             started: self.now,
+            number: self.lives_begun,
             sm,
-            intake: Intake::default(),
+            coordinator: Coordinator::new(self.now, &manager.config, administrated),
             hurry: Duration::ZERO,
             pending: Vec::new(),
             looked_at: None,
@@ -187,9 +201,12 @@ impl Rehearsal {
             boots: Arc::default(),
             offered: None,
             accepted: None,
+            in_force: None,
+            role_changes: 0,
+            has_indexed: false,
             folder,
         });
-        self.hand(id, Input::Start)
+        self.coordinate(id, In::Start)
     }
 
     /// Ends a manager as `kill -9` does: nothing remains but what it had stored, and the kernel clears IsSM.
@@ -212,7 +229,7 @@ impl Rehearsal {
         if self.outside.is_some() {
             return self.outside_call(id, |hands, _, _| hands.sweep(id));
         }
-        self.hand(id, Input::Command(command))
+        self.coordinate(id, In::Command(command))
     }
 
     /// Tells a manager of multicast groups, as its administrator does.
@@ -470,7 +487,7 @@ impl Rehearsal {
             let at = self.emulator.port_of(life.client);
             watcher.receives(self.now, (id, life), (self.emulator.chassis(), at), &delivery.datagram);
         }
-        id.map_or(Ok(()), |id| self.hand(id, Input::Received(delivery.datagram)))
+        id.map_or(Ok(()), |id| self.coordinate(id, In::Arrived(delivery.datagram)))
     }
 
     /// Completions first, then timers, manager by manager.
@@ -480,7 +497,7 @@ impl Rehearsal {
             while let Some(done) = self.managers[id.0].life.as_mut().and_then(|life| life.take_done(now)) {
                 self.finish(id, done)?;
             }
-            self.attend_intake(id)?;
+            self.wake_coordinator(id)?;
             if self.life(id).and_then(Life::next_wake).is_some_and(|at| at <= now) {
                 self.hand(id, Input::Wake)?;
             }
@@ -492,21 +509,13 @@ impl Rehearsal {
         match done {
             Pending::Persisted { id: number, state } => self.stored_now(id, number, state),
             Pending::Saved { id: number, state } => self.saved(id, number, state),
-            Pending::SaveAgain => {
-                self.save(id);
-                Ok(())
-            }
             Pending::Input(input) => self.hand(id, *input),
             Pending::Job { job, result } => self.end(id, job, result),
         }
     }
 
+    /// Hands an input to a manager and carries out what comes of it.
     pub(crate) fn hand(&mut self, id: ManagerId, input: Input) -> Result<(), RehearsalError> {
-        self.hand_over(id, input, true)
-    }
-
-    /// Hands an input to a manager, past its intake or not.
-    fn hand_over(&mut self, id: ManagerId, input: Input, is_limited: bool) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(manager) = self.managers.get_mut(id.0).filter(|m| m.life.is_some()) else {
             return Err(self.not_running(id));
@@ -520,9 +529,7 @@ impl Rehearsal {
         };
         let mut out = std::mem::take(&mut self.outputs);
         let before = life.sm.stage_name();
-        if !is_limited || life.admits(now, &input, &mut out) {
-            life.sm.handle(now + life.hurry, input, &mut out);
-        }
+        life.sm.handle(now + life.hurry, input, &mut out);
         if before != StageName::Probing && life.sm.stage_name() == StageName::Probing {
             // It looks at a part of the fabric, and asks no more what it asked before.
             life.looked_at = Some(now);
@@ -544,7 +551,8 @@ impl Rehearsal {
         }
         let done = out.drain(..).try_for_each(|output| self.carry_out(id, output));
         self.outputs = out;
-        done
+        done?;
+        self.coordinate_milestones()
     }
 
     fn carry_out(&mut self, id: ManagerId, output: Output) -> Result<(), RehearsalError> {
@@ -552,28 +560,13 @@ impl Rehearsal {
         let manager = &mut self.managers[id.0];
         let Some(life) = &mut manager.life else { return Ok(()) };
         match output {
-            Output::Send { datagram, timeout } => {
-                let digest = Digest(self.digest).number(now.0).bytes(datagram.mad.as_bytes());
-                self.digest = digest.0;
-                self.asks += u64::from(asks_host(&datagram.mad));
-                let client = life.client;
-                self.emulator.send(now, client, &datagram);
-                if let Some(watcher) = &mut self.watcher {
-                    let from = (self.emulator.chassis(), self.emulator.port_of(client));
-                    let sent = watcher.sends(now, (id, manager, client), (&datagram, from), timeout);
-                    return sent.map_err(|violation| self.violated(violation));
-                }
-            }
+            Output::Send { datagram, timeout } => return self.send(id, datagram, timeout),
             Output::Compute(job) => self.begin(id, job),
-            Output::Persist { id: number, state } => match &mut life.folder {
-                Some(folder) => {
-                    folder.saver.want(number, state);
-                    self.save(id);
-                }
-                None => life
-                    .pending
-                    .push((now + PERSIST_COST, Pending::Persisted { id: number, state })),
-            },
+            Output::Persist { id, state } if life.folder.is_none() => {
+                life.pending
+                    .push((now + PERSIST_COST, Pending::Persisted { id, state }));
+            }
+            Output::Persist { id: number, state } => return self.coordinate(id, In::Persist { id: number, state }),
             Output::SetIsSm(is_sm) => self.emulator.set_is_sm(now, life.client, is_sm)?,
             Output::Milestone(milestone) => self.reached(id, milestone),
             Output::Event(event) => self.log.push(LogEntry {

@@ -202,6 +202,12 @@ impl Copier {
         self.is_all || cannot_be_all || is_late
     }
 
+    /// When [`Self::is_settled`] becomes true at the latest, while this manager is not master.
+    #[must_use]
+    pub fn settles_at(&self) -> Option<Time> {
+        self.begun.map(|begun| begun + SETTLED_AFTER)
+    }
+
     /// This manager is master: the next time that it stands by is another one.
     pub fn lead(&mut self) {
         self.end();

@@ -79,7 +79,7 @@ pub use aliases::AliasEvent;
 pub use backups::{BackUp, Backups};
 pub use damage::Damage;
 pub use event::{Event, Severity, SweepReason};
-pub use intake::{Babbler, Intake, IntakeEvent, Kind};
+pub use intake::{Babbler, Intake, IntakeEvent, IntakeOut, Kind};
 pub use inventory::{Agent, Inventory};
 pub use io::{Command, Input, Output, PersistentState, ToldLevels};
 pub use job::{Job, JobResult, Outcome, Task};

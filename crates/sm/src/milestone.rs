@@ -45,7 +45,7 @@ pub enum Milestone {
         role: Role,
     },
     /// The manager, as master, took a trap.
-    TrapTaken(Datagram),
+    TrapTaken(Box<Datagram>),
 }
 
 impl Milestone {

@@ -6,20 +6,17 @@
 //! was written, is refused and never overwritten: it may hold the LIDs of a live fabric.
 //!
 //! Beneath it lies a [`Disk`]: the [`Files`] of the operating system, or a [`MemoryDisk`] that fails as it is told, for
-//! simulated managers. Above it a [`Saver`] and a [`Keeper`] say what is to be stored when, and when again after a
-//! [failure](Retry); the daemon and the rehearsal both go by them.
+//! simulated managers. What is stored when, and when again after a failure, is the coordinator's to say.
 //!
 //! [`read_file`] reads any file that the operator names: regular files only, up to a stated size.
 
 mod disk;
 mod error;
 mod file;
+mod found;
 mod guid2lid;
-mod keeper;
 mod memory_disk;
 mod plan_state;
-mod retry;
-mod saver;
 mod seal;
 mod state_dir;
 mod warning;
@@ -28,12 +25,10 @@ mod whole_file;
 pub use disk::{Disk, Files};
 pub use error::{LineError, PlanStateError, SealError, StoreError};
 pub use file::{DATA_MAX, SETTINGS_MAX, read_file, read_text_file, read_up_to};
+pub use found::Found;
 pub use guid2lid::{LidMap, parse_guid2lid, print_guid2lid};
-pub use keeper::{Found, Keeper};
 pub use memory_disk::{MemoryDisk, Trouble};
 pub use plan_state::{PlanState, parse_plan_state, print_plan_state};
-pub use retry::Retry;
-pub use saver::Saver;
 pub use seal::Seal;
 pub use state_dir::StateDir;
 pub use warning::StateWarning;

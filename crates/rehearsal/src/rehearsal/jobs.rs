@@ -1,4 +1,4 @@
-//! Jobs of managers, and what their intakes hold, under virtual time.
+//! Jobs of managers, under virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,19 +31,6 @@ impl Costs {
 }
 
 impl Rehearsal {
-    /// Ends the intervals of a manager's intake that are over. The manager gets the traps that it may have now.
-    pub(super) fn attend_intake(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
-        let now = self.now;
-        let Some(life) = &mut self.managers[id.0].life else {
-            return Ok(());
-        };
-        let mut out = Vec::new();
-        let released = life.intake.wake(now, &mut out);
-        out.into_iter().try_for_each(|output| self.carry_out(id, output))?;
-        let mut released = released.into_iter();
-        released.try_for_each(|datagram| self.hand_over(id, Input::Received(datagram), false))
-    }
-
     /// A manager wants a job done. It is a pure function of what it was given, so it runs when its result is due, and
     /// not at all if nobody waits for that any more. Who stands between manager and world may hand over a result that
     /// nobody waits for, so then all are made, at once.

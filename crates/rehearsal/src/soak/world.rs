@@ -184,14 +184,12 @@ impl<'a> World<'a> {
         self.note(&format!("manager {which} starts"));
         self.running[which] = true;
         let started = self.rehearsal.start(self.managers[which]);
-        let started = started.and_then(|()| self.manager_started(which));
         self.unless_disk_fails(which, started)
     }
 
     pub(super) fn kill(&mut self, which: usize) -> Result<(), RehearsalError> {
         self.note(&format!("manager {which} is killed"));
         self.running[which] = false;
-        self.manager_killed(which);
         self.rehearsal.kill(self.managers[which])
     }
 

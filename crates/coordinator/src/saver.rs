@@ -5,10 +5,10 @@ use std::sync::Arc;
 use selvedge_sim::Time;
 use selvedge_sm::PersistentState;
 
-use crate::Retry;
+use crate::retry::Retry;
 
-/// What a manager wants stored and is not yet. Both drivers go by it: only the newest state is stored, one save at a
-/// time, and a save that failed is tried again until it works.
+/// What a manager wants stored and is not yet. Only the newest state is stored, one save at a time, and a save that
+/// failed is tried again until it works.
 #[derive(Clone, Debug, Default)]
 pub struct Saver {
     /// The newest, with the number of its request.
