@@ -14,7 +14,7 @@ use selvedge_plan::Policy;
 use selvedge_planner::DefaultJudge;
 use selvedge_rehearsal::{Options, Rehearsal, Tamper};
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Config, Event, Input, Mode, Output};
+use selvedge_sm::{Config, Input, Mode, Output, Sm, Wait};
 use selvedge_transport::ibsim::Way;
 use selvedge_types::{Guid, PortNum, TransactionId};
 use selvedge_wire::{Datagram, LocalPort};
@@ -35,11 +35,13 @@ const TIMEOUT: Time = Time::from_millis(200);
 type Passed = Arc<Mutex<Vec<(Time, Way, bool, Datagram)>>>;
 
 /// Sees everything, and changes nothing.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Ear {
     passed: Passed,
     /// Waits for packets under way.
     waits: Arc<AtomicU64>,
+    /// The last wait, or none since then.
+    wait: Option<Wait>,
 }
 
 impl Ear {
@@ -60,14 +62,18 @@ impl Tamper for Ear {
     }
 
     fn output(&mut self, now: Time, output: Output, out: &mut Vec<Output>, _back: &mut Vec<Input>) {
-        match &output {
-            Output::Send { datagram, .. } => self.hear(now, Way::Up, false, *datagram),
-            Output::Event(Event::Draining { .. }) => {
-                self.waits.fetch_add(1, Ordering::Relaxed);
-            }
-            _ => {}
+        if let Output::Send { datagram, .. } = &output {
+            self.hear(now, Way::Up, false, *datagram);
         }
         out.push(output);
+    }
+
+    fn hurry(&mut self, sm: &Sm, _now: Time) -> Duration {
+        let wait = sm.view().wait;
+        let begins = wait.is_some() && wait != self.wait;
+        self.waits.fetch_add(u64::from(begins), Ordering::Relaxed);
+        self.wait = wait;
+        Duration::ZERO
     }
 }
 
@@ -96,12 +102,8 @@ pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBa
         port: case.host_port(),
     });
     let id = world.add_manager("selvedge", &seat, config, Arc::new(DefaultJudge::default()));
-    let passed = Passed::default();
-    let waits = Arc::<AtomicU64>::default();
-    let ear = Ear {
-        passed: Arc::clone(&passed),
-        waits: Arc::clone(&waits),
-    };
+    let ear = Ear::default();
+    let (passed, waits) = (Arc::clone(&ear.passed), Arc::clone(&ear.waits));
     world.tamper(id, Box::new(ear));
     let mut observer = Observer::new(case);
     world.start(id).map_err(failed)?;

@@ -11,7 +11,7 @@ use selvedge_model::{Cost, Manager, Shape, Wires, bring_up};
 use selvedge_plan::Policy;
 use selvedge_planner::DefaultJudge;
 use selvedge_rehearsal::{Options, Rehearsal, RehearsalError};
-use selvedge_sm::{Config, Event, Mode};
+use selvedge_sm::{Config, Mode};
 use selvedge_topology::Spec;
 use selvedge_types::{Guid, PortNum};
 use selvedge_wire::LocalPort;
@@ -118,17 +118,10 @@ fn rehearsed(fabric: &Fabric, seat: &str, window: u32, service_us: u64) -> Resul
     let mut world = Rehearsal::new(fabric, options);
     let id = world.add_manager("sm", seat, config, Arc::new(DefaultJudge::default()));
     world.start(id)?;
-    let up = |world: &Rehearsal| {
-        let mut up = world
-            .log()
-            .iter()
-            .filter(|entry| matches!(entry.event, Event::SubnetUp { .. }));
-        up.next().map(|entry| entry.at.0)
-    };
     world.run_until(Duration::from_secs(3_600), "the subnet is up", |world| {
-        up(world).is_some()
+        world.view(id).is_some_and(|view| view.is_up())
     })?;
-    Ok(up(&world).unwrap_or_default())
+    Ok(world.now().0)
 }
 
 /// A line each.

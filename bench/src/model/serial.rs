@@ -8,7 +8,7 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::Policy;
 use selvedge_planner::{DefaultJudge, Job};
 use selvedge_sim::{Par, Time};
-use selvedge_sm::{Config, Event, Input, Mode, Output, PersistentState, Sm};
+use selvedge_sm::{Config, Input, Milestone, Mode, Output, PersistentState, Sm};
 use selvedge_transport::ibsim::IbsimPort;
 use selvedge_types::PortNum;
 use selvedge_wire::{Arrival, AttributeId, Datagram, DirectedRoute, LocalPort, MadPort};
@@ -138,8 +138,8 @@ pub fn bring_up(fabric: &Fabric, seat: PortRef, peer: &mut dyn Peer) -> Result<O
                     inputs.push(Input::Computed { id, result });
                 }
                 Output::Persist { id, .. } => inputs.push(Input::Persisted { id }),
-                Output::Event(Event::SubnetUp { .. }) => return Ok(Some(phases)),
-                Output::SetIsSm(_) | Output::Event(_) => {}
+                Output::Milestone(Milestone::Committed(_)) if sm.view().failed == 0 => return Ok(Some(phases)),
+                Output::SetIsSm(_) | Output::Milestone(_) | Output::Event(_) => {}
             }
         }
     }

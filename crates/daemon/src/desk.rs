@@ -1,4 +1,4 @@
-//! The desk at which hosts are answered: the port, what waits to be sent, and the administrator.
+//! The desk at which hosts are answered: the port, what waits to be sent, and the coordinator with the administrator.
 //!
 //! The manager's thread handles arrivals at the desk itself, so they cross no queue. While it computes, it cannot: a
 //! new snapshot of 11,664 hosts takes a good part of a second. So a **clerk** thread checks the desk every millisecond
@@ -11,17 +11,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use selvedge_sa::Copier;
+use selvedge_api as api;
+use selvedge_coordinator::{Coordinator, In, Out, Retries};
+use selvedge_sa::Snapshot;
 use selvedge_sim::Time;
-use selvedge_sm::{Event, Intake, Output};
-use selvedge_store::{Keeper, StoreError};
+use selvedge_sm::{Babbler, Input};
+use selvedge_store::{StateDir, StoreError};
 use selvedge_transport::Turns;
 use selvedge_types::Lid;
-use selvedge_wire::{Arrival, Class, Datagram, MadPort, PortError};
+use selvedge_wire::{Arrival, Class, Datagram, MadPort, Method, PortError};
 
 use crate::DaemonError;
-use crate::administrator::Administrator;
-use crate::notice::Notice;
+use crate::administrator;
 use crate::shared::Shared;
 use crate::storing::Promise;
 
@@ -38,50 +39,47 @@ const PENDING_GMPS_MAX: usize = 16_384;
 const HEARD_MAX: usize = 4_096;
 /// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
 const LEFT_MAX: usize = 65_536;
-/// Held arrivals processed in a row before other work is checked.
+/// Arrivals without a result that are processed in a row before other work is checked.
 const HELD_AT_ONCE: usize = 1_024;
 
 /// What is on the desk.
 pub(crate) struct Desk {
     pub(crate) port: Box<dyn MadPort>,
-    pub(crate) administrator: Administrator,
-    pub(crate) keeper: Keeper,
-    /// While this manager stands by: what hosts register with the master.
-    pub(crate) copier: Copier,
+    coordinator: Coordinator,
+    /// Where the mark of unstored registrations stands.
+    folder: Option<Arc<StateDir>>,
     /// SMPs that the port had no room for: they go before what hosts are answered.
     pending: VecDeque<(Datagram, Duration)>,
     /// Messages to hosts, by LID. The LIDs take turns, so that a host with endless requests delays no other.
     pending_gmps: Turns<Lid, (Datagram, Duration)>,
-    /// What arrived for the manager while it was away.
-    left: VecDeque<Arrival>,
-    /// Limits the datagrams of each source.
-    pub(crate) intake: Intake,
-    /// Events of the intake that are not yet reported, with their times.
-    said: Vec<(Time, Event)>,
+    /// What the coordinator wants of the manager's thread, and when it said so.
+    left: VecDeque<(Time, Out)>,
+    /// What setting the mark led to, until it is reported.
+    mark_set: Option<Result<(), StoreError>>,
     /// For the recorder, if there is one: when, true if it was said here, what.
     heard: Option<VecDeque<(Time, bool, Datagram)>>,
+    /// Reused between inputs.
+    out: Vec<Out>,
     shared: Arc<Shared>,
 }
 
 impl Desk {
     pub(crate) fn new(
         port: Box<dyn MadPort>,
-        administrator: Administrator,
-        keeper: Keeper,
-        copier: Copier,
+        coordinator: Coordinator,
+        folder: Option<Arc<StateDir>>,
         shared: Arc<Shared>,
     ) -> Self {
         Self {
             port,
-            administrator,
-            keeper,
-            copier,
+            coordinator,
+            folder,
             pending: VecDeque::new(),
             pending_gmps: Turns::default(),
             left: VecDeque::new(),
-            intake: Intake::default(),
-            said: Vec::new(),
+            mark_set: None,
             heard: None,
+            out: Vec::new(),
             shared,
         }
     }
@@ -102,62 +100,182 @@ impl Desk {
         }
     }
 
+    /// What could not be stored since it was last stored.
+    pub(crate) fn retries(&self) -> Retries {
+        self.coordinator.retries()
+    }
+
+    /// When [`Self::wake`] is due.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.coordinator.next_wake()
+    }
+
+    /// What the administrator did so far, to be shown.
+    pub(crate) fn counts(&self) -> api::Administration {
+        self.coordinator
+            .administrator()
+            .map(administrator::counts)
+            .unwrap_or_default()
+    }
+
+    /// Datagrams that the administrator has taken so far.
+    pub(crate) fn received(&self) -> u64 {
+        let administrator = self.coordinator.administrator();
+        administrator.map_or(0, |administrator| administrator.counters().received)
+    }
+
+    /// What the administrator answers from.
+    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.coordinator.administrator()?.snapshot()
+    }
+
+    /// Datagrams that the intake has held, and the sources that babble.
+    pub(crate) fn intake(&self) -> (u64, Vec<Babbler>) {
+        let intake = self.coordinator.intake();
+        (intake.held(), intake.babblers().collect())
+    }
+
     /// True if something waits for room in the port.
     pub(crate) fn has_pending(&self) -> bool {
         !self.pending.is_empty() || !self.pending_gmps.is_empty()
     }
 
-    /// Returns the next arrival that is not held, or `None` after `wait` or many held arrivals.
-    pub(crate) fn receive(&mut self, mut wait: Duration) -> Result<Option<Arrival>, PortError> {
-        if let Some(left) = self.left.pop_front() {
-            return Ok(Some(left));
+    /// Gives the manager's thread what is left for it.
+    pub(crate) fn give(&mut self, to: &mut VecDeque<(Time, Out)>) {
+        to.append(&mut self.left);
+    }
+
+    /// Takes arrivals until one has a result. Returns false after `wait` without one, or after many without a result.
+    pub(crate) fn receive(&mut self, mut wait: Duration) -> Result<bool, PortError> {
+        if !self.left.is_empty() {
+            return Ok(true);
         }
         for _ in 0..HELD_AT_ONCE {
             match self.port.receive(wait)? {
-                Some(Arrival::Received(datagram)) if self.holds(&datagram)? => wait = Duration::ZERO,
-                arrival => return Ok(arrival),
+                None => return Ok(false),
+                Some(arrival) if self.arrived(arrival)? => return Ok(true),
+                Some(_) => wait = Duration::ZERO,
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
-    /// True if a datagram is held back, because its source exceeds its limit.
-    fn holds(&mut self, datagram: &Datagram) -> Result<bool, PortError> {
-        if datagram.mad.class() == Class::SubnAdm {
-            return Ok(false);
+    fn arrived(&mut self, arrival: Arrival) -> Result<bool, PortError> {
+        self.handle(match arrival {
+            Arrival::Received(datagram) => In::Arrived(datagram),
+            Arrival::Returned(datagram) => In::Returned(datagram),
+        })
+    }
+
+    /// Hands an input to the coordinator. What it wants sent is sent, what it wants of the mark is done, all else is
+    /// left for the manager's thread. Returns false if nothing came of it but an answer to a trap.
+    pub(crate) fn handle(&mut self, input: In) -> Result<bool, PortError> {
+        let now = self.shared.clock.now();
+        let asked = match &input {
+            In::Arrived(datagram) if self.heard.is_some() => Some(*datagram),
+            _ => None,
+        };
+        let mut out = std::mem::take(&mut self.out);
+        self.coordinator.handle(now, input, &mut out);
+        if let Some(datagram) = asked.filter(|datagram| is_ours(datagram, &out)) {
+            self.hear(now, false, &datagram);
         }
-        let (now, mut out) = (self.shared.clock.now(), Vec::new());
-        let is_handed = self.intake.take(now, datagram, &mut out);
-        self.carry_out(now, out)?;
-        Ok(!is_handed)
+        let has_come = out.iter().any(|wanted| !matches!(wanted, Out::Repress(_)));
+        let carried_out = self.carry_out(now, &mut out);
+        self.out = out;
+        carried_out.map(|()| has_come)
     }
 
-    /// Ends the intervals of the intake that are over. Returns the traps that the manager must handle now.
-    pub(crate) fn wake_intake(&mut self, now: Time) -> Result<Vec<Datagram>, PortError> {
-        let mut out = Vec::new();
-        let again = self.intake.wake(now, &mut out);
-        self.carry_out(now, out)?;
-        Ok(again)
-    }
-
-    /// Sends the output of the intake if the port has room: it must never delay the manager's own MADs.
-    fn carry_out(&mut self, now: Time, out: Vec<Output>) -> Result<(), PortError> {
-        for output in out {
-            match output {
-                Output::Event(event) => self.said.push((now, event)),
-                Output::Send { datagram, timeout } if !self.has_pending() => match self.port.send(&datagram, timeout) {
+    /// Answers to traps are sent only if the port has room: they must never delay the manager's own MADs.
+    fn carry_out(&mut self, now: Time, out: &mut Vec<Out>) -> Result<(), PortError> {
+        for wanted in out.drain(..) {
+            match wanted {
+                Out::Send { datagram, timeout } => {
+                    self.hear(now, true, &datagram);
+                    self.send(&datagram, timeout)?;
+                }
+                Out::Repress(_) if self.has_pending() => {}
+                Out::Repress(datagram) => match self.port.send(&datagram, Duration::ZERO) {
                     Err(PortError::Full) => {}
                     result => result?,
                 },
-                _ => {}
+                Out::RemoveMark => self.remove_mark(now)?,
+                Out::SetMark { has_ended } => self.set_mark(has_ended)?,
+                wanted => self.leave(now, wanted),
             }
         }
         Ok(())
     }
 
-    /// Returns the events of the intake since the last call.
-    pub(crate) fn take_said(&mut self) -> Vec<(Time, Event)> {
-        std::mem::take(&mut self.said)
+    /// Leaves something to the manager's thread. Datagrams that nobody takes are bounded.
+    fn leave(&mut self, now: Time, wanted: Out) {
+        let is_datagram = matches!(wanted, Out::Manager(Input::Received(_) | Input::Returned(_)));
+        if !is_datagram || self.left.len() < LEFT_MAX {
+            self.left.push_back((now, wanted));
+        }
+    }
+
+    /// Removes the mark, so that a registration is marked or stored before a host gets its confirmation.
+    fn remove_mark(&mut self, now: Time) -> Result<(), PortError> {
+        let had_failed = self.coordinator.retries().mark.since().is_some();
+        let result = self.folder.as_ref().map_or(Ok(()), |folder| folder.mark_unstored());
+        let is_done = result.is_ok();
+        self.handle(In::MarkRemoved { is_done })?;
+        // Usually neither: the mark was removed at once.
+        if had_failed || !is_done {
+            let marking = self.coordinator.retries().mark;
+            self.shared.store_ended(now, Promise::Mark, &marking, result);
+        }
+        Ok(())
+    }
+
+    fn set_mark(&mut self, has_ended: bool) -> Result<(), PortError> {
+        let result = self
+            .folder
+            .as_ref()
+            .map_or(Ok(()), |folder| folder.mark_stored(has_ended));
+        let is_done = result.is_ok();
+        self.mark_set = Some(result);
+        self.handle(In::MarkSet { is_done })?;
+        Ok(())
+    }
+
+    /// Takes the result of storing registrations. Updates the status, and reports the change if there is one.
+    pub(crate) fn registrations_stored(
+        &mut self,
+        revision: u64,
+        result: Result<(), StoreError>,
+    ) -> Result<(), PortError> {
+        let now = self.shared.clock.now();
+        let is_stored = result.is_ok();
+        self.handle(In::RegistrationsStored { revision, is_stored })?;
+        let marked = self.mark_set.take().unwrap_or(Ok(()));
+        let saving = self.coordinator.retries().registrations;
+        let result = result.and(marked);
+        self.shared.store_ended(now, Promise::Registrations, &saving, result);
+        Ok(())
+    }
+
+    /// Stores the registrations in place, at the end of the process.
+    pub(crate) fn end(&mut self) -> Result<(), StoreError> {
+        let mut out = Vec::new();
+        self.coordinator.handle(self.shared.clock.now(), In::End, &mut out);
+        let Some(folder) = &self.folder else { return Ok(()) };
+        for wanted in out {
+            match wanted {
+                Out::StoreRegistrations { registrations, .. } => folder.save_registrations(&registrations)?,
+                Out::SetMark { has_ended } => folder.mark_stored(has_ended)?,
+                // The manager has stopped.
+                Out::Manager(_)
+                | Out::Send { .. }
+                | Out::Repress(_)
+                | Out::Event(_)
+                | Out::Index(_)
+                | Out::StoreState { .. }
+                | Out::RemoveMark => {}
+            }
+        }
+        Ok(())
     }
 
     /// Sends a datagram, behind those that wait: SMPs behind SMPs only.
@@ -191,94 +309,17 @@ impl Desk {
         Ok(())
     }
 
-    /// Hands an input to the administrator and sends what comes of it.
-    pub(crate) fn administer(&mut self, input: selvedge_sa::Input) -> Result<(), PortError> {
-        let now = self.shared.clock.now();
-        if let selvedge_sa::Input::Received(datagram) = &input {
-            self.hear(now, false, datagram);
+    /// Lets the coordinator do what is due.
+    pub(crate) fn wake(&mut self, now: Time) -> Result<(), PortError> {
+        if self.coordinator.next_wake().is_some_and(|at| at <= now) {
+            self.handle(In::Wake)?;
         }
-        let mut out = self.administrator.handle(now, input);
-        self.guard(now, &mut out);
-        for output in out.drain(..) {
-            self.hear(now, true, &output.datagram);
-            self.send(&output.datagram, output.timeout)?;
-        }
-        self.administrator.give_back(out);
         Ok(())
-    }
-
-    /// True if a datagram answers what this manager asks as a standby; it is taken then.
-    pub(crate) fn takes_copy(&mut self, datagram: &Datagram) -> Result<bool, PortError> {
-        if self.copier.next_wake().is_none() {
-            return Ok(false);
-        }
-        let mut out = Vec::new();
-        let now = self.shared.clock.now();
-        let is_taken = self.copier.received(now, datagram, &mut out);
-        if is_taken {
-            self.hear(now, false, datagram);
-        }
-        self.copied(out)?;
-        Ok(is_taken)
-    }
-
-    /// Asks on, if it is time to.
-    pub(crate) fn copy_on(&mut self) -> Result<(), PortError> {
-        let now = self.shared.clock.now();
-        if self.copier.next_wake().is_none_or(|at| at > now) {
-            return Ok(());
-        }
-        let mut out = Vec::new();
-        self.copier.wake(now, &mut out);
-        self.copied(out)
-    }
-
-    fn copied(&mut self, out: Vec<selvedge_sa::Output>) -> Result<(), PortError> {
-        for output in out {
-            self.hear(self.shared.clock.now(), true, &output.datagram);
-            self.send(&output.datagram, output.timeout)?;
-        }
-        match self.copier.take() {
-            Some(copy) => self.administer(selvedge_sa::Input::Copied(copy)),
-            None => Ok(()),
-        }
-    }
-
-    /// Ensures that a registration is marked or stored before a host gets its confirmation.
-    fn guard(&mut self, now: Time, out: &mut [selvedge_sa::Output]) {
-        let revision = self.administrator.revision();
-        self.mark(now, |keeper| keeper.guard(now, revision, out));
-    }
-
-    /// Retries a failed removal of the mark when that is due.
-    pub(crate) fn mark_if_due(&mut self, now: Time) {
-        self.mark(now, |keeper| keeper.mark_if_due(now));
-    }
-
-    fn mark(&mut self, now: Time, act: impl FnOnce(&mut Keeper) -> Result<(), StoreError>) {
-        let has_failed = self.keeper.retries()[1].since().is_some();
-        let result = act(&mut self.keeper);
-        let [_, marking] = self.keeper.retries();
-        let works_again = has_failed && marking.since().is_none();
-        // Usually neither: the mark needed no change.
-        if works_again || result.is_err() {
-            self.shared.store_ended(now, Promise::Mark, marking, result);
-        }
-    }
-
-    /// What could not be kept is told.
-    pub(crate) fn told(&self, result: Result<(), StoreError>) {
-        if let Err(error) = result {
-            self.shared.notice(&Notice::NotStored(error));
-        }
     }
 
     /// What the clerk does while the manager is away; `is_back` says that it is no longer.
     fn stand_in(&mut self, is_back: impl Fn() -> bool) -> Result<(), PortError> {
-        let now = self.shared.clock.now();
-        if self.administrator.next_wake().is_some_and(|at| at <= now) {
-            self.administer(selvedge_sa::Input::Wake)?;
-        }
+        self.wake(self.shared.clock.now())?;
         for _ in 0..TAKEN_MAX {
             if is_back() {
                 break;
@@ -286,19 +327,18 @@ impl Desk {
             self.send_pending()?;
             // This sends what was kept to be sent, as well.
             match self.port.receive(Duration::ZERO)? {
-                Some(Arrival::Received(datagram)) if self.takes_copy(&datagram)? => {}
-                Some(Arrival::Received(datagram)) if datagram.mad.class() == Class::SubnAdm => {
-                    self.administer(selvedge_sa::Input::Received(datagram))?;
-                }
-                Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
-                Some(Arrival::Received(datagram)) if self.holds(&datagram)? => {}
-                Some(other) if self.left.len() < LEFT_MAX => self.left.push_back(other),
-                Some(_) => {}
+                Some(arrival) => drop(self.arrived(arrival)?),
                 None => break,
             }
         }
         Ok(())
     }
+}
+
+/// True if a datagram is of subnet administration, or answers the copier: the manager does not get it.
+fn is_ours(datagram: &Datagram, out: &[Out]) -> bool {
+    let is_managers = |wanted: &Out| matches!(wanted, Out::Manager(Input::Received(_)));
+    datagram.mad.class() == Class::SubnAdm || datagram.mad.method() == Method::GetResp && !out.iter().any(is_managers)
 }
 
 /// The desk, and which thread used it last.

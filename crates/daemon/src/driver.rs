@@ -1,35 +1,34 @@
 //! The loop around a manager: one thread reads, handles and sends, so a datagram crosses no lock and no queue.
 
-mod intake;
-mod registered;
-mod storing;
+mod coordination;
+mod shown;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use selvedge_api::Severity;
+use selvedge_coordinator::{Coordinator, In, Out};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
-use selvedge_plan::partition::Partitions;
-use selvedge_planner::{Job, PlanEvent};
-use selvedge_sa::Worth;
+use selvedge_planner::Job;
+use selvedge_sa::Sources;
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Event, Input, Output, Sm, StageName, View};
-use selvedge_store::{Found, Keeper, Saver, StateDir};
+use selvedge_sm::{Command, Event, Input, Milestone, Output, Sm, StageName, View};
+use selvedge_store::StateDir;
 use selvedge_transport::prefer_this_thread;
-use selvedge_wire::{Arrival, Class, Datagram, MadPort};
+use selvedge_wire::MadPort;
 
 use crate::DaemonError;
-use crate::administrator::Administrator;
 use crate::desk::{Desk, Seat};
 use crate::dumps::{Dump, DumpSink, dumper};
 use crate::memory::Memory;
 use crate::notice::Notice;
 use crate::record::Recorder;
 use crate::shared::Shared;
-use crate::worker::{Note, ToCompare, ToStore, Worker, backer, comparer, compute_in_place, planner, storer};
+use crate::worker::{Note, ToCompare, ToStore, Worker};
+use crate::worker::{backer, comparer, compute_in_place, indexer, planner, storer};
 
 /// When the driver ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,20 +75,16 @@ pub(crate) struct Driver {
     copier: Worker<Box<Job>>,
     /// Works out repairs that may be needed.
     backer: Worker<Box<Job>>,
-    /// When the manager was told of groups last.
-    groups_told_at: Time,
-    /// Partitions that the administrator knows of.
-    partitions: Option<Arc<Partitions>>,
+    /// Makes plans that are in force ready for the administrator.
+    indexer: Worker<Sources>,
     storer: Worker<ToStore>,
-    /// What is to be stored of the manager's state, and when.
-    saver: Saver,
     comparer: Worker<ToCompare>,
     dumper: Option<Worker<Dump>>,
     out: Vec<Output>,
-    /// Events that nobody has been told of.
-    untold: Vec<(Time, Event)>,
-    /// Traps that the administrator has not been told of.
-    traps: Vec<Datagram>,
+    /// What the coordinator left for this thread.
+    left: VecDeque<(Time, Out)>,
+    /// Events that nobody has been told of, and milestones that the coordinator has not got.
+    untold: Vec<(Time, Untold)>,
     busy: usize,
     /// When the last job was handed out.
     busy_since: Time,
@@ -103,13 +98,15 @@ pub(crate) struct Driver {
     asked: u64,
     /// Memory for what a repair needs.
     memory: Memory,
-    /// What the manager was told that a copy of what hosts have registered with the master is worth.
-    copy_worth: Worth,
-    /// The manager was told that there is a copy, or none to be had.
-    is_ready: bool,
     /// The last plan in force and the fabric it was made for.
     in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     stopping: bool,
+}
+
+/// Something that waits until there is time for it.
+enum Untold {
+    Event(Event),
+    Milestone(Milestone),
 }
 
 /// What a driver is made of.
@@ -122,9 +119,7 @@ pub(crate) struct Parts {
     pub(crate) recorder: Option<Recorder>,
     pub(crate) folder: Option<Arc<StateDir>>,
     pub(crate) dumps: Option<Box<dyn DumpSink>>,
-    pub(crate) found: Found,
-    pub(crate) administrator: selvedge_sa::Config,
-    pub(crate) copier: selvedge_sa::CopyConfig,
+    pub(crate) coordinator: Coordinator,
 }
 
 impl Driver {
@@ -132,9 +127,8 @@ impl Driver {
         let (sender, notes) = parts.notes;
         let mut desk = Desk::new(
             parts.port,
-            Administrator::new(parts.administrator, sender.clone(), parts.found.registrations)?,
-            Keeper::new(parts.folder.clone(), parts.found.is_lost),
-            selvedge_sa::Copier::new(parts.copier),
+            parts.coordinator,
+            parts.folder.clone(),
             Arc::clone(&parts.shared),
         );
         if parts.recorder.is_some() {
@@ -151,15 +145,13 @@ impl Driver {
             balancer: planner("balance", sender.clone())?,
             copier: planner("multicast", sender.clone())?,
             backer: backer(sender.clone())?,
-            groups_told_at: Time::ZERO,
-            partitions: None,
+            indexer: indexer(sender.clone())?,
             dumper: parts.dumps.map(|sink| dumper(sender.clone(), sink)).transpose()?,
             comparer: comparer(sender.clone())?,
             storer: storer(sender, parts.folder)?,
-            saver: Saver::default(),
             out: Vec::new(),
+            left: VecDeque::new(),
             untold: Vec::new(),
-            traps: Vec::new(),
             busy: 0,
             busy_since: Time::ZERO,
             fault_since: None,
@@ -168,8 +160,6 @@ impl Driver {
             shown_at: Time::ZERO,
             asked: 0,
             memory: Memory::default(),
-            copy_worth: Worth::Part,
-            is_ready: false,
             in_force: None,
             stopping: false,
         })
@@ -178,29 +168,13 @@ impl Driver {
     /// Runs until told to stop, or until `until`. Returns the last view.
     pub(crate) fn run(mut self) -> Result<View, DaemonError> {
         prefer_this_thread();
-        // Who only sets a fabric up once is no administrator to whom hosts come.
-        let (is_lost, forgotten) = {
-            let desk = self.seat.desk();
-            (
-                desk.keeper.is_lost(),
-                desk.administrator.registrations().forgotten().clone(),
-            )
-        };
-        if is_lost && self.until == Until::Stopped {
-            self.feed(Input::Command(Command::Reregister))?;
-        } else if !forgotten.is_empty() && self.until == Until::Stopped {
-            self.feed(Input::Command(Command::ReregisterThese(forgotten)))?;
-        }
-        if self.until == Until::Stopped {
-            self.feed(Input::Command(Command::HoldBack))?;
-        }
-        let result = self.feed(Input::Start).and_then(|()| self.turn_until_done());
+        let result = self.coordinate(In::Start).and_then(|()| self.turn_until_done());
         let result = self.tell().and(result);
         // What is shown in the end is how things stood, not that somebody has stopped looking at them.
         self.show();
         let view = self.sm.view();
         // What stopping still has to send must not wait for anything; a port that does not work is known by now.
-        let stopped = self.feed(Input::Command(Command::Stop));
+        let stopped = self.coordinate(In::Command(Command::Stop));
         let _ = stopped
             .and_then(|()| {
                 let mut desk = self.seat.desk();
@@ -213,11 +187,10 @@ impl Driver {
             self.notice(&notice);
         }
         self.end_dumps();
-        let mut desk = self.seat.desk();
-        let registrations = desk.administrator.registrations();
-        let ended = desk.keeper.end(&registrations);
-        desk.told(ended);
-        drop(desk);
+        let ended = self.seat.desk().end();
+        if let Err(error) = ended {
+            self.notice(&Notice::NotStored(error));
+        }
         result.map(|()| view)
     }
 
@@ -252,13 +225,11 @@ impl Driver {
             self.feed(Input::Wake)?;
         }
         let mut desk = self.seat.desk();
-        if desk.administrator.next_wake().is_some_and(|at| at <= now) {
-            desk.administer(selvedge_sa::Input::Wake)?;
-        }
-        desk.copy_on()?;
-        let received = desk.administrator.received();
+        desk.wake(now)?;
+        let received = desk.received();
+        desk.give(&mut self.left);
         drop(desk);
-        self.store_what_is_due(now);
+        self.do_what_is_left()?;
         let hurries = self.hurries(now);
         self.record_said(hurries);
         if !hurries && now.since(self.shown_at) >= SHOW_INTERVAL {
@@ -268,10 +239,6 @@ impl Driver {
                 self.show_administration();
             }
         }
-        self.attend_intake(now)?;
-        self.tell_groups(now)?;
-        self.tell_doubts()?;
-        self.tell_copy(now)?;
         let mut wait = match self.untold.is_empty() || hurries {
             true => self.wait(now),
             false => Duration::ZERO,
@@ -285,26 +252,13 @@ impl Driver {
         for _ in 0..ARRIVALS_MAX {
             let mut desk = self.seat.desk();
             desk.send_pending()?;
-            match desk.receive(wait)? {
-                Some(Arrival::Received(datagram)) if desk.takes_copy(&datagram)? => {}
-                Some(Arrival::Received(datagram)) if datagram.mad.class() == Class::SubnAdm => {
-                    desk.administer(selvedge_sa::Input::Received(datagram))?;
-                }
-                // The administrator has a clock of its own for what it repeats.
-                Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
-                Some(Arrival::Received(datagram)) => {
-                    drop(desk);
-                    self.hear(datagram)?;
-                }
-                Some(Arrival::Returned(datagram)) => {
-                    drop(desk);
-                    self.feed(Input::Returned(datagram))?;
-                }
-                None => {
-                    drop(desk);
-                    return self.end_turn();
-                }
+            let has_come = desk.receive(wait)?;
+            desk.give(&mut self.left);
+            drop(desk);
+            if !has_come {
+                return self.end_turn();
             }
+            self.do_what_is_left()?;
             wait = Duration::ZERO;
         }
         self.end_turn()
@@ -338,24 +292,12 @@ impl Driver {
             _ if now.since(self.busy_since) < SOON => WAIT_SOON,
             _ => WAIT_BUSY,
         };
-        let wakes = [
-            self.next_wake(),
-            desk.administrator.next_wake(),
-            desk.intake.next_wake(),
-            desk.keeper.next_wake(),
-            self.saver.next_wake(),
-            desk.copier.next_wake(),
-        ];
-        let due = wakes
+        let due = [self.next_wake(), desk.next_wake()]
             .into_iter()
             .flatten()
             .map(|at| at.since(now))
             .fold(longest, Duration::min);
-        if self.changed || desk.administrator.has_changed_groups() {
-            due.min(SHOW_INTERVAL)
-        } else {
-            due
-        }
+        if self.changed { due.min(SHOW_INTERVAL) } else { due }
     }
 
     fn take_notes(&mut self) -> Result<(), DaemonError> {
@@ -372,16 +314,14 @@ impl Driver {
                     self.changed = changed || !self.untold.is_empty();
                 }
                 Note::Indexed(snapshot) => {
-                    if let Some(snapshot) = snapshot.filter(|_| self.sm.view().role == selvedge_sm::Role::Master) {
-                        // What was in force before is freed when the desk is free again.
-                        let before = self.seat.desk().administrator.snapshot();
-                        self.administer(selvedge_sa::Input::Committed(snapshot))?;
-                        drop(before);
-                    }
+                    // What was in force before is freed when the desk is free again.
+                    let before = self.seat.desk().snapshot();
+                    self.coordinate(In::Indexed(snapshot))?;
+                    drop(before);
                 }
                 Note::Superseded => {}
                 Note::Persisted { id, result } => self.state_stored(id, result)?,
-                Note::Kept { revision, result } => self.registrations_stored(revision, result),
+                Note::Kept { revision, result } => self.seat.desk().registrations_stored(revision, result)?,
                 Note::Dumped(result) => self.dumped(result),
                 Note::Compared(reroute) => {
                     if reroute.entries > 0 {
@@ -389,7 +329,7 @@ impl Driver {
                     }
                 }
                 Note::Command(Command::Stop) => self.stopping = true,
-                Note::Command(command) => self.feed(Input::Command(command))?,
+                Note::Command(command) => self.coordinate(In::Command(command))?,
             }
         }
         Ok(())
@@ -432,11 +372,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Hands an input to the administrator and sends what comes of it.
-    fn administer(&self, input: selvedge_sa::Input) -> Result<(), DaemonError> {
-        Ok(self.seat.desk().administer(input)?)
-    }
-
     fn carry_out(&mut self, now: Time, output: Output) -> Result<(), DaemonError> {
         match output {
             Output::Send { datagram, timeout } => self.seat.desk().send(&datagram, timeout)?,
@@ -463,14 +398,19 @@ impl Driver {
             }
             Output::Compute(job) if job.is_backing_up() => self.backer.hand(job),
             Output::Compute(job) => self.hand_over(now, job),
-            Output::Persist { id, state } => self.store(now, id, state),
+            Output::Persist { id, state } => {
+                let mut desk = self.seat.desk();
+                desk.handle(In::Persist { id, state })?;
+                desk.give(&mut self.left);
+            }
             Output::SetIsSm(is_sm) => {
                 let set = self.seat.desk().port.set_is_sm(is_sm);
                 if let Err(error) = set {
                     self.notice(&Notice::IsSmRefused(error));
                 }
             }
-            Output::Event(event) => self.untold.push((now, event)),
+            Output::Milestone(milestone) => self.untold.push((now, Untold::Milestone(milestone))),
+            Output::Event(event) => self.untold.push((now, Untold::Event(event))),
         }
         Ok(())
     }
@@ -482,109 +422,7 @@ impl Driver {
         self.planner.hand(job);
     }
 
-    /// Tells events, once the port has what was to be sent: nothing that matters waits for it.
-    fn tell(&mut self) -> Result<(), DaemonError> {
-        for trap in std::mem::take(&mut self.traps) {
-            self.administer(selvedge_sa::Input::Trap(trap))?;
-        }
-        if self.untold.is_empty() {
-            return Ok(());
-        }
-        // Who reads of an event must find the state it speaks of.
-        self.show();
-        for (at, event) in std::mem::take(&mut self.untold) {
-            self.tell_event(at, &event)?;
-        }
-        Ok(())
-    }
-
-    fn tell_event(&mut self, at: Time, event: &Event) -> Result<(), DaemonError> {
-        if matches!(event, Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. }) {
-            self.compare_plans();
-            self.tell_partitions()?;
-            if !self.sm.view().is_to_ask_all {
-                self.seat.desk().keeper.hosts_were_asked(at);
-            }
-            let sources = Administrator::sources(&self.sm);
-            self.busy += usize::from(self.seat.desk().administrator.commit(sources));
-            self.dump(false);
-        }
-        match event {
-            Event::Discovered { .. } => self.tell_what_was_seen()?,
-            Event::Plan(PlanEvent::Accepted { .. }) => self.tell_what_comes()?,
-            Event::Role { role, .. } => self.role_changed(*role)?,
-            Event::Multicast(_) => self.copies_changed()?,
-            _ => {}
-        }
-        let severity = match event.severity() {
-            selvedge_planner::Severity::Info => Severity::Info,
-            selvedge_planner::Severity::Warning => Severity::Warning,
-            selvedge_planner::Severity::Error => Severity::Error,
-        };
-        let text = event.to_string();
-        let text = text.strip_prefix(event.code()).map_or(text.as_str(), str::trim_start);
-        self.shared.event(at, severity, event.code(), text);
-        Ok(())
-    }
-
-    /// Has what is in force now written into files, if that is wanted.
-    fn dump(&self, only_copies: bool) {
-        let Some(dumper) = &self.dumper else { return };
-        let view = self.sm.view();
-        if let (selvedge_sm::Role::Master, Some(fabric), Some(plan)) = (view.role, view.fabric, view.plan) {
-            dumper.hand(Dump {
-                fabric: self.shared.names.apply(&fabric),
-                plan,
-                copies: view.copies,
-                only_copies,
-            });
-        }
-    }
-
-    fn dumped(&self, result: Result<(), (std::path::PathBuf, std::io::Error)>) {
-        if let Err((path, cause)) = result {
-            self.notice(&Notice::NotDumped { path, cause });
-        }
-    }
-
-    /// Waits for what is being written.
-    fn end_dumps(&mut self) {
-        self.dumper = None;
-        while let Ok(note) = self.notes.try_recv() {
-            if let Note::Dumped(result) = note {
-                self.dumped(result);
-            }
-        }
-    }
-
-    /// Finds out what a new plan changed.
-    fn compare_plans(&mut self) {
-        let view = self.sm.view();
-        let (Some(fabric), Some(plan)) = (view.fabric, view.plan) else {
-            return;
-        };
-        let now = (fabric, plan);
-        if let Some(before) = self.in_force.replace(now.clone()) {
-            self.busy += 1;
-            self.comparer.hand(ToCompare { before, now });
-        }
-    }
-
     fn notice(&self, notice: &Notice) {
         self.shared.notice(notice);
-    }
-
-    fn show(&mut self) {
-        self.shown_at = self.shared.clock.now();
-        self.changed = false;
-        self.shared.show(self.shown_at, self.sm.view());
-        self.shared.show_intake(self.intake_counts());
-        self.show_administration();
-    }
-
-    fn show_administration(&mut self) {
-        let counts = self.seat.desk().administrator.counts();
-        self.asked = counts.received;
-        self.shared.show_administration(counts);
     }
 }

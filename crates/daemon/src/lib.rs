@@ -1,7 +1,7 @@
 //! The real-time driver around the manager.
 //!
 //! ```text
-//!  front ends ──► Service ──notes──► manager's thread: receive → Sm::handle → send ──► MadPort ──► fabric
+//!  front ends ──► Service ──notes──► manager's thread: receive → Coordinator → Sm → send ──► MadPort ──► fabric
 //!                    ▲                   │        ▲
 //!                    └── view, events ───┤        ├── computed ── plan thread
 //!                                        │        └── stored ──── store thread

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_api::{Administration, Intake, NotStored, Severity};
+use selvedge_coordinator::Retry;
 use selvedge_sim::Time;
 use selvedge_sm::View;
-use selvedge_store::{Retry, StoreError};
+use selvedge_store::StoreError;
 use selvedge_types::Guid;
 use selvedge_wire::LocalPort;
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use selvedge_config::{Settings, Sources};
+use selvedge_coordinator::{Administrated, Coordinator};
 use selvedge_emulator::{EmulatorError, PortName};
 use selvedge_fabric::Fabric;
 use selvedge_planner::{DefaultJudge, Judge};
@@ -212,8 +213,16 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         aside: Aside::default(),
     };
     let config = manager_config(options.mode, local, &settings);
-    let copier = administrator::copier(&config, &settings.administrator);
+    let administrated = Administrated {
+        administrator: administrator::config(&settings.administrator),
+        registrations: found.registrations,
+        is_lost: found.is_lost,
+        has_folder: folder.is_some(),
+        // No host comes to a process that sets a fabric up once.
+        has_hosts: options.until == Until::Stopped,
+    };
     let driver = Driver::new(Parts {
+        coordinator: Coordinator::new(clock.now(), &config, Some(administrated)),
         sm: Sm::new(config, options.judge, state),
         port,
         until: options.until,
@@ -222,12 +231,6 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         recorder,
         folder: folder.map(Arc::new),
         dumps: options.dumps,
-        found,
-        administrator: administrator::Config {
-            life: administrator::life(),
-            ..administrator::config(&settings.administrator)
-        },
-        copier,
     })?;
     let thread = thread::Builder::new()
         .name("manager".to_owned())

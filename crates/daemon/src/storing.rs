@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use selvedge_api::NotStored;
+use selvedge_coordinator::Retry;
 use selvedge_sim::Time;
-use selvedge_store::{Retry, StoreError};
+use selvedge_store::StoreError;
 
 use crate::notice::Notice;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use selvedge_api::Reroute;
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
-use selvedge_planner::{Job, JobId, JobResult, PlanEvent, Warm};
+use selvedge_planner::{Job, JobId, JobResult, Warm};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
 use selvedge_sm::{Command, PersistentState};
@@ -167,7 +167,7 @@ fn guarded(job: &mut Job, run: impl FnOnce(&mut Job) -> Option<JobResult>) -> Op
     let began = Instant::now();
     job.set_clock(since_first_asked);
     let made = catch_unwind(AssertUnwindSafe(|| run(job)));
-    let mut result = made.unwrap_or_else(|_| Some(job.fruitless(vec![PlanEvent::NoPlan])))?;
+    let mut result = made.unwrap_or_else(|_| Some(job.no_plan()))?;
     result.set_took(began.elapsed());
     Some(result)
 }

@@ -184,6 +184,12 @@ impl Job {
         }
     }
 
+    /// Returns the result of this job if its run broke off: there is no plan, and switches keep what they hold.
+    #[must_use]
+    pub fn no_plan(&self) -> JobResult {
+        self.fruitless(vec![PlanEvent::NoPlan])
+    }
+
     /// Returns the result of this job if nothing comes of it: it is not run, or its run was cut short. `events` says
     /// why, if an operator should know.
     #[must_use]

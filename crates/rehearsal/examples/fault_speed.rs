@@ -15,7 +15,7 @@ use selvedge_fabric::{Fabric, Link};
 use selvedge_plan::Policy;
 use selvedge_planner::{DefaultJudge, Job, JobResult};
 use selvedge_sim::{Par, Seed, Time};
-use selvedge_sm::{Config, Event, Input, Mode, Output, PersistentState, Sm, StageName};
+use selvedge_sm::{Config, Input, Milestone, Mode, Output, PersistentState, Sm, StageName};
 use selvedge_topology::Spec;
 use selvedge_wire::{AttributeId, Method};
 
@@ -36,7 +36,8 @@ struct Bench {
     client: ClientId,
     sm: Sm,
     now: Time,
-    events: Vec<Event>,
+    /// A heavy sweep began since the last fault.
+    has_swept: bool,
     /// Of the fault at hand, by part.
     parts: [Duration; PARTS.len()],
     /// The part at hand; none before the trap and after the last answer.
@@ -64,15 +65,12 @@ fn main() {
     let mut slow = Vec::new();
     for (count, link) in (0..faults).zip(links.iter().cycle()) {
         let name = fabric.port_name(link.a);
-        bench.events.clear();
+        bench.has_swept = false;
         bench.parts = [Duration::ZERO; PARTS.len()];
         bench.in_place = false;
         bench.fault(&format!("cut {name}"));
         bench.run_for(apart / 2);
-        let sweeps = bench
-            .events
-            .iter()
-            .any(|event| matches!(event, Event::SweepStarted { .. }));
+        let sweeps = bench.has_swept;
         swept += usize::from(sweeps);
         match bench.in_place && !sweeps {
             true => all.push(bench.parts),
@@ -126,7 +124,7 @@ impl Bench {
             emulator,
             client,
             now: Time::ZERO,
-            events: Vec::new(),
+            has_swept: false,
             parts: [Duration::ZERO; PARTS.len()],
             part: None,
             open: 0,
@@ -181,7 +179,10 @@ impl Bench {
                 Output::Compute(job) => self.compute(*job),
                 Output::Persist { id, .. } => self.hand(Input::Persisted { id }),
                 Output::SetIsSm(is_sm) => self.emulator.set_is_sm(self.now, self.client, is_sm).unwrap(),
-                Output::Event(event) => self.events.push(event),
+                Output::Milestone(milestone) => {
+                    self.has_swept |= matches!(milestone, Milestone::SweepStarted);
+                }
+                Output::Event(_) => {}
             }
         }
         // The next step's Sets have left by now, if there is one.

@@ -136,7 +136,7 @@ impl WireLog {
                     self.lines.is_some().then(text),
                 )
             }
-            Output::Compute(_) | Output::Event(_) => return,
+            Output::Compute(_) | Output::Milestone(_) | Output::Event(_) => return,
         };
         self.digest = digest;
         if let (Some(lines), Some(what)) = (&mut self.lines, what) {

@@ -5,16 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_coordinator::Coordinator;
 use selvedge_emulator::ClientId;
 use selvedge_fabric::Fabric;
 use selvedge_plan::{ChangeSet, Installed, Plan};
 use selvedge_planner::{Accepted, Inventory, Job, JobResult, Judge};
 use selvedge_sim::{Par, Time};
-use selvedge_sm::{Config, Input, Intake, Output, PersistentState, Sm};
-use selvedge_store::{MemoryDisk, Saver, StateDir, StoreError};
+use selvedge_sm::{Config, Input, Output, PersistentState, Sm};
+use selvedge_store::{MemoryDisk, StateDir, StoreError};
 use selvedge_verify::{Refusal, Verdict};
 use selvedge_wire::{AttributeId, Mad, Method, PortInfo};
 
+use crate::clients::DeskDefect;
 use crate::watch::Passed;
 
 /// A manager of a rehearsal: its position in order of creation.
@@ -36,7 +38,16 @@ pub(crate) struct Manager {
     pub stored: PersistentState,
     /// The disk for its state; `None`: state is kept as a value, and storing always works.
     pub disk: Option<Arc<MemoryDisk>>,
+    /// The administrator beside it, if there is one.
+    pub administers: Option<Administers>,
     pub life: Option<Life>,
+}
+
+/// An administrator beside a manager.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Administers {
+    /// What is wrong with it, in tests of checkers.
+    pub defect: Option<DeskDefect>,
 }
 
 /// One run of the process.
@@ -45,9 +56,11 @@ pub(crate) struct Life {
     pub client: ClientId,
     /// When it began.
     pub started: Time,
+    /// A number that no other life has.
+    pub number: u64,
     pub sm: Sm,
-    /// Limits the datagrams that reach it.
-    pub intake: Intake,
+    /// Between it, its administrator, the port and the disk.
+    pub coordinator: Coordinator,
     /// How much later it thinks it is; a sound one knows the time.
     pub hurry: Duration,
     /// What will be done later.
@@ -58,8 +71,16 @@ pub(crate) struct Life {
     pub swept_at: Option<Time>,
     /// How often each node had been switched on when the last sweep began.
     pub boots: Arc<Vec<u32>>,
+    /// The plan of the job result that the manager is taking, until it accepts or drops it.
+    pub offered: Option<AcceptedPlan>,
     /// The plan that was accepted last, and the fabric it is for.
     pub accepted: Option<AcceptedPlan>,
+    /// The plan in force and its fabric, while it is master.
+    pub in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
+    /// How often its role has changed.
+    pub role_changes: u64,
+    /// A plan in force was made ready for its administrator.
+    pub has_indexed: bool,
     /// Its state folder, if it has a disk.
     pub folder: Option<Folder>,
 }
@@ -68,7 +89,6 @@ pub(crate) struct Life {
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub dir: StateDir,
-    pub saver: Saver,
     /// The state that this process stored last.
     pub last: Option<Arc<PersistentState>>,
 }
@@ -112,8 +132,6 @@ pub(crate) enum Pending {
         id: u64,
         state: Arc<PersistentState>,
     },
-    /// A failed save is due for a retry.
-    SaveAgain,
     Input(Box<Input>),
 }
 
@@ -140,17 +158,10 @@ impl Life {
     /// When it next wants to be called.
     pub fn next_due(&self) -> Option<Time> {
         let pending = self.pending.iter().map(|(at, _)| *at).min();
-        [pending, self.next_wake(), self.intake.next_wake()]
+        [pending, self.next_wake(), self.coordinator.next_wake()]
             .into_iter()
             .flatten()
             .min()
-    }
-
-    /// True if the intake passes an input on. Appends the intake's output to `out`.
-    pub fn admits(&mut self, now: Time, input: &Input, out: &mut Vec<Output>) -> bool {
-        let Input::Received(datagram) = input else { return true };
-        self.intake.serve(self.sm.represses_with());
-        self.intake.take(now, datagram, out)
     }
 
     /// When its next timer is due.

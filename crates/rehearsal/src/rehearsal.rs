@@ -1,13 +1,15 @@
 //! The clock: steps emulator and managers by the earliest wake-up.
 
+mod coordination;
 mod disk;
 mod jobs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_chassis::PortIdx;
+use selvedge_coordinator::{Coordinator, In};
 use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
@@ -15,14 +17,14 @@ use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_planner::Judge;
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Command, Config, Event, Input, Intake, Output, PersistentState, Sm, StageName, View};
+use selvedge_sm::{Command, Config, Event, Input, Milestone, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
 use self::jobs::Costs;
 use crate::digest::WireLog;
 use crate::invariant::Invariants;
-use crate::manager::{Life, Manager, ManagerId, Pending, asks_host};
+use crate::manager::{Life, Manager, ManagerId, Pending};
 use crate::outside::Outsiders;
 use crate::watch::{Clerk, Passed, Watcher};
 use crate::{RehearsalError, Violation};
@@ -66,6 +68,16 @@ pub struct Rehearsal {
     tools: BTreeMap<ClientId, Vec<Datagram>>,
     costs: Costs,
     pub(crate) log: Vec<LogEntry>,
+    /// Milestones that coordinators have not got.
+    milestones: VecDeque<(ManagerId, Milestone)>,
+    /// Datagrams that administrators sent and nobody has carried away.
+    administered: VecDeque<(ManagerId, Datagram)>,
+    /// Lives of managers so far.
+    lives_begun: u64,
+    /// How often a manager became master.
+    pub(crate) led: u64,
+    /// Repairs that were planned before the fault.
+    pub(crate) known_repairs: u64,
     pub(crate) wire: WireLog,
     /// SMPs that ask a host to register again.
     pub(crate) asks: u64,
@@ -110,6 +122,11 @@ impl Rehearsal {
             tools: BTreeMap::new(),
             costs: Costs::default(),
             log: Vec::new(),
+            milestones: VecDeque::new(),
+            administered: VecDeque::new(),
+            lives_begun: 0,
+            led: 0,
+            known_repairs: 0,
             wire: WireLog::default(),
             asks: 0,
             deliveries: Vec::new(),
@@ -143,6 +160,7 @@ impl Rehearsal {
             tamper: None,
             stored: PersistentState::default(),
             disk: None,
+            administers: None,
             life: None,
         });
         ManagerId(self.managers.len() - 1)
@@ -162,6 +180,9 @@ impl Rehearsal {
             });
         }
         let folder = manager.open_folder()?;
+        self.lives_begun += 1;
+        let administrated = self.administrated(id, folder.as_ref())?;
+        let manager = &mut self.managers[id.0];
         let client = self.emulator.attach_named(&manager.at)?;
         if let Some(local) = self.emulator.local(client) {
             manager.config.local = local;
@@ -171,17 +192,22 @@ impl Rehearsal {
         manager.life = Some(Life {
             client,
             started: self.now,
+            number: self.lives_begun,
             sm,
-            intake: Intake::default(),
+            coordinator: Coordinator::new(self.now, &manager.config, administrated),
             hurry: Duration::ZERO,
             pending: Vec::new(),
             looked_at: None,
             swept_at: None,
             boots: Arc::default(),
+            offered: None,
             accepted: None,
+            in_force: None,
+            role_changes: 0,
+            has_indexed: false,
             folder,
         });
-        self.hand(id, Input::Start)
+        self.coordinate(id, In::Start)
     }
 
     /// Ends a manager as `kill -9` does: nothing remains but what it had stored, and the kernel clears IsSM.
@@ -204,7 +230,7 @@ impl Rehearsal {
         if self.outside.is_some() {
             return self.outside_call(id, |hands, _, _| hands.sweep(id));
         }
-        self.hand(id, Input::Command(command))
+        self.coordinate(id, In::Command(command))
     }
 
     /// Tells a manager of multicast groups, as its administrator does.
@@ -364,7 +390,9 @@ impl Rehearsal {
     /// True if all managers are at rest, no datagram is on its way and nothing is about to happen.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        let at_rest = |life: &Life| life.pending.is_empty() && life.sm.is_resting();
+        // A failed save is retried, and the manager may have something to do then.
+        let has_stored = |life: &Life| life.coordinator.retries().state.next().is_none();
+        let at_rest = |life: &Life| life.pending.is_empty() && has_stored(life) && life.sm.is_resting();
         // A datagram on its way is an event in the near future; one that a hung agent holds is none.
         self.emulator.next_event().is_none_or(|at| at > self.now + QUIET) && self.lives().all(|(_, life)| at_rest(life))
     }
@@ -456,7 +484,7 @@ impl Rehearsal {
             let at = self.emulator.port_of(life.client);
             watcher.receives(self.now, (id, life), (self.emulator.chassis(), at), &delivery.datagram);
         }
-        id.map_or(Ok(()), |id| self.hand(id, Input::Received(delivery.datagram)))
+        id.map_or(Ok(()), |id| self.coordinate(id, In::Arrived(delivery.datagram)))
     }
 
     /// Completions first, then timers, manager by manager.
@@ -466,7 +494,7 @@ impl Rehearsal {
             while let Some(done) = self.managers[id.0].life.as_mut().and_then(|life| life.take_done(now)) {
                 self.finish(id, done)?;
             }
-            self.attend_intake(id)?;
+            self.wake_coordinator(id)?;
             if self.life(id).and_then(Life::next_wake).is_some_and(|at| at <= now) {
                 self.hand(id, Input::Wake)?;
             }
@@ -478,21 +506,13 @@ impl Rehearsal {
         match done {
             Pending::Persisted { id: number, state } => self.stored_now(id, number, state),
             Pending::Saved { id: number, state } => self.saved(id, number, state),
-            Pending::SaveAgain => {
-                self.save(id);
-                Ok(())
-            }
             Pending::Input(input) => self.hand(id, *input),
             Pending::Job { job, result } => self.end(id, job, result),
         }
     }
 
+    /// Hands an input to a manager and carries out what comes of it.
     pub(crate) fn hand(&mut self, id: ManagerId, input: Input) -> Result<(), RehearsalError> {
-        self.hand_over(id, input, true)
-    }
-
-    /// Hands an input to a manager, through its intake or past it.
-    fn hand_over(&mut self, id: ManagerId, input: Input, is_limited: bool) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(manager) = self.managers.get_mut(id.0).filter(|m| m.life.is_some()) else {
             return Err(self.not_running(id));
@@ -506,9 +526,7 @@ impl Rehearsal {
         };
         let mut out = std::mem::take(&mut self.outputs);
         let before = life.sm.stage_name();
-        if !is_limited || life.admits(now, &input, &mut out) {
-            life.sm.handle(now + life.hurry, input, &mut out);
-        }
+        life.sm.handle(now + life.hurry, input, &mut out);
         if before != StageName::Probing && life.sm.stage_name() == StageName::Probing {
             // It looks at a part of the fabric, and asks no more what it asked before.
             life.looked_at = Some(now);
@@ -530,7 +548,8 @@ impl Rehearsal {
         }
         let done = out.drain(..).try_for_each(|output| self.carry_out(id, output));
         self.outputs = out;
-        done
+        done?;
+        self.coordinate_milestones()
     }
 
     fn carry_out(&mut self, id: ManagerId, output: Output) -> Result<(), RehearsalError> {
@@ -539,42 +558,20 @@ impl Rehearsal {
         let Some(life) = &mut manager.life else { return Ok(()) };
         self.wire.take(now, id, &output);
         match output {
-            Output::Send { datagram, timeout } => {
-                self.asks += u64::from(asks_host(&datagram.mad));
-                let client = life.client;
-                self.emulator.send(now, client, &datagram);
-                if let Some(watcher) = &mut self.watcher {
-                    let from = (self.emulator.chassis(), self.emulator.port_of(client));
-                    let sent = watcher.sends(now, (id, manager, client), (&datagram, from), timeout);
-                    return sent.map_err(|violation| self.violated(violation));
-                }
-            }
+            Output::Send { datagram, timeout } => return self.send(id, datagram, timeout),
             Output::Compute(job) => self.begin(id, job),
-            Output::Persist { id: number, state } => match &mut life.folder {
-                Some(folder) => {
-                    folder.saver.want(number, state);
-                    self.save(id);
-                }
-                None => life
-                    .pending
-                    .push((now + PERSIST_COST, Pending::Persisted { id: number, state })),
-            },
-            Output::SetIsSm(is_sm) => self.emulator.set_is_sm(now, life.client, is_sm)?,
-            Output::Event(event) => {
-                if matches!(event, Event::SweepStarted { .. }) {
-                    let chassis = self.emulator.chassis();
-                    life.boots = Arc::new(chassis.fabric().nodes().indices().map(|n| chassis.boots(n)).collect());
-                    (life.looked_at, life.swept_at) = (Some(now), Some(now));
-                    if let Some(watcher) = &mut self.watcher {
-                        watcher.forgets(life.client);
-                    }
-                }
-                self.log.push(LogEntry {
-                    at: now,
-                    manager: id,
-                    event,
-                });
+            Output::Persist { id, state } if life.folder.is_none() => {
+                life.pending
+                    .push((now + PERSIST_COST, Pending::Persisted { id, state }));
             }
+            Output::Persist { id: number, state } => return self.coordinate(id, In::Persist { id: number, state }),
+            Output::SetIsSm(is_sm) => self.emulator.set_is_sm(now, life.client, is_sm)?,
+            Output::Milestone(milestone) => self.reached(id, milestone),
+            Output::Event(event) => self.log.push(LogEntry {
+                at: now,
+                manager: id,
+                event,
+            }),
         }
         Ok(())
     }

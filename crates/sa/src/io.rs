@@ -97,3 +97,34 @@ pub struct Counters {
     /// Events that were not: too many waited, or the subscriber did not answer.
     pub reports_lost: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::Sl;
+    use selvedge_wire::sa::records::{GUID_INFO, INFORM_INFO, MEMBER, PATH, SERVICE};
+    use selvedge_wire::{Address, AttributeId, Mad};
+
+    use super::*;
+
+    #[test]
+    fn only_what_confirms_a_registration_is_withheld() {
+        let check = |method, attribute: AttributeId, want: Status| {
+            let mut mad = Mad::request(Class::SubnAdm, method, attribute, 0);
+            mad.set_status(Status::OK);
+            let address = Address::gsi(Lid(1), Sl::default());
+            let mut output = Output {
+                datagram: Datagram { address, mad },
+                timeout: Duration::ZERO,
+            };
+            output.withhold();
+            assert_eq!(output.datagram.mad.status(), want, "{method:?} {attribute:?}");
+        };
+        for attribute in [MEMBER.id, SERVICE.id, INFORM_INFO.id, GUID_INFO.id] {
+            check(Method::GetResp, attribute, Status::BUSY);
+            check(Method::DeleteResp, attribute, Status::BUSY);
+            check(Method::GetTableResp, attribute, Status::OK);
+            check(Method::Report, attribute, Status::OK);
+        }
+        check(Method::GetResp, PATH.id, Status::OK);
+    }
+}

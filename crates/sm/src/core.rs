@@ -25,6 +25,7 @@ use crate::io::{Input, Output, PersistentState};
 use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
 use crate::listed::Listed;
+use crate::milestone::Milestone;
 use crate::multicast::Multicast;
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
@@ -431,6 +432,7 @@ impl Sm {
         discovery.begin(&mut requests);
         self.stage = Stage::Discovering(Box::new(discovery));
         self.submit(requests);
+        out.push(Output::Milestone(Milestone::SweepStarted));
         out.push(Output::Event(Event::SweepStarted { reason }));
     }
 
@@ -522,6 +524,7 @@ impl Sm {
         }
         let fabric = &inventory.fabric;
         let (switches, hosts, links) = (fabric.switches().len(), fabric.host_count(), fabric.links().count());
+        out.push(Output::Milestone(Milestone::Swept(Arc::clone(fabric))));
         out.push(Output::Event(Event::Discovered { switches, hosts, links }));
         out.extend(report::beyond_reach(&inventory).map(Output::Event));
         if let Some(old) = self.view.seen.replace(Arc::clone(fabric)) {

@@ -15,6 +15,7 @@ use selvedge_wire::{Attribute, AttributeId, Bits, Mad, SmInfo, SmState};
 use crate::core::{Sm, ok};
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
+use crate::milestone::Milestone;
 use crate::register::Reregister;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
@@ -236,6 +237,7 @@ impl Sm {
                     self.leave_what_hosts_registered();
                 }
             }
+            out.push(Output::Milestone(Milestone::RoleChanged { role }));
             out.push(Output::Event(Event::Role { role, other }));
         }
     }

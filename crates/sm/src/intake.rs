@@ -1,6 +1,6 @@
 //! Limits how often one source occupies the manager.
 //!
-//! An [`Intake`] stands in front of [`Sm::handle`](crate::Sm::handle). A driver asks it about each datagram that
+//! An [`Intake`] stands in front of [`Sm::handle`](crate::Sm::handle). The coordinator asks it about each datagram that
 //! arrives, and calls it when its time has come. Traps of one kind from one source are a *flow* with limits of its own:
 //!
 //! - The log names the first trap of a flow (SLV-SM-0016). One line an interval counts the others (SLV-SM-0090).
@@ -24,7 +24,6 @@ use selvedge_types::Lid;
 use selvedge_wire::{Attribute, AttributeId, Class, Datagram, Mad, Method, Notice, Trap};
 
 use crate::event::Event;
-use crate::io::Output;
 pub use event::IntakeEvent;
 
 /// The shortest interval. An agent sends no trap twice within its SubnetTimeOut, 1 s by default.
@@ -63,6 +62,15 @@ struct Flow {
     /// A number made of the route back, for a source that sends by directed route.
     way: u64,
     kind: Kind,
+}
+
+/// What an intake wants done.
+#[derive(Clone, Debug)]
+pub enum IntakeOut {
+    /// Send the answer to a trap that the manager does not get.
+    Repress(Datagram),
+    /// Something an operator may want to know.
+    Event(Event),
 }
 
 /// A source that sends too much.
@@ -119,7 +127,7 @@ impl Intake {
     }
 
     /// Returns true if the manager is to handle a datagram that has arrived. What else is to be done is appended.
-    pub fn take(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) -> bool {
+    pub fn take(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<IntakeOut>) -> bool {
         let Some(kind) = Kind::of(&datagram.mad) else {
             return true;
         };
@@ -151,16 +159,14 @@ impl Intake {
             if is_first {
                 let notice = Notice::parse(datagram.mad.smp_data());
                 let what = notice.map(|notice| format!("from LID {}: {notice}", notice.issuer_lid));
-                out.extend(what.map(|what| Output::Event(Event::Trap { what })));
+                out.extend(what.map(|what| IntakeOut::Event(Event::Trap { what })));
             }
             if !is_handed {
-                let datagram = repress(datagram, m_key);
-                let timeout = Duration::ZERO;
-                out.push(Output::Send { datagram, timeout });
+                out.push(IntakeOut::Repress(repress(datagram, m_key)));
             }
         }
         if begins {
-            out.push(Output::Event(Event::Intake(IntakeEvent::Babbles {
+            out.push(IntakeOut::Event(Event::Intake(IntakeEvent::Babbles {
                 lid: flow.lid,
                 kind,
                 most: BABBLE,
@@ -176,7 +182,7 @@ impl Intake {
     }
 
     /// Ends the intervals that are over. Returns the held traps that the manager is to handle now.
-    pub fn wake(&mut self, now: Time, out: &mut Vec<Output>) -> Vec<Datagram> {
+    pub fn wake(&mut self, now: Time, out: &mut Vec<IntakeOut>) -> Vec<Datagram> {
         let mut again = Vec::new();
         if self.next.is_none_or(|at| at > now) {
             return again;
@@ -188,7 +194,7 @@ impl Intake {
                 accused.extend(count.babbler);
                 // Another manager's log tells of traps that are not babble.
                 if is_master || !matches!(event, IntakeEvent::More { .. }) {
-                    out.push(Output::Event(Event::Intake(event)));
+                    out.push(IntakeOut::Event(Event::Intake(event)));
                 }
             }
             !count.is_idle(now)

@@ -12,6 +12,7 @@ use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_wire::Datagram;
 
 use crate::event::Event;
+use crate::milestone::Milestone;
 use crate::rebalancing::Asked;
 
 /// Everything a manager reacts to.
@@ -111,7 +112,9 @@ pub enum Output {
     },
     /// Show or clear IsSM at the local port.
     SetIsSm(bool),
-    /// Something an operator may want to know.
+    /// The manager has done something that other programs act upon.
+    Milestone(Milestone),
+    /// Something an operator may want to know. Nothing is decided by it.
     Event(Event),
 }
 

@@ -19,6 +19,7 @@ use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
+use crate::milestone::coming;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
@@ -254,16 +255,12 @@ impl Sm {
         if self.config.mode == Mode::DryRun {
             self.view.plan = Some(Arc::clone(&outcome.plan));
             self.view.generation = outcome.plan.generation;
-            let failures = report::Failures::none();
-            self.finish(
-                &inventory,
-                Arc::clone(&inventory.fabric),
-                Installed::clone(&installed),
-                &failures,
-            );
+            let (fabric, held) = (Arc::clone(&inventory.fabric), Installed::clone(&installed));
+            self.finish(&inventory, fabric, held, &report::Failures::none());
             self.stage = Stage::LightSweep { changed: false };
             return;
         }
+        out.push(coming(&inventory, &outcome, false));
         self.persist(inventory, installed, outcome, out);
     }
 
@@ -283,12 +280,12 @@ impl Sm {
         let outcome = mended.outcome;
         let inventory = Arc::clone(&outcome.inventory);
         self.view.changes = outcome.changes.value().count();
+        out.push(coming(&inventory, &outcome, mended.was_known));
         let (lost, returned) = self.repaired_links();
-        let blocks = outcome.changes.value().count().lft_blocks;
         out.push(Output::Event(Event::Repaired {
             lost,
             returned,
-            blocks,
+            blocks: self.view.changes.lft_blocks,
             took: result.took.saturating_sub(mended.judged),
             judged: mended.judged,
             was_known: mended.was_known,
@@ -387,6 +384,7 @@ impl Sm {
         self.aliases_after_apply(&fabric, outcome.changes.value());
         self.finish(inventory, fabric, installed, &failures);
         self.applied_beside_another();
+        out.extend(self.committed());
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },

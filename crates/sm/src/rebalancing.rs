@@ -14,6 +14,7 @@ use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
+use crate::milestone::coming;
 use crate::stage::Stage;
 use crate::view::{BalanceView, Balancing as Shown};
 
@@ -181,6 +182,11 @@ impl Sm {
                     load: (self.busiest(), step.load_max),
                     left: step.left.blocks,
                 }));
+                out.extend(
+                    self.inventory
+                        .as_deref()
+                        .map(|inventory| coming(inventory, &outcome, false)),
+                );
                 let count = outcome.changes.value().count();
                 out.push(Output::Event(Event::Plan(PlanEvent::Accepted {
                     engine: outcome.plan.engine.0.clone(),

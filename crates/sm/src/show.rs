@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::core::Sm;
-use crate::register::Reregister;
 use crate::stage::Stage;
 use crate::view::{Progress, Role, StageName, View};
 
@@ -23,18 +22,9 @@ impl Sm {
             Stage::Applying(apply, _) => Some((Arc::clone(&apply.outcome), apply.phase())),
             _ => None,
         };
-        view.coming = match &self.stage {
-            Stage::Persisting { inventory, outcome, .. } => {
-                Some((Arc::clone(&inventory.fabric), Arc::clone(&outcome.plan)))
-            }
-            Stage::Applying(apply, inventory) => Some((Arc::clone(&inventory.fabric), Arc::clone(&apply.outcome.plan))),
-            _ => None,
-        };
         view.balance = self.balance_view();
         view.policy = Some(Arc::clone(&self.config.policy));
         view.read_back = self.read_back.figures();
-        view.unasked = Arc::clone(&self.returned);
-        view.is_to_ask_all = self.reregister != Reregister::Not;
         view.has_repairs_ready = self.has_repairs_ready();
         view.mads.repeats = counters.repeats;
         view.mads.failures = counters.failed;

@@ -9,16 +9,11 @@ use crate::core::Sm;
 use crate::event::{Event, SweepReason};
 use crate::intake::repress;
 use crate::io::Output;
+use crate::milestone::Milestone;
 use crate::stage::Stage;
 use crate::view::Role;
 
 impl Sm {
-    /// Returns the M_Key by which this manager represses traps, if it does: only a master acts upon them.
-    #[must_use]
-    pub fn represses_with(&self) -> Option<u64> {
-        (self.view.role == Role::Master).then_some(self.config.policy.m_key)
-    }
-
     /// Takes a trap, which an [`Intake`](crate::Intake) has told of. Only the master answers: a standby or a watcher
     /// was not meant.
     pub(crate) fn trap(&mut self, datagram: &Datagram, out: &mut Vec<Output>) {
@@ -34,6 +29,7 @@ impl Sm {
                 return;
             }
         };
+        out.push(Output::Milestone(Milestone::TrapTaken(Box::new(*datagram))));
         // After what the trap is reason to send: nobody waits for it.
         self.represses
             .push((self.now, repress(datagram, self.config.policy.m_key)));

@@ -1,6 +1,6 @@
 //! What a manager shows of itself: cheap to clone, complete, read-only.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -182,8 +182,6 @@ pub struct View {
     pub fabric: Option<Arc<Fabric>>,
     /// What the last sweep saw, whether a plan for it is in force or not.
     pub seen: Option<Arc<Fabric>>,
-    /// The plan that is on its way, and the fabric that it is for: accepted last, in force later, or never.
-    pub coming: Option<(Arc<Fabric>, Arc<Plan>)>,
     /// What the agents of that snapshot said.
     pub inventory: Option<Arc<Inventory>>,
     /// The plan in force (in a dry run: the plan that would be).
@@ -204,10 +202,6 @@ pub struct View {
     pub groups: Arc<MulticastGroups>,
     /// What switches copy of multicast, as far as known: blocks by switch GUID.
     pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
-    /// Ports whose hosts are still to be asked to register again: no plan that asked them has come into force.
-    pub unasked: Arc<BTreeSet<Guid>>,
-    /// The same of every host.
-    pub is_to_ask_all: bool,
     /// What reading tables back has found.
     pub read_back: ReadBackFigures,
     /// True if a lost link is repaired from what is prepared; otherwise a sweep answers it.

@@ -6,22 +6,19 @@
 //! changed since it was written, is refused and never overwritten: it may hold the LIDs of a live fabric.
 //!
 //! Below the folder lies a [`Disk`]: the [`Files`] of the operating system, or a [`MemoryDisk`] with injected failures
-//! for simulated managers. Above it, a [`Saver`] and a [`Keeper`] decide what is stored when, and [when to
-//! retry](Retry). The daemon and the rehearsal both use them.
+//! for simulated managers. The coordinator decides what is stored when, and when to retry.
 //!
 //! [`read_file`] reads any file that the operator names: regular files only, up to a stated size.
 
 mod disk;
 mod error;
 mod file;
+mod found;
 mod guid2lid;
-mod keeper;
 mod memory_disk;
 mod peek;
 mod plan_state;
 mod probe;
-mod retry;
-mod saver;
 mod seal;
 mod state_dir;
 mod warning;
@@ -30,14 +27,12 @@ mod whole_file;
 pub use disk::{Disk, Files};
 pub use error::{LineError, PlanStateError, SealError, StoreError, advice};
 pub use file::{DATA_MAX, SETTINGS_MAX, read_file, read_text_file, read_up_to};
+pub use found::Found;
 pub use guid2lid::{LidMap, parse_guid2lid, print_guid2lid};
-pub use keeper::{Found, Keeper};
 pub use memory_disk::{MemoryDisk, Trouble};
 pub use peek::check_state;
 pub use plan_state::{PlanState, parse_plan_state, print_plan_state};
 pub use probe::{can_create_in, can_have_folder};
-pub use retry::Retry;
-pub use saver::Saver;
 pub use seal::Seal;
 pub use state_dir::StateDir;
 pub use warning::StateWarning;

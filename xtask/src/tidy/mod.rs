@@ -2,6 +2,7 @@
 
 mod attributes;
 mod docs;
+mod events;
 mod imports;
 mod length;
 mod manifests;
@@ -22,6 +23,7 @@ pub fn findings(tree: &Tree) -> Vec<Finding> {
     found.extend(codes::findings(tree));
     found.extend(attributes::findings(tree));
     found.extend(docs::findings(tree));
+    found.extend(events::findings(tree));
     found.sort();
     found
 }

@@ -23,7 +23,7 @@ impl Clients {
         let is_master = |id| world.life_of(id).is_some_and(|sm| sm.role() == Role::Master);
         let serves = |number: &usize| {
             let desk = &self.desks[*number];
-            desk.runs && is_master(desk.id) && world.connected(desk.seat, at)
+            is_master(desk.id) && world.connected(desk.seat, at)
         };
         (0..self.desks.len())
             .find(serves)
@@ -61,7 +61,7 @@ impl Clients {
             };
             let (desk, at) = (&self.desks[server], self.hosts[host].at);
             let [own, seat] = [at, desk.seat].map(|at| chassis.port(at).settings().lids.base);
-            desk.in_force.as_ref().is_some_and(|(fabric, plan)| {
+            world.in_force(desk.id).is_some_and(|(fabric, plan)| {
                 let from = plan.lids.owner(own);
                 from.is_some_and(|from| is_planned(fabric, plan, from, seat))
             })
@@ -78,7 +78,7 @@ impl Clients {
         let is_told = self
             .desks
             .iter()
-            .all(|desk| !desk.runs || !desk.sa.groups().has_changed());
+            .all(|desk| world.administrator(desk.id).is_none_or(|sa| !sa.groups().has_changed()));
         is_told && self.unserved(world).is_none() && self.unknown(world).is_none() && self.check_copies(world).is_ok()
     }
 
@@ -97,7 +97,7 @@ impl Clients {
     }
 
     /// All that must hold at rest.
-    pub fn check(&mut self, world: &Rehearsal) -> Result<(), RehearsalError> {
+    pub fn check(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
         self.check_registrations(world)
             .and_then(|()| self.check_copies(world))
             .map_err(|violation| world.violated(violation))?;
@@ -105,9 +105,9 @@ impl Clients {
     }
 
     /// Members of a group as an administrator knows them, and the group's LID.
-    fn members(&self, number: usize, group: u128) -> Option<(Lid, BTreeSet<Guid>)> {
+    fn members(&self, world: &Rehearsal, number: usize, group: u128) -> Option<(Lid, BTreeSet<Guid>)> {
         let mgid = Gid(group.to_be_bytes());
-        let groups = self.desks[number].sa.groups();
+        let groups = world.administrator(self.desks[number].id)?.groups();
         let group = groups.iter().find(|known| known.mgid == mgid)?;
         Some((group.mlid, group.members.iter().map(|member| member.guid).collect()))
     }
@@ -117,7 +117,11 @@ impl Clients {
         let texts: Vec<String> = self
             .desks
             .iter()
-            .map(|desk| desk.sa.registrations().to_text())
+            .map(|desk| {
+                world
+                    .administrator(desk.id)
+                    .map_or_else(String::new, |sa| sa.registrations().to_text())
+            })
             .collect();
         for (number, host) in self.hosts.iter().enumerate() {
             let Some(server) = self.server(world, number) else {
@@ -129,7 +133,7 @@ impl Clients {
             };
             // Who subscribes says its LID only: it is known by the GUID that was seen there.
             let lid = chassis_of(world).port(host.at).settings().lids.base;
-            let named = self.desks[server].in_force.as_ref().and_then(|(fabric, plan)| {
+            let named = world.in_force(self.desks[server].id).and_then(|(fabric, plan)| {
                 let at = plan.lids.owner(lid)?;
                 fabric.port(at).map(|port| port.guid)
             });
@@ -137,7 +141,7 @@ impl Clients {
             for what in What::ALL.into_iter().filter(|what| host.has[*what as usize]) {
                 let is_known = match what.group() {
                     Some(group) => self
-                        .members(server, group)
+                        .members(world, server, group)
                         .is_some_and(|(_, members)| members.contains(&host.guid)),
                     None if what == What::Reports => has_line("subscription", named.unwrap_or(host.guid)),
                     None => has_line("service", host.guid),
@@ -155,7 +159,7 @@ impl Clients {
     }
 
     /// Every host is told of a path to another one, and packets get there.
-    fn check_paths(&mut self, world: &Rehearsal) -> Result<(), RehearsalError> {
+    fn check_paths(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
         self.begin_draws("check");
         for number in 0..self.hosts.len() {
             let Some(server) = self.server(world, number) else {
@@ -169,11 +173,11 @@ impl Clients {
             let lid = |chassis: &Chassis, host: usize| chassis.port(self.hosts[host].at).settings().lids.base;
             let (from, to) = (lid(chassis, number), lid(chassis, other));
             let gets_there = arrives(chassis, self.hosts[number].at, to) == Some(self.hosts[other].at);
+            self.ask_for_path(world, number, other)?;
             let wrong = |what: &str| {
                 let what = what.to_owned();
                 Err(world.violated(Violation::WrongPath { from, to, what }))
             };
-            self.ask_for_path(world, number, other)?;
             match self.hosts[number].answer {
                 Some(answer) if answer.status() == selvedge_wire::Status::OK && !gets_there => {
                     return wrong("packets do not get there");
@@ -194,7 +198,7 @@ impl Clients {
         let is_told = world
             .life_of(desk.id)
             .is_some_and(|sm| sm.left_apart().contains(&member));
-        let engine = desk.in_force.as_ref().map(|(_, plan)| &*plan.engine.0);
+        let engine = world.in_force(desk.id).map(|(_, plan)| &*plan.engine.0);
         is_told && engine.is_some_and(|engine| !PROMISE.contains(&engine))
     }
 
@@ -207,7 +211,7 @@ impl Clients {
                     continue;
                 };
                 // That it is not known is found elsewhere.
-                let Some((mlid, members)) = self.members(server, group) else {
+                let Some((mlid, members)) = self.members(world, server, group) else {
                     continue;
                 };
                 let wrong = |what: String| {
@@ -242,7 +246,7 @@ impl Clients {
     /// Forgets what was reported, and names a node whose end and return are to be: no manager sits there.
     pub fn expect_reports(&mut self, world: &Rehearsal) -> Option<String> {
         self.hosts.iter_mut().for_each(|host| host.reports.clear());
-        self.led_before = self.led;
+        self.led_before = world.led;
         self.begin_draws("reports");
         let chassis = chassis_of(world);
         let seats: Vec<_> = self.desks.iter().map(|desk| chassis.port_ref(desk.seat).node).collect();
@@ -259,7 +263,7 @@ impl Clients {
     /// Subscribers were told that the node went and came back, unless somebody became master meanwhile: nobody is told
     /// of a whole fabric, and what happens between two masters is told by neither.
     pub fn check_reports(&self, world: &Rehearsal, gone: &str) -> Result<(), RehearsalError> {
-        if self.led != self.led_before {
+        if world.led != self.led_before {
             return Ok(());
         }
         let chassis = chassis_of(world);

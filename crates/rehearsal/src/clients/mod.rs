@@ -1,9 +1,9 @@
 //! Clients of the subnet administrator: hosts that join, leave, subscribe, offer services and ask for paths, an
 //! administrator beside each manager, and checkers of what hosts were told.
 //!
-//! Administrators are fed, and store, as `daemon` does it. Datagrams of theirs go by the tables that switches hold, and
-//! take no time: what they cost, and what they do to SMPs, is the business of `conformance`. What is drawn for clients
-//! comes from a seed of their own, so that all else happens as without them, but for what they cause.
+//! The coordinator between manager and administrator is the daemon's. Datagrams of administrators go by the tables that
+//! switches hold, and take no time: what they cost, and what they do to SMPs, is the business of `conformance`. What is
+//! drawn for clients comes from a seed of their own, so that all else happens as without them, but for what they cause.
 //!
 //! What must hold, as seen from outside:
 //! - a question that gets to the administrator of a master is answered within 1.074 s;
@@ -15,24 +15,21 @@
 //! - subscribers are told that a port went and came back.
 
 mod check;
-mod desk;
 mod host;
 mod ways;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_coordinator::In;
 use selvedge_fabric::PortRef;
-use selvedge_planner::PlanEvent;
-use selvedge_sa::Output;
 use selvedge_sim::{Rng, Seed, Time};
-use selvedge_sm::{Event, Role};
-use selvedge_types::{Lid, Sl, TransactionId};
+use selvedge_sm::Role;
+use selvedge_types::{Guid, Lid, Sl, TransactionId};
 use selvedge_wire::sa::records;
 use selvedge_wire::{Address, Datagram, Mad, Method, Status};
 
-use self::desk::Desk;
 use self::host::{Asked, Host, What, path, to_administrator};
 use self::ways::{arrives, is_active, is_planned};
 use crate::digest::Digest;
@@ -44,9 +41,6 @@ const TICK: Duration = Duration::from_millis(50);
 pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(1_074);
 /// Of so many ticks each host changes its mind in one.
 const CHANGES_EVERY: u64 = 400;
-
-/// Rounds of words between administrators and managers at one instant; two are common.
-const ROUNDS_MAX: u32 = 100;
 
 /// A defect of administrators that must be noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +72,17 @@ struct Open {
     since: Time,
 }
 
+/// Where an administrator sits, and what was seen of its manager.
+#[derive(Debug)]
+struct Desk {
+    id: ManagerId,
+    seat: PortIdx,
+    /// See [`Rehearsal::role_number`].
+    role_number: Option<(u64, u64)>,
+    /// What was registered, and who was forgotten.
+    registered: ([usize; 5], BTreeSet<Guid>),
+}
+
 /// Hosts, and the administrators that they talk to.
 pub struct Clients {
     desks: Vec<Desk>,
@@ -88,17 +93,12 @@ pub struct Clients {
     rng: Rng,
     /// How often each purpose has drawn.
     draws: BTreeMap<&'static str, u64>,
-    /// Events of managers that were heeded.
-    logged: usize,
     ticked: Time,
-    /// When administrators were last called.
-    served: Time,
     serial: u64,
     open: Vec<Open>,
     /// Hosts change their minds.
     is_lively: bool,
-    /// How often somebody became master, and how often had when reports began to be expected.
-    led: u64,
+    /// How often a manager had become master when reports began to be expected.
     led_before: u64,
     /// What happened, for people.
     notes: Vec<(Time, String)>,
@@ -109,6 +109,9 @@ impl Clients {
     #[must_use]
     pub fn new(world: &mut Rehearsal, seats: &[(ManagerId, PortIdx)], seed: Seed, defect: Option<DeskDefect>) -> Self {
         world.watch_reregistration();
+        for (id, _) in seats {
+            world.give_administrator(*id, defect);
+        }
         let mut rng = seed.child("clients").rng();
         let chassis = world.emulator().chassis();
         let fabric = chassis.fabric();
@@ -121,33 +124,24 @@ impl Clients {
         });
         Self {
             hosts: hosts.collect(),
-            desks: seats
-                .iter()
-                .map(|&(id, seat)| Desk::new(id, seat, world.disk_of(id), defect))
-                .collect(),
+            desks: seats.iter().map(|&(id, seat)| Desk::new(id, seat)).collect(),
             defect,
             seed,
             rng,
             draws: BTreeMap::new(),
-            logged: 0,
             ticked: Time::ZERO,
-            served: Time::ZERO,
             serial: 0,
             open: Vec::new(),
             is_lively: true,
-            led: 0,
             led_before: 0,
             notes: Vec::new(),
         }
     }
 
-    /// Returns when they want to be called next, at the latest: for the hosts, or for a timer of an administrator.
+    /// Returns when they want to be called next, at the latest. Timers of administrators are the rehearsal's to serve.
     #[must_use]
     pub fn next(&self) -> Time {
-        // What is due already was served, or waits for something else.
-        let timers = self.desks.iter().filter_map(Desk::next_wake);
-        let timers = timers.filter(|at| *at > self.served);
-        timers.fold(self.ticked + TICK, Time::min)
+        self.ticked + TICK
     }
 
     /// What is drawn from now on depends on the purpose and on how often that has drawn, not on what was drawn for
@@ -190,10 +184,13 @@ impl Clients {
 
     /// Takes into a digest what administrators of running managers know that hosts have registered, whatever the order
     /// in which hosts did so.
-    pub(crate) fn registered(&self, digest: Digest) -> Digest {
+    pub(crate) fn registered(&self, world: &Rehearsal, digest: Digest) -> Digest {
         let mut digest = digest;
-        for desk in self.desks.iter().filter(|desk| desk.runs) {
-            let text = desk.sa.registrations().to_text();
+        for desk in &self.desks {
+            let Some(sa) = world.administrator(desk.id) else {
+                continue;
+            };
+            let text = sa.registrations().to_text();
             let mut lines = Vec::new();
             let mut group = "";
             for line in text.lines() {
@@ -218,26 +215,13 @@ impl Clients {
         digest
     }
 
-    /// A manager was started just now.
-    pub fn started(&mut self, world: &mut Rehearsal, id: ManagerId) -> Result<(), RehearsalError> {
-        self.serial += 1;
-        let life = self.serial;
-        let desk = self.desks.iter_mut().find(|desk| desk.id == id);
-        desk.map_or(Ok(()), |desk| desk.start(world, life))
-    }
-
-    /// A manager was killed just now.
-    pub fn killed(&mut self, id: ManagerId) {
-        if let Some(number) = self.desks.iter().position(|desk| desk.id == id) {
-            (self.desks[number].runs, self.desks[number].in_force) = (false, None);
-            self.open.retain(|open| open.desk != number);
-        }
-    }
-
     /// The world went one step further.
     pub fn after_step(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
-        self.serve_desks(world)?;
-        if world.now() >= self.ticked + TICK {
+        self.note_managers(world);
+        // Before anything arrives: it does not matter then how often this is called.
+        self.reregister(world);
+        self.carry(world, Vec::new())?;
+        if world.now() >= self.next() {
             self.ticked = world.now();
             self.begin_draws("tick");
             for host in 0..self.hosts.len() {
@@ -247,7 +231,6 @@ impl Clients {
                 let host = self.below(self.hosts.len());
                 self.ask_path(world, host)?;
             }
-            self.serve_desks(world)?;
         }
         let late = |open: &&Open| world.now().since(open.since) > ANSWER_MAX;
         match self.open.iter().find(late) {
@@ -260,106 +243,60 @@ impl Clients {
         }
     }
 
-    /// Administrators learn what their managers say and the other way round, until neither has anything to say: what
-    /// they do at an instant does not depend on how often they are called at it.
-    fn serve_desks(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
-        self.served = world.now();
-        for _ in 0..ROUNDS_MAX {
-            self.heed(world)?;
-            self.reregister(world);
-            for number in 0..self.desks.len() {
-                self.turn(world, number)?;
-            }
-            let is_due = |desk: &Desk| desk.next_wake().is_some_and(|at| at <= world.now());
-            if self.logged == world.log().len() && !self.desks.iter().any(is_due) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
     fn below(&mut self, count: usize) -> usize {
         usize::try_from(self.rng.below(count.max(1) as u64)).unwrap_or(0)
     }
 
-    /// What managers have said, as `daemon` goes by it.
-    fn heed(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
-        while let Some(entry) = world.log().get(self.logged) {
-            self.logged += 1;
-            let (id, event) = (entry.manager, entry.event.clone());
-            let Some(number) = self.desks.iter().position(|desk| desk.id == id && desk.runs) else {
+    /// Notes what became of managers: who changes its role, or ends, answers no question from before.
+    fn note_managers(&mut self, world: &Rehearsal) {
+        for number in 0..self.desks.len() {
+            let desk = &mut self.desks[number];
+            let role_number = world.role_number(desk.id);
+            if std::mem::replace(&mut desk.role_number, role_number) != role_number {
+                self.open.retain(|open| open.desk != number);
+            }
+            let Some(sa) = world.administrator(desk.id) else {
                 continue;
             };
-            let mut out = Vec::new();
-            let desk = &mut self.desks[number];
-            let before = (desk.sa.registered(), desk.sa.registrations().forgotten().clone());
-            match event {
-                Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. } => desk.committed(world, &mut out),
-                Event::Discovered { .. } => desk.swept(world, &mut out),
-                Event::Plan(PlanEvent::Accepted { .. }) => desk.coming(world, &mut out),
-                Event::Multicast(_) => desk.copies_changed(world, &mut out),
-                Event::Role { role, .. } => {
-                    self.led += u64::from(role == Role::Master);
-                    desk.role_changed(world, role, &mut out)?;
-                    self.open.retain(|open| open.desk != number);
-                }
-                _ => {}
-            }
-            let after = (desk.sa.registered(), desk.sa.registrations().forgotten().clone());
-            if before != after {
-                let ([services, subscriptions, groups, members, _], forgotten) = after;
+            let registered = (sa.registered(), sa.registrations().forgotten().clone());
+            if desk.registered != registered {
+                let ([services, subscriptions, groups, members, _], forgotten) = &registered;
                 let text = format!(
                     "{} knows {members} members of {groups} groups, {subscriptions} subscriptions, \
                      {services} services; forgotten {forgotten:?}",
-                    world.name(id)
+                    world.name(desk.id)
                 );
+                desk.registered = registered;
                 self.note(world.now(), text);
             }
-            self.sent_by_desk(world, number, out);
-        }
-        Ok(())
-    }
-
-    fn turn(&mut self, world: &mut Rehearsal, number: usize) -> Result<(), RehearsalError> {
-        let desk = &mut self.desks[number];
-        if !desk.runs {
-            return Ok(());
-        }
-        if self.defect == Some(DeskDefect::KeepsGroups) {
-            desk.sa.take_changed_groups();
-        }
-        let mut out = Vec::new();
-        desk.turn(world, &mut out)?;
-        self.sent_by_desk(world, number, out);
-        Ok(())
-    }
-
-    fn sent_by_desk(&mut self, world: &Rehearsal, number: usize, out: Vec<Output>) {
-        let seat = self.desks[number].seat;
-        self.note_answers(&out);
-        self.carry(world, out.into_iter().map(|output| (seat, output.datagram)).collect());
-    }
-
-    /// Questions that are answered now, whether the answer gets to who asked or not.
-    fn note_answers(&mut self, out: &[Output]) {
-        for output in out {
-            let mad = &output.datagram.mad;
-            if mad.method().is_response() && mad.method() != Method::ReportResp {
-                let number = mad.transaction().0 & 0xFFFF_FFFF;
-                self.open.retain(|open| open.number != number);
-            }
         }
     }
 
-    /// Datagrams on their way, each from a port.
-    fn carry(&mut self, world: &Rehearsal, todo: Vec<(PortIdx, Datagram)>) {
-        let (now, chassis) = (world.now(), world.emulator().chassis());
+    /// A question is answered now, whether the answer gets to the host or not.
+    fn note_answer(&mut self, mad: &Mad) {
+        if mad.method().is_response() && mad.method() != Method::ReportResp {
+            let number = mad.transaction().0 & 0xFFFF_FFFF;
+            self.open.retain(|open| open.number != number);
+        }
+    }
+
+    /// Carries datagrams, each from a port, and what administrators have sent, until none is on its way.
+    fn carry(&mut self, world: &mut Rehearsal, todo: Vec<(PortIdx, Datagram)>) -> Result<(), RehearsalError> {
         let mut todo = VecDeque::from(todo);
-        while let Some((from, datagram)) = todo.pop_front() {
+        loop {
+            while let Some((id, datagram)) = world.take_administered() {
+                self.note_answer(&datagram.mad);
+                let desk = self.desks.iter().find(|desk| desk.id == id);
+                todo.extend(desk.map(|desk| (desk.seat, datagram)));
+            }
+            let Some((from, datagram)) = todo.pop_front() else {
+                return Ok(());
+            };
             let is_report = datagram.mad.method() == Method::Report;
             if is_report && self.defect == Some(DeskDefect::Mute) {
                 continue;
             }
+            let chassis = chassis_of(world);
             let Some(to) = arrives(chassis, from, datagram.address.lid) else {
                 continue;
             };
@@ -368,9 +305,9 @@ impl Clients {
                 address: Address::gsi(source, Sl::default()),
                 ..datagram
             };
-            if let Some(number) = self.desks.iter().position(|desk| desk.seat == to && desk.runs) {
-                let out = self.desk_receives(world, now, (number, from), &arrived);
-                todo.extend(out.into_iter().map(|output| (to, output.datagram)));
+            let runs = |desk: &Desk| desk.seat == to && world.life_of(desk.id).is_some();
+            if let Some(number) = self.desks.iter().position(runs) {
+                self.desk_receives(world, (number, from), &arrived)?;
             } else if let Some(host) = self.hosts.iter_mut().find(|host| host.at == to) {
                 todo.extend(host.receives(&arrived).map(|answer| (to, answer)));
             }
@@ -379,36 +316,31 @@ impl Clients {
 
     fn desk_receives(
         &mut self,
-        world: &Rehearsal,
-        now: Time,
+        world: &mut Rehearsal,
         (number, from): (usize, PortIdx),
         arrived: &Datagram,
-    ) -> Vec<Output> {
+    ) -> Result<(), RehearsalError> {
         let mad = &arrived.mad;
         if self.defect == Some(DeskDefect::LosesServices) && mad.attribute() == records::SERVICE.id {
-            return Vec::new();
+            return Ok(());
         }
-        let asker = self.hosts.iter().position(|host| host.at == from);
-        let is_master = world
-            .life_of(self.desks[number].id)
-            .is_some_and(|sm| sm.role() == Role::Master);
-        // A role that changed this moment is heeded with the next step.
-        let is_heeded = self.logged == world.log().len();
-        if let (Some(host), false, true) = (asker, mad.method().is_response(), is_master && is_heeded) {
+        let (id, asker) = (
+            self.desks[number].id,
+            self.hosts.iter().position(|host| host.at == from),
+        );
+        let is_master = world.life_of(id).is_some_and(|sm| sm.role() == Role::Master);
+        if let (Some(host), false, true) = (asker, mad.method().is_response(), is_master) {
             self.open.push(Open {
                 host,
                 number: mad.transaction().0 & 0xFFFF_FFFF,
                 desk: number,
-                since: now,
+                since: world.now(),
             });
         }
         if self.defect == Some(DeskDefect::IgnoresPaths) && mad.attribute() == records::PATH.id {
-            return Vec::new();
+            return Ok(());
         }
-        let mut out = Vec::new();
-        self.desks[number].receives(now, arrived, &mut out);
-        self.note_answers(&out);
-        out
+        world.coordinate(id, In::Arrived(*arrived))
     }
 
     /// Hosts whose agents were told to register again.
@@ -423,7 +355,7 @@ impl Clients {
     }
 
     /// What a host does at its leisure.
-    fn live(&mut self, world: &Rehearsal, number: usize) -> Result<(), RehearsalError> {
+    fn live(&mut self, world: &mut Rehearsal, number: usize) -> Result<(), RehearsalError> {
         let chassis = world.emulator().chassis();
         if self.is_lively && self.rng.below(CHANGES_EVERY) == 0 {
             self.change_mind(number);
@@ -446,7 +378,7 @@ impl Clients {
         };
         let wanted = host.wants[what as usize];
         let mad = host.request(what, wanted);
-        let answer = self.ask(world, number, mad, Some((what, wanted)));
+        let answer = self.ask(world, number, mad, Some((what, wanted)))?;
         let (host, said) = (&self.hosts[number], answer.map(|mad| mad.status()));
         let text = format!("{} asks for {what:?} {wanted}: {said:?}, now {:?}", host.guid, host.has);
         self.note(world.now(), text);
@@ -454,13 +386,13 @@ impl Clients {
     }
 
     /// A host asks for the path to any other.
-    fn ask_path(&mut self, world: &Rehearsal, number: usize) -> Result<(), RehearsalError> {
+    fn ask_path(&mut self, world: &mut Rehearsal, number: usize) -> Result<(), RehearsalError> {
         let other = self.below(self.hosts.len());
         self.ask_for_path(world, number, other)
     }
 
     /// A host asks for the path to another; what it is told must be of the plan in force.
-    fn ask_for_path(&mut self, world: &Rehearsal, number: usize, other: usize) -> Result<(), RehearsalError> {
+    fn ask_for_path(&mut self, world: &mut Rehearsal, number: usize, other: usize) -> Result<(), RehearsalError> {
         self.hosts[number].answer = None;
         let chassis = world.emulator().chassis();
         let [from, to] = [number, other].map(|host| chassis.port(self.hosts[host].at).settings().lids.base);
@@ -469,12 +401,12 @@ impl Clients {
         }
         let own = self.hosts[number].at;
         let at = arrives(chassis, own, chassis.port(own).settings().sm_lid);
-        let answer = self.ask(world, number, path(from, to), None);
+        let answer = self.ask(world, number, path(from, to), None)?;
         let Some(answer) = answer.filter(|mad| mad.status() == Status::OK) else {
             return Ok(());
         };
         let desk = self.desks.iter().find(|desk| Some(desk.seat) == at);
-        let wrong = match desk.and_then(|desk| desk.in_force.as_ref()) {
+        let wrong = match desk.and_then(|desk| world.in_force(desk.id)) {
             None => Some("no plan is in force".to_owned()),
             Some((fabric, plan)) => {
                 let level = records::path::SL.get(answer.sa_data());
@@ -492,7 +424,13 @@ impl Clients {
     }
 
     /// A host asks its administrator.
-    fn ask(&mut self, world: &Rehearsal, number: usize, mut mad: Mad, meaning: Option<(What, bool)>) -> Option<Mad> {
+    fn ask(
+        &mut self,
+        world: &mut Rehearsal,
+        number: usize,
+        mut mad: Mad,
+        meaning: Option<(What, bool)>,
+    ) -> Result<Option<Mad>, RehearsalError> {
         self.serial += 1;
         mad.set_transaction(TransactionId(self.serial));
         let host = &mut self.hosts[number];
@@ -507,8 +445,20 @@ impl Clients {
             mad,
         };
         let at = host.at;
-        self.carry(world, vec![(at, datagram)]);
-        self.hosts[number].answer
+        self.carry(world, vec![(at, datagram)])?;
+        Ok(self.hosts[number].answer)
+    }
+}
+
+impl Desk {
+    /// Beside a manager that was never started.
+    fn new(id: ManagerId, seat: PortIdx) -> Self {
+        Self {
+            id,
+            seat,
+            role_number: None,
+            registered: Default::default(),
+        }
     }
 }
 
@@ -518,11 +468,6 @@ fn chassis_of(world: &Rehearsal) -> &Chassis {
 }
 
 impl Rehearsal {
-    /// Tells a manager what whoever runs it knows of its hosts. Unlike [`Self::command`] nobody wants other tables.
-    pub(crate) fn tell(&mut self, id: ManagerId, command: selvedge_sm::Command) -> Result<(), RehearsalError> {
-        self.hand(id, selvedge_sm::Input::Command(command))
-    }
-
     /// The end port where a manager sits.
     pub fn seat_of(&mut self, id: ManagerId) -> Option<PortIdx> {
         let at = self.managers.get(id.0)?.at.clone();

@@ -1,11 +1,11 @@
-//! Jobs of managers, and what their intakes hold, under virtual time.
+//! Jobs of managers, under virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_planner::{Job, JobResult, PlanEvent};
+use selvedge_planner::{Job, JobResult};
 use selvedge_sim::{Par, Time};
-use selvedge_sm::{Event, Input};
+use selvedge_sm::Input;
 use selvedge_verify::phases;
 
 use crate::manager::{AcceptedPlan, ManagerId, Pending};
@@ -32,19 +32,6 @@ impl Costs {
 }
 
 impl Rehearsal {
-    /// Ends the intervals of a manager's intake that are over. Hands the manager the traps that are due.
-    pub(super) fn attend_intake(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
-        let now = self.now;
-        let Some(life) = &mut self.managers[id.0].life else {
-            return Ok(());
-        };
-        let mut out = Vec::new();
-        let released = life.intake.wake(now, &mut out);
-        out.into_iter().try_for_each(|output| self.carry_out(id, output))?;
-        let mut released = released.into_iter();
-        released.try_for_each(|datagram| self.hand_over(id, Input::Received(datagram), false))
-    }
-
     /// A manager wants a job done. It is a pure function of what it was given, so it runs when its result is due, and
     /// not at all if nobody waits for that any more. Who stands between manager and world may hand over a result that
     /// nobody waits for, so then all are made, at once.
@@ -72,23 +59,20 @@ impl Rehearsal {
             true => Box::new(job.run(Par::Sequential)),
             false => Box::new(job.fruitless(Vec::new())),
         });
-        let accepted = result.outcome().map(|outcome| AcceptedPlan {
+        let offered = result.outcome().map(|outcome| AcceptedPlan {
             at: self.now,
             boots,
             fabric: Arc::clone(&outcome.inventory.fabric),
             is_first: !phases::is_live(&outcome.inventory.fabric),
             plan: Arc::clone(&outcome.plan),
         });
-        let logged = self.log.len();
-        let input = Input::Computed { id: job.id, result };
-        self.hand(id, input)?;
-        // A result that the manager no longer waits for is dropped without an event.
-        let taken = self.log[logged..]
-            .iter()
-            .any(|e| matches!(e.event, Event::Plan(PlanEvent::Accepted { .. })));
-        if let (true, Some(life)) = (taken, self.managers[id.0].life.as_mut()) {
-            life.accepted = accepted;
+        if let Some(life) = self.managers[id.0].life.as_mut() {
+            life.offered = offered;
         }
-        Ok(())
+        let taken = self.hand(id, Input::Computed { id: job.id, result });
+        if let Some(life) = self.managers[id.0].life.as_mut() {
+            life.offered = None;
+        }
+        taken
     }
 }

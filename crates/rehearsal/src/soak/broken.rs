@@ -9,7 +9,7 @@ use std::time::Duration;
 use selvedge_plan::{NO_PATH, Policy};
 use selvedge_planner::{DefaultJudge, JobResult, Judge};
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Input, Output, PersistentState, Sm, StageName};
+use selvedge_sm::{Command, Input, Milestone, Output, PersistentState, Sm, StageName};
 use selvedge_types::{Lid, PortState, TransactionId};
 use selvedge_verify::{JudgeOptions, Kind as FindingKind};
 use selvedge_wire::{AttributeId, Datagram, Method, PortInfo, SmInfo, SmState};
@@ -249,12 +249,10 @@ impl Tamper for Defect {
                 out.append(&mut self.former);
             }
             // What waits goes out at the end of a change.
-            Output::Event(event) => {
-                if event.code() == "SLV-SM-0007" || event.code() == "SLV-SM-0008" {
-                    out.extend(self.held.drain(..).rev());
-                    self.go_back(out);
-                }
-                out.push(Output::Event(event));
+            Output::Milestone(Milestone::Committed(committed)) => {
+                out.extend(self.held.drain(..).rev());
+                self.go_back(out);
+                out.push(Output::Milestone(Milestone::Committed(committed)));
             }
             other => out.push(other),
         }

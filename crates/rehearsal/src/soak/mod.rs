@@ -23,7 +23,6 @@ use std::collections::BTreeMap;
 
 use selvedge_fabric::Fabric;
 use selvedge_sim::Time;
-use selvedge_sm::Event;
 
 use crate::clients::DeskDefect;
 use crate::{Digests, Exemptions, RehearsalError};
@@ -150,8 +149,6 @@ impl World<'_> {
             what: describe(&error),
         });
         let (sets, looks) = rehearsal.watched();
-        let was_known = |event: &Event| matches!(event, Event::Repaired { was_known: true, .. });
-        let known = rehearsal.log().iter().filter(|entry| was_known(&entry.event)).count() as u64;
         let log = match failure {
             Some(_) => rehearsal.log_text(),
             None => String::new(),
@@ -161,7 +158,7 @@ impl World<'_> {
             exemptions: rehearsal.exemptions(),
             sets,
             looks,
-            known,
+            known: rehearsal.known_repairs,
             store_failures: self.store_failures(),
             ended: rehearsal.now(),
             digests: Digests {

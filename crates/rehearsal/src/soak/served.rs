@@ -36,20 +36,6 @@ impl World<'_> {
         )));
     }
 
-    pub(super) fn manager_started(&mut self, which: usize) -> Result<(), RehearsalError> {
-        let id = self.managers[which];
-        match &mut self.clients {
-            Some(clients) => clients.started(&mut self.rehearsal, id),
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn manager_killed(&mut self, which: usize) {
-        if let Some(clients) = &mut self.clients {
-            clients.killed(self.managers[which]);
-        }
-    }
-
     /// No step goes further than to where clients want to do something.
     pub(super) fn until_clients(&self, limit: Time) -> Time {
         self.clients.as_ref().map_or(limit, |clients| limit.min(clients.next()))

@@ -110,14 +110,7 @@ impl World<'_> {
         };
         self.note(&format!("manager {which} cannot start: {why}"));
         self.running[which] = false;
-        match self.rehearsal.view(self.managers[which]) {
-            // Its administrator could not.
-            Some(_) => {
-                self.manager_killed(which);
-                self.rehearsal.kill(self.managers[which])
-            }
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Calls that disks refused so far.

@@ -218,7 +218,7 @@ impl<'a> World<'a> {
             Action::HostsChange => self.clients.iter_mut().for_each(|clients| clients.change_minds()),
             Action::HostsCheck => {
                 let mut clients = self.clients.iter_mut();
-                clients.try_for_each(|clients| clients.check(&self.rehearsal))?;
+                clients.try_for_each(|clients| clients.check(&mut self.rehearsal))?;
             }
             Action::Well => self.take_end()?,
             Action::End => {}
@@ -262,13 +262,11 @@ impl<'a> World<'a> {
     fn start(&mut self, which: usize) -> Result<(), RehearsalError> {
         self.running[which] = true;
         let started = self.rehearsal.start(self.managers[which]);
-        let started = started.and_then(|()| self.manager_started(which));
         self.unless_disk_fails(which, started)
     }
 
     fn kill(&mut self, which: usize) -> Result<(), RehearsalError> {
         self.running[which] = false;
-        self.manager_killed(which);
         self.rehearsal.kill(self.managers[which])
     }
 
@@ -289,7 +287,7 @@ impl<'a> World<'a> {
         }
         self.end = self.end.number(self.rehearsal.held_digest());
         if let Some(clients) = &self.clients {
-            self.end = clients.registered(self.end);
+            self.end = clients.registered(&self.rehearsal, self.end);
         }
         Ok(())
     }

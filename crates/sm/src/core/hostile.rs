@@ -150,7 +150,7 @@ impl Liars {
                 Output::Send { datagram, .. } => self.asked.push(datagram),
                 Output::Compute(job) => self.jobs.push(*job),
                 Output::Persist { id, .. } => self.hand(Input::Persisted { id }),
-                Output::SetIsSm(_) => {}
+                Output::SetIsSm(_) | Output::Milestone(_) => {}
                 // Every event can be shown.
                 Output::Event(event) => assert!(event.to_string().starts_with(event.code())),
             }

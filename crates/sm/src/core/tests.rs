@@ -110,6 +110,7 @@ struct Bench {
     hosts: [Host; 2],
     now: Time,
     events: Vec<Event>,
+    milestones: Vec<Milestone>,
     is_sm: Vec<bool>,
     jobs: Vec<Job>,
     sets: u32,
@@ -140,6 +141,7 @@ impl Bench {
             hosts: [Host::new(0x10), Host::new(0x20)],
             now: Time::ZERO,
             events: Vec::new(),
+            milestones: Vec::new(),
             is_sm: Vec::new(),
             jobs: Vec::new(),
             sets: 0,
@@ -189,6 +191,7 @@ impl Bench {
                         inputs.insert(0, Input::Persisted { id });
                     }
                     Output::SetIsSm(is_sm) => self.is_sm.push(is_sm),
+                    Output::Milestone(milestone) => self.milestones.push(milestone),
                     Output::Event(event) => self.events.push(event),
                 }
             }
@@ -236,6 +239,40 @@ fn two_hosts_come_up() {
     assert_eq!(bench.hosts.map(|h| h.info.sm_lid), [Lid(1); 2]);
     assert_eq!(bench.is_sm, [true]);
     assert!(bench.sm.view().is_up() && bench.sm.is_resting());
+}
+
+/// Milestones carry the values of their moment: nothing has to be looked up in what the manager shows.
+#[test]
+fn a_bring_up_passes_its_milestones_in_order() {
+    let mut bench = Bench::up(Mode::Manage);
+    let in_force = bench.sm.view().plan.unwrap();
+    match &bench.milestones[..] {
+        [
+            Milestone::SweepStarted,
+            Milestone::Swept(swept),
+            Milestone::RoleChanged { role: Role::Master },
+            Milestone::Coming {
+                fabric,
+                plan,
+                was_known: false,
+            },
+            Milestone::Committed(committed),
+        ] => {
+            assert!(Arc::ptr_eq(swept, fabric));
+            assert!(Arc::ptr_eq(plan, &in_force) && Arc::ptr_eq(&committed.plan, &in_force));
+            let (port, _) = committed.fabric.end_ports().next().unwrap();
+            let state = |fabric: &Fabric| fabric.port(port).unwrap().link.state;
+            assert_eq!(
+                [state(swept), state(&committed.fabric)],
+                [PortState::Init, PortState::Active]
+            );
+            assert_eq!((committed.manager.state, committed.asks_all), (SmState::Master, false));
+        }
+        others => panic!("{others:?}"),
+    }
+    bench.milestones.clear();
+    bench.hand(Input::Command(Command::Stop));
+    assert!(bench.milestones.is_empty());
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::apply::Apply;
 use crate::core::{Sm, ok};
 use crate::event::Event;
 use crate::io::Output;
+use crate::milestone::Milestone;
 use crate::multicast::MulticastEvent;
 use crate::smp;
 use crate::stage::{Stage, Token};
@@ -225,7 +226,7 @@ impl Sm {
         if let Some(then) = copying.then.take() {
             // A switch that does not take its table hears of it again when trees are planned; routes do not wait.
             let (apply, inventory) = *then;
-            self.view.copies = Arc::clone(self.multicast.held());
+            self.note_copies(out);
             self.stage = Stage::Applying(Box::new(apply), inventory);
             return;
         }
@@ -249,7 +250,16 @@ impl Sm {
             Work::Read(_) => self.multicast.due = Some(now),
             Work::ReadBack(_) => self.read_guids_back(),
         }
-        self.view.copies = Arc::clone(self.multicast.held());
+        self.note_copies(out);
+    }
+
+    /// Takes over what switches copy now.
+    fn note_copies(&mut self, out: &mut Vec<Output>) {
+        let held = self.multicast.held();
+        if !Arc::ptr_eq(&self.view.copies, held) {
+            out.push(Output::Milestone(Milestone::CopiesChanged(Arc::clone(held))));
+            self.view.copies = Arc::clone(held);
+        }
     }
 
     /// Something else comes first: what was under way may have been carried out or not. True if routes were to follow:

@@ -68,15 +68,12 @@ impl Stage {
     pub fn start(&mut self, which: usize) {
         self.note(format!("manager {which} starts"));
         self.runs[which] = true;
-        let id = self.managers[which];
-        self.world.start(id).unwrap();
-        self.clients.started(&mut self.world, id).unwrap();
+        self.world.start(self.managers[which]).unwrap();
     }
 
     pub fn kill(&mut self, which: usize) {
         self.note(format!("manager {which} is killed"));
         self.runs[which] = false;
-        self.clients.killed(self.managers[which]);
         self.world.kill(self.managers[which]).unwrap();
     }
 
@@ -196,7 +193,7 @@ impl Stage {
             // Not in step with polls.
             self.run(Duration::from_millis(970))?;
         }
-        self.clients.check(&self.world).map_err(Box::new)
+        self.clients.check(&mut self.world).map_err(Box::new)
     }
 
     /// A host goes and comes back, of which subscribers are told.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use selvedge_sim::Time;
 use selvedge_sm::PersistentState;
 
-use crate::Retry;
+use crate::retry::Retry;
 
-/// The state that the manager wants stored and that is not stored yet. The daemon and the rehearsal both use it. It
-/// stores the newest state only, one save at a time, and retries a failed save until it works.
+/// The state that the manager wants stored and that is not stored yet. Only the newest state is stored, one save at
+/// a time, and a failed save is retried until it works.
 #[derive(Clone, Debug, Default)]
 pub struct Saver {
     /// The newest state, with the number of its request.

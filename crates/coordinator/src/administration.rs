@@ -1,0 +1,321 @@
+//! The administrator beside the manager: what the manager did goes in, what hosts registered comes back.
+
+mod copy;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_plan::Generation;
+use selvedge_plan::partition::Partitions;
+use selvedge_planner::Inventory;
+use selvedge_sa::{Agents, Copier, CopyConfig, Input, Output, Sa, Snapshot, Sources};
+use selvedge_sim::Time;
+use selvedge_sm::{Command, Committed, Milestone, Role};
+use selvedge_wire::{Class, Datagram, PortInfo, SwitchInfo};
+
+use self::copy::CopyNews;
+use crate::config::Administrated;
+use crate::io::{In, Out};
+use crate::keeper::Keeper;
+use crate::retry::Retry;
+
+/// How long changes of groups and alias GUIDs are gathered before the manager gets them: a thousand hosts may join at
+/// once, and each change makes the manager plan trees again.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// What the manager has read of agents.
+struct Read(Arc<Inventory>);
+
+impl Agents for Read {
+    fn port_info(&self, at: PortRef) -> Option<&PortInfo> {
+        self.0.port_info(at)
+    }
+
+    fn switch_info(&self, node: NodeIdx) -> Option<&SwitchInfo> {
+        self.0.agents.get(node)?.switch.as_ref()
+    }
+}
+
+/// The administrator, its copy of the master's registrations, and what of both is stored.
+#[derive(Debug)]
+pub(crate) struct Administration {
+    sa: Sa,
+    /// Copies what hosts register with the master while this manager stands by.
+    copier: Copier,
+    keeper: Keeper,
+    /// What the administrator wants sent while the mark of unstored registrations is removed.
+    waiting: Vec<Output>,
+    /// Hosts register with this process.
+    has_hosts: bool,
+    /// The first plan that came into force since this manager last became master: older ones are not answered from.
+    oldest: Option<Generation>,
+    /// Groups that exist from the start, as the administrator knows them.
+    presets: Option<Arc<Partitions>>,
+    /// When the manager last got groups and alias GUIDs.
+    groups_given_at: Time,
+    copy_news: CopyNews,
+}
+
+impl Administration {
+    pub(crate) fn new(now: Time, with: Administrated, copy: CopyConfig) -> Self {
+        Self {
+            sa: Sa::with_registrations(with.administrator, now, with.registrations),
+            copier: Copier::new(copy),
+            keeper: Keeper::new(with.has_folder, with.is_lost),
+            waiting: Vec::new(),
+            has_hosts: with.has_hosts,
+            oldest: None,
+            presets: None,
+            groups_given_at: Time::ZERO,
+            copy_news: CopyNews::default(),
+        }
+    }
+
+    /// The process begins: the manager learns which hosts it must ask to register again.
+    pub(crate) fn begin(&self, out: &mut Vec<Out>) {
+        if !self.has_hosts {
+            return;
+        }
+        let forgotten = self.sa.registrations().forgotten().clone();
+        if self.keeper.is_lost() {
+            out.push(command(Command::Reregister));
+        } else if !forgotten.is_empty() {
+            out.push(command(Command::ReregisterThese(forgotten)));
+        }
+        out.push(command(Command::HoldBack));
+    }
+
+    pub(crate) const fn administrator(&self) -> &Sa {
+        &self.sa
+    }
+
+    /// Returns the failures of storing since the last success: of registrations, of their mark.
+    pub(crate) const fn retries(&self) -> [Retry; 2] {
+        self.keeper.retries()
+    }
+
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        let has_changed = self.sa.groups().has_changed() || self.sa.aliases().has_changed();
+        let wakes = [
+            self.sa.next_wake(),
+            self.copier.next_wake(),
+            self.keeper.next_wake(),
+            has_changed.then(|| self.groups_given_at + GATHER),
+            self.copy_news.next_wake(&self.copier),
+        ];
+        wakes.into_iter().flatten().min()
+    }
+
+    /// Takes a datagram if it is the administrator's or answers the copier. Returns false if it is the manager's.
+    pub(crate) fn takes(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Out>) -> bool {
+        let mut asked = Vec::new();
+        if self.copier.next_wake().is_some() && self.copier.received(now, datagram, &mut asked) {
+            self.copied(now, asked, out);
+        } else if datagram.mad.class() == Class::SubnAdm {
+            self.administer(now, Input::Received(*datagram), out);
+        } else {
+            return false;
+        }
+        self.inform_manager(now, out);
+        true
+    }
+
+    /// Takes a milestone of the manager.
+    pub(crate) fn reached(&mut self, now: Time, milestone: Milestone, out: &mut Vec<Out>) {
+        match milestone {
+            Milestone::SweepStarted => return,
+            Milestone::TrapTaken(datagram) => self.administer(now, Input::Trap(*datagram), out),
+            Milestone::Swept(fabric) => self.administer(now, Input::Swept(fabric), out),
+            Milestone::Coming { fabric, plan, .. } => self.administer(now, Input::Coming(fabric, plan), out),
+            Milestone::Committed(committed) => self.committed(now, *committed, out),
+            Milestone::CopiesChanged(copies) => self.administer(now, Input::Copies(copies), out),
+            Milestone::RoleChanged { role } => self.role_changed(now, role, out),
+        }
+        self.inform_manager(now, out);
+    }
+
+    /// Takes what became of something that this asked for, a timer or the end.
+    pub(crate) fn handle(&mut self, now: Time, input: In, out: &mut Vec<Out>) {
+        match input {
+            In::Wake => self.wake(now, out),
+            In::Indexed(snapshot) => self.indexed(now, snapshot, out),
+            In::MarkRemoved { is_done } => {
+                self.keeper.mark_removed(now, is_done);
+                self.send_waiting(out);
+            }
+            In::MarkSet { is_done } => self.keeper.mark_set(now, is_done),
+            In::RegistrationsStored { revision, is_stored } => {
+                if self.keeper.saved(now, revision, is_stored) {
+                    out.push(Out::SetMark { has_ended: false });
+                }
+            }
+            In::End => self.end(out),
+            In::Start
+            | In::Arrived(_)
+            | In::Returned(_)
+            | In::Milestone(_)
+            | In::Command(_)
+            | In::Persist { .. }
+            | In::StateStored { .. } => {}
+        }
+        self.inform_manager(now, out);
+    }
+
+    /// Hands an input to the administrator. What it wants sent waits until the disk says that a host's registration is
+    /// not forgotten by a restart.
+    fn administer(&mut self, now: Time, input: Input, out: &mut Vec<Out>) {
+        self.sa.handle(now, input, &mut self.waiting);
+        self.keeper.changed(now, self.sa.revision());
+        self.remove_mark(now, out);
+        self.send_waiting(out);
+    }
+
+    fn remove_mark(&mut self, now: Time, out: &mut Vec<Out>) {
+        if self.keeper.begin_removing(now) {
+            out.push(Out::RemoveMark);
+        }
+    }
+
+    /// Sends what waits, unless the mark is being removed. If it could not be removed, confirmations become BUSY.
+    fn send_waiting(&mut self, out: &mut Vec<Out>) {
+        if self.keeper.is_removing() {
+            return;
+        }
+        let withholds = self.keeper.withholds();
+        for mut output in self.waiting.drain(..) {
+            if withholds {
+                output.withhold();
+            }
+            let Output { datagram, timeout } = output;
+            out.push(Out::Send { datagram, timeout });
+        }
+    }
+
+    fn wake(&mut self, now: Time, out: &mut Vec<Out>) {
+        if self.sa.next_wake().is_some_and(|at| at <= now) {
+            self.administer(now, Input::Wake, out);
+        }
+        let mut asked = Vec::new();
+        self.copier.wake(now, &mut asked);
+        self.copied(now, asked, out);
+        self.remove_mark(now, out);
+        if self.keeper.is_due(now) {
+            out.push(self.store_registrations());
+        }
+    }
+
+    /// The copier has taken an answer, or time has passed for it.
+    fn copied(&mut self, now: Time, asked: Vec<Output>, out: &mut Vec<Out>) {
+        let send = |Output { datagram, timeout }| Out::Send { datagram, timeout };
+        out.extend(asked.into_iter().map(send));
+        if let Some(copy) = self.copier.take() {
+            self.administer(now, Input::Copied(copy), out);
+        }
+    }
+
+    /// A plan is in force: presets first, so that its groups are those of its policy.
+    fn committed(&mut self, now: Time, committed: Committed, out: &mut Vec<Out>) {
+        let partitions = committed.policy.partitions_told();
+        if self.presets.as_ref() != Some(&partitions) {
+            self.presets = Some(Arc::clone(&partitions));
+            self.administer(now, Input::Presets(partitions), out);
+        }
+        if !committed.asks_all {
+            self.keeper.hosts_were_asked(now);
+        }
+        let Committed {
+            fabric,
+            plan,
+            inventory,
+            lanes,
+            unasked,
+            mut manager,
+            ..
+        } = committed;
+        manager.sm_key = 0;
+        self.oldest.get_or_insert(plan.generation);
+        out.push(Out::Index(Sources {
+            fabric,
+            plan,
+            manager: (inventory.local, manager),
+            agents: Arc::new(Read(inventory)),
+            lanes,
+            unasked,
+        }));
+    }
+
+    /// A plan is indexed. Between [`Out::Index`] and this the manager may have lost its role, and even have it again.
+    fn indexed(&mut self, now: Time, snapshot: Option<Arc<Snapshot>>, out: &mut Vec<Out>) {
+        let is_answered_from =
+            |snapshot: &Arc<Snapshot>| self.oldest.is_some_and(|oldest| snapshot.generation() >= oldest);
+        if let Some(snapshot) = snapshot.filter(is_answered_from) {
+            self.administer(now, Input::Committed(snapshot), out);
+        }
+    }
+
+    /// Only a master answers hosts, and only a master knows what they register.
+    fn role_changed(&mut self, now: Time, role: Role, out: &mut Vec<Out>) {
+        self.copier.end();
+        self.oldest = None;
+        match role {
+            Role::Master => {
+                self.copier.lead();
+                self.administer(now, Input::Serve, out);
+            }
+            // The manager's own link is down: when it comes back there may still be no other master.
+            Role::Discovering => self.administer(now, Input::Withdraw, out),
+            Role::Standby | Role::NotActive => {
+                self.keeper.lose();
+                self.administer(now, Input::Forget, out);
+                // This forgets the copy of before. A manager that is not active asks no master.
+                self.copier.begin(now);
+                if role == Role::NotActive {
+                    self.copier.end();
+                }
+                self.copy_news = CopyNews::default();
+                out.push(command(Command::Reregister));
+            }
+        }
+    }
+
+    /// Hands the manager what hosts and the master have changed for it.
+    fn inform_manager(&mut self, now: Time, out: &mut Vec<Out>) {
+        let has_changed = self.sa.groups().has_changed() || self.sa.aliases().has_changed();
+        if has_changed && now.since(self.groups_given_at) >= GATHER {
+            self.groups_given_at = now;
+            let (ports, groups) = (self.sa.take_changed_aliases(), self.sa.take_changed_groups());
+            if !ports.is_empty() {
+                out.push(Out::Manager(selvedge_sm::Input::Aliases(ports)));
+            }
+            if !groups.is_empty() {
+                out.push(Out::Manager(selvedge_sm::Input::Groups(groups)));
+            }
+        }
+        let doubted = self.sa.take_doubted();
+        if !doubted.is_empty() {
+            out.push(command(Command::Doubt(doubted)));
+        }
+        self.copy_news.tell(now, &mut self.copier, out);
+    }
+
+    fn store_registrations(&self) -> Out {
+        Out::StoreRegistrations {
+            revision: self.sa.revision(),
+            registrations: Box::new(self.sa.registrations()),
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<Out>) {
+        let is_behind = self.keeper.is_behind();
+        if self.keeper.end() {
+            out.extend(is_behind.then(|| self.store_registrations()));
+            out.push(Out::SetMark { has_ended: true });
+        }
+    }
+}
+
+/// A command for the manager.
+const fn command(command: Command) -> Out {
+    Out::Manager(selvedge_sm::Input::Command(command))
+}

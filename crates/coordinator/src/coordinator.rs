@@ -1,0 +1,197 @@
+//! The coordinator: routes arrivals, milestones and stored state between the manager and the administrator.
+
+use selvedge_sa::Sa;
+use selvedge_sim::Time;
+use selvedge_sm::{Command, Input, Intake, IntakeOut, Milestone, Role};
+use selvedge_wire::{Class, Datagram};
+
+use crate::administration::Administration;
+use crate::config::{Administrated, copy_config};
+use crate::io::{In, Out};
+use crate::retry::Retry;
+use crate::saver::Saver;
+
+/// Stands between a manager, its administrator, the port and the disk.
+#[derive(Debug)]
+pub struct Coordinator {
+    role: Role,
+    /// The M_Key by which traps are repressed while the manager is master.
+    m_key: u64,
+    intake: Intake,
+    saver: Saver,
+    administration: Option<Administration>,
+}
+
+/// Failures of storing since the last success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// Of the manager's state.
+    pub state: Retry,
+    /// Of what hosts have registered.
+    pub registrations: Retry,
+    /// Of the mark that says whether that is all stored.
+    pub mark: Retry,
+}
+
+impl Coordinator {
+    /// A coordinator for a manager with this configuration, and for the administrator beside it, if there is one.
+    #[must_use]
+    pub fn new(now: Time, manager: &selvedge_sm::Config, administrated: Option<Administrated>) -> Self {
+        let administration = administrated.map(|with| {
+            let copy = copy_config(manager, &with.administrator);
+            Administration::new(now, with, copy)
+        });
+        Self {
+            role: Role::default(),
+            m_key: manager.policy.m_key,
+            intake: Intake::default(),
+            saver: Saver::default(),
+            administration,
+        }
+    }
+
+    /// Takes one input; appends what is to be done.
+    pub fn handle(&mut self, now: Time, input: In, out: &mut Vec<Out>) {
+        match input {
+            In::Start => {
+                if let Some(administration) = &self.administration {
+                    administration.begin(out);
+                }
+                out.push(Out::Manager(Input::Start));
+            }
+            In::Arrived(datagram) => self.arrived(now, datagram, out),
+            // The administrator repeats by a clock of its own.
+            In::Returned(datagram) if datagram.mad.class() == Class::SubnAdm => {}
+            In::Returned(datagram) => out.push(Out::Manager(Input::Returned(datagram))),
+            In::Milestone(milestone) => self.reached(now, milestone, out),
+            In::Command(command) => {
+                if let Command::SetPolicy(policy) = &command {
+                    self.m_key = policy.m_key;
+                }
+                // A manager that has stopped represses no trap.
+                if matches!(command, Command::Stop) {
+                    self.role = Role::NotActive;
+                }
+                out.push(Out::Manager(Input::Command(command)));
+            }
+            In::Persist { id, state } => {
+                self.saver.want(id, state);
+                self.store_state(now, out);
+            }
+            In::StateStored { id, is_stored } => {
+                self.saver.saved(now, id, is_stored);
+                out.push(Out::Manager(match is_stored {
+                    true => Input::Persisted { id },
+                    false => Input::NotPersisted { id },
+                }));
+                self.store_state(now, out);
+            }
+            In::Wake => self.wake(now, out),
+            In::RegistrationsStored { .. } | In::MarkRemoved { .. } | In::MarkSet { .. } | In::Indexed(_) | In::End => {
+                if let Some(administration) = &mut self.administration {
+                    administration.handle(now, input, out);
+                }
+            }
+        }
+    }
+
+    /// Returns when [`In::Wake`] is due, if nothing else happens.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        let administration = self.administration.as_ref().and_then(Administration::next_wake);
+        let wakes = [self.intake.next_wake(), self.saver.next_wake(), administration];
+        wakes.into_iter().flatten().min()
+    }
+
+    /// Returns the limits of what sources may send to the manager.
+    #[must_use]
+    pub const fn intake(&self) -> &Intake {
+        &self.intake
+    }
+
+    /// Returns the administrator beside the manager, if there is one.
+    #[must_use]
+    pub fn administrator(&self) -> Option<&Sa> {
+        self.administration.as_ref().map(Administration::administrator)
+    }
+
+    /// Returns what could not be stored since it was last stored.
+    #[must_use]
+    pub fn retries(&self) -> Retries {
+        let of_hosts = self.administration.as_ref().map(Administration::retries);
+        let [registrations, mark] = of_hosts.unwrap_or_default();
+        Retries {
+            state: *self.saver.retry(),
+            registrations,
+            mark,
+        }
+    }
+
+    fn arrived(&mut self, now: Time, datagram: Datagram, out: &mut Vec<Out>) {
+        let is_taken = self
+            .administration
+            .as_mut()
+            .is_some_and(|administration| administration.takes(now, &datagram, out));
+        if is_taken || datagram.mad.class() == Class::SubnAdm {
+            return;
+        }
+        self.serve_intake();
+        let mut wanted = Vec::new();
+        let is_admitted = self.intake.take(now, &datagram, &mut wanted);
+        out.extend(wanted.into_iter().map(of_intake));
+        if is_admitted {
+            out.push(Out::Manager(Input::Received(datagram)));
+        }
+        self.accuse(out);
+    }
+
+    fn reached(&mut self, now: Time, milestone: Milestone, out: &mut Vec<Out>) {
+        if let Milestone::RoleChanged { role } = milestone {
+            self.role = role;
+        }
+        if let Some(administration) = &mut self.administration {
+            administration.reached(now, milestone, out);
+        }
+    }
+
+    fn wake(&mut self, now: Time, out: &mut Vec<Out>) {
+        if let Some(administration) = &mut self.administration {
+            administration.handle(now, In::Wake, out);
+        }
+        self.store_state(now, out);
+        self.serve_intake();
+        let mut wanted = Vec::new();
+        let released = self.intake.wake(now, &mut wanted);
+        out.extend(wanted.into_iter().map(of_intake));
+        let released = released.into_iter();
+        out.extend(released.map(|datagram| Out::Manager(Input::Received(datagram))));
+        self.accuse(out);
+    }
+
+    /// The intake represses traps as the manager does: with its M_Key, and while it is master.
+    fn serve_intake(&mut self) {
+        let m_key = (self.role == Role::Master).then_some(self.m_key);
+        self.intake.serve(m_key);
+    }
+
+    /// Names sources that babble to the manager.
+    fn accuse(&mut self, out: &mut Vec<Out>) {
+        for babbler in self.intake.take_accused() {
+            let (lid, port) = (babbler.lid, babbler.port);
+            out.push(Out::Manager(Input::Command(Command::Babbles { lid, port })));
+        }
+    }
+
+    fn store_state(&mut self, now: Time, out: &mut Vec<Out>) {
+        if let Some((id, state)) = self.saver.begin(now) {
+            out.push(Out::StoreState { id, state });
+        }
+    }
+}
+
+fn of_intake(wanted: IntakeOut) -> Out {
+    match wanted {
+        IntakeOut::Repress(datagram) => Out::Repress(datagram),
+        IntakeOut::Event(event) => Out::Event(event),
+    }
+}

@@ -1,0 +1,103 @@
+//! What goes into a coordinator and what comes out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_sa::{Registrations, Snapshot, Sources};
+use selvedge_sm::{Command, Event, Input, Milestone, PersistentState};
+use selvedge_wire::Datagram;
+
+/// Everything a coordinator reacts to.
+#[derive(Clone, Debug)]
+pub enum In {
+    /// The first input: the process begins.
+    Start,
+    /// A datagram arrived at the port.
+    Arrived(Datagram),
+    /// The layer below handed a request back unanswered.
+    Returned(Datagram),
+    /// The manager reached a milestone ([`selvedge_sm::Output::Milestone`]).
+    Milestone(Milestone),
+    /// A command of the operator for the manager.
+    Command(Command),
+    /// The manager wants its state stored ([`selvedge_sm::Output::Persist`]).
+    Persist {
+        /// Number of the request.
+        id: u64,
+        /// What to store.
+        state: PersistentState,
+    },
+    /// [`Out::StoreState`] ended.
+    StateStored {
+        /// Number of the request.
+        id: u64,
+        /// False if the attempt failed.
+        is_stored: bool,
+    },
+    /// [`Out::StoreRegistrations`] ended.
+    RegistrationsStored {
+        /// The revision that was to be stored.
+        revision: u64,
+        /// False if the attempt failed.
+        is_stored: bool,
+    },
+    /// [`Out::RemoveMark`] ended. No other input may come in between.
+    MarkRemoved {
+        /// False if the attempt failed.
+        is_done: bool,
+    },
+    /// [`Out::SetMark`] ended. No other input may come in between.
+    MarkSet {
+        /// False if the attempt failed.
+        is_done: bool,
+    },
+    /// [`Out::Index`] ended; none if indexing failed.
+    Indexed(Option<Arc<Snapshot>>),
+    /// [`crate::Coordinator::next_wake`] has come.
+    Wake,
+    /// The process ends: what is not stored yet is stored now.
+    End,
+}
+
+/// Everything a coordinator wants done, in this order.
+#[derive(Clone)]
+pub enum Out {
+    /// Hand this input to the manager.
+    Manager(Input),
+    /// Send a datagram of the administrator or of the copier.
+    Send {
+        /// The datagram.
+        datagram: Datagram,
+        /// How long the layer below may wait for the answer; zero: no answer is expected.
+        timeout: Duration,
+    },
+    /// Send the answer to a trap that the intake keeps from the manager. It is dropped if the port has no room: nothing
+    /// that the manager sends may wait for it.
+    Repress(Datagram),
+    /// An event of the intake.
+    Event(Event),
+    /// Index a plan that is in force, then hand in [`In::Indexed`]. A newer one supersedes this one.
+    Index(Sources),
+    /// Store the manager's state, then hand in [`In::StateStored`].
+    StoreState {
+        /// Number of the request.
+        id: u64,
+        /// What to store.
+        state: Arc<PersistentState>,
+    },
+    /// Store what hosts have registered, then hand in [`In::RegistrationsStored`].
+    StoreRegistrations {
+        /// Its revision.
+        revision: u64,
+        /// What to store.
+        registrations: Box<Registrations>,
+    },
+    /// Remove the mark that says that every registration is stored, and hand in [`In::MarkRemoved`] at once: answers to
+    /// hosts wait for it.
+    RemoveMark,
+    /// Set that mark, and hand in [`In::MarkSet`] at once.
+    SetMark {
+        /// Nothing is registered after this: the mark must survive a crash of the machine.
+        has_ended: bool,
+    },
+}

@@ -1,0 +1,34 @@
+//! The coordinator: everything between a manager, the administrator beside it, the port and the disk.
+//!
+//! ```text
+//!            arrivals                  Input                 Milestone
+//!   port ───────────────► Coordinator ───────► manager (Sm) ───────────► Coordinator
+//!    ▲                     │ intake                                       │ administrator (Sa)
+//!    │                     │ copier, administrator                        │ keeper: registrations
+//!    └──── Send, Repress ──┴──────────────────────────────────────────────┴ saver: state ──► Store…
+//! ```
+//! [`Coordinator`] is a sans-I/O core: [`Coordinator::handle`] takes an [`In`] and appends [`Out`]s. `daemon` and
+//! `rehearsal` both carry these out, so that what simulated failures prove is what the daemon runs:
+//!
+//! - The intake limits what each source may send to the manager. Datagrams of subnet administration go to the
+//!   administrator, answers of the master's administrator to the copier.
+//! - A plan in force reaches the administrator as a snapshot, after its partitions. So do sweeps, plans on their way,
+//!   multicast tables, traps and changes of role.
+//! - Groups, alias GUIDs, renamed ports and what a standby copied reach the manager as inputs.
+//! - State is stored one save at a time, and a save that failed is tried again. A host is told that something is
+//!   registered when a restart would not forget it without asking.
+//!
+//! The manager itself is not inside: it may compute for long, and hosts are answered meanwhile.
+
+mod administration;
+mod config;
+mod coordinator;
+mod io;
+mod keeper;
+mod retry;
+mod saver;
+
+pub use config::Administrated;
+pub use coordinator::{Coordinator, Retries};
+pub use io::{In, Out};
+pub use retry::Retry;

@@ -1,0 +1,137 @@
+//! What the manager has done and shows: told to operators, shown to front ends, written into dumps.
+
+use std::sync::Arc;
+
+use selvedge_api as api;
+use selvedge_coordinator::In;
+use selvedge_planner::Severity;
+use selvedge_sim::Time;
+use selvedge_sm::{Committed, Event, Milestone};
+
+use super::{Driver, Untold};
+use crate::DaemonError;
+use crate::dumps::Dump;
+use crate::notice::Notice;
+use crate::worker::{Note, ToCompare};
+
+impl Driver {
+    /// Tells events and acts upon milestones, once the port has what was to be sent: nothing that matters waits for it.
+    pub(super) fn tell(&mut self) -> Result<(), DaemonError> {
+        let is_event = |(_, untold): &(Time, Untold)| matches!(untold, Untold::Event(_));
+        if self.untold.iter().any(is_event) {
+            // Who reads of an event must find the state it speaks of.
+            self.show();
+        }
+        for (at, untold) in std::mem::take(&mut self.untold) {
+            match untold {
+                Untold::Event(event) => self.tell_event(at, &event),
+                Untold::Milestone(milestone) => self.reached(milestone)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_event(&self, at: Time, event: &Event) {
+        let severity = match event.severity() {
+            Severity::Info => api::Severity::Info,
+            Severity::Warning => api::Severity::Warning,
+            Severity::Error => api::Severity::Error,
+        };
+        let text = event.to_string();
+        let text = text.strip_prefix(event.code()).map_or(text.as_str(), str::trim_start);
+        self.shared.event(at, severity, event.code(), text);
+    }
+
+    /// Acts upon a milestone: the coordinator gets it, and what is in force is compared and dumped.
+    fn reached(&mut self, milestone: Milestone) -> Result<(), DaemonError> {
+        match &milestone {
+            Milestone::Committed(committed) => {
+                self.compare_plans(committed);
+                self.dump(false);
+            }
+            Milestone::CopiesChanged(_) => self.dump(true),
+            Milestone::SweepStarted
+            | Milestone::Swept(_)
+            | Milestone::Coming { .. }
+            | Milestone::RoleChanged { .. }
+            | Milestone::TrapTaken(_) => {}
+        }
+        self.coordinate(In::Milestone(milestone))
+    }
+
+    /// Has what is in force now written into files, if that is wanted.
+    fn dump(&self, only_copies: bool) {
+        let Some(dumper) = &self.dumper else { return };
+        let view = self.sm.view();
+        if let (selvedge_sm::Role::Master, Some(fabric), Some(plan)) = (view.role, view.fabric, view.plan) {
+            dumper.hand(Dump {
+                fabric: self.shared.names.apply(&fabric),
+                plan,
+                copies: view.copies,
+                only_copies,
+            });
+        }
+    }
+
+    pub(super) fn dumped(&self, result: Result<(), (std::path::PathBuf, std::io::Error)>) {
+        if let Err((path, cause)) = result {
+            self.notice(&Notice::NotDumped { path, cause });
+        }
+    }
+
+    /// Waits for what is being written.
+    pub(super) fn end_dumps(&mut self) {
+        self.dumper = None;
+        while let Ok(note) = self.notes.try_recv() {
+            if let Note::Dumped(result) = note {
+                self.dumped(result);
+            }
+        }
+    }
+
+    /// Finds out what a new plan changed.
+    fn compare_plans(&mut self, committed: &Committed) {
+        let now = (Arc::clone(&committed.fabric), Arc::clone(&committed.plan));
+        if let Some(before) = self.in_force.replace(now.clone()) {
+            self.busy += 1;
+            self.comparer.hand(ToCompare { before, now });
+        }
+    }
+
+    pub(super) fn show(&mut self) {
+        self.shown_at = self.shared.clock.now();
+        self.changed = false;
+        self.shared.show(self.shown_at, self.sm.view());
+        self.shared.show_intake(self.intake_counts());
+        self.show_administration();
+    }
+
+    pub(super) fn show_administration(&mut self) {
+        let counts = self.seat.desk().counts();
+        self.asked = counts.received;
+        self.shared.show_administration(counts);
+    }
+
+    /// Returns what the intake has held, and the sources that babble, with the names of their ports.
+    fn intake_counts(&self) -> api::Intake {
+        let (held, babblers) = self.seat.desk().intake();
+        let view = (!babblers.is_empty()).then(|| self.sm.view());
+        let name = |lid| {
+            let (fabric, plan) = view
+                .as_ref()
+                .and_then(|view| view.fabric.as_ref().zip(view.plan.as_ref()))?;
+            Some(self.shared.names.apply(fabric).port_name(plan.lids.owner(lid)?))
+        };
+        let babbling = babblers.into_iter().map(|babbler| api::Babbler {
+            lid: babbler.lid,
+            port: name(babbler.lid),
+            what: babbler.kind.to_string(),
+            since_ms: babbler.since.0 / 1_000_000,
+            came: babbler.came,
+        });
+        api::Intake {
+            held,
+            babbling: babbling.collect(),
+        }
+    }
+}

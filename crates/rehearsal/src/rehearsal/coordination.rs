@@ -1,0 +1,277 @@
+//! What coordinators want done, under virtual time: by the code that the daemon runs, on disks in memory.
+//!
+//! Datagrams of subnet administration do not cross the emulator: hosts' clients carry them. What an administrator of a
+//! test does wrong is done here, outside of the coordinator.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_chassis::PortIdx;
+use selvedge_coordinator::{Administrated, In, Out};
+use selvedge_fabric::Fabric;
+use selvedge_plan::Plan;
+use selvedge_sa::{Config, Registrations, Sa, Snapshot, Sources};
+use selvedge_sm::{Command, Input, Milestone, Output, Role};
+use selvedge_store::{Found, StateDir, StoreError};
+use selvedge_wire::{Attribute, Datagram, Mad, Method, PortInfo};
+
+use super::{LogEntry, PERSIST_COST, Rehearsal};
+use crate::RehearsalError;
+use crate::clients::DeskDefect;
+use crate::manager::{Administers, Folder, Life, ManagerId, Pending, asks_host};
+
+/// Timers of a coordinator that are served at one moment.
+const WAKES_MAX: u32 = 1_000;
+
+impl Rehearsal {
+    /// Gives a manager an administrator. Both store on one disk, which outlives the process.
+    pub(crate) fn give_administrator(&mut self, id: ManagerId, defect: Option<DeskDefect>) {
+        if let Some(manager) = self.managers.get_mut(id.0) {
+            manager.administers = Some(Administers { defect });
+            manager.disk.get_or_insert_default();
+        }
+    }
+
+    /// Returns the administrator beside a running manager.
+    pub(crate) fn administrator(&self, id: ManagerId) -> Option<&Sa> {
+        self.life(id)?.coordinator.administrator()
+    }
+
+    /// Returns the plan in force and its fabric, as a running manager reported last.
+    pub(crate) fn in_force(&self, id: ManagerId) -> Option<&(Arc<Fabric>, Arc<Plan>)> {
+        self.life(id)?.in_force.as_ref()
+    }
+
+    /// Returns the number of the manager's process, and how often its role has changed.
+    pub(crate) fn role_number(&self, id: ManagerId) -> Option<(u64, u64)> {
+        self.life(id).map(|life| (life.number, life.role_changes))
+    }
+
+    /// Returns the oldest datagram of an administrator that was not carried to its destination yet.
+    pub(crate) fn take_administered(&mut self) -> Option<(ManagerId, Datagram)> {
+        self.administered.pop_front()
+    }
+
+    /// Returns what an administrator starts with, whose process starts now: its limits, and the content of the disk.
+    pub(super) fn administrated(
+        &self,
+        id: ManagerId,
+        folder: Option<&Folder>,
+    ) -> Result<Option<Administrated>, RehearsalError> {
+        let is_administered = self.managers[id.0].administers.is_some();
+        let Some(folder) = folder.filter(|_| is_administered) else {
+            return Ok(None);
+        };
+        let found = found(&folder.dir).map_err(|error| self.cannot_start(id, &error))?;
+        Ok(Some(Administrated {
+            administrator: Config {
+                life: self.lives_begun,
+                ..Config::default()
+            },
+            registrations: found.registrations,
+            is_lost: found.is_lost,
+            has_folder: true,
+            has_hosts: true,
+        }))
+    }
+
+    /// Serves the timers of a manager's coordinator that are due.
+    pub(super) fn wake_coordinator(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
+        let now = self.now;
+        for _ in 0..WAKES_MAX {
+            let due = self.life(id).and_then(|life| life.coordinator.next_wake());
+            if due.is_none_or(|at| at > now) {
+                break;
+            }
+            self.coordinate(id, In::Wake)?;
+        }
+        Ok(())
+    }
+
+    /// Hands milestones to the coordinators of their managers.
+    pub(super) fn coordinate_milestones(&mut self) -> Result<(), RehearsalError> {
+        while let Some((id, milestone)) = self.milestones.pop_front() {
+            self.coordinate(id, In::Milestone(milestone))?;
+        }
+        Ok(())
+    }
+
+    /// Hands an input to a manager's coordinator and does what it wants.
+    pub(crate) fn coordinate(&mut self, id: ManagerId, input: In) -> Result<(), RehearsalError> {
+        let now = self.now;
+        let life = self.managers.get_mut(id.0).and_then(|manager| manager.life.as_mut());
+        let Some(life) = life else {
+            return Err(self.not_running(id));
+        };
+        let mut out = Vec::new();
+        life.coordinator.handle(now, input, &mut out);
+        out.into_iter().try_for_each(|wanted| self.do_wanted(id, wanted))
+    }
+
+    fn do_wanted(&mut self, id: ManagerId, wanted: Out) -> Result<(), RehearsalError> {
+        let now = self.now;
+        let defect = self.managers[id.0]
+            .administers
+            .and_then(|administers| administers.defect);
+        let Some(life) = &mut self.managers[id.0].life else {
+            return Ok(());
+        };
+        match wanted {
+            Out::Manager(input) if keeps(defect, life, &input) => {}
+            Out::Manager(input) => return self.hand(id, input),
+            Out::Send { datagram, .. } if datagram.mad.class().is_smp() => {
+                let at = self.emulator.port_of(life.client);
+                let answer = at.map(|at| self.own_port(at, &datagram));
+                return answer.map_or(Ok(()), |answer| self.coordinate(id, In::Arrived(answer)));
+            }
+            Out::Send { datagram, .. } => self.administered.push_back((id, datagram)),
+            // As what the manager sends itself.
+            Out::Repress(datagram) => {
+                let timeout = Duration::ZERO;
+                return self.carry_out(id, Output::Send { datagram, timeout });
+            }
+            Out::Event(event) => self.log.push(LogEntry {
+                at: now,
+                manager: id,
+                event,
+            }),
+            Out::Index(sources) => {
+                let snapshot = index(defect, life, sources);
+                return self.coordinate(id, In::Indexed(snapshot));
+            }
+            Out::StoreState { id: number, state } => {
+                life.pending
+                    .push((now + PERSIST_COST, Pending::Saved { id: number, state }));
+            }
+            Out::StoreRegistrations {
+                revision,
+                registrations,
+            } => {
+                let all = match defect {
+                    Some(DeskDefect::StoresNothing) => &Registrations::default(),
+                    _ => &*registrations,
+                };
+                let is_stored = life
+                    .folder
+                    .as_ref()
+                    .is_none_or(|of| of.dir.save_registrations(all).is_ok());
+                return self.coordinate(id, In::RegistrationsStored { revision, is_stored });
+            }
+            Out::RemoveMark => {
+                let is_done = remove_mark(defect, life.folder.as_ref());
+                return self.coordinate(id, In::MarkRemoved { is_done });
+            }
+            Out::SetMark { has_ended } => {
+                let is_done = life
+                    .folder
+                    .as_ref()
+                    .is_none_or(|of| of.dir.mark_stored(has_ended).is_ok());
+                return self.coordinate(id, In::MarkSet { is_done });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a datagram of a manager, which the wire digest has taken in.
+    pub(super) fn send(&mut self, id: ManagerId, datagram: Datagram, timeout: Duration) -> Result<(), RehearsalError> {
+        let now = self.now;
+        let manager = &self.managers[id.0];
+        let Some(life) = &manager.life else { return Ok(()) };
+        self.asks += u64::from(asks_host(&datagram.mad));
+        let client = life.client;
+        self.emulator.send(now, client, &datagram);
+        if let Some(watcher) = &mut self.watcher {
+            let from = (self.emulator.chassis(), self.emulator.port_of(client));
+            let sent = watcher.sends(now, (id, manager, client), (&datagram, from), timeout);
+            return sent.map_err(|violation| self.violated(violation));
+        }
+        Ok(())
+    }
+
+    /// A manager reached a milestone: checkers note it at once, its coordinator gets it after the manager's outputs.
+    pub(super) fn reached(&mut self, id: ManagerId, milestone: Milestone) {
+        let now = self.now;
+        let Some(life) = &mut self.managers[id.0].life else {
+            return;
+        };
+        match &milestone {
+            Milestone::SweepStarted => {
+                let chassis = self.emulator.chassis();
+                life.boots = Arc::new(chassis.fabric().nodes().indices().map(|n| chassis.boots(n)).collect());
+                (life.looked_at, life.swept_at) = (Some(now), Some(now));
+                if let Some(watcher) = &mut self.watcher {
+                    watcher.forgets(life.client);
+                }
+            }
+            // A result that the manager drops leads to none.
+            Milestone::Coming { was_known, .. } => {
+                if let Some(offered) = life.offered.take() {
+                    life.accepted = Some(offered);
+                }
+                self.known_repairs += u64::from(*was_known);
+            }
+            Milestone::Committed(committed) => {
+                life.in_force = Some((Arc::clone(&committed.fabric), Arc::clone(&committed.plan)));
+            }
+            Milestone::RoleChanged { role } => {
+                life.role_changes += 1;
+                self.led += u64::from(*role == Role::Master);
+                if *role != Role::Master {
+                    life.in_force = None;
+                }
+            }
+            Milestone::Swept(_) | Milestone::CopiesChanged(_) | Milestone::TrapTaken(_) => {}
+        }
+        self.milestones.push_back((id, milestone));
+    }
+
+    /// What the agent of a manager's own port answers to the copier: who is master, and which LID the port has.
+    fn own_port(&self, at: PortIdx, asked: &Datagram) -> Datagram {
+        let settings = *self.emulator.chassis().port(at).settings();
+        let mut mad: Mad = asked.mad;
+        mad.set_method(Method::GetResp);
+        let info = PortInfo {
+            lid: settings.lids.base,
+            sm_lid: settings.sm_lid,
+            ..PortInfo::default()
+        };
+        mad.set_smp_data(&info.emit());
+        Datagram { mad, ..*asked }
+    }
+}
+
+/// Returns the registrations that an earlier process left on the disk. If they are incomplete, removes the mark.
+fn found(dir: &StateDir) -> Result<Found, StoreError> {
+    let found = Found::read(Some(dir))?;
+    if found.is_lost {
+        dir.mark_unstored()?;
+    }
+    Ok(found)
+}
+
+/// True if an administrator with a defect keeps an input from its manager.
+fn keeps(defect: Option<DeskDefect>, life: &Life, input: &Input) -> bool {
+    match input {
+        Input::Groups(_) => defect == Some(DeskDefect::KeepsGroups),
+        Input::Command(Command::ReregisterThese(_)) => {
+            defect == Some(DeskDefect::CopiesNoForgotten) && life.sm.role() == Role::Standby
+        }
+        _ => false,
+    }
+}
+
+/// Indexes a plan in force, unless the administrator stays with the first of its life.
+fn index(defect: Option<DeskDefect>, life: &mut Life, sources: Sources) -> Option<Arc<Snapshot>> {
+    let had_one = std::mem::replace(&mut life.has_indexed, true);
+    let stays = had_one && defect == Some(DeskDefect::AnswersFromThePast);
+    (!stays).then(|| Arc::new(Snapshot::new(sources)))
+}
+
+/// Removes the mark; true if the administrator takes it for removed.
+fn remove_mark(defect: Option<DeskDefect>, folder: Option<&Folder>) -> bool {
+    if defect == Some(DeskDefect::StoresNothing) {
+        return true;
+    }
+    let is_done = folder.is_none_or(|folder| folder.dir.mark_unstored().is_ok());
+    is_done || defect == Some(DeskDefect::ConfirmsUnmarked)
+}

@@ -1,0 +1,111 @@
+//! What a manager has done that other programs act upon.
+//!
+//! An [`Event`](crate::Event) is for operators: nothing is decided by it. What the administrator, a dump or a checker
+//! must react to is a [`Milestone`], which carries the values of that moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::multicast::MftBlocks;
+use selvedge_plan::{HeldLanes, Plan, Policy};
+use selvedge_planner::{Inventory, Outcome};
+use selvedge_types::Guid;
+use selvedge_wire::{Datagram, SmInfo};
+
+use crate::core::Sm;
+use crate::io::Output;
+use crate::register::Reregister;
+use crate::view::Role;
+
+/// Something that a manager has done, with what it led to.
+#[derive(Clone, Debug)]
+pub enum Milestone {
+    /// A heavy sweep began: what is asked from now on is what its plan is made from.
+    SweepStarted,
+    /// A heavy sweep found this fabric. A plan for it comes into force later, or never.
+    Swept(Arc<Fabric>),
+    /// The judge accepted a plan. Its Sets follow: its LIDs may be in force for some ports before it is.
+    Coming {
+        /// The fabric that it is for.
+        fabric: Arc<Fabric>,
+        /// The plan.
+        plan: Arc<Plan>,
+        /// It is a repair that was planned and judged before the fault.
+        was_known: bool,
+    },
+    /// A plan is in force: its last Set was answered or given up.
+    Committed(Box<Committed>),
+    /// Switches hold other multicast tables, as far as known: blocks by switch GUID.
+    CopiesChanged(Arc<BTreeMap<Guid, MftBlocks>>),
+    /// The SMInfo state of the manager is another one.
+    RoleChanged {
+        /// The new role.
+        role: Role,
+    },
+    /// The manager, as master, took a trap.
+    TrapTaken(Box<Datagram>),
+}
+
+impl Milestone {
+    /// Returns a number that tells its kind from the others.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        match self {
+            Self::SweepStarted => 1,
+            Self::Swept(_) => 2,
+            Self::Coming { .. } => 3,
+            Self::Committed(_) => 4,
+            Self::CopiesChanged(_) => 5,
+            Self::RoleChanged { .. } => 6,
+            Self::TrapTaken(_) => 7,
+        }
+    }
+}
+
+/// A plan in force and what is known beside it.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// The fabric as the plan left it.
+    pub fabric: Arc<Fabric>,
+    /// The plan; its indices are the fabric's.
+    pub plan: Arc<Plan>,
+    /// What agents said.
+    pub inventory: Arc<Inventory>,
+    /// Lane tables that switches hold, as far as known.
+    pub lanes: Arc<HeldLanes>,
+    /// What the operator wants.
+    pub policy: Arc<Policy>,
+    /// Ports of which the hosts are still to be asked to register again: no plan that asked them came into force.
+    pub unasked: Arc<BTreeSet<Guid>>,
+    /// Every host is still to be asked.
+    pub asks_all: bool,
+    /// What the manager says of itself.
+    pub manager: SmInfo,
+}
+
+/// A plan was accepted for what a sweep found.
+pub fn coming(inventory: &Inventory, outcome: &Outcome, was_known: bool) -> Output {
+    Output::Milestone(Milestone::Coming {
+        fabric: Arc::clone(&inventory.fabric),
+        plan: Arc::clone(&outcome.plan),
+        was_known,
+    })
+}
+
+impl Sm {
+    /// The plan in force, as other programs get it.
+    pub(crate) fn committed(&self) -> Option<Output> {
+        let view = &self.view;
+        Some(Output::Milestone(Milestone::Committed(Box::new(Committed {
+            fabric: view.fabric.clone()?,
+            plan: view.plan.clone()?,
+            inventory: view.inventory.clone()?,
+            lanes: Arc::clone(&view.installed.lanes),
+            policy: Arc::clone(&self.config.policy),
+            unasked: Arc::clone(&self.returned),
+            asks_all: self.reregister != Reregister::Not,
+            manager: self.own_sm_info(),
+        }))))
+    }
+}
