@@ -1,4 +1,4 @@
-//! The administrator beside the manager: what the manager did goes in, what hosts registered comes back.
+//! The administrator beside the manager: it gets the manager's milestones, and returns the registrations of hosts.
 
 mod copy;
 
@@ -20,11 +20,11 @@ use crate::io::{In, Out};
 use crate::keeper::Keeper;
 use crate::retry::Retry;
 
-/// How long changes of groups and alias GUIDs are gathered before the manager gets them: a thousand hosts may join at
+/// How long changes of groups and alias GUIDs are collected before the manager gets them. A thousand hosts may join at
 /// once, and each change makes the manager plan trees again.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// What the manager has read of agents.
+/// The attributes of agents that the manager has read.
 struct Read(Arc<Inventory>);
 
 impl Agents for Read {
@@ -37,22 +37,22 @@ impl Agents for Read {
     }
 }
 
-/// The administrator, its copy of the master's registrations, and what of both is stored.
+/// The administrator, its copy of the master's registrations, and the keeper of both.
 #[derive(Debug)]
 pub(crate) struct Administration {
     sa: Sa,
     /// Copies what hosts register with the master while this manager stands by.
     copier: Copier,
     keeper: Keeper,
-    /// What the administrator wants sent while the mark of unstored registrations is removed.
+    /// Datagrams of the administrator that wait until the mark is removed.
     waiting: Vec<Output>,
-    /// Hosts register with this process.
+    /// True if hosts register with this process.
     has_hosts: bool,
-    /// The first plan that came into force since this manager last became master: older ones are not answered from.
+    /// Generation of the first plan in force since this manager last became master. No older plan is used.
     oldest: Option<Generation>,
-    /// Groups that exist from the start, as the administrator knows them.
+    /// The preset groups that the administrator got last.
     presets: Option<Arc<Partitions>>,
-    /// When the manager last got groups and alias GUIDs.
+    /// The time when the manager last got groups and alias GUIDs.
     groups_given_at: Time,
     copy_news: CopyNews,
 }
@@ -72,7 +72,7 @@ impl Administration {
         }
     }
 
-    /// The process begins: the manager learns which hosts it must ask to register again.
+    /// Starts the process: tells the manager which hosts it must ask to register again.
     pub(crate) fn begin(&self, out: &mut Vec<Out>) {
         if !self.has_hosts {
             return;
@@ -135,7 +135,7 @@ impl Administration {
         self.inform_manager(now, out);
     }
 
-    /// Takes what became of something that this asked for, a timer or the end.
+    /// Takes the result of an earlier output, a timer, or the end of the process.
     pub(crate) fn handle(&mut self, now: Time, input: In, out: &mut Vec<Out>) {
         match input {
             In::Wake => self.wake(now, out),
@@ -162,8 +162,8 @@ impl Administration {
         self.inform_manager(now, out);
     }
 
-    /// Hands an input to the administrator. What it wants sent waits until the disk says that a host's registration is
-    /// not forgotten by a restart.
+    /// Hands an input to the administrator. If registrations changed, its datagrams wait until the mark is removed, so
+    /// that a restart loses no confirmed registration.
     fn administer(&mut self, now: Time, input: Input, out: &mut Vec<Out>) {
         self.sa.handle(now, input, &mut self.waiting);
         self.keeper.changed(now, self.sa.revision());
@@ -177,7 +177,7 @@ impl Administration {
         }
     }
 
-    /// Sends what waits, unless the mark is being removed. If it could not be removed, confirmations become BUSY.
+    /// Sends the waiting datagrams, unless the mark is being removed. After a failure, confirmations become BUSY.
     fn send_waiting(&mut self, out: &mut Vec<Out>) {
         if self.keeper.is_removing() {
             return;
@@ -205,7 +205,7 @@ impl Administration {
         }
     }
 
-    /// The copier has taken an answer, or time has passed for it.
+    /// Sends the copier's requests, and hands a finished copy to the administrator.
     fn copied(&mut self, now: Time, asked: Vec<Output>, out: &mut Vec<Out>) {
         let send = |Output { datagram, timeout }| Out::Send { datagram, timeout };
         out.extend(asked.into_iter().map(send));
@@ -214,7 +214,7 @@ impl Administration {
         }
     }
 
-    /// A plan is in force: presets first, so that its groups are those of its policy.
+    /// Takes a plan in force. Preset groups go first, so that they are those of the plan's policy.
     fn committed(&mut self, now: Time, committed: Committed, out: &mut Vec<Out>) {
         let partitions = committed.policy.partitions_told();
         if self.presets.as_ref() != Some(&partitions) {
@@ -245,7 +245,8 @@ impl Administration {
         }));
     }
 
-    /// A plan is indexed. Between [`Out::Index`] and this the manager may have lost its role, and even have it again.
+    /// Takes the index of a plan, unless the manager has lost its mastership since [`Out::Index`]. It may be master
+    /// again by now.
     fn indexed(&mut self, now: Time, snapshot: Option<Arc<Snapshot>>, out: &mut Vec<Out>) {
         let is_answered_from =
             |snapshot: &Arc<Snapshot>| self.oldest.is_some_and(|oldest| snapshot.generation() >= oldest);
@@ -254,7 +255,7 @@ impl Administration {
         }
     }
 
-    /// Only a master answers hosts, and only a master knows what they register.
+    /// Takes a change of role. Only a master answers hosts, and only a master knows their registrations.
     fn role_changed(&mut self, now: Time, role: Role, out: &mut Vec<Out>) {
         self.copier.end();
         self.oldest = None;
@@ -279,7 +280,7 @@ impl Administration {
         }
     }
 
-    /// Hands the manager what hosts and the master have changed for it.
+    /// Hands the manager changes of groups, alias GUIDs and port names, and news of the copy.
     fn inform_manager(&mut self, now: Time, out: &mut Vec<Out>) {
         let has_changed = self.sa.groups().has_changed() || self.sa.aliases().has_changed();
         if has_changed && now.since(self.groups_given_at) >= GATHER {
@@ -315,7 +316,7 @@ impl Administration {
     }
 }
 
-/// A command for the manager.
+/// Returns an output that hands the manager a command.
 const fn command(command: Command) -> Out {
     Out::Manager(selvedge_sm::Input::Command(command))
 }

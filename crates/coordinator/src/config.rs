@@ -1,24 +1,24 @@
-//! What a coordinator is made with.
+//! Configuration of a coordinator.
 
 use selvedge_sa::{CopyConfig, Registrations};
 
-/// What the administrator beside the manager needs.
+/// Start values of the administrator beside the manager.
 #[derive(Clone, Debug)]
 pub struct Administrated {
     /// Limits and identity of the administrator.
     pub administrator: selvedge_sa::Config,
-    /// What hosts registered in an earlier life.
+    /// The registrations that an earlier process stored.
     pub registrations: Registrations,
-    /// Hosts may have registered more than that.
+    /// True if hosts may have registered more than that.
     pub is_lost: bool,
-    /// There is a state folder: what hosts register is stored.
+    /// True if there is a state folder, where registrations are stored.
     pub has_folder: bool,
-    /// Hosts register with this process. False for one that sets a fabric up once and ends: it asks no host to register
-    /// again and waits for no copy of the master's registrations.
+    /// True if hosts register with this process. A process that sets a fabric up once and ends asks no host to register
+    /// again, and waits for no copy of the master's registrations.
     pub has_hosts: bool,
 }
 
-/// Returns how a standby asks the master for what hosts have registered there.
+/// Returns the configuration of the copier, by which a standby reads the master's registrations.
 #[must_use]
 pub(crate) fn copy_config(manager: &selvedge_sm::Config, administrator: &selvedge_sa::Config) -> CopyConfig {
     CopyConfig {

@@ -15,7 +15,7 @@ use crate::saver::Saver;
 #[derive(Debug)]
 pub struct Coordinator {
     role: Role,
-    /// The M_Key by which traps are repressed while the manager is master.
+    /// The M_Key with which traps are repressed while the manager is master.
     m_key: u64,
     intake: Intake,
     saver: Saver,
@@ -27,14 +27,14 @@ pub struct Coordinator {
 pub struct Retries {
     /// Of the manager's state.
     pub state: Retry,
-    /// Of what hosts have registered.
+    /// Of the registrations of hosts.
     pub registrations: Retry,
-    /// Of the mark that says whether that is all stored.
+    /// Of the mark that says whether all registrations are stored.
     pub mark: Retry,
 }
 
 impl Coordinator {
-    /// A coordinator for a manager with this configuration, and for the administrator beside it, if there is one.
+    /// Returns a coordinator for a manager with this configuration, and for its administrator, if there is one.
     #[must_use]
     pub fn new(now: Time, manager: &selvedge_sm::Config, administrated: Option<Administrated>) -> Self {
         let administration = administrated.map(|with| {
@@ -50,7 +50,7 @@ impl Coordinator {
         }
     }
 
-    /// Takes one input; appends what is to be done.
+    /// Takes one input. Appends the outputs.
     pub fn handle(&mut self, now: Time, input: In, out: &mut Vec<Out>) {
         match input {
             In::Start => {
@@ -60,7 +60,7 @@ impl Coordinator {
                 out.push(Out::Manager(Input::Start));
             }
             In::Arrived(datagram) => self.arrived(now, datagram, out),
-            // The administrator repeats by a clock of its own.
+            // The administrator repeats requests by its own timers.
             In::Returned(datagram) if datagram.mad.class() == Class::SubnAdm => {}
             In::Returned(datagram) => out.push(Out::Manager(Input::Returned(datagram))),
             In::Milestone(milestone) => self.reached(now, milestone, out),
@@ -115,7 +115,7 @@ impl Coordinator {
         self.administration.as_ref().map(Administration::administrator)
     }
 
-    /// Returns what could not be stored since it was last stored.
+    /// Returns the failures of storing since the last success.
     #[must_use]
     pub fn retries(&self) -> Retries {
         let of_hosts = self.administration.as_ref().map(Administration::retries);
@@ -168,13 +168,13 @@ impl Coordinator {
         self.accuse(out);
     }
 
-    /// The intake represses traps as the manager does: with its M_Key, and while it is master.
+    /// Lets the intake repress traps as the manager does: with its M_Key, and only while it is master.
     fn serve_intake(&mut self) {
         let m_key = (self.role == Role::Master).then_some(self.m_key);
         self.intake.serve(m_key);
     }
 
-    /// Names sources that babble to the manager.
+    /// Reports sources that babble to the manager.
     fn accuse(&mut self, out: &mut Vec<Out>) {
         for babbler in self.intake.take_accused() {
             let (lid, port) = (babbler.lid, babbler.port);

@@ -1,4 +1,4 @@
-//! What goes into a coordinator and what comes out.
+//! Inputs and outputs of a coordinator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,15 +51,15 @@ pub enum In {
         /// False if the attempt failed.
         is_done: bool,
     },
-    /// [`Out::Index`] ended; none if indexing failed.
+    /// [`Out::Index`] ended; `None` if indexing failed.
     Indexed(Option<Arc<Snapshot>>),
     /// [`crate::Coordinator::next_wake`] has come.
     Wake,
-    /// The process ends: what is not stored yet is stored now.
+    /// The process ends: data that is not stored yet is stored now.
     End,
 }
 
-/// Everything a coordinator wants done, in this order.
+/// Everything a coordinator wants done. A driver carries outputs out in order.
 #[derive(Clone)]
 pub enum Out {
     /// Hand this input to the manager.
@@ -71,8 +71,8 @@ pub enum Out {
         /// How long the layer below may wait for the answer; zero: no answer is expected.
         timeout: Duration,
     },
-    /// Send the answer to a trap that the intake keeps from the manager. It is dropped if the port has no room: nothing
-    /// that the manager sends may wait for it.
+    /// Send the answer to a trap that the intake keeps from the manager. The driver drops it if the port has no room:
+    /// it must never delay the manager's own MADs.
     Repress(Datagram),
     /// An event of the intake.
     Event(Event),
@@ -85,19 +85,19 @@ pub enum Out {
         /// What to store.
         state: Arc<PersistentState>,
     },
-    /// Store what hosts have registered, then hand in [`In::RegistrationsStored`].
+    /// Store the registrations of hosts, then hand in [`In::RegistrationsStored`].
     StoreRegistrations {
         /// Its revision.
         revision: u64,
         /// What to store.
         registrations: Box<Registrations>,
     },
-    /// Remove the mark that says that every registration is stored, and hand in [`In::MarkRemoved`] at once: answers to
+    /// Remove the mark that says that all registrations are stored, and hand in [`In::MarkRemoved`] at once: answers to
     /// hosts wait for it.
     RemoveMark,
     /// Set that mark, and hand in [`In::MarkSet`] at once.
     SetMark {
-        /// Nothing is registered after this: the mark must survive a crash of the machine.
+        /// True at the end of the process: the mark must survive a crash of the machine.
         has_ended: bool,
     },
 }

@@ -14,11 +14,11 @@
 //!   administrator, answers of the master's administrator to the copier.
 //! - A plan in force reaches the administrator as a snapshot, after its partitions. So do sweeps, plans on their way,
 //!   multicast tables, traps and changes of role.
-//! - Groups, alias GUIDs, renamed ports and what a standby copied reach the manager as inputs.
-//! - State is stored one save at a time, and a save that failed is tried again. A host is told that something is
-//!   registered when a restart would not forget it without asking.
+//! - Groups, alias GUIDs, renamed ports and a standby's copy of registrations reach the manager as inputs.
+//! - State is stored one save at a time, and a failed save is retried. A registration is confirmed when a restart
+//!   either keeps it or asks the host again.
 //!
-//! The manager itself is not inside: it may compute for long, and hosts are answered meanwhile.
+//! The coordinator does not contain the manager: that may compute for long, and hosts are answered meanwhile.
 
 mod administration;
 mod config;

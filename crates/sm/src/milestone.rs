@@ -1,4 +1,4 @@
-//! What a manager has done that other programs act upon.
+//! Milestones: steps of a manager that other programs act upon.
 //!
 //! An [`Event`](crate::Event) is for operators: nothing is decided by it. What the administrator, a dump or a checker
 //! must react to is a [`Milestone`], which carries the values of that moment.
@@ -18,10 +18,10 @@ use crate::io::Output;
 use crate::register::Reregister;
 use crate::view::Role;
 
-/// Something that a manager has done, with what it led to.
+/// A step that a manager has completed, with its result.
 #[derive(Clone, Debug)]
 pub enum Milestone {
-    /// A heavy sweep began: what is asked from now on is what its plan is made from.
+    /// A heavy sweep began: its plan is made from the answers to requests sent from now on.
     SweepStarted,
     /// A heavy sweep found this fabric. A plan for it comes into force later, or never.
     Swept(Arc<Fabric>),
@@ -31,14 +31,14 @@ pub enum Milestone {
         fabric: Arc<Fabric>,
         /// The plan.
         plan: Arc<Plan>,
-        /// It is a repair that was planned and judged before the fault.
+        /// True for a repair that was planned and judged before the fault.
         was_known: bool,
     },
     /// A plan is in force: its last Set was answered or given up.
     Committed(Box<Committed>),
     /// Switches hold other multicast tables, as far as known: blocks by switch GUID.
     CopiesChanged(Arc<BTreeMap<Guid, MftBlocks>>),
-    /// The SMInfo state of the manager is another one.
+    /// The SMInfo state of the manager changed.
     RoleChanged {
         /// The new role.
         role: Role,
@@ -48,7 +48,7 @@ pub enum Milestone {
 }
 
 impl Milestone {
-    /// Returns a number that tells its kind from the others.
+    /// Returns the number of its kind.
     #[must_use]
     pub const fn number(&self) -> u64 {
         match self {
@@ -63,28 +63,28 @@ impl Milestone {
     }
 }
 
-/// A plan in force and what is known beside it.
+/// A plan in force, with the fabric, the agents and the policy that it is for.
 #[derive(Clone, Debug)]
 pub struct Committed {
     /// The fabric as the plan left it.
     pub fabric: Arc<Fabric>,
     /// The plan; its indices are the fabric's.
     pub plan: Arc<Plan>,
-    /// What agents said.
+    /// The answers of agents.
     pub inventory: Arc<Inventory>,
     /// Lane tables that switches hold, as far as known.
     pub lanes: Arc<HeldLanes>,
-    /// What the operator wants.
+    /// The operator's policy.
     pub policy: Arc<Policy>,
-    /// Ports of which the hosts are still to be asked to register again: no plan that asked them came into force.
+    /// Ports whose hosts must still be asked to register again: no plan that asked them came into force.
     pub unasked: Arc<BTreeSet<Guid>>,
-    /// Every host is still to be asked.
+    /// True if every host must still be asked.
     pub asks_all: bool,
-    /// What the manager says of itself.
+    /// The SMInfo of the manager.
     pub manager: SmInfo,
 }
 
-/// A plan was accepted for what a sweep found.
+/// Returns the milestone of an accepted plan.
 pub fn coming(inventory: &Inventory, outcome: &Outcome, was_known: bool) -> Output {
     Output::Milestone(Milestone::Coming {
         fabric: Arc::clone(&inventory.fabric),
@@ -94,7 +94,7 @@ pub fn coming(inventory: &Inventory, outcome: &Outcome, was_known: bool) -> Outp
 }
 
 impl Sm {
-    /// The plan in force, as other programs get it.
+    /// Returns the milestone of the plan in force; `None` without one.
     pub(crate) fn committed(&self) -> Option<Output> {
         let view = &self.view;
         Some(Output::Milestone(Milestone::Committed(Box::new(Committed {

@@ -1,4 +1,4 @@
-//! What a standby's copy of the master's registrations means for its manager.
+//! Tells a standby's manager what its copy of the master's registrations implies.
 
 use selvedge_sa::{Copier, Worth};
 use selvedge_sim::Time;
@@ -7,23 +7,23 @@ use selvedge_sm::{Command, ToldLevels};
 use super::command;
 use crate::io::Out;
 
-/// What the manager knows of the copy.
+/// What the manager was told of the copy.
 #[derive(Debug, Default)]
 pub(super) struct CopyNews {
-    /// What the copy is worth.
+    /// How complete the copy is.
     worth: Worth,
-    /// The manager may take the subnet over: the copy is there, or cannot be had.
+    /// True if the manager may take the subnet over: the copy is complete, or cannot be obtained.
     is_ready: bool,
 }
 
 impl CopyNews {
-    /// Returns when the manager is to learn that it waits for the copy no longer.
+    /// Returns when the manager stops waiting for the copy; `None` if it does not wait.
     pub(super) fn next_wake(&self, copier: &Copier) -> Option<Time> {
         copier.settled_at().filter(|_| !self.is_ready)
     }
 
-    /// Tells the manager what is new. Which hosts to ask and which service levels senders use come first: when the copy
-    /// is complete, or the manager waits for it no longer, the next plan may be made from them.
+    /// Hands the manager news of the copy. Hosts to ask and service levels of senders go first: after the copy is
+    /// complete, or the wait for it ends, the manager may plan with them at once.
     pub(super) fn tell(&mut self, now: Time, copier: &mut Copier, out: &mut Vec<Out>) {
         if let Some(forgotten) = copier.take_forgotten() {
             out.push(command(Command::ReregisterThese(forgotten)));

@@ -1,4 +1,4 @@
-//! What the coordinator wants of the manager's thread.
+//! Carries out the coordinator's outputs on the manager's thread.
 
 use selvedge_coordinator::{In, Out};
 use selvedge_sim::Time;
@@ -11,7 +11,7 @@ use crate::storing::Promise;
 use crate::worker::ToStore;
 
 impl Driver {
-    /// Hands an input to the coordinator and carries out what comes of it.
+    /// Hands an input to the coordinator and carries out its outputs.
     pub(super) fn coordinate(&mut self, input: In) -> Result<(), DaemonError> {
         let mut desk = self.seat.desk();
         desk.handle(input)?;
@@ -20,7 +20,7 @@ impl Driver {
         self.do_what_is_left()
     }
 
-    /// Does what the desk left for this thread, in order.
+    /// Carries out the outputs that the desk left for this thread, in order.
     pub(super) fn do_what_is_left(&mut self) -> Result<(), DaemonError> {
         while let Some((at, wanted)) = self.left.pop_front() {
             self.do_wanted(at, wanted)?;
@@ -55,7 +55,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The manager's state is stored, or could not be: no Set that depends on it is sent before it is.
+    /// Takes the result of storing the manager's state. Sets that depend on it wait until it is stored.
     pub(super) fn state_stored(&mut self, id: u64, result: Result<(), StoreError>) -> Result<(), DaemonError> {
         let is_stored = result.is_ok();
         let mut desk = self.seat.desk();

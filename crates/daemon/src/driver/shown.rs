@@ -1,4 +1,4 @@
-//! What the manager has done and shows: told to operators, shown to front ends, written into dumps.
+//! Reports events to operators, shows the manager's state to front ends, and writes dumps.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::notice::Notice;
 use crate::worker::{Note, ToCompare};
 
 impl Driver {
-    /// Tells events and acts upon milestones, once the port has what was to be sent: nothing that matters waits for it.
+    /// Reports events and acts upon milestones, after all datagrams are at the port: no Set may wait for that.
     pub(super) fn tell(&mut self) -> Result<(), DaemonError> {
         let is_event = |(_, untold): &(Time, Untold)| matches!(untold, Untold::Event(_));
         if self.untold.iter().any(is_event) {
-            // Who reads of an event must find the state it speaks of.
+            // Before the event: a reader of an event must find the state that it reports.
             self.show();
         }
         for (at, untold) in std::mem::take(&mut self.untold) {
@@ -59,7 +59,7 @@ impl Driver {
         self.coordinate(In::Milestone(milestone))
     }
 
-    /// Has what is in force now written into files, if that is wanted.
+    /// Has the plan in force written into dump files, if that is configured.
     fn dump(&self, only_copies: bool) {
         let Some(dumper) = &self.dumper else { return };
         let view = self.sm.view();
@@ -79,7 +79,7 @@ impl Driver {
         }
     }
 
-    /// Waits for what is being written.
+    /// Waits for the dumps that are being written.
     pub(super) fn end_dumps(&mut self) {
         self.dumper = None;
         while let Ok(note) = self.notes.try_recv() {
@@ -89,7 +89,7 @@ impl Driver {
         }
     }
 
-    /// Finds out what a new plan changed.
+    /// Has the routes of a new plan compared with those of the plan before.
     fn compare_plans(&mut self, committed: &Committed) {
         let now = (Arc::clone(&committed.fabric), Arc::clone(&committed.plan));
         if let Some(before) = self.in_force.replace(now.clone()) {

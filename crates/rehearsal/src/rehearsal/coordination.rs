@@ -1,7 +1,7 @@
-//! What coordinators want done, under virtual time: by the code that the daemon runs, on disks in memory.
+//! Carries out the outputs of coordinators under virtual time, on disks in memory. The coordinator is the daemon's.
 //!
-//! Datagrams of subnet administration do not cross the emulator: hosts' clients carry them. What an administrator of a
-//! test does wrong is done here, outside of the coordinator.
+//! Datagrams of subnet administration do not cross the emulator: hosts' clients carry them. Defects of administrators,
+//! in tests of checkers, are built in here, outside of the coordinator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::RehearsalError;
 use crate::clients::DeskDefect;
 use crate::manager::{Administers, Folder, Life, ManagerId, Pending, asks_host};
 
-/// Timers of a coordinator that are served at one moment.
+/// The most timers of a coordinator that are served at one instant.
 const WAKES_MAX: u32 = 1_000;
 
 impl Rehearsal {
@@ -96,7 +96,7 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// Hands an input to a manager's coordinator and does what it wants.
+    /// Hands an input to a manager's coordinator and carries out its outputs.
     pub(crate) fn coordinate(&mut self, id: ManagerId, input: In) -> Result<(), RehearsalError> {
         let now = self.now;
         let life = self.managers.get_mut(id.0).and_then(|manager| manager.life.as_mut());
@@ -125,7 +125,7 @@ impl Rehearsal {
                 return answer.map_or(Ok(()), |answer| self.coordinate(id, In::Arrived(answer)));
             }
             Out::Send { datagram, .. } => self.administered.push_back((id, datagram)),
-            // As what the manager sends itself.
+            // In the wire digest, as the manager's own answers to traps.
             Out::Repress(datagram) => {
                 let timeout = Duration::ZERO;
                 return self.carry_out(id, Output::Send { datagram, timeout });
@@ -188,7 +188,7 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// A manager reached a milestone: checkers note it at once, its coordinator gets it after the manager's outputs.
+    /// Takes a milestone of a manager. Checkers note it at once; its coordinator gets it after the manager's outputs.
     pub(super) fn reached(&mut self, id: ManagerId, milestone: Milestone) {
         let now = self.now;
         let Some(life) = &mut self.managers[id.0].life else {
@@ -203,7 +203,7 @@ impl Rehearsal {
                     watcher.forgets(life.client);
                 }
             }
-            // A result that the manager drops leads to none.
+            // If the manager drops a result, no milestone follows.
             Milestone::Coming { was_known, .. } => {
                 if let Some(offered) = life.offered.take() {
                     life.accepted = Some(offered);
@@ -225,7 +225,7 @@ impl Rehearsal {
         self.milestones.push_back((id, milestone));
     }
 
-    /// What the agent of a manager's own port answers to the copier: who is master, and which LID the port has.
+    /// Returns the answer of the agent at a manager's own port to the copier: the master's LID, and the port's.
     fn own_port(&self, at: PortIdx, asked: &Datagram) -> Datagram {
         let settings = *self.emulator.chassis().port(at).settings();
         let mut mad: Mad = asked.mad;
@@ -260,14 +260,14 @@ fn keeps(defect: Option<DeskDefect>, life: &Life, input: &Input) -> bool {
     }
 }
 
-/// Indexes a plan in force, unless the administrator stays with the first of its life.
+/// Indexes a plan in force, unless a defect keeps the administrator at its first plan.
 fn index(defect: Option<DeskDefect>, life: &mut Life, sources: Sources) -> Option<Arc<Snapshot>> {
     let had_one = std::mem::replace(&mut life.has_indexed, true);
     let stays = had_one && defect == Some(DeskDefect::AnswersFromThePast);
     (!stays).then(|| Arc::new(Snapshot::new(sources)))
 }
 
-/// Removes the mark; true if the administrator takes it for removed.
+/// Removes the mark. Returns true if the coordinator is to take it for removed.
 fn remove_mark(defect: Option<DeskDefect>, folder: Option<&Folder>) -> bool {
     if defect == Some(DeskDefect::StoresNothing) {
         return true;
