@@ -252,7 +252,7 @@ pub struct SoakDigest {
     pub failure: Option<String>,
 }
 
-/// A resolved schedule whose digests are not the stored ones.
+/// A resolved schedule with other digests than the stored ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoakDifference {
     /// Its name.

@@ -173,7 +173,7 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
     skips_refused: bool,
     lost_partitions: Option<Lost>,
-    /// The lines of keys whose values the file gives.
+    /// The line of each key that the file sets.
     lines: BTreeMap<String, usize>,
 }
 

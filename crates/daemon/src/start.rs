@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use selvedge_config::{Settings, Sources};
 use selvedge_coordinator::{Administrated, Coordinator};
-use selvedge_emulator::{EmulatorError, PortName};
+use selvedge_emulator::PortName;
 use selvedge_fabric::Fabric;
 use selvedge_planner::{DefaultJudge, Judge};
 use selvedge_sm::{Config, Mode, Sm, View};
@@ -57,8 +57,8 @@ impl Door {
         };
         match &options.seat {
             Some(name) => {
-                let name: PortName = name.parse().map_err(EmulatorError::from)?;
-                name.end_port(fabric).map_err(EmulatorError::from)?;
+                let name: PortName = name.parse()?;
+                name.end_port(fabric)?;
             }
             None => {
                 default_seat(fabric).ok_or_else(|| DaemonError::NoSeat { wanted: String::new() })?;

@@ -1,6 +1,6 @@
 //! Faults of the medium: loss, duplication, delay, corruption, everywhere or on one link.
 //!
-//! What happens to a MAD is drawn from the MAD itself: from where it is, who sent it, its bytes, and how often it came
+//! What happens to a MAD is drawn from the MAD itself: its place, its sender, its bytes, and how often it came
 //! by there before. It does not depend on the order in which MADs cross, so a sender that changes the order of its
 //! requests loses the same ones.
 

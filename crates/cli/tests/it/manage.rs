@@ -356,7 +356,7 @@ fn a_taken_socket_is_noticed_before_anything_is_sent() {
     let file = lab.write("file", "somebody's work");
     lab.run(&[&run[..], &["--socket", &file]].concat())
         .exits(2)
-        .complains("is no socket");
+        .complains("is not a socket");
     assert_eq!(lab.read("file"), "somebody's work");
     for path in [&file, &lab.folder().display().to_string()] {
         lab.run(&["status", "--socket", path])

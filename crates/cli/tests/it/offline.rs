@@ -252,7 +252,7 @@ fn datagrams_are_decoded() {
 
 #[test]
 fn names_of_devices_are_escaped_in_text_and_whole_in_json() {
-    let lab = Lab::new("names");
+    let lab = Lab::new("hidden-names");
     for (name, shown) in [
         ("S\u{202e}\u{1b}[31mX", "S\\u{202e}\\u{1b}[31mX"),
         ("a\u{200b}\u{9b}2Jb", "a\\u{200b}\\u{9b}2Jb"),

@@ -14,7 +14,7 @@ use selvedge_daemon::Service;
 use selvedge_fabric::Fabric;
 use selvedge_http::{Client, Front, Socket};
 
-/// A service whose list of ports takes as long as the test decides.
+/// A service that returns its list of ports when the test lets it.
 struct Slow {
     asked: AtomicUsize,
     at_once: AtomicUsize,

@@ -9,11 +9,14 @@ use super::row::{Row, Words};
 use crate::Place;
 use crate::text::{leading_guid, leading_number, shorten};
 
+/// The rows of one target, by its LIDs.
+type Rows = BTreeMap<u64, Row<Vec<u8>>>;
+
 /// Reads hop counts: by GUID of the switch, then by GUID of the port that is the target, hops by each port from port 0;
 /// 255 is no way. Lines that do not name their port's GUID are passed over, as LIDs may have changed.
 pub fn read_lid_matrix(file: &str, bytes: &[u8]) -> Result<BTreeMap<Guid, BTreeMap<Guid, Vec<u8>>>, DumpError> {
-    // The rows of each switch, target and LID of the target.
-    let mut matrix: BTreeMap<Guid, BTreeMap<Guid, BTreeMap<u64, Row<Vec<u8>>>>> = BTreeMap::new();
+    // The rows of each switch and target.
+    let mut matrix: BTreeMap<Guid, BTreeMap<Guid, Rows>> = BTreeMap::new();
     let mut current = None;
     for (at, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
         let line = line.trim();
@@ -49,7 +52,7 @@ pub fn read_lid_matrix(file: &str, bytes: &[u8]) -> Result<BTreeMap<Guid, BTreeM
         return Err(DumpError::NoHops { file: file.to_owned() });
     }
     // Of several LIDs of a target, the last one counts.
-    let last = |mut rows: BTreeMap<u64, Row<Vec<u8>>>| rows.pop_last().map(|(_, row)| row.value);
+    let last = |mut rows: Rows| rows.pop_last().map(|(_, row)| row.value);
     let targets = |rows: BTreeMap<Guid, BTreeMap<u64, _>>| {
         let rows = rows.into_iter();
         rows.filter_map(|(target, rows)| Some((target, last(rows)?))).collect()

@@ -3,6 +3,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest time to wait for anything.
@@ -15,7 +16,10 @@ pub struct Lab {
 
 impl Lab {
     pub fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("selvedge-cli-{}-{name}", std::process::id()));
+        // Two tests with one name have two folders.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("selvedge-cli-{}-{number}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         Self { folder }
