@@ -63,6 +63,13 @@ impl Rehearsal {
         self.watcher.as_ref().map_or_else(Default::default, |w| w.findings())
     }
 
+    /// True if a switch holds another block than it acknowledged last, and nobody has written it since.
+    pub(crate) fn is_any_block_astray(&self) -> bool {
+        self.watcher
+            .as_ref()
+            .is_some_and(|watcher| watcher.is_any_block_astray())
+    }
+
     /// What must hold around a port where nothing is left to do.
     pub(crate) fn rest_around(&mut self, at: PortIdx) -> Result<(), Violation> {
         let (chassis, subnets) = (self.emulator.chassis(), self.invariants.subnets());

@@ -103,11 +103,12 @@ impl Sm {
         }
         if others.values().any(|(_, other)| other.state == SmState::Master) {
             self.forget_plan();
-        } else if others
-            .values()
-            .any(|&(at, _)| self.was_out_of_sight(&inventory.fabric, at))
-        {
-            self.others.met = Some(now);
+        } else {
+            self.others.renamed.clear();
+            let mut others = others.values();
+            if others.any(|&(at, _)| self.was_out_of_sight(&inventory.fabric, at)) {
+                self.others.met = Some(now);
+            }
         }
         let from = self.others.from.take();
         let superior = others
@@ -129,9 +130,11 @@ impl Sm {
     }
 
     /// Another master was here: who wrote which table last nobody knows, whatever the switches say of their manager, so
-    /// all are read; nor by which entries packets are under way, so those are waited for.
+    /// all are read; nor by which entries packets are under way, so those are waited for; nor what hosts registered with
+    /// it that were written to meanwhile.
     pub(crate) fn forget_plan(&mut self) {
         self.remember_served();
+        self.doubt_renamed();
         // Without a plan in force hosts that name the other one may be those of which it was told, or new ones.
         self.others.has_stood_by &= self.served.is_some();
         self.drop_plans();

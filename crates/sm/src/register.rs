@@ -5,12 +5,16 @@
 //! there.
 //!
 //! What a host had registered is lost as well if it was gone from the plan for a while: only that one is asked.
+//!
+//! Or if another manager became master after a sweep had looked and before its plan was applied: the host registered
+//! with that one, and the plan's Set of its port names this manager again. So hosts that a plan writes to are kept until
+//! an election has shown that nobody else was master; if somebody was, they are asked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, Port, PortRef};
-use selvedge_plan::Generation;
+use selvedge_plan::{Generation, Op};
 use selvedge_planner::{Asks, Inventory, Outcome};
 use selvedge_types::{Guid, LidRange, PortNum, PortState};
 
@@ -18,6 +22,7 @@ use crate::config::Mode;
 use crate::core::Sm;
 #[cfg(doc)]
 use crate::io::Command;
+use crate::view::Role;
 
 /// Whether hosts are to register again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +123,26 @@ impl Sm {
     /// The plan in force is about to be forgotten, by a master that stays one: what its hosts had registered is not.
     pub(crate) fn remember_served(&mut self) {
         self.served = self.in_plan().or_else(|| self.served.take());
+    }
+
+    /// A plan is on its way: hosts that it writes to name this manager from now on, whoever they named.
+    pub(crate) fn note_renamed(&mut self, fabric: &Fabric, outcome: &Outcome) {
+        let ops = outcome.changes.value().phases.iter().flat_map(|phase| &phase.ops);
+        let hosts = ops.filter_map(|op| match op {
+            Op::Port { port, .. } if !fabric.node(port.node).is_switch() => Some(*port),
+            _ => None,
+        });
+        let unasked = hosts.filter(|at| !outcome.asks.includes(fabric, *at));
+        let guids = unasked.filter_map(|at| fabric.port(at).map(|port| port.guid));
+        self.others.renamed.extend(guids);
+    }
+
+    /// There was another master meanwhile.
+    pub(crate) fn doubt_renamed(&mut self) {
+        let renamed = std::mem::take(&mut self.others.renamed);
+        if self.view.role == Role::Master && !renamed.is_empty() {
+            Arc::make_mut(&mut self.returned).extend(renamed);
+        }
     }
 
     /// A plan is applied, with so many Sets that failed.

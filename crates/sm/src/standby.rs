@@ -60,6 +60,9 @@ pub struct Others {
     pub is_unproven: bool,
     /// The master of whom there is one, or none to be had; it may have been out of sight for a moment since.
     pub copied_from: Option<Guid>,
+    /// Hosts that were written to since an election in which nobody else was master, and were not asked to register
+    /// again: see [`register`](crate::register).
+    pub renamed: BTreeSet<Guid>,
     /// How often this manager was asked.
     pub asked: u32,
     /// The same when the last sweep began.

@@ -70,6 +70,11 @@ impl Watcher {
         false
     }
 
+    /// True if a switch holds another block than it acknowledged last: it lied, or a late Set came after.
+    pub fn is_any_block_astray(&self) -> bool {
+        !self.lies.is_empty()
+    }
+
     /// Something was found that a rule excuses.
     pub fn count(&mut self, checker: Checker, rule: Rule) {
         *self.exemptions.entry((checker, rule)).or_default() += 1;

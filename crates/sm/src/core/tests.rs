@@ -582,6 +582,33 @@ fn hosts_are_asked_to_register_again_once() {
     check(Mode::DryRun, true, (0, false));
 }
 
+/// Another manager became master after the sweep that the plan was made for: hosts may have registered with it before
+/// the plan's Sets named this one again. Where a later election has shown that there was nobody, they have not.
+#[test]
+fn hosts_written_to_beside_another_master_are_asked() {
+    let check = |has_looked: bool, want: bool| {
+        let mut bench = Bench::new(Mode::Manage);
+        let understands = CapabilityMask::CLIENT_REREGISTRATION;
+        bench
+            .hosts
+            .iter_mut()
+            .for_each(|host| host.info.capabilities = understands);
+        bench.hand(Input::Start);
+        bench.compute();
+        assert!(bench.hosts.iter().all(|host| !host.info.client_reregister));
+        if has_looked {
+            bench.hand(Input::Command(Command::Sweep));
+            bench.compute();
+        }
+        bench.sm.forget_plan();
+        bench.hand(Input::Command(Command::Sweep));
+        bench.compute();
+        assert_eq!(bench.hosts[1].info.client_reregister, want, "{has_looked}");
+    };
+    check(false, true);
+    check(true, false);
+}
+
 /// A later life finds all as it was: who was told by this manager is not asked, whether it remembers or not. If it
 /// remembers others, who is not among them was told by somebody else who had its LID.
 #[test]

@@ -416,6 +416,7 @@ impl Sm {
     /// Applies a plan, after groups that could deadlock beside it are taken apart.
     pub(crate) fn begin_applying(&mut self, mut apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
         apply.may_be_live |= self.carried_lately(&inventory.fabric);
+        self.note_renamed(&apply.fabric, &apply.outcome);
         self.failover.repeats = self.exchange.counters().repeats;
         match self
             .multicast
