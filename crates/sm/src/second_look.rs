@@ -136,6 +136,16 @@ impl Sm {
         look.is_first_due = look.may_be_moved && !took_long && look.due.is_some();
     }
 
+    /// When the look is due, to whoever is idle: while packets go by entries that nobody knows it waits for their end.
+    pub(crate) fn second_look_due(&self) -> Option<Time> {
+        let fog = self.past.fog(self.now);
+        let due = self.second_look.due()?;
+        match fog.is_zero() {
+            true => self.knows_the_fabric().then_some(due),
+            false => Some(due.max(self.now + fog)),
+        }
+    }
+
     /// Begins the look, if it is time and it can be made now.
     pub(crate) fn look_again_if_due(&mut self) {
         let is_due = self.second_look.due.is_some_and(|due| due <= self.now);

@@ -1,0 +1,108 @@
+//! What the manager does by itself, and when.
+//!
+//! Each timer is due at one time or not at all, by [`Sm::due`]: nothing else says when to wake the manager, and whoever
+//! serves a timer asks there whether it is time. The order in which due ones are served is that of `Sm::advance`.
+
+use selvedge_sim::Time;
+
+use crate::core::Sm;
+use crate::stage::Stage;
+
+/// A timer of the manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// A request has been without an answer for its time-out: it is repeated, or has failed.
+    Answer,
+    /// A standby asks the master whether it is there: each [`Config::poll_interval`](crate::Config).
+    Poll,
+    /// A light sweep begins: [`Config::sweep_interval`](crate::Config) after the last thing that was done, or sooner
+    /// where something is to be read back, a LID becomes free, or a better manager was told to wait.
+    LightSweep,
+    /// A plan waits until packets are gone: the manager's own port is asked whether it is where it was.
+    Seat,
+    /// A link that went down too often has been left out for long enough.
+    Release,
+    /// Load has been uneven for so long that a step towards balance is planned.
+    Balance,
+    /// Multicast trees are to be planned or read, or a switch that did not take one has been left alone for long enough.
+    Trees,
+    /// The same of alias GUIDs.
+    Names,
+    /// Repairs of links that are up are worked out.
+    Backups,
+    /// A plan came into force a second ago: what happened while it was on its way is looked for. Not before packets are
+    /// gone that go by entries which nobody knows.
+    SecondLook,
+    /// A look at lost links waits for a trap of the other end, and it has not come.
+    Doubt,
+    /// A trap is repressed after what is more urgent.
+    Repress,
+}
+
+impl Timer {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Answer,
+        Self::Poll,
+        Self::LightSweep,
+        Self::Seat,
+        Self::Release,
+        Self::Balance,
+        Self::Trees,
+        Self::Names,
+        Self::Backups,
+        Self::SecondLook,
+        Self::Doubt,
+        Self::Repress,
+    ];
+}
+
+impl Sm {
+    /// Returns when a timer fires, if nothing else happens.
+    #[must_use]
+    pub fn due(&self, timer: Timer) -> Option<Time> {
+        match (timer, &self.stage) {
+            (_, Stage::Stopped) => None,
+            (Timer::Answer, _) => self.exchange.next_wake(),
+            (Timer::Repress, _) => self.repress_at(),
+            (Timer::Poll, Stage::Standby { .. }) => self.next_poll,
+            (Timer::Seat, Stage::Applying(apply, _)) => {
+                let interval = self.config.poll_interval;
+                apply.wait().and_then(|wait| apply.seat.due(&wait, interval))
+            }
+            (Timer::Doubt, Stage::Probing(probe)) => probe.due(),
+            (Timer::LightSweep, Stage::Idle) => self.next_sweep,
+            (Timer::Release, Stage::Idle) => self.flaps.next_release(),
+            (Timer::Balance, Stage::Idle) => self.balance_due().filter(|_| !self.is_preparing_repairs()),
+            (Timer::Trees, Stage::Idle) => self.multicast_due(),
+            (Timer::Names, Stage::Idle) => self.aliases_due(),
+            (Timer::Backups, Stage::Idle) => self.backups_due().filter(|_| !self.is_preparing_repairs()),
+            (Timer::SecondLook, Stage::Idle) => self.second_look_due(),
+            // Nobody serves it in another stage: due already, it would come again at once, for ever.
+            (
+                Timer::Poll
+                | Timer::Seat
+                | Timer::Doubt
+                | Timer::LightSweep
+                | Timer::Release
+                | Timer::Balance
+                | Timer::Trees
+                | Timer::Names
+                | Timer::Backups
+                | Timer::SecondLook,
+                _,
+            ) => None,
+        }
+    }
+
+    /// True if a timer is to be served now.
+    pub(crate) fn is_due(&self, timer: Timer) -> bool {
+        self.due(timer).is_some_and(|at| at <= self.now)
+    }
+
+    /// The timer that fires next, and when; of several at once the first of [`Timer::ALL`].
+    #[must_use]
+    pub fn next_timer(&self) -> Option<(Time, Timer)> {
+        Timer::ALL.into_iter().filter_map(|timer| Some((self.due(timer)?, timer))).min()
+    }
+}
