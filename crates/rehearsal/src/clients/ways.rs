@@ -3,7 +3,7 @@
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{NO_PATH, Plan};
-use selvedge_types::{Guid, Lid, PortNum, PortState};
+use selvedge_types::{Lid, PortNum, PortState};
 
 /// True if packets pass a port's link.
 pub fn is_active(chassis: &Chassis, port: PortIdx) -> bool {
@@ -71,8 +71,9 @@ pub fn is_planned(fabric: &Fabric, plan: &Plan, from: PortRef, to: Lid) -> bool 
     false
 }
 
-/// Who gets a packet to a multicast LID, ascending, one entry for each time; `None` if it goes round.
-pub fn copies(chassis: &Chassis, from: PortIdx, mlid: Lid) -> Option<Vec<Guid>> {
+/// Channel adapters' ports that get a packet to a multicast LID, ascending, one entry for each time; `None` if it goes
+/// round.
+pub fn copies(chassis: &Chassis, from: PortIdx, mlid: Lid) -> Option<Vec<PortIdx>> {
     let fabric = chassis.fabric();
     let index = usize::from(mlid.0.checked_sub(0xC000)?);
     let mut got = Vec::new();
@@ -83,7 +84,7 @@ pub fn copies(chassis: &Chassis, from: PortIdx, mlid: Lid) -> Option<Vec<Guid>> 
         left = left.checked_sub(1)?;
         let here = chassis.port_ref(at);
         let Some(switch) = chassis.switch(here.node) else {
-            got.extend(fabric.port(here).map(|port| port.guid));
+            got.push(at);
             continue;
         };
         for num in 1..=fabric.node(here.node).port_count() {
