@@ -63,11 +63,11 @@ impl Rehearsal {
         self.watcher.as_ref().map_or_else(Default::default, |w| w.findings())
     }
 
-    /// True if a switch holds another block than it acknowledged last, and nobody has written it since.
+    /// True if a switch holds another block than it acknowledged last, and who wrote it can read that.
     pub(crate) fn is_any_block_astray(&self) -> bool {
-        self.watcher
-            .as_ref()
-            .is_some_and(|watcher| watcher.is_any_block_astray())
+        let subnets = self.invariants.subnets();
+        let is_astray = |watcher: &Watcher| watcher.is_any_block_astray(&self.emulator, &self.managers, subnets);
+        self.watcher.as_deref().is_some_and(is_astray)
     }
 
     /// What must hold around a port where nothing is left to do.

@@ -13,7 +13,7 @@ use selvedge_wire::AttributeId;
 use super::{Checker, Rule, Sent, Watcher, name};
 use crate::Violation;
 use crate::digest::Digest;
-use crate::manager::{Manager, ManagerId};
+use crate::manager::{Life, Manager, ManagerId};
 use crate::subnet::Subnets;
 
 /// A trap is repressed in the same breath.
@@ -70,9 +70,11 @@ impl Watcher {
         false
     }
 
-    /// True if a switch holds another block than it acknowledged last: it lied, or a late Set came after.
-    pub fn is_any_block_astray(&self) -> bool {
-        !self.lies.is_empty()
+    /// True if a switch holds another block than it acknowledged last, as it lied or a late Set came after, and who
+    /// wrote it can read that.
+    pub fn is_any_block_astray(&self, emulator: &Emulator, managers: &[Manager], subnets: &Subnets) -> bool {
+        let mut lies = self.lies.iter();
+        lies.any(|(&(node, _), lie)| reader(lie, node, emulator, managers, subnets).is_some())
     }
 
     /// Something was found that a rule excuses.
@@ -112,13 +114,7 @@ impl Watcher {
         managers: &[Manager],
         subnets: &Subnets,
     ) -> Result<(), Violation> {
-        // Who wrote it, if he is master, and can reach the switch.
-        let life = |lie: &Lie, node| {
-            let life = managers.get(lie.by.0)?.life.as_ref();
-            let life = life.filter(|life| life.sm.role() == Role::Master)?;
-            let (at, own) = (emulator.port_of(life.client)?, emulator.chassis().port_at(node, 0)?);
-            subnets.connected(at, own).then_some(life)
-        };
+        let life = |lie: &Lie, node| reader(lie, node, emulator, managers, subnets);
         let is_outside = self.counting.is_some();
         for (&(node, _), lie) in self.lies.iter_mut().filter(|_| !is_outside) {
             if life(lie, node).is_none() {
@@ -196,6 +192,20 @@ impl Watcher {
             None => Ok(()),
         }
     }
+}
+
+/// Who wrote a block that its switch does not hold, if he is master and can reach the switch.
+fn reader<'a>(
+    lie: &Lie,
+    node: NodeIdx,
+    emulator: &Emulator,
+    managers: &'a [Manager],
+    subnets: &Subnets,
+) -> Option<&'a Life> {
+    let life = managers.get(lie.by.0)?.life.as_ref();
+    let life = life.filter(|life| life.sm.role() == Role::Master)?;
+    let (at, own) = (emulator.port_of(life.client)?, emulator.chassis().port_at(node, 0)?);
+    subnets.connected(at, own).then_some(life)
 }
 
 #[cfg(test)]
