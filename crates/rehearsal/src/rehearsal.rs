@@ -88,6 +88,8 @@ pub struct Rehearsal {
     pub(crate) deliveries: Vec<Delivery>,
     /// What a manager hands out; empty between inputs.
     outputs: Vec<Output>,
+    /// Outputs of managers that were carried out.
+    outputs_taken: u64,
     /// Steps since time last went on.
     steps_at_now: u32,
     tool_requests: u64,
@@ -131,6 +133,7 @@ impl Rehearsal {
             asks: 0,
             deliveries: Vec::new(),
             outputs: Vec::new(),
+            outputs_taken: 0,
             steps_at_now: 0,
             tool_requests: 0,
             foreign_hands: false,
@@ -496,10 +499,27 @@ impl Rehearsal {
             }
             self.wake_coordinator(id)?;
             if self.life(id).and_then(Life::next_wake).is_some_and(|at| at <= now) {
-                self.hand(id, Input::Wake)?;
+                self.wake(id)?;
             }
         }
         Ok(())
+    }
+
+    /// Wakes a manager. A timer that is due as before, where nothing was put out, would be so for ever.
+    fn wake(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
+        let state = |world: &Self| {
+            let sm = &world.life(id)?.sm;
+            Some((sm.next_timer()?, sm.stage_name(), world.outputs_taken))
+        };
+        let before = state(self);
+        self.hand(id, Input::Wake)?;
+        match state(self) {
+            Some(((_, timer), ..)) if state(self) == before => {
+                let manager = self.managers[id.0].name.clone();
+                Err(self.violated(Violation::TimerNotServed { manager, timer }))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn finish(&mut self, id: ManagerId, done: Pending) -> Result<(), RehearsalError> {
@@ -556,6 +576,7 @@ impl Rehearsal {
         let now = self.now;
         let manager = &mut self.managers[id.0];
         let Some(life) = &mut manager.life else { return Ok(()) };
+        self.outputs_taken += 1;
         self.wire.take(now, id, &output);
         match output {
             Output::Send { datagram, timeout } => return self.send(id, datagram, timeout),

@@ -1,6 +1,6 @@
 //! What must never happen.
 
-use selvedge_sm::Mode;
+use selvedge_sm::{Mode, Timer};
 use selvedge_types::Lid;
 
 /// Something that must never happen.
@@ -236,5 +236,13 @@ pub enum Violation {
         when: &'static str,
         /// How long it had been waited for.
         seconds: u64,
+    },
+    /// SLV-REHEARSAL-0126: a manager was woken for a timer that is still due, and nothing came of it.
+    #[error("SLV-REHEARSAL-0126: {manager} was woken for its timer {timer:?}, which is still due: nothing serves it")]
+    TimerNotServed {
+        /// The manager.
+        manager: String,
+        /// Its timer.
+        timer: Timer,
     },
 }

@@ -10,7 +10,7 @@ use selvedge_verify::standing::State;
 use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
-use crate::stage::Stage;
+use crate::timer::Timer;
 
 /// States whose backups are kept: a link that was lost comes back, as a rule.
 const STATES: usize = 2;
@@ -70,9 +70,8 @@ impl Sm {
     }
 
     /// Has backups made if they are due and nothing else is to be done.
-    pub(crate) fn back_up_if_due(&mut self, now: Time, out: &mut Vec<Output>) {
-        let is_due = self.backups.due.is_some_and(|due| due <= now);
-        if !is_due || !matches!(self.stage, Stage::Idle) || self.is_preparing_repairs() || self.sweep_due.is_some() {
+    pub(crate) fn back_up_if_due(&mut self, out: &mut Vec<Output>) {
+        if !self.is_due(Timer::Backups) {
             return;
         }
         self.backups.due = None;

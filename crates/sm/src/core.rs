@@ -37,6 +37,7 @@ use crate::silent::Silent;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
+use crate::timer::Timer;
 use crate::unstored::Unstored;
 use crate::view::View;
 use crate::wires::Wires;
@@ -240,7 +241,7 @@ impl Sm {
         }
         self.advance(now, out);
         self.pump(now, out);
-        self.repress(now, out);
+        self.repress(out);
     }
 
     fn received(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) {
@@ -352,14 +353,15 @@ impl Sm {
     }
 
     fn timers(&mut self, now: Time, out: &mut Vec<Output>) {
-        if matches!(self.stage, Stage::Idle) {
+        if self.is_due(Timer::Release) {
             self.let_back_in(now);
-            self.look_behind_links_at_once();
         }
-        match self.stage {
-            Stage::Idle if self.next_sweep.is_some_and(|at| at <= now) => self.begin_light_sweep(),
-            Stage::Standby { .. } if self.next_poll.is_some_and(|at| at <= now) => self.poll(now, out),
-            _ => {}
+        self.look_behind_links_at_once();
+        if self.is_due(Timer::LightSweep) {
+            self.begin_light_sweep();
+        }
+        if self.is_due(Timer::Poll) {
+            self.poll(now, out);
         }
     }
 
@@ -372,10 +374,10 @@ impl Sm {
                 return;
             }
             self.look_again_if_due();
-            self.balance_if_due(now, out);
+            self.balance_if_due(out);
             self.multicast_if_due(now, out);
             self.name_if_due(now, out);
-            self.back_up_if_due(now, out);
+            self.back_up_if_due(out);
             self.feed(now, out);
             if self.exchange.open() > 0 || self.waits_for_a_trap() || !self.step(now, out) {
                 return;

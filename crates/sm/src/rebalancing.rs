@@ -16,6 +16,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::coming;
 use crate::stage::Stage;
+use crate::timer::Timer;
 use crate::view::{BalanceView, Balancing as Shown};
 
 /// What the manager remembers of balancing.
@@ -116,9 +117,8 @@ impl Sm {
     }
 
     /// Has a step planned if one is due and nothing else is to be done.
-    pub(crate) fn balance_if_due(&mut self, now: Time, out: &mut Vec<Output>) {
-        let is_due = self.balance_due().is_some_and(|at| at <= now);
-        if !is_due || !matches!(self.stage, Stage::Idle) || self.sweep_due.is_some() || self.is_preparing_repairs() {
+    pub(crate) fn balance_if_due(&mut self, out: &mut Vec<Output>) {
+        if !self.is_due(Timer::Balance) {
             return;
         }
         let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.view.plan.clone()) else {

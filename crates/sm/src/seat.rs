@@ -12,6 +12,7 @@ use crate::apply::Wait;
 use crate::core::{Sm, ok};
 use crate::event::SweepReason;
 use crate::stage::Stage;
+use crate::timer::Timer;
 
 /// When our own port was asked in a wait.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,12 +54,11 @@ fn is_other(known: &Port, seen: &PortInfo) -> bool {
 impl Sm {
     /// Asks our own port while a plan waits, when that is due.
     pub(crate) fn ask_for_the_seat(&mut self, now: Time) {
-        let interval = self.config.poll_interval;
+        let is_due = self.is_due(Timer::Seat);
         let Stage::Applying(apply, inventory) = &mut self.stage else {
             return;
         };
-        let due = apply.wait().and_then(|wait| apply.seat.due(&wait, interval));
-        if due.is_some_and(|due| due <= now) {
+        if is_due {
             (apply.seat.asked, apply.seat.is_open) = (now, true);
             let inventory = std::sync::Arc::clone(inventory);
             self.ask_own_port(&inventory);

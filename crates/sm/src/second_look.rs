@@ -26,6 +26,7 @@ use selvedge_wire::{Attribute, Mad, NodeInfo, PortInfo};
 use crate::core::{Sm, ok};
 use crate::smp;
 use crate::stage::{Stage, Token};
+use crate::timer::Timer;
 
 /// How long after the plan: who has just come up has other things to ask, and what is told late has been told by then.
 const AFTER: Duration = Duration::from_secs(1);
@@ -148,8 +149,7 @@ impl Sm {
 
     /// Begins the look, if it is time and it can be made now.
     pub(crate) fn look_again_if_due(&mut self) {
-        let is_due = self.second_look.due.is_some_and(|due| due <= self.now);
-        if !is_due || self.second_look.is_first_due || !self.may_look_again() {
+        if !self.is_due(Timer::SecondLook) || self.second_look.is_first_due || !self.may_look_again() {
             return;
         }
         let Some(inventory) = self.inventory.clone() else {

@@ -95,6 +95,12 @@ impl Sm {
         }
     }
 
+    /// When [`crate::Input::Wake`] is due, if nothing else happens.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        self.next_timer().map(|(at, _)| at)
+    }
+
     /// True if a timer is to be served now.
     pub(crate) fn is_due(&self, timer: Timer) -> bool {
         self.due(timer).is_some_and(|at| at <= self.now)
@@ -103,6 +109,9 @@ impl Sm {
     /// The timer that fires next, and when; of several at once the first of [`Timer::ALL`].
     #[must_use]
     pub fn next_timer(&self) -> Option<(Time, Timer)> {
-        Timer::ALL.into_iter().filter_map(|timer| Some((self.due(timer)?, timer))).min()
+        Timer::ALL
+            .into_iter()
+            .filter_map(|timer| Some((self.due(timer)?, timer)))
+            .min()
     }
 }

@@ -11,6 +11,7 @@ use crate::intake::repress;
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::stage::Stage;
+use crate::timer::Timer;
 use crate::view::Role;
 
 impl Sm {
@@ -86,8 +87,8 @@ impl Sm {
     }
 
     /// Represses the traps for which it is time.
-    pub(crate) fn repress(&mut self, now: Time, out: &mut Vec<Output>) {
-        if self.repress_at().is_some_and(|at| at <= now) {
+    pub(crate) fn repress(&mut self, out: &mut Vec<Output>) {
+        if self.is_due(Timer::Repress) {
             for (_, repress) in std::mem::take(&mut self.represses) {
                 self.send_only(repress, out);
             }

@@ -26,6 +26,7 @@ use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
 use crate::stage::Stage;
+use crate::timer::Timer;
 use crate::view::Role;
 
 pub use event::AliasEvent;
@@ -321,7 +322,7 @@ impl Sm {
 
     /// Reads GUIDs, or plans and writes them, if nothing else is to be done.
     pub(crate) fn name_if_due(&mut self, now: Time, out: &mut Vec<Output>) {
-        if !matches!(self.stage, Stage::Idle) || self.aliases_due().is_none_or(|at| at > now) {
+        if !self.is_due(Timer::Names) {
             return;
         }
         let Some(inventory) = self.inventory.clone() else {

@@ -31,6 +31,7 @@ use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
 use crate::stage::Stage;
+use crate::timer::Timer;
 
 pub use copying::{CopyId, Copying};
 pub use event::MulticastEvent;
@@ -222,7 +223,7 @@ impl Sm {
 
     /// Plans trees, or reads what must be known for it, if nothing else is to be done.
     pub(crate) fn multicast_if_due(&mut self, now: Time, out: &mut Vec<Output>) {
-        if !matches!(self.stage, Stage::Idle) || self.multicast_due().is_none_or(|at| at > now) {
+        if !self.is_due(Timer::Trees) {
             return;
         }
         let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.view.plan.clone()) else {
