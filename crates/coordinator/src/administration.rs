@@ -203,6 +203,7 @@ impl Administration {
         if self.keeper.is_due(now) {
             out.push(self.store_registrations());
         }
+        self.give_groups(now, out);
     }
 
     /// Sends the copier's requests, and hands a finished copy to the administrator.
@@ -280,19 +281,25 @@ impl Administration {
         }
     }
 
-    /// Hands the manager changes of groups, alias GUIDs and port names, and news of the copy.
-    fn inform_manager(&mut self, now: Time, out: &mut Vec<Out>) {
+    /// Hands the manager changes of groups and alias GUIDs. A driver wakes the coordinator after all that has arrived
+    /// is handed in, so that hosts that join at one moment make the manager plan trees once.
+    fn give_groups(&mut self, now: Time, out: &mut Vec<Out>) {
         let has_changed = self.sa.groups().has_changed() || self.sa.aliases().has_changed();
-        if has_changed && now.since(self.groups_given_at) >= GATHER {
-            self.groups_given_at = now;
-            let (ports, groups) = (self.sa.take_changed_aliases(), self.sa.take_changed_groups());
-            if !ports.is_empty() {
-                out.push(Out::Manager(selvedge_sm::Input::Aliases(ports)));
-            }
-            if !groups.is_empty() {
-                out.push(Out::Manager(selvedge_sm::Input::Groups(groups)));
-            }
+        if !has_changed || now.since(self.groups_given_at) < GATHER {
+            return;
         }
+        self.groups_given_at = now;
+        let (ports, groups) = (self.sa.take_changed_aliases(), self.sa.take_changed_groups());
+        if !ports.is_empty() {
+            out.push(Out::Manager(selvedge_sm::Input::Aliases(ports)));
+        }
+        if !groups.is_empty() {
+            out.push(Out::Manager(selvedge_sm::Input::Groups(groups)));
+        }
+    }
+
+    /// Hands the manager changes of port names, and news of the copy.
+    fn inform_manager(&mut self, now: Time, out: &mut Vec<Out>) {
         let doubted = self.sa.take_doubted();
         if !doubted.is_empty() {
             out.push(command(Command::Doubt(doubted)));
