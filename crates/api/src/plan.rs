@@ -149,7 +149,8 @@ impl std::fmt::Display for Reroute {
         } = self;
         write!(
             f,
-            "{entries} of {entries_before} forwarding entries changed, in {blocks} blocks of {switches} switches"
+            "{entries} forwarding entries changed, in {blocks} blocks of {switches} switches; {entries_before} led \
+             somewhere before"
         )
     }
 }
@@ -197,7 +198,7 @@ mod tests {
         let reroute = Reroute::between((&old_fabric, &old), (&new_fabric, &new));
         assert_eq!(
             reroute.to_string(),
-            "2 of 2 forwarding entries changed, in 2 blocks of 1 switches"
+            "2 forwarding entries changed, in 2 blocks of 1 switches; 2 led somewhere before"
         );
     }
 }
