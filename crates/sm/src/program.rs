@@ -292,9 +292,6 @@ impl Sm {
         }));
         self.store_generation(outcome.plan.generation, out);
         let held = mended.installed.unwrap_or_else(|| Installed::clone(&installed));
-        if outcome.plan.generation > self.stored.generation {
-            return self.persist(inventory, Arc::new(held), outcome, out);
-        }
         self.silent.forget();
         self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
