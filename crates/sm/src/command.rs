@@ -8,6 +8,7 @@ use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
+use crate::persist::In;
 use crate::register::Reregister;
 use crate::stage::Stage;
 use crate::view::Role;
@@ -47,7 +48,7 @@ impl Sm {
             Command::Unproven => self.look_whether_master_lives(),
             Command::HoldBack => self.others.copies = true,
             Command::Ready => self.hold_back_no_longer(),
-            Command::Told(told) => self.take_told(*told),
+            Command::Told(told) => self.update_stored(In::Copied(*told), out),
             Command::Babbles { lid, port } => self.disable_babbler(lid, port, out),
             Command::SetPolicy(policy) => {
                 self.keeps_found &= route_alike(&policy, &self.config.policy);

@@ -20,6 +20,7 @@ use crate::core::Sm;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::milestone::coming;
+use crate::persist::In;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
@@ -195,7 +196,7 @@ impl Sm {
         let (known, spared) = self.lids.known(&self.config.policy, &inventory.fabric);
         let told = self.told_levels(&inventory);
         let asks = self.plan_to_ask_hosts(&inventory);
-        let wants_others = self.wants_other_routes();
+        let wants_others = self.stored().wants_other_routes(&self.config.policy);
         let task = PlanFabric {
             basis: self.basis(&inventory, &installed, under_way),
             claims: LidClaims {
@@ -203,7 +204,7 @@ impl Sm {
                 spared: Arc::new(spared),
                 resting: Arc::new(self.given_up.resting(now)),
             },
-            known_lanes: Arc::new(self.stored.lanes.clone()),
+            known_lanes: Arc::new(self.stored().lanes().clone()),
             told,
             declined: Arc::new(self.declined.clone()),
             fog: self.past.fog(now),
@@ -290,38 +291,12 @@ impl Sm {
             judged: mended.judged,
             was_known: mended.was_known,
         }));
-        self.store_generation(outcome.plan.generation, out);
+        self.update_stored(In::Repair(outcome.plan.generation), out);
         let held = mended.installed.unwrap_or_else(|| Installed::clone(&installed));
         self.silent.forget();
         self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.begin_applying(apply, inventory, out);
-    }
-
-    pub(crate) fn persisted(&mut self, stored: u64, out: &mut Vec<Output>) {
-        self.persisted_id = self.persisted_id.max(stored);
-        self.disk_works();
-        self.apply_if_stored(out);
-    }
-
-    pub(crate) fn apply_if_stored(&mut self, out: &mut Vec<Output>) {
-        let Stage::Persisting {
-            id,
-            inventory,
-            installed,
-            outcome,
-        } = &self.stage
-        else {
-            return;
-        };
-        if self.persisted_id >= *id {
-            self.silent.forget();
-            self.read_back.begin_writing(self.now);
-            self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
-            let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
-            let inventory = Arc::clone(inventory);
-            self.begin_applying(apply, inventory, out);
-        }
     }
 
     pub(crate) fn applied(&mut self, mut apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
