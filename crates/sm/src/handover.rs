@@ -136,7 +136,9 @@ impl Sm {
         self.remember_served();
         self.doubt_renamed();
         // Without a plan in force hosts that name the other one may be those of which it was told, or new ones.
-        self.others.has_stood_by &= self.served.is_some();
+        if self.served.is_none() {
+            self.others.stood_by_in = None;
+        }
         self.drop_plans();
         self.others.met = Some(self.now);
     }

@@ -84,7 +84,7 @@ impl Sm {
         let fabric = &inventory.fabric;
         let known = self.in_plan().or_else(|| self.served.clone());
         let own = fabric.port(inventory.local).map(|port| port.settings.lids);
-        let stood_by_in = self.others.stood_by_in.as_ref().filter(|_| self.others.has_stood_by);
+        let stood_by_in = self.others.stood_by_in.as_ref();
         let hangs_on = |port: &Port| {
             port.peer
                 .map(|peer| fabric.node(peer.node))

@@ -50,9 +50,8 @@ pub struct Others {
     pub copies: bool,
     /// This manager stands by, and there is no copy yet.
     pub holds_back: bool,
-    /// It has done so in this life, and met no other master since while it was one without a plan in force.
-    pub has_stood_by: bool,
-    /// The fabric in which it did so last.
+    /// The fabric in which it stood by last, in this run; `None`: never, or it met another master since while it was
+    /// master without a plan in force.
     pub stood_by_in: Option<Arc<Fabric>>,
     /// What hosts have registered is known by a copy of the last master's, if at all: this manager is none since.
     pub leans_on_copy: bool,
@@ -214,7 +213,6 @@ impl Sm {
     ) {
         self.others.from = None;
         self.others.has_set_up = false;
-        self.others.has_stood_by = true;
         self.others.stood_by_in = Some(Arc::clone(&inventory.fabric));
         self.others.holds_back = self.others.copies && self.others.copied_from != Some(master.guid);
         self.forget_told(out);
