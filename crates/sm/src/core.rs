@@ -1,6 +1,6 @@
 //! The manager: takes inputs, keeps the stage, hands out outputs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use crate::persist::{In, Persist};
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
 use crate::recall::Silence;
-use crate::register::{Reregister, Served};
+use crate::registration::Registration;
 use crate::report;
 use crate::second_look::SecondLook;
 use crate::silent::Silent;
@@ -86,14 +86,10 @@ pub struct Sm {
     /// When a light sweep was due that something else came before.
     pub(crate) put_off: Option<Time>,
     pub(crate) next_poll: Option<Time>,
-    /// Whether hosts are to register again.
-    pub(crate) reregister: Reregister,
-    /// Ports to be asked: see [`register`](crate::register).
-    pub(crate) returned: Arc<BTreeSet<Guid>>,
+    /// Which hosts must register again.
+    registration: Registration,
     /// Ports that call themselves otherwise than they were seen.
     pub(crate) doubted: BTreeSet<Guid>,
-    /// Ports of the plan that was in force when it was forgotten.
-    pub(crate) served: Option<BTreeMap<Guid, Served>>,
     /// What is remembered of other managers.
     pub(crate) others: Others,
     /// Ports of which nobody may have been told what happened to them while a plan was on its way.
@@ -172,10 +168,8 @@ impl Sm {
             next_sweep: None,
             put_off: None,
             next_poll: None,
-            reregister: Reregister::default(),
-            returned: Arc::default(),
+            registration: Registration::default(),
             doubted: BTreeSet::new(),
-            served: None,
             others: Others::default(),
             unwatched: Vec::new(),
             keeps_found: false,
@@ -577,6 +571,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 }
 
 mod persist;
+mod registration;
 
 #[cfg(test)]
 mod hostile;

@@ -37,7 +37,7 @@ mod program;
 mod readback;
 mod rebalancing;
 mod recall;
-mod register;
+mod registration;
 mod report;
 mod rest;
 mod seat;

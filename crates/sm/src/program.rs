@@ -20,11 +20,10 @@ use crate::core::Sm;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::milestone::coming;
-use crate::persist::In;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lane_smp, report, smp};
+use crate::{lane_smp, persist, registration, report, smp};
 
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
 const UNREAD_LOOKS_MAX: u32 = 2;
@@ -178,7 +177,7 @@ impl Sm {
         if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
-            self.remember_served();
+            self.update_registration(registration::In::Dropped);
             self.drop_plans();
             self.view.failed = 0;
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
@@ -235,7 +234,7 @@ impl Sm {
         self.listed.tell(&inventory.fabric, &self.config.policy, out);
         out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
         let Some(outcome) = result.outcome else {
-            self.remember_served();
+            self.update_registration(registration::In::Dropped);
             self.drop_plans();
             self.view.failed = 0;
             let failures = report::Failures::nothing_sent(NothingSent::NoPlan);
@@ -291,7 +290,7 @@ impl Sm {
             judged: mended.judged,
             was_known: mended.was_known,
         }));
-        self.update_stored(In::Repair(outcome.plan.generation), out);
+        self.update_stored(persist::In::Repair(outcome.plan.generation), out);
         let held = mended.installed.unwrap_or_else(|| Installed::clone(&installed));
         self.silent.forget();
         self.read_back.begin_writing(self.now);
