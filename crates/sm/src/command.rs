@@ -1,14 +1,13 @@
 //! What an operator, and whoever runs a manager, can ask of it.
 
-use std::sync::Arc;
-
 use selvedge_planner::route_alike;
 
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
-use crate::register::Reregister;
+use crate::persist;
+use crate::registration::In;
 use crate::stage::Stage;
 use crate::view::Role;
 
@@ -31,23 +30,14 @@ impl Sm {
                 self.sweep_due = Some(SweepReason::Command);
             }
             Command::Rebalance(asked) => self.ask_balance(asked),
-            Command::Reregister => self.reregister = Reregister::Wanted,
-            Command::ReregisterThese(ports) => {
-                // What a master knows of them takes the place of what was known of others before.
-                if self.view.role != Role::Master {
-                    self.returned = Arc::default();
-                }
-                Arc::make_mut(&mut self.returned).extend(ports);
-            }
+            Command::Reregister => self.update_registration(In::AllLost),
+            Command::ReregisterThese(ports) => self.update_registration(In::Lost(ports)),
             Command::Doubt(ports) => self.doubted.extend(ports),
-            Command::Registered => {
-                self.reregister = Reregister::Not;
-                self.others.is_unproven = false;
-            }
+            Command::Registered => self.update_registration(In::Known),
             Command::Unproven => self.look_whether_master_lives(),
             Command::HoldBack => self.others.copies = true,
             Command::Ready => self.hold_back_no_longer(),
-            Command::Told(told) => self.take_told(*told),
+            Command::Told(told) => self.update_stored(persist::In::Copied(*told), out),
             Command::Babbles { lid, port } => self.disable_babbler(lid, port, out),
             Command::SetPolicy(policy) => {
                 self.keeps_found &= route_alike(&policy, &self.config.policy);

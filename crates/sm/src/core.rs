@@ -1,6 +1,6 @@
 //! The manager: takes inputs, keeps the stage, hands out outputs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use selvedge_plan::{Generation, Installed, PartEnforce};
 use selvedge_planner::past::Past;
 use selvedge_planner::{Aim, DeclinedByGuid, Inventory, JobId, Judge, PortReason};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Lid};
+use selvedge_types::Guid;
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::aliases::AliasGuids;
@@ -27,10 +27,11 @@ use crate::lid_book::LidBook;
 use crate::listed::Listed;
 use crate::milestone::Milestone;
 use crate::multicast::Multicast;
+use crate::persist::{In, Persist};
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
 use crate::recall::Silence;
-use crate::register::{Reregister, Served};
+use crate::registration::Registration;
 use crate::report;
 use crate::second_look::SecondLook;
 use crate::silent::Silent;
@@ -38,7 +39,6 @@ use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
 use crate::timer::Timer;
-use crate::unstored::Unstored;
 use crate::view::View;
 use crate::wires::Wires;
 
@@ -56,8 +56,8 @@ pub struct Sm {
     pub(crate) inventory: Option<Arc<Inventory>>,
     /// Which LIDs are whose.
     pub(crate) lids: LidBook,
-    /// What was handed out to be stored last.
-    pub(crate) stored: PersistentState,
+    /// What is stored, and when.
+    persist: Persist,
     pub(crate) declined: DeclinedByGuid,
     pub(crate) generation: Generation,
     /// The ticket of the last job.
@@ -86,21 +86,10 @@ pub struct Sm {
     /// When a light sweep was due that something else came before.
     pub(crate) put_off: Option<Time>,
     pub(crate) next_poll: Option<Time>,
-    pub(crate) persist_id: u64,
-    /// The newest of these that is safe.
-    pub(crate) persisted_id: u64,
-    /// What is known of a disk that takes nothing.
-    pub(crate) unstored: Unstored,
-    /// Whether hosts are to register again.
-    pub(crate) reregister: Reregister,
-    /// Ports to be asked: see [`register`](crate::register).
-    pub(crate) returned: Arc<BTreeSet<Guid>>,
+    /// Which hosts must register again.
+    registration: Registration,
     /// Ports that call themselves otherwise than they were seen.
     pub(crate) doubted: BTreeSet<Guid>,
-    /// Ports of the plan that was in force when it was forgotten.
-    pub(crate) served: Option<BTreeMap<Guid, Served>>,
-    /// The other manager whose service levels `stored` has, by its LID; none: they are this one's.
-    pub(crate) told_by: Option<Lid>,
     /// What is remembered of other managers.
     pub(crate) others: Others,
     /// Ports of which nobody may have been told what happened to them while a plan was on its way.
@@ -165,7 +154,7 @@ impl Sm {
             lids: LidBook::stored(&state),
             generation: state.generation,
             last_job: JobId::default(),
-            stored: state,
+            persist: Persist::new(state),
             sweep_due: None,
             sweep_reason: SweepReason::Start,
             past: Past::default(),
@@ -179,14 +168,8 @@ impl Sm {
             next_sweep: None,
             put_off: None,
             next_poll: None,
-            persist_id: 0,
-            persisted_id: 0,
-            unstored: Unstored::default(),
-            reregister: Reregister::default(),
-            returned: Arc::default(),
+            registration: Registration::default(),
             doubted: BTreeSet::new(),
-            served: None,
-            told_by: None,
             others: Others::default(),
             unwatched: Vec::new(),
             keeps_found: false,
@@ -234,7 +217,7 @@ impl Sm {
             }
             Input::Computed { id, result } => self.computed(id, *result, out),
             Input::Persisted { id } => self.persisted(id, out),
-            Input::NotPersisted { id } => self.not_persisted(id),
+            Input::NotPersisted { id } => self.update_stored(In::NotStored(id), out),
             Input::Groups(groups) => self.groups_changed(groups),
             Input::Aliases(ports) => self.aliases_changed(ports),
             Input::Command(command) => self.command(command, out),
@@ -391,7 +374,7 @@ impl Sm {
         match self.stage {
             Stage::Copying(ref copying) if copying.is_before_routes() => self.superseded < SUPERSEDED_MAX,
             Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) | Stage::Copying(_) | Stage::Naming(_) => true,
-            Stage::Persisting { .. } if self.unstored.is_failing => true,
+            Stage::Persisting { .. } if self.persist.is_failing() => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             // What has been waited counts, so this ends however often it happens.
@@ -494,11 +477,11 @@ impl Sm {
             let what = "its own node does not answer NodeInfo; is the port cabled and the driver loaded?".to_owned();
             return self.cut_off(what, now, out);
         };
-        self.leave_out_unstored_switches(&mut discovery.found);
+        self.leave_out_unstored_nodes(&mut discovery.found, out);
         let inventory = match Inventory::build(discovery.found, (0, local)) {
             Ok(mut inventory) => {
                 inventory.leave_out(&self.flaps.held(&inventory.fabric), PortReason::LeftOut);
-                self.leave_out_unstored_hosts(&mut inventory);
+                self.leave_out_unstored_links(&mut inventory, out);
                 Arc::new(inventory)
             }
             Err(error) => {
@@ -586,6 +569,9 @@ impl Sm {
 pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
+
+mod persist;
+mod registration;
 
 #[cfg(test)]
 mod hostile;

@@ -16,7 +16,7 @@ use crate::core::{Sm, ok};
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::milestone::Milestone;
-use crate::register::Reregister;
+use crate::registration::In;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
 use crate::wires::Wires;
@@ -104,7 +104,7 @@ impl Sm {
         if others.values().any(|(_, other)| other.state == SmState::Master) {
             self.forget_plan();
         } else {
-            self.others.renamed.clear();
+            self.update_registration(In::NoOtherMaster);
             let mut others = others.values();
             if others.any(|&(at, _)| self.was_out_of_sight(&inventory.fabric, at)) {
                 self.others.met = Some(now);
@@ -133,10 +133,7 @@ impl Sm {
     /// all are read; nor by which entries packets are under way, so those are waited for; nor what hosts registered with
     /// it that were written to meanwhile.
     pub(crate) fn forget_plan(&mut self) {
-        self.remember_served();
-        self.doubt_renamed();
-        // Without a plan in force hosts that name the other one may be those of which it was told, or new ones.
-        self.others.has_stood_by &= self.served.is_some();
+        self.update_registration(In::OtherMaster);
         self.drop_plans();
         self.others.met = Some(self.now);
     }
@@ -227,18 +224,10 @@ impl Sm {
         self.view.master = other;
         if self.view.role != role {
             self.view.role = role;
+            self.update_registration(In::RoleChanged);
             match role {
-                Role::Master => {
-                    self.others.copied_from = None;
-                    self.others.leans_on_copy = false;
-                }
-                // Its own link is down: what hosts had registered is known still.
-                Role::Discovering => self.leave_what_hosts_registered(),
-                Role::Standby | Role::NotActive => {
-                    self.served = None;
-                    self.others.leans_on_copy = true;
-                    self.leave_what_hosts_registered();
-                }
+                Role::Master => self.others.copied_from = None,
+                Role::Discovering | Role::Standby | Role::NotActive => self.leave_what_hosts_registered(),
             }
             out.push(Output::Milestone(Milestone::RoleChanged { role }));
             out.push(Output::Event(Event::Role { role, other }));
@@ -317,9 +306,7 @@ impl Sm {
                 if let Stage::Standby { misses, .. } = &mut self.stage {
                     *misses = 0;
                 }
-                if std::mem::take(&mut self.others.is_unproven) {
-                    self.reregister = Reregister::Wanted;
-                }
+                self.update_registration(In::MasterAnswered);
                 self.tell_worse_master(info, out);
             }
             Some(_) => _ = self.missed(self.config.poll_misses),

@@ -15,7 +15,6 @@ use selvedge_wire::{Datagram, SmInfo};
 
 use crate::core::Sm;
 use crate::io::Output;
-use crate::register::Reregister;
 use crate::view::Role;
 
 /// A step that a manager has completed, with its result.
@@ -103,8 +102,8 @@ impl Sm {
             inventory: view.inventory.clone()?,
             lanes: Arc::clone(&view.installed.lanes),
             policy: Arc::clone(&self.config.policy),
-            unasked: Arc::clone(&self.returned),
-            asks_all: self.reregister != Reregister::Not,
+            unasked: Arc::clone(self.registration().unasked()),
+            asks_all: self.registration().asks_all(),
             manager: self.own_sm_info(),
         }))))
     }

@@ -23,7 +23,7 @@ use crate::milestone::coming;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lane_smp, report, smp};
+use crate::{lane_smp, persist, registration, report, smp};
 
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
 const UNREAD_LOOKS_MAX: u32 = 2;
@@ -177,7 +177,7 @@ impl Sm {
         if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
-            self.remember_served();
+            self.update_registration(registration::In::Dropped);
             self.drop_plans();
             self.view.failed = 0;
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
@@ -195,7 +195,7 @@ impl Sm {
         let (known, spared) = self.lids.known(&self.config.policy, &inventory.fabric);
         let told = self.told_levels(&inventory);
         let asks = self.plan_to_ask_hosts(&inventory);
-        let wants_others = self.wants_other_routes();
+        let wants_others = self.stored().wants_other_routes(&self.config.policy);
         let task = PlanFabric {
             basis: self.basis(&inventory, &installed, under_way),
             claims: LidClaims {
@@ -203,7 +203,7 @@ impl Sm {
                 spared: Arc::new(spared),
                 resting: Arc::new(self.given_up.resting(now)),
             },
-            known_lanes: Arc::new(self.stored.lanes.clone()),
+            known_lanes: Arc::new(self.stored().lanes().clone()),
             told,
             declined: Arc::new(self.declined.clone()),
             fog: self.past.fog(now),
@@ -234,7 +234,7 @@ impl Sm {
         self.listed.tell(&inventory.fabric, &self.config.policy, out);
         out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
         let Some(outcome) = result.outcome else {
-            self.remember_served();
+            self.update_registration(registration::In::Dropped);
             self.drop_plans();
             self.view.failed = 0;
             let failures = report::Failures::nothing_sent(NothingSent::NoPlan);
@@ -290,41 +290,12 @@ impl Sm {
             judged: mended.judged,
             was_known: mended.was_known,
         }));
-        self.store_generation(outcome.plan.generation, out);
+        self.update_stored(persist::In::Repair(outcome.plan.generation), out);
         let held = mended.installed.unwrap_or_else(|| Installed::clone(&installed));
-        if outcome.plan.generation > self.stored.generation {
-            return self.persist(inventory, Arc::new(held), outcome, out);
-        }
         self.silent.forget();
         self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.begin_applying(apply, inventory, out);
-    }
-
-    pub(crate) fn persisted(&mut self, stored: u64, out: &mut Vec<Output>) {
-        self.persisted_id = self.persisted_id.max(stored);
-        self.disk_works();
-        self.apply_if_stored(out);
-    }
-
-    pub(crate) fn apply_if_stored(&mut self, out: &mut Vec<Output>) {
-        let Stage::Persisting {
-            id,
-            inventory,
-            installed,
-            outcome,
-        } = &self.stage
-        else {
-            return;
-        };
-        if self.persisted_id >= *id {
-            self.silent.forget();
-            self.read_back.begin_writing(self.now);
-            self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
-            let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
-            let inventory = Arc::clone(inventory);
-            self.begin_applying(apply, inventory, out);
-        }
     }
 
     pub(crate) fn applied(&mut self, mut apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {

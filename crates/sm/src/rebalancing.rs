@@ -247,7 +247,7 @@ impl Sm {
         // What was prepared is for the tables of before.
         self.keep_warm(None);
         let installed = Arc::clone(&self.view.installed);
-        if outcome.plan.generation > self.stored.generation {
+        if !self.stored().covers(outcome.plan.generation) {
             return self.persist(inventory, installed, outcome, out);
         }
         let held = selvedge_plan::Installed::clone(&installed);

@@ -7,7 +7,7 @@ use selvedge_types::{PortNum, PortState};
 use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
-use crate::register::Reregister;
+use crate::registration::In;
 use crate::stage::Stage;
 use crate::view::Role;
 
@@ -59,13 +59,10 @@ impl Sm {
     /// Nobody can be reached: neither others' managers nor anything to manage. Somebody else may take over.
     pub(crate) fn cut_off(&mut self, what: String, now: Time, out: &mut Vec<Output>) {
         out.push(Output::Event(Event::LocalPortDown { what }));
-        self.remember_served();
+        self.update_registration(In::CutOff);
         self.drop_plans();
-        // No wonder that the master was silent: it may have lived on, and hosts may have registered with it.
+        // No wonder that the master was silent: it may have lived on.
         self.others.silent = None;
-        if self.others.leans_on_copy {
-            self.reregister = Reregister::Wanted;
-        }
         if self.view.role == Role::Master {
             self.change_role(Role::Discovering, None, out);
         }

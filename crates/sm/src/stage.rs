@@ -115,8 +115,6 @@ pub enum Stage {
     },
     /// Waiting until LIDs are stored.
     Persisting {
-        /// Number of the request.
-        id: u64,
         /// What was found.
         inventory: Arc<Inventory>,
         /// Tables as read.

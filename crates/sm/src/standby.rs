@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, PortRef};
+use selvedge_fabric::PortRef;
 use selvedge_mad::AgentId;
 use selvedge_planner::Inventory;
 use selvedge_sim::Time;
@@ -23,6 +23,7 @@ use crate::core::{Sm, ok};
 use crate::event::{Event, SweepReason};
 use crate::handover::{rank, yields};
 use crate::io::Output;
+use crate::registration::In;
 use crate::smp;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
@@ -50,19 +51,8 @@ pub struct Others {
     pub copies: bool,
     /// This manager stands by, and there is no copy yet.
     pub holds_back: bool,
-    /// It has done so in this life, and met no other master since while it was one without a plan in force.
-    pub has_stood_by: bool,
-    /// The fabric in which it did so last.
-    pub stood_by_in: Option<Arc<Fabric>>,
-    /// What hosts have registered is known by a copy of the last master's, if at all: this manager is none since.
-    pub leans_on_copy: bool,
-    /// The copy of what hosts registered was all there is when it was last heard so: it is not if the master lives.
-    pub is_unproven: bool,
     /// The master of whom there is one, or none to be had; it may have been out of sight for a moment since.
     pub copied_from: Option<Guid>,
-    /// Hosts that were written to since an election in which nobody else was master, and were not asked to register
-    /// again: see [`register`](crate::register).
-    pub renamed: BTreeSet<Guid>,
     /// How often this manager was asked.
     pub asked: u32,
     /// The same when the last sweep began.
@@ -214,12 +204,10 @@ impl Sm {
     ) {
         self.others.from = None;
         self.others.has_set_up = false;
-        self.others.has_stood_by = true;
-        self.others.stood_by_in = Some(Arc::clone(&inventory.fabric));
         self.others.holds_back = self.others.copies && self.others.copied_from != Some(master.guid);
         self.forget_told(out);
         self.change_role(Role::Standby, Some(master.guid), out);
-        self.others.is_unproven = false;
+        self.update_registration(In::StoodBy(Arc::clone(&inventory.fabric)));
         self.next_poll = Some(now + self.config.poll_interval);
         self.sweep_due = None;
         self.silence.forget_looks();
@@ -246,7 +234,7 @@ impl Sm {
     /// The administrator beside the master is silent. If the master is not, hosts may have registered something of
     /// which nothing was heard; so it is polled at once.
     pub(crate) fn look_whether_master_lives(&mut self) {
-        self.others.is_unproven = true;
+        self.update_registration(In::Unproven);
         if matches!(self.stage, Stage::Standby { .. }) && self.exchange.open() == 0 {
             self.next_poll = Some(self.now);
         }

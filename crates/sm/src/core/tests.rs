@@ -11,7 +11,7 @@ use selvedge_wire::{
 use super::*;
 use crate::StageName;
 use crate::io::Command;
-use crate::stored::GENERATIONS_AHEAD;
+use crate::persist::GENERATIONS_AHEAD;
 use crate::view::Role;
 
 mod lids_in_force;

@@ -30,6 +30,7 @@ use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
+use crate::registration::In;
 use crate::stage::Stage;
 use crate::timer::Timer;
 
@@ -417,7 +418,10 @@ impl Sm {
     /// Applies a plan, after groups that could deadlock beside it are taken apart.
     pub(crate) fn begin_applying(&mut self, mut apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
         apply.may_be_live |= self.carried_lately(&inventory.fabric);
-        self.note_renamed(&apply.fabric, &apply.outcome);
+        self.update_registration(In::Applying {
+            fabric: &apply.fabric,
+            outcome: &apply.outcome,
+        });
         self.failover.repeats = self.exchange.counters().repeats;
         match self
             .multicast

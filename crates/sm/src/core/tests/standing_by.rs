@@ -1,7 +1,6 @@
 //! A manager that stands by, and what it makes of silence.
 
 use super::*;
-use crate::register::Reregister;
 
 /// The manager at the far host is master.
 fn standing_by() -> Bench {
@@ -60,23 +59,23 @@ fn a_master_that_missed_its_polls_is_not_asked_again() {
 /// master lives, and that is asked at once.
 #[test]
 fn a_silent_administrator_is_believed_dead_if_its_manager_is() {
-    let check = |is_mute: bool, want: Reregister| {
+    let check = |is_mute: bool, want: bool| {
         let mut bench = standing_by();
         bench.hand(Input::Command(Command::Registered));
         bench.hand(Input::Command(Command::Unproven));
-        assert_eq!(bench.sm.reregister, Reregister::Not, "nothing is known yet");
+        assert!(!bench.sm.registration.asks_all(), "nothing is known yet");
         assert!(bench.sm.next_wake().unwrap() <= bench.now);
         bench.hosts[1].is_mute = is_mute;
         bench.hand(Input::Wake);
-        assert_eq!(bench.sm.reregister, want);
+        assert_eq!(bench.sm.registration.asks_all(), want);
         // It says again that nothing is new: later polls are polls.
         bench.hosts[1].is_mute = false;
         bench.hand(Input::Command(Command::Registered));
         bench.until_due();
-        assert_eq!(bench.sm.reregister, Reregister::Not);
+        assert!(!bench.sm.registration.asks_all());
     };
-    check(false, Reregister::Wanted);
-    check(true, Reregister::Not);
+    check(false, true);
+    check(true, false);
 }
 
 /// The master falls silent because the standby's own link is down: it may live, and hosts may register with it.
@@ -95,16 +94,16 @@ fn a_standby_whose_link_was_down_asks_hosts() {
             bench.until_due();
         }
         assert_eq!(bench.has("SLV-SM-0018"), was_down);
-        let reregister = bench.sm.reregister;
+        let asks_all = bench.sm.registration.asks_all();
         (bench.hosts[0].info.state, bench.hosts[0].info.phys_state) = (state, phys_state);
         bench.hosts[1].manager = None;
         bench.hosts[1].info.capabilities = CapabilityMask::default();
         bench.hand(Input::Command(Command::Sweep));
         assert_eq!(bench.sm.role(), Role::Master);
-        reregister
+        asks_all
     };
-    assert_eq!(take_over(true), Reregister::Wanted);
-    assert_eq!(take_over(false), Reregister::Not);
+    assert!(take_over(true));
+    assert!(!take_over(false));
 }
 
 /// Both may be killed, and ports be off when this one looks again: it knows by what LIDs the master had them.

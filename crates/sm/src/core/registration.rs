@@ -1,0 +1,58 @@
+//! Routes between client re-registration and the rest of the manager.
+
+use std::collections::BTreeSet;
+
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_planner::{Asks, Inventory, Outcome};
+
+use super::Sm;
+use crate::registration::{Ctx, In, Registration};
+
+impl Sm {
+    /// Returns which hosts must register again, to be asked.
+    pub(crate) const fn registration(&self) -> &Registration {
+        &self.registration
+    }
+
+    /// Hands an input to client re-registration.
+    pub(crate) fn update_registration(&mut self, input: In<'_>) {
+        let ctx = Ctx {
+            mode: self.config.mode,
+            role: self.view.role,
+            in_force: self.view.fabric.as_deref().zip(self.view.plan.as_deref()),
+        };
+        self.registration.handle(&ctx, input);
+    }
+
+    /// A plan of the whole fabric is to be made: returns the hosts that it asks.
+    pub(crate) fn plan_to_ask_hosts(&mut self, inventory: &Inventory) -> Asks {
+        let strangers = self.hosts_with_unstored_lids(&inventory.fabric);
+        self.update_registration(In::Planning {
+            inventory,
+            generation: self.generation,
+            strangers,
+        });
+        self.registration.asks(self.config.mode)
+    }
+
+    /// Returns ports that hold other LIDs than are stored for them; none once a plan is in force, which says more.
+    fn hosts_with_unstored_lids(&self, fabric: &Fabric) -> BTreeSet<PortRef> {
+        if self.view.plan.is_some() || self.lids.is_empty() {
+            return BTreeSet::new();
+        }
+        let ports = fabric.end_ports().filter(|(_, port)| !self.lids.is_stored(port));
+        ports.map(|(at, _)| at).collect()
+    }
+
+    /// A plan is applied, with so many Sets that failed.
+    pub(crate) fn hosts_asked(&mut self, fabric: &Fabric, outcome: &Outcome, failed: usize) {
+        if failed > 0 {
+            return;
+        }
+        let known = match outcome.asks {
+            Asks::All => self.lids.guids().collect(),
+            Asks::Nobody | Asks::These(_) => Vec::new(),
+        };
+        self.update_registration(In::Applied { fabric, outcome, known });
+    }
+}

@@ -1,0 +1,289 @@
+//! What survives a restart, and when it is stored.
+//!
+//! LIDs and service levels are stored before the first Set of the plan that gives them out, so that a crash cannot
+//! forget what an agent may hold. Engines and lanes are stored once the plan is in force. If storing fails, ports
+//! without a stored LID are left out of the fabric that is planned for: see [`leave_out`].
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Generation, Lids, Plan};
+use selvedge_planner::Inventory;
+use selvedge_planner::told::others;
+use selvedge_routing::lanes_in_force;
+use selvedge_types::{Guid, Lid, LidRange};
+
+use crate::config::Config;
+use crate::io::{PersistentState, ToldLevels};
+
+mod leave_out;
+mod levels;
+
+/// Generations stored at once: one write in so many plans.
+pub const GENERATIONS_AHEAD: u64 = 1000;
+
+/// The stored state, and how much of it is on the disk.
+#[derive(Debug)]
+pub struct Persist {
+    /// The state that was handed out last, with the service levels that a standby has copied from the master.
+    state: PersistentState,
+    /// The number of the newest request to store.
+    newest: u64,
+    /// The number of the newest request that is on the disk.
+    on_disk: u64,
+    /// The number of the request that the last accepted plan waits for.
+    awaited: u64,
+    /// The last attempt to store has failed.
+    is_failing: bool,
+    /// The state on the disk, if a plan's state was handed out since and all of it is not on the disk.
+    before: Option<PersistentState>,
+    /// The last heavy sweep left out ports without a stored LID.
+    leaves_out: bool,
+    /// The LID of the other manager whose service levels the state has; `None`: they are this manager's.
+    levels_by: Option<Lid>,
+}
+
+/// What storing depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Ctx<'a> {
+    /// The configuration.
+    pub config: &'a Config,
+    /// The plan in force, and the fabric that it is for.
+    pub in_force: Option<(&'a Fabric, &'a Plan)>,
+}
+
+/// The LIDs of ports as a later run is to know them.
+#[derive(Debug)]
+pub struct KnownLids<'a> {
+    /// The LIDs of each port.
+    pub claims: Cow<'a, BTreeMap<Guid, LidRange>>,
+    /// The LIDs that ports held before those.
+    pub befores: Cow<'a, BTreeMap<Guid, LidRange>>,
+    /// The LIDs of ports that were taken for another fabric's.
+    pub aside: &'a BTreeMap<Guid, LidRange>,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum In<'a> {
+    /// The judge accepted a plan, which may give out LIDs and service levels.
+    Accepted {
+        /// The fabric that the plan is for.
+        inventory: &'a Inventory,
+        /// The plan.
+        plan: &'a Plan,
+        /// The LIDs, those of the plan included.
+        lids: KnownLids<'a>,
+    },
+    /// A repair of this generation is about to be applied: it gives out no LIDs and no service levels.
+    Repair(Generation),
+    /// A plan is in force.
+    Committed {
+        /// It is a plan of the whole fabric, and no sweep is due that may replace it.
+        is_whole: bool,
+        /// The LIDs that ports have taken.
+        lids: KnownLids<'a>,
+    },
+    /// This manager stands by for a master, and these are the LIDs that ports hold.
+    StoodBy(KnownLids<'a>),
+    /// The master's administrator says which service levels it told senders.
+    Copied(ToldLevels),
+    /// The stored state is another fabric's, and no plan was made in this run.
+    Foreign,
+    /// A heavy sweep leaves out ports without a stored LID, or leaves out none.
+    LeavesOut(bool),
+    /// The state of this request is on the disk.
+    Stored(u64),
+    /// The state of this request could not be stored; the driver tries again.
+    NotStored(u64),
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Store a state.
+    Store {
+        /// The number of the request.
+        id: u64,
+        /// The state.
+        state: PersistentState,
+    },
+    /// The disk takes nothing: a plan that waits for it must give way to one that needs nothing stored.
+    ReplacePlan,
+    /// The disk works again: a sweep gives LIDs to the ports that were left out.
+    AdmitPorts,
+}
+
+impl Persist {
+    /// Begins with the state that an earlier run has stored.
+    pub const fn new(state: PersistentState) -> Self {
+        Self {
+            state,
+            newest: 0,
+            on_disk: 0,
+            awaited: 0,
+            is_failing: false,
+            before: None,
+            leaves_out: false,
+            levels_by: None,
+        }
+    }
+
+    /// Takes one input; appends what is to be done.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
+        match input {
+            In::Accepted { inventory, plan, lids } => self.store_first(ctx, (inventory, plan), lids, effects),
+            In::Repair(generation) => {
+                if !self.covers(generation) {
+                    self.state.generation = ahead_of(generation);
+                    self.store(effects);
+                }
+            }
+            In::Committed { is_whole, lids } => {
+                let have_taken = self.take_lids(&lids);
+                if is_whole && self.take_in_force(ctx) || have_taken {
+                    self.store(effects);
+                }
+            }
+            In::StoodBy(lids) => self.stand_by(&lids, effects),
+            In::Copied(levels) => self.take_levels(levels),
+            In::Foreign => self.state = PersistentState::default(),
+            In::LeavesOut(leaves_out) => self.leaves_out = leaves_out,
+            In::Stored(id) => self.stored(id, effects),
+            In::NotStored(id) => {
+                if id >= self.newest && !std::mem::replace(&mut self.is_failing, true) {
+                    effects.push(Effect::ReplacePlan);
+                }
+            }
+        }
+    }
+
+    /// Returns true if the plan that was accepted last waits for no storing.
+    pub const fn is_plan_stored(&self) -> bool {
+        self.on_disk >= self.awaited
+    }
+
+    /// Returns true if the last attempt to store has failed.
+    pub const fn is_failing(&self) -> bool {
+        self.is_failing
+    }
+
+    /// Returns true if a plan of this generation may be sent without storing its generation first.
+    pub fn covers(&self, generation: Generation) -> bool {
+        generation <= self.state.generation
+    }
+
+    /// Stores what a plan gives out before any Set of it is sent. If the disk takes nothing, a plan that gives out
+    /// nothing new does not wait for it.
+    fn store_first(
+        &mut self,
+        ctx: &Ctx<'_>,
+        (inventory, plan): (&Inventory, &Plan),
+        lids: KnownLids<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let fabric = &inventory.fabric;
+        let lane_count = self.lanes_known_with(ctx, inventory, plan);
+        let relied_on = (plan.lanes > 1).then_some(&plan.service_levels);
+        let by_switch = relied_on.map(|levels| lanes_in_force(fabric, &plan.lids, levels));
+        let lanes = by_switch.unwrap_or_default();
+        let of_ports = relied_on.map(|levels| others(fabric, &plan.lids, levels, &lanes));
+        let mut state = PersistentState {
+            lids: lids.claims.into_owned(),
+            lids_before: lids.befores.into_owned(),
+            lids_aside: lids.aside.clone(),
+            generation: self.state.generation,
+            lanes,
+            levels: of_ports.unwrap_or_default(),
+            // Those of a plan that is yet to come into force: see `take_in_force`.
+            engines: self.state.engines.clone(),
+            lane_count,
+            lanes_wanted: self.state.lanes_wanted,
+        };
+        if !self.covers(plan.generation) {
+            state.generation = ahead_of(plan.generation);
+        }
+        let gives_out = self.is_failing && self.gives_out_unstored(fabric, &plan.lids, &state);
+        if state != self.state {
+            let before = std::mem::replace(&mut self.state, state);
+            self.before.get_or_insert(before);
+            self.store(effects);
+        }
+        let waits = !self.is_failing || gives_out;
+        self.awaited = if waits { self.newest } else { self.on_disk };
+    }
+
+    /// Returns true if a plan gives a port LIDs that it does not hold and that are not on the disk, or tells senders
+    /// service levels that are not on the disk.
+    fn gives_out_unstored(&self, fabric: &Fabric, lids: &Lids, state: &PersistentState) -> bool {
+        let on_disk = self.state_on_disk();
+        let mut ports = lids.iter().filter_map(|(at, range)| Some((fabric.port(at)?, range)));
+        (&state.lanes, &state.levels) != (&on_disk.lanes, &on_disk.levels)
+            || ports.any(|(port, range)| port.settings.lids != range && on_disk.lids.get(&port.guid) != Some(&range))
+    }
+
+    const fn state_on_disk(&self) -> &PersistentState {
+        match &self.before {
+            Some(before) => before,
+            None => &self.state,
+        }
+    }
+
+    /// Takes the LIDs of ports; true if any differ from the stored ones. A port that has taken its LIDs must not get
+    /// its former ones back after a restart, however long no other plan is made.
+    fn take_lids(&mut self, lids: &KnownLids<'_>) -> bool {
+        let state = &mut self.state;
+        let is_new =
+            state.lids_before != *lids.befores || state.lids != *lids.claims || state.lids_aside != *lids.aside;
+        if is_new {
+            state.lids.clone_from(&lids.claims);
+            state.lids_aside.clone_from(lids.aside);
+            state.lids_before.clone_from(&lids.befores);
+        }
+        is_new
+    }
+
+    /// Another manager is master: its service levels and engines are not known here. That is stored, so that a restart
+    /// does not mistake its tables for this manager's. The LIDs that ports hold are stored too: ports may be away when
+    /// a later run looks.
+    fn stand_by(&mut self, lids: &KnownLids<'_>, effects: &mut Vec<Effect>) {
+        let before = self.state.clone();
+        self.take_lids(lids);
+        self.state.engines.clear();
+        self.state.lanes_wanted = 0;
+        self.take_levels(ToldLevels::default());
+        if self.state != before {
+            self.store(effects);
+        }
+    }
+
+    /// Notes that a state is on the disk. If it is the newest one, ports that were left out can get their LIDs.
+    fn stored(&mut self, id: u64, effects: &mut Vec<Effect>) {
+        self.on_disk = self.on_disk.max(id);
+        if self.on_disk < self.newest {
+            return;
+        }
+        self.before = None;
+        self.is_failing = false;
+        if std::mem::take(&mut self.leaves_out) {
+            effects.push(Effect::AdmitPorts);
+        }
+    }
+
+    fn store(&mut self, effects: &mut Vec<Effect>) {
+        self.newest += 1;
+        effects.push(Effect::Store {
+            id: self.newest,
+            state: self.state.clone(),
+        });
+    }
+}
+
+/// Returns the generation to store for a plan: not every plan needs the disk.
+const fn ahead_of(generation: Generation) -> Generation {
+    Generation(generation.0 + GENERATIONS_AHEAD)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! Client re-registration (PortInfo.ClientReregister): which hosts a plan asks to register again, because what they
+//! had registered is lost.
+//!
+//! The manager does not know what hosts register. Whoever keeps registrations says that all are lost ([`In::AllLost`]),
+//! or those of some ports ([`In::Lost`]). The next plan then has a Set for each of those host ports that supports it,
+//! whether or not anything else changes there.
+//!
+//! The registrations of a host are lost as well if it was gone from the plan for a while: only that host is asked.
+//!
+//! The same if another manager became master after a sweep had looked for one and before the sweep's plan was applied:
+//! a host may have registered with that manager before the plan's Set of its port named this one again. So hosts that
+//! a plan writes to are kept until an election has shown that no other manager was master. If one was, they are asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, Port, PortRef};
+use selvedge_plan::{Generation, Op, Plan};
+use selvedge_planner::{Asks, Inventory, Outcome};
+use selvedge_types::{Guid, LidRange, PortNum, PortState};
+
+use crate::config::Mode;
+use crate::view::Role;
+
+/// Which hosts must register again.
+#[derive(Debug, Default)]
+pub struct Registration {
+    /// Whether every host must.
+    all: AllHosts,
+    /// Ports whose hosts must, by GUID.
+    ports: Arc<BTreeSet<Guid>>,
+    /// End ports of the plan that was in force when it was dropped.
+    served: Option<BTreeMap<Guid, Served>>,
+    /// Hosts that plans wrote to without asking them, since an election in which no other manager was master.
+    renamed: BTreeSet<Guid>,
+    /// The fabric in which the manager stood by last, in this run; `None`: never, or it met another master since while
+    /// it was master without a plan in force.
+    stood_by_in: Option<Arc<Fabric>>,
+    /// What hosts have registered is known by a copy of the last master's, if at all: this manager was not master
+    /// since.
+    relies_on_copy: bool,
+    /// The administrator beside the master no longer says that nothing is new: the copy lacks something if the master
+    /// lives.
+    is_copy_unproven: bool,
+}
+
+/// Whether every host must register again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum AllHosts {
+    /// What they registered is known.
+    #[default]
+    Known,
+    /// The next plan asks them.
+    Lost,
+    /// The plan of this generation asks them.
+    Asked(Generation),
+}
+
+/// An end port as a plan has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Served {
+    lids: LidRange,
+    /// The other end of its cable.
+    peer: Option<(Guid, PortNum)>,
+}
+
+impl Served {
+    fn of(fabric: &Fabric, port: &Port, lids: LidRange) -> Self {
+        let peer = port.peer.map(|peer| (fabric.node(peer.node).guid, peer.port));
+        Self { lids, peer }
+    }
+}
+
+/// What it depends on who must register again.
+#[derive(Clone, Copy, Debug)]
+pub struct Ctx<'a> {
+    /// What the manager may do.
+    pub mode: Mode,
+    /// The role of the manager.
+    pub role: Role,
+    /// The plan in force, and the fabric that it is for.
+    pub in_force: Option<(&'a Fabric, &'a Plan)>,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum In<'a> {
+    /// What hosts registered is lost.
+    AllLost,
+    /// What these ports had registered is lost. Said to a manager that is not master, it replaces what was said before.
+    Lost(BTreeSet<Guid>),
+    /// What hosts registered is known after all.
+    Known,
+    /// The administrator beside the master no longer says that nothing is new.
+    Unproven,
+    /// The master answered a poll: hosts may have registered with it something that is not in the copy.
+    MasterAnswered,
+    /// The manager's own port is down, and the plan in force is about to be dropped. The master may have lived on, and
+    /// hosts may have registered with it.
+    CutOff,
+    /// The plan in force is about to be dropped by a master that stays master: the registrations of its hosts stay.
+    Dropped,
+    /// Another manager is or was master, and the plan in force is about to be dropped.
+    OtherMaster,
+    /// An election has shown that no other manager is master.
+    NoOtherMaster,
+    /// The manager stands by in this fabric.
+    StoodBy(Arc<Fabric>),
+    /// The role of the manager is another one.
+    RoleChanged,
+    /// A plan of the whole fabric is to be made: [`Registration::asks`] says next whom it asks.
+    Planning {
+        /// What the sweep found.
+        inventory: &'a Inventory,
+        /// The generation of the plan.
+        generation: Generation,
+        /// Ports that hold other LIDs than are stored for them. Empty if none are stored, or a plan is in force.
+        strangers: BTreeSet<PortRef>,
+    },
+    /// A plan is about to be applied: hosts that it writes to name this manager from now on, whoever they named.
+    Applying {
+        /// The fabric that the plan is for.
+        fabric: &'a Fabric,
+        /// The plan.
+        outcome: &'a Outcome,
+    },
+    /// A plan is applied, and no Set of it failed.
+    Applied {
+        /// The fabric as the plan left it.
+        fabric: &'a Fabric,
+        /// The plan.
+        outcome: &'a Outcome,
+        /// Every port whose LIDs are known, if the plan asked all hosts.
+        known: Vec<Guid>,
+    },
+}
+
+impl Registration {
+    /// Takes one input. Nothing is to be done at once: the next plan asks hosts.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>) {
+        match input {
+            In::AllLost => self.all = AllHosts::Lost,
+            In::Lost(ports) => {
+                if ctx.role != Role::Master {
+                    self.ports = Arc::default();
+                }
+                Arc::make_mut(&mut self.ports).extend(ports);
+            }
+            In::Known => {
+                self.all = AllHosts::Known;
+                self.is_copy_unproven = false;
+            }
+            In::Unproven => self.is_copy_unproven = true,
+            In::MasterAnswered => {
+                if std::mem::take(&mut self.is_copy_unproven) {
+                    self.all = AllHosts::Lost;
+                }
+            }
+            In::CutOff => {
+                self.remember_served(ctx);
+                if self.relies_on_copy {
+                    self.all = AllHosts::Lost;
+                }
+            }
+            In::Dropped => self.remember_served(ctx),
+            In::OtherMaster => self.meet_master(ctx),
+            In::NoOtherMaster => self.renamed.clear(),
+            In::StoodBy(fabric) => {
+                self.stood_by_in = Some(fabric);
+                self.is_copy_unproven = false;
+            }
+            In::RoleChanged => match ctx.role {
+                Role::Master => self.relies_on_copy = false,
+                // Its own link is down: what hosts had registered is known still.
+                Role::Discovering => {}
+                Role::Standby | Role::NotActive => {
+                    self.served = None;
+                    self.relies_on_copy = true;
+                }
+            },
+            In::Planning {
+                inventory,
+                generation,
+                strangers,
+            } => {
+                self.note_returned(ctx, inventory, &strangers);
+                if ctx.mode == Mode::Manage && self.asks_all() {
+                    self.all = AllHosts::Asked(generation);
+                }
+            }
+            In::Applying { fabric, outcome } => self.note_renamed(fabric, outcome),
+            In::Applied { fabric, outcome, known } => self.forget_asked(fabric, outcome, known),
+        }
+    }
+
+    /// Returns the hosts that a plan made now asks.
+    pub fn asks(&self, mode: Mode) -> Asks {
+        match mode {
+            Mode::Manage if self.asks_all() => Asks::All,
+            Mode::Manage if !self.ports.is_empty() => Asks::These(Arc::clone(&self.ports)),
+            Mode::Manage | Mode::DryRun | Mode::Watch => Asks::Nobody,
+        }
+    }
+
+    /// Returns true if every host must still be asked.
+    pub fn asks_all(&self) -> bool {
+        self.all != AllHosts::Known
+    }
+
+    /// Returns the ports whose hosts must still be asked.
+    pub const fn unasked(&self) -> &Arc<BTreeSet<Guid>> {
+        &self.ports
+    }
+
+    /// Adds hosts that the plan in force does not have, and whose links carry packets all the same. They were cut off
+    /// behind some switch, or another manager's, and what they had registered was forgotten when they were gone. A host
+    /// knows by itself that its own link went down and came up.
+    ///
+    /// Adds also:
+    /// - a host with other LIDs than the plan gives it: Sets for another host got there when cables were moved, and it
+    ///   registered in that host's name;
+    /// - a host that is elsewhere than the plan has it and has not lost its link: the plan has another host with its
+    ///   GUID;
+    /// - a host that the plan has and that names another master: there were two masters for a while, and what it
+    ///   registered with the other one is lost when that leaves.
+    ///
+    /// Before the first plan of a run the ports show whose they were: the stored state does not have all of those that
+    /// name another master, unless this manager has stood by, and knows. It knows hosts on switches that it saw when it
+    /// began to stand by: its own cable may have been moved to another subnet since. Masters of two subnets that became
+    /// one may have had the same LID: a port with a LID that was never stored for it here is the other's, if any was
+    /// stored.
+    fn note_returned(&mut self, ctx: &Ctx<'_>, inventory: &Inventory, strangers: &BTreeSet<PortRef>) {
+        let fabric = &inventory.fabric;
+        let known = in_plan(ctx).or_else(|| self.served.clone());
+        let own = fabric.port(inventory.local).map(|port| port.settings.lids);
+        let hangs_on = |port: &Port| {
+            port.peer
+                .map(|peer| fabric.node(peer.node))
+                .filter(|node| node.is_switch())
+        };
+        let was_there = |port: &Port, then: &Fabric| hangs_on(port).is_none_or(|node| then.find(node.guid).is_some());
+        let names_us = |port: &Port| own.is_none_or(|own| own.contains(port.settings.sm_lid));
+        let served = |port: &Port| Served::of(fabric, port, port.settings.lids);
+        let is_ours = |at: PortRef, port: &Port| match (&known, &self.stood_by_in) {
+            (Some(known), _) => known.get(&port.guid) == Some(&served(port)) && names_us(port),
+            (None, Some(then)) => was_there(port, then),
+            (None, None) => names_us(port) && !strangers.contains(&at),
+        };
+        let is_host = |at: PortRef| !fabric.node(at.node).is_switch() && at != inventory.local;
+        let ends = fabric
+            .end_ports()
+            .filter(|(at, port)| is_host(*at) && port.link.state == PortState::Active);
+        let returned = ends.filter(|(at, port)| !is_ours(*at, port));
+        Arc::make_mut(&mut self.ports).extend(returned.map(|(_, port)| port.guid));
+    }
+
+    fn remember_served(&mut self, ctx: &Ctx<'_>) {
+        self.served = in_plan(ctx).or_else(|| self.served.take());
+    }
+
+    /// Adds hosts that were written to while there was another master.
+    fn meet_master(&mut self, ctx: &Ctx<'_>) {
+        self.remember_served(ctx);
+        let renamed = std::mem::take(&mut self.renamed);
+        if ctx.role == Role::Master {
+            Arc::make_mut(&mut self.ports).extend(renamed);
+        }
+        // Without a plan in force, hosts that name the other master may be those that it was told of, or new ones.
+        if self.served.is_none() {
+            self.stood_by_in = None;
+        }
+    }
+
+    fn note_renamed(&mut self, fabric: &Fabric, outcome: &Outcome) {
+        let ops = outcome.changes.value().phases.iter().flat_map(|phase| &phase.ops);
+        let hosts = ops.filter_map(|op| match op {
+            Op::Port { port, .. } if !fabric.node(port.node).is_switch() => Some(*port),
+            _ => None,
+        });
+        let unasked = hosts.filter(|at| !outcome.asks.includes(fabric, *at));
+        let guids = unasked.filter_map(|at| fabric.port(at).map(|port| port.guid));
+        self.renamed.extend(guids);
+    }
+
+    /// Removes the hosts that a plan has asked.
+    fn forget_asked(&mut self, fabric: &Fabric, outcome: &Outcome, known: Vec<Guid>) {
+        let plan = &outcome.plan;
+        let is_in_plan = |guid: &Guid| {
+            let at = fabric.find_port(*guid);
+            at.is_some_and(|at| fabric.node(at.node).is_switch() || plan.ports.contains_key(&at))
+        };
+        match &outcome.asks {
+            Asks::Nobody => {}
+            Asks::All => {
+                // A host that is away was not asked, and it is not known what it had registered.
+                self.ports = Arc::new(known.into_iter().filter(|guid| !is_in_plan(guid)).collect());
+                if self.all == AllHosts::Asked(plan.generation) {
+                    self.all = AllHosts::Known;
+                }
+            }
+            Asks::These(asked) => {
+                let is_left = |guid: &Guid| !asked.contains(guid) || !is_in_plan(guid);
+                Arc::make_mut(&mut self.ports).retain(is_left);
+            }
+        }
+    }
+}
+
+/// End ports that the plan in force has.
+fn in_plan(ctx: &Ctx<'_>) -> Option<BTreeMap<Guid, Served>> {
+    let (fabric, plan) = ctx.in_force?;
+    let named = |(at, lids)| fabric.port(at).map(|port| (port.guid, Served::of(fabric, port, lids)));
+    Some(plan.lids.iter().filter_map(named).collect())
+}
+
+#[cfg(test)]
+mod tests;
