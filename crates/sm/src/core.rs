@@ -22,12 +22,11 @@ use crate::failover::Failover;
 use crate::flap::Flaps;
 use crate::given_up::GivenUp;
 use crate::io::{Input, Output, PersistentState};
-use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
 use crate::listed::Listed;
 use crate::milestone::Milestone;
 use crate::multicast::Multicast;
-use crate::readback::ReadBack;
+use crate::readback::{Kind, ReadBack};
 use crate::rebalancing::Balancing;
 use crate::recall::Silence;
 use crate::register::{Reregister, Served};
@@ -72,8 +71,6 @@ pub struct Sm {
     pub(crate) given_up: GivenUp,
     /// What is to be read back.
     pub(crate) read_back: ReadBack,
-    /// The same of lane tables.
-    pub(crate) lane_read_back: LaneReadBack,
     /// What was said of the operator's lists.
     pub(crate) listed: Listed,
     /// When the input at hand came in.
@@ -171,7 +168,6 @@ impl Sm {
             past: Past::default(),
             given_up: GivenUp::default(),
             read_back: ReadBack::default(),
-            lane_read_back: LaneReadBack::default(),
             listed: Listed::default(),
             now: Time::ZERO,
             superseded: 0,
@@ -549,8 +545,8 @@ impl Sm {
             Stage::Probing(_) => self.ask_ports(),
             Stage::LightSweep { .. } => {
                 self.ask_behind_links();
-                self.ask_back();
-                self.ask_lanes_back();
+                self.ask_back(Kind::Lft);
+                self.ask_back(Kind::Lanes);
             }
             Stage::Copying(_) => self.feed_copying(),
             Stage::Naming(_) => self.feed_naming(),
@@ -589,5 +585,6 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 
 #[cfg(test)]
 mod hostile;
+mod readback;
 #[cfg(test)]
 mod tests;

@@ -30,6 +30,7 @@ use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
+use crate::readback::In;
 use crate::stage::Stage;
 use crate::timer::Timer;
 
@@ -416,6 +417,7 @@ impl Sm {
 
     /// Applies a plan, after groups that could deadlock beside it are taken apart.
     pub(crate) fn begin_applying(&mut self, mut apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
+        self.tell_read_back(In::Writing);
         apply.may_be_live |= self.carried_lately(&inventory.fabric);
         self.note_renamed(&apply.fabric, &apply.outcome);
         self.failover.repeats = self.exchange.counters().repeats;
