@@ -294,6 +294,7 @@ impl Sm {
             (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
             (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
             (Token::Name(id), Stage::Naming(_)) => self.named(id, answer, out),
+            (Token::ReadBack(id), Stage::Copying(_) | Stage::Naming(_)) => drop(self.was_read_back(id, answer, out)),
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
             (Token::Manager, Stage::LightSweep { .. }) => self.manager_answered(answer, &mut events),
             (token, &mut Stage::LightSweep { changed: so_far }) => {
@@ -548,7 +549,9 @@ impl Sm {
                 self.ask_back(Kind::Lft);
                 self.ask_back(Kind::Lanes);
             }
+            Stage::Copying(ref copying) if copying.is_read_back() => self.ask_back(Kind::Mft),
             Stage::Copying(_) => self.feed_copying(),
+            Stage::Naming(ref naming) if naming.is_read_back() => self.ask_back(Kind::Guids),
             Stage::Naming(_) => self.feed_naming(),
             Stage::Reading { .. } => self.ask_for_tables(),
             Stage::Applying(..) => self.ask_for_the_seat(now),

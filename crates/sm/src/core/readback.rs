@@ -4,17 +4,22 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
+use selvedge_plan::aliases::GuidBlock;
+use selvedge_plan::multicast::MftBlock;
 use selvedge_plan::{BLOCK_LIDS, Installed, LaneTable};
 use selvedge_sim::Time;
-use selvedge_types::PortNum;
+use selvedge_types::{Guid, PortNum};
 use selvedge_wire::{Mad, SmpData};
 
 use super::{Sm, ok};
+use crate::aliases::{AliasEvent, Naming};
 use crate::config::Mode;
+use crate::event::Event;
 use crate::io::Output;
 use crate::lane_smp;
+use crate::multicast::{Copying, MulticastEvent};
 use crate::readback::{Ctx, Effect, In, Kind, ReadId};
-use crate::stage::Token;
+use crate::stage::{Stage, Token};
 use crate::view::{ReadBackFigures, Role};
 
 impl Sm {
@@ -26,6 +31,9 @@ impl Sm {
             inventory: self.inventory.as_deref(),
             in_force: self.view.plan.as_deref().zip(self.view.fabric.as_deref()),
             installed: &self.view.installed,
+            copies: self.multicast.held(),
+            guids: self.aliases.held(),
+            unread_guids: self.aliases.unread(),
         };
         let mut effects = Vec::new();
         self.read_back.handle(&ctx, input, &mut effects);
@@ -58,22 +66,51 @@ impl Sm {
         if changed && !self.is_read_back_overdue() {
             return false;
         }
-        let is_ours = self.config.mode == Mode::Manage && self.view.role == Role::Master;
-        let begins = is_ours && self.read_back.can_open();
+        let begins = self.reads_back() && self.read_back.has_begun(Kind::Lft) && !self.read_back.is_open();
         if begins {
             self.tell_read_back(In::Open);
         }
         begins
     }
 
-    /// Keeps as many questions for tables of a kind open as the window allows. Directed routes by which no agent answers
-    /// are left out.
+    /// Returns true if tables are this manager's to read back.
+    fn reads_back(&self) -> bool {
+        self.config.mode == Mode::Manage && self.view.role == Role::Master
+    }
+
+    /// A light sweep has found nothing: now switches are asked for their MFTs.
+    pub(crate) fn read_copies_back(&mut self) {
+        let Some(inventory) = self.inventory.clone().filter(|_| self.reads_back()) else {
+            return;
+        };
+        let left_out = self.multicast.left_out();
+        self.tell_read_back(In::CopiesBegin { left_out });
+        if !self.read_back.has_begun(Kind::Mft) {
+            return self.read_guids_back();
+        }
+        self.stage = Stage::Copying(Box::new(Copying::reading_back(inventory)));
+    }
+
+    /// A light sweep has found nothing, and MFTs are as they should be: now ports are asked for their GUIDs.
+    pub(crate) fn read_guids_back(&mut self) {
+        let Some(inventory) = self.inventory.clone().filter(|_| self.reads_back()) else {
+            return;
+        };
+        let left_out = self.aliases.left_out();
+        self.tell_read_back(In::GuidsBegin { left_out });
+        if self.read_back.has_begun(Kind::Guids) {
+            self.stage = Stage::Naming(Box::new(Naming::reading_back(inventory)));
+        }
+    }
+
+    /// Keeps as many questions for tables of a kind open as the window allows. In light sweeps, directed routes by
+    /// which no agent answers are left out: a node has many tables.
     pub(super) fn ask_back(&mut self, kind: Kind) {
         while self.exchange.open() < self.config.ready() {
             let Some(Effect::Ask { id, node, get }) = self.tell_read_back(In::Room(kind)).pop() else {
                 return;
             };
-            if !self.silent.is_silent(&get.route) {
+            if !kind.is_in_light_sweep() || !self.silent.is_silent(&get.route) {
                 self.exchange.submit(AgentId(node.0), (Token::ReadBack(id), get));
             }
         }
@@ -89,6 +126,8 @@ impl Sm {
                     differs = true;
                     self.lft_differs(switch, block, holds);
                 }
+                Effect::MftDiffers { switch, place, holds } => out.extend(self.mft_differs(switch, place, holds)),
+                Effect::GuidsDiffer { port, block, holds } => out.extend(self.guids_differ((port, block), holds)),
                 Effect::LanesDiffer(at) => {
                     differs = true;
                     self.lanes_differ(at);
@@ -116,6 +155,27 @@ impl Sm {
             let node = inventory.fabric.switch(switch);
             Arc::make_mut(&mut installed.lanes).forget_port(node, PortNum::MANAGEMENT);
         }
+    }
+
+    /// An MFT block is not as it was known: trees are planned again. Returns the event that says so.
+    fn mft_differs(&mut self, switch: Guid, place: (u16, u8), holds: MftBlock) -> Option<Output> {
+        self.multicast.holds_otherwise(switch, place, holds, self.now);
+        let fabric = &self.inventory.as_ref()?.fabric;
+        let what = fabric.node(fabric.find(switch)?).description.clone();
+        let (block, position) = place;
+        Some(Output::Event(Event::Multicast(MulticastEvent::Differs {
+            what,
+            block,
+            position,
+        })))
+    }
+
+    /// A block of GUIDs is not as it was known: it is written again. Returns the event that says so.
+    fn guids_differ(&mut self, place: (Guid, u8), holds: GuidBlock) -> Option<Output> {
+        self.aliases.holds_otherwise(place, holds, self.now);
+        let fabric = &self.inventory.as_ref()?.fabric;
+        let (what, block) = (fabric.port_name(fabric.find_port(place.0)?), place.1);
+        Some(Output::Event(Event::Aliases(AliasEvent::Differs { what, block })))
     }
 
     /// A lane table of a port is not as it was written. If the node was off while it was being written, it may have lost

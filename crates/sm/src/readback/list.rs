@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::table::Table;
+use super::turn::share;
 
 /// The tables of one kind that are to be read back.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,8 @@ pub(super) struct List {
     urgent: usize,
     /// The next to ask for.
     next: usize,
+    /// The table that had its turn last, of those that have it in their order.
+    last: Option<Table>,
 }
 
 impl List {
@@ -27,6 +30,15 @@ impl List {
             true => self.unread = tables.into_iter().collect(),
             false => self.unread.extend(tables),
         }
+    }
+
+    /// Adds those of the `known` tables whose turn it is, in their order.
+    pub(super) fn add_turn<I: Iterator<Item = Table>>(&mut self, known: impl Fn() -> I, read_backs: u32) {
+        let (last, share) = (self.last, share(known().count(), read_backs));
+        let behind = |table: &Table| last.is_none_or(|last| *table > last);
+        let turn: Vec<Table> = known().filter(behind).chain(known()).take(share).collect();
+        self.last = turn.last().copied().or(last);
+        self.add(turn);
     }
 
     /// Returns the tables that are to be read in the next read-back.
@@ -89,16 +101,20 @@ impl List {
         self.add(tables.filter(|(_, is_read)| !is_read).map(|(table, _)| table));
     }
 
+    /// Breaks the read-back off: all of it is to be read in the next, whether it has been read or not.
+    pub(super) fn start_over(&mut self) {
+        self.is_read.fill(false);
+        self.settle();
+    }
+
+    /// Forgets what is to be read in the next read-back, and whose turn it was.
+    pub(super) fn forget(&mut self) {
+        self.unread.clear();
+        self.last = None;
+    }
+
     /// Ends the read-back: what has not been read has its turn again some time.
     pub(super) fn drop_all(&mut self) {
         *self = Self::default();
-    }
-}
-
-/// Returns how many of `total` have their turn in one read-back, so that each has it once in so many; 0: never.
-pub(super) const fn share(total: usize, read_backs: u32) -> usize {
-    match read_backs {
-        0 => 0,
-        read_backs => total.div_ceil(read_backs as usize),
     }
 }

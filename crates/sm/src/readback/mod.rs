@@ -1,62 +1,62 @@
 //! Reads tables back: an agent may acknowledge a table and not hold it, or lose what it held, and a Set that the network
 //! kept may arrive late.
 //!
-//! All kinds of tables are read back by one mechanism. A light sweep reads each table that was written since the last
-//! one, and the share of the others whose turn it is: each is read once in [`Config::read_back_sweeps`] light sweeps.
+//! All kinds of tables are read back by one mechanism. A read-back reads each table that was written since the last one,
+//! and the share of the others whose turn it is: each is read once in [`Config::read_back_sweeps`] light sweeps.
 //! Questions are kept open as far as the window allows. A table that nobody answers for stays to be read. If an answer
-//! differs from what was written, that is an effect: the outer machine takes the answer for known and has the table
-//! written again. The kinds differ in this:
+//! differs from what is known, that is an effect: the outer machine takes the answer for known and has the table written
+//! again. The kinds differ in this:
 //!
-//! | | LFT | lanes |
-//! |---|---|---|
-//! | others' turn | block by block over all switches | node by node, up to a number of tables |
-//! | written tables | first | not told from others |
-//! | nobody answers | stays to be read | read in its next turn |
-//! | differs | urgent ones are still read, and the switch may be called a liar | the rest waits for the sweep |
+//! | | LFT | lanes | MFT, GUIDInfo |
+//! |---|---|---|---|
+//! | when | at the end of a light sweep | after LFTs | after a light sweep that found nothing |
+//! | others' turn | block by block over all switches | node by node, up to a number of tables | in their order |
+//! | written tables | come first | are not told from others | are read in their order, too |
+//! | nobody answers | stays to be read | read in its next turn | stays to be read |
+//! | differs | only what was written is still read | nothing more is read | the others are still read |
+//! | broken off | what was not answered is read again | no more is read | all is read again |
 //!
 //! LFT blocks that were written are read within an interval, whatever else there is to do: a switch that lies swallows
 //! what tells another to be quiet, and a trap that is repeated each second must not put the read-back off for ever. A
 //! switch that goes on to hold other blocks than it acknowledges is told of by itself, and gets its tables again at each
 //! light sweep: its links are up and it answers, so no other node can say where its packets go.
 
+mod answer;
 mod lies;
 mod list;
 mod table;
+mod turn;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
-use selvedge_plan::{
-    BLOCK_LIDS, ChangeSet, HeldLanes, Installed, LaneTable, Op, Plan, own_row, ports_in_use, tables_of,
-};
+use selvedge_plan::aliases::{GuidBlock, HeldGuids};
+use selvedge_plan::multicast::{MftBlock, MftBlocks};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LaneTable, Op, Plan};
 use selvedge_planner::Inventory;
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Idx, PortNum};
-use selvedge_wire::{Attribute, LinearForwardingTable, SmpData};
+use selvedge_types::Guid;
+use selvedge_wire::SmpData;
 
+use crate::aliases::reachable;
 use crate::config::Config;
 use crate::event::Event;
-use crate::lane_smp;
 use crate::smp::Smp;
 use crate::view::ReadBackFigures;
 use lies::Lies;
-use list::{List, share};
+use list::List;
+use turn::Turns;
 
 pub use table::{Kind, ReadId, Table};
-
-/// No further node has its turn in a light sweep that has so many lane tables to read: a switch may have 1,296 rows.
-const LANES_MAX: usize = 1_024;
 
 /// What is to be read back, and what came of it.
 #[derive(Clone, Debug, Default)]
 pub struct ReadBack {
     /// What is to be read, by [`Kind`].
-    lists: [List; 2],
-    /// Where the turn of LFT blocks goes on: block by block over all switches.
-    lft_turn: usize,
-    /// The number of the node whose lane tables have their turn next.
-    lane_turn: usize,
+    lists: [List; 4],
+    /// Where the others' turn goes on.
+    turns: Turns,
     /// Whether a light sweep is at its questions for tables.
     is_open: bool,
     /// Since when an LFT block that was written has not been read.
@@ -100,10 +100,16 @@ pub struct Ctx<'a> {
     pub in_force: Option<(&'a Plan, &'a Fabric)>,
     /// What switches hold as far as known.
     pub installed: &'a Installed,
+    /// What switches copy of multicast as far as known, by their GUIDs.
+    pub copies: &'a BTreeMap<Guid, MftBlocks>,
+    /// What ports hold of GUIDs as far as known.
+    pub guids: &'a HeldGuids,
+    /// Blocks of GUIDs that may be others by now.
+    pub unread_guids: &'a BTreeSet<(Guid, u8)>,
 }
 
 /// What happens to the read-back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum In<'a> {
     /// Sets go out from now on.
     Writing,
@@ -116,6 +122,8 @@ pub enum In<'a> {
         /// Packets flowed meanwhile.
         is_live: bool,
     },
+    /// A block of this kind was written: an MFT's, or of GUIDInfo.
+    Acknowledged(Table),
     /// A switch may not hold any more what it was read to hold.
     MayHaveLost {
         /// The switch.
@@ -149,6 +157,22 @@ pub enum In<'a> {
     Answered(ReadId, Option<&'a SmpData>),
     /// A light sweep has ended.
     LightSweepEnds,
+    /// A read-back of MFTs begins.
+    CopiesBegin {
+        /// Switches that are left out for now.
+        left_out: BTreeSet<Guid>,
+    },
+    /// A read-back of GUIDInfo begins.
+    GuidsBegin {
+        /// Ports that are left out for now.
+        left_out: BTreeSet<Guid>,
+    },
+    /// All questions of such a read-back have ended.
+    Ends(Kind),
+    /// Something else comes before the rest of such a read-back.
+    BreaksOff(Kind),
+    /// Another manager is in charge: what it writes of multicast and GUIDs is not known.
+    AnotherManages,
 }
 
 /// What the read-back wants done.
@@ -178,6 +202,24 @@ pub enum Effect {
         /// What it holds.
         holds: [u8; BLOCK_LIDS],
     },
+    /// An MFT block is not as it was known.
+    MftDiffers {
+        /// The switch.
+        switch: Guid,
+        /// The block, and its position.
+        place: (u16, u8),
+        /// What it holds.
+        holds: MftBlock,
+    },
+    /// A block of GUIDs is not as it was known.
+    GuidsDiffer {
+        /// The port.
+        port: Guid,
+        /// The block.
+        block: u8,
+        /// What it holds.
+        holds: GuidBlock,
+    },
     /// A lane table of this port is not as it was written.
     LanesDiffer(PortRef),
     /// A lane table holds this.
@@ -194,6 +236,7 @@ impl ReadBack {
                 changes,
                 is_live,
             } => self.written(fabric, changes, is_live),
+            In::Acknowledged(table) => self.list(table.kind()).add([table]),
             In::MayHaveLost { switch, blocks } => {
                 self.settle();
                 let blocks = (0..blocks).map(|block| Table::Lft { block, switch });
@@ -216,12 +259,25 @@ impl ReadBack {
                 let is_left = !self.list(Kind::Lft).unread().is_empty();
                 self.since = is_left.then_some(ctx.now);
             }
+            In::CopiesBegin { left_out } => self.begin_copies(ctx, &left_out),
+            In::GuidsBegin { left_out } => self.begin_guids(ctx, &left_out),
+            In::Ends(kind) => self.list(kind).settle(),
+            In::BreaksOff(kind) => self.list(kind).start_over(),
+            In::AnotherManages => {
+                self.list(Kind::Mft).forget();
+                self.list(Kind::Guids).forget();
+            }
         }
     }
 
-    /// Returns true if a light sweep has tables to ask for, and has not begun to.
-    pub const fn can_open(&self) -> bool {
-        self.lists[Kind::Lft as usize].has_begun() && !self.is_open
+    /// Returns true if a read-back has begun that has anything to read.
+    pub const fn has_begun(&self, kind: Kind) -> bool {
+        self.lists[kind as usize].has_begun()
+    }
+
+    /// Returns true while a light sweep asks for tables.
+    pub const fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// Returns true if an LFT block was written so long ago that it is read now, though a heavy sweep is due as well.
@@ -323,65 +379,56 @@ impl ReadBack {
         let (fabric, installed) = (&inventory.fabric, ctx.installed);
         self.settle();
         self.lies.forget_sweep();
-        let others = self.lft_others(fabric, installed, ctx.config.read_back_sweeps);
+        let others = self.turns.lft(fabric, installed, ctx.config.read_back_sweeps);
         self.list(Kind::Lft).begin(others, |table| {
             let place = lft_place(table, fabric);
             place.is_some_and(|(switch, block)| installed.block(switch, block).is_some())
         });
-        let others = self.lane_others(ctx, inventory);
+        let others = self.turns.lanes(ctx, fabric);
         self.list(Kind::Lanes).begin(others, |_| true);
     }
 
-    /// Returns the LFT blocks whose turn it is.
-    fn lft_others(&mut self, fabric: &Fabric, installed: &Installed, read_backs: u32) -> Vec<Table> {
-        let switches = fabric.switches();
-        let rows = installed.lfts.iter().map(Vec::len).max().unwrap_or(0);
-        let total = rows * switches.len();
-        let mut others = Vec::new();
-        for _ in 0..share(total, read_backs) {
-            let turn = if self.lft_turn < total { self.lft_turn } else { 0 };
-            let switch = switches[SwitchIdx::from_usize(turn % switches.len())];
-            others.push(Table::Lft {
-                block: u16::try_from(turn / switches.len()).unwrap_or(u16::MAX),
-                switch: fabric.node(switch).guid,
-            });
-            self.lft_turn = turn + 1;
-        }
-        others.sort_unstable();
-        others
+    /// A read-back of MFTs begins: of blocks that are known, of switches that are there.
+    fn begin_copies(&mut self, ctx: &Ctx<'_>, left_out: &BTreeSet<Guid>) {
+        let Some(inventory) = ctx.inventory else { return };
+        let known = || {
+            let switches = ctx.copies.iter();
+            switches.flat_map(|(&switch, blocks)| blocks.keys().map(move |&place| Table::Mft { switch, place }))
+        };
+        let fabric = &inventory.fabric;
+        let counts = |table: &Table| {
+            let Table::Mft { switch, place } = table else {
+                return false;
+            };
+            let is_known = ctx.copies.get(switch).is_some_and(|blocks| blocks.contains_key(place));
+            let node = fabric.find(*switch).and_then(|node| fabric.switch_index(node));
+            is_known && !left_out.contains(switch) && node.is_some()
+        };
+        let list = self.list(Kind::Mft);
+        list.add_turn(known, ctx.config.read_back_sweeps);
+        list.begin(Vec::new(), counts);
     }
 
-    /// Returns the lane tables whose turn it is, each of them known, the last first.
-    fn lane_others(&mut self, ctx: &Ctx<'_>, inventory: &Inventory) -> Vec<Table> {
-        let mut others = Vec::new();
-        let held = &ctx.installed.lanes;
-        let is_of_it = |(_, fabric): &(_, &Fabric)| std::ptr::eq(*fabric, &*inventory.fabric);
-        let Some((plan, fabric)) = ctx.in_force.filter(is_of_it) else {
-            return others;
+    /// A read-back of GUIDInfo begins: of blocks that are known, of ports that are there.
+    fn begin_guids(&mut self, ctx: &Ctx<'_>, left_out: &BTreeSet<Guid>) {
+        let Some(inventory) = ctx.inventory else { return };
+        let known = || ctx.guids.keys().map(|&(port, block)| Table::Guids { port, block });
+        let counts = |table: &Table| {
+            let Table::Guids { port, block } = *table else {
+                return false;
+            };
+            let is_known = ctx.guids.contains_key(&(port, block)) && !ctx.unread_guids.contains(&(port, block));
+            is_known && !left_out.contains(&port) && reachable(&inventory.fabric, port).is_some()
         };
-        if plan.lane_tables.is_none() || held.is_empty() {
-            return others;
-        }
-        let nodes = fabric.nodes().len();
-        for _ in 0..share(nodes, ctx.config.read_back_sweeps) {
-            if others.len() >= LANES_MAX {
-                break;
-            }
-            let node = NodeIdx::from_usize(self.lane_turn % nodes);
-            self.lane_turn = self.lane_turn % nodes + 1;
-            let up = ports_in_use(fabric, plan, node);
-            let guid = fabric.node(node).guid;
-            let of_node = tables_of(fabric, node, &up).chain(own_row(fabric, node));
-            let known = of_node.filter(|table| is_known(held, guid, *table));
-            others.extend(known.map(Table::Lanes));
-        }
-        others.reverse();
-        others
+        let list = self.list(Kind::Guids);
+        list.add_turn(known, ctx.config.read_back_sweeps);
+        list.begin(Vec::new(), counts);
     }
 
     /// Returns the next question for a table of a kind.
     fn ask(&mut self, ctx: &Ctx<'_>, kind: Kind) -> Option<Effect> {
-        let inventory = ctx.inventory.filter(|_| self.is_open)?;
+        let is_time = self.is_open || !kind.is_in_light_sweep();
+        let inventory = ctx.inventory.filter(|_| is_time)?;
         loop {
             let (number, table) = self.list(kind).next()?;
             if let Some((node, get)) = table.question(inventory, ctx.config.policy.m_key) {
@@ -397,76 +444,34 @@ impl ReadBack {
         else {
             return;
         };
-        match table {
-            Table::Lft { .. } => self.lft_answered(ctx, (table, id.number), (data, inventory), effects),
-            Table::Lanes(table) => self.lanes_answered(ctx, table, (data, inventory), effects),
-        }
-    }
-
-    /// Takes an LFT block as its switch holds it.
-    fn lft_answered(
-        &mut self,
-        ctx: &Ctx<'_>,
-        (table, number): (Table, usize),
-        (data, inventory): (&SmpData, &Inventory),
-        effects: &mut Vec<Effect>,
-    ) {
-        let fabric = &inventory.fabric;
-        let (Ok(held), Some((switch, block))) = (LinearForwardingTable::parse(data), lft_place(&table, fabric)) else {
+        let Some(is_as_known) = answer::is_as_known(ctx, inventory, (table, data), effects) else {
             return;
         };
-        let node = fabric.switch(switch);
-        self.read += 1;
-        let wrote = ctx.installed.block(switch, block);
-        let Some(wrote) = wrote.filter(|wrote| **wrote != held.ports) else {
-            self.list(Kind::Lft).note_read(number);
-            self.doubt.unproved.remove(&table);
-            self.lies.holds(node.guid);
-            return;
-        };
-        // It stays to be read. A sweep is due: what else was written is still asked for, lest the same comes again
-        // after an interval; the others' turn comes later.
-        self.differences += 1;
-        self.list(Kind::Lft).leave_others();
-        effects.push(Effect::Tell(difference(&node.description, block, (wrote, &held.ports))));
-        if let Some(times) = self.lies.differs(node.guid) {
-            let what = node.description.clone();
-            effects.push(Effect::Tell(Event::SwitchLies { what, times }));
-        }
-        let holds = held.ports;
-        effects.push(Effect::LftDiffers { switch, block, holds });
-    }
-
-    /// Takes a lane table as its node holds it.
-    fn lanes_answered(
-        &mut self,
-        ctx: &Ctx<'_>,
-        table: LaneTable,
-        (data, inventory): (&SmpData, &Inventory),
-        effects: &mut Vec<Effect>,
-    ) {
-        let (fabric, held) = (&inventory.fabric, &ctx.installed.lanes);
-        let guid = fabric.node(table.port().node).guid;
-        let mut read = HeldLanes::default();
-        lane_smp::learn(&mut read, fabric, table, data);
-        if agrees(&read, held, guid, table) {
-            return;
-        }
-        // No manager writes the table of a management port. And a table may have been taken for unknown since it was
-        // asked for, with what else the node held.
-        if table.port().port != PortNum::MANAGEMENT && is_known(held, guid, table) {
+        let list = self.list(id.kind);
+        match (table, is_as_known) {
+            (Table::Lft { switch, .. }, true) => {
+                list.note_read(id.number);
+                self.read += 1;
+                self.doubt.unproved.remove(&table);
+                self.lies.holds(switch);
+            }
+            (Table::Lft { switch, .. }, false) => {
+                // It stays to be read. A sweep is due: what else was written is still asked for, lest the same comes
+                // again after an interval; the others' turn comes later.
+                list.leave_others();
+                self.read += 1;
+                self.differences += 1;
+                if let Some(times) = self.lies.differs(switch) {
+                    let node = inventory.fabric.find(switch).map(|node| inventory.fabric.node(node));
+                    let what = node.map(|node| node.description.clone()).unwrap_or_default();
+                    effects.push(Effect::Tell(Event::SwitchLies { what, times }));
+                }
+            }
             // A sweep is due: nothing more is asked.
-            self.list(Kind::Lanes).leave_others();
-            effects.push(Effect::Tell(Event::LanesDiffer {
-                what: fabric.port_name(table.port()),
-                table: match table {
-                    LaneTable::SlToVl { .. } => "SLtoVLMappingTable",
-                    LaneTable::Arbitration { .. } => "VLArbitrationTable",
-                },
-            }));
-            effects.push(Effect::LanesDiffer(table.port()));
+            (Table::Lanes(_), false) => list.leave_others(),
+            (Table::Lanes(_), true) => {}
+            (Table::Mft { .. } | Table::Guids { .. }, _) => list.note_read(id.number),
         }
-        effects.push(Effect::LanesHold(table, *data));
     }
 }
 
@@ -477,43 +482,6 @@ fn lft_place(table: &Table, fabric: &Fabric) -> Option<(SwitchIdx, usize)> {
     };
     let switch = fabric.switch_index(fabric.find(*switch)?)?;
     Some((switch, usize::from(*block)))
-}
-
-/// Returns true if a lane table that was read is as it was held to be, or cannot be understood.
-fn agrees(read: &HeldLanes, held: &HeldLanes, node: Guid, table: LaneTable) -> bool {
-    match table {
-        LaneTable::SlToVl { port, ingress } => {
-            let read = read.row(node, port.port, ingress);
-            read.is_none() || read == held.row(node, port.port, ingress)
-        }
-        LaneTable::Arbitration { port, block } => {
-            let read = read.turns(node, port.port, block);
-            read.is_none() || read == held.turns(node, port.port, block)
-        }
-    }
-}
-
-/// Returns true if a lane table's content is known.
-fn is_known(held: &HeldLanes, node: Guid, table: LaneTable) -> bool {
-    match table {
-        LaneTable::SlToVl { port, ingress } => held.row(node, port.port, ingress).is_some(),
-        LaneTable::Arbitration { port, block } => held.turns(node, port.port, block).is_some(),
-    }
-}
-
-/// Returns the event that an LFT block differs.
-fn difference(name: &str, block: usize, (wrote, read): (&[u8; BLOCK_LIDS], &[u8; BLOCK_LIDS])) -> Event {
-    let differs = |i: &usize| wrote[*i] != read[*i];
-    let entries = (0..BLOCK_LIDS).filter(differs).count();
-    let first = (0..BLOCK_LIDS).find(differs).unwrap_or(0);
-    Event::ReadBackDiffers {
-        what: name.to_owned(),
-        block: u16::try_from(block).unwrap_or(u16::MAX),
-        entries,
-        lid: block * BLOCK_LIDS + first,
-        wrote: wrote[first],
-        read: read[first],
-    }
 }
 
 #[cfg(test)]

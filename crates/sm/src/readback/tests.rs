@@ -4,22 +4,25 @@ use std::sync::Arc;
 
 use selvedge_plan::Phase;
 use selvedge_planner::Inventory;
+use selvedge_types::PortNum;
 
 use super::*;
 use crate::config::Mode;
 use crate::made::{FIRST, SECOND, guid, inventory, row};
 
-/// A read-back and what it sees: the row, with an hour between two turns of a block.
+/// A read-back and what it sees: the row.
 struct Bench {
     read_back: ReadBack,
     config: Config,
     inventory: Inventory,
     installed: Installed,
+    copies: BTreeMap<Guid, MftBlocks>,
+    guids: HeldGuids,
     now: Time,
 }
 
 impl Bench {
-    /// Both switches are known to hold so many blocks.
+    /// Both switches are known to hold so many LFT blocks, and no block has a turn.
     fn new(blocks: usize) -> Self {
         let local = selvedge_wire::LocalPort {
             node_guid: Guid(1),
@@ -38,6 +41,8 @@ impl Bench {
             },
             inventory: inventory(row()),
             installed,
+            copies: BTreeMap::new(),
+            guids: HeldGuids::new(),
             now: Time::ZERO,
         }
     }
@@ -50,6 +55,9 @@ impl Bench {
             inventory: Some(&self.inventory),
             in_force: None,
             installed: &self.installed,
+            copies: &self.copies,
+            guids: &self.guids,
+            unread_guids: &BTreeSet::new(),
         };
         let mut effects = Vec::new();
         self.read_back.handle(&ctx, input, &mut effects);
@@ -81,14 +89,14 @@ impl Bench {
         });
     }
 
-    /// Returns the next so many questions, with the tables that they are for.
-    fn ask(&mut self, count: usize) -> Vec<(ReadId, Table)> {
+    /// Returns the next questions, at most so many, with the tables that they are for.
+    fn ask(&mut self, kind: Kind, count: usize) -> Vec<(ReadId, Table)> {
         let mut asked = Vec::new();
         while asked.len() < count {
-            let Some(Effect::Ask { id, .. }) = self.handle(In::Room(Kind::Lft)).pop() else {
+            let Some(Effect::Ask { id, .. }) = self.handle(In::Room(kind)).pop() else {
                 break;
             };
-            asked.push((id, self.read_back.list(Kind::Lft).get(id.number).unwrap()));
+            asked.push((id, self.read_back.list(kind).get(id.number).unwrap()));
         }
         asked
     }
@@ -98,10 +106,10 @@ impl Bench {
         self.handle(In::LightSweepDue);
         self.handle(In::LightSweepBegins);
         let (mut asked, mut effects) = (Vec::new(), Vec::new());
-        if self.read_back.can_open() {
+        if self.read_back.has_begun(Kind::Lft) {
             self.handle(In::Open);
         }
-        while let [(id, table)] = *self.ask(1) {
+        while let [(id, table)] = *self.ask(Kind::Lft, 1) {
             let data = entry.map(|entry| [entry; BLOCK_LIDS]);
             effects.extend(self.handle(In::Answered(id, data.as_ref())));
             asked.push(table);
@@ -127,10 +135,10 @@ fn what_was_written_comes_first_and_is_read_whatever_is_found() {
         bench.handle(In::MayHaveLost { switch, blocks });
         bench.handle(In::LightSweepBegins);
         bench.handle(In::Open);
-        let mut found = bench.ask(asked);
+        let mut found = bench.ask(Kind::Lft, asked);
         let &(id, _) = found.first().unwrap();
         bench.handle(In::Answered(id, Some(&[2; BLOCK_LIDS])));
-        found.extend(bench.ask(9));
+        found.extend(bench.ask(Kind::Lft, 9));
         let found: Vec<Table> = found.into_iter().map(|(_, table)| table).collect();
         assert_eq!(found, want, "{asked}");
     };
@@ -203,4 +211,73 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
     check(false, true, Some(7), 1);
     check(true, true, Some(7), 1);
     check(false, true, None, 1);
+}
+
+#[test]
+fn what_is_read_between_light_sweeps_is_read_until_it_is_answered() {
+    let mut bench = Bench::new(0);
+    let places = [(SECOND, (0, 0)), (FIRST, (0, 1)), (FIRST, (0, 0))];
+    let tables = places.map(|(at, place)| Table::Mft {
+        switch: guid(at),
+        place,
+    });
+    for (at, place) in places {
+        bench.copies.entry(guid(at)).or_default().insert(place, [0; 32]);
+    }
+    // Of a switch that is not there.
+    let (switch, place) = (Guid(0x99), (0, 0));
+    bench.copies.entry(switch).or_default().insert(place, [0; 32]);
+    for table in tables.into_iter().chain([Table::Mft { switch, place }]) {
+        bench.handle(In::Acknowledged(table));
+    }
+    // The switches that are left out, the entry that the first table is found to hold, how it ends, and what is asked.
+    let mut check = |left_out: &[usize], entry: Option<u8>, end: In<'_>, want: &[Table], differs: bool| {
+        let left_out = left_out.iter().map(|&at| guid(at)).collect();
+        bench.handle(In::CopiesBegin { left_out });
+        let asked = bench.ask(Kind::Mft, 9);
+        assert_eq!(asked.iter().map(|(_, table)| *table).collect::<Vec<_>>(), want);
+        for &(id, table) in &asked {
+            let data = if table == want[0] { entry } else { Some(0) };
+            let effects = bench.handle(In::Answered(id, data.map(|entry| [entry; 64]).as_ref()));
+            let is_news = matches!(&*effects, [Effect::MftDiffers { switch, .. }] if *switch == guid(FIRST));
+            assert_eq!(is_news, differs && table == want[0], "{effects:?}");
+        }
+        bench.handle(end);
+    };
+    let [second, other, first] = tables;
+    check(&[SECOND], Some(7), In::BreaksOff(Kind::Mft), &[first, other], true);
+    check(&[], None, In::Ends(Kind::Mft), &[first, other], false);
+    check(&[], Some(7), In::Ends(Kind::Mft), &[first], true);
+    check(&[], None, In::Ends(Kind::Mft), &[], false);
+    // All blocks have their turn, one in each.
+    bench.config.read_back_sweeps = 4;
+    let turns = [&[first][..], &[other], &[second], &[], &[first]];
+    for want in turns {
+        let left_out = BTreeSet::new();
+        bench.handle(In::CopiesBegin { left_out });
+        let asked = bench.ask(Kind::Mft, 9);
+        assert_eq!(asked.iter().map(|(_, table)| *table).collect::<Vec<_>>(), want);
+        for (id, _) in asked {
+            bench.handle(In::Answered(id, Some(&[0; 64])));
+        }
+        bench.handle(In::Ends(Kind::Mft));
+    }
+}
+
+#[test]
+fn a_block_of_guids_that_a_port_has_lost_is_news() {
+    let mut bench = Bench::new(0);
+    let port = bench.inventory.fabric.port(bench.inventory.local).unwrap().guid;
+    bench.guids.insert((port, 0), [Guid(7); 8]);
+    bench.handle(In::Acknowledged(Table::Guids { port, block: 0 }));
+    let left_out = BTreeSet::new();
+    bench.handle(In::GuidsBegin { left_out });
+    let [(id, _)] = *bench.ask(Kind::Guids, 9) else {
+        panic!("one block is to be read")
+    };
+    let effects = bench.handle(In::Answered(id, Some(&[0; 64])));
+    assert!(
+        matches!(&*effects, [Effect::GuidsDiffer { block: 0, .. }]),
+        "{effects:?}"
+    );
 }
