@@ -83,8 +83,7 @@ impl Sm {
         let Some(inventory) = self.inventory.clone().filter(|_| self.reads_back()) else {
             return;
         };
-        let left_out = self.multicast.left_out();
-        self.tell_read_back(In::CopiesBegin { left_out });
+        self.tell_read_back(In::Begins(Kind::Mft, self.multicast.left_out()));
         if !self.read_back.has_begun(Kind::Mft) {
             return self.read_guids_back();
         }
@@ -96,8 +95,7 @@ impl Sm {
         let Some(inventory) = self.inventory.clone().filter(|_| self.reads_back()) else {
             return;
         };
-        let left_out = self.aliases.left_out();
-        self.tell_read_back(In::GuidsBegin { left_out });
+        self.tell_read_back(In::Begins(Kind::Guids, self.aliases.left_out()));
         if self.read_back.has_begun(Kind::Guids) {
             self.stage = Stage::Naming(Box::new(Naming::reading_back(inventory)));
         }
@@ -122,12 +120,12 @@ impl Sm {
         for effect in self.tell_read_back(In::Answered(id, ok(answer).map(Mad::smp_data))) {
             match effect {
                 Effect::Tell(event) => out.push(Output::Event(event)),
-                Effect::LftDiffers { switch, block, holds } => {
+                Effect::LftDiffers(switch, block, holds) => {
                     differs = true;
                     self.lft_differs(switch, block, holds);
                 }
-                Effect::MftDiffers { switch, place, holds } => out.extend(self.mft_differs(switch, place, holds)),
-                Effect::GuidsDiffer { port, block, holds } => out.extend(self.guids_differ((port, block), holds)),
+                Effect::MftDiffers(switch, place, holds) => out.extend(self.mft_differs(switch, place, holds)),
+                Effect::GuidsDiffer(place, holds) => out.extend(self.guids_differ(place, holds)),
                 Effect::LanesDiffer(at) => {
                     differs = true;
                     self.lanes_differ(at);
@@ -144,8 +142,8 @@ impl Sm {
         let Some(inventory) = self.inventory.clone() else {
             return;
         };
-        // Prepared repairs start from a table that is not so. Another switch may have taken what was meant for this one,
-        // if a cable was moved.
+        // Prepared repairs start from a table that is not so. Another switch may have taken what was meant for this
+        // one, if a cable was moved.
         self.forget_repairs();
         self.past.note_astray(&inventory.fabric);
         let installed = Arc::make_mut(&mut self.view.installed);
@@ -178,9 +176,9 @@ impl Sm {
         Some(Output::Event(Event::Aliases(AliasEvent::Differs { what, block })))
     }
 
-    /// A lane table of a port is not as it was written. If the node was off while it was being written, it may have lost
-    /// the port's other lane tables as well, whose turn would be an interval of many light sweeps away: the sweep that
-    /// is due reads all of them.
+    /// A lane table of a port is not as it was written. If the node was off while it was being written, it may have
+    /// lost the port's other lane tables as well, whose turn would be an interval of many light sweeps away: the sweep
+    /// that is due reads all of them.
     fn lanes_differ(&mut self, at: PortRef) {
         self.forget_repairs();
         if let Some(inventory) = &self.inventory {
@@ -200,7 +198,7 @@ impl Sm {
     /// A heavy sweep is about to read the tables that are unknown; others become unknown, as they may not be as they
     /// were acknowledged.
     pub(crate) fn doubt_tables(&mut self, fabric: &Fabric, installed: &mut Installed) {
-        for effect in self.tell_read_back(In::HeavySweepReads { fabric, installed }) {
+        for effect in self.tell_read_back(In::HeavySweepReads(fabric, installed)) {
             if let Effect::Doubt(blocks) = effect {
                 blocks.into_iter().for_each(|at| forget_block(installed, at));
             }
@@ -209,7 +207,7 @@ impl Sm {
 
     /// A heavy sweep has read what it could: what it could not read is as it was believed to be.
     pub(crate) fn believe_tables(&mut self, fabric: &Fabric, installed: &mut Installed) {
-        for effect in self.tell_read_back(In::HeavySweepHasRead { fabric, installed }) {
+        for effect in self.tell_read_back(In::HeavySweepHasRead(fabric, installed)) {
             let Effect::Believe(blocks) = effect else { continue };
             for (switch, block, believed) in blocks {
                 if installed.block(switch, block).is_none() {

@@ -25,19 +25,19 @@ pub(super) fn is_as_known(
             let wrote = ctx.installed.block(switch, block).filter(|wrote| **wrote != holds);
             let name = &inventory.fabric.switch(switch).description;
             effects.extend(wrote.map(|wrote| Effect::Tell(difference(name, block, (wrote, &holds)))));
-            wrote.map(|_| Effect::LftDiffers { switch, block, holds })
+            wrote.map(|_| Effect::LftDiffers(switch, block, holds))
         }
         Table::Lanes(table) => return Some(are_lanes_as_known(ctx, inventory, (table, data), effects)),
         Table::Mft { switch, place } => {
             let holds = MulticastForwardingTable::parse(data).ok()?.masks;
             let known = ctx.copies.get(&switch).and_then(|blocks| blocks.get(&place));
             let differs = known.is_some_and(|known| *known != holds);
-            differs.then_some(Effect::MftDiffers { switch, place, holds })
+            differs.then_some(Effect::MftDiffers(switch, place, holds))
         }
         Table::Guids { port, block } => {
             let holds = GuidInfo::parse(data).ok()?.guids;
             let differs = ctx.guids.get(&(port, block)).is_some_and(|known| *known != holds);
-            differs.then_some(Effect::GuidsDiffer { port, block, holds })
+            differs.then_some(Effect::GuidsDiffer((port, block), holds))
         }
     };
     let is_as_known = differs.is_none();

@@ -1,11 +1,11 @@
-//! Reads tables back: an agent may acknowledge a table and not hold it, or lose what it held, and a Set that the network
-//! kept may arrive late.
+//! Reads tables back: an agent may acknowledge a table and not hold it, or lose what it held, and a Set that the
+//! network kept may arrive late.
 //!
-//! All kinds of tables are read back by one mechanism. A read-back reads each table that was written since the last one,
-//! and the share of the others whose turn it is: each is read once in [`Config::read_back_sweeps`] light sweeps.
+//! All kinds of tables are read back by one mechanism. A read-back reads each table that was written since the last
+//! one, and the share of the others whose turn it is: each is read once in [`Config::read_back_sweeps`] light sweeps.
 //! Questions are kept open as far as the window allows. A table that nobody answers for stays to be read. If an answer
-//! differs from what is known, that is an effect: the outer machine takes the answer for known and has the table written
-//! again. The kinds differ in this:
+//! differs from what is known, that is an effect: the outer machine takes the answer for known and has the table
+//! written again. The kinds differ in this:
 //!
 //! | | LFT | lanes | MFT, GUIDInfo |
 //! |---|---|---|---|
@@ -18,8 +18,8 @@
 //!
 //! LFT blocks that were written are read within an interval, whatever else there is to do: a switch that lies swallows
 //! what tells another to be quiet, and a trap that is repeated each second must not put the read-back off for ever. A
-//! switch that goes on to hold other blocks than it acknowledges is told of by itself, and gets its tables again at each
-//! light sweep: its links are up and it answers, so no other node can say where its packets go.
+//! switch that goes on to hold other blocks than it acknowledges is told of by itself, and gets its tables again at
+//! each light sweep: its links are up and it answers, so no other node can say where its packets go.
 
 mod answer;
 mod lies;
@@ -131,20 +131,10 @@ pub enum In<'a> {
         /// How many LFT blocks it had.
         blocks: u16,
     },
-    /// A heavy sweep is about to read tables that are unknown.
-    HeavySweepReads {
-        /// What it found.
-        fabric: &'a Fabric,
-        /// The tables that count as known.
-        installed: &'a Installed,
-    },
-    /// A heavy sweep has read what it could.
-    HeavySweepHasRead {
-        /// What it found.
-        fabric: &'a Fabric,
-        /// The tables as far as read.
-        installed: &'a Installed,
-    },
+    /// A heavy sweep found this fabric, and is about to read the tables of it that are unknown.
+    HeavySweepReads(&'a Fabric, &'a Installed),
+    /// It has read what it could.
+    HeavySweepHasRead(&'a Fabric, &'a Installed),
     /// A light sweep is due, whatever becomes of it.
     LightSweepDue,
     /// A light sweep begins.
@@ -157,16 +147,8 @@ pub enum In<'a> {
     Answered(ReadId, Option<&'a SmpData>),
     /// A light sweep has ended.
     LightSweepEnds,
-    /// A read-back of MFTs begins.
-    CopiesBegin {
-        /// Switches that are left out for now.
-        left_out: BTreeSet<Guid>,
-    },
-    /// A read-back of GUIDInfo begins.
-    GuidsBegin {
-        /// Ports that are left out for now.
-        left_out: BTreeSet<Guid>,
-    },
+    /// A read-back of MFTs or GUIDInfo begins; these switches or ports are left out of it.
+    Begins(Kind, BTreeSet<Guid>),
     /// All questions of such a read-back have ended.
     Ends(Kind),
     /// Something else comes before the rest of such a read-back.
@@ -193,33 +175,12 @@ pub enum Effect {
     Doubt(Vec<(SwitchIdx, usize)>),
     /// Those of these LFT blocks that the heavy sweep could not read are as they were believed to be.
     Believe(Vec<Believed>),
-    /// An LFT block is not as it was written.
-    LftDiffers {
-        /// The switch.
-        switch: SwitchIdx,
-        /// The block.
-        block: usize,
-        /// What it holds.
-        holds: [u8; BLOCK_LIDS],
-    },
-    /// An MFT block is not as it was known.
-    MftDiffers {
-        /// The switch.
-        switch: Guid,
-        /// The block, and its position.
-        place: (u16, u8),
-        /// What it holds.
-        holds: MftBlock,
-    },
-    /// A block of GUIDs is not as it was known.
-    GuidsDiffer {
-        /// The port.
-        port: Guid,
-        /// The block.
-        block: u8,
-        /// What it holds.
-        holds: GuidBlock,
-    },
+    /// An LFT block is not as it was written: it holds this.
+    LftDiffers(SwitchIdx, usize, [u8; BLOCK_LIDS]),
+    /// The MFT block of a switch, at this block and position, is not as it was known: it holds this.
+    MftDiffers(Guid, (u16, u8), MftBlock),
+    /// The GUIDInfo block of a port is not as it was known: it holds this.
+    GuidsDiffer((Guid, u8), GuidBlock),
     /// A lane table of this port is not as it was written.
     LanesDiffer(PortRef),
     /// A lane table holds this.
@@ -242,11 +203,11 @@ impl ReadBack {
                 let blocks = (0..blocks).map(|block| Table::Lft { block, switch });
                 self.list(Kind::Lft).add(blocks);
             }
-            In::HeavySweepReads { fabric, installed } => {
+            In::HeavySweepReads(fabric, installed) => {
                 let is_overdue = self.is_overdue(ctx.now, ctx.config.sweep_interval);
                 effects.push(self.begin_doubt(is_overdue, fabric, installed));
             }
-            In::HeavySweepHasRead { fabric, installed } => effects.push(self.end_doubt(ctx.now, fabric, installed)),
+            In::HeavySweepHasRead(fabric, installed) => effects.push(self.end_doubt(ctx.now, fabric, installed)),
             In::LightSweepDue => self.tried = Some(ctx.now),
             In::LightSweepBegins => self.begin_light_sweep(ctx),
             In::Open => self.is_open = true,
@@ -259,8 +220,7 @@ impl ReadBack {
                 let is_left = !self.list(Kind::Lft).unread().is_empty();
                 self.since = is_left.then_some(ctx.now);
             }
-            In::CopiesBegin { left_out } => self.begin_copies(ctx, &left_out),
-            In::GuidsBegin { left_out } => self.begin_guids(ctx, &left_out),
+            In::Begins(kind, left_out) => self.begin(ctx, kind, &left_out),
             In::Ends(kind) => self.list(kind).settle(),
             In::BreaksOff(kind) => self.list(kind).start_over(),
             In::AnotherManages => {
@@ -376,53 +336,34 @@ impl ReadBack {
     /// A light sweep begins: what is still to be read, and the others' turn.
     fn begin_light_sweep(&mut self, ctx: &Ctx<'_>) {
         let Some(inventory) = ctx.inventory else { return };
-        let (fabric, installed) = (&inventory.fabric, ctx.installed);
+        let fabric = &inventory.fabric;
         self.settle();
         self.lies.forget_sweep();
-        let others = self.turns.lft(fabric, installed, ctx.config.read_back_sweeps);
-        self.list(Kind::Lft).begin(others, |table| {
-            let place = lft_place(table, fabric);
-            place.is_some_and(|(switch, block)| installed.block(switch, block).is_some())
-        });
+        let others = self.turns.lft(fabric, ctx.installed, ctx.config.read_back_sweeps);
+        self.list(Kind::Lft)
+            .begin(others, |table| counts(ctx, fabric, &BTreeSet::new(), table));
         let others = self.turns.lanes(ctx, fabric);
         self.list(Kind::Lanes).begin(others, |_| true);
     }
 
-    /// A read-back of MFTs begins: of blocks that are known, of switches that are there.
-    fn begin_copies(&mut self, ctx: &Ctx<'_>, left_out: &BTreeSet<Guid>) {
+    /// A read-back of MFTs or GUIDInfo begins.
+    fn begin(&mut self, ctx: &Ctx<'_>, kind: Kind, left_out: &BTreeSet<Guid>) {
         let Some(inventory) = ctx.inventory else { return };
-        let known = || {
-            let switches = ctx.copies.iter();
-            switches.flat_map(|(&switch, blocks)| blocks.keys().map(move |&place| Table::Mft { switch, place }))
-        };
-        let fabric = &inventory.fabric;
-        let counts = |table: &Table| {
-            let Table::Mft { switch, place } = table else {
-                return false;
-            };
-            let is_known = ctx.copies.get(switch).is_some_and(|blocks| blocks.contains_key(place));
-            let node = fabric.find(*switch).and_then(|node| fabric.switch_index(node));
-            is_known && !left_out.contains(switch) && node.is_some()
-        };
-        let list = self.list(Kind::Mft);
-        list.add_turn(known, ctx.config.read_back_sweeps);
-        list.begin(Vec::new(), counts);
-    }
-
-    /// A read-back of GUIDInfo begins: of blocks that are known, of ports that are there.
-    fn begin_guids(&mut self, ctx: &Ctx<'_>, left_out: &BTreeSet<Guid>) {
-        let Some(inventory) = ctx.inventory else { return };
-        let known = || ctx.guids.keys().map(|&(port, block)| Table::Guids { port, block });
-        let counts = |table: &Table| {
-            let Table::Guids { port, block } = *table else {
-                return false;
-            };
-            let is_known = ctx.guids.contains_key(&(port, block)) && !ctx.unread_guids.contains(&(port, block));
-            is_known && !left_out.contains(&port) && reachable(&inventory.fabric, port).is_some()
-        };
-        let list = self.list(Kind::Guids);
-        list.add_turn(known, ctx.config.read_back_sweeps);
-        list.begin(Vec::new(), counts);
+        let (list, read_backs) = (self.list(kind), ctx.config.read_back_sweeps);
+        match kind {
+            Kind::Mft => {
+                let switches = ctx.copies.iter();
+                let blocks = switches.flat_map(|(&switch, blocks)| blocks.keys().map(move |&place| (switch, place)));
+                let tables = blocks.map(|(switch, place)| Table::Mft { switch, place });
+                list.add_turn(|| tables.clone(), read_backs);
+            }
+            Kind::Guids => {
+                let of_port = |&(port, block): &(Guid, u8)| Table::Guids { port, block };
+                list.add_turn(|| ctx.guids.keys().map(of_port), read_backs);
+            }
+            Kind::Lft | Kind::Lanes => {}
+        }
+        list.begin(Vec::new(), |table| counts(ctx, &inventory.fabric, left_out, table));
     }
 
     /// Returns the next question for a table of a kind.
@@ -471,6 +412,29 @@ impl ReadBack {
             (Table::Lanes(_), false) => list.leave_others(),
             (Table::Lanes(_), true) => {}
             (Table::Mft { .. } | Table::Guids { .. }, _) => list.note_read(id.number),
+        }
+    }
+}
+
+/// Returns true if a table is known, and can be asked for in the fabric; not if its switch or port is left out.
+fn counts(ctx: &Ctx<'_>, fabric: &Fabric, left_out: &BTreeSet<Guid>, table: &Table) -> bool {
+    match *table {
+        Table::Lft { .. } => {
+            let place = lft_place(table, fabric);
+            place.is_some_and(|(switch, block)| ctx.installed.block(switch, block).is_some())
+        }
+        Table::Lanes(_) => true,
+        Table::Mft { switch, place } => {
+            let is_known = ctx
+                .copies
+                .get(&switch)
+                .is_some_and(|blocks| blocks.contains_key(&place));
+            let node = fabric.find(switch).and_then(|node| fabric.switch_index(node));
+            is_known && node.is_some() && !left_out.contains(&switch)
+        }
+        Table::Guids { port, block } => {
+            let is_known = ctx.guids.contains_key(&(port, block)) && !ctx.unread_guids.contains(&(port, block));
+            is_known && reachable(fabric, port).is_some() && !left_out.contains(&port)
         }
     }
 }

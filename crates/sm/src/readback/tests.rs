@@ -176,10 +176,7 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
         let asks = |bench: &mut Bench, now: u64, want: usize| {
             bench.now = Time::from_secs(now);
             let mut installed = bench.installed.clone();
-            let effects = bench.handle(In::HeavySweepReads {
-                fabric: &fabric,
-                installed: &installed,
-            });
+            let effects = bench.handle(In::HeavySweepReads(&fabric, &installed));
             let [Effect::Doubt(blocks)] = &*effects else {
                 panic!("{effects:?}")
             };
@@ -188,10 +185,7 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
                 installed.lfts[switch][block] = answer.map(|entry| [entry; BLOCK_LIDS]);
             }
             bench.now = Time::from_secs(10);
-            let effects = bench.handle(In::HeavySweepHasRead {
-                fabric: &fabric,
-                installed: &installed,
-            });
+            let effects = bench.handle(In::HeavySweepHasRead(&fabric, &installed));
             let [Effect::Believe(blocks)] = &*effects else {
                 panic!("{effects:?}")
             };
@@ -233,13 +227,13 @@ fn what_is_read_between_light_sweeps_is_read_until_it_is_answered() {
     // The switches that are left out, the entry that the first table is found to hold, how it ends, and what is asked.
     let mut check = |left_out: &[usize], entry: Option<u8>, end: In<'_>, want: &[Table], differs: bool| {
         let left_out = left_out.iter().map(|&at| guid(at)).collect();
-        bench.handle(In::CopiesBegin { left_out });
+        bench.handle(In::Begins(Kind::Mft, left_out));
         let asked = bench.ask(Kind::Mft, 9);
         assert_eq!(asked.iter().map(|(_, table)| *table).collect::<Vec<_>>(), want);
         for &(id, table) in &asked {
             let data = if table == want[0] { entry } else { Some(0) };
             let effects = bench.handle(In::Answered(id, data.map(|entry| [entry; 64]).as_ref()));
-            let is_news = matches!(&*effects, [Effect::MftDiffers { switch, .. }] if *switch == guid(FIRST));
+            let is_news = matches!(&*effects, [Effect::MftDiffers(switch, ..)] if *switch == guid(FIRST));
             assert_eq!(is_news, differs && table == want[0], "{effects:?}");
         }
         bench.handle(end);
@@ -253,8 +247,7 @@ fn what_is_read_between_light_sweeps_is_read_until_it_is_answered() {
     bench.config.read_back_sweeps = 4;
     let turns = [&[first][..], &[other], &[second], &[], &[first]];
     for want in turns {
-        let left_out = BTreeSet::new();
-        bench.handle(In::CopiesBegin { left_out });
+        bench.handle(In::Begins(Kind::Mft, BTreeSet::new()));
         let asked = bench.ask(Kind::Mft, 9);
         assert_eq!(asked.iter().map(|(_, table)| *table).collect::<Vec<_>>(), want);
         for (id, _) in asked {
@@ -270,14 +263,10 @@ fn a_block_of_guids_that_a_port_has_lost_is_news() {
     let port = bench.inventory.fabric.port(bench.inventory.local).unwrap().guid;
     bench.guids.insert((port, 0), [Guid(7); 8]);
     bench.handle(In::Acknowledged(Table::Guids { port, block: 0 }));
-    let left_out = BTreeSet::new();
-    bench.handle(In::GuidsBegin { left_out });
+    bench.handle(In::Begins(Kind::Guids, BTreeSet::new()));
     let [(id, _)] = *bench.ask(Kind::Guids, 9) else {
         panic!("one block is to be read")
     };
     let effects = bench.handle(In::Answered(id, Some(&[0; 64])));
-    assert!(
-        matches!(&*effects, [Effect::GuidsDiffer { block: 0, .. }]),
-        "{effects:?}"
-    );
+    assert!(matches!(&*effects, [Effect::GuidsDiffer((_, 0), _)]), "{effects:?}");
 }
