@@ -22,13 +22,12 @@ use crate::failover::Failover;
 use crate::flap::Flaps;
 use crate::given_up::GivenUp;
 use crate::io::{Input, Output, PersistentState};
-use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
 use crate::listed::Listed;
 use crate::milestone::Milestone;
 use crate::multicast::Multicast;
 use crate::persist::{In, Persist};
-use crate::readback::ReadBack;
+use crate::readback::{Kind, ReadBack};
 use crate::rebalancing::Balancing;
 use crate::recall::Silence;
 use crate::registration::Registration;
@@ -72,8 +71,6 @@ pub struct Sm {
     pub(crate) given_up: GivenUp,
     /// What is to be read back.
     pub(crate) read_back: ReadBack,
-    /// The same of lane tables.
-    pub(crate) lane_read_back: LaneReadBack,
     /// What was said of the operator's lists.
     pub(crate) listed: Listed,
     /// When the input at hand came in.
@@ -160,7 +157,6 @@ impl Sm {
             past: Past::default(),
             given_up: GivenUp::default(),
             read_back: ReadBack::default(),
-            lane_read_back: LaneReadBack::default(),
             listed: Listed::default(),
             now: Time::ZERO,
             superseded: 0,
@@ -281,6 +277,7 @@ impl Sm {
             (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
             (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
             (Token::Name(id), Stage::Naming(_)) => self.named(id, answer, out),
+            (Token::ReadBack(id), Stage::Copying(_) | Stage::Naming(_)) => drop(self.was_read_back(id, answer, out)),
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
             (Token::Manager, Stage::LightSweep { .. }) => self.manager_answered(answer, &mut events),
             (token, &mut Stage::LightSweep { changed: so_far }) => {
@@ -532,10 +529,12 @@ impl Sm {
             Stage::Probing(_) => self.ask_ports(),
             Stage::LightSweep { .. } => {
                 self.ask_behind_links();
-                self.ask_back();
-                self.ask_lanes_back();
+                self.ask_back(Kind::Lft);
+                self.ask_back(Kind::Lanes);
             }
+            Stage::Copying(ref copying) if copying.is_read_back() => self.ask_back(Kind::Mft),
             Stage::Copying(_) => self.feed_copying(),
+            Stage::Naming(ref naming) if naming.is_read_back() => self.ask_back(Kind::Guids),
             Stage::Naming(_) => self.feed_naming(),
             Stage::Reading { .. } => self.ask_for_tables(),
             Stage::Applying(..) => self.ask_for_the_seat(now),
@@ -571,6 +570,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 }
 
 mod persist;
+mod readback;
 mod registration;
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ mod handover;
 mod intake;
 mod io;
 mod jobs;
-mod lane_readback;
 mod lane_smp;
 mod lid_book;
 mod light;

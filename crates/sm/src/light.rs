@@ -15,6 +15,7 @@ use crate::config::Mode;
 use crate::core::{Sm, ok};
 use crate::event::SweepReason;
 use crate::io::Output;
+use crate::readback::In;
 use crate::smp;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
@@ -27,7 +28,7 @@ impl Sm {
                 self.stage = Stage::LightSweep { changed };
                 return;
             }
-            self.end_reading_back();
+            self.tell_read_back(In::LightSweepEnds);
             self.put_off = None;
         }
         let is_first = self.second_look.is_first();
@@ -50,7 +51,7 @@ impl Sm {
         self.next_sweep = None;
         // Should the next trap come before it is through.
         self.put_off = self.config.sweep_interval.map(|interval| self.now + interval / 4);
-        self.read_back.try_now(self.now);
+        self.tell_read_back(In::LightSweepDue);
         let inventory = match (&self.inventory, self.config.mode) {
             // The master clears PortStateChange: beside it, only looking at everything shows what changed.
             (_, Mode::Watch) | (None, _) => {
@@ -88,12 +89,11 @@ impl Sm {
         self.knock(&inventory);
         self.join_second_look();
         self.ask_who_may_have_been_off(&inventory);
-        self.prepare_reading_back(&inventory.fabric);
+        self.tell_read_back(In::LightSweepBegins);
         if self.is_read_back_overdue() {
             // At once: whoever does not answer the other questions, and the next trap, would keep it waiting.
             self.begin_reading_back(false);
         }
-        self.prepare_lanes();
         self.stage = Stage::LightSweep { changed: false };
     }
 
@@ -167,8 +167,7 @@ impl Sm {
     /// What was asked in a light sweep beside switches has ended; true if something has changed.
     pub(crate) fn light_look_ended(&mut self, token: Token, answer: Option<&Mad>, out: &mut Vec<Output>) -> bool {
         match token {
-            Token::ReadBack(number) => self.was_read_back(number, answer, out),
-            Token::Lanes(table) => self.lanes_were_read_back(table, answer, out),
+            Token::ReadBack(id) => self.was_read_back(id, answer, out),
             Token::AtLink(at) => self.is_other_behind(at, answer),
             _ => differs(token, answer, self.inventory.as_deref(), &self.duplicates),
         }

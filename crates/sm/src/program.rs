@@ -20,6 +20,7 @@ use crate::core::Sm;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::milestone::coming;
+use crate::readback::In;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
@@ -48,8 +49,7 @@ impl Sm {
             }
         }
         self.forget_copies(&inventory.fabric, &installed);
-        let is_overdue = self.is_read_back_overdue();
-        self.read_back.doubt(is_overdue, &inventory.fabric, &mut installed);
+        self.doubt_tables(&inventory.fabric, &mut installed);
         self.read_tables(inventory, installed, 1);
     }
 
@@ -77,7 +77,7 @@ impl Sm {
         now: Time,
         out: &mut Vec<Output>,
     ) {
-        self.read_back.end_doubt(now, &inventory.fabric, &mut installed);
+        self.believe_tables(&inventory.fabric, &mut installed);
         let is_complete = unread(&inventory.fabric, &installed).is_empty();
         if !is_complete && round < READ_ROUNDS {
             return self.read_tables(inventory, installed, round + 1);
@@ -154,8 +154,10 @@ impl Sm {
             let mut ports = now.node(node).external_ports();
             let carries = ports.any(|(_, port)| port.link.state == PortState::Active);
             if carries && may_have_been_off(now, node, seen, now) {
-                let blocks = 0..u16::try_from(installed.lfts.get(switch).map_or(0, Vec::len)).unwrap_or(u16::MAX);
-                self.read_back.again(now.node(node).guid, blocks);
+                self.tell_read_back(In::MayHaveLost {
+                    switch: now.node(node).guid,
+                    blocks: u16::try_from(installed.lfts.get(switch).map_or(0, Vec::len)).unwrap_or(u16::MAX),
+                });
             }
         }
     }
@@ -293,7 +295,6 @@ impl Sm {
         self.update_stored(persist::In::Repair(outcome.plan.generation), out);
         let held = mended.installed.unwrap_or_else(|| Installed::clone(&installed));
         self.silent.forget();
-        self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.begin_applying(apply, inventory, out);
     }
@@ -328,7 +329,11 @@ impl Sm {
         self.lids.held(&fabric, &outcome.plan.lids);
         self.silence.forget_looks();
         self.read_who_may_have_been_off(&inventory.fabric, &fabric, &installed);
-        self.read_back.written(&fabric, outcome.changes.value(), may_be_live);
+        self.tell_read_back(In::Written {
+            fabric: &fabric,
+            changes: outcome.changes.value(),
+            is_live: may_be_live,
+        });
         self.given_up.settle(now);
         let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
         self.given_up.set_short(is_short, now);
@@ -427,8 +432,11 @@ impl Sm {
             self.past
                 .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
         }
-        let changes = apply.outcome.changes.value();
-        self.read_back.written(&apply.fabric, changes, apply.may_be_live);
+        self.tell_read_back(In::Written {
+            fabric: &apply.fabric,
+            changes: apply.outcome.changes.value(),
+            is_live: apply.may_be_live,
+        });
         self.lids.held(&apply.fabric, &apply.outcome.plan.lids);
         self.given_up.settle(now);
         self.view.acknowledged = apply.acknowledged;

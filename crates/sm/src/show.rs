@@ -24,7 +24,7 @@ impl Sm {
         };
         view.balance = self.balance_view();
         view.policy = Some(Arc::clone(&self.config.policy));
-        view.read_back = self.read_back.figures();
+        view.read_back = self.read_back_figures();
         view.has_repairs_ready = self.has_repairs_ready();
         view.mads.repeats = counters.repeats;
         view.mads.failures = counters.failed;

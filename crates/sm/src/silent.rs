@@ -53,11 +53,10 @@ impl Sm {
         if !self.silent.ended(route, is_answered) {
             return;
         }
-        let is_one_of_many = |token: &Token| {
-            matches!(
-                token,
-                Token::Set(_) | Token::Table { .. } | Token::Lanes(_) | Token::ReadBack(_)
-            )
+        let is_one_of_many = |token: &Token| match token {
+            Token::Set(_) | Token::Table { .. } | Token::Lanes(_) => true,
+            Token::ReadBack(id) => id.kind.is_in_light_sweep(),
+            _ => false,
         };
         let is_by_it = |(token, smp): &(Token, crate::smp::Smp)| is_one_of_many(token) && smp.route == *route;
         for (token, _) in self.exchange.take_waiting(is_by_it) {

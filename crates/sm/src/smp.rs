@@ -55,6 +55,14 @@ pub const fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute, m
     }
 }
 
+/// Returns the M_Key that guards a port: another one than ours does until its PortInfo is set.
+pub fn key_of(fabric: &Fabric, at: PortRef, m_key: u64) -> u64 {
+    match fabric.port(at).map_or(0, |port| port.settings.m_key) {
+        0 => m_key,
+        shown => shown,
+    }
+}
+
 /// A PortInfo Get of a port that is known.
 pub fn get_port(fabric: &Fabric, at: PortRef, route: &DirectedRoute, m_key: u64) -> Smp {
     get(AttributeId::PORT_INFO, known_port(fabric, at), route, m_key)

@@ -15,6 +15,7 @@ use crate::discover::{Ask, Discovery};
 use crate::lane_smp;
 use crate::multicast::{CopyId, Copying};
 use crate::probe::{Behind, Probe};
+use crate::readback::ReadId;
 use crate::view::StageName;
 
 /// What was asked, kept with each request in flight.
@@ -31,10 +32,10 @@ pub enum Token {
         /// The block.
         block: usize,
     },
-    /// A lane table.
+    /// A lane table, in a sweep.
     Lanes(LaneTable),
-    /// A forwarding table block in a light sweep: position in the list of what is read back.
-    ReadBack(usize),
+    /// A table that is read back.
+    ReadBack(ReadId),
     /// A Set.
     Set(SetId),
     /// SwitchInfo in a light sweep.

@@ -9,7 +9,6 @@
 
 mod event;
 mod naming;
-mod read_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,10 +60,6 @@ pub struct AliasGuids {
     was_mute: BTreeSet<Guid>,
     /// When something is to be done, if nothing else is.
     due: Option<Time>,
-    /// Blocks that were written and have not been read back since.
-    fresh: BTreeSet<Place>,
-    /// The block that was read back last in turn.
-    last_read: Option<Place>,
 }
 
 /// What is planned next.
@@ -76,6 +71,28 @@ struct Next {
 }
 
 impl AliasGuids {
+    /// Returns what ports hold as far as known.
+    pub const fn held(&self) -> &HeldGuids {
+        &self.held
+    }
+
+    /// Returns the blocks that may be others by now.
+    pub const fn unread(&self) -> &BTreeSet<Place> {
+        &self.unread
+    }
+
+    /// Returns the ports that are left alone for now.
+    pub fn left_out(&self) -> BTreeSet<Guid> {
+        self.mute.keys().copied().collect()
+    }
+
+    /// A block is not as it was known: it is known from now on as it is, and written again.
+    pub fn holds_otherwise(&mut self, place: Place, holds: GuidBlock, now: Time) {
+        self.learn(place, holds);
+        self.stale.insert(place.0);
+        self.due = Some(now);
+    }
+
     fn learn(&mut self, (port, block): Place, guids: GuidBlock) {
         self.unread.remove(&(port, block));
         let before = self.held.insert((port, block), guids);
@@ -249,7 +266,7 @@ fn room(fabric: &Fabric, at: PortRef, block: u8) -> usize {
 }
 
 /// Where a port is, if its link is up: otherwise it is set when that comes.
-fn reachable(fabric: &Fabric, port: Guid) -> Option<PortRef> {
+pub fn reachable(fabric: &Fabric, port: Guid) -> Option<PortRef> {
     let at = fabric.find_port(port)?;
     let is_up = at.port == PortNum::MANAGEMENT || fabric.port(at)?.link.state == PortState::Active;
     is_up.then_some(at)

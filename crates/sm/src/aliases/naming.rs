@@ -15,6 +15,7 @@ use super::{AliasEvent, Place};
 use crate::core::{Sm, ok};
 use crate::event::Event;
 use crate::io::Output;
+use crate::readback::{In, Kind, Table};
 use crate::smp;
 use crate::stage::{Stage, Token};
 
@@ -39,8 +40,8 @@ pub struct Naming {
 #[derive(Debug)]
 enum Work {
     Read(Vec<(PortRef, Place)>),
-    /// The same of blocks that are known: do ports hold what they should?
-    ReadBack(Vec<(PortRef, Place)>),
+    /// Blocks that are known are read back: see [`readback`](crate::readback).
+    ReadBack,
     Write {
         change: Box<Judged<AliasChange>>,
         phase: usize,
@@ -53,9 +54,14 @@ impl Naming {
         Self::new(inventory, Work::Read(blocks))
     }
 
-    /// Blocks to read back.
-    pub fn reading_back(inventory: Arc<Inventory>, blocks: Vec<(PortRef, Place)>) -> Self {
-        Self::new(inventory, Work::ReadBack(blocks))
+    /// A read-back.
+    pub const fn reading_back(inventory: Arc<Inventory>) -> Self {
+        Self::new(inventory, Work::ReadBack)
+    }
+
+    /// True if it is a read-back.
+    pub const fn is_read_back(&self) -> bool {
+        matches!(self.work, Work::ReadBack)
     }
 
     /// A change to make.
@@ -77,14 +83,15 @@ impl Naming {
 
     fn set(&self, id: NameId) -> Option<&GuidSet> {
         match &self.work {
-            Work::Read(_) | Work::ReadBack(_) => None,
+            Work::Read(_) | Work::ReadBack => None,
             Work::Write { change, phase } => change.value().phases.get(*phase)?.get(id.0),
         }
     }
 
     fn place(&self, id: NameId) -> Option<(PortRef, Place)> {
         match &self.work {
-            Work::Read(blocks) | Work::ReadBack(blocks) => blocks.get(id.0).copied(),
+            Work::Read(blocks) => blocks.get(id.0).copied(),
+            Work::ReadBack => None,
             Work::Write { .. } => self.set(id).and_then(|set| self.place_of(set)),
         }
     }
@@ -99,9 +106,7 @@ impl Naming {
         let id = NameId(self.next);
         let (at, (_, block)) = self.place(id)?;
         let route = self.inventory.agents.get(at.node)?.route_to(at.port);
-        let shown = self.inventory.fabric.port(at).map_or(0, |port| port.settings.m_key);
-        // Another key than ours guards a port until its PortInfo is set.
-        let m_key = if shown == 0 { m_key } else { shown };
+        let m_key = smp::key_of(&self.inventory.fabric, at, m_key);
         let request = match self.set(id) {
             Some(set) => smp::set(&GuidInfo { guids: set.guids }, block.into(), route, m_key),
             None => smp::get(AttributeId::GUID_INFO, block.into(), route, m_key),
@@ -139,30 +144,19 @@ impl Sm {
         let aliases = &mut self.aliases;
         let held = ok(answer).and_then(|mad| GuidInfo::parse(mad.smp_data()).ok());
         let held = held.map(|held| held.guids);
-        let is_read_back = matches!(naming.work, Work::ReadBack(_));
         let is_right = match (held, naming.set(id)) {
             (Some(held), Some(set)) => held == set.guids,
             (Some(_), None) => true,
             (None, _) => false,
         };
         match held {
-            // It has its turn in the next light sweep.
-            None if is_read_back => drop(aliases.fresh.insert(place)),
-            Some(held) if is_read_back => {
-                if aliases.held.get(&place).is_some_and(|known| *known != held) {
-                    let (what, block) = (what(), place.1);
-                    aliases.learn(place, held);
-                    aliases.stale.insert(place.0);
-                    aliases.due = Some(now);
-                    out.push(Output::Event(Event::Aliases(AliasEvent::Differs { what, block })));
-                }
-            }
             Some(held) if is_right => {
                 aliases.learn(place, held);
                 if naming.set(id).is_some() {
                     naming.done += 1;
                     aliases.was_mute.remove(&place.0);
-                    aliases.fresh.insert(place);
+                    let (port, block) = place;
+                    self.tell_read_back(In::Acknowledged(Table::Guids { port, block }));
                 }
             }
             Some(_) | None => {
@@ -206,7 +200,7 @@ impl Sm {
                 }
             }
             Work::Read(_) => aliases.due = Some(now),
-            Work::ReadBack(_) => {}
+            Work::ReadBack => drop(self.tell_read_back(In::Ends(Kind::Guids))),
         }
     }
 
@@ -218,11 +212,11 @@ impl Sm {
         let Stage::Naming(naming) = std::mem::take(&mut self.stage) else {
             return;
         };
-        let aliases = &mut self.aliases;
-        if let Work::ReadBack(blocks) = &naming.work {
-            aliases.fresh.extend(blocks.iter().map(|(_, place)| *place));
+        if naming.is_read_back() {
+            self.tell_read_back(In::BreaksOff(Kind::Guids));
             return;
         }
+        let aliases = &mut self.aliases;
         for (_, place) in naming.open.iter().filter_map(|id| naming.place(*id)) {
             aliases.unread.insert(place);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_mad::AgentId;
-use selvedge_plan::multicast::{MftBlock, MftSet, MulticastChange};
+use selvedge_plan::multicast::{MftSet, MulticastChange};
 use selvedge_planner::Inventory;
 use selvedge_sim::Time;
 use selvedge_types::Guid;
@@ -18,6 +18,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::multicast::MulticastEvent;
+use crate::readback::{In, Kind, Table};
 use crate::smp;
 use crate::stage::{Stage, Token};
 
@@ -44,8 +45,8 @@ pub struct Copying {
 #[derive(Debug)]
 enum Work {
     Read(Vec<(SwitchIdx, (u16, u8))>),
-    /// The same of blocks that are known: do switches hold what they should?
-    ReadBack(Vec<(SwitchIdx, (u16, u8))>),
+    /// Blocks that are known are read back: see [`readback`](crate::readback).
+    ReadBack,
     Write {
         change: Box<Judged<MulticastChange>>,
         phase: usize,
@@ -59,13 +60,14 @@ impl Copying {
         Self::new(inventory, Work::Read(blocks))
     }
 
-    /// Blocks to read back.
-    pub fn reading_back(inventory: Arc<Inventory>, blocks: Vec<(SwitchIdx, (u16, u8))>) -> Self {
-        Self::new(inventory, Work::ReadBack(blocks))
+    /// A read-back.
+    pub const fn reading_back(inventory: Arc<Inventory>) -> Self {
+        Self::new(inventory, Work::ReadBack)
     }
 
-    const fn is_read_back(&self) -> bool {
-        matches!(self.work, Work::ReadBack(_))
+    /// True if it is a read-back.
+    pub const fn is_read_back(&self) -> bool {
+        matches!(self.work, Work::ReadBack)
     }
 
     /// A change to make.
@@ -101,14 +103,15 @@ impl Copying {
 
     fn set(&self, id: CopyId) -> Option<&MftSet> {
         match &self.work {
-            Work::Read(_) | Work::ReadBack(_) => None,
+            Work::Read(_) | Work::ReadBack => None,
             Work::Write { change, phase } => change.value().phases.get(*phase)?.get(id.0),
         }
     }
 
     fn place(&self, id: CopyId) -> Option<(SwitchIdx, (u16, u8))> {
         match &self.work {
-            Work::Read(blocks) | Work::ReadBack(blocks) => blocks.get(id.0).copied(),
+            Work::Read(blocks) => blocks.get(id.0).copied(),
+            Work::ReadBack => None,
             Work::Write { .. } => self.set(id).map(|set| (set.switch, (set.block, set.position))),
         }
     }
@@ -159,10 +162,6 @@ impl Sm {
         };
         let guid = copying.guid(switch);
         let held = ok(answer).and_then(|mad| MulticastForwardingTable::parse(mad.smp_data()).ok());
-        if copying.is_read_back() {
-            let name = copying.inventory.fabric.switch(switch).description.clone();
-            return self.copy_read_back((guid, place), name, held.map(|held| held.masks), out);
-        }
         let Some(held) = held else {
             self.multicast.forget(guid, place);
             self.multicast.silence(guid, now);
@@ -181,34 +180,9 @@ impl Sm {
             }
             Some(_) => {
                 copying.done += 1;
-                self.multicast.fresh.insert((guid, place));
+                self.tell_read_back(In::Acknowledged(Table::Mft { switch: guid, place }));
             }
             None => {}
-        }
-    }
-
-    /// A block as its switch holds it; nobody answered: it has its turn in the next light sweep.
-    fn copy_read_back(
-        &mut self,
-        (guid, place): (Guid, (u16, u8)),
-        what: String,
-        held: Option<MftBlock>,
-        out: &mut Vec<Output>,
-    ) {
-        let Some(held) = held else {
-            self.multicast.fresh.insert((guid, place));
-            return;
-        };
-        let known = self.multicast.held().get(&guid).and_then(|blocks| blocks.get(&place));
-        if known.is_some_and(|known| *known != held) {
-            self.multicast.learn(guid, place, held);
-            self.multicast.all_stale(self.now);
-            let (block, position) = place;
-            out.push(Output::Event(Event::Multicast(MulticastEvent::Differs {
-                what,
-                block,
-                position,
-            })));
         }
     }
 
@@ -248,7 +222,10 @@ impl Sm {
             }
             Work::Write { .. } => self.multicast.all_stale(now),
             Work::Read(_) => self.multicast.due = Some(now),
-            Work::ReadBack(_) => self.read_guids_back(),
+            Work::ReadBack => {
+                self.tell_read_back(In::Ends(Kind::Mft));
+                self.read_guids_back();
+            }
         }
         self.note_copies(out);
     }
@@ -272,9 +249,8 @@ impl Sm {
         let Stage::Copying(copying) = std::mem::take(&mut self.stage) else {
             return false;
         };
-        if let Work::ReadBack(blocks) = &copying.work {
-            let left = blocks.iter().map(|&(switch, place)| (copying.guid(switch), place));
-            self.multicast.fresh.extend(left);
+        if copying.is_read_back() {
+            self.tell_read_back(In::BreaksOff(Kind::Mft));
             return false;
         }
         for &id in &copying.open {

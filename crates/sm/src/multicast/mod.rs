@@ -9,14 +9,13 @@
 
 mod copying;
 mod event;
-mod read_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::multicast::{MftBlocks, MulticastGroup, MulticastGroups, MulticastTables, blocks_up_to};
+use selvedge_plan::multicast::{MftBlock, MftBlocks, MulticastGroup, MulticastGroups, MulticastTables, blocks_up_to};
 use selvedge_plan::{Installed, Plan};
 use selvedge_planner::multicast::{Beside, MulticastResult, MulticastTask, PlannedTrees};
 use selvedge_planner::rebalance::budget;
@@ -30,9 +29,9 @@ use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
-use crate::registration::In;
 use crate::stage::Stage;
 use crate::timer::Timer;
+use crate::{readback, registration};
 
 pub use copying::{CopyId, Copying};
 pub use event::MulticastEvent;
@@ -64,10 +63,6 @@ pub struct Multicast {
     planning: Option<Planning>,
     /// Members that could not be reached, as told last.
     unreached: Vec<(Lid, Guid)>,
-    /// Blocks that were written and have not been read back since.
-    fresh: BTreeSet<Place>,
-    /// The block that was read back last in turn.
-    last_read: Option<Place>,
     /// What copies may wait for now, and when what is being written is done.
     turns: (Arc<CopyTurns>, Arc<CopyTurns>),
     /// What trees have to fit beside, with the fabric and the plan that it is for.
@@ -82,9 +77,6 @@ pub struct Multicast {
     apart: Vec<(Lid, Guid)>,
 }
 
-/// A block of a switch: its GUID; block and position.
-type Place = (Guid, (u16, u8));
-
 #[derive(Debug)]
 struct Planning {
     id: JobId,
@@ -96,6 +88,17 @@ impl Multicast {
     /// What switches copy as far as known.
     pub fn held(&self) -> &Arc<BTreeMap<Guid, MftBlocks>> {
         &self.held
+    }
+
+    /// Returns the switches that are left out for now.
+    pub fn left_out(&self) -> BTreeSet<Guid> {
+        self.mute.keys().copied().collect()
+    }
+
+    /// A block is not as it was known: it is known from now on as it is, and all trees are planned again from there.
+    pub fn holds_otherwise(&mut self, switch: Guid, place: (u16, u8), holds: MftBlock, now: Time) {
+        self.learn(switch, place, holds);
+        self.all_stale(now);
     }
 
     fn all_stale(&mut self, now: Time) {
@@ -140,7 +143,7 @@ impl Multicast {
         tables
     }
 
-    fn learn(&mut self, switch: Guid, place: (u16, u8), data: selvedge_plan::multicast::MftBlock) {
+    fn learn(&mut self, switch: Guid, place: (u16, u8), data: MftBlock) {
         Arc::make_mut(&mut self.held)
             .entry(switch)
             .or_default()
@@ -193,6 +196,7 @@ impl Sm {
     pub(crate) fn leave_what_hosts_registered(&mut self) {
         self.leave_aliases();
         self.multicast = Multicast::default();
+        self.tell_read_back(readback::In::AnotherManages);
         self.view.groups = Arc::default();
     }
 
@@ -417,8 +421,9 @@ impl Sm {
 
     /// Applies a plan, after groups that could deadlock beside it are taken apart.
     pub(crate) fn begin_applying(&mut self, mut apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
+        self.tell_read_back(readback::In::Writing);
         apply.may_be_live |= self.carried_lately(&inventory.fabric);
-        self.update_registration(In::Applying {
+        self.update_registration(registration::In::Applying {
             fabric: &apply.fabric,
             outcome: &apply.outcome,
         });

@@ -120,21 +120,27 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
             phases: vec![phase],
             ..Default::default()
         };
-        sm.read_back.begin_writing(Time::ZERO);
-        sm.read_back.written(&inventory.fabric, &changes, is_live);
+        sm.tell_read_back(In::Writing);
+        sm.tell_read_back(In::Written {
+            fabric: &inventory.fabric,
+            changes: &changes,
+            is_live,
+        });
         let mut installed = of(&[0, 1]);
-        sm.read_back.doubt(is_overdue, &inventory.fabric, &mut installed);
+        sm.now = Time::from_secs(if is_overdue { 10 } else { 0 });
+        sm.doubt_tables(&inventory.fabric, &mut installed);
         let asked = unread(&inventory.fabric, &installed).len();
         for &(switch, entry) in answers {
             installed.learn(SwitchIdx(switch), 0, [entry; BLOCK_LIDS]);
         }
         sm.now = Time::from_secs(10);
-        sm.read_back.end_doubt(sm.now, &inventory.fabric, &mut installed);
+        sm.believe_tables(&inventory.fabric, &mut installed);
         let held = [0, 1].map(|switch| installed.block(SwitchIdx(switch), 0).unwrap()[0]);
         assert_eq!((asked, held), want, "{is_live} {answers:?}");
         assert_eq!(sm.is_read_back_overdue(), !is_overdue);
         // Once it has been read it is known; else the next sweep asks again.
-        sm.read_back.doubt(is_overdue, &inventory.fabric, &mut installed);
+        sm.now = Time::from_secs(if is_overdue { 20 } else { 0 });
+        sm.doubt_tables(&inventory.fabric, &mut installed);
         let again = unread(&inventory.fabric, &installed).len();
         assert_eq!(again, if answers.is_empty() { asked } else { 0 });
     };
@@ -276,9 +282,13 @@ fn a_switch_that_may_have_been_off_before_its_links_were_activated_is_read_back(
     let check = |seen: PortState, left: PortState, want: bool| {
         let (mut sm, _) = planned();
         let (seen, left) = (second_in(seen, &sm).fabric, second_in(left, &sm).fabric);
-        sm.read_back.begin_writing(Time::ZERO);
+        sm.tell_read_back(In::Writing);
         sm.read_who_may_have_been_off(&seen, &left, &of(&[0, 1]));
-        sm.read_back.written(&left, &selvedge_plan::ChangeSet::default(), true);
+        sm.tell_read_back(In::Written {
+            fabric: &left,
+            changes: &selvedge_plan::ChangeSet::default(),
+            is_live: true,
+        });
         sm.now = Time::from_secs(10);
         assert_eq!(sm.is_read_back_overdue(), want);
     };

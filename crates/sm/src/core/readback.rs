@@ -1,0 +1,253 @@
+//! Routes between the read-back and the rest of the manager.
+
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_mad::AgentId;
+use selvedge_plan::aliases::GuidBlock;
+use selvedge_plan::multicast::MftBlock;
+use selvedge_plan::{BLOCK_LIDS, Installed, LaneTable};
+use selvedge_sim::Time;
+use selvedge_types::{Guid, PortNum};
+use selvedge_wire::{Mad, SmpData};
+
+use super::{Sm, ok};
+use crate::aliases::{AliasEvent, Naming};
+use crate::config::Mode;
+use crate::event::Event;
+use crate::io::Output;
+use crate::lane_smp;
+use crate::multicast::{Copying, MulticastEvent};
+use crate::readback::{Ctx, Effect, In, Kind, ReadId};
+use crate::stage::{Stage, Token};
+use crate::view::{ReadBackFigures, Role};
+
+impl Sm {
+    /// Hands an input to the read-back; returns what it wants done.
+    pub(crate) fn tell_read_back(&mut self, input: In<'_>) -> Vec<Effect> {
+        let ctx = Ctx {
+            now: self.now,
+            config: &self.config,
+            inventory: self.inventory.as_deref(),
+            in_force: self.view.plan.as_deref().zip(self.view.fabric.as_deref()),
+            installed: &self.view.installed,
+            copies: self.multicast.held(),
+            guids: self.aliases.held(),
+            unread_guids: self.aliases.unread(),
+        };
+        let mut effects = Vec::new();
+        self.read_back.handle(&ctx, input, &mut effects);
+        effects
+    }
+
+    /// Returns what the read-back has found so far.
+    pub(crate) fn read_back_figures(&self) -> ReadBackFigures {
+        self.read_back.figures()
+    }
+
+    /// Returns true if something was written so long ago that it is read now, though a heavy sweep is due as well.
+    pub(crate) fn is_read_back_overdue(&self) -> bool {
+        self.read_back.is_overdue(self.now, self.config.sweep_interval)
+    }
+
+    /// Returns when the next light sweep is to be, if it would be at `due` otherwise.
+    pub(crate) fn read_back_due(&self, due: Option<Time>) -> Option<Time> {
+        // Where no node is known there is nothing to read.
+        let interval = self.config.sweep_interval.filter(|_| self.inventory.is_some());
+        match (interval, due) {
+            (Some(interval), Some(due)) => Some(self.read_back.due(self.now, due, interval)),
+            (None, _) | (_, None) => due,
+        }
+    }
+
+    /// Switches have answered: now they are asked for their tables. Returns false if there are none to ask for, or
+    /// something has `changed` and there is time.
+    pub(crate) fn begin_reading_back(&mut self, changed: bool) -> bool {
+        if changed && !self.is_read_back_overdue() {
+            return false;
+        }
+        let begins = self.reads_back() && self.read_back.has_begun(Kind::Lft) && !self.read_back.is_open();
+        if begins {
+            self.tell_read_back(In::Open);
+        }
+        begins
+    }
+
+    /// Returns true if tables are this manager's to read back.
+    fn reads_back(&self) -> bool {
+        self.config.mode == Mode::Manage && self.view.role == Role::Master
+    }
+
+    /// A light sweep has found nothing: now switches are asked for their MFTs.
+    pub(crate) fn read_copies_back(&mut self) {
+        let Some(inventory) = self.inventory.clone().filter(|_| self.reads_back()) else {
+            return;
+        };
+        self.tell_read_back(In::Begins(Kind::Mft, self.multicast.left_out()));
+        if !self.read_back.has_begun(Kind::Mft) {
+            return self.read_guids_back();
+        }
+        self.stage = Stage::Copying(Box::new(Copying::reading_back(inventory)));
+    }
+
+    /// A light sweep has found nothing, and MFTs are as they should be: now ports are asked for their GUIDs.
+    pub(crate) fn read_guids_back(&mut self) {
+        let Some(inventory) = self.inventory.clone().filter(|_| self.reads_back()) else {
+            return;
+        };
+        self.tell_read_back(In::Begins(Kind::Guids, self.aliases.left_out()));
+        if self.read_back.has_begun(Kind::Guids) {
+            self.stage = Stage::Naming(Box::new(Naming::reading_back(inventory)));
+        }
+    }
+
+    /// Keeps as many questions for tables of a kind open as the window allows. In light sweeps, directed routes by
+    /// which no agent answers are left out: a node has many tables.
+    pub(super) fn ask_back(&mut self, kind: Kind) {
+        while self.exchange.open() < self.config.ready() {
+            let Some(Effect::Ask { id, node, get }) = self.tell_read_back(In::Room(kind)).pop() else {
+                return;
+            };
+            if !kind.is_in_light_sweep() || !self.silent.is_silent(&get.route) {
+                self.exchange.submit(AgentId(node.0), (Token::ReadBack(id), get));
+            }
+        }
+    }
+
+    /// A question for a table has ended. Returns true if the table is not as it was written.
+    pub(crate) fn was_read_back(&mut self, id: ReadId, answer: Option<&Mad>, out: &mut Vec<Output>) -> bool {
+        let mut differs = false;
+        for effect in self.tell_read_back(In::Answered(id, ok(answer).map(Mad::smp_data))) {
+            match effect {
+                Effect::Tell(event) => out.push(Output::Event(event)),
+                Effect::LftDiffers(switch, block, holds) => {
+                    differs = true;
+                    self.lft_differs(switch, block, holds);
+                }
+                Effect::MftDiffers(switch, place, holds) => out.extend(self.mft_differs(switch, place, holds)),
+                Effect::GuidsDiffer(place, holds) => out.extend(self.guids_differ(place, holds)),
+                Effect::LanesDiffer(at) => {
+                    differs = true;
+                    self.lanes_differ(at);
+                }
+                Effect::LanesHold(table, data) => self.learn_lanes(table, &data),
+                Effect::Ask { .. } | Effect::Doubt(_) | Effect::Believe(_) => {}
+            }
+        }
+        differs
+    }
+
+    /// An LFT block is not as it was written.
+    fn lft_differs(&mut self, switch: SwitchIdx, block: usize, holds: [u8; BLOCK_LIDS]) {
+        let Some(inventory) = self.inventory.clone() else {
+            return;
+        };
+        // Prepared repairs start from a table that is not so. Another switch may have taken what was meant for this
+        // one, if a cable was moved.
+        self.forget_repairs();
+        self.past.note_astray(&inventory.fabric);
+        let installed = Arc::make_mut(&mut self.view.installed);
+        installed.learn(switch, block, holds);
+        // A switch that was off, or took what was meant for another, may hold other lanes as well.
+        if !installed.lanes.is_empty() {
+            let node = inventory.fabric.switch(switch);
+            Arc::make_mut(&mut installed.lanes).forget_port(node, PortNum::MANAGEMENT);
+        }
+    }
+
+    /// An MFT block is not as it was known: trees are planned again. Returns the event that says so.
+    fn mft_differs(&mut self, switch: Guid, place: (u16, u8), holds: MftBlock) -> Option<Output> {
+        self.multicast.holds_otherwise(switch, place, holds, self.now);
+        let fabric = &self.inventory.as_ref()?.fabric;
+        let what = fabric.node(fabric.find(switch)?).description.clone();
+        let (block, position) = place;
+        Some(Output::Event(Event::Multicast(MulticastEvent::Differs {
+            what,
+            block,
+            position,
+        })))
+    }
+
+    /// A block of GUIDs is not as it was known: it is written again. Returns the event that says so.
+    fn guids_differ(&mut self, place: (Guid, u8), holds: GuidBlock) -> Option<Output> {
+        self.aliases.holds_otherwise(place, holds, self.now);
+        let fabric = &self.inventory.as_ref()?.fabric;
+        let (what, block) = (fabric.port_name(fabric.find_port(place.0)?), place.1);
+        Some(Output::Event(Event::Aliases(AliasEvent::Differs { what, block })))
+    }
+
+    /// A lane table of a port is not as it was written. If the node was off while it was being written, it may have
+    /// lost the port's other lane tables as well, whose turn would be an interval of many light sweeps away: the sweep
+    /// that is due reads all of them.
+    fn lanes_differ(&mut self, at: PortRef) {
+        self.forget_repairs();
+        if let Some(inventory) = &self.inventory {
+            let held = Arc::make_mut(&mut Arc::make_mut(&mut self.view.installed).lanes);
+            held.forget_port(inventory.fabric.node(at.node), at.port);
+        }
+    }
+
+    /// A lane table holds this.
+    fn learn_lanes(&mut self, table: LaneTable, data: &SmpData) {
+        if let Some(inventory) = &self.inventory {
+            let held = Arc::make_mut(&mut Arc::make_mut(&mut self.view.installed).lanes);
+            lane_smp::learn(held, &inventory.fabric, table, data);
+        }
+    }
+
+    /// A heavy sweep is about to read the tables that are unknown; others become unknown, as they may not be as they
+    /// were acknowledged.
+    pub(crate) fn doubt_tables(&mut self, fabric: &Fabric, installed: &mut Installed) {
+        for effect in self.tell_read_back(In::HeavySweepReads(fabric, installed)) {
+            if let Effect::Doubt(blocks) = effect {
+                blocks.into_iter().for_each(|at| forget_block(installed, at));
+            }
+        }
+    }
+
+    /// A heavy sweep has read what it could: what it could not read is as it was believed to be.
+    pub(crate) fn believe_tables(&mut self, fabric: &Fabric, installed: &mut Installed) {
+        for effect in self.tell_read_back(In::HeavySweepHasRead(fabric, installed)) {
+            let Effect::Believe(blocks) = effect else { continue };
+            for (switch, block, believed) in blocks {
+                if installed.block(switch, block).is_none() {
+                    installed.learn(switch, block, believed);
+                }
+            }
+        }
+    }
+
+    /// Returns true if a table is another one than this manager believed to have written: a Set went along a cable that
+    /// had been moved and was taken by another switch, say, or a switch acknowledged what it did not take. The table is
+    /// unknown from now on: if another sweep takes the place of this one, that reads it again.
+    pub(crate) fn take_astray(&mut self, fabric: &Fabric, read: &Installed) -> bool {
+        let Some(old) = &self.view.fabric else { return false };
+        let mut astray = Vec::new();
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            let before = old.find(fabric.node(node).guid).and_then(|node| old.switch_index(node));
+            let Some(before) = before else { continue };
+            for block in 0..read.lfts.get(switch).map_or(0, Vec::len) {
+                let (believed, read) = (self.view.installed.block(before, block), read.block(switch, block));
+                if let (Some(believed), Some(read)) = (believed, read)
+                    && believed != read
+                {
+                    astray.push((before, block));
+                }
+            }
+        }
+        if astray.is_empty() {
+            return false;
+        }
+        let installed = Arc::make_mut(&mut self.view.installed);
+        astray.into_iter().for_each(|at| forget_block(installed, at));
+        true
+    }
+}
+
+/// Takes an LFT block for unknown.
+fn forget_block(installed: &mut Installed, (switch, block): (SwitchIdx, usize)) {
+    let blocks = installed.lfts.get_mut(switch);
+    if let Some(held) = blocks.and_then(|blocks| blocks.get_mut(block)) {
+        *held = None;
+    }
+}

@@ -1,0 +1,57 @@
+//! Switches that acknowledge LFT blocks and hold something else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_types::Guid;
+
+/// Light sweeps in a row in which a switch held something else than it had acknowledged, until it is called a liar.
+const LIES: u32 = 3;
+
+/// Switches that acknowledge LFT blocks and hold something else.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lies {
+    /// Light sweeps in a row in which a switch did not hold what it should.
+    in_row: BTreeMap<Guid, u32>,
+    /// Switches that did not hold what they should in this light sweep.
+    wrong: BTreeSet<Guid>,
+    /// Switches that held what they should in this light sweep, of one block at least.
+    right: BTreeSet<Guid>,
+}
+
+impl Lies {
+    /// Forgets what the last light sweep found, should it not have come to its end.
+    pub(super) fn forget_sweep(&mut self) {
+        self.wrong.clear();
+        self.right.clear();
+    }
+
+    /// Notes that a switch holds a block as it should.
+    pub(super) fn holds(&mut self, switch: Guid) {
+        self.right.insert(switch);
+    }
+
+    /// Notes that a switch does not hold a block as it should. Returns in how many light sweeps in a row that has been
+    /// so, if the switch is called a liar for it from now on.
+    pub(super) fn differs(&mut self, switch: Guid) -> Option<u32> {
+        let is_first = self.wrong.insert(switch);
+        let times = self.in_row.get(&switch).copied().unwrap_or(0) + 1;
+        (is_first && times == LIES).then_some(times)
+    }
+
+    /// Ends a light sweep.
+    pub(super) fn count(&mut self) {
+        let (wrong, right) = (std::mem::take(&mut self.wrong), std::mem::take(&mut self.right));
+        for switch in right.difference(&wrong) {
+            self.in_row.remove(switch);
+        }
+        for switch in wrong {
+            *self.in_row.entry(switch).or_default() += 1;
+        }
+    }
+
+    /// Returns the switches that go on holding something else than they acknowledge.
+    pub(super) fn liars(&self) -> impl Iterator<Item = Guid> + '_ {
+        let liars = self.in_row.iter().filter(|(_, times)| **times >= LIES);
+        liars.map(|(switch, _)| *switch)
+    }
+}

@@ -1,0 +1,120 @@
+//! The tables of one kind that are to be read back: in which order, and which of them have been read.
+
+use std::collections::BTreeSet;
+
+use super::table::Table;
+use super::turn::share;
+
+/// The tables of one kind that are to be read back.
+#[derive(Clone, Debug, Default)]
+pub(super) struct List {
+    /// Tables that were written and not read since, and those that nobody answered for in their turn.
+    unread: BTreeSet<Table>,
+    /// The tables of the read-back that goes on, in the order of the questions.
+    tables: Vec<Table>,
+    /// Which of them have been read.
+    is_read: Vec<bool>,
+    /// How many of them, the first, were unread; with the rest it is the others' turn.
+    urgent: usize,
+    /// The next to ask for.
+    next: usize,
+    /// The table that had its turn last, of those that have it in their order.
+    last: Option<Table>,
+}
+
+impl List {
+    /// Adds tables that are to be read in the next read-back.
+    pub(super) fn add(&mut self, tables: impl IntoIterator<Item = Table>) {
+        match self.unread.is_empty() {
+            // Sorted at once: a bring-up writes a million blocks.
+            true => self.unread = tables.into_iter().collect(),
+            false => self.unread.extend(tables),
+        }
+    }
+
+    /// Adds those of the `known` tables whose turn it is, in their order.
+    pub(super) fn add_turn<I: Iterator<Item = Table>>(&mut self, known: impl Fn() -> I, read_backs: u32) {
+        let (last, share) = (self.last, share(known().count(), read_backs));
+        let behind = |table: &Table| last.is_none_or(|last| *table > last);
+        let turn: Vec<Table> = known().filter(behind).chain(known()).take(share).collect();
+        self.last = turn.last().copied().or(last);
+        self.add(turn);
+    }
+
+    /// Returns the tables that are to be read in the next read-back.
+    pub(super) const fn unread(&self) -> &BTreeSet<Table> {
+        &self.unread
+    }
+
+    /// Forgets which of the unread tables do not count any more.
+    pub(super) fn retain_unread(&mut self, counts: impl FnMut(&Table) -> bool) {
+        self.unread.retain(counts);
+    }
+
+    /// Begins a read-back: of what is unread, then of the `others`; of both only what `counts`.
+    pub(super) fn begin(&mut self, others: Vec<Table>, counts: impl Fn(&Table) -> bool) {
+        let unread = std::mem::take(&mut self.unread);
+        self.tables = unread.into_iter().filter(&counts).collect();
+        self.urgent = self.tables.len();
+        let is_new = |table: &Table| counts(table) && self.tables.binary_search(table).is_err();
+        let others: Vec<Table> = others.into_iter().filter(is_new).collect();
+        self.tables.extend(others);
+        self.is_read = vec![false; self.tables.len()];
+        self.next = 0;
+    }
+
+    /// Returns true if a read-back has begun that has anything to read.
+    pub(super) const fn has_begun(&self) -> bool {
+        !self.tables.is_empty()
+    }
+
+    /// Returns the next table to ask for, with its number.
+    pub(super) fn next(&mut self) -> Option<(usize, Table)> {
+        let table = *self.tables.get(self.next)?;
+        self.next += 1;
+        Some((self.next - 1, table))
+    }
+
+    /// Returns the table of a number.
+    pub(super) fn get(&self, number: usize) -> Option<Table> {
+        self.tables.get(number).copied()
+    }
+
+    /// Notes that a table has been read.
+    pub(super) fn note_read(&mut self, number: usize) {
+        if let Some(is_read) = self.is_read.get_mut(number) {
+            *is_read = true;
+        }
+    }
+
+    /// Leaves those of the others that have not been asked for to a later turn.
+    pub(super) fn leave_others(&mut self) {
+        let asked = self.next.max(self.urgent);
+        self.tables.truncate(asked);
+        self.is_read.truncate(asked);
+    }
+
+    /// Ends the read-back: what has not been read is to be read in the next.
+    pub(super) fn settle(&mut self) {
+        let is_read = std::mem::take(&mut self.is_read);
+        let tables = std::mem::take(&mut self.tables).into_iter().zip(is_read);
+        self.add(tables.filter(|(_, is_read)| !is_read).map(|(table, _)| table));
+    }
+
+    /// Breaks the read-back off: all of it is to be read in the next, whether it has been read or not.
+    pub(super) fn start_over(&mut self) {
+        self.is_read.fill(false);
+        self.settle();
+    }
+
+    /// Forgets what is to be read in the next read-back, and whose turn it was.
+    pub(super) fn forget(&mut self) {
+        self.unread.clear();
+        self.last = None;
+    }
+
+    /// Ends the read-back: what has not been read has its turn again some time.
+    pub(super) fn drop_all(&mut self) {
+        *self = Self::default();
+    }
+}
