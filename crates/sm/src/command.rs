@@ -8,6 +8,7 @@ use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
+use crate::rebalance;
 use crate::register::Reregister;
 use crate::stage::Stage;
 use crate::view::Role;
@@ -30,7 +31,7 @@ impl Sm {
                 self.flaps.clear();
                 self.sweep_due = Some(SweepReason::Command);
             }
-            Command::Rebalance(asked) => self.ask_balance(asked),
+            Command::Rebalance(asked) => self.rebalance(rebalance::In::Asked(asked), out),
             Command::Reregister => self.reregister = Reregister::Wanted,
             Command::ReregisterThese(ports) => {
                 // What a master knows of them takes the place of what was known of others before.

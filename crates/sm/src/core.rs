@@ -28,7 +28,7 @@ use crate::listed::Listed;
 use crate::milestone::Milestone;
 use crate::multicast::Multicast;
 use crate::readback::ReadBack;
-use crate::rebalancing::Balancing;
+use crate::rebalance::Rebalancer;
 use crate::recall::Silence;
 use crate::register::{Reregister, Served};
 use crate::report;
@@ -127,8 +127,8 @@ pub struct Sm {
     pub(crate) duplicates: BTreeSet<Guid>,
     /// Ports that the last sweep saw with LIDs by which they are not known.
     pub(crate) strangers: BTreeSet<Guid>,
-    /// What is done about load that is spread unevenly.
-    pub(crate) balancing: Balancing,
+    /// Steps towards even load.
+    rebalancer: Rebalancer,
     /// Multicast groups and trees.
     pub(crate) multicast: Multicast,
     /// Alias GUIDs of ports.
@@ -196,7 +196,7 @@ impl Sm {
             backups: BackupBook::default(),
             flaps: Flaps::default(),
             represses: Vec::new(),
-            balancing: Balancing::default(),
+            rebalancer: Rebalancer::default(),
             multicast: Multicast::default(),
             aliases: AliasGuids::default(),
             silence: Silence::default(),
@@ -419,7 +419,7 @@ impl Sm {
             }
             _ => {}
         }
-        self.disturb_balance(out);
+        self.rebalance(crate::rebalance::In::Interrupted, out);
         self.sweep_reason = reason;
         self.forget_refusals();
         self.forget_repairs();
@@ -589,5 +589,6 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 
 #[cfg(test)]
 mod hostile;
+mod rebalance;
 #[cfg(test)]
 mod tests;

@@ -19,9 +19,9 @@ use crate::io::Output;
 use crate::light::differs;
 use crate::probe::{Behind, Looked, Probe};
 use crate::second_look::MOVED_AFTER;
-use crate::smp;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
+use crate::{rebalance, smp};
 
 /// What the manager remembers for repairs.
 #[derive(Debug, Default)]
@@ -191,7 +191,7 @@ impl Sm {
             return;
         };
         if !is_check {
-            self.disturb_balance(out);
+            self.rebalance(rebalance::In::Interrupted, out);
         }
         if self.interrupt_copying() {
             self.sweep_due = Some(reason);
