@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use selvedge_fabric::PortRef;
-use selvedge_planner::{DefaultJudge, Inventory};
+use selvedge_plan::Installed;
+use selvedge_planner::{Basis, DefaultJudge, Inventory, Job, JobId, Outcome, PlanFabric, Task};
+use selvedge_sim::Par;
 use selvedge_types::Guid;
 use selvedge_wire::LocalPort;
 
@@ -21,6 +23,17 @@ pub use row::*;
 pub fn place(inventory: &Inventory, at: usize, num: u8) -> PortRef {
     let node = inventory.fabric.find(guid(at)).unwrap();
     PortRef { node, port: port(num) }
+}
+
+/// An accepted plan of the row, whose tables are not known.
+pub fn outcome() -> Arc<Outcome> {
+    let (inventory, installed) = (Arc::new(inventory(row())), Arc::new(Installed::unknown(2)));
+    let task = PlanFabric::new(Basis::new(&inventory, &installed, Arc::default()));
+    let mut job = Job {
+        id: JobId(1),
+        task: Task::Plan(Box::new(task)),
+    };
+    Arc::clone(job.run(Par::Sequential).outcome().unwrap())
 }
 
 /// A master on the near host.

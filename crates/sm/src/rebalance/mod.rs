@@ -297,3 +297,6 @@ impl Rebalancer {
         effects.push(Effect::MoveTrees);
     }
 }
+
+#[cfg(test)]
+mod tests;
