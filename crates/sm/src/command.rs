@@ -8,10 +8,10 @@ use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
-use crate::rebalance;
 use crate::register::Reregister;
 use crate::stage::Stage;
 use crate::view::Role;
+use crate::{rebalance, trap};
 
 impl Sm {
     pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
@@ -49,7 +49,7 @@ impl Sm {
             Command::HoldBack => self.others.copies = true,
             Command::Ready => self.hold_back_no_longer(),
             Command::Told(told) => self.take_told(*told),
-            Command::Babbles { lid, port } => self.disable_babbler(lid, port, out),
+            Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
             Command::SetPolicy(policy) => {
                 self.keeps_found &= route_alike(&policy, &self.config.policy);
                 self.config.policy = policy;

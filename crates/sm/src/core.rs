@@ -38,6 +38,7 @@ use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
 use crate::timer::Timer;
+use crate::trap::Traps;
 use crate::unstored::Unstored;
 use crate::view::View;
 use crate::wires::Wires;
@@ -117,8 +118,8 @@ pub struct Sm {
     pub(crate) backups: BackupBook,
     /// Links that went down of late.
     pub(crate) flaps: Flaps,
-    /// Traps to repress, when what they are reason to send is sent.
-    pub(crate) represses: Vec<(Time, Datagram)>,
+    /// Traps that are not repressed yet.
+    traps: Traps,
     /// Who did not answer when it started.
     pub(crate) silence: Silence,
     /// Ways by which nobody has answered in this stage.
@@ -195,7 +196,7 @@ impl Sm {
             failover: Failover::default(),
             backups: BackupBook::default(),
             flaps: Flaps::default(),
-            represses: Vec::new(),
+            traps: Traps::default(),
             rebalancer: Rebalancer::default(),
             multicast: Multicast::default(),
             aliases: AliasGuids::default(),
@@ -256,7 +257,7 @@ impl Sm {
                     None => self.straggles(&datagram.mad),
                 }
             }
-            Method::Trap => self.trap(datagram, out),
+            Method::Trap => self.trap(crate::trap::In::Received(Box::new(*datagram)), out),
             Method::Get | Method::Set if datagram.mad.attribute() == AttributeId::SM_INFO => {
                 self.sm_info_asked(now, datagram, out);
             }
@@ -589,6 +590,8 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 
 #[cfg(test)]
 mod hostile;
+mod mending;
 mod rebalance;
 #[cfg(test)]
 mod tests;
+mod trap;

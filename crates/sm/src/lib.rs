@@ -7,7 +7,6 @@
 
 mod aliases;
 mod apply;
-mod babble;
 mod backing_up;
 mod command;
 mod config;
@@ -52,7 +51,7 @@ mod stored;
 mod straggler;
 mod timer;
 mod told;
-mod traps;
+mod trap;
 mod unstored;
 mod view;
 mod wires;

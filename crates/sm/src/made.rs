@@ -36,15 +36,19 @@ pub fn outcome() -> Arc<Outcome> {
     Arc::clone(job.run(Par::Sequential).outcome().unwrap())
 }
 
-/// A master on the near host.
-pub fn master() -> Sm {
+/// The configuration of a manager on the near host.
+pub fn config() -> Config {
     let local = LocalPort {
         node_guid: guid(NEAR),
         port_guid: Guid(guid(NEAR).0 + 1),
         port: port(1),
     };
-    let config = Config::new(Mode::Manage, local, Arc::default());
-    let mut sm = Sm::new(config, Arc::new(DefaultJudge::default()), PersistentState::default());
+    Config::new(Mode::Manage, local, Arc::default())
+}
+
+/// A master on the near host.
+pub fn master() -> Sm {
+    let mut sm = Sm::new(config(), Arc::new(DefaultJudge::default()), PersistentState::default());
     sm.view.role = Role::Master;
     sm
 }
