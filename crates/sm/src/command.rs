@@ -11,7 +11,7 @@ use crate::io::{Command, Output};
 use crate::register::Reregister;
 use crate::stage::Stage;
 use crate::view::Role;
-use crate::{rebalance, trap};
+use crate::{flap, rebalance, trap};
 
 impl Sm {
     pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
@@ -28,7 +28,7 @@ impl Sm {
     pub(crate) fn command(&mut self, command: Command, out: &mut Vec<Output>) {
         match command {
             Command::Sweep => {
-                self.flaps.clear();
+                self.flap(flap::In::Cleared, out);
                 self.sweep_due = Some(SweepReason::Command);
             }
             Command::Rebalance(asked) => self.rebalance(rebalance::In::Asked(asked), out),

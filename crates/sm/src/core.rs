@@ -116,8 +116,8 @@ pub struct Sm {
     pub(crate) failover: Failover,
     /// Repairs of links that are up.
     pub(crate) backups: BackupBook,
-    /// Links that went down of late.
-    pub(crate) flaps: Flaps,
+    /// Links that went down lately.
+    flaps: Flaps,
     /// Traps that are not repressed yet.
     traps: Traps,
     /// Who did not answer when it started.
@@ -355,7 +355,7 @@ impl Sm {
 
     fn timers(&mut self, now: Time, out: &mut Vec<Output>) {
         if self.is_due(Timer::Release) {
-            self.let_back_in(now);
+            self.flap(crate::flap::In::ReleaseDue, out);
         }
         self.look_behind_links_at_once();
         if self.is_due(Timer::LightSweep) {
@@ -498,7 +498,7 @@ impl Sm {
         self.leave_out_unstored_switches(&mut discovery.found);
         let inventory = match Inventory::build(discovery.found, (0, local)) {
             Ok(mut inventory) => {
-                inventory.leave_out(&self.flaps.held(&inventory.fabric), PortReason::LeftOut);
+                inventory.leave_out(&self.flaps.quarantined(&inventory.fabric), PortReason::LeftOut);
                 self.leave_out_unstored_hosts(&mut inventory);
                 Arc::new(inventory)
             }
@@ -588,6 +588,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
 
+mod flap;
 #[cfg(test)]
 mod hostile;
 mod mending;

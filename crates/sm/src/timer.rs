@@ -72,7 +72,7 @@ impl Sm {
             }
             (Timer::Doubt, Stage::Probing(probe)) => probe.due(),
             (Timer::LightSweep, Stage::Idle) => self.next_sweep,
-            (Timer::Release, Stage::Idle) => self.flaps.next_release(),
+            (Timer::Release, Stage::Idle) => self.flaps().due(),
             (Timer::Balance, Stage::Idle) => self.rebalancer().due().filter(|_| !self.is_preparing_repairs()),
             (Timer::Trees, Stage::Idle) => self.multicast_due(),
             (Timer::Names, Stage::Idle) => self.aliases_due(),
