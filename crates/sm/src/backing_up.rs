@@ -91,7 +91,7 @@ impl Sm {
             return;
         }
         self.generation = self.generation.next();
-        let first = self.flaps.lately_down(&inventory.fabric);
+        let first = self.flaps().lately_down(&inventory.fabric);
         let basis = self.basis(&inventory, &self.view.installed, None);
         let task = BackUp::new(basis, Arc::clone(&plan), first, known);
         // Whatever is made for another state is dropped when it comes.

@@ -6,10 +6,10 @@ use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
-use crate::persist;
 use crate::registration::In;
 use crate::stage::Stage;
 use crate::view::Role;
+use crate::{flap, persist, rebalance, trap};
 
 impl Sm {
     pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
@@ -26,10 +26,10 @@ impl Sm {
     pub(crate) fn command(&mut self, command: Command, out: &mut Vec<Output>) {
         match command {
             Command::Sweep => {
-                self.flaps.clear();
+                self.flap(flap::In::Cleared, out);
                 self.sweep_due = Some(SweepReason::Command);
             }
-            Command::Rebalance(asked) => self.ask_balance(asked),
+            Command::Rebalance(asked) => self.rebalance(rebalance::In::Asked(asked), out),
             Command::Reregister => self.update_registration(In::AllLost),
             Command::ReregisterThese(ports) => self.update_registration(In::Lost(ports)),
             Command::Doubt(ports) => self.doubted.extend(ports),
@@ -38,7 +38,7 @@ impl Sm {
             Command::HoldBack => self.others.copies = true,
             Command::Ready => self.hold_back_no_longer(),
             Command::Told(told) => self.update_stored(persist::In::Copied(*told), out),
-            Command::Babbles { lid, port } => self.disable_babbler(lid, port, out),
+            Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
             Command::SetPolicy(policy) => {
                 self.keeps_found &= route_alike(&policy, &self.config.policy);
                 self.config.policy = policy;

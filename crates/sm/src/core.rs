@@ -28,7 +28,7 @@ use crate::milestone::Milestone;
 use crate::multicast::Multicast;
 use crate::persist::{In, Persist};
 use crate::readback::{Kind, ReadBack};
-use crate::rebalancing::Balancing;
+use crate::rebalance::Rebalancer;
 use crate::recall::Silence;
 use crate::registration::Registration;
 use crate::report;
@@ -38,6 +38,7 @@ use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
 use crate::timer::Timer;
+use crate::trap::Traps;
 use crate::view::View;
 use crate::wires::Wires;
 
@@ -101,10 +102,10 @@ pub struct Sm {
     pub(crate) failover: Failover,
     /// Repairs of links that are up.
     pub(crate) backups: BackupBook,
-    /// Links that went down of late.
-    pub(crate) flaps: Flaps,
-    /// Traps to repress, when what they are reason to send is sent.
-    pub(crate) represses: Vec<(Time, Datagram)>,
+    /// Links that went down lately.
+    flaps: Flaps,
+    /// Traps that are not repressed yet.
+    traps: Traps,
     /// Who did not answer when it started.
     pub(crate) silence: Silence,
     /// Ways by which nobody has answered in this stage.
@@ -113,8 +114,8 @@ pub struct Sm {
     pub(crate) duplicates: BTreeSet<Guid>,
     /// Ports that the last sweep saw with LIDs by which they are not known.
     pub(crate) strangers: BTreeSet<Guid>,
-    /// What is done about load that is spread unevenly.
-    pub(crate) balancing: Balancing,
+    /// Steps towards even load.
+    rebalancer: Rebalancer,
     /// Multicast groups and trees.
     pub(crate) multicast: Multicast,
     /// Alias GUIDs of ports.
@@ -174,8 +175,8 @@ impl Sm {
             failover: Failover::default(),
             backups: BackupBook::default(),
             flaps: Flaps::default(),
-            represses: Vec::new(),
-            balancing: Balancing::default(),
+            traps: Traps::default(),
+            rebalancer: Rebalancer::default(),
             multicast: Multicast::default(),
             aliases: AliasGuids::default(),
             silence: Silence::default(),
@@ -235,7 +236,7 @@ impl Sm {
                     None => self.straggles(&datagram.mad),
                 }
             }
-            Method::Trap => self.trap(datagram, out),
+            Method::Trap => self.trap(crate::trap::In::Received(Box::new(*datagram)), out),
             Method::Get | Method::Set if datagram.mad.attribute() == AttributeId::SM_INFO => {
                 self.sm_info_asked(now, datagram, out);
             }
@@ -334,7 +335,7 @@ impl Sm {
 
     fn timers(&mut self, now: Time, out: &mut Vec<Output>) {
         if self.is_due(Timer::Release) {
-            self.let_back_in(now);
+            self.flap(crate::flap::In::ReleaseDue, out);
         }
         self.look_behind_links_at_once();
         if self.is_due(Timer::LightSweep) {
@@ -399,7 +400,7 @@ impl Sm {
             }
             _ => {}
         }
-        self.disturb_balance(out);
+        self.rebalance(crate::rebalance::In::Interrupted, out);
         self.sweep_reason = reason;
         self.forget_refusals();
         self.forget_repairs();
@@ -477,7 +478,7 @@ impl Sm {
         self.leave_out_unstored_nodes(&mut discovery.found, out);
         let inventory = match Inventory::build(discovery.found, (0, local)) {
             Ok(mut inventory) => {
-                inventory.leave_out(&self.flaps.held(&inventory.fabric), PortReason::LeftOut);
+                inventory.leave_out(&self.flaps.quarantined(&inventory.fabric), PortReason::LeftOut);
                 self.leave_out_unstored_links(&mut inventory, out);
                 Arc::new(inventory)
             }
@@ -569,9 +570,13 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
 
+mod flap;
+mod mending;
 mod persist;
 mod readback;
+mod rebalance;
 mod registration;
+mod trap;
 
 #[cfg(test)]
 mod hostile;

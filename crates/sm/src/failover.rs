@@ -19,9 +19,9 @@ use crate::io::Output;
 use crate::light::differs;
 use crate::probe::{Behind, Looked, Probe};
 use crate::second_look::MOVED_AFTER;
-use crate::smp;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
+use crate::{flap, rebalance, smp};
 
 /// What the manager remembers for repairs.
 #[derive(Debug, Default)]
@@ -191,13 +191,13 @@ impl Sm {
             return;
         };
         if !is_check {
-            self.disturb_balance(out);
+            self.rebalance(rebalance::In::Interrupted, out);
         }
         if self.interrupt_copying() {
             self.sweep_due = Some(reason);
         }
         let suspects = std::mem::take(&mut self.failover.suspects);
-        let held = self.flaps.held(&inventory.fabric);
+        let held = self.flaps().quarantined(&inventory.fabric);
         let mut probe = Probe::new(inventory, held, reason, is_check);
         probe.began = self.now;
         let flagged = std::mem::take(&mut self.failover.flagged);
@@ -228,39 +228,13 @@ impl Sm {
         self.go_on(looked, out);
     }
 
-    /// Links that were left out for long enough are looked at again.
-    pub(crate) fn let_back_in(&mut self, now: Time) {
-        for ((guid, _), _) in self.flaps.release(now) {
-            let node = self
-                .inventory
-                .as_ref()
-                .and_then(|inventory| inventory.fabric.find(guid));
-            node.into_iter()
-                .for_each(|node| self.suspect(node, SweepReason::Interval));
-        }
-    }
-
     /// Counts how often the links of lost ports went down, and leaves out those that did too often.
     fn count_flaps(&mut self, damage: &mut Damage, inventory: &Inventory, out: &mut Vec<Output>) {
-        let policy = Arc::clone(&self.config.policy);
-        for &at in &damage.lost {
-            let far = inventory.fabric.peer(at);
-            // Where both ends were seen, it is one link all the same.
-            if far.is_some_and(|far| far < at && damage.lost.contains(&far)) {
-                continue;
-            }
-            if let Some((downs, _)) = self.flaps.down(&inventory.fabric, at, self.now, &policy) {
-                out.push(Output::Event(Event::LinkLeftOut {
-                    what: inventory.fabric.port_name(at),
-                    downs,
-                    window_s: policy.flap_window_s,
-                    hold_s: policy.flap_hold_s,
-                }));
-            }
-        }
+        let lost = flap::In::Lost(Arc::clone(&inventory.fabric), damage.lost.clone());
+        self.flap(lost, out);
         // Also what had to be let in meanwhile, as some switch could not be reached without it.
         let ends = damage.lost.iter().flat_map(|&at| [Some(at), inventory.fabric.peer(at)]);
-        let held = self.flaps.held(&inventory.fabric);
+        let held = self.flaps().quarantined(&inventory.fabric);
         damage.held = ends.flatten().filter(|at| held.contains(at)).collect();
     }
 

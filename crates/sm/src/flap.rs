@@ -1,13 +1,16 @@
-//! Links that go down again and again are left out of routing for a while, though they are up: each time they come and
-//! go, traffic would be moved twice.
+//! Flap quarantine: links that go down again and again are left out of routing for a while, though they are up. Each
+//! time they come and go, traffic would be moved twice.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::Policy;
 use selvedge_sim::Time;
 use selvedge_types::{Guid, PortNum};
+
+use crate::event::Event;
 
 /// A port by name.
 type End = (Guid, PortNum);
@@ -16,7 +19,7 @@ type End = (Guid, PortNum);
 /// there to a host, for which nothing stands in, or to the manager itself.
 type Key = (End, End);
 
-/// What is remembered of links between switches that went down.
+/// Links between switches that went down lately, and those that are quarantined.
 #[derive(Clone, Debug, Default)]
 pub struct Flaps {
     links: BTreeMap<Key, Record>,
@@ -24,26 +27,102 @@ pub struct Flaps {
 
 #[derive(Clone, Debug, Default)]
 struct Record {
-    /// When it went down, inside the window.
+    /// When the link went down, inside the window.
     downs: VecDeque<Time>,
-    /// It is left out until then.
+    /// The link is quarantined until then.
     until: Option<Time>,
 }
 
+/// What flaps are counted by.
+#[derive(Debug)]
+pub struct Ctx<'a> {
+    /// When the input came.
+    pub now: Time,
+    /// What the operator wants.
+    pub policy: &'a Policy,
+}
+
+/// What can happen.
+#[derive(Debug)]
+pub enum In {
+    /// Links of a fabric went down: one port of each, or both.
+    Lost(Arc<Fabric>, BTreeSet<PortRef>),
+    /// [`Flaps::due`] has come.
+    ReleaseDue,
+    /// The operator wants all links back.
+    Cleared,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Tell operators.
+    Event(Event),
+    /// Look at a switch again: one of its links is quarantined no longer.
+    Probe(Guid),
+}
+
 impl Flaps {
-    /// The link of `at` went down. If that was once too often: how often, and until when it is left out.
-    pub fn down(&mut self, fabric: &Fabric, at: PortRef, now: Time, policy: &Policy) -> Option<(usize, Time)> {
+    /// Takes one input. Appends what is to be done.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In, effects: &mut Vec<Effect>) {
+        match input {
+            In::Lost(fabric, ports) => {
+                for &at in &ports {
+                    let far = fabric.peer(at);
+                    // Where both ends were seen, it is one link all the same.
+                    if !far.is_some_and(|far| far < at && ports.contains(&far)) {
+                        effects.extend(self.down(ctx, &fabric, at).map(Effect::Event));
+                    }
+                }
+            }
+            In::ReleaseDue => effects.extend(self.release(ctx.now).iter().map(|&((guid, _), _)| Effect::Probe(guid))),
+            In::Cleared => self.links.clear(),
+        }
+    }
+
+    /// Returns when the next link is released.
+    pub fn due(&self) -> Option<Time> {
+        self.links.values().filter_map(|record| record.until).min()
+    }
+
+    /// Returns an end of every link that went down lately and is where it was.
+    pub fn lately_down(&self, fabric: &Fabric) -> Vec<PortRef> {
+        let ends = self.links.keys().filter_map(|&((guid, port), _)| {
+            let node = fabric.find(guid)?;
+            Some(PortRef { node, port })
+        });
+        ends.collect()
+    }
+
+    /// Returns both ends of every link that is quarantined and is where it was.
+    pub fn quarantined(&self, fabric: &Fabric) -> BTreeSet<PortRef> {
+        let links = self.links.iter().filter(|(_, record)| record.until.is_some());
+        let find = |(guid, port): End| fabric.find(guid).map(|node| PortRef { node, port });
+        links
+            .filter_map(|(&(low, high), _)| Some([find(low)?, find(high)?]))
+            .filter(|&[low, high]| fabric.peer(low) == Some(high))
+            .flatten()
+            .collect()
+    }
+
+    /// Counts that the link of `at` went down. Returns what is to be told if that was once too often.
+    fn down(&mut self, ctx: &Ctx<'_>, fabric: &Fabric, at: PortRef) -> Option<Event> {
+        let (now, policy) = (ctx.now, ctx.policy);
         let key = key(fabric, at).filter(|_| policy.flap_downs > 0)?;
         self.forget(now, policy);
         let record = self.links.entry(key).or_default();
         record.downs.push_back(now);
-        let count = record.downs.len();
-        if count < usize::from(policy.flap_downs) {
+        let downs = record.downs.len();
+        if downs < usize::from(policy.flap_downs) {
             return None;
         }
-        let until = now + seconds(policy.flap_hold_s);
-        let is_new = record.until.replace(until).is_none();
-        is_new.then_some((count, until))
+        let is_new = record.until.replace(now + seconds(policy.flap_hold_s)).is_none();
+        is_new.then(|| Event::LinkLeftOut {
+            what: fabric.port_name(at),
+            downs,
+            window_s: policy.flap_window_s,
+            hold_s: policy.flap_hold_s,
+        })
     }
 
     /// Drops what is outside the window, so that memory is bounded by what happens within one.
@@ -57,47 +136,15 @@ impl Flaps {
         });
     }
 
-    /// An end of every link that went down of late and is where it was.
-    pub fn lately_down(&self, fabric: &Fabric) -> Vec<PortRef> {
-        let ends = self.links.keys().filter_map(|&((guid, port), _)| {
-            let node = fabric.find(guid)?;
-            Some(PortRef { node, port })
+    /// Forgets the links whose quarantine is over, and returns them.
+    fn release(&mut self, now: Time) -> Vec<Key> {
+        let mut released = Vec::new();
+        self.links.retain(|&key, record| {
+            let is_over = record.until.is_some_and(|until| until <= now);
+            released.extend(is_over.then_some(key));
+            !is_over
         });
-        ends.collect()
-    }
-
-    /// When the next link may come back.
-    pub fn next_release(&self) -> Option<Time> {
-        self.links.values().filter_map(|record| record.until).min()
-    }
-
-    /// Lets back in what has been left out for long enough.
-    pub fn release(&mut self, now: Time) -> Vec<Key> {
-        let mut free = Vec::new();
-        for (&key, record) in &mut self.links {
-            if record.until.is_some_and(|until| until <= now) {
-                *record = Record::default();
-                free.push(key);
-            }
-        }
-        self.links
-            .retain(|_, record| record.until.is_some() || !record.downs.is_empty());
-        free
-    }
-
-    /// Lets everything back in, at the operator's word.
-    pub fn clear(&mut self) {
-        self.links.clear();
-    }
-
-    /// Both ends of every link that is left out and that is there as it was.
-    pub fn held(&self, fabric: &Fabric) -> BTreeSet<PortRef> {
-        let held = self.links.iter().filter(|(_, record)| record.until.is_some());
-        let find = |(guid, port): End| fabric.find(guid).map(|node| PortRef { node, port });
-        held.filter_map(|(&(low, high), _)| Some([find(low)?, find(high)?]))
-            .filter(|&[low, high]| fabric.peer(low) == Some(high))
-            .flatten()
-            .collect()
+        released
     }
 }
 
@@ -135,6 +182,14 @@ mod tests {
         (fabric, PortRef { node, port: two })
     }
 
+    /// Hands in an input at this second. Returns how many effects it has.
+    fn hand(flaps: &mut Flaps, policy: &Policy, second: u64, input: In) -> usize {
+        let now = Time::ZERO + Duration::from_secs(second);
+        let mut effects = Vec::new();
+        flaps.handle(&Ctx { now, policy }, input, &mut effects);
+        effects.len()
+    }
+
     #[test]
     fn a_cable_that_is_moved_is_another_link() {
         let policy = Policy {
@@ -143,47 +198,47 @@ mod tests {
         };
         let (before, at) = cabled_to(NodeKind::Switch, 2);
         let mut flaps = Flaps::default();
-        assert!(flaps.down(&before, at, Time::ZERO, &policy).is_some());
-        assert_eq!(flaps.held(&before).len(), 2);
+        let lost = In::Lost(Arc::new(before.clone()), BTreeSet::from([at]));
+        assert_eq!(hand(&mut flaps, &policy, 0, lost), 1);
+        assert_eq!(flaps.quarantined(&before).len(), 2);
         let (after, _) = cabled_to(NodeKind::Ca, 3);
         assert!(
-            flaps.held(&after).is_empty(),
+            flaps.quarantined(&after).is_empty(),
             "nothing stands in for the link of a host"
         );
-        assert_eq!(flaps.held(&before).len(), 2, "the cable is where it was again");
+        assert_eq!(flaps.quarantined(&before).len(), 2, "the cable is where it was again");
+        assert_eq!(hand(&mut flaps, &policy, 0, In::Cleared), 0);
+        assert_eq!((flaps.quarantined(&before).len(), flaps.due()), (0, None));
     }
 
     #[test]
-    fn too_often_within_the_window_is_left_out_for_a_while() {
-        let port = |n| PortNum::new(n).unwrap();
-        let mut builder = FabricBuilder::new();
-        let [a, b] = [1, 2].map(|guid| builder.add(Node::new(NodeKind::Switch, Guid(guid), 4, "s")));
-        builder.link((a, port(1)), (b, port(2))).unwrap();
-        let fabric = builder.finish().unwrap();
-        let ends = [1, 2].map(|n| {
-            let node = fabric.find(Guid(n)).unwrap();
-            let port = port(u8::try_from(n).unwrap());
-            PortRef { node, port }
-        });
+    fn too_often_within_the_window_is_quarantined_for_a_while() {
+        let (fabric, near) = cabled_to(NodeKind::Switch, 2);
+        let far = fabric.peer(near).unwrap();
+        let fabric = Arc::new(fabric);
         let policy = Policy {
             flap_downs: 3,
             flap_window_s: 10,
             flap_hold_s: 100,
             ..Policy::default()
         };
-        let at = |s: u64| Time::ZERO + Duration::from_secs(s);
-        let check = |downs: &[u64], held: bool| {
+        let check = |downs: &[u64], is_quarantined: bool| {
             let mut flaps = Flaps::default();
             let mut told = 0;
-            for (i, &s) in downs.iter().enumerate() {
-                told += usize::from(flaps.down(&fabric, ends[i % 2], at(s), &policy).is_some());
+            // One end of the link is seen, the other one, or both.
+            let seen = [vec![near], vec![far], vec![near, far]];
+            for (ends, &second) in seen.iter().cycle().zip(downs) {
+                let lost = In::Lost(Arc::clone(&fabric), ends.iter().copied().collect());
+                told += hand(&mut flaps, &policy, second, lost);
             }
-            assert_eq!(flaps.held(&fabric).len(), if held { 2 } else { 0 }, "{downs:?}");
-            assert_eq!(told, usize::from(held), "{downs:?}: told once");
+            let quarantined = flaps.quarantined(&fabric);
+            assert_eq!(quarantined.len(), if is_quarantined { 2 } else { 0 }, "{downs:?}");
+            assert_eq!(told, usize::from(is_quarantined), "{downs:?}: told once");
             let last = downs.last().copied().unwrap_or_default();
-            assert_eq!(flaps.release(at(last + 99)).len(), 0);
-            assert_eq!(flaps.release(at(last + 100)).len(), usize::from(held));
-            assert!(flaps.held(&fabric).is_empty());
+            assert_eq!(hand(&mut flaps, &policy, last + 99, In::ReleaseDue), 0);
+            let released = hand(&mut flaps, &policy, last + 100, In::ReleaseDue);
+            assert_eq!(released, usize::from(is_quarantined));
+            assert!(flaps.quarantined(&fabric).is_empty());
         };
         check(&[], false);
         check(&[0, 1], false);

@@ -24,6 +24,7 @@ use selvedge_types::Lid;
 use selvedge_wire::{Attribute, AttributeId, Class, Datagram, Mad, Method, Notice, Trap};
 
 use crate::event::Event;
+use crate::smp::repress;
 pub use event::IntakeEvent;
 
 /// The shortest interval. An agent sends no trap twice within its SubnetTimeOut, 1 s by default.
@@ -399,14 +400,6 @@ fn named_port(datagram: &Datagram) -> Option<u8> {
         }
         _ => None,
     }
-}
-
-/// Returns the answer to a trap. The agent's own M_Key guards it. Source: IBA vol 1 §14.2.4.
-pub fn repress(datagram: &Datagram, m_key: u64) -> Datagram {
-    let mut repress = *datagram;
-    repress.mad.set_method(Method::TrapRepress);
-    repress.mad.set_m_key(m_key);
-    repress
 }
 
 #[cfg(test)]

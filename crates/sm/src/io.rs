@@ -13,7 +13,7 @@ use selvedge_wire::Datagram;
 
 use crate::event::Event;
 use crate::milestone::Milestone;
-use crate::rebalancing::Asked;
+use crate::rebalance::Asked;
 
 /// Everything a manager reacts to.
 #[derive(Clone, Debug)]

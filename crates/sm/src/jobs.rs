@@ -58,7 +58,7 @@ impl Sm {
         match job.task {
             Task::Plan(_) | Task::Repair(_) => self.is_planning(job.id),
             Task::Prepare(_) => self.is_preparing(job.id),
-            Task::Rebalance(_) => self.is_planning_balance(job.id),
+            Task::Rebalance(_) => self.rebalancer().is_planning(job.id),
             Task::Multicast(_) => self.is_planning_multicast(job.id),
             Task::Settle(_) => true,
             Task::BackUp(_) => self.is_backing_up(job.id),
@@ -75,7 +75,7 @@ impl Sm {
             JobResult::Plan(result) if self.is_planning(id) => self.planned(result, out),
             JobResult::Repair(result) if self.is_planning(id) => self.repair_planned(*result, out),
             JobResult::Prepare(warm) if self.is_preparing(id) => self.prepared(warm, out),
-            JobResult::Rebalance(result) if self.is_planning_balance(id) => self.balance_planned(result, out),
+            JobResult::Rebalance(result) if self.rebalancer().is_planning(id) => self.balance_planned(result, out),
             JobResult::Multicast(result) if self.is_planning_multicast(id) => self.multicast_planned(result, out),
             JobResult::BackUp(made) if self.is_backing_up(id) => self.backed_up(made, out),
             // Its revision says whether it is still of use.

@@ -7,7 +7,6 @@
 
 mod aliases;
 mod apply;
-mod babble;
 mod backing_up;
 mod command;
 mod config;
@@ -34,7 +33,7 @@ mod persist;
 mod probe;
 mod program;
 mod readback;
-mod rebalancing;
+mod rebalance;
 mod recall;
 mod registration;
 mod report;
@@ -50,7 +49,7 @@ mod stage;
 mod standby;
 mod straggler;
 mod timer;
-mod traps;
+mod trap;
 mod view;
 mod wires;
 
@@ -64,6 +63,6 @@ pub use io::{Command, Input, Output, PersistentState, ToldLevels};
 pub use listed::Absent;
 pub use milestone::{Committed, Milestone};
 pub use multicast::MulticastEvent;
-pub use rebalancing::Asked;
+pub use rebalance::{Asked, BalanceView, Balancing};
 pub use timer::Timer;
-pub use view::{BalanceView, Balancing, MadCounters, PortReport, Progress, ReadBackFigures, Role, StageName, View};
+pub use view::{MadCounters, PortReport, Progress, ReadBackFigures, Role, StageName, View};

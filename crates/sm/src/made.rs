@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use selvedge_fabric::PortRef;
-use selvedge_planner::{DefaultJudge, Inventory};
+use selvedge_plan::Installed;
+use selvedge_planner::{Basis, DefaultJudge, Inventory, Job, JobId, Outcome, PlanFabric, Task};
+use selvedge_sim::Par;
 use selvedge_types::Guid;
 use selvedge_wire::LocalPort;
 
@@ -23,15 +25,30 @@ pub fn place(inventory: &Inventory, at: usize, num: u8) -> PortRef {
     PortRef { node, port: port(num) }
 }
 
-/// A master on the near host.
-pub fn master() -> Sm {
+/// An accepted plan of the row, whose tables are not known.
+pub fn outcome() -> Arc<Outcome> {
+    let (inventory, installed) = (Arc::new(inventory(row())), Arc::new(Installed::unknown(2)));
+    let task = PlanFabric::new(Basis::new(&inventory, &installed, Arc::default()));
+    let mut job = Job {
+        id: JobId(1),
+        task: Task::Plan(Box::new(task)),
+    };
+    Arc::clone(job.run(Par::Sequential).outcome().unwrap())
+}
+
+/// The configuration of a manager on the near host.
+pub fn config() -> Config {
     let local = LocalPort {
         node_guid: guid(NEAR),
         port_guid: Guid(guid(NEAR).0 + 1),
         port: port(1),
     };
-    let config = Config::new(Mode::Manage, local, Arc::default());
-    let mut sm = Sm::new(config, Arc::new(DefaultJudge::default()), PersistentState::default());
+    Config::new(Mode::Manage, local, Arc::default())
+}
+
+/// A master on the near host.
+pub fn master() -> Sm {
+    let mut sm = Sm::new(config(), Arc::new(DefaultJudge::default()), PersistentState::default());
     sm.view.role = Role::Master;
     sm
 }

@@ -366,7 +366,7 @@ impl Sm {
             _ => Event::SubnetUpWithErrors { failed },
         }));
         self.store_in_force(out);
-        self.balance_applied(now, out);
+        self.balance_applied(out);
         self.rest(now);
         self.after_apply(inventory, out);
     }

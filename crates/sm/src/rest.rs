@@ -7,6 +7,7 @@ use selvedge_types::{PortNum, PortState};
 use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
+use crate::rebalance;
 use crate::registration::In;
 use crate::stage::Stage;
 use crate::view::Role;
@@ -16,7 +17,8 @@ impl Sm {
     pub(crate) fn rest(&mut self, now: Time) {
         self.superseded = 0;
         self.stage = Stage::Idle;
-        self.await_balance(now);
+        // A quiet time begins, which wants nothing done.
+        self.rebalance(rebalance::In::Idle, &mut Vec::new());
         // Without a link of our own, or an answer from behind it, there is one question to ask, and everything waits
         // for its answer.
         let interval = if self.is_cut_off() || self.is_alone() {

@@ -22,7 +22,7 @@ impl Sm {
             Stage::Applying(apply, _) => Some((Arc::clone(&apply.outcome), apply.phase())),
             _ => None,
         };
-        view.balance = self.balance_view();
+        view.balance = self.rebalancer().status();
         view.policy = Some(Arc::clone(&self.config.policy));
         view.read_back = self.read_back_figures();
         view.has_repairs_ready = self.has_repairs_ready();

@@ -7,6 +7,9 @@ use selvedge_wire::{
     PortInfo, SmpData, SwitchInfo, VlCount,
 };
 
+/// SMInfo changed: bit 3 of trap 144's changes. Source: IBA vol 1 §14.2.5.1 (SM priority).
+pub const SM_PRIORITY: u16 = 1 << 3;
+
 /// A request by directed route, before it is written down as a datagram: most of them wait for their turn.
 #[derive(Clone, Debug)]
 pub struct Smp {
@@ -179,4 +182,12 @@ fn modifier(port: PortNum, extended: bool) -> u32 {
         0
     };
     u32::from(port.get()) | known
+}
+
+/// Returns the answer to a trap. The agent's own M_Key guards it. Source: IBA vol 1 §14.2.4.
+pub fn repress(datagram: &Datagram, m_key: u64) -> Datagram {
+    let mut repress = *datagram;
+    repress.mad.set_method(Method::TrapRepress);
+    repress.mad.set_m_key(m_key);
+    repress
 }

@@ -63,8 +63,6 @@ pub struct Others {
 
 /// How long a better manager waits before it is looked at again: packets are gone after about two seconds as a rule.
 const PUT_OFF: Duration = Duration::from_secs(2);
-/// SMInfo changed: bit 3 of trap 144's changes. Source: IBA vol 1 §14.2.5.1 (SM priority).
-const SM_PRIORITY: u16 = 1 << 3;
 /// Transaction ids of what is sent without a request; requests count from 1 in 32 bits.
 const UNASKED: u64 = 1 << 32;
 
@@ -257,25 +255,11 @@ impl Sm {
         self.others.waiting.map(|(_, at)| at).filter(|at| *at > now)
     }
 
-    /// True if a trap says only what is known: that a better manager, which has to wait, is better. It says so at each
-    /// of its polls. A sweep for each of them would begin anew what it waits for, as long as the change takes that is
-    /// on its way.
-    pub(crate) fn is_known_to_wait(&self, notice: &Notice) -> bool {
-        let says_only_so = match notice.trap() {
-            Some(Trap::LocalChange(change)) => change.other_local_changes && change.changes == SM_PRIORITY,
-            _ => false,
-        };
-        // Seen in the sweep whose plan is on its way, or before.
+    /// Returns the port of a better manager that has been told to wait, as long as it has to: it was seen in the sweep
+    /// whose plan is on its way, or before.
+    pub(crate) fn better_manager_waiting(&self) -> Option<Guid> {
         let waiting = self.others.waiting.filter(|(_, until)| self.now < *until);
-        let known = self.others.put_off.or(waiting.map(|(guid, _)| guid));
-        let Some(guid) = known.filter(|_| says_only_so) else {
-            return false;
-        };
-        let lids = self.inventory.as_ref().and_then(|inventory| {
-            let fabric = &inventory.fabric;
-            Some(fabric.port(fabric.find_port(guid)?)?.settings.lids)
-        });
-        lids.is_some_and(|lids| lids.contains(notice.issuer_lid))
+        self.others.put_off.or(waiting.map(|(guid, _)| guid))
     }
 
     /// Offers the subnet to a better manager; what becomes of it is decided when it has answered.
@@ -356,7 +340,7 @@ impl Sm {
             lid: own,
             other_local_changes: true,
             capabilities: CapabilityMask(mask).with(CapabilityMask::IS_SM),
-            changes: SM_PRIORITY,
+            changes: smp::SM_PRIORITY,
             ..LocalChange::default()
         };
         let producer = match fabric.node(inventory.local.node).kind {
@@ -437,7 +421,6 @@ fn place_of(inventory: &Inventory, guid: Guid) -> Option<PortRef> {
 #[cfg(test)]
 mod tests {
     use selvedge_plan::{BLOCK_LIDS, Installed};
-    use selvedge_types::Lid;
     use selvedge_wire::Bits;
 
     use super::*;
@@ -480,31 +463,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_who_waits_is_no_reason_to_sweep() {
-        let far = better(SmState::Standby).guid;
-        let check = |put_off: Option<Guid>, waiting: Option<(Guid, Time)>, is_priority: bool, want: bool| {
-            let mut found = row();
-            found[FAR].ports[1].info.as_mut().unwrap().lid = Lid(7);
+    fn a_better_manager_waits_until_it_is_looked_at_again() {
+        let check = |put_off: Option<u64>, waiting: Option<(u64, u64)>, want: Option<u64>| {
             let mut sm = master();
-            (sm.inventory, sm.now) = (Some(Arc::new(inventory(found))), Time(5));
-            (sm.others.put_off, sm.others.waiting) = (put_off, waiting);
-            let change = LocalChange {
-                lid: Lid(7),
-                other_local_changes: true,
-                changes: if is_priority { SM_PRIORITY } else { 0 },
-                ..LocalChange::default()
-            };
-            let notice = Notice::new(PRODUCER_CA, Lid(7), &Trap::LocalChange(change));
-            assert_eq!(sm.is_known_to_wait(&notice), want, "{put_off:?} {waiting:?}");
+            sm.now = Time(5);
+            sm.others.put_off = put_off.map(Guid);
+            sm.others.waiting = waiting.map(|(guid, until)| (Guid(guid), Time(until)));
+            assert_eq!(sm.better_manager_waiting(), want.map(Guid), "{put_off:?} {waiting:?}");
         };
-        check(None, None, true, false);
-        check(None, Some((far, Time(6))), true, true);
-        check(None, Some((far, Time(5))), true, false);
+        check(None, None, None);
+        check(None, Some((7, 6)), Some(7));
+        check(None, Some((7, 5)), None);
         // The plan of the sweep that saw it is on its way.
-        check(Some(far), None, true, true);
-        check(Some(far), Some((far, Time(5))), true, true);
-        check(Some(far), None, false, false);
-        check(Some(Guid(1)), None, true, false);
+        check(Some(8), None, Some(8));
+        check(Some(8), Some((7, 6)), Some(8));
     }
 
     #[test]

@@ -72,8 +72,8 @@ impl Sm {
             }
             (Timer::Doubt, Stage::Probing(probe)) => probe.due(),
             (Timer::LightSweep, Stage::Idle) => self.next_sweep,
-            (Timer::Release, Stage::Idle) => self.flaps.next_release(),
-            (Timer::Balance, Stage::Idle) => self.balance_due().filter(|_| !self.is_preparing_repairs()),
+            (Timer::Release, Stage::Idle) => self.flaps().due(),
+            (Timer::Balance, Stage::Idle) => self.rebalancer().due().filter(|_| !self.is_preparing_repairs()),
             (Timer::Trees, Stage::Idle) => self.multicast_due(),
             (Timer::Names, Stage::Idle) => self.aliases_due(),
             (Timer::Backups, Stage::Idle) => self.backups_due().filter(|_| !self.is_preparing_repairs()),

@@ -8,11 +8,11 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::multicast::{MftBlocks, MulticastGroups};
 use selvedge_plan::{ChangeCount, Generation, Installed, Plan, Policy};
 use selvedge_planner::{Inventory, Outcome, PortReason};
-use selvedge_sim::Time;
 use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
 use crate::apply::Wait;
+use crate::rebalance::BalanceView;
 use crate::report::beyond_reach;
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
@@ -112,36 +112,6 @@ pub struct MadCounters {
     pub received: u64,
     /// MADs dropped: late, duplicate or not decodable.
     pub dropped: u64,
-}
-
-/// How far tables are from what their engine would make afresh.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Balancing {
-    /// Nothing is to be done.
-    #[default]
-    Even,
-    /// Something happened: they are looked at, or the next step is taken, at this time.
-    Waiting {
-        /// `None`: not before something else is done, or never.
-        until: Option<Time>,
-    },
-    /// A step is planned.
-    Planning,
-    /// A step is applied.
-    Applying,
-}
-
-/// What a manager does about load that is spread unevenly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BalanceView {
-    /// What it is at.
-    pub state: Balancing,
-    /// Steps taken.
-    pub steps: u32,
-    /// LFT blocks left to write, once it has begun.
-    pub blocks_left: usize,
-    /// Host pairs on the busiest link: when it began, after the last step, in the end.
-    pub load_max: Option<(u64, u64, u64)>,
 }
 
 /// What reading tables back has found since the start.

@@ -1,0 +1,146 @@
+//! Routes between the rebalancer and the rest of the manager.
+
+use std::sync::Arc;
+
+use selvedge_plan::Installed;
+use selvedge_planner::rebalance::{Balance, Rebalance, RebalanceResult};
+use selvedge_planner::{Outcome, PlanEvent, Task};
+
+use super::Sm;
+use crate::apply::Apply;
+use crate::event::Event;
+use crate::io::Output;
+use crate::milestone::coming;
+use crate::rebalance::{Ctx, Effect, In, Rebalancer};
+use crate::stage::Stage;
+use crate::timer::Timer;
+
+impl Sm {
+    /// Hands an input to the rebalancer, and does what it wants done.
+    pub(crate) fn rebalance(&mut self, input: In, out: &mut Vec<Output>) {
+        let ctx = Ctx {
+            now: self.now,
+            mode: self.config.mode,
+            policy: &self.config.policy,
+            busiest: self.busiest(),
+        };
+        let mut effects = Vec::new();
+        self.rebalancer.handle(&ctx, input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Event(event) => out.push(Output::Event(event)),
+                Effect::Apply { outcome, copies_first } => {
+                    self.note_balance_step(&outcome, out);
+                    self.note_copies_first(copies_first);
+                    self.apply_balance_step(outcome, out);
+                }
+                Effect::MoveTrees => self.move_trees(),
+            }
+        }
+    }
+
+    /// Returns the rebalancer, to be asked.
+    pub(crate) const fn rebalancer(&self) -> &Rebalancer {
+        &self.rebalancer
+    }
+
+    /// Returns true while a step towards balance is applied.
+    pub(crate) const fn is_balancing(&self) -> bool {
+        self.rebalancer.is_applying()
+    }
+
+    /// Has a step planned if one is due and nothing else is to be done.
+    pub(crate) fn balance_if_due(&mut self, out: &mut Vec<Output>) {
+        if !self.is_due(Timer::Balance) {
+            return;
+        }
+        let input = match self.plan_balance_step(out) {
+            Some(input) => input,
+            None => In::NotReady,
+        };
+        self.rebalance(input, out);
+    }
+
+    /// Hands out the job that plans a step; `None` if too little is known of the fabric.
+    fn plan_balance_step(&mut self, out: &mut Vec<Output>) -> Option<In> {
+        let (inventory, plan) = (self.inventory.clone()?, self.view.plan.clone()?);
+        if !self.knows_the_fabric() || inventory.fabric.switches().is_empty() {
+            return None;
+        }
+        self.generation = self.generation.next();
+        let under_way = self.past.under_way(&inventory.fabric, self.now);
+        let task = Task::Rebalance(Box::new(Rebalance {
+            basis: self.basis(&inventory, &self.view.installed, under_way),
+            plan: Arc::clone(&plan),
+            blocks: self.rebalancer.blocks(&self.config.policy, &plan.tables),
+            busiest: self.busiest(),
+            goal: self.rebalancer.goal().cloned(),
+        }));
+        Some(In::Planning(self.compute(task, out), plan))
+    }
+
+    /// Takes the result of the job that plans a step.
+    pub(crate) fn balance_planned(&mut self, result: RebalanceResult, out: &mut Vec<Output>) {
+        let plan = self.view.plan.as_ref();
+        let is_same = plan.is_some_and(|plan| self.rebalancer.is_planning_from(plan));
+        let is_free = matches!(self.stage, Stage::Idle) && self.sweep_due.is_none() && !self.has_suspects();
+        if !is_same || !is_free || !self.knows_the_fabric() {
+            return self.rebalance(In::Stale, out);
+        }
+        let is_under_way = match result.balance {
+            Some(Balance::Held { .. }) => {
+                let fabric = self.view.fabric.clone().unwrap_or_default();
+                self.past.under_way(&fabric, self.now).is_some()
+            }
+            _ => false,
+        };
+        self.rebalance(In::Planned { result, is_under_way }, out);
+    }
+
+    /// A plan is in force: if it was a step, another one may follow.
+    pub(crate) fn balance_applied(&mut self, out: &mut Vec<Output>) {
+        let input = match self.view.failed {
+            0 => In::Applied,
+            _ => In::AppliedInPart,
+        };
+        self.rebalance(input, out);
+    }
+
+    /// Returns how many host pairs the busiest link carries with the plan in force.
+    fn busiest(&self) -> u64 {
+        self.view.verdict.as_ref().map_or(0, |verdict| verdict.figures.load.max)
+    }
+
+    /// Tells of a step before it is applied.
+    fn note_balance_step(&self, outcome: &Outcome, out: &mut Vec<Output>) {
+        let inventory = self.inventory.as_deref();
+        out.extend(inventory.map(|inventory| coming(inventory, outcome, false)));
+        let count = outcome.changes.value().count();
+        out.push(Output::Event(Event::Plan(PlanEvent::Accepted {
+            engine: outcome.plan.engine.0.clone(),
+            sets: count.total(),
+            lft_blocks: count.lft_blocks,
+        })));
+    }
+
+    fn apply_balance_step(&mut self, outcome: Arc<Outcome>, out: &mut Vec<Output>) {
+        let Some(inventory) = self.inventory.clone() else {
+            return;
+        };
+        self.view.changes = outcome.changes.value().count();
+        self.view.acknowledged = 0;
+        self.view.failed = 0;
+        self.put_off_light_sweep();
+        // What was prepared is for the tables of before.
+        self.keep_warm(None);
+        let installed = Arc::clone(&self.view.installed);
+        if !self.stored().covers(outcome.plan.generation) {
+            return self.persist(inventory, installed, outcome, out);
+        }
+        let held = Installed::clone(&installed);
+        self.silent.forget();
+        self.read_back.begin_writing(self.now);
+        let apply = Apply::new(outcome, Arc::clone(&inventory), held);
+        self.begin_applying(apply, inventory, out);
+    }
+}

@@ -1,0 +1,63 @@
+//! Routes between traps and the rest of the manager.
+
+use selvedge_sim::Time;
+
+use super::Sm;
+use crate::event::Event;
+use crate::intake::IntakeEvent;
+use crate::io::Output;
+use crate::milestone::Milestone;
+use crate::timer::Timer;
+use crate::trap::{Ctx, Effect, In};
+use crate::view::Role;
+
+impl Sm {
+    /// Hands an input about traps to their machine, and does what it wants done.
+    pub(crate) fn trap(&mut self, input: In, out: &mut Vec<Output>) {
+        let ctx = Ctx {
+            now: self.now,
+            config: &self.config,
+            is_master: self.view.role == Role::Master,
+            waiting: self.better_manager_waiting(),
+            plan: self.view.plan.as_deref(),
+            inventory: self.inventory.as_deref(),
+        };
+        let mut effects = Vec::new();
+        self.traps.handle(&ctx, input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Drop => self.view.mads.dropped += 1,
+                Effect::Event(event) => out.push(Output::Event(event)),
+                Effect::Taken(datagram) => out.push(Output::Milestone(Milestone::TrapTaken(datagram))),
+                Effect::Probe { lid, reason } => {
+                    if !self.suspect_lid(lid, reason) {
+                        self.sweep_due.get_or_insert(reason);
+                    }
+                }
+                Effect::Sweep(reason) => {
+                    self.sweep_due.get_or_insert(reason);
+                }
+                Effect::Repress(answers) => answers.into_iter().for_each(|answer| self.send_only(answer, out)),
+                Effect::Disable { lid, what, set } => {
+                    self.send_unasked(*set, out);
+                    out.push(Output::Event(Event::Intake(IntakeEvent::Disabled { lid, what })));
+                }
+                Effect::KeepEnabled { lid, why } => {
+                    out.push(Output::Event(Event::Intake(IntakeEvent::NotDisabled { lid, why })));
+                }
+            }
+        }
+    }
+
+    /// Returns when traps are repressed.
+    pub(crate) fn repress_at(&self) -> Option<Time> {
+        self.traps.due(self.is_mending())
+    }
+
+    /// Represses traps, if it is time.
+    pub(crate) fn repress(&mut self, out: &mut Vec<Output>) {
+        if self.is_due(Timer::Repress) {
+            self.trap(In::RepressDue, out);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Rebalancing: spreads load anew after faults, one step at a time.
+//!
+//! A repair moves as few LFT entries as it must, which leaves load uneven. The rebalancer decides when a step towards
+//! evener tables is planned, and what follows from its result: not before the fabric has been quiet for a while, and
+//! never while there is anything else to do. What a step is, [`selvedge_planner::rebalance`] says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_plan::{Plan, Policy, RebalanceWhen, Tables};
+use selvedge_planner::rebalance::{Balance, Goal, RebalanceResult, Step, budget};
+use selvedge_planner::{JobId, Outcome, TakenApart};
+use selvedge_sim::Time;
+
+use crate::config::Mode;
+use crate::event::Event;
+
+/// The steps towards even load.
+#[derive(Debug, Default)]
+pub struct Rebalancer {
+    state: State,
+    /// The operator's command that is not carried out yet.
+    asked: Option<Asked>,
+    /// The tables that the steps lead to, once the first step is planned.
+    goal: Option<Arc<Goal>>,
+    /// Steps taken.
+    steps: u32,
+    /// LFT blocks that later steps have to write.
+    blocks_left: usize,
+    /// Host pairs on the busiest link: before the first step, after the last one, with the tables of the goal.
+    load_max: Option<(u64, u64, u64)>,
+}
+
+/// What an operator asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// In one change, whatever waits that takes, instead of steps.
+    pub at_once: bool,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// Nothing has happened since load was found to be even, or was left alone.
+    #[default]
+    Even,
+    /// A sweep or a repair has begun since.
+    Disturbed,
+    /// A step is planned at this time, or as soon as nothing else is to be done.
+    Due(Time),
+    /// A job plans a step from this plan.
+    Planning(JobId, Arc<Plan>),
+    /// A step is applied.
+    Applying,
+}
+
+/// What the rebalancer may read.
+#[derive(Debug)]
+pub struct Ctx<'a> {
+    /// When the input came.
+    pub now: Time,
+    /// What the manager may do.
+    pub mode: Mode,
+    /// What the operator wants.
+    pub policy: &'a Policy,
+    /// Host pairs on the busiest link with the plan in force.
+    pub busiest: u64,
+}
+
+/// What can happen to the rebalancer.
+#[derive(Debug)]
+pub enum In {
+    /// A sweep or a repair begins: steps begin anew after it.
+    Interrupted,
+    /// The manager is idle: if a sweep or a repair came before, the quiet time begins.
+    Idle,
+    /// The operator asks for rebalancing now.
+    Asked(Asked),
+    /// A step is due, and no plan can be made: too little is known of the fabric.
+    NotReady,
+    /// A step is due, and a job plans it from this plan, which is in force.
+    Planning(JobId, Arc<Plan>),
+    /// The job is done, and its result is of no use: another plan is in force, or there is something else to do.
+    Stale,
+    /// The job is done, and its step can be applied.
+    Planned {
+        /// The result.
+        result: RebalanceResult,
+        /// If no step is safe: packets of the step before may still be under way.
+        is_under_way: bool,
+    },
+    /// A plan is in force, and no Set of it has failed.
+    Applied,
+    /// A plan is in force, and Sets of it have failed.
+    AppliedInPart,
+}
+
+/// What the rebalancer wants done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Tell operators.
+    Event(Event),
+    /// Apply a step that the judge has accepted.
+    Apply {
+        /// The step.
+        outcome: Arc<Outcome>,
+        /// Multicast groups that must be taken apart before.
+        copies_first: Option<Box<TakenApart>>,
+    },
+    /// Look for better multicast trees: routes are as even as they get.
+    MoveTrees,
+}
+
+/// What a manager shows of its state of rebalancing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balancing {
+    /// Nothing is to be done.
+    #[default]
+    Even,
+    /// Something happened: they are looked at, or the next step is taken, at this time.
+    Waiting {
+        /// `None`: not before something else is done, or never.
+        until: Option<Time>,
+    },
+    /// A step is planned.
+    Planning,
+    /// A step is applied.
+    Applying,
+}
+
+/// What a manager shows of rebalancing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BalanceView {
+    /// What it is at.
+    pub state: Balancing,
+    /// Steps taken.
+    pub steps: u32,
+    /// LFT blocks left to write, once it has begun.
+    pub blocks_left: usize,
+    /// Host pairs on the busiest link: when it began, after the last step, in the end.
+    pub load_max: Option<(u64, u64, u64)>,
+}
+
+impl Rebalancer {
+    /// Takes one input. Appends what is to be done.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In, effects: &mut Vec<Effect>) {
+        match input {
+            In::Interrupted => self.interrupt(effects),
+            In::Idle => self.begin_quiet_time(ctx),
+            In::Asked(asked) => {
+                self.asked = Some(asked);
+                match self.state {
+                    // What happened before the command is no reason to wait.
+                    State::Even | State::Disturbed | State::Due(_) => self.state = State::Due(ctx.now),
+                    State::Planning(..) | State::Applying => {}
+                }
+            }
+            In::NotReady => self.state = State::Even,
+            In::Planning(job, plan) => self.state = State::Planning(job, plan),
+            In::Stale | In::Planned { .. } if !matches!(self.state, State::Planning(..)) => {}
+            In::Stale => self.pause(ctx),
+            In::Planned { result, is_under_way } => self.planned(ctx, result, is_under_way, effects),
+            In::Applied | In::AppliedInPart if !self.is_applying() => {}
+            // A sweep finds out what the switches hold.
+            In::AppliedInPart => self.state = State::Disturbed,
+            In::Applied if self.blocks_left == 0 => self.end_even(ctx, effects),
+            In::Applied => self.pause(ctx),
+        }
+    }
+
+    /// Returns when a step is due.
+    pub const fn due(&self) -> Option<Time> {
+        match self.state {
+            State::Due(at) => Some(at),
+            State::Even | State::Disturbed | State::Planning(..) | State::Applying => None,
+        }
+    }
+
+    /// Returns how many LFT blocks the next step may write; `None`: all of them, whatever waits that takes.
+    pub fn blocks(&self, policy: &Policy, tables: &Tables) -> Option<usize> {
+        let at_once = match self.asked {
+            Some(asked) => asked.at_once,
+            None => policy.rebalance == RebalanceWhen::AtOnce,
+        };
+        (!at_once).then(|| budget(policy, tables))
+    }
+
+    /// Returns the tables that the steps lead to, if they are known.
+    pub const fn goal(&self) -> Option<&Arc<Goal>> {
+        self.goal.as_ref()
+    }
+
+    /// Returns true if a job is the one that plans a step.
+    pub fn is_planning(&self, id: JobId) -> bool {
+        matches!(self.state, State::Planning(expected, _) if expected == id)
+    }
+
+    /// Returns true if the step on its way is planned from a plan.
+    pub fn is_planning_from(&self, plan: &Arc<Plan>) -> bool {
+        matches!(&self.state, State::Planning(_, from) if Arc::ptr_eq(from, plan))
+    }
+
+    /// Returns true while a step is applied.
+    pub const fn is_applying(&self) -> bool {
+        matches!(self.state, State::Applying)
+    }
+
+    /// Returns what is shown.
+    pub const fn status(&self) -> BalanceView {
+        BalanceView {
+            state: match self.state {
+                State::Even => Balancing::Even,
+                State::Disturbed => Balancing::Waiting { until: None },
+                State::Due(at) => Balancing::Waiting { until: Some(at) },
+                State::Planning(..) => Balancing::Planning,
+                State::Applying => Balancing::Applying,
+            },
+            steps: self.steps,
+            blocks_left: self.blocks_left,
+            load_max: self.load_max,
+        }
+    }
+
+    fn interrupt(&mut self, effects: &mut Vec<Effect>) {
+        let (steps, had_goal) = (self.steps, self.goal.is_some());
+        *self = Self {
+            state: State::Disturbed,
+            asked: self.asked,
+            ..Self::default()
+        };
+        if had_goal && steps > 0 {
+            effects.push(Effect::Event(Event::RebalanceInterrupted { steps }));
+        }
+    }
+
+    fn begin_quiet_time(&mut self, ctx: &Ctx<'_>) {
+        if !matches!(self.state, State::Disturbed) || ctx.mode != Mode::Manage {
+            return;
+        }
+        let quiet = match (self.asked, ctx.policy.rebalance) {
+            (Some(_), _) | (None, RebalanceWhen::AtOnce) => Duration::ZERO,
+            (None, RebalanceWhen::Later) => Duration::from_secs(ctx.policy.rebalance_quiet_s.into()),
+            (None, RebalanceWhen::Never) => return,
+        };
+        self.state = State::Due(ctx.now + quiet);
+    }
+
+    /// The next step is planned after the pause between two of them.
+    fn pause(&mut self, ctx: &Ctx<'_>) {
+        self.state = State::Due(ctx.now + Duration::from_secs(ctx.policy.rebalance_pause_s.into()));
+    }
+
+    fn planned(&mut self, ctx: &Ctx<'_>, result: RebalanceResult, is_under_way: bool, effects: &mut Vec<Effect>) {
+        match result.balance {
+            Some(Balance::Step(step)) => {
+                self.take(ctx, &step, effects);
+                effects.push(Effect::Apply {
+                    outcome: step.outcome,
+                    copies_first: result.copies_first,
+                });
+            }
+            // Those packets may be all that is in the way.
+            Some(Balance::Held { .. }) if is_under_way => self.pause(ctx),
+            Some(Balance::Held { why }) => {
+                effects.push(Effect::Event(Event::RebalanceHeld { why }));
+                self.end(effects);
+            }
+            Some(Balance::Even) => self.end_even(ctx, effects),
+            None => self.end(effects),
+        }
+    }
+
+    fn take(&mut self, ctx: &Ctx<'_>, step: &Step, effects: &mut Vec<Effect>) {
+        self.state = State::Applying;
+        self.goal = Some(Arc::clone(&step.goal));
+        self.steps += 1;
+        self.blocks_left = step.left.blocks;
+        self.load_max = Some((step.goal.before.max, step.load_max, step.goal.after.max));
+        effects.push(Effect::Event(Event::RebalanceStep {
+            step: self.steps,
+            changed: step.changed,
+            load: (ctx.busiest, step.load_max),
+            left: self.blocks_left,
+        }));
+    }
+
+    /// Load is even. That is worth an event only if there were steps, or a command.
+    fn end_even(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
+        let (steps, load) = (self.steps, ctx.busiest);
+        if steps > 0 || self.asked.is_some() {
+            effects.push(Effect::Event(Event::Rebalanced { steps, load }));
+        }
+        self.end(effects);
+    }
+
+    fn end(&mut self, effects: &mut Vec<Effect>) {
+        *self = Self::default();
+        effects.push(Effect::MoveTrees);
+    }
+}
+
+#[cfg(test)]
+mod tests;

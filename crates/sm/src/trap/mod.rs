@@ -1,0 +1,166 @@
+//! Traps: what each one is reason for, and when it is repressed.
+//!
+//! A trap comes here after an [`Intake`](crate::Intake) has let it through. The agent that sent it repeats it until
+//! it is repressed.
+
+mod babble;
+
+use std::time::Duration;
+
+use selvedge_plan::Plan;
+use selvedge_planner::Inventory;
+use selvedge_sim::Time;
+use selvedge_types::{Guid, Lid};
+use selvedge_wire::{Attribute, Datagram, Notice, Trap};
+
+use crate::config::Config;
+use crate::event::{Event, SweepReason};
+use crate::smp;
+
+/// The traps that are taken and not repressed yet.
+#[derive(Debug, Default)]
+pub struct Traps {
+    /// Answers to them, in order, each with the time at which its trap came.
+    represses: Vec<(Time, Datagram)>,
+}
+
+/// What traps are judged by.
+#[derive(Debug)]
+pub struct Ctx<'a> {
+    /// When the input came.
+    pub now: Time,
+    /// How the manager behaves.
+    pub config: &'a Config,
+    /// True if the manager is the master: no trap is meant for another one.
+    pub is_master: bool,
+    /// The port of a better manager that has been told to wait.
+    pub waiting: Option<Guid>,
+    /// The plan in force.
+    pub plan: Option<&'a Plan>,
+    /// The fabric, and how its agents are reached.
+    pub inventory: Option<&'a Inventory>,
+}
+
+/// What can happen.
+#[derive(Debug)]
+pub enum In {
+    /// A trap came.
+    Received(Box<Datagram>),
+    /// [`Traps::due`] has come.
+    RepressDue,
+    /// A source of traps babbles.
+    Babbles {
+        /// The LID of the source.
+        lid: Lid,
+        /// The port of its node that its traps name.
+        port: Option<u8>,
+    },
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Count a datagram that is not acted upon.
+    Drop,
+    /// Tell operators.
+    Event(Event),
+    /// Tell other programs of a trap.
+    Taken(Box<Datagram>),
+    /// Find out which link of a switch changed its state; sweep if that cannot be found out.
+    Probe {
+        /// The LID of the switch.
+        lid: Lid,
+        /// The trap.
+        reason: SweepReason,
+    },
+    /// Sweep.
+    Sweep(SweepReason),
+    /// Send these answers to traps.
+    Repress(Vec<Datagram>),
+    /// Disable the port of a source that babbles.
+    Disable {
+        /// The LID of the source.
+        lid: Lid,
+        /// The port.
+        what: String,
+        /// The Set that disables it.
+        set: Box<Datagram>,
+    },
+    /// Tell operators that a source that babbles keeps its port.
+    KeepEnabled {
+        /// The LID of the source.
+        lid: Lid,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+/// A trap that a repair is made for is repressed so long after it came at the latest. No switch repeats one sooner
+/// than after some tens of milliseconds: SubnetTimeOut of the port, 18 (1 s) by default.
+const REPRESS_WITHIN: Duration = Duration::from_millis(5);
+/// A port of a switch changed its link state. Source: IBA vol 1 §14.2.5.1.
+const LINK_STATE: u16 = 128;
+/// Capabilities, the description or something else of a port changed. Source: IBA vol 1 §14.2.5.1.
+const LOCAL_CHANGE: u16 = 144;
+
+impl Traps {
+    /// Takes one input. Appends what is to be done.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In, effects: &mut Vec<Effect>) {
+        match input {
+            In::Received(datagram) if ctx.is_master => self.received(ctx, datagram, effects),
+            In::Received(_) => effects.push(Effect::Drop),
+            In::RepressDue => {
+                let answers = std::mem::take(&mut self.represses);
+                effects.push(Effect::Repress(answers.into_iter().map(|(_, answer)| answer).collect()));
+            }
+            In::Babbles { lid, port } => effects.extend(babble::disable(ctx, lid, port)),
+        }
+    }
+
+    /// Returns when traps are repressed: at once, but after the requests of a repair. An agent handles one SMP after
+    /// another, and the repair waits for its answers.
+    pub fn due(&self, is_repairing: bool) -> Option<Time> {
+        let (first, _) = *self.represses.first()?;
+        Some(if is_repairing { first + REPRESS_WITHIN } else { first })
+    }
+
+    fn received(&mut self, ctx: &Ctx<'_>, datagram: Box<Datagram>, effects: &mut Vec<Effect>) {
+        let notice = match Notice::parse(datagram.mad.smp_data()) {
+            Ok(notice) => notice,
+            Err(error) => {
+                let why = error.to_string();
+                return effects.extend([Effect::Drop, Effect::Event(Event::BadDatagram { why })]);
+            }
+        };
+        self.represses
+            .push((ctx.now, smp::repress(&datagram, ctx.config.policy.m_key)));
+        effects.push(Effect::Taken(datagram));
+        match notice.trap_number() {
+            Some(LINK_STATE) => effects.push(Effect::Probe {
+                lid: notice.issuer_lid,
+                reason: SweepReason::Trap(LINK_STATE),
+            }),
+            Some(LOCAL_CHANGE) if !is_known(ctx, &notice) => {
+                effects.push(Effect::Sweep(SweepReason::Trap(LOCAL_CHANGE)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns true if a trap says only what is known: that the manager which has been told to wait is better. That
+/// manager says so at each of its polls. A sweep for each of them would begin anew the change that it waits for.
+fn is_known(ctx: &Ctx<'_>, notice: &Notice) -> bool {
+    let says_only_so = match notice.trap() {
+        Some(Trap::LocalChange(change)) => change.other_local_changes && change.changes == smp::SM_PRIORITY,
+        _ => false,
+    };
+    let lids = || {
+        let fabric = &ctx.inventory?.fabric;
+        Some(fabric.port(fabric.find_port(ctx.waiting?)?)?.settings.lids)
+    };
+    says_only_so && lids().is_some_and(|lids| lids.contains(notice.issuer_lid))
+}
+
+#[cfg(test)]
+mod tests;
