@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, Link, PortRef};
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_plan::Installed;
 use selvedge_planner::Inventory;
 use selvedge_sim::Time;
-use selvedge_types::{Guid, PortState};
+use selvedge_types::Guid;
 use selvedge_verify::phases::is_live;
 use selvedge_wire::{Attribute, AttributeId, Bits, Mad, SmInfo, SmState};
 
@@ -19,7 +19,6 @@ use crate::milestone::Milestone;
 use crate::register::Reregister;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::wires::Wires;
 use crate::{report, smp, standby};
 
 impl Sm {
@@ -177,7 +176,7 @@ impl Sm {
     /// one is or was here, out of sight.
     pub(crate) fn has_been_set_up_by_another(&self, fabric: &Fabric) -> bool {
         let known = self.view.fabric.as_ref().filter(|_| self.view.plan.is_some());
-        known.is_some_and(|known| is_set_up_since(known, fabric, &self.wires))
+        known.is_some_and(|known| self.wires.has_new_active(known, fabric))
     }
 
     /// Everything has been read: packets of the time of another master are waited for.
@@ -360,95 +359,9 @@ fn as_left(info: SmInfo, from: Option<Guid>) -> SmInfo {
     }
 }
 
-/// True if a link between switches is ACTIVE now, and was not when it was last seen or set. Of a switch that was out of
-/// sight since, or always, those links count that were never seen so where they are.
-fn is_set_up_since(known: &Fabric, now: &Fabric, seen: &Wires) -> bool {
-    let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
-    let is_switch = |at: PortRef| now.switch_index(at.node).is_some();
-    let guid = |at: PortRef| now.node(at.node).guid;
-    let was_active = |at: PortRef| {
-        let node = known.find(guid(at))?;
-        Some(is_active(known, PortRef { node, port: at.port }))
-    };
-    let was_seen_so = |link: &Link| {
-        let [a, b] = [link.a, link.b].map(|at| (guid(at), at.port));
-        seen.were_active(a, b)
-    };
-    let mut links = now.links().filter(|link| is_switch(link.a) && is_switch(link.b));
-    links.any(|link| {
-        let is_new = match (was_active(link.a), was_active(link.b)) {
-            (Some(a), Some(b)) => !a && !b,
-            // One end had been made so by this manager.
-            (Some(true), None) | (None, Some(true)) => false,
-            (Some(false) | None, None) | (None, Some(false)) => !was_seen_so(&link),
-        };
-        is_new && is_active(now, link.a) && is_active(now, link.b)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made::{FIRST, SECOND, info, inventory, row};
-
-    #[test]
-    fn only_another_manager_makes_a_link_active() {
-        use PortState::{Active, Init};
-        // The ends of the link between the switches, as they were and as they are.
-        let check = |known: [PortState; 2], now: [PortState; 2], want: bool| {
-            let [known, now] = [known, now].map(|states| {
-                let mut found = row();
-                for ((at, num), state) in [(FIRST, 2), (SECOND, 1)].into_iter().zip(states) {
-                    found[at].ports[num].info = Some(info(state));
-                }
-                inventory(found).fabric
-            });
-            assert_eq!(
-                is_set_up_since(&known, &now, &Wires::default()),
-                want,
-                "{known:?} {now:?}"
-            );
-        };
-        check([Init, Init], [Active, Active], true);
-        check([Init, Init], [Active, Init], false);
-        check([Active, Active], [Active, Active], false);
-        // One end had been made so by this one, which died before the other.
-        check([Active, Init], [Active, Active], false);
-    }
-
-    #[test]
-    fn what_comes_into_sight_set_up_was_set_up_by_another_manager() {
-        // Whether the second switch is known, and its link was seen before; the link as it is now.
-        let check = |is_known: bool, was_seen: bool, state: PortState, want: bool| {
-            let mut found = row();
-            for (at, num) in [(FIRST, 2), (SECOND, 1)] {
-                found[at].ports[num].info = Some(info(state));
-            }
-            let (now, all) = (inventory(found).fabric, inventory(row()).fabric);
-            let mut before = row();
-            if !is_known {
-                before[FIRST].ports[2].peer = None;
-                before[FIRST].ports[2].info = Some(info(PortState::Init));
-                before.truncate(SECOND);
-            }
-            let mut seen = Wires::default();
-            if was_seen {
-                seen.note(&all);
-            }
-            let known = inventory(before).fabric;
-            assert_eq!(
-                is_set_up_since(&known, &now, &seen),
-                want,
-                "{is_known} {was_seen} {state:?}"
-            );
-        };
-        check(true, true, PortState::Active, false);
-        check(false, false, PortState::Active, true);
-        check(false, false, PortState::Init, false);
-        // It was out of sight for a time.
-        check(false, true, PortState::Active, false);
-    }
-
     #[test]
     fn who_gives_way() {
         let info = |state, priority, guid| SmInfo {
