@@ -101,6 +101,8 @@ pub struct Sm {
     pub(crate) served: Option<BTreeMap<Guid, Served>>,
     /// The other manager whose service levels `stored` has, by its LID; none: they are this one's.
     pub(crate) told_by: Option<Lid>,
+    /// Number of the last request whose answer nobody awaits.
+    pub(crate) unasked: u32,
     /// What is remembered of other managers.
     pub(crate) others: Others,
     /// Ports of which nobody may have been told what happened to them while a plan was on its way.
@@ -187,6 +189,7 @@ impl Sm {
             doubted: BTreeSet::new(),
             served: None,
             told_by: None,
+            unasked: 0,
             others: Others::default(),
             unwatched: Vec::new(),
             keeps_found: false,

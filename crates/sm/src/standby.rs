@@ -12,7 +12,7 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_planner::Inventory;
 use selvedge_sim::Time;
-use selvedge_types::{Guid, NodeKind, TransactionId};
+use selvedge_types::{Guid, NodeKind};
 use selvedge_wire::{
     Address, AttributeId, CapabilityMask, Class, Datagram, DirectedRoute, LocalChange, Mad, Method, Notice,
     PRODUCER_CA, PRODUCER_ROUTER, PRODUCER_SWITCH, SmControl, SmInfo, SmState, Status, Trap,
@@ -67,16 +67,12 @@ pub struct Others {
     pub asked: u32,
     /// The same when the last sweep began.
     pub asked_before: u32,
-    /// Number of the next message that nobody's request it is.
-    serial: u32,
 }
 
 /// How long a better manager waits before it is looked at again: packets are gone after about two seconds as a rule.
 const PUT_OFF: Duration = Duration::from_secs(2);
 /// SMInfo changed: bit 3 of trap 144's changes. Source: IBA vol 1 §14.2.5.1 (SM priority).
 const SM_PRIORITY: u16 = 1 << 3;
-/// Transaction ids of what is sent without a request; requests count from 1 in 32 bits.
-const UNASKED: u64 = 1 << 32;
 
 impl Sm {
     /// SMInfo is asked for, or a command comes, whatever else is going on.
@@ -335,14 +331,6 @@ impl Sm {
         let modifier = SmControl::Acknowledge.modifier();
         let set = smp::set(&self.own_sm_info(), modifier, route, self.config.policy.m_key);
         self.send_unasked(set.datagram(), out);
-    }
-
-    /// Sends a request whose answer nobody waits for.
-    pub(crate) fn send_unasked(&mut self, mut datagram: Datagram, out: &mut Vec<Output>) {
-        self.others.serial = self.others.serial.wrapping_add(1);
-        let id = UNASKED | u64::from(self.others.serial);
-        datagram.mad.set_transaction(TransactionId(id));
-        self.send_only(datagram, out);
     }
 
     /// Tells the master, by trap 144, that this manager is better than it: it may not have seen that there is another.
