@@ -34,7 +34,7 @@ impl Sm {
             Command::Reregister => self.reregister = Reregister::Wanted,
             Command::ReregisterThese(ports) => {
                 // What a master knows of them takes the place of what was known of others before.
-                if self.view.role != Role::Master {
+                if self.role() != Role::Master {
                     self.returned = Arc::default();
                 }
                 Arc::make_mut(&mut self.returned).extend(ports);

@@ -16,7 +16,7 @@ impl Sm {
         if self.view.fabric.as_ref().is_some_and(|before| is_live(before)) {
             self.past.note_carried(self.now);
         }
-        let is_ours = self.view.role == Role::Master && !installed.lfts.is_empty();
+        let is_ours = self.role() == Role::Master && !installed.lfts.is_empty();
         if let Some(before) = self.view.fabric.clone().filter(|_| is_ours) {
             let held = Arc::clone(&self.view.installed);
             self.past.note_gone((&before, &held), (fabric, installed), self.now);

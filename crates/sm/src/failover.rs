@@ -57,7 +57,7 @@ impl Sm {
             return false;
         };
         self.config.mode == Mode::Manage
-            && self.view.role == Role::Master
+            && self.role() == Role::Master
             && self.view.plan.is_some()
             && self.view.failed == 0
             && self.past.fog(self.now).is_zero()

@@ -112,7 +112,7 @@ impl Sm {
     /// True if a port of the plan in force is not ACTIVE, and nothing that is known says why.
     fn has_unexplained(&self) -> bool {
         let mut ports = self.view.ports.iter();
-        self.view.role == Role::Master && ports.any(|port| port.reason == PortReason::Unexplained)
+        self.role() == Role::Master && ports.any(|port| port.reason == PortReason::Unexplained)
     }
 
     /// Asks for our own port: if its cable was moved, everybody else is somewhere else.

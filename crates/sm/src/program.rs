@@ -479,7 +479,7 @@ impl Sm {
         installed: impl Into<Arc<Installed>>,
         failures: &report::Failures,
     ) {
-        let mode = match self.view.role {
+        let mode = match self.role() {
             Role::Standby => Mode::Watch,
             _ => self.config.mode,
         };

@@ -66,7 +66,7 @@ impl Sm {
         if self.others.leans_on_copy {
             self.reregister = Reregister::Wanted;
         }
-        if self.view.role == Role::Master {
+        if self.role() == Role::Master {
             self.change_role(Role::Discovering, None, out);
         }
         self.rest(now);

@@ -36,7 +36,7 @@ impl AliasGuids {
 impl Sm {
     /// A light sweep has found nothing, and switches copy as they should: now ports are asked for their GUIDs.
     pub(crate) fn read_guids_back(&mut self) {
-        let is_ours = self.config.mode == Mode::Manage && self.view.role == Role::Master;
+        let is_ours = self.config.mode == Mode::Manage && self.role() == Role::Master;
         let Some(inventory) = self.inventory.clone().filter(|_| is_ours) else {
             return;
         };

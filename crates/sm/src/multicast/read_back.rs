@@ -34,7 +34,7 @@ impl Multicast {
 impl Sm {
     /// A light sweep has found nothing: now switches are asked what they copy.
     pub(crate) fn read_copies_back(&mut self) {
-        let is_ours = self.config.mode == Mode::Manage && self.view.role == Role::Master;
+        let is_ours = self.config.mode == Mode::Manage && self.role() == Role::Master;
         let Some(inventory) = self.inventory.clone().filter(|_| is_ours) else {
             return;
         };
