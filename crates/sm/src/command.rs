@@ -6,21 +6,18 @@ use selvedge_planner::route_alike;
 
 use crate::config::Mode;
 use crate::core::Sm;
+use crate::election::{CopyNews, In, Role};
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
 use crate::register::Reregister;
 use crate::stage::Stage;
-use crate::view::Role;
 
 impl Sm {
     pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
-        self.view.role = match self.config.mode {
-            Mode::Manage => {
-                out.push(Output::SetIsSm(true));
-                Role::Discovering
-            }
-            Mode::DryRun | Mode::Watch => Role::NotActive,
-        };
+        if self.config.mode == Mode::Manage {
+            out.push(Output::SetIsSm(true));
+        }
+        self.run_election(In::Start, out);
         self.sweep_due = Some(SweepReason::Start);
     }
 
@@ -42,11 +39,11 @@ impl Sm {
             Command::Doubt(ports) => self.doubted.extend(ports),
             Command::Registered => {
                 self.reregister = Reregister::Not;
-                self.others.is_unproven = false;
+                self.run_election(In::Copy(CopyNews::Known), out);
             }
-            Command::Unproven => self.look_whether_master_lives(),
-            Command::HoldBack => self.others.copies = true,
-            Command::Ready => self.hold_back_no_longer(),
+            Command::Unproven => self.run_election(In::Copy(CopyNews::Doubtful), out),
+            Command::HoldBack => self.run_election(In::Copy(CopyNews::Wanted), out),
+            Command::Ready => self.run_election(In::Copy(CopyNews::Complete), out),
             Command::Told(told) => self.take_told(*told),
             Command::Babbles { lid, port } => self.disable_babbler(lid, port, out),
             Command::SetPolicy(policy) => {
@@ -60,7 +57,7 @@ impl Sm {
                 }
                 self.exchange.clear();
                 self.stage = Stage::Stopped;
-                self.view.role = Role::NotActive;
+                self.run_election(In::Stop, out);
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::aliases::AliasGuids;
 use crate::backing_up::BackupBook;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
+use crate::election::{Ask, Election, In};
 use crate::event::{Event, SweepReason};
 use crate::failover::Failover;
 use crate::flap::Flaps;
@@ -36,7 +37,6 @@ use crate::second_look::SecondLook;
 use crate::silent::Silent;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
-use crate::standby::Others;
 use crate::timer::Timer;
 use crate::unstored::Unstored;
 use crate::view::View;
@@ -85,7 +85,6 @@ pub struct Sm {
     pub(crate) next_sweep: Option<Time>,
     /// When a light sweep was due that something else came before.
     pub(crate) put_off: Option<Time>,
-    pub(crate) next_poll: Option<Time>,
     pub(crate) persist_id: u64,
     /// The newest of these that is safe.
     pub(crate) persisted_id: u64,
@@ -103,7 +102,9 @@ pub struct Sm {
     pub(crate) told_by: Option<Lid>,
     /// Number of the last request whose answer nobody awaits.
     pub(crate) unasked: u32,
-    /// What is remembered of other managers.
+    /// Which manager is master.
+    election: Election,
+    /// What is remembered of the time beside another master.
     pub(crate) others: Others,
     /// Ports of which nobody may have been told what happened to them while a plan was on its way.
     pub(crate) unwatched: Vec<PortRef>,
@@ -180,7 +181,6 @@ impl Sm {
             wires: Wires::default(),
             next_sweep: None,
             put_off: None,
-            next_poll: None,
             persist_id: 0,
             persisted_id: 0,
             unstored: Unstored::default(),
@@ -190,6 +190,7 @@ impl Sm {
             served: None,
             told_by: None,
             unasked: 0,
+            election: Election::default(),
             others: Others::default(),
             unwatched: Vec::new(),
             keeps_found: false,
@@ -208,11 +209,6 @@ impl Sm {
             strangers: BTreeSet::new(),
             requests: Vec::new(),
         }
-    }
-
-    /// The GUID of the local port.
-    pub(crate) const fn port_guid(&self) -> Guid {
-        self.config.local.port_guid
     }
 
     /// Takes one input; appends what is to be done.
@@ -261,7 +257,7 @@ impl Sm {
             }
             Method::Trap => self.trap(datagram, out),
             Method::Get | Method::Set if datagram.mad.attribute() == AttributeId::SM_INFO => {
-                self.sm_info_asked(now, datagram, out);
+                self.run_election(In::Requested(datagram), out);
             }
             Method::Get
             | Method::Set
@@ -294,27 +290,29 @@ impl Sm {
             }
             (Token::Set(id), Stage::Applying(..)) => self.set_ended(id, answer, &mut events),
             (Token::Held(_), Stage::Applying(..)) => self.seat_answered(answer),
-            (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
+            (Token::SmInfo(ask @ Ask::Election(_)), Stage::Electing)
+            | (Token::SmInfo(ask @ Ask::Poll), Stage::Standby)
+            | (Token::SmInfo(ask @ Ask::LightSweep), Stage::LightSweep { .. })
+            | (Token::SmInfo(ask @ Ask::Handover), Stage::HandingOver) => {
+                self.run_election(In::Answered(ask, answer), out);
+            }
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Held(_), Stage::Probing(_)) => self.own_port_looked_at(answer, out),
             (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
             (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
             (Token::Name(id), Stage::Naming(_)) => self.named(id, answer, out),
-            (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
-            (Token::Manager, Stage::LightSweep { .. }) => self.manager_answered(answer, &mut events),
             (token, &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = self.light_look_ended(token, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
-            (Token::Handover, Stage::HandingOver { .. }) => self.handover_answered(answer),
             // The stage that asked is over.
             (
                 Token::Discover(_)
                 | Token::Table { .. }
                 | Token::Lanes(_)
                 | Token::Set(_)
-                | Token::OtherSm(_)
+                | Token::SmInfo(_)
                 | Token::Light(_)
                 | Token::ReadBack(_)
                 | Token::Probe(_)
@@ -328,10 +326,7 @@ impl Sm {
                 | Token::Who(_)
                 | Token::Whose(_)
                 | Token::Copy(_)
-                | Token::Name(_)
-                | Token::Manager
-                | Token::Handover
-                | Token::Poll,
+                | Token::Name(_),
                 _,
             ) => {}
         }
@@ -361,10 +356,10 @@ impl Sm {
         }
         self.look_behind_links_at_once();
         if self.is_due(Timer::LightSweep) {
-            self.begin_light_sweep();
+            self.begin_light_sweep(out);
         }
         if self.is_due(Timer::Poll) {
-            self.poll(now, out);
+            self.run_election(In::PollDue, out);
         }
     }
 
@@ -399,15 +394,13 @@ impl Sm {
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             // What has been waited counts, so this ends however often it happens.
             Stage::Applying(ref apply, _) => apply.wait().is_some(),
-            Stage::Standby { .. } | Stage::Disabled { .. } => matches!(
+            Stage::Standby | Stage::Disabled => matches!(
                 self.sweep_due,
                 Some(SweepReason::MasterLost | SweepReason::HandedOver | SweepReason::Told)
             ),
-            Stage::Discovering(_)
-            | Stage::Electing { .. }
-            | Stage::Reading { .. }
-            | Stage::HandingOver { .. }
-            | Stage::Stopped => false,
+            Stage::Discovering(_) | Stage::Electing | Stage::Reading { .. } | Stage::HandingOver | Stage::Stopped => {
+                false
+            }
         }
     }
 
@@ -424,7 +417,7 @@ impl Sm {
         }
         self.disturb_balance(out);
         self.sweep_reason = reason;
-        self.forget_refusals();
+        self.run_election(In::SweepBegun, out);
         self.forget_repairs();
         self.unwatched.clear();
         self.second_look.forget(now);
@@ -445,26 +438,13 @@ impl Sm {
     fn step(&mut self, now: Time, out: &mut Vec<Output>) -> bool {
         match std::mem::take(&mut self.stage) {
             Stage::Discovering(discovery) => self.discovered(*discovery, now, out),
-            Stage::Electing {
-                inventory,
-                others,
-                silent,
-            } => self.elected(inventory, (&others, silent), now, out),
+            Stage::Electing | Stage::HandingOver => self.run_election(In::AllAnswered, out),
             Stage::Reading {
                 inventory,
                 installed,
                 round,
                 ..
             } => self.tables_asked((inventory, installed, round), now, out),
-            Stage::HandingOver {
-                inventory,
-                at,
-                to,
-                is_taken,
-            } => match self.gives_way(&to, is_taken, out) {
-                true => self.yield_to(inventory, (at, &to), now, out),
-                false => self.begin_reading(inventory),
-            },
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::Copying(copying) => self.copying_settled(*copying, now, out),
@@ -474,8 +454,8 @@ impl Sm {
             | Stage::Planning { .. }
             | Stage::Persisting { .. }
             | Stage::Applying(..)
-            | Stage::Standby { .. }
-            | Stage::Disabled { .. }
+            | Stage::Standby
+            | Stage::Disabled
             | Stage::Stopped) => {
                 self.stage = waiting;
                 return false;
@@ -510,9 +490,7 @@ impl Sm {
             }
         };
         self.inventory = Some(Arc::clone(&inventory));
-        self.note_doubles(inventory.fabric.node(inventory.local.node).guid, &before);
-        // Should this sweep be repeated, the next one has seen them before.
-        self.others.has_set_up |= self.has_been_set_up_by_another(&inventory.fabric);
+        self.note_other_masters(&inventory, &before, out);
         let known = self.view.fabric.as_deref().filter(|_| self.view.plan.is_some());
         let is_first = self.view.sweeps == 0;
         if self.config.mode == Mode::Manage && self.silence.asks_again(&inventory, known, is_first) {
@@ -541,7 +519,10 @@ impl Sm {
             );
         }
         match self.config.mode {
-            Mode::Manage => self.begin_election(inventory),
+            Mode::Manage => {
+                self.stage = Stage::Electing;
+                self.run_election(In::Swept, out);
+            }
             Mode::DryRun | Mode::Watch => self.begin_reading(inventory),
         }
     }
@@ -589,6 +570,9 @@ impl Sm {
 pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
+
+mod election;
+pub use election::Others;
 
 #[cfg(test)]
 mod hostile;

@@ -14,6 +14,7 @@ use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use crate::config::Mode;
 use crate::core::{Sm, ok};
+use crate::election::Role;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::light::differs;
@@ -21,7 +22,6 @@ use crate::probe::{Behind, Looked, Probe};
 use crate::second_look::MOVED_AFTER;
 use crate::smp;
 use crate::stage::{Stage, Token};
-use crate::view::Role;
 
 /// What the manager remembers for repairs.
 #[derive(Debug, Default)]

@@ -13,11 +13,11 @@ use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, NodeInfo, PortIn
 
 use crate::config::Mode;
 use crate::core::{Sm, ok};
+use crate::election::{In, Role};
 use crate::event::SweepReason;
 use crate::io::Output;
 use crate::smp;
 use crate::stage::{Stage, Token};
-use crate::view::Role;
 
 impl Sm {
     /// Everything that a light sweep asked is answered.
@@ -46,7 +46,7 @@ impl Sm {
     }
 
     /// Asks every switch whether a port changed its state; goes for a full sweep at once where that says too little.
-    pub(crate) fn begin_light_sweep(&mut self) {
+    pub(crate) fn begin_light_sweep(&mut self, out: &mut Vec<Output>) {
         self.next_sweep = None;
         // Should the next trap come before it is through.
         self.put_off = self.config.sweep_interval.map(|interval| self.now + interval / 4);
@@ -81,7 +81,7 @@ impl Sm {
         self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
         if self.config.mode == Mode::Manage {
-            self.ask_other_managers(&inventory);
+            self.run_election(In::LightSweepBegun, out);
         }
         self.ask_unwatched(&inventory);
         self.ask_doubted(&inventory);
@@ -360,14 +360,11 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         }
         Token::Light(_)
         | Token::Discover(_)
-        | Token::OtherSm(_)
+        | Token::SmInfo(_)
         | Token::Table { .. }
         | Token::Lanes(_)
         | Token::Set(_)
         | Token::ReadBack(_)
-        | Token::Poll
-        | Token::Manager
-        | Token::Handover
         | Token::Probe(_)
         | Token::Copy(_)
         | Token::Name(_)
@@ -543,7 +540,7 @@ mod tests {
             let port = place(&known, SECOND, 2);
             (sm.inventory, sm.view.plan) = (Some(known), Some(Arc::new(empty_plan())));
             sm.view.ports = Arc::new(vec![PortReport { port, reason }]);
-            sm.begin_light_sweep();
+            sm.begin_light_sweep(&mut Vec::new());
             assert_eq!(sm.sweep_due, want, "{reason:?}");
         };
         check(PortReason::Unexplained, Some(SweepReason::Again));
@@ -557,7 +554,7 @@ mod tests {
             let known = Arc::new(inventory(row()));
             (sm.inventory, sm.view.plan) = (Some(known), Some(Arc::new(empty_plan())));
             sm.duplicates.insert(guid);
-            sm.begin_light_sweep();
+            sm.begin_light_sweep(&mut Vec::new());
             assert_eq!(sm.sweep_due, want, "{guid:?}");
         };
         check(Guid(99), Some(SweepReason::Again));

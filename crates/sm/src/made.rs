@@ -9,8 +9,8 @@ use selvedge_wire::LocalPort;
 
 use crate::config::{Config, Mode};
 use crate::core::Sm;
+use crate::election::In;
 use crate::io::PersistentState;
-use crate::view::Role;
 
 #[path = "../../planner/src/made.rs"]
 mod row;
@@ -32,6 +32,6 @@ pub fn master() -> Sm {
     };
     let config = Config::new(Mode::Manage, local, Arc::default());
     let mut sm = Sm::new(config, Arc::new(DefaultJudge::default()), PersistentState::default());
-    sm.view.role = Role::Master;
+    sm.run_election(In::Lead, &mut Vec::new());
     sm
 }

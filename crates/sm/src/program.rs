@@ -17,12 +17,12 @@ use selvedge_wire::{AttributeId, Mad};
 use crate::apply::{Apply, SetId};
 use crate::config::Mode;
 use crate::core::Sm;
+use crate::election::{Foreign, In, Role};
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::milestone::coming;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
-use crate::view::Role;
 use crate::{lane_smp, report, smp};
 
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
@@ -134,7 +134,7 @@ impl Sm {
     /// tables may have been written since.
     fn carried_tables(&self, inventory: &Inventory) -> Installed {
         match (&self.view.fabric, &self.view.plan, self.config.mode) {
-            (Some(fabric), Some(plan), Mode::Manage) if !self.has_met_another() => {
+            (Some(fabric), Some(plan), Mode::Manage) if !self.election().has_met_another() => {
                 let last = LastKnown {
                     plan,
                     fabric,
@@ -184,7 +184,7 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
-        self.note_what_was_done_unseen(&inventory, &installed);
+        self.note_what_was_done_unseen(&inventory, &installed, out);
         let under_way = self.past.under_way(&inventory.fabric, now);
         let asleep = self.view.fabric.as_deref();
         let installed = Arc::new(Installed {
@@ -383,7 +383,7 @@ impl Sm {
         }
         self.aliases_after_apply(&fabric, outcome.changes.value());
         self.finish(inventory, fabric, installed, &failures);
-        self.applied_beside_another();
+        self.run_election(In::Foreign(Foreign::Applied), out);
         out.extend(self.committed());
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },
@@ -468,7 +468,7 @@ impl Sm {
             nothing_sent: None,
         };
         self.finish(inventory, apply.fabric, installed, &failures);
-        self.applied_beside_another();
+        self.run_election(In::Foreign(Foreign::Applied), out);
     }
 
     /// A sweep is over: shows what is known now.

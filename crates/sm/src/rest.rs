@@ -5,11 +5,10 @@ use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 
 use crate::core::Sm;
+use crate::election::In;
 use crate::event::Event;
 use crate::io::Output;
-use crate::register::Reregister;
 use crate::stage::Stage;
-use crate::view::Role;
 
 impl Sm {
     /// Nothing to do until the next light sweep.
@@ -27,7 +26,7 @@ impl Sm {
         let due = interval.map(|interval| now + interval);
         let put_off = self.put_off.take().map(|at| at.max(now));
         let lids = self.given_up.due(now);
-        let offer = self.offer_due(now);
+        let offer = self.next_offer();
         self.next_sweep = [self.read_back_due(due), put_off, lids, offer]
             .into_iter()
             .flatten()
@@ -61,14 +60,7 @@ impl Sm {
         out.push(Output::Event(Event::LocalPortDown { what }));
         self.remember_served();
         self.drop_plans();
-        // No wonder that the master was silent: it may have lived on, and hosts may have registered with it.
-        self.others.silent = None;
-        if self.others.leans_on_copy {
-            self.reregister = Reregister::Wanted;
-        }
-        if self.role() == Role::Master {
-            self.change_role(Role::Discovering, None, out);
-        }
+        self.run_election(In::CutOff, out);
         self.rest(now);
     }
 }

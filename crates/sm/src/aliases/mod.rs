@@ -23,11 +23,11 @@ use selvedge_types::{Guid, PortNum, PortState};
 
 use crate::config::Mode;
 use crate::core::Sm;
+use crate::election::Role;
 use crate::event::Event;
 use crate::io::Output;
 use crate::stage::Stage;
 use crate::timer::Timer;
-use crate::view::Role;
 
 pub use event::AliasEvent;
 pub use naming::{NameId, Naming};

@@ -6,8 +6,8 @@
 use super::{AliasGuids, Naming, Place, reachable};
 use crate::config::Mode;
 use crate::core::Sm;
+use crate::election::Role;
 use crate::stage::Stage;
-use crate::view::Role;
 
 impl AliasGuids {
     /// Blocks whose turn it is, each of them known.

@@ -6,8 +6,8 @@
 use super::{Copying, Multicast, Place};
 use crate::config::Mode;
 use crate::core::Sm;
+use crate::election::Role;
 use crate::stage::Stage;
-use crate::view::Role;
 
 impl Multicast {
     /// Blocks whose turn it is, each of them known.
