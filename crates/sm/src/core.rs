@@ -42,6 +42,10 @@ use crate::unstored::Unstored;
 use crate::view::View;
 use crate::wires::Wires;
 
+mod election;
+
+pub use election::Others;
+
 /// A subnet manager.
 #[derive(Debug)]
 pub struct Sm {
@@ -570,9 +574,6 @@ impl Sm {
 pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
-
-mod election;
-pub use election::Others;
 
 #[cfg(test)]
 mod hostile;

@@ -1,4 +1,4 @@
-//! What the election wants done.
+//! Carries out what the election wants done.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -70,6 +70,7 @@ impl Sm {
         }
     }
 
+    /// Carries out one effect of the election.
     fn election_effect(&mut self, effect: Effect, out: &mut Vec<Output>) {
         match effect {
             Effect::Request { at, ask, smp } => self.exchange.submit(AgentId(at.node.0), (Token::SmInfo(ask), smp)),
@@ -102,6 +103,7 @@ impl Sm {
         }
     }
 
+    /// The role has changed: forgets what belongs to the role before, and reports it.
     fn role_changed(&mut self, role: Role, other: Option<Guid>, out: &mut Vec<Output>) {
         match role {
             Role::Master => {}
@@ -116,6 +118,7 @@ impl Sm {
         out.push(Output::Event(Event::Role { role, other }));
     }
 
+    /// Another master has been here: nothing is known any more by the plan in force.
     fn forget_plan(&mut self) {
         self.remember_served();
         self.doubt_renamed();
@@ -139,6 +142,7 @@ impl Sm {
         is_under_way || is_resting
     }
 
+    /// Begins to read tables, as master.
     fn begin_reading_tables(&mut self) {
         if let Some(inventory) = self.inventory.clone() {
             self.begin_reading(inventory);
@@ -159,6 +163,7 @@ impl Sm {
         self.finish(&inventory, fabric, installed, &report::Failures::none());
     }
 
+    /// This manager stands by from now on.
     fn stood_by(&mut self, out: &mut Vec<Output>) {
         self.others.has_stood_by = true;
         self.others.stood_by_in = self.inventory.as_ref().map(|inventory| Arc::clone(&inventory.fabric));
@@ -168,7 +173,8 @@ impl Sm {
         self.stage = Stage::Standby;
     }
 
-    /// Looks for signs of other masters in what a heavy sweep has found. The sweep `before` it saw these GUIDs twice.
+    /// Looks for signs of other masters in what a heavy sweep has found. `before` has the GUIDs that the sweep before
+    /// it saw twice.
     pub(crate) fn note_other_masters(&mut self, found: &Inventory, before: &BTreeSet<Guid>, out: &mut Vec<Output>) {
         let own = found.fabric.node(found.local.node).guid;
         if self.duplicates.contains(&own) || before.contains(&own) {

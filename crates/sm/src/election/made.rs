@@ -16,10 +16,15 @@ use crate::made::{FAR, NEAR, guid, inventory, place, port, row};
 
 /// An election, and what it reads.
 pub struct Bench {
+    /// Now.
     pub now: Time,
+    /// Configuration of the manager.
     pub config: Config,
+    /// The row.
     pub inventory: Inventory,
+    /// A request has no answer yet.
     pub is_waiting: bool,
+    /// The election.
     pub election: Election,
 }
 
@@ -63,6 +68,7 @@ impl Bench {
         place(&self.inventory, FAR, 1)
     }
 
+    /// Hands something in, and returns what the election wants done.
     pub fn hand(&mut self, input: In<'_>) -> Vec<Effect> {
         let ctx = Ctx {
             now: self.now,

@@ -34,15 +34,21 @@ pub use role::Role;
 /// What this manager knows of the other managers, and its own role among them.
 #[derive(Debug, Default)]
 pub struct Election {
+    /// SMInfo state of this manager.
     role: Role,
     /// Port GUID of the master, or of the manager that disabled this one. `None`: none is known, or this manager leads.
     master: Option<Guid>,
+    /// What it awaits of other managers.
     phase: Phase,
     /// The manager that handed the subnet over. It is no longer master, whatever its SMInfo said before.
     handed_over_by: Option<Guid>,
+    /// What other masters may have written to the fabric.
     foreign: ForeignWrites,
+    /// Better managers that have not been given the subnet.
     offers: Offers,
+    /// The copy of what hosts registered with the master.
     copy: RegistrationCopy,
+    /// How often other managers asked this one for its SMInfo.
     asked: Asked,
     /// Managers that showed another SM_Key. Each is reported once.
     strangers: BTreeSet<Guid>,

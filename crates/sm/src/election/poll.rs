@@ -20,6 +20,7 @@ pub(super) struct Watch {
     at: PortRef,
     /// Polls in a row without an answer.
     misses: u32,
+    /// When it is polled next.
     next_poll: Time,
 }
 
