@@ -4,22 +4,18 @@ use selvedge_planner::route_alike;
 
 use crate::config::Mode;
 use crate::core::Sm;
+use crate::election::CopyNews;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
-use crate::registration::In;
 use crate::stage::Stage;
-use crate::view::Role;
-use crate::{flap, persist, rebalance, trap};
+use crate::{election, flap, persist, rebalance, registration, trap};
 
 impl Sm {
     pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
-        self.view.role = match self.config.mode {
-            Mode::Manage => {
-                out.push(Output::SetIsSm(true));
-                Role::Discovering
-            }
-            Mode::DryRun | Mode::Watch => Role::NotActive,
-        };
+        if self.config.mode == Mode::Manage {
+            out.push(Output::SetIsSm(true));
+        }
+        self.run_election(election::In::Start, out);
         self.sweep_due = Some(SweepReason::Start);
     }
 
@@ -30,13 +26,16 @@ impl Sm {
                 self.sweep_due = Some(SweepReason::Command);
             }
             Command::Rebalance(asked) => self.rebalance(rebalance::In::Asked(asked), out),
-            Command::Reregister => self.update_registration(In::AllLost),
-            Command::ReregisterThese(ports) => self.update_registration(In::Lost(ports)),
+            Command::Reregister => self.update_registration(registration::In::AllLost),
+            Command::ReregisterThese(ports) => self.update_registration(registration::In::Lost(ports)),
             Command::Doubt(ports) => self.doubted.extend(ports),
-            Command::Registered => self.update_registration(In::Known),
-            Command::Unproven => self.look_whether_master_lives(),
-            Command::HoldBack => self.others.copies = true,
-            Command::Ready => self.hold_back_no_longer(),
+            Command::Registered => {
+                self.update_registration(registration::In::Known);
+                self.run_election(election::In::Copy(CopyNews::Known), out);
+            }
+            Command::Unproven => self.run_election(election::In::Copy(CopyNews::Doubtful), out),
+            Command::HoldBack => self.run_election(election::In::Copy(CopyNews::Wanted), out),
+            Command::Ready => self.run_election(election::In::Copy(CopyNews::Complete), out),
             Command::Told(told) => self.update_stored(persist::In::Copied(*told), out),
             Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
             Command::SetPolicy(policy) => {
@@ -50,7 +49,7 @@ impl Sm {
                 }
                 self.exchange.clear();
                 self.stage = Stage::Stopped;
-                self.view.role = Role::NotActive;
+                self.run_election(election::In::Stop, out);
             }
         }
     }

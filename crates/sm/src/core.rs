@@ -17,6 +17,7 @@ use crate::aliases::AliasGuids;
 use crate::backing_up::BackupBook;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
+use crate::election::{Ask, Election};
 use crate::event::{Event, SweepReason};
 use crate::failover::Failover;
 use crate::flap::Flaps;
@@ -26,7 +27,7 @@ use crate::lid_book::LidBook;
 use crate::listed::Listed;
 use crate::milestone::Milestone;
 use crate::multicast::Multicast;
-use crate::persist::{In, Persist};
+use crate::persist::Persist;
 use crate::readback::{Kind, ReadBack};
 use crate::rebalance::Rebalancer;
 use crate::recall::Silence;
@@ -36,11 +37,12 @@ use crate::second_look::SecondLook;
 use crate::silent::Silent;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
-use crate::standby::Others;
 use crate::timer::Timer;
 use crate::trap::Traps;
 use crate::view::View;
 use crate::wires::Wires;
+
+mod election;
 
 /// A subnet manager.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ pub struct Sm {
     /// LIDs that were others' a short while ago.
     pub(crate) given_up: GivenUp,
     /// What is to be read back.
-    pub(crate) read_back: ReadBack,
+    read_back: ReadBack,
     /// What was said of the operator's lists.
     pub(crate) listed: Listed,
     /// When the input at hand came in.
@@ -83,13 +85,14 @@ pub struct Sm {
     pub(crate) next_sweep: Option<Time>,
     /// When a light sweep was due that something else came before.
     pub(crate) put_off: Option<Time>,
-    pub(crate) next_poll: Option<Time>,
+    /// Number of the last request whose answer nobody awaits.
+    pub(crate) unasked: u32,
+    /// Which manager is master.
+    election: Election,
     /// Which hosts must register again.
     registration: Registration,
     /// Ports that call themselves otherwise than they were seen.
     pub(crate) doubted: BTreeSet<Guid>,
-    /// What is remembered of other managers.
-    pub(crate) others: Others,
     /// Ports of which nobody may have been told what happened to them while a plan was on its way.
     pub(crate) unwatched: Vec<PortRef>,
     /// The tables of the plan in force are those that another manager left.
@@ -164,10 +167,10 @@ impl Sm {
             wires: Wires::default(),
             next_sweep: None,
             put_off: None,
-            next_poll: None,
+            unasked: 0,
+            election: Election::default(),
             registration: Registration::default(),
             doubted: BTreeSet::new(),
-            others: Others::default(),
             unwatched: Vec::new(),
             keeps_found: false,
             aim: None,
@@ -185,11 +188,6 @@ impl Sm {
             strangers: BTreeSet::new(),
             requests: Vec::new(),
         }
-    }
-
-    /// The GUID of the local port.
-    pub(crate) const fn port_guid(&self) -> Guid {
-        self.config.local.port_guid
     }
 
     /// Takes one input; appends what is to be done.
@@ -210,11 +208,11 @@ impl Sm {
                 while let Some(failed) = self.exchange.expired(now) {
                     self.ended(failed, None, out);
                 }
-                self.timers(now, out);
+                self.timers(out);
             }
             Input::Computed { id, result } => self.computed(id, *result, out),
             Input::Persisted { id } => self.persisted(id, out),
-            Input::NotPersisted { id } => self.update_stored(In::NotStored(id), out),
+            Input::NotPersisted { id } => self.update_stored(crate::persist::In::NotStored(id), out),
             Input::Groups(groups) => self.groups_changed(groups),
             Input::Aliases(ports) => self.aliases_changed(ports),
             Input::Command(command) => self.command(command, out),
@@ -238,7 +236,7 @@ impl Sm {
             }
             Method::Trap => self.trap(crate::trap::In::Received(Box::new(*datagram)), out),
             Method::Get | Method::Set if datagram.mad.attribute() == AttributeId::SM_INFO => {
-                self.sm_info_asked(now, datagram, out);
+                self.run_election(crate::election::In::Requested(datagram), out);
             }
             Method::Get
             | Method::Set
@@ -271,7 +269,12 @@ impl Sm {
             }
             (Token::Set(id), Stage::Applying(..)) => self.set_ended(id, answer, &mut events),
             (Token::Held(_), Stage::Applying(..)) => self.seat_answered(answer),
-            (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
+            (Token::SmInfo(ask @ Ask::Election(_)), Stage::Electing)
+            | (Token::SmInfo(ask @ Ask::Poll), Stage::Standby)
+            | (Token::SmInfo(ask @ Ask::LightSweep), Stage::LightSweep { .. })
+            | (Token::SmInfo(ask @ Ask::Handover), Stage::HandingOver) => {
+                self.run_election(crate::election::In::Answered(ask, answer), out);
+            }
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Held(_), Stage::Probing(_)) => self.own_port_looked_at(answer, out),
@@ -279,20 +282,17 @@ impl Sm {
             (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
             (Token::Name(id), Stage::Naming(_)) => self.named(id, answer, out),
             (Token::ReadBack(id), Stage::Copying(_) | Stage::Naming(_)) => drop(self.was_read_back(id, answer, out)),
-            (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
-            (Token::Manager, Stage::LightSweep { .. }) => self.manager_answered(answer, &mut events),
             (token, &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = self.light_look_ended(token, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
-            (Token::Handover, Stage::HandingOver { .. }) => self.handover_answered(answer),
             // The stage that asked is over.
             (
                 Token::Discover(_)
                 | Token::Table { .. }
                 | Token::Lanes(_)
                 | Token::Set(_)
-                | Token::OtherSm(_)
+                | Token::SmInfo(_)
                 | Token::Light(_)
                 | Token::ReadBack(_)
                 | Token::Probe(_)
@@ -306,10 +306,7 @@ impl Sm {
                 | Token::Who(_)
                 | Token::Whose(_)
                 | Token::Copy(_)
-                | Token::Name(_)
-                | Token::Manager
-                | Token::Handover
-                | Token::Poll,
+                | Token::Name(_),
                 _,
             ) => {}
         }
@@ -333,16 +330,16 @@ impl Sm {
         self.requests = requests;
     }
 
-    fn timers(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn timers(&mut self, out: &mut Vec<Output>) {
         if self.is_due(Timer::Release) {
             self.flap(crate::flap::In::ReleaseDue, out);
         }
         self.look_behind_links_at_once();
         if self.is_due(Timer::LightSweep) {
-            self.begin_light_sweep();
+            self.begin_light_sweep(out);
         }
         if self.is_due(Timer::Poll) {
-            self.poll(now, out);
+            self.run_election(crate::election::In::PollDue, out);
         }
     }
 
@@ -377,15 +374,13 @@ impl Sm {
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             // What has been waited counts, so this ends however often it happens.
             Stage::Applying(ref apply, _) => apply.wait().is_some(),
-            Stage::Standby { .. } | Stage::Disabled { .. } => matches!(
+            Stage::Standby | Stage::Disabled => matches!(
                 self.sweep_due,
                 Some(SweepReason::MasterLost | SweepReason::HandedOver | SweepReason::Told)
             ),
-            Stage::Discovering(_)
-            | Stage::Electing { .. }
-            | Stage::Reading { .. }
-            | Stage::HandingOver { .. }
-            | Stage::Stopped => false,
+            Stage::Discovering(_) | Stage::Electing | Stage::Reading { .. } | Stage::HandingOver | Stage::Stopped => {
+                false
+            }
         }
     }
 
@@ -402,7 +397,7 @@ impl Sm {
         }
         self.rebalance(crate::rebalance::In::Interrupted, out);
         self.sweep_reason = reason;
-        self.forget_refusals();
+        self.run_election(crate::election::In::SweepBegun, out);
         self.forget_repairs();
         self.unwatched.clear();
         self.second_look.forget(now);
@@ -423,26 +418,13 @@ impl Sm {
     fn step(&mut self, now: Time, out: &mut Vec<Output>) -> bool {
         match std::mem::take(&mut self.stage) {
             Stage::Discovering(discovery) => self.discovered(*discovery, now, out),
-            Stage::Electing {
-                inventory,
-                others,
-                silent,
-            } => self.elected(inventory, (&others, silent), now, out),
+            Stage::Electing | Stage::HandingOver => self.run_election(crate::election::In::AllAnswered, out),
             Stage::Reading {
                 inventory,
                 installed,
                 round,
                 ..
             } => self.tables_asked((inventory, installed, round), now, out),
-            Stage::HandingOver {
-                inventory,
-                at,
-                to,
-                is_taken,
-            } => match self.gives_way(&to, is_taken, out) {
-                true => self.yield_to(inventory, (at, &to), now, out),
-                false => self.begin_reading(inventory),
-            },
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::Copying(copying) => self.copying_settled(*copying, now, out),
@@ -452,8 +434,8 @@ impl Sm {
             | Stage::Planning { .. }
             | Stage::Persisting { .. }
             | Stage::Applying(..)
-            | Stage::Standby { .. }
-            | Stage::Disabled { .. }
+            | Stage::Standby
+            | Stage::Disabled
             | Stage::Stopped) => {
                 self.stage = waiting;
                 return false;
@@ -488,9 +470,7 @@ impl Sm {
             }
         };
         self.inventory = Some(Arc::clone(&inventory));
-        self.note_doubles(inventory.fabric.node(inventory.local.node).guid, &before);
-        // Should this sweep be repeated, the next one has seen them before.
-        self.others.has_set_up |= self.has_been_set_up_by_another(&inventory.fabric);
+        self.note_other_masters(&inventory, &before, out);
         let known = self.view.fabric.as_deref().filter(|_| self.view.plan.is_some());
         let is_first = self.view.sweeps == 0;
         if self.config.mode == Mode::Manage && self.silence.asks_again(&inventory, known, is_first) {
@@ -519,7 +499,10 @@ impl Sm {
             );
         }
         match self.config.mode {
-            Mode::Manage => self.begin_election(inventory),
+            Mode::Manage => {
+                self.stage = Stage::Electing;
+                self.run_election(crate::election::In::Swept, out);
+            }
             Mode::DryRun | Mode::Watch => self.begin_reading(inventory),
         }
     }

@@ -8,7 +8,8 @@ use selvedge_planner::Inventory;
 use selvedge_verify::phases::is_live;
 
 use crate::core::Sm;
-use crate::view::Role;
+use crate::election::{Foreign, In, Role};
+use crate::io::Output;
 
 impl Sm {
     /// The fabric and the tables that are known are about to be replaced by these.
@@ -16,7 +17,7 @@ impl Sm {
         if self.view.fabric.as_ref().is_some_and(|before| is_live(before)) {
             self.past.note_carried(self.now);
         }
-        let is_ours = self.view.role == Role::Master && !installed.lfts.is_empty();
+        let is_ours = self.role() == Role::Master && !installed.lfts.is_empty();
         if let Some(before) = self.view.fabric.clone().filter(|_| is_ours) {
             let held = Arc::clone(&self.view.installed);
             self.past.note_gone((&before, &held), (fabric, installed), self.now);
@@ -32,12 +33,14 @@ impl Sm {
 
     /// A sweep has read all tables: records what is not as this manager left it, and by which entries packets may be
     /// under way therefore.
-    pub(crate) fn note_what_was_done_unseen(&mut self, inventory: &Inventory, installed: &Installed) {
+    pub(crate) fn note_what_was_done_unseen(
+        &mut self,
+        inventory: &Inventory,
+        installed: &Installed,
+        out: &mut Vec<Output>,
+    ) {
         let (fabric, now) = (&inventory.fabric, self.now);
-        if std::mem::take(&mut self.others.has_set_up) {
-            self.others.met = Some(now);
-        }
-        self.note_strangers(fabric);
+        self.run_election(In::Foreign(Foreign::TablesRead), out);
         if self.take_astray(fabric, installed) {
             self.past.note_astray(fabric);
         }

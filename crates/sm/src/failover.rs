@@ -14,13 +14,13 @@ use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use crate::config::Mode;
 use crate::core::{Sm, ok};
+use crate::election::Role;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::light::differs;
 use crate::probe::{Behind, Looked, Probe};
 use crate::second_look::MOVED_AFTER;
 use crate::stage::{Stage, Token};
-use crate::view::Role;
 use crate::{flap, rebalance, smp};
 
 /// What the manager remembers for repairs.
@@ -57,7 +57,7 @@ impl Sm {
             return false;
         };
         self.config.mode == Mode::Manage
-            && self.view.role == Role::Master
+            && self.role() == Role::Master
             && self.view.plan.is_some()
             && self.view.failed == 0
             && self.past.fog(self.now).is_zero()

@@ -13,12 +13,11 @@ use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, NodeInfo, PortIn
 
 use crate::config::Mode;
 use crate::core::{Sm, ok};
+use crate::election::Role;
 use crate::event::SweepReason;
 use crate::io::Output;
-use crate::readback::In;
-use crate::smp;
 use crate::stage::{Stage, Token};
-use crate::view::Role;
+use crate::{election, readback, smp};
 
 impl Sm {
     /// Everything that a light sweep asked is answered.
@@ -28,7 +27,7 @@ impl Sm {
                 self.stage = Stage::LightSweep { changed };
                 return;
             }
-            self.tell_read_back(In::LightSweepEnds);
+            self.tell_read_back(readback::In::LightSweepEnds);
             self.put_off = None;
         }
         let is_first = self.second_look.is_first();
@@ -47,11 +46,11 @@ impl Sm {
     }
 
     /// Asks every switch whether a port changed its state; goes for a full sweep at once where that says too little.
-    pub(crate) fn begin_light_sweep(&mut self) {
+    pub(crate) fn begin_light_sweep(&mut self, out: &mut Vec<Output>) {
         self.next_sweep = None;
         // Should the next trap come before it is through.
         self.put_off = self.config.sweep_interval.map(|interval| self.now + interval / 4);
-        self.tell_read_back(In::LightSweepDue);
+        self.tell_read_back(readback::In::LightSweepDue);
         let inventory = match (&self.inventory, self.config.mode) {
             // The master clears PortStateChange: beside it, only looking at everything shows what changed.
             (_, Mode::Watch) | (None, _) => {
@@ -82,14 +81,14 @@ impl Sm {
         self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
         if self.config.mode == Mode::Manage {
-            self.ask_other_managers(&inventory);
+            self.run_election(election::In::LightSweepBegun, out);
         }
         self.ask_unwatched(&inventory);
         self.ask_doubted(&inventory);
         self.knock(&inventory);
         self.join_second_look();
         self.ask_who_may_have_been_off(&inventory);
-        self.tell_read_back(In::LightSweepBegins);
+        self.tell_read_back(readback::In::LightSweepBegins);
         if self.is_read_back_overdue() {
             // At once: whoever does not answer the other questions, and the next trap, would keep it waiting.
             self.begin_reading_back(false);
@@ -112,7 +111,7 @@ impl Sm {
     /// True if a port of the plan in force is not ACTIVE, and nothing that is known says why.
     fn has_unexplained(&self) -> bool {
         let mut ports = self.view.ports.iter();
-        self.view.role == Role::Master && ports.any(|port| port.reason == PortReason::Unexplained)
+        self.role() == Role::Master && ports.any(|port| port.reason == PortReason::Unexplained)
     }
 
     /// Asks for our own port: if its cable was moved, everybody else is somewhere else.
@@ -359,14 +358,11 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         }
         Token::Light(_)
         | Token::Discover(_)
-        | Token::OtherSm(_)
+        | Token::SmInfo(_)
         | Token::Table { .. }
         | Token::Lanes(_)
         | Token::Set(_)
         | Token::ReadBack(_)
-        | Token::Poll
-        | Token::Manager
-        | Token::Handover
         | Token::Probe(_)
         | Token::Copy(_)
         | Token::Name(_)
@@ -542,7 +538,7 @@ mod tests {
             let port = place(&known, SECOND, 2);
             (sm.inventory, sm.view.plan) = (Some(known), Some(Arc::new(empty_plan())));
             sm.view.ports = Arc::new(vec![PortReport { port, reason }]);
-            sm.begin_light_sweep();
+            sm.begin_light_sweep(&mut Vec::new());
             assert_eq!(sm.sweep_due, want, "{reason:?}");
         };
         check(PortReason::Unexplained, Some(SweepReason::Again));
@@ -556,7 +552,7 @@ mod tests {
             let known = Arc::new(inventory(row()));
             (sm.inventory, sm.view.plan) = (Some(known), Some(Arc::new(empty_plan())));
             sm.duplicates.insert(guid);
-            sm.begin_light_sweep();
+            sm.begin_light_sweep(&mut Vec::new());
             assert_eq!(sm.sweep_due, want, "{guid:?}");
         };
         check(Guid(99), Some(SweepReason::Again));

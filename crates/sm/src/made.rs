@@ -11,8 +11,8 @@ use selvedge_wire::LocalPort;
 
 use crate::config::{Config, Mode};
 use crate::core::Sm;
+use crate::election::In;
 use crate::io::PersistentState;
-use crate::view::Role;
 
 #[path = "../../planner/src/made.rs"]
 mod row;
@@ -49,6 +49,6 @@ pub fn config() -> Config {
 /// A master on the near host.
 pub fn master() -> Sm {
     let mut sm = Sm::new(config(), Arc::new(DefaultJudge::default()), PersistentState::default());
-    sm.view.role = Role::Master;
+    sm.run_election(In::Lead, &mut Vec::new());
     sm
 }

@@ -14,8 +14,8 @@ use selvedge_types::Guid;
 use selvedge_wire::{Datagram, SmInfo};
 
 use crate::core::Sm;
+use crate::election::Role;
 use crate::io::Output;
-use crate::view::Role;
 
 /// A step that a manager has completed, with its result.
 #[derive(Clone, Debug)]

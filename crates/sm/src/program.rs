@@ -17,14 +17,13 @@ use selvedge_wire::{AttributeId, Mad};
 use crate::apply::{Apply, SetId};
 use crate::config::Mode;
 use crate::core::Sm;
+use crate::election::{Foreign, Role};
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::milestone::coming;
-use crate::readback::In;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
-use crate::view::Role;
-use crate::{lane_smp, persist, registration, report, smp};
+use crate::{election, lane_smp, persist, readback, registration, report, smp};
 
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
 const UNREAD_LOOKS_MAX: u32 = 2;
@@ -134,7 +133,7 @@ impl Sm {
     /// tables may have been written since.
     fn carried_tables(&self, inventory: &Inventory) -> Installed {
         match (&self.view.fabric, &self.view.plan, self.config.mode) {
-            (Some(fabric), Some(plan), Mode::Manage) if !self.has_met_another() => {
+            (Some(fabric), Some(plan), Mode::Manage) if !self.election().has_met_another() => {
                 let last = LastKnown {
                     plan,
                     fabric,
@@ -154,7 +153,7 @@ impl Sm {
             let mut ports = now.node(node).external_ports();
             let carries = ports.any(|(_, port)| port.link.state == PortState::Active);
             if carries && may_have_been_off(now, node, seen, now) {
-                self.tell_read_back(In::MayHaveLost {
+                self.tell_read_back(readback::In::MayHaveLost {
                     switch: now.node(node).guid,
                     blocks: u16::try_from(installed.lfts.get(switch).map_or(0, Vec::len)).unwrap_or(u16::MAX),
                 });
@@ -186,7 +185,7 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
-        self.note_what_was_done_unseen(&inventory, &installed);
+        self.note_what_was_done_unseen(&inventory, &installed, out);
         let under_way = self.past.under_way(&inventory.fabric, now);
         let asleep = self.view.fabric.as_deref();
         let installed = Arc::new(Installed {
@@ -329,7 +328,7 @@ impl Sm {
         self.lids.held(&fabric, &outcome.plan.lids);
         self.silence.forget_looks();
         self.read_who_may_have_been_off(&inventory.fabric, &fabric, &installed);
-        self.tell_read_back(In::Written {
+        self.tell_read_back(readback::In::Written {
             fabric: &fabric,
             changes: outcome.changes.value(),
             is_live: may_be_live,
@@ -359,7 +358,7 @@ impl Sm {
         }
         self.aliases_after_apply(&fabric, outcome.changes.value());
         self.finish(inventory, fabric, installed, &failures);
-        self.applied_beside_another();
+        self.run_election(election::In::Foreign(Foreign::Applied), out);
         out.extend(self.committed());
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },
@@ -432,7 +431,7 @@ impl Sm {
             self.past
                 .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
         }
-        self.tell_read_back(In::Written {
+        self.tell_read_back(readback::In::Written {
             fabric: &apply.fabric,
             changes: apply.outcome.changes.value(),
             is_live: apply.may_be_live,
@@ -447,7 +446,7 @@ impl Sm {
             nothing_sent: None,
         };
         self.finish(inventory, apply.fabric, installed, &failures);
-        self.applied_beside_another();
+        self.run_election(election::In::Foreign(Foreign::Applied), out);
     }
 
     /// A sweep is over: shows what is known now.
@@ -458,7 +457,7 @@ impl Sm {
         installed: impl Into<Arc<Installed>>,
         failures: &report::Failures,
     ) {
-        let mode = match self.view.role {
+        let mode = match self.role() {
             Role::Standby => Mode::Watch,
             _ => self.config.mode,
         };

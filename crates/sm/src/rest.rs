@@ -5,12 +5,11 @@ use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 
 use crate::core::Sm;
+use crate::election::In;
 use crate::event::Event;
 use crate::io::Output;
-use crate::rebalance;
-use crate::registration::In;
 use crate::stage::Stage;
-use crate::view::Role;
+use crate::{rebalance, registration};
 
 impl Sm {
     /// Nothing to do until the next light sweep.
@@ -29,7 +28,7 @@ impl Sm {
         let due = interval.map(|interval| now + interval);
         let put_off = self.put_off.take().map(|at| at.max(now));
         let lids = self.given_up.due(now);
-        let offer = self.offer_due(now);
+        let offer = self.next_offer();
         self.next_sweep = [self.read_back_due(due), put_off, lids, offer]
             .into_iter()
             .flatten()
@@ -61,13 +60,9 @@ impl Sm {
     /// Nobody can be reached: neither others' managers nor anything to manage. Somebody else may take over.
     pub(crate) fn cut_off(&mut self, what: String, now: Time, out: &mut Vec<Output>) {
         out.push(Output::Event(Event::LocalPortDown { what }));
-        self.update_registration(In::CutOff);
+        self.update_registration(registration::In::Dropped);
         self.drop_plans();
-        // No wonder that the master was silent: it may have lived on.
-        self.others.silent = None;
-        if self.view.role == Role::Master {
-            self.change_role(Role::Discovering, None, out);
-        }
+        self.run_election(In::CutOff, out);
         self.rest(now);
     }
 }

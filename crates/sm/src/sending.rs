@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use selvedge_sim::Time;
+use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
 use crate::core::Sm;
@@ -12,6 +13,8 @@ use crate::io::Output;
 /// (`max_wire_smps`) often are. A few agents have most to do then, and an answer is longer on its way than they work on
 /// one.
 const AT_A_FAULT: usize = 2;
+/// Transaction ids of requests whose answer nobody awaits; other requests count from 1 in 32 bits.
+const UNASKED: u64 = 1 << 32;
 
 impl Sm {
     /// SMPs that may be at one agent now.
@@ -46,5 +49,13 @@ impl Sm {
             datagram,
             timeout: Duration::ZERO,
         });
+    }
+
+    /// Sends a request whose answer nobody awaits.
+    pub(crate) fn send_unasked(&mut self, mut datagram: Datagram, out: &mut Vec<Output>) {
+        self.unasked = self.unasked.wrapping_add(1);
+        let id = UNASKED | u64::from(self.unasked);
+        datagram.mad.set_transaction(TransactionId(id));
+        self.send_only(datagram, out);
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::core::Sm;
+use crate::election::Role;
 use crate::stage::Stage;
-use crate::view::{Progress, Role, StageName, View};
+use crate::view::{Progress, StageName, View};
 
 impl Sm {
     /// What it shows of itself.
@@ -12,6 +13,7 @@ impl Sm {
     pub fn view(&self) -> View {
         let mut view = self.view.clone();
         let counters = self.exchange.counters();
+        (view.role, view.master) = (self.election().role(), self.election().master());
         view.stage = self.stage.name();
         view.progress = self.progress();
         view.wait = match &self.stage {
@@ -35,7 +37,7 @@ impl Sm {
     /// Its role.
     #[must_use]
     pub const fn role(&self) -> Role {
-        self.view.role
+        self.election().role()
     }
 
     /// What it is doing.
@@ -55,7 +57,7 @@ impl Sm {
     pub fn is_resting(&self) -> bool {
         let rests = matches!(
             self.stage,
-            Stage::Idle | Stage::Standby { .. } | Stage::Disabled { .. } | Stage::Stopped
+            Stage::Idle | Stage::Standby | Stage::Disabled | Stage::Stopped
         );
         rests && self.exchange.open() == 0
     }
@@ -83,13 +85,13 @@ impl Sm {
             Stage::Idle
             | Stage::Copying(_)
             | Stage::Naming(_)
-            | Stage::Electing { .. }
+            | Stage::Electing
             | Stage::Planning { .. }
             | Stage::Persisting { .. }
             | Stage::LightSweep { .. }
-            | Stage::Standby { .. }
-            | Stage::HandingOver { .. }
-            | Stage::Disabled { .. }
+            | Stage::Standby
+            | Stage::HandingOver
+            | Stage::Disabled
             | Stage::Stopped => Progress::default(),
         }
     }

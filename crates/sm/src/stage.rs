@@ -1,17 +1,16 @@
 //! What a manager is in the middle of: one value, so that impossible combinations cannot be written down.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{Installed, LaneTable};
 use selvedge_planner::{Inventory, JobId, Outcome};
-use selvedge_types::Guid;
-use selvedge_wire::{Attribute, LinearForwardingTable, Mad, SmInfo};
+use selvedge_wire::{Attribute, LinearForwardingTable, Mad};
 
 use crate::aliases::{NameId, Naming};
 use crate::apply::{Apply, SetId};
 use crate::discover::{Ask, Discovery};
+use crate::election;
 use crate::lane_smp;
 use crate::multicast::{CopyId, Copying};
 use crate::probe::{Behind, Probe};
@@ -23,8 +22,6 @@ use crate::view::StageName;
 pub enum Token {
     /// Part of discovery.
     Discover(Ask),
-    /// SMInfo of another manager, after discovery.
-    OtherSm(PortRef),
     /// A forwarding table block.
     Table {
         /// The switch.
@@ -65,12 +62,8 @@ pub enum Token {
     Copy(CopyId),
     /// A block of a port's GUIDs.
     Name(NameId),
-    /// SMInfo of the master, from a standby.
-    Poll,
-    /// SMInfo of another manager, in a light sweep of the master.
-    Manager,
-    /// The subnet is offered to a better manager.
-    Handover,
+    /// SMInfo of another manager.
+    SmInfo(election::Ask),
 }
 
 /// What a manager is in the middle of.
@@ -82,14 +75,7 @@ pub enum Stage {
     /// Walking the fabric.
     Discovering(Box<Discovery>),
     /// Asking other managers who they are.
-    Electing {
-        /// What was found.
-        inventory: Arc<Inventory>,
-        /// Who answered.
-        others: BTreeMap<Guid, (PortRef, SmInfo)>,
-        /// How many did not.
-        silent: usize,
-    },
+    Electing,
     /// Reading forwarding tables.
     Reading {
         /// What was found.
@@ -137,30 +123,11 @@ pub enum Stage {
     /// Reading or writing alias GUIDs.
     Naming(Box<Naming>),
     /// Watching the master.
-    Standby {
-        /// Where it is.
-        at: PortRef,
-        /// What was found when it was.
-        inventory: Arc<Inventory>,
-        /// Polls in a row without an answer.
-        misses: u32,
-    },
+    Standby,
     /// As master, waiting for a better manager to take the subnet.
-    HandingOver {
-        /// What was found.
-        inventory: Arc<Inventory>,
-        /// Where the better one is.
-        at: PortRef,
-        /// What it said of itself.
-        to: SmInfo,
-        /// It has taken it.
-        is_taken: bool,
-    },
+    HandingOver,
     /// Told by the master to stay out, until it says otherwise.
-    Disabled {
-        /// What was found last.
-        inventory: Arc<Inventory>,
-    },
+    Disabled,
     /// Told to stop.
     Stopped,
 }
@@ -194,8 +161,8 @@ impl Stage {
     /// Its name for people.
     pub const fn name(&self) -> StageName {
         match self {
-            Self::Idle | Self::Standby { .. } | Self::Disabled { .. } | Self::Stopped => StageName::Idle,
-            Self::Discovering(_) | Self::Electing { .. } | Self::HandingOver { .. } => StageName::Discovering,
+            Self::Idle | Self::Standby | Self::Disabled | Self::Stopped => StageName::Idle,
+            Self::Discovering(_) | Self::Electing | Self::HandingOver => StageName::Discovering,
             Self::Reading { .. } => StageName::ReadingTables,
             Self::Planning { .. } => StageName::Planning,
             Self::Persisting { .. } => StageName::Persisting,

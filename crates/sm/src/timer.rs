@@ -65,7 +65,7 @@ impl Sm {
             (_, Stage::Stopped) => None,
             (Timer::Answer, _) => self.exchange.next_wake(),
             (Timer::Repress, _) => self.repress_at(),
-            (Timer::Poll, Stage::Standby { .. }) => self.next_poll,
+            (Timer::Poll, Stage::Standby) => self.election().poll_due(),
             (Timer::Seat, Stage::Applying(apply, _)) => {
                 let interval = self.config.poll_interval;
                 apply.wait().and_then(|wait| apply.seat.due(&wait, interval))

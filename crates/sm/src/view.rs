@@ -12,33 +12,9 @@ use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
 use crate::apply::Wait;
+use crate::election::Role;
 use crate::rebalance::BalanceView;
 use crate::report::beyond_reach;
-
-/// Role of a manager. Source: IBA vol 1 §14.4.1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Role {
-    /// Finding out who else is there.
-    #[default]
-    Discovering,
-    /// Another manager is master; this one watches it.
-    Standby,
-    /// In charge.
-    Master,
-    /// Takes no part (dry run, watch, stopped).
-    NotActive,
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Discovering => "DISCOVERING",
-            Self::Standby => "STANDBY",
-            Self::Master => "MASTER",
-            Self::NotActive => "NOT-ACTIVE",
-        })
-    }
-}
 
 /// What a manager is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

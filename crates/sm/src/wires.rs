@@ -51,8 +51,33 @@ impl Wires {
     }
 
     /// True if a cable was between two ports when one of them was last seen up, and both were ACTIVE.
-    pub fn were_active(&self, near: End, far: End) -> bool {
+    fn were_active(&self, near: End, far: End) -> bool {
         self.far.get(&near) == Some(&(far, true))
+    }
+
+    /// True if a link between switches is ACTIVE `now`, and was not in the `known` fabric: another manager has made it
+    /// so. If neither end was in that fabric, the link counts unless its cable was ACTIVE when last seen.
+    pub fn has_new_active(&self, known: &Fabric, now: &Fabric) -> bool {
+        let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+        let is_switch = |at: PortRef| now.switch_index(at.node).is_some();
+        let guid = |at: PortRef| now.node(at.node).guid;
+        let was_active = |at: PortRef| {
+            let node = known.find(guid(at))?;
+            Some(is_active(known, PortRef { node, port: at.port }))
+        };
+        let mut links = now.links().filter(|link| is_switch(link.a) && is_switch(link.b));
+        links.any(|link| {
+            let is_new = match (was_active(link.a), was_active(link.b)) {
+                (Some(a), Some(b)) => !a && !b,
+                // One end had been made so by this manager.
+                (Some(true), None) | (None, Some(true)) => false,
+                (Some(false) | None, None) | (None, Some(false)) => {
+                    let [a, b] = [link.a, link.b].map(|at| (guid(at), at.port));
+                    !self.were_active(a, b)
+                }
+            };
+            is_new && is_active(now, link.a) && is_active(now, link.b)
+        })
     }
 
     /// Completes a sweep: ports that are ACTIVE, and behind which nobody answered, lead where they did.
@@ -83,6 +108,7 @@ mod tests {
     use selvedge_types::NodeKind;
 
     use super::*;
+    use crate::made::{FIRST, SECOND, info, inventory, row};
 
     fn port(n: u8) -> PortNum {
         PortNum::new(n).unwrap()
@@ -129,5 +155,59 @@ mod tests {
         check(&[(&[1, 2], active), (&[1], down)], 0);
         // Another one is there now.
         check(&[(&[1, 2], active), (&[1, 3], active)], 2);
+    }
+
+    #[test]
+    fn only_another_manager_makes_a_link_active() {
+        use PortState::{Active, Init};
+        // The ends of the link between the switches, as they were and as they are.
+        let check = |known: [PortState; 2], now: [PortState; 2], want: bool| {
+            let [known, now] = [known, now].map(|states| {
+                let mut found = row();
+                for ((at, num), state) in [(FIRST, 2), (SECOND, 1)].into_iter().zip(states) {
+                    found[at].ports[num].info = Some(info(state));
+                }
+                inventory(found).fabric
+            });
+            assert_eq!(Wires::default().has_new_active(&known, &now), want, "{known:?} {now:?}");
+        };
+        check([Init, Init], [Active, Active], true);
+        check([Init, Init], [Active, Init], false);
+        check([Active, Active], [Active, Active], false);
+        // One end had been made so by this one, which died before the other.
+        check([Active, Init], [Active, Active], false);
+    }
+
+    #[test]
+    fn what_comes_into_sight_set_up_was_set_up_by_another_manager() {
+        // Whether the second switch is known, and its link was seen before; the link as it is now.
+        let check = |is_known: bool, was_seen: bool, state: PortState, want: bool| {
+            let mut found = row();
+            for (at, num) in [(FIRST, 2), (SECOND, 1)] {
+                found[at].ports[num].info = Some(info(state));
+            }
+            let (now, all) = (inventory(found).fabric, inventory(row()).fabric);
+            let mut before = row();
+            if !is_known {
+                before[FIRST].ports[2].peer = None;
+                before[FIRST].ports[2].info = Some(info(PortState::Init));
+                before.truncate(SECOND);
+            }
+            let mut seen = Wires::default();
+            if was_seen {
+                seen.note(&all);
+            }
+            let known = inventory(before).fabric;
+            assert_eq!(
+                seen.has_new_active(&known, &now),
+                want,
+                "{is_known} {was_seen} {state:?}"
+            );
+        };
+        check(true, true, PortState::Active, false);
+        check(false, false, PortState::Active, true);
+        check(false, false, PortState::Init, false);
+        // It was out of sight for a time.
+        check(false, true, PortState::Active, false);
     }
 }

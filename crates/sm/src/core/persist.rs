@@ -89,7 +89,6 @@ impl Sm {
         };
         if self.persist.is_plan_stored() {
             self.silent.forget();
-            self.read_back.begin_writing(self.now);
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
             let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             let inventory = Arc::clone(inventory);

@@ -14,13 +14,14 @@ use selvedge_wire::{Mad, SmpData};
 use super::{Sm, ok};
 use crate::aliases::{AliasEvent, Naming};
 use crate::config::Mode;
+use crate::election::Role;
 use crate::event::Event;
 use crate::io::Output;
 use crate::lane_smp;
 use crate::multicast::{Copying, MulticastEvent};
 use crate::readback::{Ctx, Effect, In, Kind, ReadId};
 use crate::stage::{Stage, Token};
-use crate::view::{ReadBackFigures, Role};
+use crate::view::ReadBackFigures;
 
 impl Sm {
     /// Hands an input to the read-back; returns what it wants done.
@@ -75,7 +76,7 @@ impl Sm {
 
     /// Returns true if tables are this manager's to read back.
     fn reads_back(&self) -> bool {
-        self.config.mode == Mode::Manage && self.view.role == Role::Master
+        self.config.mode == Mode::Manage && self.role() == Role::Master
     }
 
     /// A light sweep has found nothing: now switches are asked for their MFTs.

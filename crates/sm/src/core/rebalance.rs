@@ -139,7 +139,6 @@ impl Sm {
         }
         let held = Installed::clone(&installed);
         self.silent.forget();
-        self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.begin_applying(apply, inventory, out);
     }

@@ -18,7 +18,7 @@ impl Sm {
     pub(crate) fn update_registration(&mut self, input: In<'_>) {
         let ctx = Ctx {
             mode: self.config.mode,
-            role: self.view.role,
+            role: self.role(),
             in_force: self.view.fabric.as_deref().zip(self.view.plan.as_deref()),
         };
         self.registration.handle(&ctx, input);

@@ -10,9 +10,9 @@ use selvedge_wire::{
 
 use super::*;
 use crate::StageName;
+use crate::election::{Foreign, Role};
 use crate::io::Command;
 use crate::persist::GENERATIONS_AHEAD;
-use crate::view::Role;
 
 mod lids_in_force;
 mod standing_by;
@@ -600,7 +600,11 @@ fn hosts_written_to_beside_another_master_are_asked() {
             bench.hand(Input::Command(Command::Sweep));
             bench.compute();
         }
-        bench.sm.forget_plan();
+        for sign in [Foreign::OwnGuid, Foreign::Applied] {
+            bench
+                .sm
+                .run_election(crate::election::In::Foreign(sign), &mut Vec::new());
+        }
         bench.hand(Input::Command(Command::Sweep));
         bench.compute();
         assert_eq!(bench.hosts[1].info.client_reregister, want, "{has_looked}");

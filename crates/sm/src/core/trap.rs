@@ -3,13 +3,13 @@
 use selvedge_sim::Time;
 
 use super::Sm;
+use crate::election::Role;
 use crate::event::Event;
 use crate::intake::IntakeEvent;
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::timer::Timer;
 use crate::trap::{Ctx, Effect, In};
-use crate::view::Role;
 
 impl Sm {
     /// Hands an input about traps to their machine, and does what it wants done.
@@ -17,8 +17,8 @@ impl Sm {
         let ctx = Ctx {
             now: self.now,
             config: &self.config,
-            is_master: self.view.role == Role::Master,
-            waiting: self.better_manager_waiting(),
+            is_master: self.role() == Role::Master,
+            waiting: self.election().waiting(self.now),
             plan: self.view.plan.as_deref(),
             inventory: self.inventory.as_deref(),
         };

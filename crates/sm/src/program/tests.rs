@@ -1,16 +1,15 @@
 //! What is known of tables when a plan is made: what is asked for again, what was believed and is not so, and what no
 //! longer counts as known.
 
-use std::collections::BTreeMap;
-
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::BLOCK_LIDS;
 use selvedge_planner::Job;
 use selvedge_sim::Par;
 use selvedge_types::{Guid, Lid, LidRange};
-use selvedge_wire::{Bits, PortInfo, SmInfo, SmState};
+use selvedge_wire::{AttributeId, Bits, DirectedRoute, Mad, Method, PortInfo, SmInfo, SmState};
 
 use super::*;
+use crate::election::Ask;
 use crate::made::{FAR, FIRST, SECOND, info, inventory, master, place, row};
 
 fn of(known: &[usize]) -> Installed {
@@ -120,8 +119,8 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
             phases: vec![phase],
             ..Default::default()
         };
-        sm.tell_read_back(In::Writing);
-        sm.tell_read_back(In::Written {
+        sm.tell_read_back(readback::In::Writing);
+        sm.tell_read_back(readback::In::Written {
             fabric: &inventory.fabric,
             changes: &changes,
             is_live,
@@ -177,7 +176,7 @@ fn after_a_double_of_its_own_all_tables_are_read() {
         let found = as_planned(&sm, &inventory);
         let told = |guid: Option<u64>| guid.into_iter().map(Guid).collect();
         sm.duplicates = told(now);
-        sm.note_doubles(Guid(1), &told(before));
+        sm.note_other_masters(&found, &told(before), &mut Vec::new());
         sm.begin_reading(found);
         let Stage::Reading { todo, .. } = &sm.stage else {
             panic!("{:?}", sm.stage)
@@ -186,8 +185,8 @@ fn after_a_double_of_its_own_all_tables_are_read() {
     };
     check(None, None, 0);
     check(Some(2), Some(2), 0);
-    check(Some(1), None, 2);
-    check(None, Some(1), 2);
+    check(Some(10), None, 2);
+    check(None, Some(10), 2);
 }
 
 #[test]
@@ -207,17 +206,25 @@ fn after_another_master_all_tables_are_read() {
             priority: Bits::saturating(0),
             state,
         };
-        let others = BTreeMap::from([(worse.guid, (place(&inventory, FAR, 1), worse))]);
+        let mut answer = Mad::directed(Method::GetResp, AttributeId::SM_INFO, 0, &DirectedRoute::LOCAL);
+        answer.write(&worse);
         let found = as_planned(&sm, &inventory);
         sm.inventory = Some(Arc::clone(&found));
-        sm.elected(Arc::clone(&found), (&others, 0), Time::ZERO, &mut Vec::new());
+        let ask = Ask::Election(place(&inventory, FAR, 1));
+        for input in [
+            election::In::Swept,
+            election::In::Answered(ask, Some(&answer)),
+            election::In::AllAnswered,
+        ] {
+            sm.run_election(input, &mut Vec::new());
+        }
         let Stage::Reading { todo, .. } = &sm.stage else {
             panic!("{:?}", sm.stage)
         };
         assert_eq!(todo.len(), want, "{state:?} {was_in_sight}");
         // Packets may be under way by what it wrote last.
-        assert_eq!(sm.others.met.is_none(), want == 0);
-        sm.note_strangers(&found.fabric);
+        assert_eq!(sm.election().has_met_another(), want > 0);
+        sm.run_election(election::In::Foreign(Foreign::TablesRead), &mut Vec::new());
         assert_eq!(sm.past.fog(Time::ZERO).is_zero(), want == 0);
     };
     check(SmState::Standby, true, 0);
@@ -282,9 +289,9 @@ fn a_switch_that_may_have_been_off_before_its_links_were_activated_is_read_back(
     let check = |seen: PortState, left: PortState, want: bool| {
         let (mut sm, _) = planned();
         let (seen, left) = (second_in(seen, &sm).fabric, second_in(left, &sm).fabric);
-        sm.tell_read_back(In::Writing);
+        sm.tell_read_back(readback::In::Writing);
         sm.read_who_may_have_been_off(&seen, &left, &of(&[0, 1]));
-        sm.tell_read_back(In::Written {
+        sm.tell_read_back(readback::In::Written {
             fabric: &left,
             changes: &selvedge_plan::ChangeSet::default(),
             is_live: true,

@@ -191,7 +191,7 @@ impl ReadBack {
     /// Takes an input and appends what is to be done.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
-            In::Writing => self.begin_writing(ctx.now),
+            In::Writing => _ = self.since.get_or_insert(ctx.now),
             In::Written {
                 fabric,
                 changes,
@@ -262,12 +262,6 @@ impl ReadBack {
             differences: self.differences,
             lying: self.lies.liars().collect(),
         }
-    }
-
-    /// Notes that Sets go out from now on. [`In::Writing`] does the same: callers that are left hand over to
-    /// `Sm::begin_applying`, which says so.
-    pub fn begin_writing(&mut self, now: Time) {
-        self.since.get_or_insert(now);
     }
 
     const fn list(&mut self, kind: Kind) -> &mut List {

@@ -20,7 +20,7 @@ use selvedge_planner::{Asks, Inventory, Outcome};
 use selvedge_types::{Guid, LidRange, PortNum, PortState};
 
 use crate::config::Mode;
-use crate::view::Role;
+use crate::election::Role;
 
 /// Which hosts must register again.
 #[derive(Debug, Default)]
@@ -36,12 +36,6 @@ pub struct Registration {
     /// The fabric in which the manager stood by last, in this run; `None`: never, or it met another master since while
     /// it was master without a plan in force.
     stood_by_in: Option<Arc<Fabric>>,
-    /// What hosts have registered is known by a copy of the last master's, if at all: this manager was not master
-    /// since.
-    relies_on_copy: bool,
-    /// The administrator beside the master no longer says that nothing is new: the copy lacks something if the master
-    /// lives.
-    is_copy_unproven: bool,
 }
 
 /// Whether every host must register again.
@@ -91,14 +85,7 @@ pub enum In<'a> {
     Lost(BTreeSet<Guid>),
     /// What hosts registered is known after all.
     Known,
-    /// The administrator beside the master no longer says that nothing is new.
-    Unproven,
-    /// The master answered a poll: hosts may have registered with it something that is not in the copy.
-    MasterAnswered,
-    /// The manager's own port is down, and the plan in force is about to be dropped. The master may have lived on, and
-    /// hosts may have registered with it.
-    CutOff,
-    /// The plan in force is about to be dropped by a master that stays master: the registrations of its hosts stay.
+    /// The plan in force is about to be dropped, and no other manager was master: the registrations of its hosts stay.
     Dropped,
     /// Another manager is or was master, and the plan in force is about to be dropped.
     OtherMaster,
@@ -146,37 +133,15 @@ impl Registration {
                 }
                 Arc::make_mut(&mut self.ports).extend(ports);
             }
-            In::Known => {
-                self.all = AllHosts::Known;
-                self.is_copy_unproven = false;
-            }
-            In::Unproven => self.is_copy_unproven = true,
-            In::MasterAnswered => {
-                if std::mem::take(&mut self.is_copy_unproven) {
-                    self.all = AllHosts::Lost;
-                }
-            }
-            In::CutOff => {
-                self.remember_served(ctx);
-                if self.relies_on_copy {
-                    self.all = AllHosts::Lost;
-                }
-            }
+            In::Known => self.all = AllHosts::Known,
             In::Dropped => self.remember_served(ctx),
             In::OtherMaster => self.meet_master(ctx),
             In::NoOtherMaster => self.renamed.clear(),
-            In::StoodBy(fabric) => {
-                self.stood_by_in = Some(fabric);
-                self.is_copy_unproven = false;
-            }
+            In::StoodBy(fabric) => self.stood_by_in = Some(fabric),
             In::RoleChanged => match ctx.role {
-                Role::Master => self.relies_on_copy = false,
                 // Its own link is down: what hosts had registered is known still.
-                Role::Discovering => {}
-                Role::Standby | Role::NotActive => {
-                    self.served = None;
-                    self.relies_on_copy = true;
-                }
+                Role::Master | Role::Discovering => {}
+                Role::Standby | Role::NotActive => self.served = None,
             },
             In::Planning {
                 inventory,

@@ -99,39 +99,6 @@ fn lost_hosts_are_asked_until_a_plan_has_them() {
 }
 
 #[test]
-fn a_copy_does_for_as_long_as_the_master_was_seen_to_be_gone() {
-    let check = |inputs: &[(Role, fn() -> In<'static>)], want: bool| {
-        let mut registration = Registration::default();
-        for &(role, input) in inputs {
-            registration.handle(&ctx(role), input());
-        }
-        assert_eq!(registration.asks_all(), want);
-    };
-    check(&[(Role::Master, || In::CutOff)], false);
-    check(
-        &[(Role::Standby, || In::RoleChanged), (Role::Discovering, || In::CutOff)],
-        true,
-    );
-    let became_master: [(Role, fn() -> In<'static>); 3] = [
-        (Role::Standby, || In::RoleChanged),
-        (Role::Master, || In::RoleChanged),
-        (Role::Master, || In::CutOff),
-    ];
-    check(&became_master, false);
-    check(&[(Role::Standby, || In::MasterAnswered)], false);
-    check(
-        &[(Role::Standby, || In::Unproven), (Role::Standby, || In::MasterAnswered)],
-        true,
-    );
-    let proven: [(Role, fn() -> In<'static>); 3] = [
-        (Role::Standby, || In::Unproven),
-        (Role::Standby, || In::Known),
-        (Role::Standby, || In::MasterAnswered),
-    ];
-    check(&proven, false);
-}
-
-#[test]
 fn a_host_that_was_not_there_is_asked() {
     let inventory = fabric();
     let (at, host) = (place(&inventory, FAR, 1), far(&inventory));

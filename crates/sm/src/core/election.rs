@@ -1,0 +1,211 @@
+//! Carries out what the election wants done.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_fabric::PortRef;
+use selvedge_mad::AgentId;
+use selvedge_plan::Installed;
+use selvedge_planner::Inventory;
+use selvedge_sim::Time;
+use selvedge_types::Guid;
+use selvedge_verify::phases::is_live;
+use selvedge_wire::SmInfo;
+
+use crate::core::Sm;
+use crate::election::{Ctx, Effect, Election, Foreign, In, Role};
+use crate::event::Event;
+use crate::io::Output;
+use crate::milestone::Milestone;
+use crate::stage::{Stage, Token};
+use crate::{registration, report};
+
+impl Sm {
+    /// What this manager says about itself to others.
+    #[must_use]
+    pub fn own_sm_info(&self) -> SmInfo {
+        self.election.sm_info(&self.config, self.act_count())
+    }
+
+    /// The election, for queries.
+    pub(crate) const fn election(&self) -> &Election {
+        &self.election
+    }
+
+    /// SMPs sent so far: proof of life. Source: OpenSM (`stats.qp0_mads_sent`).
+    const fn act_count(&self) -> u32 {
+        let mads = &self.view.mads;
+        (mads.gets + mads.sets + mads.others) as u32
+    }
+
+    /// Hands something to the election, and does what it wants done.
+    pub(crate) fn run_election(&mut self, input: In<'_>, out: &mut Vec<Output>) {
+        let ctx = Ctx {
+            now: self.now,
+            config: &self.config,
+            inventory: self.inventory.as_deref(),
+            planned: self.view.fabric.as_deref().filter(|_| self.view.plan.is_some()),
+            sweep_reason: self.sweep_reason,
+            act_count: self.act_count(),
+            is_waiting: self.exchange.open() > 0,
+        };
+        let mut effects = Vec::new();
+        self.election.handle(&ctx, input, &mut effects);
+        for effect in effects {
+            self.election_effect(effect, out);
+        }
+    }
+
+    /// Carries out one effect of the election.
+    fn election_effect(&mut self, effect: Effect, out: &mut Vec<Output>) {
+        match effect {
+            Effect::Request { at, ask, smp } => self.exchange.submit(AgentId(at.node.0), (Token::SmInfo(ask), smp)),
+            Effect::Answer(datagram) => self.send_only(*datagram, out),
+            Effect::Notify(datagram) => self.send_unasked(*datagram, out),
+            Effect::Drop => self.view.mads.dropped += 1,
+            Effect::ClearRequests => self.exchange.clear(),
+            Effect::Event(event) => out.push(Output::Event(event)),
+            Effect::Obey(control, sender) => self.run_election(In::Control(control, sender), out),
+            Effect::Sweep(reason) => self.sweep_due = Some(reason),
+            Effect::RoleChanged { role, other } => self.role_changed(role, other, out),
+            Effect::ForgetPlan => self.forget_plan(),
+            Effect::NoOtherMaster => self.update_registration(registration::In::NoOtherMaster),
+            Effect::ForeignPackets(last) => self.await_foreign_packets(last),
+            Effect::Yield(at, master) => self.yield_to(at, master, out),
+            Effect::Weigh(at, to) => {
+                let is_draining = self.is_draining();
+                self.run_election(In::Weighed { at, to, is_draining }, out);
+            }
+            Effect::Lead => {
+                self.run_election(In::Lead, out);
+                self.begin_reading_tables();
+            }
+            Effect::StayMaster => self.begin_reading_tables(),
+            Effect::StoodBy => self.stood_by(out),
+            Effect::Disabled => self.stage = Stage::Disabled,
+            Effect::Offered => self.stage = Stage::HandingOver,
+            Effect::Rival => self.stage = Stage::LightSweep { changed: true },
+            Effect::Reregister => self.update_registration(registration::In::AllLost),
+        }
+    }
+
+    /// The role has changed: forgets what belongs to the role before, and reports it.
+    fn role_changed(&mut self, role: Role, other: Option<Guid>, out: &mut Vec<Output>) {
+        self.update_registration(registration::In::RoleChanged);
+        match role {
+            Role::Master => {}
+            Role::Discovering | Role::Standby | Role::NotActive => self.leave_what_hosts_registered(),
+        }
+        out.push(Output::Milestone(Milestone::RoleChanged { role }));
+        out.push(Output::Event(Event::Role { role, other }));
+    }
+
+    /// Another master has been here: nothing is known any more by the plan in force.
+    fn forget_plan(&mut self) {
+        self.update_registration(registration::In::OtherMaster);
+        self.drop_plans();
+    }
+
+    /// Packets may be under way by entries that another master wrote.
+    fn await_foreign_packets(&mut self, last: Time) {
+        if let Some(inventory) = self.inventory.as_ref().filter(|inventory| is_live(&inventory.fabric)) {
+            self.past.note_stranger(last, &inventory.fabric);
+        }
+    }
+
+    /// True if packets are under way by entries that were changed a moment ago, or to LIDs that were given up.
+    fn is_draining(&mut self) -> bool {
+        let (inventory, now) = (self.inventory.as_ref(), self.now);
+        let is_under_way = inventory.is_some_and(|inventory| self.past.under_way(&inventory.fabric, now).is_some());
+        let is_resting = !self.given_up.resting(now).is_empty();
+        is_under_way || is_resting
+    }
+
+    /// Begins to read tables, as master.
+    fn begin_reading_tables(&mut self) {
+        if let Some(inventory) = self.inventory.clone() {
+            self.begin_reading(inventory);
+        }
+    }
+
+    /// Stands by for another manager, with what it takes to stand in for it.
+    fn yield_to(&mut self, at: PortRef, master: SmInfo, out: &mut Vec<Output>) {
+        let Some(inventory) = self.inventory.clone() else {
+            return;
+        };
+        // Should the master die, these are the LIDs to keep, also of ports that are away just then.
+        self.lids.of_another(&inventory.fabric);
+        // Whatever this manager planned, the master writes over it.
+        self.drop_plans();
+        self.run_election(In::StandBy(at, master), out);
+        let (fabric, installed) = (Arc::clone(&inventory.fabric), Installed::default());
+        self.finish(&inventory, fabric, installed, &report::Failures::none());
+    }
+
+    /// This manager stands by from now on.
+    fn stood_by(&mut self, out: &mut Vec<Output>) {
+        if let Some(inventory) = &self.inventory {
+            let fabric = Arc::clone(&inventory.fabric);
+            self.update_registration(registration::In::StoodBy(fabric));
+        }
+        self.forget_told(out);
+        self.sweep_due = None;
+        self.silence.forget_looks();
+        self.stage = Stage::Standby;
+    }
+
+    /// Looks for signs of other masters in what a heavy sweep has found. `before` has the GUIDs that the sweep before
+    /// it saw twice.
+    pub(crate) fn note_other_masters(&mut self, found: &Inventory, before: &BTreeSet<Guid>, out: &mut Vec<Output>) {
+        let own = found.fabric.node(found.local.node).guid;
+        if self.duplicates.contains(&own) || before.contains(&own) {
+            self.run_election(In::Foreign(Foreign::OwnGuid), out);
+        }
+        let planned = self.view.fabric.as_ref().filter(|_| self.view.plan.is_some());
+        // Should this sweep be repeated, the next one has seen them before.
+        if planned.is_some_and(|planned| self.wires.has_new_active(planned, &found.fabric)) {
+            self.run_election(In::Foreign(Foreign::Links), out);
+        }
+    }
+
+    /// Returns when a better manager that had to wait is looked at again, as this one begins to rest.
+    pub(crate) fn next_offer(&mut self) -> Option<Time> {
+        // This has no effects.
+        self.run_election(In::Resting, &mut Vec::new());
+        self.election.offer_due(self.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use selvedge_plan::BLOCK_LIDS;
+    use selvedge_planner::past::{After, Taken};
+
+    use super::*;
+    use crate::made::{empty_plan, guid, inventory, master, row};
+
+    #[test]
+    fn packets_are_under_way_for_two_lifetimes_after_a_change() {
+        let check = |has_written: bool, want: bool| {
+            let (mut sm, inventory) = (master(), Arc::new(inventory(row())));
+            let mut taken = Taken::default();
+            if has_written {
+                taken.note((guid(1), 0, [1; BLOCK_LIDS]), None);
+            }
+            let after = After {
+                fabric: Arc::clone(&inventory.fabric),
+                plan: Arc::new(empty_plan()),
+                installed: Arc::new(Installed::unknown(2)),
+            };
+            sm.past.add(taken, false, Time::ZERO, after);
+            (sm.inventory, sm.now) = (Some(inventory), Time(1));
+            assert_eq!(sm.is_draining(), want);
+            sm.now = Time::ZERO + Duration::from_secs(3);
+            assert!(!sm.is_draining());
+        };
+        check(true, true);
+        check(false, false);
+    }
+}

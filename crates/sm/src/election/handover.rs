@@ -1,0 +1,323 @@
+//! Handover: the subnet is offered to a better manager, or taken from another one.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use selvedge_fabric::PortRef;
+use selvedge_planner::Inventory;
+use selvedge_sim::Time;
+use selvedge_types::Guid;
+use selvedge_wire::{Mad, SmControl, SmInfo, SmState};
+
+use super::elect::yields;
+use super::{Ask, Ctx, Effect, Election, Phase, Role, managers, ok, request, set};
+use crate::event::{Event, SweepReason};
+
+/// Time until a better manager that had to wait is looked at again: packets are gone after about two seconds as a rule.
+const PUT_OFF: Duration = Duration::from_secs(2);
+/// SMInfo changed: bit 3 of trap 144's changes. Source: IBA vol 1 §14.2.5.1 (SM priority).
+pub(super) const SM_PRIORITY: u16 = 1 << 3;
+
+/// Better managers, and why they have not been given the subnet.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    /// The manager that the last election did not offer the subnet, because packets are under way.
+    put_off: Option<Guid>,
+    /// The same manager after that sweep, and when it is looked at again.
+    waiting: Option<(Guid, Time)>,
+    /// Managers that refused. They are offered the subnet again after the next heavy sweep.
+    refused: BTreeSet<Guid>,
+}
+
+impl Offers {
+    /// A heavy sweep begins.
+    pub(super) fn sweep_begun(&mut self) {
+        self.refused.clear();
+    }
+
+    /// The manager rests. It may do so several times before the manager that waits is looked at again.
+    pub(super) fn resting(&mut self, now: Time) {
+        let waiting = self.put_off.take().map(|guid| (guid, now + PUT_OFF));
+        self.waiting = waiting.or(self.waiting);
+    }
+
+    /// The manager that waits, if there is one.
+    fn waiting(&self, now: Time) -> Option<Guid> {
+        let waiting = self.waiting.filter(|(_, until)| now < *until);
+        self.put_off.or(waiting.map(|(guid, _)| guid))
+    }
+}
+
+impl Election {
+    /// Returns when a better manager that had to wait is looked at again.
+    pub fn offer_due(&self, now: Time) -> Option<Time> {
+        self.offers.waiting.map(|(_, at)| at).filter(|at| *at > now)
+    }
+
+    /// Returns the port of a better manager that has been told to wait, as long as it has to: it was seen in the sweep
+    /// whose plan is on its way, or before.
+    pub fn waiting(&self, now: Time) -> Option<Guid> {
+        self.offers.waiting(now)
+    }
+
+    /// Offers the subnet to a better manager, unless packets are under way of which only this manager knows. Another
+    /// master is not kept waiting.
+    pub(super) fn offer(
+        &mut self,
+        ctx: &Ctx<'_>,
+        (at, to): (PortRef, SmInfo),
+        is_draining: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let waits = to.state != SmState::Master && is_draining;
+        self.offers.put_off = waits.then_some(to.guid);
+        let Some(inventory) = ctx.inventory.filter(|_| !waits) else {
+            effects.push(Effect::StayMaster);
+            return;
+        };
+        let smp = set(ctx, inventory, at, (SmControl::Handover, &self.own(ctx)));
+        let ask = Ask::Handover;
+        effects.push(Effect::Request { at, ask, smp });
+        effects.push(Effect::Event(Event::HandingOver { to: to.guid }));
+        effects.push(Effect::Offered);
+        let is_taken = false;
+        self.phase = Phase::Offering { at, to, is_taken };
+    }
+
+    /// Takes the answer to HANDOVER.
+    pub(super) fn handover_answered(&mut self, answer: Option<&Mad>) {
+        if let Phase::Offering { is_taken, .. } = &mut self.phase {
+            *is_taken |= ok(answer).is_some();
+        }
+    }
+
+    /// Ends the handover: stands by if the offer was taken, else stays master. A better manager that is master already
+    /// is left alone in any case.
+    pub(super) fn conclude(&mut self, (at, to): (PortRef, SmInfo), is_taken: bool, effects: &mut Vec<Effect>) {
+        if is_taken || to.state == SmState::Master {
+            effects.push(Effect::Yield(at, to));
+            return;
+        }
+        self.offers.refused.insert(to.guid);
+        effects.push(Effect::Event(Event::HandoverRefused { by: to.guid }));
+        effects.push(Effect::StayMaster);
+    }
+
+    /// Obeys a legal control. Source: IBA vol 1 §14.4.2.
+    pub(super) fn obey(&mut self, ctx: &Ctx<'_>, control: SmControl, sender: &SmInfo, effects: &mut Vec<Effect>) {
+        let guid = sender.guid;
+        match (control, self.role) {
+            (SmControl::Handover, Role::Standby) => {
+                // The master does not look at SMInfo states, so its offer is taken in any case.
+                self.copy.await_no_longer();
+                self.acknowledge(ctx, guid, effects);
+                self.handed_over_by = Some(guid);
+                self.change_role(Role::Master, None, effects);
+                effects.push(Effect::ClearRequests);
+                effects.push(Effect::Sweep(SweepReason::HandedOver));
+            }
+            (SmControl::Handover, Role::Master | Role::Discovering) => {
+                self.handed_over_by = Some(guid);
+                self.forget_plan(ctx.now, effects);
+                // What was seen so far may be older than what the other master leaves.
+                effects.push(Effect::Sweep(SweepReason::HandedOver));
+            }
+            (SmControl::Acknowledge, Role::Master) => {
+                if let Phase::Offering { to, is_taken, .. } = &mut self.phase
+                    && to.guid == guid
+                {
+                    *is_taken = true;
+                    effects.push(Effect::ClearRequests);
+                }
+            }
+            (SmControl::Disable, Role::Standby) => {
+                effects.push(Effect::ClearRequests);
+                if matches!(self.phase, Phase::Standby(_)) {
+                    self.phase = Phase::Disabled;
+                    effects.push(Effect::Disabled);
+                }
+                self.change_role(Role::NotActive, Some(guid), effects);
+            }
+            (SmControl::Standby, Role::NotActive) if matches!(self.phase, Phase::Disabled) => {
+                match ctx.inventory.and_then(|inventory| place_of(inventory, guid)) {
+                    Some(at) => self.stand_by(ctx, at, sender, effects),
+                    // It came while this manager was disabled.
+                    None => self.discover(effects),
+                }
+            }
+            (SmControl::Discover, Role::Standby) => self.discover(effects),
+            // Nothing is left to do, or it is not legal.
+            (SmControl::Acknowledge | SmControl::Standby | SmControl::Disable | SmControl::Discover, _)
+            | (SmControl::Handover, Role::NotActive) => {}
+        }
+    }
+
+    /// Leaves standby, and sweeps.
+    fn discover(&mut self, effects: &mut Vec<Effect>) {
+        self.change_role(Role::Discovering, None, effects);
+        effects.push(Effect::ClearRequests);
+        effects.push(Effect::Sweep(SweepReason::Told));
+    }
+
+    /// Sends ACKNOWLEDGE to the manager that hands over, while still standing by.
+    fn acknowledge(&self, ctx: &Ctx<'_>, guid: Guid, effects: &mut Vec<Effect>) {
+        let Some(inventory) = ctx.inventory.filter(|_| matches!(self.phase, Phase::Standby(_))) else {
+            return;
+        };
+        if let Some(at) = place_of(inventory, guid) {
+            let smp = set(ctx, inventory, at, (SmControl::Acknowledge, &self.own(ctx)));
+            effects.push(Effect::Notify(Box::new(smp.datagram())));
+        }
+    }
+
+    /// Asks the other managers for their SMInfo, in a light sweep of the master.
+    pub(super) fn ask_in_light_sweep(&self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
+        if let Some(inventory) = ctx.inventory {
+            effects.extend(managers(inventory).map(|at| request(ctx, inventory, at, Ask::LightSweep)));
+        }
+    }
+
+    /// Takes another manager's SMInfo in a light sweep. A heavy sweep elects again if the other manager is master too,
+    /// or is better and has not refused.
+    pub(super) fn answered_in_light_sweep(&mut self, ctx: &Ctx<'_>, answer: Option<&Mad>, effects: &mut Vec<Effect>) {
+        let info = ok(answer).and_then(|mad| mad.read::<SmInfo>().ok());
+        let Some(info) = info.filter(|info| self.believes(ctx.config, info, effects)) else {
+            return;
+        };
+        let is_better = yields(&self.own(ctx), &info) && !self.offers.refused.contains(&info.guid);
+        if info.state == SmState::Master || is_better {
+            effects.push(Effect::Rival);
+        }
+    }
+}
+
+/// Returns the end port with a GUID.
+fn place_of(inventory: &Inventory, guid: Guid) -> Option<PortRef> {
+    let mut ports = inventory.fabric.end_ports();
+    ports.find(|(_, port)| port.guid == guid).map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::super::In;
+    use super::super::made::{Bench, far};
+    use super::*;
+
+    #[test]
+    fn a_better_manager_waits_for_packets_that_it_knows_nothing_of() {
+        let check = |state: SmState, is_draining: bool, waits: bool| {
+            let (mut bench, to) = (Bench::master(), far(state, 9));
+            let at = bench.far();
+            let effects = bench.hand(In::Weighed { at, to, is_draining });
+            let is_offered = matches!(effects[..], [Effect::Request { .. }, Effect::Event(_), Effect::Offered]);
+            assert_eq!(is_offered, !waits, "{effects:?}");
+            assert_eq!(matches!(effects[..], [Effect::StayMaster]), waits, "{effects:?}");
+        };
+        check(SmState::Standby, true, true);
+        check(SmState::Discovering, true, true);
+        check(SmState::Standby, false, false);
+        // Two masters are worse.
+        check(SmState::Master, true, false);
+    }
+
+    #[test]
+    fn an_offer_that_is_refused_is_not_repeated_by_light_sweeps() {
+        let (mut bench, to) = (Bench::master(), far(SmState::Standby, 9));
+        let says = super::super::made::answer(&to);
+        let in_light_sweep = In::Answered(Ask::LightSweep, Some(&says));
+        assert!(matches!(bench.hand(in_light_sweep)[..], [Effect::Rival]));
+        let at = bench.far();
+        bench.hand(In::Weighed {
+            at,
+            to,
+            is_draining: false,
+        });
+        assert!(bench.hand(In::Answered(Ask::Handover, None)).is_empty());
+        let effects = bench.hand(In::AllAnswered);
+        assert!(
+            matches!(effects[..], [Effect::Event(_), Effect::StayMaster]),
+            "{effects:?}"
+        );
+        assert!(bench.hand(in_light_sweep).is_empty());
+        bench.hand(In::SweepBegun);
+        assert!(matches!(bench.hand(in_light_sweep)[..], [Effect::Rival]));
+    }
+
+    #[test]
+    fn a_better_manager_waits_until_its_time() {
+        let check = |put_off: Option<u64>, waiting: Option<(u64, u64)>, want: Option<u64>| {
+            let mut bench = Bench::master();
+            let waiting = waiting.map(|(guid, until)| (Guid(guid), Time(until)));
+            (bench.election.offers.put_off, bench.election.offers.waiting) = (put_off.map(Guid), waiting);
+            assert_eq!(
+                bench.election.waiting(Time(5)),
+                want.map(Guid),
+                "{put_off:?} {waiting:?}"
+            );
+        };
+        check(None, None, None);
+        check(None, Some((7, 6)), Some(7));
+        check(None, Some((7, 5)), None);
+        // The plan of the sweep that saw it is on its way.
+        check(Some(8), None, Some(8));
+        check(Some(8), Some((7, 6)), Some(8));
+    }
+
+    #[test]
+    fn what_was_seen_before_a_handover_is_looked_at_again() {
+        for mut bench in [Bench::new(), Bench::master()] {
+            let effects = bench.hand(In::Control(SmControl::Handover, far(SmState::Master, 9)));
+            assert!(
+                matches!(
+                    effects[..],
+                    [Effect::ForgetPlan, Effect::Sweep(SweepReason::HandedOver)]
+                ),
+                "{effects:?}"
+            );
+            assert!(bench.election.has_met_another());
+        }
+    }
+
+    #[test]
+    fn who_had_to_wait_is_looked_at_in_time_whatever_comes_between() {
+        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        let check = |rests: &[u64], want: &[Option<u64>]| {
+            let mut bench = Bench::master();
+            bench.election.offers.put_off = Some(Guid(7));
+            let mut due = |ms: &u64| {
+                bench.now = at(*ms);
+                bench.hand(In::Resting);
+                bench.election.offer_due(bench.now)
+            };
+            let due: Vec<_> = rests.iter().map(&mut due).collect();
+            assert_eq!(due, want.iter().map(|due| due.map(at)).collect::<Vec<_>>(), "{rests:?}");
+        };
+        check(&[0], &[Some(2_000)]);
+        check(&[0, 1_000], &[Some(2_000), Some(2_000)]);
+        check(&[0, 1_999, 2_000], &[Some(2_000), Some(2_000), None]);
+    }
+
+    #[test]
+    fn a_disabled_standby_stands_by_again_when_told() {
+        let master = far(SmState::Master, 0);
+        let mut bench = Bench::standby(master);
+        let effects = bench.hand(In::Control(SmControl::Disable, master));
+        let role = |effects: &[Effect]| {
+            effects.iter().find_map(|effect| match effect {
+                Effect::RoleChanged { role, .. } => Some(*role),
+                _ => None,
+            })
+        };
+        assert_eq!(role(&effects), Some(Role::NotActive));
+        assert_eq!(bench.election.poll_due(), None);
+        let effects = bench.hand(In::Control(SmControl::Standby, master));
+        assert_eq!(role(&effects), Some(Role::Standby));
+        assert!(bench.election.poll_due().is_some());
+        let effects = bench.hand(In::Control(SmControl::Discover, master));
+        assert!(matches!(
+            effects[..],
+            [Effect::RoleChanged { .. }, Effect::ClearRequests, Effect::Sweep(_)]
+        ));
+    }
+}

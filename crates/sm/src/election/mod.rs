@@ -1,0 +1,374 @@
+//! Decides which manager is master: election, a standby's polls of the master, handover.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `elect` | whether this manager leads, stands by, or offers the subnet to a better manager |
+//! | `poll` | whether the master of this standby still lives |
+//! | `handover` | when a better manager is offered the subnet, what each SubnSet(SMInfo) changes |
+//! | `sm_info` | what SMInfo this manager answers, which SubnSet(SMInfo) is legal |
+//!
+//! Source: IBA vol 1 §14.4.1 (states), §14.4.2 (controls). Where the standard leaves a choice, this manager does what
+//! OpenSM was observed to do (`osm_sminfo_rcv.c`, `osm_sm_state_mgr.c`), so that either can stand in for the other.
+
+mod elect;
+mod handover;
+mod poll;
+mod role;
+mod sm_info;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_planner::Inventory;
+use selvedge_sim::Time;
+use selvedge_types::Guid;
+use selvedge_wire::{AttributeId, CapabilityMask, Datagram, DirectedRoute, Mad, SmControl, SmInfo};
+
+use crate::config::{Config, Mode};
+use crate::event::{Event, SweepReason};
+use crate::smp::{self, Smp};
+use handover::Offers;
+use poll::{RegistrationCopy, Watch};
+pub use role::Role;
+
+/// What this manager knows of the other managers, and its own role among them.
+#[derive(Debug, Default)]
+pub struct Election {
+    /// SMInfo state of this manager.
+    role: Role,
+    /// Port GUID of the master, or of the manager that disabled this one. `None`: none is known, or this manager leads.
+    master: Option<Guid>,
+    /// What it awaits of other managers.
+    phase: Phase,
+    /// The manager that handed the subnet over. It is no longer master, whatever its SMInfo said before.
+    handed_over_by: Option<Guid>,
+    /// What other masters may have written to the fabric.
+    foreign: ForeignWrites,
+    /// Better managers that have not been given the subnet.
+    offers: Offers,
+    /// The copy of what hosts registered with the master.
+    copy: RegistrationCopy,
+    /// How often other managers asked this one for its SMInfo.
+    asked: Asked,
+    /// Managers that showed another SM_Key. Each is reported once.
+    strangers: BTreeSet<Guid>,
+    /// A master that did not answer its polls, and the directed route by which it was polled.
+    silent: Option<(Guid, DirectedRoute)>,
+}
+
+/// What this manager awaits of other managers.
+#[derive(Debug, Default)]
+enum Phase {
+    /// Nothing.
+    #[default]
+    None,
+    /// Answers to SubnGet(SMInfo) of every other manager.
+    Electing {
+        /// Those that came, by port GUID.
+        others: BTreeMap<Guid, (PortRef, SmInfo)>,
+        /// Number of requests without an answer.
+        silent: usize,
+    },
+    /// As standby: the end of the master.
+    Standby(Watch),
+    /// As master: the answer of a better manager to HANDOVER.
+    Offering {
+        /// Its port.
+        at: PortRef,
+        /// Its SMInfo.
+        to: SmInfo,
+        /// True once it has taken the subnet.
+        is_taken: bool,
+    },
+    /// After DISABLE: STANDBY from the master.
+    Disabled,
+}
+
+/// What other masters may have written to the fabric.
+#[derive(Debug, Default)]
+struct ForeignWrites {
+    /// Latest time at which another master may have sent a Set, until all tables have been read.
+    last: Option<Time>,
+    /// True once a sweep found links that another manager has made ACTIVE, until all tables have been read.
+    has_links: bool,
+}
+
+/// How often other managers asked this one for its SMInfo.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Until now.
+    count: u32,
+    /// Until the last heavy sweep began.
+    before_sweep: u32,
+}
+
+/// What the election reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Ctx<'a> {
+    /// Now.
+    pub now: Time,
+    /// Configuration of the manager.
+    pub config: &'a Config,
+    /// Inventory of the last sweep.
+    pub inventory: Option<&'a Inventory>,
+    /// The fabric of the plan in force.
+    pub planned: Option<&'a Fabric>,
+    /// Why the last heavy sweep began.
+    pub sweep_reason: SweepReason,
+    /// Number of SMPs sent.
+    pub act_count: u32,
+    /// True while a request of this manager has no answer yet.
+    pub is_waiting: bool,
+}
+
+/// Why SMInfo of another manager is asked for, or set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Election after a heavy sweep: of the manager at this port.
+    Election(PortRef),
+    /// Poll of the master by a standby.
+    Poll,
+    /// Light sweep of the master.
+    LightSweep,
+    /// HANDOVER to a better manager.
+    Handover,
+}
+
+/// What can happen.
+#[derive(Clone, Copy, Debug)]
+pub enum In<'a> {
+    /// The manager starts.
+    Start,
+    /// The manager stops.
+    Stop,
+    /// Nothing can be reached: the local link is down, or the local node is silent.
+    CutOff,
+    /// A heavy sweep begins.
+    SweepBegun,
+    /// A heavy sweep has found the fabric: time to ask all other managers.
+    Swept,
+    /// A light sweep begins: time to ask all other managers.
+    LightSweepBegun,
+    /// Nothing is left to do until the next light sweep.
+    Resting,
+    /// A request has ended, with this answer or without one.
+    Answered(Ask, Option<&'a Mad>),
+    /// All requests of the election, or of the handover, have ended.
+    AllAnswered,
+    /// The poll timer has fired.
+    PollDue,
+    /// SubnGet or SubnSet of SMInfo has come.
+    Requested(&'a Datagram),
+    /// A legal SubnSet(SMInfo) has been answered: its control, and the SMInfo of its sender.
+    Control(SmControl, SmInfo),
+    /// This manager becomes master. Follows [`Effect::Lead`].
+    Lead,
+    /// This manager becomes standby of the master at a port. Follows [`Effect::Yield`].
+    StandBy(PortRef, SmInfo),
+    /// Whether packets may be under way of which only this manager knows. Follows [`Effect::Weigh`].
+    Weighed {
+        /// Port of the better manager.
+        at: PortRef,
+        /// Its SMInfo.
+        to: SmInfo,
+        /// True if packets are.
+        is_draining: bool,
+    },
+    /// Another master may have written to the fabric, or what it wrote is known.
+    Foreign(Foreign),
+    /// News of the copy of what hosts registered with the master.
+    Copy(CopyNews),
+}
+
+/// A sign of another master, or the end of what it left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// A second node shows the GUID of the local node: its manager may lead, and cannot be told from this one.
+    OwnGuid,
+    /// A heavy sweep found links between switches ACTIVE that this manager has not made so.
+    Links,
+    /// A heavy sweep has read all tables.
+    TablesRead,
+    /// The Sets of a plan have been sent.
+    Applied,
+}
+
+/// What becomes of the copy of what hosts registered with the master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyNews {
+    /// From now on there is to be a copy whenever this manager stands by.
+    Wanted,
+    /// The copy is complete, or cannot be had.
+    Complete,
+    /// The administrator beside the master does not answer: hosts may register what the copy lacks.
+    Doubtful,
+    /// What hosts registered is known.
+    Known,
+}
+
+/// What the election wants done.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Send a request to the manager at a port, and hand in its end as [`In::Answered`].
+    Request {
+        /// The port.
+        at: PortRef,
+        /// Why.
+        ask: Ask,
+        /// The request.
+        smp: Smp,
+    },
+    /// Send an answer.
+    Answer(Box<Datagram>),
+    /// Send a request whose answer nobody awaits.
+    Notify(Box<Datagram>),
+    /// Count a request that gets no answer as dropped.
+    Drop,
+    /// Forget all requests under way.
+    ClearRequests,
+    /// Report an event.
+    Event(Event),
+    /// Hand in [`In::Control`], after the answer has been sent.
+    Obey(SmControl, SmInfo),
+    /// Begin a heavy sweep.
+    Sweep(SweepReason),
+    /// The role has changed, because of another manager if one is named.
+    RoleChanged {
+        /// The new role.
+        role: Role,
+        /// Port GUID of the other manager.
+        other: Option<Guid>,
+    },
+    /// Another master has been here: drop the plan in force, and what was known by it.
+    ForgetPlan,
+    /// The election found no other master.
+    NoOtherMaster,
+    /// Packets may be under way by entries that another master wrote until this time.
+    ForeignPackets(Time),
+    /// Hand in [`In::StandBy`], and show what the sweep found.
+    Yield(PortRef, SmInfo),
+    /// Hand in [`In::Weighed`].
+    Weigh(PortRef, SmInfo),
+    /// Hand in [`In::Lead`], and read tables.
+    Lead,
+    /// Stay master, and read tables.
+    StayMaster,
+    /// This manager stands by: follow no plan, and send nothing but polls.
+    StoodBy,
+    /// This manager is disabled: send nothing.
+    Disabled,
+    /// The subnet has been offered: do nothing else until [`In::AllAnswered`].
+    Offered,
+    /// The light sweep found another master, or a better manager: a heavy sweep must follow it.
+    Rival,
+    /// What hosts registered is no longer known: ask all hosts to register again.
+    Reregister,
+}
+
+impl Election {
+    /// Takes what has happened, appends what is to be done.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
+        match input {
+            In::Start => {
+                self.role = match ctx.config.mode {
+                    Mode::Manage => Role::Discovering,
+                    Mode::DryRun | Mode::Watch => Role::NotActive,
+                }
+            }
+            In::Stop => (self.phase, self.role) = (Phase::None, Role::NotActive),
+            In::CutOff => self.cut_off(effects),
+            In::SweepBegun => {
+                self.phase = Phase::None;
+                self.offers.sweep_begun();
+                self.asked.before_sweep = self.asked.count;
+            }
+            In::Swept => self.begin(ctx, effects),
+            In::LightSweepBegun => self.ask_in_light_sweep(ctx, effects),
+            In::Resting => self.offers.resting(ctx.now),
+            In::Answered(Ask::Election(at), answer) => self.manager_answered(ctx, at, answer, effects),
+            In::Answered(Ask::Poll, answer) => self.master_answered(ctx, answer, effects),
+            In::Answered(Ask::LightSweep, answer) => self.answered_in_light_sweep(ctx, answer, effects),
+            In::Answered(Ask::Handover, answer) => self.handover_answered(answer),
+            In::AllAnswered => match std::mem::take(&mut self.phase) {
+                Phase::Electing { others, silent } => self.decide(ctx, &others, silent, effects),
+                Phase::Offering { at, to, is_taken } => self.conclude((at, to), is_taken, effects),
+                phase @ (Phase::None | Phase::Standby(_) | Phase::Disabled) => self.phase = phase,
+            },
+            In::PollDue => self.poll(ctx, effects),
+            In::Requested(datagram) => self.answer(ctx, datagram, effects),
+            In::Control(control, sender) => self.obey(ctx, control, &sender, effects),
+            In::Lead => self.change_role(Role::Master, None, effects),
+            In::StandBy(at, master) => self.stand_by(ctx, at, &master, effects),
+            In::Weighed { at, to, is_draining } => self.offer(ctx, (at, to), is_draining, effects),
+            In::Foreign(sign) => self.note_foreign(ctx.now, sign, effects),
+            In::Copy(news) => self.note_copy(ctx, news),
+        }
+    }
+
+    /// The role of this manager.
+    pub const fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Port GUID of the master, if that is another manager.
+    pub const fn master(&self) -> Option<Guid> {
+        self.master
+    }
+
+    /// True if another master may have written tables that have not been read since.
+    pub const fn has_met_another(&self) -> bool {
+        self.foreign.last.is_some()
+    }
+
+    /// Changes the role, because of another manager if one is named.
+    fn change_role(&mut self, role: Role, other: Option<Guid>, effects: &mut Vec<Effect>) {
+        self.master = other;
+        if self.role != role {
+            self.role = role;
+            self.copy.role_changed(role);
+            effects.push(Effect::RoleChanged { role, other });
+        }
+    }
+
+    /// Nothing can be reached, so another manager may become master.
+    fn cut_off(&mut self, effects: &mut Vec<Effect>) {
+        // The master was silent for that reason: it may have lived on, and hosts may have registered with it.
+        self.silent = None;
+        if self.copy.is_relied_on() {
+            effects.push(Effect::Reregister);
+        }
+        if self.role == Role::Master {
+            self.change_role(Role::Discovering, None, effects);
+        }
+    }
+}
+
+/// Returns the request for the SMInfo of the manager at a port.
+fn request(ctx: &Ctx<'_>, inventory: &Inventory, at: PortRef, ask: Ask) -> Effect {
+    let route = inventory.agents[at.node].route_to(at.port);
+    let smp = smp::get(AttributeId::SM_INFO, 0, route, ctx.config.policy.m_key);
+    Effect::Request { at, ask, smp }
+}
+
+/// Returns the SubnSet(SMInfo) with this control for the manager at a port.
+fn set(ctx: &Ctx<'_>, inventory: &Inventory, at: PortRef, (control, own): (SmControl, &SmInfo)) -> Smp {
+    let route = inventory.agents[at.node].route_to(at.port);
+    smp::set(own, control.modifier(), route, ctx.config.policy.m_key)
+}
+
+/// Returns the ports whose capability mask shows IsSM, without the local port.
+fn managers(inventory: &Inventory) -> impl Iterator<Item = PortRef> + '_ {
+    let others = inventory.fabric.end_ports().filter(|(at, port)| {
+        let is_sm = CapabilityMask(port.capability.mask).contains(CapabilityMask::IS_SM);
+        *at != inventory.local && is_sm
+    });
+    others.map(|(at, _)| at)
+}
+
+/// Returns the answer to a request, if there is one with status 0.
+fn ok(answer: Option<&Mad>) -> Option<&Mad> {
+    answer.filter(|mad| mad.status().0 == 0)
+}
+
+#[cfg(test)]
+mod made;

@@ -1,0 +1,351 @@
+//! A standby polls the master, and sweeps if the master no longer answers.
+
+use selvedge_fabric::PortRef;
+use selvedge_sim::Time;
+use selvedge_types::{Guid, NodeKind};
+use selvedge_wire::{
+    Address, Attribute, AttributeId, CapabilityMask, Class, Datagram, LocalChange, Mad, Method, Notice, PRODUCER_CA,
+    PRODUCER_ROUTER, PRODUCER_SWITCH, SmInfo, SmState, Trap,
+};
+
+use super::elect::rank;
+use super::handover::SM_PRIORITY;
+use super::{Ask, CopyNews, Ctx, Effect, Election, Phase, Role, ok, request};
+use crate::event::{Event, SweepReason};
+
+/// A standby's watch over the master.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// Port of the master.
+    at: PortRef,
+    /// Polls in a row without an answer.
+    misses: u32,
+    /// When it is polled next.
+    next_poll: Time,
+}
+
+/// The copy, beside this standby, of what hosts registered with the master.
+#[derive(Debug, Default)]
+pub(super) struct RegistrationCopy {
+    /// There is to be a copy whenever this manager stands by.
+    is_wanted: bool,
+    /// This manager stands by, and the copy is not complete yet. It shows DISCOVERING, so no master hands over to it.
+    is_awaited: bool,
+    /// The master of whom the copy is complete, or cannot be had. It may have been out of sight since.
+    of: Option<Guid>,
+    /// The copy was complete when the master's administrator last answered. If the master lives, it may be no longer.
+    is_doubtful: bool,
+    /// Since this manager was last master, it knows what hosts registered by a copy only, if at all.
+    is_relied_on: bool,
+}
+
+impl RegistrationCopy {
+    /// True while the copy of the master at hand is not complete.
+    pub(super) const fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
+    /// True if what hosts registered is known by a copy only.
+    pub(super) const fn is_relied_on(&self) -> bool {
+        self.is_relied_on
+    }
+
+    /// The master offers the subnet although the copy is not complete: it does not look at SMInfo states.
+    pub(super) const fn await_no_longer(&mut self) {
+        self.is_awaited = false;
+    }
+
+    /// The role of this manager has changed.
+    pub(super) const fn role_changed(&mut self, role: Role) {
+        match role {
+            Role::Master => (self.of, self.is_relied_on) = (None, false),
+            // Its own link is down: what hosts had registered is known still.
+            Role::Discovering => {}
+            Role::Standby | Role::NotActive => self.is_relied_on = true,
+        }
+    }
+}
+
+impl Election {
+    /// Returns when the next poll of the master is due.
+    pub const fn poll_due(&self) -> Option<Time> {
+        match &self.phase {
+            Phase::Standby(watch) => Some(watch.next_poll),
+            Phase::None | Phase::Electing { .. } | Phase::Offering { .. } | Phase::Disabled => None,
+        }
+    }
+
+    /// Watches the master at a port from now on.
+    pub(super) fn stand_by(&mut self, ctx: &Ctx<'_>, at: PortRef, master: &SmInfo, effects: &mut Vec<Effect>) {
+        self.handed_over_by = None;
+        self.foreign.has_links = false;
+        self.copy.is_awaited = self.copy.is_wanted && self.copy.of != Some(master.guid);
+        self.copy.is_doubtful = false;
+        effects.push(Effect::StoodBy);
+        self.change_role(Role::Standby, Some(master.guid), effects);
+        self.phase = Phase::Standby(Watch {
+            at,
+            misses: 0,
+            next_poll: ctx.now + ctx.config.poll_interval,
+        });
+        // Nobody offers the subnet to a manager that is still discovering.
+        self.notify_worse_master(ctx, master, effects);
+    }
+
+    /// Polls the master. A poll without an answer until now is missed: the poll interval may be shorter than the time
+    /// that repeats take.
+    pub(super) fn poll(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
+        if ctx.is_waiting {
+            effects.push(Effect::ClearRequests);
+            if self.poll_missed(ctx, effects) {
+                return;
+            }
+        }
+        if let (Phase::Standby(watch), Some(inventory)) = (&mut self.phase, ctx.inventory) {
+            watch.next_poll = ctx.now + ctx.config.poll_interval;
+            effects.push(request(ctx, inventory, watch.at, Ask::Poll));
+        }
+    }
+
+    /// Takes the answer of the master. After enough missed polls, or if it is no longer master, a sweep follows.
+    pub(super) fn master_answered(&mut self, ctx: &Ctx<'_>, answer: Option<&Mad>, effects: &mut Vec<Effect>) {
+        let info = ok(answer).and_then(|mad| SmInfo::parse(mad.smp_data()).ok());
+        // A manager with another SM_Key is not the one that was elected.
+        let info = info.filter(|info| self.believes(ctx.config, info, effects));
+        let Some(info) = info else {
+            self.poll_missed(ctx, effects);
+            return;
+        };
+        let is_active = matches!(info.state, SmState::Master | SmState::Discovering);
+        if !is_active || Some(info.guid) != self.master {
+            self.miss(ctx, ctx.config.poll_misses, effects);
+            return;
+        }
+        if let Phase::Standby(watch) = &mut self.phase {
+            watch.misses = 0;
+        }
+        if std::mem::take(&mut self.copy.is_doubtful) {
+            effects.push(Effect::Reregister);
+        }
+        self.notify_worse_master(ctx, &info, effects);
+    }
+
+    /// Counts a poll without an answer. Returns true if the master counts as lost: the sweep that follows does not ask
+    /// it again by the same route.
+    fn poll_missed(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) -> bool {
+        let Phase::Standby(watch) = &self.phase else {
+            return false;
+        };
+        let route = ctx
+            .inventory
+            .map(|seen| *seen.agents[watch.at.node].route_to(watch.at.port));
+        let silent = self.master.zip(route);
+        if let Some((master, _)) = silent {
+            let (missed, of) = (watch.misses.saturating_add(1), ctx.config.poll_misses);
+            effects.push(Effect::Event(Event::PollMissed { master, missed, of }));
+        }
+        let is_lost = self.miss(ctx, 1, effects);
+        if is_lost {
+            self.silent = silent;
+        }
+        is_lost
+    }
+
+    /// Counts polls that brought nothing. Returns true if the master counts as lost.
+    fn miss(&mut self, ctx: &Ctx<'_>, polls: u32, effects: &mut Vec<Effect>) -> bool {
+        let Phase::Standby(watch) = &mut self.phase else {
+            return false;
+        };
+        watch.misses = watch.misses.saturating_add(polls);
+        let is_lost = watch.misses >= ctx.config.poll_misses;
+        if is_lost {
+            (self.role, self.master) = (Role::Discovering, None);
+            effects.push(Effect::Sweep(SweepReason::MasterLost));
+        }
+        is_lost
+    }
+
+    /// Takes news of the copy of what hosts registered with the master.
+    pub(super) fn note_copy(&mut self, ctx: &Ctx<'_>, news: CopyNews) {
+        match news {
+            CopyNews::Wanted => self.copy.is_wanted = true,
+            CopyNews::Known => self.copy.is_doubtful = false,
+            // A better manager may have the subnet now. The answer to the poll tells the master.
+            CopyNews::Complete => {
+                self.copy.of = self.master;
+                if std::mem::take(&mut self.copy.is_awaited) {
+                    self.poll_at_once(ctx);
+                }
+            }
+            // Hosts may have registered something with the master if that still lives.
+            CopyNews::Doubtful => {
+                self.copy.is_doubtful = true;
+                self.poll_at_once(ctx);
+            }
+        }
+    }
+
+    /// Polls the master now, unless a poll is under way.
+    fn poll_at_once(&mut self, ctx: &Ctx<'_>) {
+        if let Phase::Standby(watch) = &mut self.phase
+            && !ctx.is_waiting
+        {
+            watch.next_poll = ctx.now;
+        }
+    }
+
+    /// Sends the master trap 144 (SM priority) if this standby is better: the master may not have seen this manager.
+    /// Source: OpenSM (`osm_send_trap144`).
+    fn notify_worse_master(&self, ctx: &Ctx<'_>, master: &SmInfo, effects: &mut Vec<Effect>) {
+        let (Phase::Standby(watch), Some(inventory)) = (&self.phase, ctx.inventory) else {
+            return;
+        };
+        if self.copy.is_awaited || master.state != SmState::Master || rank(master) > rank(&self.own(ctx)) {
+            return;
+        }
+        let fabric = &inventory.fabric;
+        let lid = |at: PortRef| fabric.port(at).map(|port| port.settings.lids.base);
+        let (Some(to), Some(own)) = (lid(watch.at), lid(inventory.local)) else {
+            return;
+        };
+        // Not assigned yet: the master is busy with its first sweep, and will find this manager.
+        if !to.is_unicast() || !own.is_unicast() {
+            return;
+        }
+        let mask = fabric.port(inventory.local).map_or(0, |port| port.capability.mask);
+        let change = LocalChange {
+            lid: own,
+            other_local_changes: true,
+            capabilities: CapabilityMask(mask).with(CapabilityMask::IS_SM),
+            changes: SM_PRIORITY,
+            ..LocalChange::default()
+        };
+        let producer = match fabric.node(inventory.local.node).kind {
+            NodeKind::Ca => PRODUCER_CA,
+            NodeKind::Switch => PRODUCER_SWITCH,
+            NodeKind::Router => PRODUCER_ROUTER,
+        };
+        let mut mad = Mad::request(Class::SubnLid, Method::Trap, AttributeId::NOTICE, 0);
+        mad.write(&Notice::new(producer, own, &Trap::LocalChange(change)));
+        let address = Address::smi(to);
+        effects.push(Effect::Notify(Box::new(Datagram { address, mad })));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::In;
+    use super::super::made::{Bench, answer, far};
+    use super::*;
+
+    #[test]
+    fn a_master_that_misses_enough_polls_is_lost() {
+        let mut bench = Bench::standby(far(SmState::Master, 9));
+        let says = answer(&far(SmState::Master, 9));
+        bench.now = bench.election.poll_due().unwrap();
+        assert!(matches!(
+            bench.hand(In::PollDue)[..],
+            [Effect::Request { ask: Ask::Poll, .. }]
+        ));
+        assert!(matches!(
+            bench.hand(In::Answered(Ask::Poll, None))[..],
+            [Effect::Event(_)]
+        ));
+        assert!(bench.hand(In::Answered(Ask::Poll, Some(&says))).is_empty());
+        // The poll is still under way when the next one is due.
+        bench.is_waiting = true;
+        let effects = bench.hand(In::PollDue);
+        let is_missed = matches!(
+            effects[..],
+            [Effect::ClearRequests, Effect::Event(_), Effect::Request { .. }]
+        );
+        assert!(is_missed, "{effects:?}");
+        let effects = bench.hand(In::PollDue);
+        let is_lost = matches!(
+            effects[..],
+            [
+                Effect::ClearRequests,
+                Effect::Event(_),
+                Effect::Sweep(SweepReason::MasterLost)
+            ]
+        );
+        assert!(is_lost, "{effects:?}");
+        assert_eq!(
+            (bench.election.role(), bench.election.master()),
+            (Role::Discovering, None)
+        );
+        // The sweep that follows does not ask it again by the same route.
+        assert!(bench.election.silent.is_some());
+    }
+
+    #[test]
+    fn a_manager_that_is_no_longer_master_is_not_watched() {
+        let check = |info: SmInfo, want: bool| {
+            let mut bench = Bench::standby(far(SmState::Master, 9));
+            let effects = bench.hand(In::Answered(Ask::Poll, Some(&answer(&info))));
+            let is_lost = matches!(effects[..], [Effect::Sweep(SweepReason::MasterLost)]);
+            assert_eq!(is_lost, want, "{effects:?}");
+        };
+        check(far(SmState::Master, 9), false);
+        // It begins a new sweep.
+        check(far(SmState::Discovering, 9), false);
+        check(far(SmState::Standby, 9), true);
+        check(
+            SmInfo {
+                guid: Guid(1),
+                ..far(SmState::Master, 9)
+            },
+            true,
+        );
+    }
+
+    #[test]
+    fn a_standby_without_a_copy_shows_discovering() {
+        let mut bench = Bench::new();
+        bench.hand(In::Copy(CopyNews::Wanted));
+        let (at, master) = (bench.far(), far(SmState::Master, 0));
+        // No trap 144 to a worse master yet.
+        let effects = bench.hand(In::StandBy(at, master));
+        assert!(matches!(effects[..], [Effect::StoodBy, Effect::RoleChanged { .. }]));
+        let state = |bench: &Bench| bench.election.sm_info(&bench.config, 0).state;
+        assert_eq!(state(&bench), SmState::Discovering);
+        bench.hand(In::Copy(CopyNews::Complete));
+        assert_eq!(state(&bench), SmState::Standby);
+        // The answer to this poll leads to the trap.
+        assert_eq!(bench.election.poll_due(), Some(bench.now));
+        let says = answer(&SmInfo {
+            priority: selvedge_wire::Bits::saturating(0),
+            guid: Guid(u64::MAX),
+            ..master
+        });
+        bench.election.master = Some(Guid(u64::MAX));
+        let effects = bench.hand(In::Answered(Ask::Poll, Some(&says)));
+        assert!(matches!(effects[..], [Effect::Notify(_)]), "{effects:?}");
+    }
+
+    #[test]
+    fn hosts_are_asked_if_the_master_lives_and_its_administrator_does_not_answer() {
+        let check = |news: &[CopyNews], want: bool| {
+            let mut bench = Bench::standby(far(SmState::Master, 9));
+            news.iter().for_each(|&news| drop(bench.hand(In::Copy(news))));
+            let says = answer(&far(SmState::Master, 9));
+            let effects = bench.hand(In::Answered(Ask::Poll, Some(&says)));
+            assert_eq!(matches!(effects[..], [Effect::Reregister]), want, "{effects:?}");
+        };
+        check(&[CopyNews::Complete], false);
+        check(&[CopyNews::Complete, CopyNews::Doubtful], true);
+        check(&[CopyNews::Doubtful, CopyNews::Known], false);
+    }
+
+    #[test]
+    fn hosts_are_asked_if_a_standby_without_a_link_relies_on_a_copy() {
+        for (mut bench, want) in [
+            (Bench::standby(far(SmState::Master, 9)), true),
+            (Bench::master(), false),
+        ] {
+            let effects = bench.hand(In::CutOff);
+            let asks = effects.iter().any(|effect| matches!(effect, Effect::Reregister));
+            assert_eq!(asks, want, "{effects:?}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The SMInfo state of a manager.
+
+use std::fmt;
+
+/// Role of a manager. Source: IBA vol 1 §14.4.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Finding out who else is there.
+    #[default]
+    Discovering,
+    /// Another manager is master; this one watches it.
+    Standby,
+    /// In charge.
+    Master,
+    /// Takes no part (dry run, watch, stopped).
+    NotActive,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Discovering => "DISCOVERING",
+            Self::Standby => "STANDBY",
+            Self::Master => "MASTER",
+            Self::NotActive => "NOT-ACTIVE",
+        })
+    }
+}

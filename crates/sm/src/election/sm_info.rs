@@ -1,0 +1,173 @@
+//! SMInfo of this manager, and requests of other managers for it.
+
+use selvedge_wire::{Attribute, Bits, Class, Datagram, Method, SmControl, SmInfo, SmState, Status};
+
+use super::{Ctx, Effect, Election, Role};
+use crate::config::{Config, Mode};
+use crate::event::Event;
+
+impl Election {
+    /// Returns the SMInfo of this manager, which has sent `act_count` SMPs.
+    pub fn sm_info(&self, config: &Config, act_count: u32) -> SmInfo {
+        SmInfo {
+            guid: config.local.port_guid,
+            sm_key: config.sm_key,
+            act_count,
+            priority: Bits::saturating(config.priority),
+            state: match self.role {
+                Role::Discovering => SmState::Discovering,
+                // What hosts have registered is not known here yet.
+                Role::Standby if self.copy.is_awaited() => SmState::Discovering,
+                Role::Standby => SmState::Standby,
+                Role::Master => SmState::Master,
+                Role::NotActive => SmState::NotActive,
+            },
+        }
+    }
+
+    /// The same, in answer to the input at hand.
+    pub(super) fn own(&self, ctx: &Ctx<'_>) -> SmInfo {
+        self.sm_info(ctx.config, ctx.act_count)
+    }
+
+    /// Answers SubnGet(SMInfo) or SubnSet(SMInfo), which may come at any time.
+    pub(super) fn answer(&mut self, ctx: &Ctx<'_>, datagram: &Datagram, effects: &mut Vec<Effect>) {
+        let mad = &datagram.mad;
+        let policy = &ctx.config.policy;
+        // Source: OpenSM: the M_Key guards SMInfo as it guards PortInfo.
+        let has_key = policy.m_key == 0 || mad.m_key() == policy.m_key;
+        let is_set = mad.method() == Method::Set;
+        if ctx.config.mode != Mode::Manage || !has_key && (is_set || policy.m_key_protect > 1) {
+            effects.push(Effect::Drop);
+            return;
+        }
+        let mut own = self.own(ctx);
+        // A sender without the M_Key is not shown the SM_Key, where keys guard anything at all.
+        if !has_key && policy.m_key_protect != 0 {
+            own.sm_key = 0;
+        }
+        let mut answer = Box::new(*datagram);
+        answer.mad.set_method(Method::GetResp);
+        answer.mad.set_returning(mad.class() == Class::SubnDirected);
+        answer.mad.set_smp_data(&own.emit());
+        if !is_set {
+            self.asked.count = self.asked.count.wrapping_add(1);
+            effects.push(Effect::Answer(answer));
+            return;
+        }
+        let control = SmControl::from_modifier(mad.modifier());
+        let legal = control.zip(mad.read::<SmInfo>().ok());
+        let legal = legal.filter(|(control, sender)| self.is_legal(ctx.config, *control, sender));
+        if legal.is_none() {
+            answer.mad.set_status(Status::BAD_FIELD);
+        }
+        // The answer shows the state before the control is obeyed. Source: OpenSM.
+        effects.push(Effect::Answer(answer));
+        if let Some((control, sender)) = legal {
+            let by = sender.guid;
+            effects.push(Effect::Event(Event::Told { control, by }));
+            effects.push(Effect::Obey(control, sender));
+        }
+    }
+
+    /// True if the sender may send this control, and this manager's role allows it: a master commands, a standby
+    /// acknowledges. The sender must show the SM_Key. Source: IBA vol 1 §14.4.2 (table of controls).
+    fn is_legal(&self, config: &Config, control: SmControl, sender: &SmInfo) -> bool {
+        let sender_state = match control {
+            SmControl::Acknowledge => SmState::Standby,
+            SmControl::Handover | SmControl::Disable | SmControl::Standby | SmControl::Discover => SmState::Master,
+        };
+        let fits_role = match (control, self.role) {
+            (SmControl::Handover, Role::Discovering | Role::Standby | Role::Master) => true,
+            (SmControl::Acknowledge, Role::Standby | Role::Master) => true,
+            (SmControl::Disable | SmControl::Discover, Role::Standby) => true,
+            (SmControl::Standby, Role::NotActive) => true,
+            (SmControl::Handover | SmControl::Acknowledge, Role::NotActive)
+            | (SmControl::Acknowledge, Role::Discovering)
+            | (SmControl::Disable | SmControl::Discover, Role::Discovering | Role::Master | Role::NotActive)
+            | (SmControl::Standby, Role::Discovering | Role::Standby | Role::Master) => false,
+        };
+        let is_other = sender.guid != config.local.port_guid;
+        shows_sm_key(config, sender) && is_other && sender.state == sender_state && fits_role
+    }
+
+    /// True if another manager shows the SM_Key. Other managers are ignored, and each is reported once. Source: OpenSM
+    /// (`smi_rcv_process_get_response`).
+    pub(super) fn believes(&mut self, config: &Config, info: &SmInfo, effects: &mut Vec<Effect>) -> bool {
+        let is_trusted = shows_sm_key(config, info);
+        if !is_trusted && self.strangers.insert(info.guid) {
+            effects.push(Effect::Event(Event::StrangeManager { guid: info.guid }));
+        }
+        is_trusted
+    }
+}
+
+/// True if a manager shows the SM_Key, or none is configured.
+fn shows_sm_key(config: &Config, info: &SmInfo) -> bool {
+    config.sm_key == 0 || info.sm_key == config.sm_key
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::Guid;
+
+    use super::super::In;
+    use super::super::made::{Bench, far};
+    use super::*;
+
+    #[test]
+    fn a_master_commands_and_a_standby_acknowledges() {
+        use SmControl::{Acknowledge, Disable, Discover, Handover, Standby};
+        let master = far(SmState::Master, 0);
+        let legal = |bench: &Bench, sender: SmInfo| {
+            let all = [Handover, Acknowledge, Disable, Standby, Discover];
+            let is_legal = |control: &SmControl| bench.election.is_legal(&bench.config, *control, &sender);
+            all.into_iter().filter(is_legal).collect::<Vec<_>>()
+        };
+        let mut disabled = Bench::standby(master);
+        disabled.hand(In::Control(Disable, master));
+        let benches = [Bench::new(), Bench::standby(master), Bench::master(), disabled];
+        let by_master: Vec<_> = benches.iter().map(|bench| legal(bench, master)).collect();
+        let want = [
+            vec![Handover],
+            vec![Handover, Disable, Discover],
+            vec![Handover],
+            vec![Standby],
+        ];
+        assert_eq!(by_master, want);
+        let by_standby: Vec<_> = benches
+            .iter()
+            .map(|bench| legal(bench, far(SmState::Standby, 0)))
+            .collect();
+        assert_eq!(by_standby, [vec![], vec![Acknowledge], vec![Acknowledge], vec![]]);
+        // Not by the local manager, nor without the SM_Key.
+        for sender in [
+            SmInfo { sm_key: 2, ..master },
+            SmInfo {
+                guid: benches[0].config.local.port_guid,
+                ..master
+            },
+        ] {
+            assert!(benches.iter().all(|bench| legal(bench, sender).is_empty()));
+        }
+    }
+
+    #[test]
+    fn a_manager_with_another_key_is_reported_once() {
+        let mut bench = Bench::new();
+        let mut check = |guid: u64, sm_key: u64, want: (bool, usize)| {
+            let info = SmInfo {
+                guid: Guid(guid),
+                sm_key,
+                ..far(SmState::Master, 0)
+            };
+            let mut effects = Vec::new();
+            let is_believed = bench.election.believes(&bench.config, &info, &mut effects);
+            assert_eq!((is_believed, effects.len()), want, "{guid} {sm_key}");
+        };
+        check(1, 2, (false, 1));
+        check(1, 2, (false, 0));
+        check(2, 2, (false, 1));
+        check(2, 1, (true, 0));
+    }
+}
