@@ -1,4 +1,6 @@
 //! Sends a judged change set, phase by phase, and keeps account of what each agent answered.
+//!
+//! Blocks of MFTs are written by `multicast/copying.rs`, blocks of GUIDInfo by `aliases/naming.rs`.
 
 mod answerer;
 mod met;

@@ -1,4 +1,5 @@
-//! What an operator, and whoever runs a manager, can ask of it.
+//! Commands: of the operator (sweep, rebalance, policy), and of the coordinator (registrations, the copy of a standby,
+//! sources that babble).
 
 use selvedge_planner::route_alike;
 

@@ -1,4 +1,7 @@
-//! The manager: takes inputs, keeps the stage, hands out outputs.
+//! The outer machine: takes inputs, holds the stage, hands out outputs.
+//!
+//! [`Sm::handle`] gives each input to the part that waits for it. `advance` then does what is due, in one fixed order,
+//! and begins the next stage when the requests of this one have ended. [`Timer`] says when a wake-up is due.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

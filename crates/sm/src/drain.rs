@@ -1,4 +1,5 @@
-//! Records which packets may still be under way by entries that are no longer in force.
+//! Records which packets may still be under way by entries that are no longer in force. How long a plan must wait for
+//! them is planned in `selvedge_planner::past`.
 
 use std::sync::Arc;
 

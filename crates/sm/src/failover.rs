@@ -1,5 +1,8 @@
-//! From a trap to repaired tables without a sweep: look at the ports of the switch that sent it, plan around what is
-//! lost, apply, look again.
+//! Repairs without a sweep: probes the ports of the switch that sent a trap, has a repair planned around what is lost,
+//! and probes again when the repair is in force.
+//!
+//! Also here: the jobs that prepare repairs before a fault, and `knows_the_fabric`, which every part asks before it
+//! does anything without a sweep.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

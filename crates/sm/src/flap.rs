@@ -1,5 +1,9 @@
 //! Flap quarantine: links that go down again and again are left out of routing for a while, though they are up. Each
 //! time they come and go, traffic would be moved twice.
+//!
+//! A repair counts the links that it finds lost ([`In::Lost`]). A quarantined link is left out where inventories and
+//! probes ask [`Flaps::quarantined`]. It is let back in by the timer `Release`, which has its switch probed, or by the
+//! operator's sweep.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -48,11 +48,12 @@ pub enum Input {
     Groups(Vec<MulticastGroup>),
     /// Alias GUIDs of ports as they are to be now; ports that are not named have what they had.
     Aliases(Vec<PortAliases>),
-    /// The operator wants something.
+    /// A command of the operator or of the coordinator.
     Command(Command),
 }
 
-/// What an operator can ask for.
+/// What an operator or the coordinator can ask for. [`Self::Sweep`], [`Self::Rebalance`], [`Self::SetPolicy`] and
+/// [`Self::Stop`] are the operator's; the others are the coordinator's.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Discover everything again (SIGHUP).

@@ -1,4 +1,7 @@
-//! Hands out jobs, each with a ticket of its own, and gives results to what waits for them.
+//! Hands out jobs, each with a number of its own, and gives results to the part of the manager that asked.
+//!
+//! A result that comes too late is dropped in `Sm::computed`: no part waits for its number any more. A part that takes
+//! a result checks in addition whether the plan it was made from is still in force.
 
 use std::sync::Arc;
 

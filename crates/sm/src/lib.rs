@@ -2,8 +2,13 @@
 //!
 //! [`Sm`] is a sans-I/O core: `handle(now, input)` gives outputs. It reads no clock and opens no socket. It answers
 //! SMInfo and traps at any time, because planning is a [`Job`](selvedge_planner::Job) that runs elsewhere: what a plan,
-//! a repair or a step towards balance is, `selvedge_planner` says. Sets leave the manager only out of a
-//! `Judged<ChangeSet>`.
+//! a repair or a step towards balance is, `selvedge_planner` says. Sets of tables, LIDs and alias GUIDs leave the
+//! manager only out of a `Judged` change. Sets of SMInfo, and the Set that disables a babbling port, need no judge.
+//!
+//! `core` is the outer machine: it takes inputs, holds the stage, and carries outputs out. Sub-machines with private
+//! fields decide one thing each: `election`, `trap`, `flap`, `rebalance`, `readback`, `registration`, `persist`. A file
+//! `core/<name>.rs` builds what such a machine may read, hands it an input, and carries out its effects. All other
+//! files with an `impl Sm` are parts of the outer machine that are not cut out yet; `ARCHITECTURE.md` lists them.
 
 mod aliases;
 mod apply;

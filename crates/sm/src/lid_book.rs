@@ -1,8 +1,9 @@
-//! Which LIDs are whose: those of the last plan, and those that ports held before it until they have taken them.
+//! LIDs by port GUID: those of the last plan, and those that ports held before until they have taken the new ones.
 //!
-//! A plan's LIDs are stored before any Set goes out, so that nothing an agent may hold is forgotten. A port that was
-//! away meanwhile, or whose Set was not sent because the next plan came, holds what it held before: if it then loses
-//! its power, that is what hosts know it by.
+//! Which LID a port gets is planned in `selvedge_planner::lid`, from what [`LidBook::known`] hands out.
+//! [`LidBook::plan`] takes the LIDs of an accepted plan; they are stored before any Set goes out, so that nothing an
+//! agent may hold is forgotten. A port that was away meanwhile, or whose Set was not sent because the next plan came,
+//! still holds its former LIDs: if it then loses power, hosts know it by those.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! GUIDs that the operator's lists name and the fabric does not have: engines leave them out, so somebody must say so.
+//! Reports GUIDs that the operator's lists name and the fabric does not have: engines leave such GUIDs out silently.
 
 use std::collections::BTreeSet;
 use std::fmt;

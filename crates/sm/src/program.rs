@@ -1,4 +1,12 @@
-//! From an inventory to tables in switches: read back, plan, store, apply.
+//! The second half of a heavy sweep, and the end of each application.
+//!
+//! - After the election: reads the tables that are not known, and hands out the job that plans.
+//! - Takes a plan, or a repair, from its job. The plan goes on to `core/persist.rs` and to `Sm::begin_applying` in
+//!   `multicast/mod.rs`.
+//! - `applied`: the last Set has ended, and the plan is in force. The administrator is told by a milestone.
+//! - `interrupted`: a sweep takes the place of a plan whose phases wait.
+//!
+//! Tables that are read after they were written are the business of `readback`.
 
 use std::sync::Arc;
 use std::time::Duration;

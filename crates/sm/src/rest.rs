@@ -1,4 +1,4 @@
-//! Between two sweeps: until when there is nothing to do, and what if nobody can be reached.
+//! The idle state: when the next light sweep is due, and what follows if the manager is cut off from the fabric.
 
 use selvedge_planner::PortReason;
 use selvedge_sim::Time;

@@ -1,5 +1,5 @@
-//! Where we sit, while a plan waits for packets under way: all ways begin at our own port. If its cable was moved
-//! meanwhile, what is sent by them gets to others than it is meant for, and traps do not find us.
+//! The manager's own port, while a plan waits for packets under way: it is asked whether its link, LID and master are
+//! as before. All directed routes begin at it. If its cable was moved, Sets reach other nodes than they are meant for.
 
 use std::time::Duration;
 

@@ -1,18 +1,22 @@
-//! The look after a sweep's plan is in force: what happened meanwhile, and was told to nobody.
+//! The check after a sweep's plan is in force: finds changes during the plan of which no trap reached the manager.
 //!
-//! A trap gets lost until its switch knows us and the way to us is in the tables, and where the plan clears
-//! PortStateChange it clears what came after the sweep as well. So every switch is asked whether something changed,
-//! ports that were DOWN when their switch learnt of us are asked for, and all ports of one that knew us and showed
-//! PortStateChange; and behind every link of such a switch, or one that was new to us, it is asked who is there: a
-//! cable that was moved in between shows in nothing else. Such a switch is asked for its LID as well: if it has
-//! been off in between, what the plan wrote has put its LinearFDBTop up again, and it does not know whom to send
-//! traps to. That is a tenth as many questions as a bring-up takes, and comes a second after it. Repairs do not
-//! need it, as they begin where traps arrive. If something happens before it is through, a sweep takes the place of
-//! the repair, as what is known may be half of the old cables.
+//! A trap is lost until its switch knows the manager and the tables lead to it. Where the plan clears PortStateChange,
+//! it clears what came after the sweep as well. So one second after the plan this is asked:
 //!
-//! Where the plan took so short a time that hardly a cable can have been moved, a repair should not have to wait for a
-//! second: then it is asked at once who is behind the links, which takes a tenth of that short time, and the rest a
-//! second after the plan.
+//! - every switch: whether a port changed (SwitchInfo);
+//! - ports that were DOWN when their switch learnt of the manager, and all ports of a switch that knew the manager and
+//!   showed PortStateChange (PortInfo);
+//! - behind every link of such a switch, and of a switch that is new: NodeInfo, as only that shows a moved cable;
+//! - such a switch itself: its LID. If it was off meanwhile, the plan has set its LinearFDBTop again, and it does not
+//!   know where to send traps.
+//!
+//! That is a tenth of the requests of a bring-up. Repairs need no such check, as they begin where traps arrive. If a
+//! link changes before the check has ended, a sweep takes the place of the repair, as the known cables may be old ones.
+//!
+//! If the plan took so little time that hardly a cable can have been moved, a repair should not wait for a second:
+//! NodeInfo behind links is asked at once, and the rest a second after the plan.
+//!
+//! It uses `Stage::LightSweep`, like a light sweep.
 
 use std::time::Duration;
 

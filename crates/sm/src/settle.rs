@@ -1,4 +1,4 @@
-//! After a repair: works out beside everything else for how long packets under way matter, and what they may do.
+//! After a repair: a background job finds out how long packets under way matter, and by which entries they may go.
 
 use selvedge_planner::past::Past;
 use selvedge_planner::{Settle, Task};

@@ -1,9 +1,9 @@
-//! Whoever has not answered several requests in a row, each with all its repeats, is not asked for the rest of what a
-//! stage wants of him.
+//! Directed routes by which no agent has answered several requests in a row, each with all repeats: the stage sends no
+//! more requests by them.
 //!
-//! A switch has up to 768 blocks and 1,296 lane rows, and each of them would be waited for until its last time-out:
-//! minutes in which nobody looks at what else happens. What was not asked counts as not answered, and each stage begins
-//! anew. Silence belongs to a way, not to a node: of two ports of a host one may be cut off.
+//! A switch has up to 768 blocks and 1,296 lane rows. Waiting for each of them until its last time-out would take
+//! minutes in which no other change is noticed. A request that is left out counts as not answered. Each stage begins
+//! with an empty list. Silence belongs to a route, not to a node: of two ports of a host one may be cut off.
 
 use std::collections::BTreeMap;
 

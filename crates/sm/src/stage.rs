@@ -69,14 +69,14 @@ pub enum Token {
 /// What a manager is in the middle of.
 #[derive(Debug, Default)]
 pub enum Stage {
-    /// Nothing.
+    /// Nothing to do until a timer is due or something happens.
     #[default]
     Idle,
     /// Walking the fabric.
     Discovering(Box<Discovery>),
-    /// Asking other managers who they are.
+    /// A heavy sweep asks other managers for their SMInfo. The election has their answers.
     Electing,
-    /// Reading forwarding tables.
+    /// A heavy sweep reads the tables that are not known.
     Reading {
         /// What was found.
         inventory: Arc<Inventory>,
@@ -91,7 +91,7 @@ pub enum Stage {
         /// How often what is unknown has been asked for, this time included.
         round: u32,
     },
-    /// A job runs.
+    /// A job plans the whole fabric, or a repair.
     Planning {
         /// The ticket of the job.
         job: JobId,
@@ -111,7 +111,8 @@ pub enum Stage {
     },
     /// Sending Sets.
     Applying(Box<Apply>, Arc<Inventory>),
-    /// Asking whether anything changed.
+    /// A light sweep, or the check after a plan: see `second_look`. It is also entered without any request, to go on to
+    /// [`Stage::Idle`] by way of the outer machine.
     LightSweep {
         /// A difference was found.
         changed: bool,

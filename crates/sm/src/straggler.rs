@@ -1,6 +1,7 @@
-//! Answers that come when a look at ports is over: the repair of what was found is planned meanwhile, and nobody
-//! waits for them. But what they say is not thrown away. A port that is up again, and was not made ACTIVE since, had
-//! its cable moved as far as anybody knows: a Set that crosses it may be taken by another switch than is meant.
+//! PortInfo answers that arrive after a probe has ended, while the repair of what it found is planned.
+//!
+//! Such an answer may show that a port is up again that was not made ACTIVE since. Then its cable may have been moved,
+//! and a Set that crosses it may reach another switch than is meant. So a sweep takes the place of the repair.
 
 use std::collections::BTreeSet;
 

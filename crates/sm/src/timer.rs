@@ -1,7 +1,17 @@
 //! What the manager does by itself, and when.
 //!
-//! Each timer is due at one time or not at all, by [`Sm::due`]: nothing else says when to wake the manager, and whoever
-//! serves a timer asks there whether it is time. The order in which due ones are served is that of `Sm::advance`.
+//! Each timer is due at one time or not at all, by [`Sm::due`]: nothing else says when to wake the manager, and the
+//! code that serves a timer asks there whether it is time. In this order they are served:
+//!
+//! | served in | timers |
+//! |---|---|
+//! | `Sm::handle` (a wake-up), `Sm::received` | `Answer` |
+//! | `Sm::timers` (a wake-up) | `Release`, the first part of `SecondLook`, `LightSweep`, `Poll` |
+//! | `Sm::advance` (after every input) | `SecondLook`, `Balance`, `Trees`, `Names`, `Backups` |
+//! | `Sm::feed`, called by `advance` | `Doubt` while probing, `Seat` while applying |
+//! | the end of `Sm::handle` | `Repress` |
+//!
+//! The coordinator has timers of its own: of its intake, of storing, of the administrator and of the copier.
 
 use selvedge_sim::Time;
 
@@ -18,24 +28,25 @@ pub enum Timer {
     /// A light sweep begins: [`Config::sweep_interval`](crate::Config) after the last thing that was done, or sooner
     /// where something is to be read back, a LID becomes free, or a better manager was told to wait.
     LightSweep,
-    /// A plan waits until packets are gone: the manager's own port is asked whether it is where it was.
+    /// A plan waits until packets are gone: the manager's own port is asked whether its cable is where it was.
     Seat,
     /// A link that went down too often has been left out for long enough.
     Release,
     /// Load has been uneven for so long that a step towards balance is planned.
     Balance,
-    /// Multicast trees are to be planned or read, or a switch that did not take one has been left alone for long enough.
+    /// Multicast trees are to be planned or read, or a switch that did not take one has been left out for long enough.
     Trees,
-    /// The same of alias GUIDs.
+    /// Alias GUIDs are to be read or written, or a port that did not take them has been left out for long enough.
     Names,
-    /// Repairs of links that are up are worked out.
+    /// Repairs of links that are up are planned in advance.
     Backups,
-    /// A plan came into force a second ago: what happened while it was on its way is looked for. Not before packets are
-    /// gone that go by entries which nobody knows.
+    /// A plan came into force a second ago: changes during it are looked for. Not before packets are gone that go by
+    /// unknown entries.
     SecondLook,
-    /// A look at lost links waits for a trap of the other end, and it has not come.
+    /// A probe asks more ports: the trap of the link's other end has not come, or the likely ports have explained
+    /// nothing, or a switch behind a lost link may be dead.
     Doubt,
-    /// A trap is repressed after what is more urgent.
+    /// A trap is repressed: at once, or while a repair is on its way 5 ms after it came at the latest.
     Repress,
 }
 
@@ -78,7 +89,7 @@ impl Sm {
             (Timer::Names, Stage::Idle) => self.aliases_due(),
             (Timer::Backups, Stage::Idle) => self.backups_due().filter(|_| !self.is_preparing_repairs()),
             (Timer::SecondLook, Stage::Idle) => self.second_look_due(),
-            // Nobody serves it in another stage: due already, it would come again at once, for ever.
+            // No code serves these timers in another stage: one that is due would wake the manager again and again.
             (
                 Timer::Poll
                 | Timer::Seat

@@ -1,4 +1,9 @@
-//! What a manager shows of itself: cheap to clone, complete, read-only.
+//! What a manager shows of itself: cheap to clone, complete, and read-only for other programs.
+//!
+//! Inside `sm` this is still more than a display: the plan in force, its fabric, the verdict and the tables that
+//! switches hold are kept here (`plan`, `fabric`, `verdict`, `installed`), and decisions read them. They are written in
+//! `program.rs` and, where tables differ, in `core/readback.rs`. Role, stage, wait and balance are filled in by
+//! `Sm::view` only.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +29,7 @@ pub enum StageName {
     Idle,
     /// Walking the fabric.
     Discovering,
-    /// Reading forwarding tables back.
+    /// A heavy sweep reads the tables that are not known.
     ReadingTables,
     /// A plan is being computed and judged.
     Planning,

@@ -1,4 +1,4 @@
-//! Carries out what the election wants done.
+//! Routes between the election and the rest of the manager: carries out its effects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! While packets are lost: what comes first, and what waits.
+//! Says whether a fault is being repaired: then traps are repressed later, and agents get more SMPs at a time.
 
 use super::Sm;
 use crate::stage::Stage;

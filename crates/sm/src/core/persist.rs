@@ -1,4 +1,7 @@
-//! Routes between what is stored and the rest of the manager: a plan waits until what it gives out is stored.
+//! Routes between stored state and the rest of the manager. A plan waits in `Stage::Persisting` until the LIDs and
+//! service levels that it gives out are on the disk.
+//!
+//! Still decided here, and not by a sub-machine: whether stored LIDs belong to another fabric.
 
 use std::sync::Arc;
 

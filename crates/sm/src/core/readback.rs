@@ -1,4 +1,4 @@
-//! Routes between the read-back and the rest of the manager.
+//! Routes between the read-back and the rest of the manager: sends its Gets, and takes what differs for known.
 
 use std::sync::Arc;
 

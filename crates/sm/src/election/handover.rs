@@ -1,4 +1,7 @@
 //! Handover: the subnet is offered to a better manager, or taken from another one.
+//!
+//! A standby that gets HANDOVER is master at once, and sweeps. If HANDOVER comes again, it is a master that gets it:
+//! it forgets its plan and sweeps once more, as the other master may have written in between.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A standby polls the master, and sweeps if the master no longer answers.
+//! A standby polls the master, and sweeps if the master no longer answers. It becomes master only by the election after
+//! that sweep: see `elect`.
 
 use selvedge_fabric::PortRef;
 use selvedge_sim::Time;

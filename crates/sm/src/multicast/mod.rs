@@ -6,6 +6,9 @@
 //!
 //! A block is read before it is first written, so that what another manager left is known, and taken away before
 //! anything is added to it.
+//!
+//! Every plan, repair and step towards balance passes through `Sm::begin_applying` in this file before its Sets go out,
+//! as multicast trees may have to be taken apart first.
 
 mod copying;
 mod event;
@@ -419,7 +422,8 @@ impl Sm {
         self.multicast.first = first;
     }
 
-    /// Applies a plan, after groups that could deadlock beside it are taken apart.
+    /// Begins to apply a plan, a repair or a step towards balance: all of them pass here. Groups that could deadlock
+    /// beside it are taken apart first.
     pub(crate) fn begin_applying(&mut self, mut apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
         self.tell_read_back(readback::In::Writing);
         apply.may_be_live |= self.carried_lately(&inventory.fabric);

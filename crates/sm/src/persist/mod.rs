@@ -3,6 +3,9 @@
 //! LIDs and service levels are stored before the first Set of the plan that gives them out, so that a crash cannot
 //! forget what an agent may hold. Engines and lanes are stored once the plan is in force. If storing fails, ports
 //! without a stored LID are left out of the fabric that is planned for: see [`leave_out`].
+//!
+//! The first failure has a plan that waits replaced by a sweep. Further failures change nothing; the coordinator tries
+//! again after 250 ms, and then after twice as long each time, up to 5 s. The first success ends it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

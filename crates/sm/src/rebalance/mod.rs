@@ -2,7 +2,8 @@
 //!
 //! A repair moves as few LFT entries as it must, which leaves load uneven. The rebalancer decides when a step towards
 //! evener tables is planned, and what follows from its result: not before the fabric has been quiet for a while, and
-//! never while there is anything else to do. What a step is, [`selvedge_planner::rebalance`] says.
+//! never while there is anything else to do. What a step is, [`selvedge_planner::rebalance`] says. `core/rebalance.rs`
+//! hands out the job that plans one. Each sweep and each probe interrupts the steps ([`In::Interrupted`]).
 
 use std::sync::Arc;
 use std::time::Duration;

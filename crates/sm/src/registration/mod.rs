@@ -1,15 +1,17 @@
 //! Client re-registration (PortInfo.ClientReregister): which hosts a plan asks to register again, because what they
 //! had registered is lost.
 //!
-//! The manager does not know what hosts register. Whoever keeps registrations says that all are lost ([`In::AllLost`]),
-//! or those of some ports ([`In::Lost`]). The next plan then has a Set for each of those host ports that supports it,
-//! whether or not anything else changes there.
+//! The manager does not know what hosts register. The coordinator says that all registrations are lost
+//! ([`In::AllLost`]), or those of some ports ([`In::Lost`]). The next plan of the whole fabric then has a Set for each
+//! of those host ports that supports it, whether or not anything else changes there. They are forgotten when such a
+//! plan is applied and no Set of it has failed ([`In::Applied`]).
 //!
 //! The registrations of a host are lost as well if it was gone from the plan for a while: only that host is asked.
 //!
-//! The same if another manager became master after a sweep had looked for one and before the sweep's plan was applied:
-//! a host may have registered with that manager before the plan's Set of its port named this one again. So hosts that
-//! a plan writes to are kept until an election has shown that no other manager was master. If one was, they are asked.
+//! Hosts are also asked if another manager became master between the election of a sweep and the end of the sweep's
+//! plan: a host may have registered with that manager before the plan's Set of its port named this one again. So hosts
+//! that a plan writes to are kept until an election has shown that no other manager was master. If one was, they are
+//! asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

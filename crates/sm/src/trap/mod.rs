@@ -1,7 +1,14 @@
 //! Traps: what each one is reason for, and when it is repressed.
 //!
-//! A trap comes here after an [`Intake`](crate::Intake) has let it through. The agent that sent it repeats it until
-//! it is repressed.
+//! | trap | what follows |
+//! |---|---|
+//! | 128, link state | the ports of its switch are probed; a sweep if that is not possible now |
+//! | 144, local change | a sweep, unless it only says again that a manager is better that has been told to wait |
+//! | others | nothing here; the administrator gets every trap |
+//!
+//! A trap comes here after an [`Intake`](crate::Intake) has let it through. The agent that sent it repeats it until it
+//! is repressed. A trap that comes twice is repressed twice. The second one has no other effect if its switch waits for
+//! a probe already, or a sweep is due.
 
 mod babble;
 
