@@ -24,7 +24,8 @@ pub enum Timer {
     Release,
     /// Load has been uneven for so long that a step towards balance is planned.
     Balance,
-    /// Multicast trees are to be planned or read, or a switch that did not take one has been left alone for long enough.
+    /// Multicast trees are to be planned or read, or a switch that did not take one has been left alone for long
+    /// enough.
     Trees,
     /// The same of alias GUIDs.
     Names,
