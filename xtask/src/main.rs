@@ -4,6 +4,8 @@ mod check;
 mod codes;
 mod finding;
 mod licences;
+mod modules;
+mod rust_items;
 mod rust_source;
 mod test;
 mod tidy;

@@ -108,7 +108,8 @@ pub fn words<'a>(line: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 
     })
 }
 
-fn is_ident(c: char) -> bool {
+/// True if a name may have this character.
+pub fn is_ident(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
@@ -217,7 +218,7 @@ fn test_lines(code: &[String]) -> Vec<bool> {
 }
 
 /// Line of the brace that closes the item starting at `line`, `column`; none if it ends with a semicolon.
-fn body_end(code: &[String], line: usize, column: usize) -> Option<usize> {
+pub fn body_end(code: &[String], line: usize, column: usize) -> Option<usize> {
     let mut braces = 0_usize;
     let mut brackets = 0_usize;
     for (at, text) in code.iter().enumerate().skip(line) {

@@ -344,11 +344,9 @@ impl Sm {
         self.given_up.settle(now);
         let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
         self.given_up.set_short(is_short, now);
-        self.declined.extend(
-            declined
-                .into_iter()
-                .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
-        );
+        let by_guid = declined.into_iter();
+        let by_guid = by_guid.map(|(at, d)| ((fabric.node(at.node).guid, at.port), d));
+        self.declined.extend(by_guid);
         self.hosts_asked(&fabric, &outcome, failed);
         (self.view.plan, self.aim) = (Some(Arc::clone(&outcome.plan)), None);
         self.view.verdict = Some(Arc::clone(&outcome.verdict));

@@ -1,44 +1,63 @@
 //! Lengths of files, functions and lines.
 
-use super::ratchet::{self, Measure};
+use super::ratchet::{Limit, Measure};
 use crate::finding::Finding;
 use crate::rust_source::{RustSource, is_test_file};
 use crate::tree::Tree;
 
+const SPLIT: &str = "split it: one subject each";
+
 /// Lines of a file without its test modules: what one reads in one sitting.
-const FILE_LINES_MAX: usize = 600;
+const FILE: Limit = Limit {
+    rule: "file-length",
+    unit: "lines",
+    most: 600,
+    most_hard: 1_000,
+    advice: SPLIT,
+};
 /// Lines of a file with everything; no exceptions.
-const FILE_LINES_HARD_MAX: usize = 1_000;
+const FILE_WITH_TESTS: Limit = Limit {
+    most: FILE.most_hard,
+    ..FILE
+};
 /// Lines of a function from `fn` to its closing brace: one screen.
-const FUNCTION_LINES_MAX: usize = 70;
-/// What no exception may allow a function.
-const FUNCTION_LINES_HARD_MAX: usize = 200;
+const FUNCTION: Limit = Limit {
+    rule: "function-length",
+    unit: "lines",
+    most: 70,
+    most_hard: 200,
+    advice: SPLIT,
+};
 /// Characters of a line; rustfmt's `max_width` does not reach comments and texts.
 const LINE_CHARS_MAX: usize = 120;
 
-/// Everything that is too long.
+/// Lines that are too long.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
-    let mut found = Vec::new();
+    let files = tree.rust_files();
+    files
+        .flat_map(|(path, text)| long_lines(path, &RustSource::new(text)))
+        .collect()
+}
+
+/// The lengths of files and functions.
+pub fn measures(tree: &Tree) -> Vec<Measure> {
     let mut measures = Vec::new();
     for (path, text) in tree.rust_files() {
         let source = RustSource::new(text);
-        found.extend(long_lines(path, &source));
         measures.extend(measure_file(path, &source));
         measures.extend(measure_functions(path, &source));
     }
-    found.extend(ratchet::findings(tree, &measures));
-    found
+    measures
 }
 
 fn measure_file(path: &str, source: &RustSource<'_>) -> [Measure; 2] {
-    let measure = |lines, limit| Measure {
-        rule: "file-length",
+    let measure = |size, limit| Measure {
+        limit,
         file: path.to_owned(),
         line: 0,
         item: String::new(),
-        lines,
-        limit,
-        limit_hard: FILE_LINES_HARD_MAX,
+        size,
+        detail: String::new(),
     };
     let without_tests = if is_test_file(path) {
         0
@@ -46,8 +65,8 @@ fn measure_file(path: &str, source: &RustSource<'_>) -> [Measure; 2] {
         source.lines_without_tests()
     };
     [
-        measure(without_tests, FILE_LINES_MAX),
-        measure(source.line_count(), FILE_LINES_HARD_MAX),
+        measure(without_tests, &FILE),
+        measure(source.line_count(), &FILE_WITH_TESTS),
     ]
 }
 
@@ -55,13 +74,12 @@ fn measure_functions(path: &str, source: &RustSource<'_>) -> Vec<Measure> {
     let functions = source.functions().into_iter();
     functions
         .map(|function| Measure {
-            rule: "function-length",
+            limit: &FUNCTION,
             file: path.to_owned(),
             line: function.lines.start + 1,
             item: function.name,
-            lines: function.lines.len(),
-            limit: FUNCTION_LINES_MAX,
-            limit_hard: FUNCTION_LINES_HARD_MAX,
+            size: function.lines.len(),
+            detail: String::new(),
         })
         .collect()
 }
@@ -81,9 +99,12 @@ fn long_lines(path: &str, source: &RustSource<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::ratchet;
 
     fn check(path: &str, text: &str, want: &[&str]) {
-        let found = findings(&Tree::of(&[(path, text)]));
+        let tree = Tree::of(&[(path, text)]);
+        let mut found = findings(&tree);
+        found.extend(ratchet::findings(&tree, &measures(&tree)));
         let found: Vec<_> = found
             .iter()
             .map(|f| format!("{}:{} {}", f.rule, f.line, f.what))
@@ -128,6 +149,6 @@ mod tests {
     fn functions() {
         let function = |lines: usize| format!("\nfn f() {{\n{}}}\n", "    a();\n".repeat(lines - 2));
         check("a.rs", &function(70), &[]);
-        check("a.rs", &function(71), &["function-length:2 f has 71 lines, limit 70"]);
+        check("a.rs", &function(71), &["function-length:2 f: 71 lines, limit 70"]);
     }
 }

@@ -1,10 +1,13 @@
 //! The project's own rules. One file per rule or family of rules; each has tests that make it fail.
 
 mod attributes;
+mod circles;
 mod docs;
 mod events;
+mod fields;
 mod imports;
 mod length;
+mod machines;
 mod manifests;
 mod ratchet;
 mod words;
@@ -12,6 +15,9 @@ mod words;
 use crate::codes;
 use crate::finding::Finding;
 use crate::tree::Tree;
+
+/// Crates of the manager and of what runs it: no struct of many fields, no circles of imports.
+const MANAGER_ROOMS: [&str; 4] = ["coordinator", "planner", "rehearsal", "sm"];
 
 /// Everything that is wrong, by file and line.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
@@ -24,6 +30,11 @@ pub fn findings(tree: &Tree) -> Vec<Finding> {
     found.extend(attributes::findings(tree));
     found.extend(docs::findings(tree));
     found.extend(events::findings(tree));
+    let mut measures = length::measures(tree);
+    measures.extend(fields::measures(tree));
+    measures.extend(machines::measures(tree));
+    measures.extend(circles::measures(tree));
+    found.extend(ratchet::findings(tree, &measures));
     found.sort();
     found
 }

@@ -1,6 +1,8 @@
 //! Limits as ratchets: an exception stands in a file with its reason and the size that it allows. The size must be
 //! the real one, so an exception shrinks with its subject and goes when it is no longer needed.
 
+use std::collections::BTreeMap;
+
 use crate::finding::Finding;
 use crate::tree::Tree;
 
@@ -8,23 +10,36 @@ use crate::tree::Tree;
 pub const FILE: &str = "xtask/tidy-exceptions.toml";
 const RULE: &str = "exception";
 
+/// A rule that sets a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Name of the rule.
+    pub rule: &'static str,
+    /// What is counted: lines, fields, places.
+    pub unit: &'static str,
+    /// What a subject may have.
+    pub most: usize,
+    /// What not even an exception may allow.
+    pub most_hard: usize,
+    /// What to do about a subject over its limit.
+    pub advice: &'static str,
+}
+
 /// A measured thing with a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measure {
-    /// Rule that set the limit.
-    pub rule: &'static str,
+    /// The limit it is held against.
+    pub limit: &'static Limit,
     /// Where.
     pub file: String,
     /// 1-based; 0 for the whole file.
     pub line: usize,
     /// What in the file: a function's name; empty for the file itself.
     pub item: String,
-    /// Its size, in lines.
-    pub lines: usize,
-    /// What it may have, in lines.
-    pub limit: usize,
-    /// What not even an exception may allow, in lines.
-    pub limit_hard: usize,
+    /// Its size, in the unit of the limit.
+    pub size: usize,
+    /// What the finding names beside the size; may be empty.
+    pub detail: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +47,7 @@ struct Exception {
     rule: String,
     file: String,
     item: String,
-    lines: usize,
+    size: usize,
 }
 
 /// What is over its limit and not excepted, and every exception that is not exact.
@@ -42,9 +57,9 @@ pub fn findings(tree: &Tree, measures: &[Measure]) -> Vec<Finding> {
         Err(finding) => return vec![finding],
     };
     let mut found = Vec::new();
-    for measure in measures.iter().filter(|measure| measure.lines > measure.limit) {
-        let allowed = exceptions.iter().find(|e| e.is_for(measure)).map_or(0, |e| e.lines);
-        if measure.lines > measure.limit_hard || measure.lines > allowed {
+    for measure in measures.iter().filter(|measure| measure.is_over()) {
+        let allowed = exceptions.iter().find(|e| e.is_for(measure)).map_or(0, |e| e.size);
+        if measure.size > measure.limit.most_hard || measure.size > allowed {
             found.push(measure.over_limit());
         }
     }
@@ -55,46 +70,66 @@ pub fn findings(tree: &Tree, measures: &[Measure]) -> Vec<Finding> {
 }
 
 impl Measure {
+    /// Counts the subjects of each file and item: one measure each, at the first line.
+    pub fn count(limit: &'static Limit, file: &str, places: impl IntoIterator<Item = (usize, String)>) -> Vec<Self> {
+        let mut counted: BTreeMap<String, Self> = BTreeMap::new();
+        for (line, item) in places {
+            let measure = counted.entry(item.clone()).or_insert_with(|| Self {
+                limit,
+                file: file.to_owned(),
+                line,
+                item,
+                size: 0,
+                detail: String::new(),
+            });
+            measure.size += 1;
+        }
+        counted.into_values().collect()
+    }
+
+    const fn is_over(&self) -> bool {
+        self.size > self.limit.most
+    }
+
     fn over_limit(&self) -> Finding {
-        let (limit, hard) = if self.lines > self.limit_hard {
-            (self.limit_hard, ", no exceptions")
+        let limit = self.limit;
+        let (most, hard) = if self.size > limit.most_hard {
+            (limit.most_hard, ", no exceptions")
         } else {
-            (self.limit, "")
+            (limit.most, "")
         };
-        let what = match self.item.as_str() {
-            "" => format!("{} lines, limit {limit}{hard}", self.lines),
-            item => format!("{item} has {} lines, limit {limit}{hard}", self.lines),
+        let item = match self.item.as_str() {
+            "" => String::new(),
+            item => format!("{item}: "),
         };
-        Finding::new(
-            self.rule,
-            self.file.as_str(),
-            self.line,
-            what,
-            "split it: one subject each",
-        )
+        let detail = match self.detail.as_str() {
+            "" => String::new(),
+            detail => format!(": {detail}"),
+        };
+        let what = format!("{item}{} {}, limit {most}{hard}{detail}", self.size, limit.unit);
+        Finding::new(limit.rule, self.file.as_str(), self.line, what, limit.advice)
     }
 }
 
 impl Exception {
     fn is_for(&self, measure: &Measure) -> bool {
-        self.rule == measure.rule && self.file == measure.file && self.item == measure.item
+        self.rule == measure.limit.rule && self.file == measure.file && self.item == measure.item
     }
 
     fn check(&self, measures: &[Measure]) -> Option<Finding> {
         let needed = measures
             .iter()
-            .filter(|measure| self.is_for(measure) && measure.lines > measure.limit)
-            .map(|measure| measure.lines)
-            .max();
+            .filter(|measure| self.is_for(measure) && measure.is_over())
+            .max_by_key(|measure| measure.size);
         let subject = format!("{} {}", self.file, self.item);
         let (what, advice) = match needed {
             None => (
                 format!("no longer needed: {} {subject}", self.rule),
                 "remove it".to_owned(),
             ),
-            Some(lines) if lines < self.lines => (
-                format!("{subject} may have {} lines and has {lines}", self.lines),
-                format!("write lines = {lines}"),
+            Some(Measure { limit, size, .. }) if *size < self.size => (
+                format!("{subject} may have {} {} and has {size}", self.size, limit.unit),
+                format!("write size = {size}"),
             ),
             Some(_) => return None,
         };
@@ -109,7 +144,7 @@ fn read(text: &str) -> Result<Vec<Exception>, Finding> {
             FILE,
             0,
             what,
-            "write rule, file, item (if a function), lines and reason",
+            "write rule, file, item (if it is not the file), size and reason",
         )
     };
     let table: toml::Table = text.parse().map_err(|error| bad(format!("is no TOML: {error}")))?;
@@ -120,13 +155,13 @@ fn read(text: &str) -> Result<Vec<Exception>, Finding> {
     };
     let read_one = |entry: &toml::Value| {
         let text = |key: &str| entry.get(key).and_then(toml::Value::as_str).map(str::to_owned);
-        let lines = entry.get("lines").and_then(toml::Value::as_integer);
+        let size = entry.get("size").and_then(toml::Value::as_integer);
         text("reason").filter(|reason| !reason.is_empty())?;
         Some(Exception {
             rule: text("rule")?,
             file: text("file")?,
             item: text("item").unwrap_or_default(),
-            lines: usize::try_from(lines?).ok()?,
+            size: usize::try_from(size?).ok()?,
         })
     };
     entries
@@ -139,41 +174,44 @@ fn read(text: &str) -> Result<Vec<Exception>, Finding> {
 mod tests {
     use super::*;
 
-    fn check(lines: usize, exceptions: &str, want: &[&str]) {
+    const LIMIT: Limit = Limit {
+        rule: "function-length",
+        unit: "lines",
+        most: 70,
+        most_hard: 100,
+        advice: "split it",
+    };
+
+    fn check(size: usize, exceptions: &str, want: &[&str]) {
         let measure = Measure {
-            rule: "function-length",
+            limit: &LIMIT,
             file: "a.rs".to_owned(),
             line: 3,
             item: "f".to_owned(),
-            lines,
-            limit: 70,
-            limit_hard: 100,
+            size,
+            detail: String::new(),
         };
         let found = findings(&Tree::of(&[(FILE, exceptions)]), &[measure]);
         let found: Vec<_> = found.iter().map(|f| format!("{} {}", f.file, f.what)).collect();
         assert_eq!(found, want);
     }
 
-    fn exception(lines: usize) -> String {
-        format!("[[exception]]\nrule='function-length'\nfile='a.rs'\nitem='f'\nlines={lines}\nreason='x'\n")
+    fn exception(size: usize) -> String {
+        format!("[[exception]]\nrule='function-length'\nfile='a.rs'\nitem='f'\nsize={size}\nreason='x'\n")
     }
 
     #[test]
     fn without_exceptions() {
         check(70, "", &[]);
-        check(71, "", &["a.rs f has 71 lines, limit 70"]);
-        check(101, "", &["a.rs f has 101 lines, limit 100, no exceptions"]);
+        check(71, "", &["a.rs f: 71 lines, limit 70"]);
+        check(101, "", &["a.rs f: 101 lines, limit 100, no exceptions"]);
     }
 
     #[test]
     fn an_exact_exception_allows() {
         check(80, &exception(80), &[]);
-        check(81, &exception(80), &["a.rs f has 81 lines, limit 70"]);
-        check(
-            101,
-            &exception(101),
-            &["a.rs f has 101 lines, limit 100, no exceptions"],
-        );
+        check(81, &exception(80), &["a.rs f: 81 lines, limit 70"]);
+        check(101, &exception(101), &["a.rs f: 101 lines, limit 100, no exceptions"]);
     }
 
     #[test]
@@ -188,6 +226,14 @@ mod tests {
             &exception(80),
             &["xtask/tidy-exceptions.toml no longer needed: function-length a.rs f"],
         );
+    }
+
+    #[test]
+    fn places_are_counted_by_item() {
+        let places = [(3, "f"), (4, "g"), (9, "f")].map(|(line, item)| (line, item.to_owned()));
+        let counted = Measure::count(&LIMIT, "a.rs", places);
+        let counted: Vec<_> = counted.iter().map(|m| (m.item.as_str(), m.line, m.size)).collect();
+        assert_eq!(counted, [("f", 3, 2), ("g", 4, 1)]);
     }
 
     #[test]

@@ -1,3 +1,5 @@
+//! What is stored when, and which plan waits for it.
+
 use std::sync::Arc;
 
 use selvedge_plan::Lids;

@@ -1,3 +1,5 @@
+//! Which hosts a plan asks to register again, and when that is forgotten.
+
 use selvedge_plan::{Installed, Policy};
 use selvedge_planner::{Basis, Job, JobId, PlanFabric, Task};
 use selvedge_sim::Par;
