@@ -86,12 +86,12 @@ impl Sm {
             Stage::Applying(ref apply, _) => repairs && apply.wait().is_none(),
             Stage::Planning { .. } => repairs,
             Stage::Discovering(_)
-            | Stage::Electing { .. }
+            | Stage::Electing
             | Stage::Reading { .. }
             | Stage::Persisting { .. }
-            | Stage::Standby { .. }
-            | Stage::HandingOver { .. }
-            | Stage::Disabled { .. }
+            | Stage::Standby
+            | Stage::HandingOver
+            | Stage::Disabled
             | Stage::Stopped => false,
         }
     }

@@ -19,15 +19,15 @@ impl Sm {
             Stage::Applying(apply, _) => self.is_repairing() && apply.wait().is_none(),
             Stage::Idle
             | Stage::Discovering(_)
-            | Stage::Electing { .. }
+            | Stage::Electing
             | Stage::Reading { .. }
             | Stage::Persisting { .. }
             | Stage::LightSweep { .. }
             | Stage::Copying(_)
             | Stage::Naming(_)
-            | Stage::Standby { .. }
-            | Stage::HandingOver { .. }
-            | Stage::Disabled { .. }
+            | Stage::Standby
+            | Stage::HandingOver
+            | Stage::Disabled
             | Stage::Stopped => false,
         }
     }

@@ -153,7 +153,7 @@ fn a_block_is_read_until_it_is_right() {
     let mut check = |entry: Option<u8>, want: (usize, usize), is_left: bool| {
         let (asked, effects) = bench.light_sweep(entry);
         assert_eq!((asked.len(), effects.len()), want, "{entry:?}");
-        bench.now = bench.now + Duration::from_secs(10);
+        bench.now += Duration::from_secs(10);
         let interval = bench.config.sweep_interval;
         assert_eq!(bench.read_back.is_overdue(bench.now, interval), is_left, "{entry:?}");
     };

@@ -100,7 +100,8 @@ fn a_step_is_due_when_the_fabric_has_been_quiet_or_the_operator_asks() {
         }
         assert_eq!(bench.rebalancer.due(), want.map(at), "{when:?} {mode:?}");
     };
-    let (fault, idle): (fn() -> In, fn() -> In) = (|| In::Interrupted, || In::Idle);
+    let fault: fn() -> In = || In::Interrupted;
+    let idle: fn() -> In = || In::Idle;
     let asked: fn() -> In = || In::Asked(Asked { at_once: false });
     for (when, want) in [
         (RebalanceWhen::Never, None),
