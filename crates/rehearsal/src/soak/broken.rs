@@ -130,7 +130,7 @@ impl Broken {
             Self::IgnoreTraps | Self::NeverRepress => &["0116"],
             Self::Flood => &["0112"],
             Self::NeverActivate | Self::DeafToPolicy => &["0114"],
-            Self::NeverWake => &["0003"],
+            Self::NeverWake => &["0126"],
             Self::OldResult => &["0102", "0111"],
             Self::Stutter => &["0108"],
             Self::Relapse => &["0118"],
