@@ -63,7 +63,8 @@ impl Rehearsal {
         self.watcher.as_ref().map_or_else(Default::default, |w| w.findings())
     }
 
-    /// True if a switch holds another block than it acknowledged last, and who wrote it can read that.
+    /// True if a switch holds another block than it acknowledged last, and the manager that wrote the block can read
+    /// it.
     pub(crate) fn is_any_block_astray(&self) -> bool {
         let subnets = self.invariants.subnets();
         let is_astray = |watcher: &Watcher| watcher.is_any_block_astray(&self.emulator, &self.managers, subnets);

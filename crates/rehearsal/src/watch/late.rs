@@ -70,8 +70,8 @@ impl Watcher {
         false
     }
 
-    /// True if a switch holds another block than it acknowledged last, as it lied or a late Set came after, and who
-    /// wrote it can read that.
+    /// True if a switch holds another block than it acknowledged last, because it lied or a late Set came after, and
+    /// the manager that wrote the block can read it.
     pub fn is_any_block_astray(&self, emulator: &Emulator, managers: &[Manager], subnets: &Subnets) -> bool {
         let mut lies = self.lies.iter();
         lies.any(|(&(node, _), lie)| reader(lie, node, emulator, managers, subnets).is_some())
@@ -194,7 +194,7 @@ impl Watcher {
     }
 }
 
-/// Who wrote a block that its switch does not hold, if he is master and can reach the switch.
+/// The manager that wrote a block which its switch does not hold, if it is master and can reach the switch.
 fn reader<'a>(
     lie: &Lie,
     node: NodeIdx,
