@@ -6,7 +6,7 @@ use selvedge_api as api;
 use selvedge_config::AdministratorOptions;
 use selvedge_sa::{Config, Sa};
 
-/// The configuration of an administrator whose life begins now.
+/// The configuration of an administrator that starts now.
 pub(crate) fn config(options: &AdministratorOptions) -> Config {
     Config {
         life: life(),

@@ -71,7 +71,7 @@ pub struct Rehearsal {
     pub(crate) log: Vec<LogEntry>,
     /// Milestones that coordinators have not got.
     milestones: VecDeque<(ManagerId, Milestone)>,
-    /// Datagrams that administrators sent and nobody has carried away.
+    /// Datagrams that administrators sent and clients have not taken yet.
     administered: VecDeque<(ManagerId, Datagram)>,
     /// Lives of managers so far.
     lives_begun: u64,

@@ -79,7 +79,7 @@ struct Desk {
     seat: PortIdx,
     /// See [`Rehearsal::role_number`].
     role_number: Option<(u64, u64)>,
-    /// What was registered, and who was forgotten.
+    /// What hosts registered, and the ports whose registrations were forgotten.
     registered: ([usize; 5], BTreeSet<Guid>),
 }
 
