@@ -123,7 +123,7 @@ pub struct Sm {
     /// Steps towards even load.
     rebalancer: Rebalancer,
     /// Multicast groups and trees.
-    pub(crate) multicast: Multicast,
+    multicast: Multicast,
     /// Alias GUIDs of ports.
     pub(crate) aliases: AliasGuids,
     /// What discovery asks next; empty between answers.
@@ -356,7 +356,7 @@ impl Sm {
             }
             self.look_again_if_due();
             self.balance_if_due(out);
-            self.multicast_if_due(now, out);
+            self.multicast_if_due(out);
             self.name_if_due(now, out);
             self.back_up_if_due(out);
             self.feed(now, out);
@@ -430,7 +430,7 @@ impl Sm {
             } => self.tables_asked((inventory, installed, round), now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
-            Stage::Copying(copying) => self.copying_settled(*copying, now, out),
+            Stage::Copying(copying) => self.copying_settled(*copying, out),
             Stage::Naming(naming) => self.naming_settled(*naming, now, out),
             Stage::LightSweep { changed } => self.light_sweep_settled(changed, now),
             waiting @ (Stage::Idle
@@ -558,6 +558,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 
 mod flap;
 mod mending;
+mod multicast;
 mod persist;
 mod readback;
 mod rebalance;

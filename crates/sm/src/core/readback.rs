@@ -18,7 +18,7 @@ use crate::election::Role;
 use crate::event::Event;
 use crate::io::Output;
 use crate::lane_smp;
-use crate::multicast::{Copying, MulticastEvent};
+use crate::multicast::{self, Copying, MulticastEvent};
 use crate::readback::{Ctx, Effect, In, Kind, ReadId};
 use crate::stage::{Stage, Token};
 use crate::view::ReadBackFigures;
@@ -158,7 +158,7 @@ impl Sm {
 
     /// An MFT block is not as it was known: trees are planned again. Returns the event that says so.
     fn mft_differs(&mut self, switch: Guid, place: (u16, u8), holds: MftBlock) -> Option<Output> {
-        self.multicast.holds_otherwise(switch, place, holds, self.now);
+        self.tell_multicast(multicast::In::HoldsOtherwise(switch, place, holds));
         let fabric = &self.inventory.as_ref()?.fabric;
         let what = fabric.node(fabric.find(switch)?).description.clone();
         let (block, position) = place;

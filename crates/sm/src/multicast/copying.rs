@@ -7,20 +7,17 @@ use selvedge_fabric::SwitchIdx;
 use selvedge_mad::AgentId;
 use selvedge_plan::multicast::{MftSet, MulticastChange};
 use selvedge_planner::Inventory;
-use selvedge_sim::Time;
 use selvedge_types::Guid;
 use selvedge_verify::Judged;
 use selvedge_wire::{Attribute, AttributeId, Mad, MulticastForwardingTable};
 
 use crate::apply::Apply;
 use crate::core::{Sm, ok};
-use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::Milestone;
-use crate::multicast::MulticastEvent;
 use crate::readback::{In, Kind, Table};
-use crate::smp;
 use crate::stage::{Stage, Token};
+use crate::{multicast, smp};
 
 /// A block that is read or written: its position in the list of the phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,7 +150,7 @@ impl Sm {
 
     /// A block was read or written, or nobody answered.
     pub(crate) fn copied(&mut self, id: CopyId, answer: Option<&Mad>, out: &mut Vec<Output>) {
-        let (now, Stage::Copying(copying)) = (self.now, &mut self.stage) else {
+        let Stage::Copying(copying) = &mut self.stage else {
             return;
         };
         copying.open.remove(&id);
@@ -161,33 +158,32 @@ impl Sm {
             return;
         };
         let guid = copying.guid(switch);
-        let held = ok(answer).and_then(|mad| MulticastForwardingTable::parse(mad.smp_data()).ok());
-        let Some(held) = held else {
-            self.multicast.forget(guid, place);
-            self.multicast.silence(guid, now);
-            copying.has_failed = true;
-            let what = copying.inventory.fabric.switch(switch).description.clone();
-            out.push(Output::Event(Event::Multicast(MulticastEvent::Silent { what })));
-            return;
-        };
-        self.multicast.learn(guid, place, held.masks);
-        match copying.set(id) {
-            Some(set) if set.data != held.masks => {
-                self.multicast.silence(guid, now);
+        let holds = ok(answer).and_then(|mad| MulticastForwardingTable::parse(mad.smp_data()).ok());
+        let holds = holds.map(|holds| holds.masks);
+        let written = copying.set(id).map(|set| set.data);
+        match holds.filter(|holds| written.is_none_or(|written| written == *holds)) {
+            Some(holds) => {
+                copying.done += usize::from(written.is_some());
+                self.run_multicast(multicast::In::Holds(guid, place, holds), out);
+                if written.is_some() {
+                    self.tell_read_back(In::Acknowledged(Table::Mft { switch: guid, place }));
+                }
+            }
+            None => {
                 copying.has_failed = true;
-                let what = copying.inventory.fabric.switch(switch).description.clone();
-                out.push(Output::Event(Event::Multicast(MulticastEvent::Silent { what })));
+                let refuses = multicast::In::Refuses {
+                    switch: guid,
+                    what: copying.inventory.fabric.switch(switch).description.clone(),
+                    place,
+                    holds,
+                };
+                self.run_multicast(refuses, out);
             }
-            Some(_) => {
-                copying.done += 1;
-                self.tell_read_back(In::Acknowledged(Table::Mft { switch: guid, place }));
-            }
-            None => {}
         }
     }
 
     /// All answers of a phase are in.
-    pub(crate) fn copying_settled(&mut self, mut copying: Copying, now: Time, out: &mut Vec<Output>) {
+    pub(crate) fn copying_settled(&mut self, mut copying: Copying, out: &mut Vec<Output>) {
         if let Work::Write { change, phase } = &mut copying.work
             && *phase + 1 < change.value().phases.len()
             && !copying.has_failed
@@ -207,21 +203,12 @@ impl Sm {
         self.stage = Stage::Idle;
         match &copying.work {
             Work::Write { .. } if !copying.has_failed => {
-                let groups = self.multicast.groups.len();
-                let sets = copying.done;
-                out.push(Output::Event(Event::Multicast(MulticastEvent::InForce {
-                    groups,
-                    sets,
-                })));
-                self.multicast_written(now);
+                self.run_multicast(multicast::In::Written(copying.done), out);
                 // They have to hold beside these copies.
                 self.await_backups();
-                if !self.multicast.stale.is_empty() {
-                    self.multicast.due = Some(now);
-                }
             }
-            Work::Write { .. } => self.multicast.all_stale(now),
-            Work::Read(_) => self.multicast.due = Some(now),
+            Work::Write { .. } => self.run_multicast(multicast::In::WrittenInPart, out),
+            Work::Read(_) => self.run_multicast(multicast::In::BlocksRead, out),
             Work::ReadBack => {
                 self.tell_read_back(In::Ends(Kind::Mft));
                 self.read_guids_back();
@@ -232,7 +219,7 @@ impl Sm {
 
     /// Takes over what switches copy now.
     fn note_copies(&mut self, out: &mut Vec<Output>) {
-        let held = self.multicast.held();
+        let held = self.multicast().held();
         if !Arc::ptr_eq(&self.view.copies, held) {
             out.push(Output::Milestone(Milestone::CopiesChanged(Arc::clone(held))));
             self.view.copies = Arc::clone(held);
@@ -253,12 +240,10 @@ impl Sm {
             self.tell_read_back(In::BreaksOff(Kind::Mft));
             return false;
         }
-        for &id in &copying.open {
-            if let Some((switch, place)) = copying.place(id) {
-                self.multicast.forget(copying.guid(switch), place);
-            }
+        for (switch, place) in copying.open.iter().filter_map(|&id| copying.place(id)) {
+            self.tell_multicast(multicast::In::Unknown(copying.guid(switch), place));
         }
-        self.multicast.all_stale(self.now);
+        self.tell_multicast(multicast::In::Interrupted);
         copying.then.is_some()
     }
 }
