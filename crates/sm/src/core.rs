@@ -125,7 +125,7 @@ pub struct Sm {
     /// Multicast groups and trees.
     multicast: Multicast,
     /// Alias GUIDs of ports.
-    pub(crate) aliases: AliasGuids,
+    aliases: AliasGuids,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -357,7 +357,7 @@ impl Sm {
             self.look_again_if_due();
             self.balance_if_due(out);
             self.multicast_if_due(out);
-            self.name_if_due(now, out);
+            self.name_if_due(out);
             self.back_up_if_due(out);
             self.feed(now, out);
             if self.exchange.open() > 0 || self.waits_for_a_trap() || !self.step(now, out) {
@@ -431,7 +431,7 @@ impl Sm {
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::Copying(copying) => self.copying_settled(*copying, out),
-            Stage::Naming(naming) => self.naming_settled(*naming, now, out),
+            Stage::Naming(naming) => self.naming_settled(*naming, out),
             Stage::LightSweep { changed } => self.light_sweep_settled(changed, now),
             waiting @ (Stage::Idle
             | Stage::Planning { .. }
@@ -556,6 +556,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
 
+mod aliases;
 mod flap;
 mod mending;
 mod multicast;

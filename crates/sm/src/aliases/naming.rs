@@ -7,17 +7,15 @@ use selvedge_fabric::PortRef;
 use selvedge_mad::AgentId;
 use selvedge_plan::aliases::{AliasChange, GuidSet};
 use selvedge_planner::Inventory;
-use selvedge_sim::Time;
 use selvedge_verify::Judged;
 use selvedge_wire::{Attribute, AttributeId, GuidInfo, Mad};
 
-use super::{AliasEvent, Place};
+use super::Place;
 use crate::core::{Sm, ok};
-use crate::event::Event;
 use crate::io::Output;
 use crate::readback::{In, Kind, Table};
-use crate::smp;
 use crate::stage::{Stage, Token};
+use crate::{aliases, smp};
 
 /// A block that is read or written: its position in the list of the phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,47 +131,34 @@ impl Sm {
 
     /// A block was read or written, or nobody answered.
     pub(crate) fn named(&mut self, id: NameId, answer: Option<&Mad>, out: &mut Vec<Output>) {
-        let (now, Stage::Naming(naming)) = (self.now, &mut self.stage) else {
+        let Stage::Naming(naming) = &mut self.stage else {
             return;
         };
         naming.open.remove(&id);
         let Some((at, place)) = naming.place(id) else {
             return;
         };
-        let what = || naming.inventory.fabric.port_name(at);
-        let aliases = &mut self.aliases;
-        let held = ok(answer).and_then(|mad| GuidInfo::parse(mad.smp_data()).ok());
-        let held = held.map(|held| held.guids);
-        let is_right = match (held, naming.set(id)) {
-            (Some(held), Some(set)) => held == set.guids,
-            (Some(_), None) => true,
-            (None, _) => false,
-        };
-        match held {
-            Some(held) if is_right => {
-                aliases.learn(place, held);
-                if naming.set(id).is_some() {
-                    naming.done += 1;
-                    aliases.was_mute.remove(&place.0);
-                    let (port, block) = place;
-                    self.tell_read_back(In::Acknowledged(Table::Guids { port, block }));
-                }
+        let holds = ok(answer).and_then(|mad| GuidInfo::parse(mad.smp_data()).ok());
+        let holds = holds.map(|holds| holds.guids);
+        let written = naming.set(id).map(|set| set.guids);
+        match holds.filter(|holds| written.is_none_or(|written| written == *holds)) {
+            Some(holds) if written.is_some() => {
+                naming.done += 1;
+                self.run_aliases(aliases::In::Takes(place, holds), out);
+                let (port, block) = place;
+                self.tell_read_back(In::Acknowledged(Table::Guids { port, block }));
             }
-            Some(_) | None => {
-                if let Some(held) = held {
-                    aliases.learn(place, held);
-                }
-                if aliases.silence(place, now) {
-                    let what = what();
-                    out.push(Output::Event(Event::Aliases(AliasEvent::Silent { what })));
-                }
+            Some(holds) => self.run_aliases(aliases::In::Holds(place, holds), out),
+            None => {
                 naming.has_failed = true;
+                let what = naming.inventory.fabric.port_name(at);
+                self.run_aliases(aliases::In::Refuses { what, place, holds }, out);
             }
         }
     }
 
     /// All answers of a phase are in.
-    pub(crate) fn naming_settled(&mut self, mut naming: Naming, now: Time, out: &mut Vec<Output>) {
+    pub(crate) fn naming_settled(&mut self, mut naming: Naming, out: &mut Vec<Output>) {
         if let Work::Write { change, phase } = &mut naming.work {
             let is_last = *phase + 1 >= change.value().phases.len();
             // What is not given up must not be another's: all that is left is planned again.
@@ -184,22 +169,15 @@ impl Sm {
                 return;
             }
             let left = change.value().phases.iter().skip(*phase + 1).flatten();
-            let ports = left.filter_map(|set| Some(naming.inventory.fabric.port(set.port)?.guid));
-            self.aliases.stale.extend(ports);
+            for port in left.filter_map(|set| naming.inventory.fabric.port(set.port)) {
+                self.tell_aliases(aliases::In::GaveUp(port.guid));
+            }
         }
         self.stage = Stage::Idle;
-        let aliases = &mut self.aliases;
         match &naming.work {
-            Work::Write { .. } => {
-                if !aliases.stale.is_empty() {
-                    aliases.due = Some(now);
-                }
-                let (ports, sets) = (aliases.wanted.len(), naming.done);
-                if sets > 0 && !naming.has_failed {
-                    out.push(Output::Event(Event::Aliases(AliasEvent::InForce { ports, sets })));
-                }
-            }
-            Work::Read(_) => aliases.due = Some(now),
+            Work::Write { .. } if naming.has_failed => self.run_aliases(aliases::In::WrittenInPart, out),
+            Work::Write { .. } => self.run_aliases(aliases::In::Written(naming.done), out),
+            Work::Read(_) => self.run_aliases(aliases::In::BlocksRead, out),
             Work::ReadBack => drop(self.tell_read_back(In::Ends(Kind::Guids))),
         }
     }
@@ -216,15 +194,15 @@ impl Sm {
             self.tell_read_back(In::BreaksOff(Kind::Guids));
             return;
         }
-        let aliases = &mut self.aliases;
         for (_, place) in naming.open.iter().filter_map(|id| naming.place(*id)) {
-            aliases.unread.insert(place);
+            self.tell_aliases(aliases::In::Unknown(place));
         }
         if let Work::Write { change, .. } = &naming.work {
             let sets = change.value().phases.iter().flatten();
-            let ports = sets.filter_map(|set| naming.place_of(set));
-            aliases.stale.extend(ports.map(|(_, (port, _))| port));
+            for (_, (port, _)) in sets.filter_map(|set| naming.place_of(set)) {
+                self.tell_aliases(aliases::In::GaveUp(port));
+            }
         }
-        aliases.due = Some(self.now);
+        self.tell_aliases(aliases::In::Interrupted);
     }
 }

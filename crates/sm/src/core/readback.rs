@@ -12,7 +12,7 @@ use selvedge_types::{Guid, PortNum};
 use selvedge_wire::{Mad, SmpData};
 
 use super::{Sm, ok};
-use crate::aliases::{AliasEvent, Naming};
+use crate::aliases::{self, AliasEvent, Naming};
 use crate::config::Mode;
 use crate::election::Role;
 use crate::event::Event;
@@ -171,7 +171,7 @@ impl Sm {
 
     /// A block of GUIDs is not as it was known: it is written again. Returns the event that says so.
     fn guids_differ(&mut self, place: (Guid, u8), holds: GuidBlock) -> Option<Output> {
-        self.aliases.holds_otherwise(place, holds, self.now);
+        self.tell_aliases(aliases::In::HoldsOtherwise(place, holds));
         let fabric = &self.inventory.as_ref()?.fabric;
         let (what, block) = (fabric.port_name(fabric.find_port(place.0)?), place.1);
         Some(Output::Event(Event::Aliases(AliasEvent::Differs { what, block })))
