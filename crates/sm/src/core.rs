@@ -17,12 +17,12 @@ use selvedge_types::Guid;
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::aliases::AliasGuids;
-use crate::backing_up::BackupBook;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::election::{Ask, Election};
 use crate::event::{Event, SweepReason};
 use crate::failover::Failover;
+use crate::fault::backups::BackupBook;
 use crate::flap::Flaps;
 use crate::given_up::GivenUp;
 use crate::io::{Input, Output, PersistentState};
@@ -107,7 +107,7 @@ pub struct Sm {
     /// What repairs need.
     pub(crate) failover: Failover,
     /// Repairs of links that are up.
-    pub(crate) backups: BackupBook,
+    backups: BackupBook,
     /// Links that went down lately.
     flaps: Flaps,
     /// Traps that are not repressed yet.
@@ -556,6 +556,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
 
+mod backups;
 mod flap;
 mod mending;
 mod persist;

@@ -372,7 +372,7 @@ impl Sm {
         let repair = Repair {
             adopt: self.adopt(),
             warm,
-            backups: self.backups(),
+            backups: self.backups().kept().to_vec(),
             ..Repair::new(basis, damage, plan, verdict)
         };
         let job = self.new_job(Task::Repair(Box::new(repair)));

@@ -12,7 +12,6 @@
 
 mod aliases;
 mod apply;
-mod backing_up;
 mod command;
 mod config;
 mod core;
@@ -21,6 +20,7 @@ mod drain;
 mod election;
 mod event;
 mod failover;
+mod fault;
 mod flap;
 mod given_up;
 mod intake;
