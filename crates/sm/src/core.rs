@@ -21,8 +21,8 @@ use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::election::{Ask, Election};
 use crate::event::{Event, SweepReason};
-use crate::failover::Failover;
 use crate::fault::backups::BackupBook;
+use crate::fault::repair::Repairs;
 use crate::flap::Flaps;
 use crate::given_up::GivenUp;
 use crate::io::{Input, Output, PersistentState};
@@ -104,8 +104,8 @@ pub struct Sm {
     pub(crate) aim: Option<Arc<Aim>>,
     /// What happened while a sweep's plan was on its way.
     pub(crate) second_look: SecondLook,
-    /// What repairs need.
-    pub(crate) failover: Failover,
+    /// What is to be probed, and what is being repaired.
+    repairs: Repairs,
     /// Repairs of links that are up.
     backups: BackupBook,
     /// Links that went down lately.
@@ -178,7 +178,7 @@ impl Sm {
             keeps_found: false,
             aim: None,
             second_look: SecondLook::default(),
-            failover: Failover::default(),
+            repairs: Repairs::default(),
             backups: BackupBook::default(),
             flaps: Flaps::default(),
             traps: Traps::default(),
@@ -557,8 +557,8 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 }
 
 mod backups;
+mod fault;
 mod flap;
-mod mending;
 mod persist;
 mod readback;
 mod rebalance;

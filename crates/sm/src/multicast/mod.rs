@@ -431,7 +431,7 @@ impl Sm {
             fabric: &apply.fabric,
             outcome: &apply.outcome,
         });
-        self.failover.repeats = self.exchange.counters().repeats;
+        self.note_repeats();
         match self
             .multicast
             .first

@@ -1,24 +1,24 @@
-//! Repairs without a sweep: probes the ports of the switch that sent a trap, has a repair planned around what is lost,
-//! and probes again when the repair is in force.
+//! Routes between probes, repairs and the rest of the manager.
 //!
-//! Also here: the jobs that prepare repairs before a fault, and `knows_the_fabric`, which every part asks before it
-//! does anything without a sweep.
+//! Also here: whether the fabric is known well enough to do anything without a sweep, and whether a fault is being
+//! repaired: then traps are repressed later, and agents get more SMPs at a time.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
-use selvedge_planner::{Damage, Inventory, Job, JobId, Prepare, Repair, Returned, Task, Warm, is_small};
+use selvedge_planner::{Damage, Inventory, JobId, Prepare, Repair, Returned, Warm};
 use selvedge_sim::Time;
 use selvedge_types::{Lid, PortNum, PortState};
 use selvedge_verify::standing::State;
 use selvedge_wire::{Attribute, Mad, PortInfo};
 
+use super::{Sm, ok};
 use crate::config::Mode;
-use crate::core::{Sm, ok};
 use crate::election::Role;
 use crate::event::{Event, SweepReason};
+use crate::fault::Suspects;
+use crate::fault::repair::{Chance, Ctx, Effect, In};
 use crate::io::Output;
 use crate::light::differs;
 use crate::probe::{Behind, Looked, Probe};
@@ -26,34 +26,49 @@ use crate::second_look::MOVED_AFTER;
 use crate::stage::{Stage, Token};
 use crate::{flap, rebalance, smp};
 
-/// What the manager remembers for repairs.
-#[derive(Debug, Default)]
-pub struct Failover {
-    /// Switches that said that something changed, and have not been looked at.
-    suspects: BTreeSet<NodeIdx>,
-    /// Those of them that showed PortStateChange in a light sweep.
-    flagged: BTreeSet<NodeIdx>,
-    /// Why they are to be looked at.
-    reason: Option<SweepReason>,
-    /// What makes a repair fast, between jobs.
-    warm: Option<Box<Warm>>,
-    /// The job that prepares it.
-    preparing: Option<JobId>,
-    /// A repair that waits for it.
-    held: Option<Box<Job>>,
-    /// Switches to look at again when the repair is applied; none: no repair is on its way.
-    repaired: Option<BTreeSet<NodeIdx>>,
-    /// Links that the repair on its way is for: lost, and returned.
-    links: (usize, usize),
-    /// Ends of those that were lost.
-    ends: BTreeSet<NodeIdx>,
-    /// Both ends of all of them.
-    ports: BTreeSet<PortRef>,
-    /// Requests that had been repeated when Sets of a plan began to be sent.
-    pub repeats: u64,
-}
-
 impl Sm {
+    /// Hands an input to repairs, and does what they want done.
+    pub(crate) fn repair(&mut self, input: In<'_>, out: &mut Vec<Output>) {
+        let ctx = Ctx {
+            knows_the_fabric: self.knows_the_fabric(),
+            has_looked_again: self.has_looked_again(),
+            sweep_reason: self.sweep_reason,
+        };
+        let mut effects = Vec::new();
+        self.repairs.handle(&ctx, input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Join(suspects) => {
+                    if let Stage::Probing(probe) = &mut self.stage {
+                        probe.suspect(&suspects.nodes, &suspects.flagged);
+                    }
+                }
+                Effect::Probe {
+                    suspects,
+                    reason,
+                    is_check,
+                } => self.begin_probe(&suspects, reason, is_check, out),
+                Effect::Sweep(reason) => {
+                    self.sweep_due.get_or_insert(reason);
+                }
+                Effect::Compute(job) => out.push(Output::Compute(job)),
+                Effect::Prepare => {
+                    self.generation = self.generation.next();
+                    self.prepare(out);
+                }
+                Effect::Ready => {
+                    self.await_backups();
+                    self.prepare_for_what_is_under_way(out);
+                }
+            }
+        }
+    }
+
+    /// Hands an input to repairs that wants nothing done.
+    fn tell_repairs(&mut self, input: In<'_>) {
+        self.repair(input, &mut Vec::new());
+    }
+
     /// True if what is in force is known in full: then only what changes must be looked at.
     pub(crate) fn knows_the_fabric(&self) -> bool {
         let (Some(inventory), Some(seen)) = (&self.inventory, &self.view.fabric) else {
@@ -70,13 +85,19 @@ impl Sm {
     /// True if some request has been repeated since Sets of the last plan began to be sent: its first copy may come
     /// yet.
     pub(crate) const fn has_repeated_a_set(&self) -> bool {
-        self.exchange.counters().repeats != self.failover.repeats
+        self.repairs.has_repeated(self.exchange.counters().repeats)
+    }
+
+    /// Sets of a plan begin to be sent.
+    pub(crate) fn note_repeats(&mut self) {
+        let repeats = self.exchange.counters().repeats;
+        self.tell_repairs(In::SetsBegin { repeats });
     }
 
     /// True if a change of a link can be looked at by itself now.
     fn may_probe(&self) -> bool {
         // A step towards balance is short, and a fault comes next.
-        let repairs = self.failover.repaired.is_some() || self.is_balancing();
+        let repairs = self.is_repairing() || self.is_balancing();
         match self.stage {
             Stage::Idle | Stage::LightSweep { .. } | Stage::Copying(_) | Stage::Naming(_) => {
                 self.knows_the_fabric() && self.has_looked_again()
@@ -106,90 +127,62 @@ impl Sm {
         let Some(at) = owner.filter(|at| inventory.is_some_and(|i| i.fabric.switch_index(at.node).is_some())) else {
             return false;
         };
-        if self.says_it_late(at.node) {
+        // While a repair waits, the other end of what it is for may find a way to say so. It is looked at when the
+        // repair is done; another fault at this switch has to wait for that.
+        let waits = matches!(self.stage, Stage::Applying(ref apply, _) if apply.wait().is_some());
+        if waits && self.repairs.is_for(at.node) {
+            self.tell_repairs(In::SaidLate(at.node));
             return true;
         }
-        if !self.may_probe() {
-            return false;
+        if self.may_probe() {
+            self.suspect(at.node, reason);
+            return true;
         }
-        self.suspect(at.node, reason);
-        true
-    }
-
-    /// While a repair waits, the other end of what it is for may find a way to say so. It is looked at when the repair
-    /// is done; another fault at this switch has to wait for that.
-    fn says_it_late(&mut self, node: NodeIdx) -> bool {
-        let waits = matches!(self.stage, Stage::Applying(ref apply, _) if apply.wait().is_some());
-        let Some(repaired) = self.failover.repaired.as_mut() else {
-            return false;
-        };
-        let is_late = waits && self.failover.ends.contains(&node);
-        if is_late {
-            repaired.insert(node);
-        }
-        is_late
+        false
     }
 
     /// A switch shows PortStateChange in a light sweep.
     pub(crate) fn suspect_flagged(&mut self, node: NodeIdx) {
-        self.failover.flagged.insert(node);
-        self.suspect(node, SweepReason::LightSweep);
+        self.tell_repairs(In::Flagged(node));
     }
 
     /// A switch says that a link changed.
     pub(crate) fn suspect(&mut self, node: NodeIdx, reason: SweepReason) {
-        self.failover.suspects.insert(node);
-        self.failover.reason.get_or_insert(reason);
+        self.tell_repairs(In::Suspected(node, reason));
     }
 
     /// True if switches are to be looked at.
     pub(crate) fn has_suspects(&self) -> bool {
-        !self.failover.suspects.is_empty()
+        self.repairs.has_suspects()
     }
 
     /// True while repairs are prepared.
     pub(crate) const fn is_preparing_repairs(&self) -> bool {
-        self.failover.preparing.is_some()
+        self.repairs.is_preparing()
     }
 
     /// True if a lost link is looked at by itself now, and what makes its repair fast is there.
     pub(crate) fn has_repairs_ready(&self) -> bool {
-        let warm = self.failover.warm.as_ref();
-        self.may_probe() && warm.is_some_and(|warm| warm.can_repair())
+        self.may_probe() && self.repairs.is_ready()
     }
 
     /// Looks at suspects, if there are any and nothing else is going on.
     pub(crate) fn probe_suspects(&mut self, out: &mut Vec<Output>) {
-        if self.failover.suspects.is_empty() || self.sweep_due.is_some() {
+        if !self.has_suspects() || self.sweep_due.is_some() {
             return;
         }
-        if let Stage::Probing(probe) = &mut self.stage {
-            let flagged = std::mem::take(&mut self.failover.flagged);
-            probe.suspect(&std::mem::take(&mut self.failover.suspects), &flagged);
-            return;
-        }
-        let is_free = match self.stage {
-            Stage::Idle | Stage::Copying(_) | Stage::Naming(_) => true,
-            // A trap does not wait; what the light sweep itself finds, until it is through.
-            Stage::LightSweep { changed } => {
-                let is_trap = matches!(self.failover.reason, Some(SweepReason::Trap(_)));
-                !changed && (is_trap || self.exchange.open() == 0)
-            }
-            _ => false,
+        let chance = match self.stage {
+            Stage::Probing(_) => Chance::Probing,
+            Stage::Idle | Stage::Copying(_) | Stage::Naming(_) => Chance::Free,
+            Stage::LightSweep { changed: false } => Chance::LightSweep {
+                is_over: self.exchange.open() == 0,
+            },
+            _ => return,
         };
-        if is_free {
-            let reason = self.failover.reason.take().unwrap_or(SweepReason::Interval);
-            if self.knows_the_fabric() && self.has_looked_again() {
-                self.begin_probe(reason, false, out);
-            } else {
-                self.failover.suspects.clear();
-                self.failover.flagged.clear();
-                self.sweep_due = Some(reason);
-            }
-        }
+        self.repair(In::MayProbe(chance), out);
     }
 
-    fn begin_probe(&mut self, reason: SweepReason, is_check: bool, out: &mut Vec<Output>) {
+    fn begin_probe(&mut self, suspects: &Suspects, reason: SweepReason, is_check: bool, out: &mut Vec<Output>) {
         let Some(inventory) = self.inventory.clone() else {
             return;
         };
@@ -199,12 +192,10 @@ impl Sm {
         if self.interrupt_copying() {
             self.sweep_due = Some(reason);
         }
-        let suspects = std::mem::take(&mut self.failover.suspects);
-        let held = self.flaps().quarantined(&inventory.fabric);
+        let held = self.flaps.quarantined(&inventory.fabric);
         let mut probe = Probe::new(inventory, held, reason, is_check);
         probe.began = self.now;
-        let flagged = std::mem::take(&mut self.failover.flagged);
-        probe.suspect(&suspects, &flagged);
+        probe.suspect(&suspects.nodes, &suspects.flagged);
         if matches!(probe.reason, SweepReason::Trap(_)) && !is_check {
             probe.begin_with_trap();
         }
@@ -229,16 +220,6 @@ impl Sm {
         );
         let looked = probe.own_port(!is_other);
         self.go_on(looked, out);
-    }
-
-    /// Counts how often the links of lost ports went down, and leaves out those that did too often.
-    fn count_flaps(&mut self, damage: &mut Damage, inventory: &Inventory, out: &mut Vec<Output>) {
-        let lost = flap::In::Lost(Arc::clone(&inventory.fabric), damage.lost.clone());
-        self.flap(lost, out);
-        // Also what had to be let in meanwhile, as some switch could not be reached without it.
-        let ends = damage.lost.iter().flat_map(|&at| [Some(at), inventory.fabric.peer(at)]);
-        let held = self.flaps().quarantined(&inventory.fabric);
-        damage.held = ends.flatten().filter(|at| held.contains(at)).collect();
     }
 
     /// Keeps as many questions in flight as may be: what is asked next depends on the answers.
@@ -352,40 +333,32 @@ impl Sm {
             self.note_emptied(&inventory.fabric, returned, began);
         }
         self.sweep_reason = reason;
-        self.failover.repaired = Some(damage.flagged.clone());
-        self.failover.ends = damage.ends(&inventory.fabric).iter().map(|at| at.node).collect();
-        let returned = damage.returned.iter().flat_map(|back| [back.near.0, back.far.0]);
-        self.failover.ports = damage.ends(&inventory.fabric).into_iter().chain(returned).collect();
-        let twice = |at: &&PortRef| {
-            inventory
-                .fabric
-                .peer(**at)
-                .is_some_and(|far| far < **at && damage.lost.contains(&far))
-        };
-        let lost = damage.lost.len() - damage.lost.iter().filter(twice).count();
-        self.failover.links = (lost, damage.returned.len());
         self.generation = self.generation.next();
         let installed = Arc::clone(&self.view.installed);
-        let warm = self.failover.warm.take();
         let under_way = self.past.under_way(&inventory.fabric, self.now);
         let basis = self.basis(&inventory, &installed, under_way);
         let repair = Repair {
             adopt: self.adopt(),
-            warm,
             backups: self.backups().kept().to_vec(),
             ..Repair::new(basis, damage, plan, verdict)
         };
-        let job = self.new_job(Task::Repair(Box::new(repair)));
+        let job = self.next_job();
         self.stage = Stage::Planning {
-            job: job.id,
+            job,
             inventory,
             installed,
         };
-        match self.failover.preparing {
-            // It is nearly there, and would have to be made first in any case.
-            Some(_) => self.failover.held = Some(Box::new(job)),
-            None => out.push(Output::Compute(Box::new(job))),
-        }
+        self.repair(In::Repair(job, Box::new(repair)), out);
+    }
+
+    /// Counts how often the links of lost ports went down, and leaves out those that did too often.
+    fn count_flaps(&mut self, damage: &mut Damage, inventory: &Inventory, out: &mut Vec<Output>) {
+        let lost = flap::In::Lost(Arc::clone(&inventory.fabric), damage.lost.clone());
+        self.flap(lost, out);
+        // Also what had to be let in meanwhile, as some switch could not be reached without it.
+        let ends = damage.lost.iter().flat_map(|&at| [Some(at), inventory.fabric.peer(at)]);
+        let held = self.flaps.quarantined(&inventory.fabric);
+        damage.held = ends.flatten().filter(|at| held.contains(at)).collect();
     }
 
     /// What had waited for a link that came back, which was asked about after `began`, is gone.
@@ -398,87 +371,48 @@ impl Sm {
         }
     }
 
-    /// Ports that the repair on its way is for.
-    pub(crate) const fn repaired_ports(&self) -> &BTreeSet<PortRef> {
-        &self.failover.ports
-    }
-
     /// Nothing of what was prepared is good for what a sweep will find.
     pub(crate) fn forget_repairs(&mut self) {
-        self.failover = Failover::default();
+        self.tell_repairs(In::Forget);
     }
 
-    /// Keeps what a job prepared, or gives it to the repair that waits for it.
+    /// Takes what a job prepared.
     pub(crate) fn prepared(&mut self, warm: Option<Box<Warm>>, out: &mut Vec<Output>) {
-        self.failover.preparing = None;
-        match self.failover.held.take() {
-            Some(mut job) => {
-                if let Task::Repair(repair) = &mut job.task {
-                    repair.warm = warm;
-                }
-                out.push(Output::Compute(job));
-            }
-            None => {
-                self.failover.warm = warm;
-                self.await_backups();
-                self.prepare_for_what_is_under_way(out);
-            }
-        }
+        self.repair(In::Prepared(warm), out);
     }
 
     /// What is proved, copies in force included, if repairs are prepared and backups can be made for them.
     pub(crate) fn prepared_state(&mut self) -> Option<State> {
         let (inventory, plan) = (self.inventory.clone()?, self.view.plan.clone()?);
-        let copies = self.copies();
-        let warm = self.failover.warm.as_mut().filter(|warm| warm.can_repair())?;
-        let entries = inventory.fabric.switches().len() * plan.lids.len();
-        let standing = warm.standing.as_mut().filter(|_| warm.known.is_none())?;
-        standing.set_copies(&inventory.fabric, &copies.turns);
-        is_small(entries, warm.weave.is_some()).then(|| standing.state())
+        self.tell_repairs(In::Copies(&inventory.fabric, &self.copies().turns));
+        self.repairs.proved(inventory.fabric.switches().len() * plan.lids.len())
     }
 
     /// True if a job is the one that prepares repairs.
     pub(crate) fn is_preparing(&self, id: JobId) -> bool {
-        self.failover.preparing == Some(id)
+        self.repairs.is_prepared_by(id)
     }
 
     /// Links that the repair on its way is for: lost, and returned.
-    pub(crate) const fn repaired_links(&self) -> (usize, usize) {
-        self.failover.links
+    pub(crate) fn repaired_links(&self) -> (usize, usize) {
+        self.repairs.links()
     }
 
     /// True while a repair is planned or applied.
     pub(crate) const fn is_repairing(&self) -> bool {
-        self.failover.repaired.is_some()
+        self.repairs.is_under_way()
     }
 
     /// Keeps what a repair gives back.
     pub(crate) fn keep_warm(&mut self, warm: Option<Box<Warm>>) {
-        self.failover.warm = warm;
+        self.tell_repairs(In::Warm(warm));
     }
 
     /// A plan is in force: prepares for what may be lost next, and looks again at what was repaired.
-    pub(crate) fn after_apply(&mut self, inventory: &Arc<Inventory>, out: &mut Vec<Output>) {
-        let repaired = self.failover.repaired.take();
+    pub(crate) fn after_apply(&mut self, inventory: &Inventory, out: &mut Vec<Output>) {
         self.multicast_after_apply();
-        if !self.knows_the_fabric() {
-            if let (Some(_), None) = (repaired, &self.sweep_due) {
-                self.sweep_due = Some(SweepReason::Again);
-            }
-            return;
-        }
-        if !inventory.fabric.switches().is_empty() {
-            self.prepare(out);
-        }
-        if let Some(nodes) = repaired {
-            self.failover.suspects.extend(nodes);
-            self.begin_probe(self.sweep_reason, true, out);
-        }
-    }
-
-    fn prepare(&mut self, out: &mut Vec<Output>) {
-        self.generation = self.generation.next();
-        self.begin_preparing(out);
+        let has_switches = !inventory.fabric.switches().is_empty();
+        self.repair(In::Applied { has_switches }, out);
     }
 
     /// All is prepared but for what packets under way may do: prepares that, once it is known for how long they matter.
@@ -487,42 +421,74 @@ impl Sm {
             self.stage,
             Stage::Idle | Stage::Copying(_) | Stage::Naming(_) | Stage::LightSweep { .. }
         );
-        let lacks_it = self
-            .failover
-            .warm
-            .as_ref()
-            .is_some_and(|warm| warm.left.is_none() && warm.standing.is_some());
-        let is_ready = lacks_it && is_free && !self.is_preparing_repairs() && !self.is_repairing();
+        let is_ready = is_free && self.repairs.lacks_what_is_under_way();
         if is_ready && self.past.is_settled_with_some() && self.knows_the_fabric() {
-            self.begin_preparing(out);
+            self.prepare(out);
         }
     }
 
-    fn begin_preparing(&mut self, out: &mut Vec<Output>) {
+    fn prepare(&mut self, out: &mut Vec<Output>) {
         let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.view.plan.clone()) else {
             return;
         };
-        let warm = self.failover.warm.take();
-        let installed = Arc::clone(&self.view.installed);
         // Else it would be worked out first, and no other work should wait for that.
         let under_way = match self.past.is_settled_with_some() {
             true => self.past.under_way(&inventory.fabric, self.now),
             false => None,
         };
         let prepare = Prepare {
-            basis: self.basis(&inventory, &installed, under_way),
+            basis: self.basis(&inventory, &self.view.installed, under_way),
             adopt: self.adopt(),
             plan,
-            warm,
+            warm: None,
         };
-        self.failover.preparing = Some(self.compute(Task::Prepare(Box::new(prepare)), out));
+        let job = self.next_job();
+        self.repair(In::Prepare(job, Box::new(prepare)), out);
     }
 
     /// A repair that did not work out: sweeps.
     pub(crate) fn not_repaired(&mut self) {
-        self.failover.repaired = None;
+        self.tell_repairs(In::NotRepaired);
         self.stage = Stage::Idle;
         self.sweep_due = Some(self.sweep_reason);
+    }
+
+    /// An answer came that nobody waits for any more.
+    pub(crate) fn straggles(&mut self, mad: &Mad) {
+        let (Stage::Planning { inventory, .. }, Some(mad), None) = (&self.stage, ok(Some(mad)), self.sweep_due) else {
+            return;
+        };
+        if self.repairs.is_overtaken(inventory, mad) {
+            self.sweep_due = Some(self.sweep_reason);
+        }
+    }
+
+    /// True while a fault is mended, and while what was mended is looked at again.
+    #[must_use]
+    pub fn is_at_a_fault(&self) -> bool {
+        self.is_mending() || matches!(self.stage, Stage::Probing(_))
+    }
+
+    /// True while packets are lost and something is done about it at once: from the look at what a trap is about until
+    /// the last entry of the repair is acknowledged, but for waits. Whatever else there is to do can come after that.
+    pub(crate) fn is_mending(&self) -> bool {
+        match &self.stage {
+            Stage::Probing(probe) => !probe.is_check,
+            Stage::Planning { .. } => self.is_repairing(),
+            Stage::Applying(apply, _) => self.is_repairing() && apply.wait().is_none(),
+            Stage::Idle
+            | Stage::Discovering(_)
+            | Stage::Electing
+            | Stage::Reading { .. }
+            | Stage::Persisting { .. }
+            | Stage::LightSweep { .. }
+            | Stage::Copying(_)
+            | Stage::Naming(_)
+            | Stage::Standby
+            | Stage::HandingOver
+            | Stage::Disabled
+            | Stage::Stopped => false,
+        }
     }
 }
 
