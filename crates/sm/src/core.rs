@@ -429,7 +429,7 @@ impl Sm {
                 ..
             } => self.tables_asked((inventory, installed, round), now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
-            Stage::Probing(probe) => self.probed(*probe, now, out),
+            Stage::Probing(probe) => self.probed(probe, out),
             Stage::Copying(copying) => self.copying_settled(*copying, now, out),
             Stage::Naming(naming) => self.naming_settled(*naming, now, out),
             Stage::LightSweep { changed } => self.light_sweep_settled(changed, now),
@@ -513,7 +513,7 @@ impl Sm {
     /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.
     fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
         match self.stage {
-            Stage::Probing(_) => self.ask_ports(),
+            Stage::Probing(_) => self.ask_ports(out),
             Stage::LightSweep { .. } => {
                 self.ask_behind_links();
                 self.ask_back(Kind::Lft);

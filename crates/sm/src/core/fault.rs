@@ -9,7 +9,7 @@ use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_planner::{Damage, Inventory, JobId, Prepare, Repair, Returned, Warm};
 use selvedge_sim::Time;
-use selvedge_types::{Lid, PortNum, PortState};
+use selvedge_types::{Lid, PortState};
 use selvedge_verify::standing::State;
 use selvedge_wire::{Attribute, Mad, PortInfo};
 
@@ -18,10 +18,10 @@ use crate::config::Mode;
 use crate::election::Role;
 use crate::event::{Event, SweepReason};
 use crate::fault::Suspects;
+use crate::fault::probe::{self, Behind, Probe, Start};
 use crate::fault::repair::{Chance, Ctx, Effect, In};
 use crate::io::Output;
 use crate::light::differs;
-use crate::probe::{Behind, Looked, Probe};
 use crate::second_look::MOVED_AFTER;
 use crate::stage::{Stage, Token};
 use crate::{flap, rebalance, smp};
@@ -38,11 +38,7 @@ impl Sm {
         self.repairs.handle(&ctx, input, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Join(suspects) => {
-                    if let Stage::Probing(probe) = &mut self.stage {
-                        probe.suspect(&suspects.nodes, &suspects.flagged);
-                    }
-                }
+                Effect::Join(suspects) => self.probe(probe::In::Suspected(suspects), out),
                 Effect::Probe {
                     suspects,
                     reason,
@@ -67,6 +63,49 @@ impl Sm {
     /// Hands an input to repairs that wants nothing done.
     fn tell_repairs(&mut self, input: In<'_>) {
         self.repair(input, &mut Vec::new());
+    }
+
+    /// Hands an input to the probe, if there is one, and does what it wants done.
+    fn probe(&mut self, input: probe::In<'_>, out: &mut Vec<Output>) {
+        let Stage::Probing(probe) = &mut self.stage else { return };
+        let inventory = Arc::clone(&probe.start().inventory);
+        let m_key = self.config.policy.m_key;
+        let mut effects = Vec::new();
+        probe.handle(self.now, input, &mut effects);
+        for effect in effects {
+            match effect {
+                probe::Effect::Ask { at, route, is_detour } => {
+                    let get = smp::get_port(&inventory.fabric, at, &route, m_key);
+                    let agent = match is_detour {
+                        true => AgentId::UNKNOWN,
+                        false => AgentId(at.node.0),
+                    };
+                    self.exchange.submit(agent, (Token::Probe(at), get));
+                }
+                probe::Effect::AskBehind {
+                    at,
+                    what,
+                    attribute,
+                    modifier,
+                    route,
+                } => {
+                    let get = smp::get(attribute, modifier, &route, m_key);
+                    self.exchange.submit(AgentId::UNKNOWN, (Token::Behind(at, what), get));
+                }
+                probe::Effect::Over => self.exchange.clear(),
+                probe::Effect::Sweep(reason) => {
+                    self.stage = Stage::Idle;
+                    self.sweep_due = Some(reason);
+                }
+                probe::Effect::Repair(damage) => self.plan_repair(damage, out),
+                probe::Effect::Nothing => self.rest(self.now),
+                probe::Effect::Confirmed => {
+                    self.stage = Stage::Idle;
+                    self.settle(self.now, out);
+                    self.rest(self.now);
+                }
+            }
+        }
     }
 
     /// True if what is in force is known in full: then only what changes must be looked at.
@@ -192,18 +231,17 @@ impl Sm {
         if self.interrupt_copying() {
             self.sweep_due = Some(reason);
         }
-        let held = self.flaps.quarantined(&inventory.fabric);
-        let mut probe = Probe::new(inventory, held, reason, is_check);
-        probe.began = self.now;
-        probe.suspect(&suspects.nodes, &suspects.flagged);
-        if matches!(probe.reason, SweepReason::Trap(_)) && !is_check {
-            probe.begin_with_trap();
-        }
+        let start = Start {
+            held: self.flaps.quarantined(&inventory.fabric),
+            inventory: Arc::clone(&inventory),
+            reason,
+            began: self.now,
+            is_check,
+        };
+        let probe = Probe::new(start, suspects);
         self.exchange.clear();
         self.put_off_light_sweep();
-        let inventory = Arc::clone(&probe.inventory);
-        if !is_check && inventory.local.port != PortNum::MANAGEMENT {
-            probe.await_own_port();
+        if probe.awaits_own_port() {
             self.ask_own_port(&inventory);
         }
         self.stage = Stage::Probing(Box::new(probe));
@@ -211,39 +249,20 @@ impl Sm {
 
     /// Takes what our own port says in a look at ports.
     pub(crate) fn own_port_looked_at(&mut self, answer: Option<&Mad>, out: &mut Vec<Output>) {
-        let Stage::Probing(probe) = &mut self.stage else { return };
-        let is_other = differs(
-            Token::Held(probe.inventory.local),
-            answer,
-            Some(&probe.inventory),
-            &self.duplicates,
-        );
-        let looked = probe.own_port(!is_other);
-        self.go_on(looked, out);
+        let Stage::Probing(probe) = &self.stage else { return };
+        let inventory = &probe.start().inventory;
+        let own = Token::Held(inventory.local);
+        let is_as_known = !differs(own, answer, Some(inventory), &self.duplicates);
+        self.probe(probe::In::OwnPort { is_as_known }, out);
     }
 
     /// Keeps as many questions in flight as may be: what is asked next depends on the answers.
-    pub(crate) fn ask_ports(&mut self) {
-        let agent_window = self.agent_window();
-        let Stage::Probing(probe) = &mut self.stage else { return };
-        let m_key = self.config.policy.m_key;
-        probe.keep_pace(self.now);
-        while self.exchange.open() < self.config.window {
-            let Some((at, route, is_detour)) = probe.next_question(agent_window, self.now) else {
-                break;
-            };
-            let get = smp::get_port(&probe.inventory.fabric, at, &route, m_key);
-            // What was sent by the usual way is lost, and must not take the agent's room.
-            let agent = if is_detour {
-                AgentId::UNKNOWN
-            } else {
-                AgentId(at.node.0)
-            };
-            self.exchange.submit(agent, (Token::Probe(at), get));
-        }
-        if probe.is_over() {
-            self.exchange.clear();
-        }
+    pub(crate) fn ask_ports(&mut self, out: &mut Vec<Output>) {
+        let room = probe::In::Room {
+            ports: self.config.window.saturating_sub(self.exchange.open()),
+            agent_window: self.agent_window(),
+        };
+        self.probe(room, out);
     }
 
     /// True while a second trap is waited for before any port is asked.
@@ -253,69 +272,29 @@ impl Sm {
 
     /// Takes the answer of a port that was looked at.
     pub(crate) fn port_looked_at(&mut self, at: PortRef, answer: Option<&Mad>, out: &mut Vec<Output>) {
-        let Stage::Probing(probe) = &mut self.stage else { return };
         let info = ok(answer).and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
-        let looked = probe.answered(at, info.as_ref(), self.now);
-        let m_key = self.config.policy.m_key;
-        for (at, what, attribute, modifier, route) in probe.more_questions() {
-            let get = smp::get(attribute, modifier, &route, m_key);
-            self.exchange.submit(AgentId::UNKNOWN, (Token::Behind(at, what), get));
-        }
-        self.go_on(looked, out);
+        self.probe(probe::In::Port(at, info.as_ref()), out);
     }
 
     /// Takes the answer of what is behind a port whose link came back.
     pub(crate) fn behind_looked_at(&mut self, at: PortRef, what: Behind, answer: Option<&Mad>, out: &mut Vec<Output>) {
-        let Stage::Probing(probe) = &mut self.stage else { return };
-        let looked = probe.behind(at, what, ok(answer).map(Mad::smp_data));
-        self.go_on(looked, out);
+        let data = ok(answer).map(Mad::smp_data);
+        self.probe(probe::In::Behind(at, what, data), out);
     }
 
-    fn go_on(&mut self, looked: Looked, out: &mut Vec<Output>) {
-        match looked {
-            Looked::Further => {}
-            Looked::Explained => self.end_probe(out),
-            Looked::Strange => self.sweep_instead(),
-        }
+    /// Nothing that a probe asked is in flight any more.
+    pub(crate) fn probed(&mut self, probe: Box<Probe>, out: &mut Vec<Output>) {
+        self.stage = Stage::Probing(probe);
+        self.probe(probe::In::AllEnded, out);
     }
 
-    /// What was found needs a sweep.
-    fn sweep_instead(&mut self) {
+    /// Hands what a probe found to a job that plans around it.
+    fn plan_repair(&mut self, mut damage: Damage, out: &mut Vec<Output>) {
         let Stage::Probing(probe) = std::mem::take(&mut self.stage) else {
             return;
         };
-        self.sweep_due = Some(probe.reason);
-    }
-
-    /// Every port was looked at, or enough of them.
-    pub(crate) fn probed(&mut self, probe: Probe, now: Time, out: &mut Vec<Output>) {
-        if probe.is_check && probe.found_nothing() {
-            self.settle(now, out);
-            return self.rest(now);
-        }
-        if !probe.is_settled() {
-            self.sweep_due = Some(probe.reason);
-            return;
-        }
-        if probe.found_nothing() {
-            return self.rest(now);
-        }
-        self.stage = Stage::Probing(Box::new(probe));
-        self.end_probe(out);
-    }
-
-    /// Hands what was found to a job that plans around it.
-    fn end_probe(&mut self, out: &mut Vec<Output>) {
-        let Stage::Probing(probe) = std::mem::take(&mut self.stage) else {
-            return;
-        };
-        let Probe {
-            inventory,
-            reason,
-            mut damage,
-            began,
-            ..
-        } = *probe;
+        let &Start { reason, began, .. } = probe.start();
+        let inventory = Arc::clone(&probe.start().inventory);
         self.count_flaps(&mut damage, &inventory, out);
         // Cables may have been moved meanwhile: what a repair sends by them would be taken by others.
         if self.now.since(began) >= MOVED_AFTER {
@@ -473,7 +452,7 @@ impl Sm {
     /// the last entry of the repair is acknowledged, but for waits. Whatever else there is to do can come after that.
     pub(crate) fn is_mending(&self) -> bool {
         match &self.stage {
-            Stage::Probing(probe) => !probe.is_check,
+            Stage::Probing(probe) => !probe.start().is_check,
             Stage::Planning { .. } => self.is_repairing(),
             Stage::Applying(apply, _) => self.is_repairing() && apply.wait().is_none(),
             Stage::Idle

@@ -1,8 +1,8 @@
 //! Faults: links and switches that are lost, or come back, and are dealt with without a sweep.
 //!
 //! [`repair`] keeps the switches that are to be probed, what is prepared before a fault, and the repair on its way.
-//! [`backups`] has repairs of links planned that are up. Links that go down again and again are counted elsewhere, by
-//! the flap quarantine.
+//! [`probe`] asks the ports of these switches until it is explained what they said. [`backups`] has repairs of links
+//! planned that are up. Links that go down again and again are counted elsewhere, by the flap quarantine.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use selvedge_fabric::NodeIdx;
 
 pub mod backups;
 mod late;
+pub mod probe;
 pub mod repair;
 
 /// Switches that said that something changed, and are to be probed.
 #[derive(Clone, Debug, Default)]
 pub struct Suspects {
-    /// All of them.
-    pub nodes: BTreeSet<NodeIdx>,
+    nodes: BTreeSet<NodeIdx>,
     /// Those of them that show PortStateChange: something did happen. The others only sent a trap, which may be an old
     /// one.
-    pub flagged: BTreeSet<NodeIdx>,
+    flagged: BTreeSet<NodeIdx>,
 }
 
 #[cfg(test)]

@@ -1,16 +1,20 @@
 //! Repairs and backups, without the manager around them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_plan::Installed;
 use selvedge_planner::{BackUp, Basis, Damage, Job, JobId, JobResult, Outcome, Prepare, Repair, Task, Warm};
 use selvedge_sim::{Par, Time};
+use selvedge_types::PortState;
 
+use super::Suspects;
 use super::backups::{self, BackupBook};
+use super::probe::{self, Probe, Start};
 use super::repair::{Chance, Ctx, Effect, In, Repairs};
 use crate::event::SweepReason;
-use crate::made::{FAR, FIRST, SECOND, outcome, place};
+use crate::made::{FAR, FIRST, SECOND, info, inventory, outcome, place, row};
 
 const ALL_KNOWN: Ctx = Ctx {
     knows_the_fabric: true,
@@ -208,4 +212,53 @@ fn backups_are_made_once_for_what_is_proved() {
         .iter()
         .any(|effect| !matches!(effect, backups::Effect::Event(_)));
     assert!(!begins, "they are complete: {effects:?}");
+}
+
+#[test]
+fn a_probe_ends_when_what_was_said_is_explained() {
+    let inventory = Arc::new(inventory(row()));
+    // What the first switch says of its port to the second, and our own port of itself; then all answers are there.
+    let check = |is_check: bool, state: PortState, is_as_known: bool, want: &[&str]| {
+        let node = place(&inventory, FIRST, 1).node;
+        let start = Start {
+            inventory: Arc::clone(&inventory),
+            held: BTreeSet::new(),
+            reason: SweepReason::Trap(128),
+            began: Time::ZERO,
+            is_check,
+        };
+        let suspects = Suspects {
+            nodes: [node].into(),
+            flagged: [node].into(),
+        };
+        let mut probe = Probe::new(start, &suspects);
+        let answer = info(state);
+        let inputs = [
+            probe::In::Port(place(&inventory, FIRST, 2), Some(&answer)),
+            probe::In::OwnPort { is_as_known },
+            probe::In::AllEnded,
+        ];
+        let got = inputs.into_iter().map(|input| {
+            let mut effects = Vec::new();
+            probe.handle(Time::ZERO, input, &mut effects);
+            match effects.pop() {
+                None => "",
+                Some(probe::Effect::AskBehind { .. }) => "ask",
+                Some(probe::Effect::Repair(damage)) if damage.lost.len() == 1 => "repair",
+                Some(probe::Effect::Sweep(_)) => "sweep",
+                Some(probe::Effect::Confirmed) => "confirmed",
+                Some(other) => panic!("{other:?}"),
+            }
+        });
+        let got: Vec<_> = got.take(want.len()).collect();
+        assert_eq!(got, want, "{is_check} {state:?} {is_as_known}");
+    };
+    use PortState::{Active, Down, Init};
+    check(false, Down, true, &["", "repair"]);
+    check(false, Down, false, &["", "sweep"]);
+    check(false, Active, true, &["", "", "sweep"]);
+    check(true, Active, true, &["", "", "confirmed"]);
+    check(true, Down, true, &["", "", "repair"]);
+    // Who is behind it is asked first.
+    check(false, Init, true, &["ask", ""]);
 }
