@@ -17,12 +17,12 @@ use selvedge_types::Guid;
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::aliases::AliasGuids;
-use crate::backing_up::BackupBook;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::election::{Ask, Election};
 use crate::event::{Event, SweepReason};
-use crate::failover::Failover;
+use crate::fault::backups::BackupBook;
+use crate::fault::repair::Repairs;
 use crate::flap::Flaps;
 use crate::given_up::GivenUp;
 use crate::io::{Input, Output, PersistentState};
@@ -104,10 +104,10 @@ pub struct Sm {
     pub(crate) aim: Option<Arc<Aim>>,
     /// What happened while a sweep's plan was on its way.
     pub(crate) second_look: SecondLook,
-    /// What repairs need.
-    pub(crate) failover: Failover,
+    /// What is to be probed, and what is being repaired.
+    repairs: Repairs,
     /// Repairs of links that are up.
-    pub(crate) backups: BackupBook,
+    backups: BackupBook,
     /// Links that went down lately.
     flaps: Flaps,
     /// Traps that are not repressed yet.
@@ -178,7 +178,7 @@ impl Sm {
             keeps_found: false,
             aim: None,
             second_look: SecondLook::default(),
-            failover: Failover::default(),
+            repairs: Repairs::default(),
             backups: BackupBook::default(),
             flaps: Flaps::default(),
             traps: Traps::default(),
@@ -429,7 +429,7 @@ impl Sm {
                 ..
             } => self.tables_asked((inventory, installed, round), now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
-            Stage::Probing(probe) => self.probed(*probe, now, out),
+            Stage::Probing(probe) => self.probed(probe, out),
             Stage::Copying(copying) => self.copying_settled(*copying, out),
             Stage::Naming(naming) => self.naming_settled(*naming, out),
             Stage::LightSweep { changed } => self.light_sweep_settled(changed, now),
@@ -513,7 +513,7 @@ impl Sm {
     /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.
     fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
         match self.stage {
-            Stage::Probing(_) => self.ask_ports(),
+            Stage::Probing(_) => self.ask_ports(out),
             Stage::LightSweep { .. } => {
                 self.ask_behind_links();
                 self.ask_back(Kind::Lft);
@@ -557,8 +557,9 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 }
 
 mod aliases;
+mod backups;
+mod fault;
 mod flap;
-mod mending;
 mod multicast;
 mod persist;
 mod readback;

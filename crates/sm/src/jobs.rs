@@ -39,18 +39,16 @@ impl Sm {
         }
     }
 
-    /// Returns a job for a task, with a ticket of its own.
-    pub(crate) const fn new_job(&mut self, task: Task) -> Job {
-        let id = JobId(self.last_job.0 + 1);
-        self.last_job = id;
-        Job { id, task }
+    /// Returns the ticket of a job that is to be handed out.
+    pub(crate) const fn next_job(&mut self) -> JobId {
+        self.last_job = JobId(self.last_job.0 + 1);
+        self.last_job
     }
 
     /// Hands out a job; returns its ticket.
     pub(crate) fn compute(&mut self, task: Task, out: &mut Vec<Output>) -> JobId {
-        let job = self.new_job(task);
-        let id = job.id;
-        out.push(Output::Compute(Box::new(job)));
+        let id = self.next_job();
+        out.push(Output::Compute(Box::new(Job { id, task })));
         id
     }
 

@@ -6,13 +6,13 @@
 //! manager only out of a `Judged` change. Sets of SMInfo, and the Set that disables a babbling port, need no judge.
 //!
 //! `core` is the outer machine: it takes inputs, holds the stage, and carries outputs out. Sub-machines with private
-//! fields decide one thing each: `election`, `trap`, `flap`, `rebalance`, `readback`, `registration`, `persist`. A file
-//! `core/<name>.rs` builds what such a machine may read, hands it an input, and carries out its effects. All other
-//! files with an `impl Sm` are parts of the outer machine that are not cut out yet; `ARCHITECTURE.md` lists them.
+//! fields decide one thing each: `election`, `trap`, `flap`, `fault`, `rebalance`, `readback`, `registration`,
+//! `persist`. A file `core/<name>.rs` builds what such a machine may read, hands it an input, and carries out its
+//! effects. All other files with an `impl Sm` are parts of the outer machine that are not cut out yet;
+//! `ARCHITECTURE.md` lists them.
 
 mod aliases;
 mod apply;
-mod backing_up;
 mod command;
 mod config;
 mod core;
@@ -20,7 +20,7 @@ mod discover;
 mod drain;
 mod election;
 mod event;
-mod failover;
+mod fault;
 mod flap;
 mod given_up;
 mod intake;
@@ -35,7 +35,6 @@ mod made;
 mod milestone;
 mod multicast;
 mod persist;
-mod probe;
 mod program;
 mod readback;
 mod rebalance;
@@ -51,7 +50,6 @@ mod show;
 mod silent;
 mod smp;
 mod stage;
-mod straggler;
 mod timer;
 mod trap;
 mod view;

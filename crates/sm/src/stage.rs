@@ -11,9 +11,9 @@ use crate::aliases::{NameId, Naming};
 use crate::apply::{Apply, SetId};
 use crate::discover::{Ask, Discovery};
 use crate::election;
+use crate::fault::probe::{Behind, Probe};
 use crate::lane_smp;
 use crate::multicast::{CopyId, Copying};
-use crate::probe::{Behind, Probe};
 use crate::readback::ReadId;
 use crate::view::StageName;
 

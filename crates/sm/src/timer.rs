@@ -87,7 +87,7 @@ impl Sm {
             (Timer::Balance, Stage::Idle) => self.rebalancer().due().filter(|_| !self.is_preparing_repairs()),
             (Timer::Trees, Stage::Idle) => self.multicast_due(),
             (Timer::Names, Stage::Idle) => self.aliases_due(),
-            (Timer::Backups, Stage::Idle) => self.backups_due().filter(|_| !self.is_preparing_repairs()),
+            (Timer::Backups, Stage::Idle) => self.backups().due().filter(|_| !self.is_preparing_repairs()),
             (Timer::SecondLook, Stage::Idle) => self.second_look_due(),
             // No code serves these timers in another stage: one that is due would wake the manager again and again.
             (

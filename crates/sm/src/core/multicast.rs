@@ -148,7 +148,7 @@ impl Sm {
             fabric: &apply.fabric,
             outcome: &apply.outcome,
         });
-        self.failover.repeats = self.exchange.counters().repeats;
+        self.note_repeats();
         self.stage = Stage::Applying(Box::new(apply), inventory);
         self.run_multicast(In::Applying, out);
     }

@@ -10,27 +10,12 @@ use selvedge_planner::Inventory;
 use selvedge_types::{PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, Class, DirectedRoute, Mad, PortInfo};
 
-use crate::core::{Sm, ok};
-use crate::stage::Stage;
-
-impl Sm {
-    /// An answer came that nobody waits for any more.
-    pub(crate) fn straggles(&mut self, mad: &Mad) {
-        let Stage::Planning { inventory, .. } = &self.stage else {
-            return;
-        };
-        if self.sweep_due.is_none() && self.is_repairing() && is_news(inventory, self.repaired_ports(), mad) {
-            self.sweep_due = Some(self.sweep_reason);
-        }
-    }
-}
-
-/// True if a port that was ACTIVE is up and no longer so, and the repair is not for it.
-fn is_news(inventory: &Inventory, repaired: &BTreeSet<PortRef>, mad: &Mad) -> bool {
-    let is_answer = mad.class() == Class::SubnDirected && mad.attribute() == AttributeId::PORT_INFO;
-    let Some(mad) = ok(Some(mad)).filter(|_| is_answer) else {
+/// Returns true if a port that was ACTIVE is up and no longer so, by an answer without an error, and the repair is not
+/// for it.
+pub(super) fn is_news(inventory: &Inventory, repaired: &BTreeSet<PortRef>, mad: &Mad) -> bool {
+    if mad.class() != Class::SubnDirected || mad.attribute() != AttributeId::PORT_INFO {
         return false;
-    };
+    }
     let number = u8::try_from(mad.modifier() & 0xff).ok().and_then(PortNum::new);
     let node = mad.route().ok().and_then(|route| end_of(inventory, &route));
     let (Some(node), Some(port), Ok(info)) = (node, number, PortInfo::parse(mad.smp_data())) else {

@@ -1,0 +1,492 @@
+//! Routes between probes, repairs and the rest of the manager.
+//!
+//! Also here: whether the fabric is known well enough to do anything without a sweep, and whether a fault is being
+//! repaired: then traps are repressed later, and agents get more SMPs at a time.
+
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, NodeIdx, PortRef};
+use selvedge_mad::AgentId;
+use selvedge_planner::{Damage, Inventory, JobId, Prepare, Repair, Returned, Warm};
+use selvedge_sim::Time;
+use selvedge_types::{Lid, PortState};
+use selvedge_verify::standing::State;
+use selvedge_wire::{Attribute, Mad, PortInfo};
+
+use super::{Sm, ok};
+use crate::config::Mode;
+use crate::election::Role;
+use crate::event::{Event, SweepReason};
+use crate::fault::Suspects;
+use crate::fault::probe::{self, Behind, Probe, Start};
+use crate::fault::repair::{Chance, Ctx, Effect, In};
+use crate::io::Output;
+use crate::light::differs;
+use crate::second_look::MOVED_AFTER;
+use crate::stage::{Stage, Token};
+use crate::{flap, rebalance, smp};
+
+impl Sm {
+    /// Hands an input to repairs, and does what they want done.
+    pub(crate) fn repair(&mut self, input: In<'_>, out: &mut Vec<Output>) {
+        let ctx = Ctx {
+            knows_the_fabric: self.knows_the_fabric(),
+            has_looked_again: self.has_looked_again(),
+            sweep_reason: self.sweep_reason,
+        };
+        let mut effects = Vec::new();
+        self.repairs.handle(&ctx, input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Join(suspects) => self.probe(probe::In::Suspected(suspects), out),
+                Effect::Probe {
+                    suspects,
+                    reason,
+                    is_check,
+                } => self.begin_probe(&suspects, reason, is_check, out),
+                Effect::Sweep(reason) => {
+                    self.sweep_due.get_or_insert(reason);
+                }
+                Effect::Compute(job) => out.push(Output::Compute(job)),
+                Effect::Prepare => {
+                    self.generation = self.generation.next();
+                    self.prepare(out);
+                }
+                Effect::Ready => {
+                    self.await_backups();
+                    self.prepare_for_what_is_under_way(out);
+                }
+            }
+        }
+    }
+
+    /// Hands an input to repairs that wants nothing done.
+    fn tell_repairs(&mut self, input: In<'_>) {
+        self.repair(input, &mut Vec::new());
+    }
+
+    /// Hands an input to the probe, if there is one, and does what it wants done.
+    fn probe(&mut self, input: probe::In<'_>, out: &mut Vec<Output>) {
+        let Stage::Probing(probe) = &mut self.stage else { return };
+        let inventory = Arc::clone(&probe.start().inventory);
+        let m_key = self.config.policy.m_key;
+        let mut effects = Vec::new();
+        probe.handle(self.now, input, &mut effects);
+        for effect in effects {
+            match effect {
+                probe::Effect::Ask { at, route, is_detour } => {
+                    let get = smp::get_port(&inventory.fabric, at, &route, m_key);
+                    let agent = match is_detour {
+                        true => AgentId::UNKNOWN,
+                        false => AgentId(at.node.0),
+                    };
+                    self.exchange.submit(agent, (Token::Probe(at), get));
+                }
+                probe::Effect::AskBehind {
+                    at,
+                    what,
+                    attribute,
+                    modifier,
+                    route,
+                } => {
+                    let get = smp::get(attribute, modifier, &route, m_key);
+                    self.exchange.submit(AgentId::UNKNOWN, (Token::Behind(at, what), get));
+                }
+                probe::Effect::Over => self.exchange.clear(),
+                probe::Effect::Sweep(reason) => {
+                    self.stage = Stage::Idle;
+                    self.sweep_due = Some(reason);
+                }
+                probe::Effect::Repair(damage) => self.plan_repair(damage, out),
+                probe::Effect::Nothing => self.rest(self.now),
+                probe::Effect::Confirmed => {
+                    self.stage = Stage::Idle;
+                    self.settle(self.now, out);
+                    self.rest(self.now);
+                }
+            }
+        }
+    }
+
+    /// True if what is in force is known in full: then only what changes must be looked at.
+    pub(crate) fn knows_the_fabric(&self) -> bool {
+        let (Some(inventory), Some(seen)) = (&self.inventory, &self.view.fabric) else {
+            return false;
+        };
+        self.config.mode == Mode::Manage
+            && self.role() == Role::Master
+            && self.view.plan.is_some()
+            && self.view.failed == 0
+            && self.past.fog(self.now).is_zero()
+            && Arc::ptr_eq(&inventory.fabric, seen)
+    }
+
+    /// True if some request has been repeated since Sets of the last plan began to be sent: its first copy may come
+    /// yet.
+    pub(crate) const fn has_repeated_a_set(&self) -> bool {
+        self.repairs.has_repeated(self.exchange.counters().repeats)
+    }
+
+    /// Sets of a plan begin to be sent.
+    pub(crate) fn note_repeats(&mut self) {
+        let repeats = self.exchange.counters().repeats;
+        self.tell_repairs(In::SetsBegin { repeats });
+    }
+
+    /// True if a change of a link can be looked at by itself now.
+    fn may_probe(&self) -> bool {
+        // A step towards balance is short, and a fault comes next.
+        let repairs = self.is_repairing() || self.is_balancing();
+        match self.stage {
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Copying(_) | Stage::Naming(_) => {
+                self.knows_the_fabric() && self.has_looked_again()
+            }
+            Stage::Probing(_) => true,
+            // A repair that waits does so for seconds: a sweep takes what is left of it along.
+            Stage::Applying(ref apply, _) => repairs && apply.wait().is_none(),
+            Stage::Planning { .. } => repairs,
+            Stage::Discovering(_)
+            | Stage::Electing
+            | Stage::Reading { .. }
+            | Stage::Persisting { .. }
+            | Stage::Standby
+            | Stage::HandingOver
+            | Stage::Disabled
+            | Stage::Stopped => false,
+        }
+    }
+
+    /// A switch says that a link changed. False if only a sweep can find out what.
+    pub(crate) fn suspect_lid(&mut self, lid: Lid, reason: SweepReason) -> bool {
+        if self.sweep_due.is_some() {
+            return false;
+        }
+        let owner = self.view.plan.as_ref().and_then(|plan| plan.lids.owner(lid));
+        let inventory = self.inventory.as_ref();
+        let Some(at) = owner.filter(|at| inventory.is_some_and(|i| i.fabric.switch_index(at.node).is_some())) else {
+            return false;
+        };
+        // While a repair waits, the other end of what it is for may find a way to say so. It is looked at when the
+        // repair is done; another fault at this switch has to wait for that.
+        let waits = matches!(self.stage, Stage::Applying(ref apply, _) if apply.wait().is_some());
+        if waits && self.repairs.is_for(at.node) {
+            self.tell_repairs(In::SaidLate(at.node));
+            return true;
+        }
+        if self.may_probe() {
+            self.suspect(at.node, reason);
+            return true;
+        }
+        false
+    }
+
+    /// A switch shows PortStateChange in a light sweep.
+    pub(crate) fn suspect_flagged(&mut self, node: NodeIdx) {
+        self.tell_repairs(In::Flagged(node));
+    }
+
+    /// A switch says that a link changed.
+    pub(crate) fn suspect(&mut self, node: NodeIdx, reason: SweepReason) {
+        self.tell_repairs(In::Suspected(node, reason));
+    }
+
+    /// True if switches are to be looked at.
+    pub(crate) fn has_suspects(&self) -> bool {
+        self.repairs.has_suspects()
+    }
+
+    /// True while repairs are prepared.
+    pub(crate) const fn is_preparing_repairs(&self) -> bool {
+        self.repairs.is_preparing()
+    }
+
+    /// True if a lost link is looked at by itself now, and what makes its repair fast is there.
+    pub(crate) fn has_repairs_ready(&self) -> bool {
+        self.may_probe() && self.repairs.is_ready()
+    }
+
+    /// Looks at suspects, if there are any and nothing else is going on.
+    pub(crate) fn probe_suspects(&mut self, out: &mut Vec<Output>) {
+        if !self.has_suspects() || self.sweep_due.is_some() {
+            return;
+        }
+        let chance = match self.stage {
+            Stage::Probing(_) => Chance::Probing,
+            Stage::Idle | Stage::Copying(_) | Stage::Naming(_) => Chance::Free,
+            Stage::LightSweep { changed: false } => Chance::LightSweep {
+                is_over: self.exchange.open() == 0,
+            },
+            _ => return,
+        };
+        self.repair(In::MayProbe(chance), out);
+    }
+
+    fn begin_probe(&mut self, suspects: &Suspects, reason: SweepReason, is_check: bool, out: &mut Vec<Output>) {
+        let Some(inventory) = self.inventory.clone() else {
+            return;
+        };
+        if !is_check {
+            self.rebalance(rebalance::In::Interrupted, out);
+        }
+        if self.interrupt_copying() {
+            self.sweep_due = Some(reason);
+        }
+        let start = Start {
+            held: self.flaps.quarantined(&inventory.fabric),
+            inventory: Arc::clone(&inventory),
+            reason,
+            began: self.now,
+            is_check,
+        };
+        let probe = Probe::new(start, suspects);
+        self.exchange.clear();
+        self.put_off_light_sweep();
+        if probe.awaits_own_port() {
+            self.ask_own_port(&inventory);
+        }
+        self.stage = Stage::Probing(Box::new(probe));
+    }
+
+    /// Takes what our own port says in a look at ports.
+    pub(crate) fn own_port_looked_at(&mut self, answer: Option<&Mad>, out: &mut Vec<Output>) {
+        let Stage::Probing(probe) = &self.stage else { return };
+        let inventory = &probe.start().inventory;
+        let own = Token::Held(inventory.local);
+        let is_as_known = !differs(own, answer, Some(inventory), &self.duplicates);
+        self.probe(probe::In::OwnPort { is_as_known }, out);
+    }
+
+    /// Keeps as many questions in flight as may be: what is asked next depends on the answers.
+    pub(crate) fn ask_ports(&mut self, out: &mut Vec<Output>) {
+        let room = probe::In::Room {
+            ports: self.config.window.saturating_sub(self.exchange.open()),
+            agent_window: self.agent_window(),
+        };
+        self.probe(room, out);
+    }
+
+    /// True while a second trap is waited for before any port is asked.
+    pub(crate) fn waits_for_a_trap(&self) -> bool {
+        matches!(&self.stage, Stage::Probing(probe) if probe.waits(self.now))
+    }
+
+    /// Takes the answer of a port that was looked at.
+    pub(crate) fn port_looked_at(&mut self, at: PortRef, answer: Option<&Mad>, out: &mut Vec<Output>) {
+        let info = ok(answer).and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
+        self.probe(probe::In::Port(at, info.as_ref()), out);
+    }
+
+    /// Takes the answer of what is behind a port whose link came back.
+    pub(crate) fn behind_looked_at(&mut self, at: PortRef, what: Behind, answer: Option<&Mad>, out: &mut Vec<Output>) {
+        let data = ok(answer).map(Mad::smp_data);
+        self.probe(probe::In::Behind(at, what, data), out);
+    }
+
+    /// Nothing that a probe asked is in flight any more.
+    pub(crate) fn probed(&mut self, probe: Box<Probe>, out: &mut Vec<Output>) {
+        self.stage = Stage::Probing(probe);
+        self.probe(probe::In::AllEnded, out);
+    }
+
+    /// Hands what a probe found to a job that plans around it.
+    fn plan_repair(&mut self, mut damage: Damage, out: &mut Vec<Output>) {
+        let Stage::Probing(probe) = std::mem::take(&mut self.stage) else {
+            return;
+        };
+        let &Start { reason, began, .. } = probe.start();
+        let inventory = Arc::clone(&probe.start().inventory);
+        self.count_flaps(&mut damage, &inventory, out);
+        // Cables may have been moved meanwhile: what a repair sends by them would be taken by others.
+        if self.now.since(began) >= MOVED_AFTER {
+            self.sweep_due = Some(reason);
+            return;
+        }
+        let (Some(plan), Some(verdict)) = (self.view.plan.clone(), self.view.verdict.clone()) else {
+            self.sweep_due = Some(reason);
+            return;
+        };
+        self.exchange.clear();
+        damage.bury(&inventory);
+        tell(&damage, &inventory.fabric, out);
+        for returned in &damage.returned {
+            self.note_emptied(&inventory.fabric, returned, began);
+        }
+        self.sweep_reason = reason;
+        self.generation = self.generation.next();
+        let installed = Arc::clone(&self.view.installed);
+        let under_way = self.past.under_way(&inventory.fabric, self.now);
+        let basis = self.basis(&inventory, &installed, under_way);
+        let repair = Repair {
+            adopt: self.adopt(),
+            backups: self.backups().kept().to_vec(),
+            ..Repair::new(basis, damage, plan, verdict)
+        };
+        let job = self.next_job();
+        self.stage = Stage::Planning {
+            job,
+            inventory,
+            installed,
+        };
+        self.repair(In::Repair(job, Box::new(repair)), out);
+    }
+
+    /// Counts how often the links of lost ports went down, and leaves out those that did too often.
+    fn count_flaps(&mut self, damage: &mut Damage, inventory: &Inventory, out: &mut Vec<Output>) {
+        let lost = flap::In::Lost(Arc::clone(&inventory.fabric), damage.lost.clone());
+        self.flap(lost, out);
+        // Also what had to be let in meanwhile, as some switch could not be reached without it.
+        let ends = damage.lost.iter().flat_map(|&at| [Some(at), inventory.fabric.peer(at)]);
+        let held = self.flaps.quarantined(&inventory.fabric);
+        damage.held = ends.flatten().filter(|at| held.contains(at)).collect();
+    }
+
+    /// What had waited for a link that came back, which was asked about after `began`, is gone.
+    fn note_emptied(&mut self, fabric: &Fabric, returned: &Returned, began: Time) {
+        for (at, info) in [returned.near, returned.far] {
+            let is_switch = fabric.switch_index(at.node).is_some();
+            if is_switch && matches!(info.state, Some(PortState::Init | PortState::Armed)) {
+                self.past.note_emptied(fabric.node(at.node).guid, at.port, began);
+            }
+        }
+    }
+
+    /// Nothing of what was prepared is good for what a sweep will find.
+    pub(crate) fn forget_repairs(&mut self) {
+        self.tell_repairs(In::Forget);
+    }
+
+    /// Takes what a job prepared.
+    pub(crate) fn prepared(&mut self, warm: Option<Box<Warm>>, out: &mut Vec<Output>) {
+        self.repair(In::Prepared(warm), out);
+    }
+
+    /// What is proved, copies in force included, if repairs are prepared and backups can be made for them.
+    pub(crate) fn prepared_state(&mut self) -> Option<State> {
+        let (inventory, plan) = (self.inventory.clone()?, self.view.plan.clone()?);
+        self.tell_repairs(In::Copies(&inventory.fabric, &self.copies().turns));
+        self.repairs.proved(inventory.fabric.switches().len() * plan.lids.len())
+    }
+
+    /// True if a job is the one that prepares repairs.
+    pub(crate) fn is_preparing(&self, id: JobId) -> bool {
+        self.repairs.is_prepared_by(id)
+    }
+
+    /// Links that the repair on its way is for: lost, and returned.
+    pub(crate) fn repaired_links(&self) -> (usize, usize) {
+        self.repairs.links()
+    }
+
+    /// True while a repair is planned or applied.
+    pub(crate) const fn is_repairing(&self) -> bool {
+        self.repairs.is_under_way()
+    }
+
+    /// Keeps what a repair gives back.
+    pub(crate) fn keep_warm(&mut self, warm: Option<Box<Warm>>) {
+        self.tell_repairs(In::Warm(warm));
+    }
+
+    /// A plan is in force: prepares for what may be lost next, and looks again at what was repaired.
+    pub(crate) fn after_apply(&mut self, inventory: &Inventory, out: &mut Vec<Output>) {
+        self.multicast_after_apply();
+        let has_switches = !inventory.fabric.switches().is_empty();
+        self.repair(In::Applied { has_switches }, out);
+    }
+
+    /// All is prepared but for what packets under way may do: prepares that, once it is known for how long they matter.
+    pub(crate) fn prepare_for_what_is_under_way(&mut self, out: &mut Vec<Output>) {
+        let is_free = matches!(
+            self.stage,
+            Stage::Idle | Stage::Copying(_) | Stage::Naming(_) | Stage::LightSweep { .. }
+        );
+        let is_ready = is_free && self.repairs.lacks_what_is_under_way();
+        if is_ready && self.past.is_settled_with_some() && self.knows_the_fabric() {
+            self.prepare(out);
+        }
+    }
+
+    fn prepare(&mut self, out: &mut Vec<Output>) {
+        let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.view.plan.clone()) else {
+            return;
+        };
+        // Else it would be worked out first, and no other work should wait for that.
+        let under_way = match self.past.is_settled_with_some() {
+            true => self.past.under_way(&inventory.fabric, self.now),
+            false => None,
+        };
+        let prepare = Prepare {
+            basis: self.basis(&inventory, &self.view.installed, under_way),
+            adopt: self.adopt(),
+            plan,
+            warm: None,
+        };
+        let job = self.next_job();
+        self.repair(In::Prepare(job, Box::new(prepare)), out);
+    }
+
+    /// A repair that did not work out: sweeps.
+    pub(crate) fn not_repaired(&mut self) {
+        self.tell_repairs(In::NotRepaired);
+        self.stage = Stage::Idle;
+        self.sweep_due = Some(self.sweep_reason);
+    }
+
+    /// An answer came that nobody waits for any more.
+    pub(crate) fn straggles(&mut self, mad: &Mad) {
+        let (Stage::Planning { inventory, .. }, Some(mad), None) = (&self.stage, ok(Some(mad)), self.sweep_due) else {
+            return;
+        };
+        if self.repairs.is_overtaken(inventory, mad) {
+            self.sweep_due = Some(self.sweep_reason);
+        }
+    }
+
+    /// True while a fault is mended, and while what was mended is looked at again.
+    #[must_use]
+    pub fn is_at_a_fault(&self) -> bool {
+        self.is_mending() || matches!(self.stage, Stage::Probing(_))
+    }
+
+    /// True while packets are lost and something is done about it at once: from the look at what a trap is about until
+    /// the last entry of the repair is acknowledged, but for waits. Whatever else there is to do can come after that.
+    pub(crate) fn is_mending(&self) -> bool {
+        match &self.stage {
+            Stage::Probing(probe) => !probe.start().is_check,
+            Stage::Planning { .. } => self.is_repairing(),
+            Stage::Applying(apply, _) => self.is_repairing() && apply.wait().is_none(),
+            Stage::Idle
+            | Stage::Discovering(_)
+            | Stage::Electing
+            | Stage::Reading { .. }
+            | Stage::Persisting { .. }
+            | Stage::LightSweep { .. }
+            | Stage::Copying(_)
+            | Stage::Naming(_)
+            | Stage::Standby
+            | Stage::HandingOver
+            | Stage::Disabled
+            | Stage::Stopped => false,
+        }
+    }
+}
+
+/// Tells what was lost, and what came back.
+fn tell(damage: &Damage, fabric: &Fabric, out: &mut Vec<Output>) {
+    let is_of_gone = |at: PortRef| {
+        let far = fabric.peer(at).map(|far| far.node);
+        damage.gone.contains(&at.node) || far.is_some_and(|far| damage.gone.contains(&far))
+    };
+    for &at in damage.lost.iter().filter(|&&at| !is_of_gone(at)) {
+        let what = fabric.port_name(at);
+        out.push(Output::Event(Event::LinkLost { what }));
+    }
+    for &node in &damage.gone {
+        let what = fabric.node(node).description.clone();
+        out.push(Output::Event(Event::SwitchLost { what }));
+    }
+    for returned in &damage.returned {
+        let what = fabric.port_name(returned.near.0);
+        out.push(Output::Event(Event::LinkReturned { what }));
+    }
+}

@@ -1,0 +1,102 @@
+//! Which ports have been asked, and which have answered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_sim::Time;
+use selvedge_types::PortNum;
+
+/// Who has been asked for less than so many times as long as the slowest answer took is not late.
+const TIMES_AS_LONG: u32 = 4;
+/// But nobody is late before.
+const LATE_AFTER: Duration = Duration::from_micros(500);
+
+/// Which ports have been asked, and which have answered.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// Ports whose answer came, or whose request failed.
+    known: BTreeSet<PortRef>,
+    /// Ports that were asked and have not answered, and since when.
+    open: BTreeMap<PortRef, Time>,
+    /// How long the slowest answer took.
+    slowest: Duration,
+    /// Switches that answered anything.
+    heard: BTreeSet<NodeIdx>,
+    /// Ports whose agents did not answer.
+    silent: usize,
+}
+
+impl Answers {
+    /// A port is asked.
+    pub(super) fn ask(&mut self, at: PortRef, now: Time) {
+        self.open.insert(at, now);
+    }
+
+    /// The request to a port has ended. Returns true if it is the first one.
+    pub(super) fn end(&mut self, at: PortRef, is_answered: bool, now: Time) -> bool {
+        let asked = self.open.remove(&at);
+        if let Some(asked) = asked.filter(|_| is_answered) {
+            self.slowest = now.since(asked).max(self.slowest);
+        }
+        self.known.insert(at)
+    }
+
+    /// A port did not answer, and nothing that is known says why.
+    pub(super) const fn miss(&mut self) {
+        self.silent += 1;
+    }
+
+    /// A switch has answered. Returns true if it had not before.
+    pub(super) fn hear(&mut self, node: NodeIdx) -> bool {
+        self.heard.insert(node)
+    }
+
+    /// These ports may be asked again.
+    pub(super) fn reopen(&mut self, ports: &[PortRef]) {
+        self.open.retain(|at, _| !ports.contains(at));
+    }
+
+    pub(super) fn is_known(&self, at: PortRef) -> bool {
+        self.known.contains(&at)
+    }
+
+    pub(super) fn is_open(&self, at: PortRef) -> bool {
+        self.open.contains_key(&at)
+    }
+
+    pub(super) fn has_heard(&self, node: NodeIdx) -> bool {
+        self.heard.contains(&node)
+    }
+
+    /// Returns true if nobody is missed.
+    pub(super) const fn are_complete(&self) -> bool {
+        self.silent == 0
+    }
+
+    /// Returns the number of answers.
+    pub(super) fn count(&self) -> u64 {
+        self.known.len() as u64
+    }
+
+    /// Returns the ports that have not answered yet.
+    pub(super) fn open(&self) -> impl Iterator<Item = PortRef> + '_ {
+        self.open.keys().copied()
+    }
+
+    /// Returns how many ports of a switch have not answered yet, if they are no more than `most`.
+    pub(super) fn open_at(&self, node: NodeIdx, most: usize) -> usize {
+        let port = PortNum::MANAGEMENT;
+        let from = self.open.range(PortRef { node, port }..);
+        from.take_while(|(at, _)| at.node == node).take(most).count()
+    }
+
+    /// Returns the switches that have not answered yet, and when they are late, if others have answered anything and
+    /// these have not.
+    pub(super) fn awaited(&self) -> Option<(BTreeSet<NodeIdx>, Time)> {
+        let nodes: BTreeSet<NodeIdx> = self.open().map(|at| at.node).collect();
+        let asked = self.open.values().max()?;
+        let is_silent = !self.heard.is_empty() && nodes.is_disjoint(&self.heard);
+        is_silent.then(|| (nodes, *asked + (self.slowest * TIMES_AS_LONG).max(LATE_AFTER)))
+    }
+}

@@ -1,0 +1,337 @@
+//! Looks at the ports of switches that said that something changed, until that is explained.
+//!
+//! Trap 128 names the switch, not the port. A link that went down is enough of an explanation, at either of its ends:
+//! the manager acts on it at once and looks at the other ports afterwards.
+//!
+//! A switch that died says nothing, and nobody waits for its agent: a lost link is reason to doubt the switch behind it
+//! unless that has just said something itself, and its other neighbours are asked for their ends of its links. Two to
+//! begin with: if one says that its link is up, there is nothing more to it. If all are down the switch is gone.
+
+mod answers;
+mod doubt;
+mod order;
+mod returns;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_planner::{Damage, Inventory};
+use selvedge_sim::Time;
+use selvedge_types::{PortNum, PortState};
+use selvedge_wire::{AttributeId, DirectedRoute, PortInfo, SmpData};
+
+use super::Suspects;
+use crate::event::SweepReason;
+use answers::Answers;
+use doubt::Doubts;
+use order::Order;
+use returns::Returns;
+
+/// What is asked of the far end of a link that came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// Who it is.
+    Node,
+    /// The port.
+    Port,
+    /// Its P_Keys, of a host.
+    PKeys,
+    /// Port 0 of a switch, at the near end or the far one: a switch that was off in between has forgotten its LID, and
+    /// its tables.
+    Agent(NodeIdx),
+}
+
+/// A look at the ports of some switches.
+#[derive(Debug)]
+pub struct Probe {
+    start: Start,
+    suspects: Suspects,
+    /// Suspects of which something was found.
+    explained: BTreeSet<NodeIdx>,
+    answers: Answers,
+    order: Order,
+    doubts: Doubts,
+    returns: Returns,
+    /// Our own port was asked and has not answered. If its cable was moved, every way leads to somebody else.
+    is_own_open: bool,
+    /// What was found.
+    damage: Damage,
+    /// Something that no lost link explains: only a sweep can tell.
+    is_strange: bool,
+}
+
+/// What a probe starts from.
+#[derive(Debug)]
+pub struct Start {
+    /// What was known before.
+    pub inventory: Arc<Inventory>,
+    /// Ports of links that are left out, whatever they do.
+    pub held: BTreeSet<PortRef>,
+    /// What made us look; the reason of the sweep that may follow.
+    pub reason: SweepReason,
+    /// When it begins.
+    pub began: Time,
+    /// Every port is looked at, whatever is found: what was repaired is checked.
+    pub is_check: bool,
+}
+
+/// What can happen while ports are looked at.
+#[derive(Debug)]
+pub enum In<'a> {
+    /// More switches say that something changed.
+    Suspected(Suspects),
+    /// So many ports may be asked now, of each agent no more than `agent_window` at once.
+    Room {
+        /// How many.
+        ports: usize,
+        /// Of one agent.
+        agent_window: usize,
+    },
+    /// A port answers; `None`: it does not, or by an error.
+    Port(PortRef, Option<&'a PortInfo>),
+    /// What is behind a port whose link came back answers; `None`: it does not, or by an error.
+    Behind(PortRef, Behind, Option<&'a SmpData>),
+    /// Our own port is still what it was, or is not.
+    OwnPort {
+        /// It is.
+        is_as_known: bool,
+    },
+    /// Whoever was asked has answered, or will not.
+    AllEnded,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Ask for the PortInfo of a port.
+    Ask {
+        /// The port.
+        at: PortRef,
+        /// The way to its agent.
+        route: DirectedRoute,
+        /// That is not the usual one. What was sent by that is lost, and must not take the agent's room.
+        is_detour: bool,
+    },
+    /// Ask about a link that came back.
+    AskBehind {
+        /// The end of the link that was asked first.
+        at: PortRef,
+        /// What is asked.
+        what: Behind,
+        /// By which attribute.
+        attribute: AttributeId,
+        /// And modifier.
+        modifier: u32,
+        /// Of whom.
+        route: DirectedRoute,
+    },
+    /// Only switches that are gone have not answered: nothing is waited for any more.
+    Over,
+    /// Only a sweep can find out what happened. The probe is over.
+    Sweep(SweepReason),
+    /// Plan around what was found. The probe is over.
+    Repair(Damage),
+    /// Nothing has changed. The probe is over.
+    Nothing,
+    /// What was repaired is as it should be. The probe is over.
+    Confirmed,
+}
+
+impl Probe {
+    /// Returns a probe that has asked nothing yet.
+    #[must_use]
+    pub fn new(start: Start, suspects: &Suspects) -> Self {
+        let is_own_open = !start.is_check && start.inventory.local.port != PortNum::MANAGEMENT;
+        let waits = matches!(start.reason, SweepReason::Trap(_)) && !start.is_check;
+        let mut probe = Self {
+            start,
+            suspects: Suspects::default(),
+            explained: BTreeSet::new(),
+            answers: Answers::default(),
+            order: Order::default(),
+            doubts: Doubts::default(),
+            returns: Returns::default(),
+            is_own_open,
+            damage: Damage::default(),
+            is_strange: false,
+        };
+        probe.suspect(suspects);
+        if waits {
+            probe.begin_with_trap();
+        }
+        probe
+    }
+
+    /// Takes one input at a time. Appends what is to be done.
+    pub fn handle(&mut self, now: Time, input: In<'_>, effects: &mut Vec<Effect>) {
+        match input {
+            In::Suspected(more) => return self.suspect(&more),
+            In::Room { ports, agent_window } => return self.ask(now, ports, agent_window, effects),
+            In::AllEnded => return effects.push(self.conclude()),
+            In::Port(at, info) => self.answered(at, info, now),
+            In::Behind(at, what, data) => self.behind(at, what, data),
+            In::OwnPort { is_as_known } => {
+                self.is_own_open = false;
+                self.is_strange |= !is_as_known;
+            }
+        }
+        let end = self.end();
+        self.ask_behind(effects);
+        effects.extend(end);
+    }
+
+    /// Returns what the probe started from.
+    #[must_use]
+    pub const fn start(&self) -> &Start {
+        &self.start
+    }
+
+    /// Returns true while our own port is to be asked as well.
+    #[must_use]
+    pub const fn awaits_own_port(&self) -> bool {
+        self.is_own_open
+    }
+
+    /// Returns the number of answers.
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.answers.count()
+    }
+
+    fn suspect(&mut self, more: &Suspects) {
+        self.suspects.nodes.extend(&more.nodes);
+        self.suspects.flagged.extend(&more.flagged);
+        self.order.renew();
+        self.note_likely(&more.nodes);
+    }
+
+    /// Links of a switch to others that were up: both ends.
+    fn links_to_switches(&self, node: NodeIdx) -> impl Iterator<Item = (PortRef, PortRef)> + '_ {
+        let fabric = &self.start.inventory.fabric;
+        let up = fabric.node(node).external_ports().filter(|(_, seen)| seen.is_up());
+        let links = up.filter_map(move |(port, seen)| Some((PortRef { node, port }, seen.peer?)));
+        links.filter(|(_, peer)| fabric.switch_index(peer.node).is_some())
+    }
+
+    fn is_lost(&self, at: PortRef, peer: PortRef) -> bool {
+        self.damage.lost.contains(&at) || self.damage.lost.contains(&peer)
+    }
+
+    /// Takes the answer of a port; `None`: nobody answered.
+    fn answered(&mut self, at: PortRef, info: Option<&PortInfo>, now: Time) {
+        if !self.answers.end(at, info.is_some(), now) {
+            return;
+        }
+        let inventory = Arc::clone(&self.start.inventory);
+        let fabric = &inventory.fabric;
+        // An answer that nobody can read is none.
+        let info = info.filter(|info| !info.is_contradictory());
+        let (Some(info), Some(port)) = (info, fabric.port(at)) else {
+            if !self.is_cut_off(at.node) {
+                // An agent that is behind a lost link will be asked by another way.
+                self.answers.miss();
+                self.order.renew();
+                self.is_strange |= self.start.is_check;
+            }
+            return;
+        };
+        self.hear(at.node);
+        let state = info.state.unwrap_or(PortState::Down);
+        match (port.is_up(), info.is_up()) {
+            (true, false) => {
+                self.damage.lost.insert(at);
+                self.damage.seen.push((at, *info));
+                self.explained.insert(at.node);
+                let far = port.peer.map(|peer| peer.node);
+                self.explained.extend(far);
+                // Its trap may have been lost with the link.
+                let far = far.filter(|node| fabric.switch_index(*node).is_some());
+                self.damage.flagged.extend([at.node].into_iter().chain(far));
+                // Our own link: whatever was sent by it is gone.
+                self.is_strange |= at == self.start.inventory.local || port.peer == Some(self.start.inventory.local);
+                if let Some(far) = far.filter(|&far| !self.is_alive(far)) {
+                    self.doubt(far);
+                }
+                self.ask_again();
+            }
+            // It came back, or went and came back before anybody looked.
+            (false, true) if self.stays_out(at) => {
+                let far = port.peer.map(|peer| peer.node);
+                for node in [at.node].into_iter().chain(far) {
+                    self.explained.insert(node);
+                    self.damage.flagged.insert(node);
+                }
+            }
+            (false, true) => self.came_back(at, info),
+            (true, true) if state != port.link.state => self.came_back(at, info),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// True if a link that is back is left out all the same. What it leads to must be reached without it, so that
+    /// nobody may be gone or unknown: a sweep finds whether there is another way.
+    fn stays_out(&self, at: PortRef) -> bool {
+        let far = self.start.inventory.fabric.peer(at);
+        let is_there = |far: PortRef| {
+            ![at.node, far.node]
+                .iter()
+                .any(|&node| self.start.inventory.is_gone(node))
+        };
+        self.start.held.contains(&at) && far.is_some_and(is_there)
+    }
+
+    /// True if nothing is left open: every suspect is explained, or everybody answered and nothing has changed. Where
+    /// PortStateChange is set and nothing found explains it, a cable was moved while it was asked about: what is known
+    /// is half of the old cables and half of the new.
+    fn is_settled(&self) -> bool {
+        let is_explained = |nodes: &BTreeSet<NodeIdx>| nodes.iter().all(|node| self.explains(*node));
+        !self.is_strange
+            && is_explained(&self.suspects.flagged)
+            && (self.answers.are_complete() || is_explained(&self.suspects.nodes))
+    }
+
+    /// True if there is nothing to repair.
+    fn found_nothing(&self) -> bool {
+        self.damage.lost.is_empty()
+            && self.damage.returned.is_empty()
+            && (self.start.is_check || self.damage.flagged.is_empty())
+    }
+
+    /// True if something was found that made a suspect say that something changed.
+    fn explains(&self, node: NodeIdx) -> bool {
+        self.explained.contains(&node) || self.is_cut_off(node)
+    }
+
+    /// Returns what comes of the probe, if that is known before all have answered: something else happened than that
+    /// links were lost or came back, or every suspect is explained.
+    fn end(&mut self) -> Option<Effect> {
+        if self.is_strange {
+            return Some(Effect::Sweep(self.start.reason));
+        }
+        let is_explained = || {
+            let mut suspects = self.suspects.nodes.iter();
+            suspects.all(|&node| self.explains(node)) && self.doubted().all(|node| self.is_resolved(node))
+        };
+        (!self.awaits_more_than_ports() && !self.start.is_check && is_explained()).then(|| self.found())
+    }
+
+    /// Returns true if our own port has not answered, or what is behind a link that came back.
+    fn awaits_more_than_ports(&self) -> bool {
+        self.is_own_open || self.returns.are_open()
+    }
+
+    /// Every port was looked at, or enough of them: returns what comes of it.
+    fn conclude(&mut self) -> Effect {
+        match self.found_nothing() {
+            true if self.start.is_check => Effect::Confirmed,
+            _ if !self.is_settled() => Effect::Sweep(self.start.reason),
+            true => Effect::Nothing,
+            false => self.found(),
+        }
+    }
+
+    fn found(&mut self) -> Effect {
+        Effect::Repair(std::mem::take(&mut self.damage))
+    }
+}

@@ -1,0 +1,343 @@
+//! Repairs: which switches are to be probed, what is prepared before a fault, and the repair on its way.
+//!
+//! A repair is planned from what a job prepared after the last plan came into force. If that job is still under way,
+//! the repair waits for it: it would have to do the same first. When a repair is in force, the switches that it is for
+//! are probed once more, port by port.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, NodeIdx, PortRef};
+use selvedge_planner::{Inventory, Job, JobId, Prepare, Repair, Task, Warm, is_small};
+use selvedge_verify::standing::{CopyTurns, State};
+use selvedge_wire::Mad;
+
+use super::Suspects;
+use super::late::is_news;
+use crate::event::SweepReason;
+
+/// What is to be probed, what is prepared, and what is being repaired.
+#[derive(Debug, Default)]
+pub struct Repairs {
+    suspects: Suspects,
+    /// Why they are to be probed.
+    reason: Option<SweepReason>,
+    /// What makes a repair fast, between jobs.
+    warm: Option<Box<Warm>>,
+    /// The job that prepares it.
+    preparing: Option<JobId>,
+    /// A repair that waits for that job.
+    waiting: Option<Box<Job>>,
+    /// The repair on its way.
+    current: Option<Current>,
+    /// Requests that had been repeated when Sets of a plan began to be sent.
+    repeats: u64,
+}
+
+/// A repair from when it is planned until it is in force.
+#[derive(Debug)]
+struct Current {
+    /// Switches to probe again when it is.
+    again: BTreeSet<NodeIdx>,
+    /// Links that it is for: lost, and returned.
+    links: (usize, usize),
+    /// Nodes at the ends of those that were lost.
+    ends: BTreeSet<NodeIdx>,
+    /// Both ends of all of them.
+    ports: BTreeSet<PortRef>,
+}
+
+/// What repairs are decided by.
+#[derive(Debug)]
+pub struct Ctx {
+    /// What is in force is known in full.
+    pub knows_the_fabric: bool,
+    /// What may have changed while the last plan was on its way has been looked at.
+    pub has_looked_again: bool,
+    /// Why the last sweep or repair was made.
+    pub sweep_reason: SweepReason,
+}
+
+/// What can happen.
+#[derive(Debug)]
+pub enum In<'a> {
+    /// A switch says that a link changed.
+    Suspected(NodeIdx, SweepReason),
+    /// A switch shows PortStateChange in a light sweep.
+    Flagged(NodeIdx),
+    /// While the repair on its way waits, a switch says so of a link that the repair is for: [`Repairs::is_for`].
+    SaidLate(NodeIdx),
+    /// Suspects may be probed, if there are any.
+    MayProbe(Chance),
+    /// What was found is to be planned around, by a job of this ticket.
+    Repair(JobId, Box<Repair>),
+    /// The repair cannot be made.
+    NotRepaired,
+    /// A plan is in force.
+    Applied {
+        /// There is something to prepare.
+        has_switches: bool,
+    },
+    /// Repairs are to be prepared, by a job of this ticket.
+    Prepare(JobId, Box<Prepare>),
+    /// That job has ended.
+    Prepared(Option<Box<Warm>>),
+    /// A repair gives back what was prepared; nothing is good for another plan.
+    Warm(Option<Box<Warm>>),
+    /// Routes have to be proved beside these multicast copies.
+    Copies(&'a Fabric, &'a Arc<CopyTurns>),
+    /// Sets of a plan begin to be sent. So many requests have been repeated.
+    SetsBegin {
+        /// Since the manager started.
+        repeats: u64,
+    },
+    /// A sweep begins, or tables are not what they were: all of it is of no use.
+    Forget,
+}
+
+/// When suspects may be probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chance {
+    /// Together with those that are being probed.
+    Probing,
+    /// At once.
+    Free,
+    /// A trap does not wait for a light sweep; what that finds itself, until it is over.
+    LightSweep {
+        /// It is.
+        is_over: bool,
+    },
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// These are probed together with the others.
+    Join(Suspects),
+    /// These are probed.
+    Probe {
+        /// The switches.
+        suspects: Suspects,
+        /// Why.
+        reason: SweepReason,
+        /// What was repaired is checked.
+        is_check: bool,
+    },
+    /// Sweep, unless one is due.
+    Sweep(SweepReason),
+    /// Hand out a job.
+    Compute(Box<Job>),
+    /// Have repairs prepared.
+    Prepare,
+    /// What was prepared is there, and no repair waits for it.
+    Ready,
+}
+
+impl Repairs {
+    /// Takes one input. Appends what is to be done.
+    pub fn handle(&mut self, ctx: &Ctx, input: In<'_>, effects: &mut Vec<Effect>) {
+        match input {
+            In::Suspected(node, reason) => self.suspect(node, reason),
+            In::Flagged(node) => {
+                self.suspects.flagged.insert(node);
+                self.suspect(node, SweepReason::LightSweep);
+            }
+            In::SaidLate(node) => self.current.iter_mut().for_each(|current| {
+                current.again.insert(node);
+            }),
+            In::MayProbe(chance) => effects.extend(self.may_probe(ctx, chance)),
+            In::Repair(id, repair) => effects.extend(self.repair(id, repair).map(Effect::Compute)),
+            In::NotRepaired => self.current = None,
+            In::Applied { has_switches } => self.applied(ctx, has_switches, effects),
+            In::Prepare(id, mut prepare) => {
+                prepare.warm = self.warm.take();
+                self.preparing = Some(id);
+                let task = Task::Prepare(prepare);
+                effects.push(Effect::Compute(Box::new(Job { id, task })));
+            }
+            In::Prepared(warm) => effects.push(self.prepared(warm)),
+            In::Warm(warm) => self.warm = warm,
+            In::Copies(fabric, turns) => {
+                let warm = self.warm.as_mut().filter(|warm| may_back_up(warm));
+                if let Some(proof) = warm.and_then(|warm| warm.standing.as_mut()) {
+                    proof.set_copies(fabric, turns);
+                }
+            }
+            In::SetsBegin { repeats } => self.repeats = repeats,
+            In::Forget => *self = Self::default(),
+        }
+    }
+
+    /// Returns true if switches are to be probed.
+    #[must_use]
+    pub fn has_suspects(&self) -> bool {
+        !self.suspects.nodes.is_empty()
+    }
+
+    /// Returns true while repairs are prepared.
+    #[must_use]
+    pub const fn is_preparing(&self) -> bool {
+        self.preparing.is_some()
+    }
+
+    /// Returns true if a job is the one that prepares repairs.
+    #[must_use]
+    pub fn is_prepared_by(&self, id: JobId) -> bool {
+        self.preparing == Some(id)
+    }
+
+    /// Returns true if what makes a repair fast is there.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.warm.as_ref().is_some_and(|warm| warm.can_repair())
+    }
+
+    /// Returns true if all is prepared but for what packets under way may do.
+    #[must_use]
+    pub fn lacks_what_is_under_way(&self) -> bool {
+        let warm = self.warm.as_ref();
+        let lacks_it = warm.is_some_and(|warm| warm.left.is_none() && warm.standing.is_some());
+        lacks_it && !self.is_preparing() && !self.is_under_way()
+    }
+
+    /// Returns what is proved, if backups can be made for it, which are tables of so many entries.
+    #[must_use]
+    pub fn proved(&self, entries: usize) -> Option<State> {
+        let warm = self.warm.as_ref().filter(|warm| may_back_up(warm))?;
+        let proof = warm.standing.as_ref()?;
+        is_small(entries, warm.weave.is_some()).then(|| proof.state())
+    }
+
+    /// Returns true while a repair is planned or applied.
+    #[must_use]
+    pub const fn is_under_way(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Returns the links that the repair on its way is for: lost, and returned.
+    #[must_use]
+    pub fn links(&self) -> (usize, usize) {
+        self.current.as_ref().map_or((0, 0), |current| current.links)
+    }
+
+    /// Returns true if the repair on its way is for a lost link of a node.
+    #[must_use]
+    pub fn is_for(&self, node: NodeIdx) -> bool {
+        self.current
+            .as_ref()
+            .is_some_and(|current| current.ends.contains(&node))
+    }
+
+    /// Returns true if an answer without an error, which nobody waits for any more, tells of a link that may have been
+    /// moved and that the repair on its way is not for.
+    #[must_use]
+    pub fn is_overtaken(&self, inventory: &Inventory, answer: &Mad) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|current| is_news(inventory, &current.ports, answer))
+    }
+
+    /// Returns true if requests have been repeated since Sets began to be sent.
+    #[must_use]
+    pub const fn has_repeated(&self, repeats: u64) -> bool {
+        repeats != self.repeats
+    }
+
+    fn suspect(&mut self, node: NodeIdx, reason: SweepReason) {
+        self.suspects.nodes.insert(node);
+        self.reason.get_or_insert(reason);
+    }
+
+    fn may_probe(&mut self, ctx: &Ctx, chance: Chance) -> Option<Effect> {
+        if !self.has_suspects() {
+            return None;
+        }
+        match chance {
+            Chance::Probing => return Some(Effect::Join(std::mem::take(&mut self.suspects))),
+            Chance::LightSweep { is_over: false } if !matches!(self.reason, Some(SweepReason::Trap(_))) => return None,
+            Chance::Free | Chance::LightSweep { .. } => {}
+        }
+        let reason = self.reason.take().unwrap_or(SweepReason::Interval);
+        let suspects = std::mem::take(&mut self.suspects);
+        Some(match ctx.knows_the_fabric && ctx.has_looked_again {
+            true => Effect::Probe {
+                suspects,
+                reason,
+                is_check: false,
+            },
+            false => Effect::Sweep(reason),
+        })
+    }
+
+    /// Returns the job, unless it waits for what is nearly there.
+    fn repair(&mut self, id: JobId, mut repair: Box<Repair>) -> Option<Box<Job>> {
+        self.current = Some(Current::of(&repair));
+        repair.warm = self.warm.take();
+        let task = Task::Repair(repair);
+        let job = Box::new(Job { id, task });
+        if self.is_preparing() {
+            self.waiting = Some(job);
+            return None;
+        }
+        Some(job)
+    }
+
+    /// Keeps what a job prepared, or gives it to the repair that waits for it.
+    fn prepared(&mut self, warm: Option<Box<Warm>>) -> Effect {
+        self.preparing = None;
+        match self.waiting.take() {
+            Some(mut job) => {
+                if let Task::Repair(repair) = &mut job.task {
+                    repair.warm = warm;
+                }
+                Effect::Compute(job)
+            }
+            None => {
+                self.warm = warm;
+                Effect::Ready
+            }
+        }
+    }
+
+    /// Prepares for what may be lost next, and has probed what was repaired.
+    fn applied(&mut self, ctx: &Ctx, has_switches: bool, effects: &mut Vec<Effect>) {
+        let repaired = self.current.take();
+        if !ctx.knows_the_fabric {
+            effects.extend(repaired.map(|_| Effect::Sweep(SweepReason::Again)));
+            return;
+        }
+        effects.extend(has_switches.then_some(Effect::Prepare));
+        if let Some(repaired) = repaired {
+            self.suspects.nodes.extend(repaired.again);
+            effects.push(Effect::Probe {
+                suspects: std::mem::take(&mut self.suspects),
+                reason: ctx.sweep_reason,
+                is_check: true,
+            });
+        }
+    }
+}
+
+impl Current {
+    fn of(repair: &Repair) -> Self {
+        let (damage, fabric) = (&repair.damage, &repair.basis.inventory.fabric);
+        let ends = damage.ends(fabric);
+        let is_second = |at: &PortRef| {
+            fabric
+                .peer(*at)
+                .is_some_and(|far| far < *at && damage.lost.contains(&far))
+        };
+        let lost = damage.lost.iter().filter(|at| !is_second(at)).count();
+        let returned = damage.returned.iter().flat_map(|back| [back.near.0, back.far.0]);
+        Self {
+            again: damage.flagged.clone(),
+            links: (lost, damage.returned.len()),
+            ends: ends.iter().map(|at| at.node).collect(),
+            ports: ends.into_iter().chain(returned).collect(),
+        }
+    }
+}
+
+/// Returns true if backups can be made from what was prepared: its proof is that of the tables in force.
+fn may_back_up(warm: &Warm) -> bool {
+    warm.can_repair() && warm.known.is_none()
+}
