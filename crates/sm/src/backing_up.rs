@@ -75,7 +75,7 @@ impl Sm {
             return;
         }
         self.backups.due = None;
-        let (Some(state), Some(plan)) = (self.prepared_state(), self.view.plan.clone()) else {
+        let (Some(state), Some(plan)) = (self.prepared_state(), self.in_force.plan().cloned()) else {
             return;
         };
         let is_on_its_way = |(_, making): &(JobId, Making)| making.state == state;
@@ -92,7 +92,7 @@ impl Sm {
         }
         self.generation = self.generation.next();
         let first = self.flaps().lately_down(&inventory.fabric);
-        let basis = self.basis(&inventory, &self.view.installed, None);
+        let basis = self.basis(&inventory, self.in_force.installed(), None);
         let task = BackUp::new(basis, Arc::clone(&plan), first, known);
         // Whatever is made for another state is dropped when it comes.
         let making = Making { state, plan, inventory };
@@ -101,7 +101,7 @@ impl Sm {
 
     /// Has the next of them made, as things are now.
     fn make_backups(&mut self, mut task: BackUp, making: Making, out: &mut Vec<Output>) {
-        task.basis = self.basis(&making.inventory, &self.view.installed, None);
+        task.basis = self.basis(&making.inventory, self.in_force.installed(), None);
         task.adopt = self.adopt();
         let id = self.compute(Task::BackUp(Box::new(task)), out);
         self.backups.making = Some((id, making));
@@ -121,11 +121,7 @@ impl Sm {
         let found = made.take_found();
         let state = found.state;
         self.backups.take(found);
-        let is_in_force = self
-            .view
-            .plan
-            .as_ref()
-            .is_some_and(|plan| Arc::ptr_eq(plan, &making.plan));
+        let is_in_force = self.in_force.plan().is_some_and(|plan| Arc::ptr_eq(plan, &making.plan));
         // A sweep has seen another fabric long before its plan is in force.
         let is_seen = (self.inventory.as_ref()).is_some_and(|seen| Arc::ptr_eq(seen, &making.inventory));
         if is_in_force && is_seen && !made.is_done() {

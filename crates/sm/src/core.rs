@@ -7,17 +7,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, PortRef, diff};
+use selvedge_fabric::PortRef;
 use selvedge_mad::{Exchange, ExchangeConfig};
-use selvedge_plan::{Generation, Installed, PartEnforce};
+use selvedge_plan::{Generation, PartEnforce};
 use selvedge_planner::past::Past;
-use selvedge_planner::{Aim, DeclinedByGuid, Inventory, JobId, Judge, PortReason};
+use selvedge_planner::{Inventory, JobId, Judge, PortReason};
 use selvedge_sim::Time;
 use selvedge_types::Guid;
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::aliases::AliasGuids;
 use crate::backing_up::BackupBook;
+use crate::commit::InForce;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::election::{Ask, Election};
@@ -42,7 +43,7 @@ use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::timer::Timer;
 use crate::trap::Traps;
-use crate::view::View;
+use crate::view::MadCounters;
 use crate::wires::Wires;
 
 mod election;
@@ -54,16 +55,16 @@ pub struct Sm {
     pub(crate) judge: Arc<dyn Judge>,
     pub(crate) exchange: Exchange<(Token, Smp)>,
     pub(crate) stage: Stage,
-    pub(crate) view: View,
-    /// What the last sweep saw that came to an end.
-    pub(crate) planned_on: Option<Arc<Fabric>>,
+    /// The plan in force.
+    pub(crate) in_force: InForce,
+    /// MADs sent and received.
+    pub(crate) mads: MadCounters,
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
     /// Which LIDs are whose.
     pub(crate) lids: LidBook,
     /// What is stored, and when.
     persist: Persist,
-    pub(crate) declined: DeclinedByGuid,
     pub(crate) generation: Generation,
     /// The ticket of the last job.
     pub(crate) last_job: JobId,
@@ -98,10 +99,6 @@ pub struct Sm {
     pub(crate) doubted: BTreeSet<Guid>,
     /// Ports of which nobody may have been told what happened to them while a plan was on its way.
     pub(crate) unwatched: Vec<PortRef>,
-    /// The tables of the plan in force are those that another manager left.
-    pub(crate) keeps_found: bool,
-    /// The plan that was left half-way.
-    pub(crate) aim: Option<Arc<Aim>>,
     /// What happened while a sweep's plan was on its way.
     pub(crate) second_look: SecondLook,
     /// What repairs need.
@@ -151,10 +148,9 @@ impl Sm {
             judge,
             exchange,
             stage: Stage::Idle,
-            view: View::default(),
-            planned_on: None,
+            in_force: InForce::default(),
+            mads: MadCounters::default(),
             inventory: None,
-            declined: DeclinedByGuid::new(),
             lids: LidBook::stored(&state),
             generation: state.generation,
             last_job: JobId::default(),
@@ -175,8 +171,6 @@ impl Sm {
             registration: Registration::default(),
             doubted: BTreeSet::new(),
             unwatched: Vec::new(),
-            keeps_found: false,
-            aim: None,
             second_look: SecondLook::default(),
             failover: Failover::default(),
             backups: BackupBook::default(),
@@ -226,7 +220,7 @@ impl Sm {
     }
 
     fn received(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) {
-        self.view.mads.received += 1;
+        self.mads.received += 1;
         match datagram.mad.method() {
             Method::GetResp => {
                 while let Some(failed) = self.exchange.expired(now) {
@@ -253,7 +247,7 @@ impl Sm {
             | Method::GetTableResp
             | Method::GetMultiResp
             | Method::DeleteResp
-            | Method::Other(_) => self.view.mads.dropped += 1,
+            | Method::Other(_) => self.mads.dropped += 1,
         }
     }
 
@@ -474,17 +468,14 @@ impl Sm {
         };
         self.inventory = Some(Arc::clone(&inventory));
         self.note_other_masters(&inventory, &before, out);
-        let known = self.view.fabric.as_deref().filter(|_| self.view.plan.is_some());
-        let is_first = self.view.sweeps == 0;
+        let known = self.in_force.planned().map(Arc::as_ref);
+        let is_first = self.in_force.sweeps() == 0;
         if self.config.mode == Mode::Manage && self.silence.asks_again(&inventory, known, is_first) {
             self.sweep_due = Some(self.sweep_reason.again());
             return;
         }
         if self.is_cut_off() {
-            let (fabric, sweeps) = (Arc::clone(&inventory.fabric), self.view.sweeps);
-            self.finish(&inventory, fabric, Installed::default(), &report::Failures::none());
-            // Nothing was swept: front ends say that there is no fabric.
-            self.view.sweeps = sweeps;
+            self.finish_cut_off(&inventory);
             let what = format!("port {local} is DOWN: plug in a cable or choose another port");
             return self.cut_off(what, now, out);
         }
@@ -493,14 +484,7 @@ impl Sm {
         out.push(Output::Milestone(Milestone::Swept(Arc::clone(fabric))));
         out.push(Output::Event(Event::Discovered { switches, hosts, links }));
         out.extend(report::beyond_reach(&inventory).map(Output::Event));
-        if let Some(old) = self.view.seen.replace(Arc::clone(fabric)) {
-            let changes = diff(&old, fabric).changes;
-            out.extend(
-                changes
-                    .iter()
-                    .map(|c| Output::Event(Event::FabricChanged { change: c.to_string() })),
-            );
-        }
+        self.update_in_force(crate::commit::In::Found(fabric), out);
         match self.config.mode {
             Mode::Manage => {
                 self.stage = Stage::Electing;
@@ -545,8 +529,8 @@ impl Sm {
                 self.exchange.put_first(agent);
             }
         }
-        self.view.acknowledged = apply.acknowledged;
-        self.view.failed = apply.failed;
+        let sent = crate::commit::In::Sent(apply.acknowledged, apply.failed);
+        self.tell_in_force(sent);
         out.extend(events.into_iter().map(Output::Event));
     }
 }
@@ -556,6 +540,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
 
+mod commit;
 mod flap;
 mod mending;
 mod persist;

@@ -15,12 +15,12 @@ use crate::io::Output;
 impl Sm {
     /// The fabric and the tables that are known are about to be replaced by these.
     pub(crate) fn note_who_is_gone(&mut self, fabric: &Fabric, installed: &Installed) {
-        if self.view.fabric.as_ref().is_some_and(|before| is_live(before)) {
+        if self.in_force.fabric().is_some_and(|before| is_live(before)) {
             self.past.note_carried(self.now);
         }
         let is_ours = self.role() == Role::Master && !installed.lfts.is_empty();
-        if let Some(before) = self.view.fabric.clone().filter(|_| is_ours) {
-            let held = Arc::clone(&self.view.installed);
+        if let Some(before) = self.in_force.fabric().cloned().filter(|_| is_ours) {
+            let held = Arc::clone(self.in_force.installed());
             self.past.note_gone((&before, &held), (fabric, installed), self.now);
         }
     }
@@ -28,7 +28,7 @@ impl Sm {
     /// True if links between switches carried packets a moment ago, as far as was known. Where no such link is in sight
     /// any more, their packets are under way all the same, by entries that the switches in sight had then.
     pub(crate) fn carried_lately(&self, fabric: &Fabric) -> bool {
-        let is_known_live = self.view.fabric.as_ref().is_some_and(|before| is_live(before));
+        let is_known_live = self.in_force.fabric().is_some_and(|before| is_live(before));
         is_known_live || self.past.has_carried(fabric, self.now)
     }
 
@@ -45,8 +45,8 @@ impl Sm {
         if self.take_astray(fabric, installed) {
             self.past.note_astray(fabric);
         }
-        let before = self.view.fabric.clone();
-        let held = Arc::clone(&self.view.installed);
+        let before = self.in_force.fabric().cloned();
+        let held = Arc::clone(self.in_force.installed());
         let before = before.as_deref().map(|before| (before, &*held));
         self.past.note_read(fabric, before, installed, now);
     }

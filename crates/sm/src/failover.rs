@@ -56,13 +56,13 @@ pub struct Failover {
 impl Sm {
     /// True if what is in force is known in full: then only what changes must be looked at.
     pub(crate) fn knows_the_fabric(&self) -> bool {
-        let (Some(inventory), Some(seen)) = (&self.inventory, &self.view.fabric) else {
+        let (Some(inventory), Some(seen)) = (&self.inventory, self.in_force.fabric()) else {
             return false;
         };
         self.config.mode == Mode::Manage
             && self.role() == Role::Master
-            && self.view.plan.is_some()
-            && self.view.failed == 0
+            && self.in_force.plan().is_some()
+            && self.in_force.failed() == 0
             && self.past.fog(self.now).is_zero()
             && Arc::ptr_eq(&inventory.fabric, seen)
     }
@@ -101,7 +101,7 @@ impl Sm {
         if self.sweep_due.is_some() {
             return false;
         }
-        let owner = self.view.plan.as_ref().and_then(|plan| plan.lids.owner(lid));
+        let owner = self.in_force.plan().and_then(|plan| plan.lids.owner(lid));
         let inventory = self.inventory.as_ref();
         let Some(at) = owner.filter(|at| inventory.is_some_and(|i| i.fabric.switch_index(at.node).is_some())) else {
             return false;
@@ -341,7 +341,7 @@ impl Sm {
             self.sweep_due = Some(reason);
             return;
         }
-        let (Some(plan), Some(verdict)) = (self.view.plan.clone(), self.view.verdict.clone()) else {
+        let (Some(plan), Some(verdict)) = (self.in_force.plan().cloned(), self.in_force.verdict().cloned()) else {
             self.sweep_due = Some(reason);
             return;
         };
@@ -365,7 +365,7 @@ impl Sm {
         let lost = damage.lost.len() - damage.lost.iter().filter(twice).count();
         self.failover.links = (lost, damage.returned.len());
         self.generation = self.generation.next();
-        let installed = Arc::clone(&self.view.installed);
+        let installed = Arc::clone(self.in_force.installed());
         let warm = self.failover.warm.take();
         let under_way = self.past.under_way(&inventory.fabric, self.now);
         let basis = self.basis(&inventory, &installed, under_way);
@@ -428,7 +428,7 @@ impl Sm {
 
     /// What is proved, copies in force included, if repairs are prepared and backups can be made for them.
     pub(crate) fn prepared_state(&mut self) -> Option<State> {
-        let (inventory, plan) = (self.inventory.clone()?, self.view.plan.clone()?);
+        let (inventory, plan) = (self.inventory.clone()?, self.in_force.plan().cloned()?);
         let copies = self.copies();
         let warm = self.failover.warm.as_mut().filter(|warm| warm.can_repair())?;
         let entries = inventory.fabric.switches().len() * plan.lids.len();
@@ -499,11 +499,11 @@ impl Sm {
     }
 
     fn begin_preparing(&mut self, out: &mut Vec<Output>) {
-        let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.view.plan.clone()) else {
+        let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.in_force.plan().cloned()) else {
             return;
         };
         let warm = self.failover.warm.take();
-        let installed = Arc::clone(&self.view.installed);
+        let installed = Arc::clone(self.in_force.installed());
         // Else it would be worked out first, and no other work should wait for that.
         let under_way = match self.past.is_settled_with_some() {
             true => self.past.under_way(&inventory.fabric, self.now),

@@ -33,10 +33,7 @@ impl Sm {
 
     /// Which manager made the tables in force, for what is planned beside them.
     pub(crate) const fn adopt(&self) -> Adopt {
-        match self.keeps_found {
-            true => Adopt::Kept,
-            false => Adopt::No,
-        }
+        self.in_force.adopt()
     }
 
     /// Returns a job for a task, with a ticket of its own.

@@ -14,6 +14,7 @@ mod aliases;
 mod apply;
 mod backing_up;
 mod command;
+mod commit;
 mod config;
 mod core;
 mod discover;

@@ -14,9 +14,9 @@ use std::time::Duration;
 use selvedge_fabric::{Fabric, Port};
 use selvedge_mad::AgentId;
 use selvedge_plan::Installed;
-use selvedge_planner::held::{LastKnown, carried, may_have_been_off, unread};
+use selvedge_planner::held::{carried, may_have_been_off, unread};
 use selvedge_planner::past::{After, with_links_asleep};
-use selvedge_planner::{Adopt, Aim, Inventory, LidClaims, PlanFabric, PlanResult, RepairResult, Task, lanes, lid};
+use selvedge_planner::{Inventory, LidClaims, PlanFabric, PlanResult, RepairResult, Task, lanes, lid};
 use selvedge_sim::Time;
 use selvedge_types::PortState;
 use selvedge_verify::phases::is_live;
@@ -25,13 +25,13 @@ use selvedge_wire::{AttributeId, Mad};
 use crate::apply::{Apply, SetId};
 use crate::config::Mode;
 use crate::core::Sm;
-use crate::election::{Foreign, Role};
+use crate::election::Foreign;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::milestone::coming;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
-use crate::{election, lane_smp, persist, readback, registration, report, smp};
+use crate::{commit, election, lane_smp, persist, readback, registration, report, smp};
 
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
 const UNREAD_LOOKS_MAX: u32 = 2;
@@ -140,18 +140,12 @@ impl Sm {
     /// Tables that this manager wrote and that stay known. In any other mode than this, or if another master was met,
     /// tables may have been written since.
     fn carried_tables(&self, inventory: &Inventory) -> Installed {
-        match (&self.view.fabric, &self.view.plan, self.config.mode) {
-            (Some(fabric), Some(plan), Mode::Manage) if !self.election().has_met_another() => {
-                let last = LastKnown {
-                    plan,
-                    fabric,
-                    seen: self.planned_on.as_ref().unwrap_or(fabric),
-                    installed: &self.view.installed,
-                };
-                carried(&last, inventory)
-            }
-            _ => Installed::unknown(inventory.fabric.switches().len()),
-        }
+        let last = self.in_force.last_known();
+        let may_be = self.config.mode == Mode::Manage && !self.election().has_met_another();
+        last.filter(|_| may_be).map_or_else(
+            || Installed::unknown(inventory.fabric.switches().len()),
+            |last| carried(&last, inventory),
+        )
     }
 
     /// A plan that was made of what was `seen` is in force: a switch that may have been off since, and all of whose
@@ -187,15 +181,14 @@ impl Sm {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
             self.update_registration(registration::In::Dropped);
-            self.drop_plans();
-            self.view.failed = 0;
+            self.tell_in_force(commit::In::NothingSent);
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
         self.note_what_was_done_unseen(&inventory, &installed, out);
         let under_way = self.past.under_way(&inventory.fabric, now);
-        let asleep = self.view.fabric.as_deref();
+        let asleep = self.in_force.fabric().map(Arc::as_ref);
         let installed = Arc::new(Installed {
             under_way: with_links_asleep(under_way.clone(), asleep, &inventory.fabric, &installed),
             ..installed
@@ -214,12 +207,12 @@ impl Sm {
             },
             known_lanes: Arc::new(self.stored().lanes().clone()),
             told,
-            declined: Arc::new(self.declined.clone()),
+            declined: Arc::new(self.in_force.declined().clone()),
             fog: self.past.fog(now),
             rebalances: self.sweep_reason == SweepReason::Command,
             asks,
-            adopt: Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others),
-            aim: self.aim.clone(),
+            adopt: self.in_force.adopt_found(wants_others),
+            aim: self.in_force.aim().cloned(),
         };
         let job = self.compute(Task::Plan(Box::new(task)), out);
         self.stage = Stage::Planning {
@@ -238,14 +231,15 @@ impl Sm {
             return;
         };
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
-        self.keeps_found = result.keeps_found;
+        self.tell_in_force(commit::In::Planned {
+            keeps_found: result.keeps_found,
+        });
         self.note_copies_first(result.copies_first);
         self.listed.tell(&inventory.fabric, &self.config.policy, out);
         out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
         let Some(outcome) = result.outcome else {
             self.update_registration(registration::In::Dropped);
-            self.drop_plans();
-            self.view.failed = 0;
+            self.tell_in_force(commit::In::NothingSent);
             let failures = report::Failures::nothing_sent(NothingSent::NoPlan);
             self.finish(
                 &inventory,
@@ -257,13 +251,9 @@ impl Sm {
             self.stage = Stage::LightSweep { changed: false };
             return;
         };
-        self.view.verdict = Some(Arc::clone(&outcome.verdict));
-        self.view.changes = outcome.changes.value().count();
-        self.view.acknowledged = 0;
-        self.view.failed = 0;
+        self.tell_in_force(commit::In::Accepted(&outcome));
         if self.config.mode == Mode::DryRun {
-            self.view.plan = Some(Arc::clone(&outcome.plan));
-            self.view.generation = outcome.plan.generation;
+            self.tell_in_force(commit::In::DryRun(&outcome));
             let (fabric, held) = (Arc::clone(&inventory.fabric), Installed::clone(&installed));
             self.finish(&inventory, fabric, held, &report::Failures::none());
             self.stage = Stage::LightSweep { changed: false };
@@ -288,13 +278,13 @@ impl Sm {
         self.note_copies_first(mended.copies_first);
         let outcome = mended.outcome;
         let inventory = Arc::clone(&outcome.inventory);
-        self.view.changes = outcome.changes.value().count();
+        self.tell_in_force(commit::In::Repair(&outcome));
         out.push(coming(&inventory, &outcome, mended.was_known));
         let (lost, returned) = self.repaired_links();
         out.push(Output::Event(Event::Repaired {
             lost,
             returned,
-            blocks: self.view.changes.lft_blocks,
+            blocks: self.in_force.change().count.lft_blocks,
             took: result.took.saturating_sub(mended.judged),
             judged: mended.judged,
             was_known: mended.was_known,
@@ -344,15 +334,13 @@ impl Sm {
         self.given_up.settle(now);
         let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
         self.given_up.set_short(is_short, now);
-        let by_guid = declined.into_iter();
-        let by_guid = by_guid.map(|(at, d)| ((fabric.node(at.node).guid, at.port), d));
-        self.declined.extend(by_guid);
         self.hosts_asked(&fabric, &outcome, failed);
-        (self.view.plan, self.aim) = (Some(Arc::clone(&outcome.plan)), None);
-        self.view.verdict = Some(Arc::clone(&outcome.verdict));
-        self.view.generation = outcome.plan.generation;
-        self.view.acknowledged = acknowledged;
-        self.view.failed = failed;
+        self.tell_in_force(commit::In::Applied {
+            outcome: &outcome,
+            fabric: &fabric,
+            declined,
+            sent: (acknowledged, failed),
+        });
         let failures = report::Failures {
             ports: failed_ports,
             nodes: failed_nodes,
@@ -388,26 +376,6 @@ impl Sm {
         }
     }
 
-    /// A plan is left half-way: the next one leads there too, where nothing has changed since. A step towards balance
-    /// begins anew by itself when what happened has been dealt with.
-    fn note_aim(&mut self, apply: &Apply) {
-        if self.is_balancing() {
-            return;
-        }
-        self.aim = Some(Arc::new(Aim {
-            plan: Arc::clone(&apply.outcome.plan),
-            fabric: Arc::clone(&apply.fabric),
-            policy: Arc::clone(&self.config.policy),
-            keeps_found: self.keeps_found,
-        }));
-    }
-
-    /// Neither the plan in force nor one that was left half-way counts any more.
-    pub(crate) fn drop_plans(&mut self) {
-        self.view.plan = None;
-        self.aim = None;
-    }
-
     /// A sweep is due while a phase waits: what has been acknowledged stays, the rest is planned anew.
     pub(crate) fn interrupted(
         &mut self,
@@ -416,7 +384,13 @@ impl Sm {
         now: Time,
         out: &mut Vec<Output>,
     ) {
-        self.note_aim(&apply);
+        // A step towards balance begins anew by itself when what happened has been dealt with.
+        if !self.is_balancing() {
+            self.tell_in_force(commit::In::LeftHalfWay {
+                plan: &apply.outcome.plan,
+                fabric: &apply.fabric,
+            });
+        }
         apply.end();
         let wait = apply.wait();
         (apply.installed.under_way, apply.installed.levels) = (None, None);
@@ -444,8 +418,7 @@ impl Sm {
         });
         self.lids.held(&apply.fabric, &apply.outcome.plan.lids);
         self.given_up.settle(now);
-        self.view.acknowledged = apply.acknowledged;
-        self.view.failed = apply.failed;
+        self.tell_in_force(commit::In::Sent(apply.acknowledged, apply.failed));
         let failures = report::Failures {
             ports: apply.failed_ports,
             nodes: apply.failed_nodes,
@@ -453,41 +426,6 @@ impl Sm {
         };
         self.finish(inventory, apply.fabric, installed, &failures);
         self.run_election(election::In::Foreign(Foreign::Applied), out);
-    }
-
-    /// A sweep is over: shows what is known now.
-    pub(crate) fn finish(
-        &mut self,
-        inventory: &Inventory,
-        fabric: Arc<Fabric>,
-        installed: impl Into<Arc<Installed>>,
-        failures: &report::Failures,
-    ) {
-        let mode = match self.role() {
-            Role::Standby => Mode::Watch,
-            _ => self.config.mode,
-        };
-        let installed = installed.into();
-        self.note_who_is_gone(&fabric, &installed);
-        self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
-        if !self.is_repairing() && !self.is_balancing() {
-            self.planned_on = Some(Arc::clone(&inventory.fabric));
-        }
-        let inventory = Inventory {
-            fabric,
-            ..inventory.clone()
-        };
-        self.view.fabric = Some(Arc::clone(&inventory.fabric));
-        self.view.seen.clone_from(&self.view.fabric);
-        self.view.installed = installed;
-        // What is under way is told anew in each job.
-        if self.view.installed.under_way.is_some() || self.view.installed.levels.is_some() {
-            let installed = Arc::make_mut(&mut self.view.installed);
-            (installed.under_way, installed.levels) = (None, None);
-        }
-        self.view.sweeps += 1;
-        self.inventory = Some(Arc::new(inventory));
-        self.view.inventory.clone_from(&self.inventory);
     }
 }
 

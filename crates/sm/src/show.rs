@@ -5,33 +5,50 @@ use std::sync::Arc;
 use crate::core::Sm;
 use crate::election::Role;
 use crate::stage::Stage;
-use crate::view::{Progress, StageName, View};
+use crate::view::{MadCounters, Progress, StageName, View};
 
 impl Sm {
     /// What it shows of itself.
     #[must_use]
     pub fn view(&self) -> View {
-        let mut view = self.view.clone();
-        let counters = self.exchange.counters();
-        (view.role, view.master) = (self.election().role(), self.election().master());
-        view.stage = self.stage.name();
-        view.progress = self.progress();
-        view.wait = match &self.stage {
-            Stage::Applying(apply, _) => apply.wait(),
+        let (in_force, counters) = (&self.in_force, self.exchange.counters());
+        let change = in_force.change();
+        let applying = match &self.stage {
+            Stage::Applying(apply, _) => Some(apply),
             _ => None,
         };
-        view.applying = match &self.stage {
-            Stage::Applying(apply, _) => Some((Arc::clone(&apply.outcome), apply.phase())),
-            _ => None,
-        };
-        view.balance = self.rebalancer().status();
-        view.policy = Some(Arc::clone(&self.config.policy));
-        view.read_back = self.read_back_figures();
-        view.has_repairs_ready = self.has_repairs_ready();
-        view.mads.repeats = counters.repeats;
-        view.mads.failures = counters.failed;
-        view.mads.dropped += counters.stray;
-        view
+        View {
+            role: self.election().role(),
+            master: self.election().master(),
+            stage: self.stage.name(),
+            progress: self.progress(),
+            wait: applying.and_then(|apply| apply.wait()),
+            balance: self.rebalancer().status(),
+            policy: Some(Arc::clone(&self.config.policy)),
+            applying: applying.map(|apply| (Arc::clone(&apply.outcome), apply.phase())),
+            sweeps: in_force.sweeps(),
+            generation: in_force.generation(),
+            fabric: in_force.fabric().cloned(),
+            seen: in_force.found().cloned(),
+            inventory: in_force.inventory().cloned(),
+            plan: in_force.plan().cloned(),
+            verdict: in_force.verdict().cloned(),
+            installed: Arc::clone(in_force.installed()),
+            changes: change.count,
+            acknowledged: change.acknowledged,
+            failed: change.failed,
+            ports: Arc::clone(in_force.ports()),
+            groups: Arc::clone(self.multicast.groups()),
+            copies: Arc::clone(in_force.copies()),
+            read_back: self.read_back_figures(),
+            has_repairs_ready: self.has_repairs_ready(),
+            mads: MadCounters {
+                repeats: counters.repeats,
+                failures: counters.failed,
+                dropped: self.mads.dropped + counters.stray,
+                ..self.mads
+            },
+        }
     }
 
     /// Its role.
@@ -76,7 +93,7 @@ impl Sm {
             Stage::Applying(apply, _) => Progress {
                 done: (apply.acknowledged + apply.failed) as u64,
                 // Counted once, when the plan came: a view may be asked for between any two MADs.
-                total: self.view.changes.total() as u64,
+                total: self.in_force.change().count.total() as u64,
             },
             Stage::Probing(probe) => Progress {
                 done: probe.answers(),

@@ -34,7 +34,7 @@ impl Sm {
 
     /// SMPs sent so far: proof of life. Source: OpenSM (`stats.qp0_mads_sent`).
     const fn act_count(&self) -> u32 {
-        let mads = &self.view.mads;
+        let mads = &self.mads;
         (mads.gets + mads.sets + mads.others) as u32
     }
 
@@ -44,7 +44,7 @@ impl Sm {
             now: self.now,
             config: &self.config,
             inventory: self.inventory.as_deref(),
-            planned: self.view.fabric.as_deref().filter(|_| self.view.plan.is_some()),
+            planned: self.in_force.planned().map(Arc::as_ref),
             sweep_reason: self.sweep_reason,
             act_count: self.act_count(),
             is_waiting: self.exchange.open() > 0,
@@ -62,7 +62,7 @@ impl Sm {
             Effect::Request { at, ask, smp } => self.exchange.submit(AgentId(at.node.0), (Token::SmInfo(ask), smp)),
             Effect::Answer(datagram) => self.send_only(*datagram, out),
             Effect::Notify(datagram) => self.send_unasked(*datagram, out),
-            Effect::Drop => self.view.mads.dropped += 1,
+            Effect::Drop => self.mads.dropped += 1,
             Effect::ClearRequests => self.exchange.clear(),
             Effect::Event(event) => out.push(Output::Event(event)),
             Effect::Obey(control, sender) => self.run_election(In::Control(control, sender), out),
@@ -161,7 +161,7 @@ impl Sm {
         if self.duplicates.contains(&own) || before.contains(&own) {
             self.run_election(In::Foreign(Foreign::OwnGuid), out);
         }
-        let planned = self.view.fabric.as_ref().filter(|_| self.view.plan.is_some());
+        let planned = self.in_force.planned();
         // Should this sweep be repeated, the next one has seen them before.
         if planned.is_some_and(|planned| self.wires.has_new_active(planned, &found.fabric)) {
             self.run_election(In::Foreign(Foreign::Links), out);

@@ -12,13 +12,13 @@ use selvedge_planner::{Found, Inventory, Outcome, PortReason};
 
 use super::Sm;
 use crate::apply::Apply;
+use crate::commit::InForce;
 use crate::config::Config;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::lid_book::LidBook;
 use crate::persist::{Ctx, Effect, In, KnownLids, Persist};
 use crate::stage::Stage;
-use crate::view::View;
 
 impl Sm {
     /// Returns what is stored, to be asked.
@@ -28,12 +28,12 @@ impl Sm {
 
     /// Returns the service levels in force.
     pub(crate) fn told_levels(&self, inventory: &Inventory) -> Arc<Told> {
-        self.persist.told_levels(&ctx(&self.config, &self.view), inventory)
+        self.persist.told_levels(&ctx(&self.config, &self.in_force), inventory)
     }
 
     /// Hands an input that carries no LIDs to what is stored, and does what it wants done.
     pub(crate) fn update_stored(&mut self, input: In<'_>, out: &mut Vec<Output>) {
-        let effects = handled(&mut self.persist, &ctx(&self.config, &self.view), input);
+        let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);
         self.carry_out_persist(effects, out);
     }
 
@@ -65,7 +65,7 @@ impl Sm {
             plan,
             lids: known_lids(&self.lids),
         };
-        let effects = handled(&mut self.persist, &ctx(&self.config, &self.view), input);
+        let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);
         self.carry_out_persist(effects, out);
         self.stage = Stage::Persisting {
             inventory,
@@ -105,14 +105,14 @@ impl Sm {
             is_whole: !self.is_repairing() && self.sweep_due.is_none(),
             lids: known_lids(&self.lids),
         };
-        let effects = handled(&mut self.persist, &ctx(&self.config, &self.view), input);
+        let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);
         self.carry_out_persist(effects, out);
     }
 
     /// Another manager is master: what this one knew of tables and service levels is void.
     pub(crate) fn forget_told(&mut self, out: &mut Vec<Output>) {
         let input = In::StoodBy(known_lids(&self.lids));
-        let effects = handled(&mut self.persist, &ctx(&self.config, &self.view), input);
+        let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);
         self.carry_out_persist(effects, out);
     }
 
@@ -124,7 +124,9 @@ impl Sm {
 
     /// Leaves out nodes that cannot get a LID while the disk takes nothing.
     pub(super) fn leave_out_unstored_nodes(&mut self, found: &mut [Found], out: &mut Vec<Output>) {
-        let nodes = self.persist.nodes_to_leave_out(&ctx(&self.config, &self.view), found);
+        let nodes = self
+            .persist
+            .nodes_to_leave_out(&ctx(&self.config, &self.in_force), found);
         self.update_stored(In::LeavesOut(nodes.is_some()), out);
         for node in nodes.into_iter().flatten() {
             found[node].left_out = Some(PortReason::NotStored);
@@ -133,7 +135,7 @@ impl Sm {
 
     /// Leaves out links of hosts that cannot get a LID while the disk takes nothing.
     pub(super) fn leave_out_unstored_links(&mut self, inventory: &mut Inventory, out: &mut Vec<Output>) {
-        let ctx = ctx(&self.config, &self.view);
+        let ctx = ctx(&self.config, &self.in_force);
         if let Some(ends) = self.persist.ports_to_leave_out(&ctx, inventory) {
             inventory.leave_out(&ends, PortReason::NotStored);
             self.update_stored(In::LeavesOut(true), out);
@@ -176,9 +178,11 @@ fn handled(persist: &mut Persist, ctx: &Ctx<'_>, input: In<'_>) -> Vec<Effect> {
     effects
 }
 
-fn ctx<'a>(config: &'a Config, view: &'a View) -> Ctx<'a> {
-    let in_force = view.fabric.as_deref().zip(view.plan.as_deref());
-    Ctx { config, in_force }
+fn ctx<'a>(config: &'a Config, in_force: &'a InForce) -> Ctx<'a> {
+    Ctx {
+        config,
+        in_force: in_force.with_fabric(),
+    }
 }
 
 fn known_lids(lids: &LidBook) -> KnownLids<'_> {

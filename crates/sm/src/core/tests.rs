@@ -1,5 +1,6 @@
 //! The manager against hand-made answers: two hosts with a cable between them, no switch, no emulator.
 
+use selvedge_fabric::Fabric;
 use selvedge_planner::{DefaultJudge, Job};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, LidRange, LinkWidth, Mtu, NodeKind, PKey, PhysState, PortNum, PortState};

@@ -93,6 +93,11 @@ impl Multicast {
         &self.held
     }
 
+    /// Returns the groups that have members.
+    pub const fn groups(&self) -> &Arc<MulticastGroups> {
+        &self.groups
+    }
+
     /// Returns the switches that are left out for now.
     pub fn left_out(&self) -> BTreeSet<Guid> {
         self.mute.keys().copied().collect()
@@ -186,7 +191,6 @@ impl Sm {
                 multicast.due = Some(self.now);
             }
         }
-        self.view.groups = Arc::clone(&multicast.groups);
     }
 
     /// A plan is in force: links may have changed, and who did not answer may answer now.
@@ -200,7 +204,6 @@ impl Sm {
         self.leave_aliases();
         self.multicast = Multicast::default();
         self.tell_read_back(readback::In::AnotherManages);
-        self.view.groups = Arc::default();
     }
 
     /// Tables of switches that hold nothing that this manager wrote are not known.
@@ -234,7 +237,7 @@ impl Sm {
         if !self.is_due(Timer::Trees) {
             return;
         }
-        let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.view.plan.clone()) else {
+        let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.in_force.plan().cloned()) else {
             return;
         };
         let multicast = &mut self.multicast;
@@ -273,7 +276,7 @@ impl Sm {
             .map(|known| Arc::clone(&known.2));
         self.generation = self.generation.next();
         let under_way = self.past.under_way(&inventory.fabric, now);
-        let basis = self.basis(&inventory, &self.view.installed, under_way);
+        let basis = self.basis(&inventory, self.in_force.installed(), under_way);
         let multicast = &self.multicast;
         let task = MulticastTask {
             basis,
@@ -302,11 +305,7 @@ impl Sm {
         let Some(planning) = self.multicast.planning.take() else {
             return;
         };
-        let is_same = self
-            .view
-            .plan
-            .as_ref()
-            .is_some_and(|now| Arc::ptr_eq(now, &planning.plan));
+        let is_same = self.in_force.plan().is_some_and(|now| Arc::ptr_eq(now, &planning.plan));
         let is_free = matches!(self.stage, Stage::Idle) && self.sweep_due.is_none() && !self.has_suspects();
         let multicast = &mut self.multicast;
         let refused = !result.events.is_empty();

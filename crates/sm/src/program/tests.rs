@@ -2,13 +2,14 @@
 //! longer counts as known.
 
 use selvedge_fabric::SwitchIdx;
-use selvedge_plan::BLOCK_LIDS;
+use selvedge_plan::{BLOCK_LIDS, Plan};
 use selvedge_planner::Job;
 use selvedge_sim::Par;
 use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_wire::{AttributeId, Bits, DirectedRoute, Mad, Method, PortInfo, SmInfo, SmState};
 
 use super::*;
+use crate::commit::InForce;
 use crate::election::Ask;
 use crate::made::{FAR, FIRST, SECOND, info, inventory, master, place, row};
 
@@ -74,6 +75,11 @@ fn a_table_that_nobody_answers_for_is_asked_for_again() {
     check(PortState::Init, &[], &all[6..]);
 }
 
+/// A plan in force, with tables as the manager believes them to be.
+fn in_force(plan: &Arc<Plan>, inventory: &Arc<Inventory>) -> InForce {
+    InForce::made(Plan::clone(plan), Some(Arc::clone(inventory)), of(&[0, 1]))
+}
+
 /// A master whose plan for the row is in force, with tables as it believes them to be.
 fn planned() -> (Sm, Arc<Inventory>) {
     let (mut sm, inventory) = (master(), row_in(PortState::Active));
@@ -81,9 +87,7 @@ fn planned() -> (Sm, Arc<Inventory>) {
     sm.tables_read(Arc::clone(&inventory), of(&[0, 1]), Time::ZERO, &mut out);
     let result = jobs(out).remove(0).run(Par::Sequential);
     let outcome = result.outcome().unwrap();
-    sm.view.plan = Some(Arc::clone(&outcome.plan));
-    sm.view.fabric = Some(Arc::clone(&inventory.fabric));
-    sm.view.installed = Arc::new(of(&[0, 1]));
+    sm.in_force = in_force(&outcome.plan, &inventory);
     (sm, inventory)
 }
 
@@ -155,7 +159,7 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
 /// What a sweep finds if nothing has changed: tables reach as far as the plan's, and their manager is this one.
 fn as_planned(sm: &Sm, inventory: &Inventory) -> Arc<Inventory> {
     let mut found = inventory.clone();
-    let top = sm.view.plan.as_ref().unwrap().tables.top().0;
+    let top = sm.in_force.plan().unwrap().tables.top().0;
     for &node in inventory.fabric.switches().iter() {
         let settings = inventory.fabric.node(node).switch_settings;
         let settings = selvedge_fabric::SwitchSettings {
@@ -197,7 +201,8 @@ fn after_another_master_all_tables_are_read() {
         if !was_in_sight {
             let mut before = row();
             before[FAR].ports[1].info = Some(PortInfo::default());
-            sm.view.fabric = Some(crate::made::inventory(before).fabric);
+            let plan = Arc::clone(sm.in_force.plan().unwrap());
+            sm.in_force = in_force(&plan, &Arc::new(crate::made::inventory(before)));
         }
         let worse = SmInfo {
             guid: Guid(0x99),
@@ -257,7 +262,7 @@ fn a_lid_by_which_a_port_is_not_known_is_read_twice() {
 /// The row, with the ports of its second switch in this state, and LinearFDBTop of both as a plan has set it.
 fn second_in(state: PortState, sm: &Sm) -> Inventory {
     let mut found = row();
-    let top = sm.view.plan.as_ref().unwrap().tables.top();
+    let top = sm.in_force.plan().unwrap().tables.top();
     for node in [FIRST, SECOND] {
         found[node].switch.as_mut().unwrap().linear_top = top;
     }
