@@ -10,7 +10,6 @@ use std::time::Duration;
 use selvedge_fabric::PortRef;
 use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, PartEnforce};
-use selvedge_planner::past::Past;
 use selvedge_planner::{Inventory, JobId, Judge, PortReason};
 use selvedge_sim::Time;
 use selvedge_types::Guid;
@@ -21,11 +20,11 @@ use crate::backing_up::BackupBook;
 use crate::commit::InForce;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
+use crate::drain::Drain;
 use crate::election::{Ask, Election};
 use crate::event::{Event, SweepReason};
 use crate::failover::Failover;
 use crate::flap::Flaps;
-use crate::given_up::GivenUp;
 use crate::io::{Input, Output, PersistentState};
 use crate::lid_book::LidBook;
 use crate::listed::Listed;
@@ -73,9 +72,7 @@ pub struct Sm {
     /// Why the last sweep began.
     pub(crate) sweep_reason: SweepReason,
     /// What packets may still be under way by.
-    pub(crate) past: Past,
-    /// LIDs that were others' a short while ago.
-    pub(crate) given_up: GivenUp,
+    pub(crate) drain: Drain,
     /// What is to be read back.
     read_back: ReadBack,
     /// What was said of the operator's lists.
@@ -157,8 +154,7 @@ impl Sm {
             persist: Persist::new(state),
             sweep_due: None,
             sweep_reason: SweepReason::Start,
-            past: Past::default(),
-            given_up: GivenUp::default(),
+            drain: Drain::default(),
             read_back: ReadBack::default(),
             listed: Listed::default(),
             now: Time::ZERO,
@@ -541,6 +537,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 }
 
 mod commit;
+mod drain;
 mod flap;
 mod mending;
 mod persist;

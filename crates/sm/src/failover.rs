@@ -24,7 +24,7 @@ use crate::light::differs;
 use crate::probe::{Behind, Looked, Probe};
 use crate::second_look::MOVED_AFTER;
 use crate::stage::{Stage, Token};
-use crate::{flap, rebalance, smp};
+use crate::{drain, flap, rebalance, smp};
 
 /// What the manager remembers for repairs.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Sm {
             && self.role() == Role::Master
             && self.in_force.plan().is_some()
             && self.in_force.failed() == 0
-            && self.past.fog(self.now).is_zero()
+            && self.drain.fog(self.now).is_zero()
             && Arc::ptr_eq(&inventory.fabric, seen)
     }
 
@@ -367,7 +367,7 @@ impl Sm {
         self.generation = self.generation.next();
         let installed = Arc::clone(self.in_force.installed());
         let warm = self.failover.warm.take();
-        let under_way = self.past.under_way(&inventory.fabric, self.now);
+        let under_way = self.under_way(&inventory.fabric);
         let basis = self.basis(&inventory, &installed, under_way);
         let repair = Repair {
             adopt: self.adopt(),
@@ -393,7 +393,7 @@ impl Sm {
         for (at, info) in [returned.near, returned.far] {
             let is_switch = fabric.switch_index(at.node).is_some();
             if is_switch && matches!(info.state, Some(PortState::Init | PortState::Armed)) {
-                self.past.note_emptied(fabric.node(at.node).guid, at.port, began);
+                self.tell_drain(drain::In::Emptied(fabric.node(at.node).guid, at.port, began));
             }
         }
     }
@@ -493,7 +493,7 @@ impl Sm {
             .as_ref()
             .is_some_and(|warm| warm.left.is_none() && warm.standing.is_some());
         let is_ready = lacks_it && is_free && !self.is_preparing_repairs() && !self.is_repairing();
-        if is_ready && self.past.is_settled_with_some() && self.knows_the_fabric() {
+        if is_ready && self.drain.is_settled_with_some() && self.knows_the_fabric() {
             self.begin_preparing(out);
         }
     }
@@ -505,8 +505,8 @@ impl Sm {
         let warm = self.failover.warm.take();
         let installed = Arc::clone(self.in_force.installed());
         // Else it would be worked out first, and no other work should wait for that.
-        let under_way = match self.past.is_settled_with_some() {
-            true => self.past.under_way(&inventory.fabric, self.now),
+        let under_way = match self.drain.is_settled_with_some() {
+            true => self.under_way(&inventory.fabric),
             false => None,
         };
         let prepare = Prepare {

@@ -79,7 +79,7 @@ impl Sm {
             JobResult::Multicast(result) if self.is_planning_multicast(id) => self.multicast_planned(result, out),
             JobResult::BackUp(made) if self.is_backing_up(id) => self.backed_up(made, out),
             // Its revision says whether it is still of use.
-            JobResult::Settle(Some(settled)) => self.settled(*settled, out),
+            JobResult::Settle(Some(settled)) => self.settled(settled, out),
             JobResult::Plan(_)
             | JobResult::Repair(_)
             | JobResult::Prepare(_)

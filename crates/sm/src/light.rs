@@ -17,7 +17,7 @@ use crate::election::Role;
 use crate::event::SweepReason;
 use crate::io::Output;
 use crate::stage::{Stage, Token};
-use crate::{election, readback, smp};
+use crate::{drain, election, readback, smp};
 
 impl Sm {
     /// Everything that a light sweep asked is answered.
@@ -66,7 +66,8 @@ impl Sm {
                 self.sweep_due.get_or_insert(SweepReason::Again);
                 return;
             }
-            (Some(_), _) if self.given_up.is_due(self.now) => {
+            (Some(_), _) if self.drain.are_lids_due(self.now) => {
+                self.tell_drain(drain::In::LidsSwept);
                 self.sweep_due.get_or_insert(SweepReason::LidsFree);
                 return;
             }

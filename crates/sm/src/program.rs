@@ -25,13 +25,14 @@ use selvedge_wire::{AttributeId, Mad};
 use crate::apply::{Apply, SetId};
 use crate::config::Mode;
 use crate::core::Sm;
+use crate::drain::Step;
 use crate::election::Foreign;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::milestone::coming;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
-use crate::{commit, election, lane_smp, persist, readback, registration, report, smp};
+use crate::{commit, drain, election, lane_smp, persist, readback, registration, report, smp};
 
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
 const UNREAD_LOOKS_MAX: u32 = 2;
@@ -187,7 +188,7 @@ impl Sm {
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
         self.note_what_was_done_unseen(&inventory, &installed, out);
-        let under_way = self.past.under_way(&inventory.fabric, now);
+        let under_way = self.under_way(&inventory.fabric);
         let asleep = self.in_force.fabric().map(Arc::as_ref);
         let installed = Arc::new(Installed {
             under_way: with_links_asleep(under_way.clone(), asleep, &inventory.fabric, &installed),
@@ -203,12 +204,12 @@ impl Sm {
             claims: LidClaims {
                 known: Arc::new(known),
                 spared: Arc::new(spared),
-                resting: Arc::new(self.given_up.resting(now)),
+                resting: Arc::new(self.drain.resting(now)),
             },
             known_lanes: Arc::new(self.stored().lanes().clone()),
             told,
             declined: Arc::new(self.in_force.declined().clone()),
-            fog: self.past.fog(now),
+            fog: self.drain.fog(now),
             rebalances: self.sweep_reason == SweepReason::Command,
             asks,
             adopt: self.in_force.adopt_found(wants_others),
@@ -321,8 +322,17 @@ impl Sm {
             plan: Arc::clone(&outcome.plan),
             installed: Arc::clone(&installed),
         };
-        self.past.add(taken, has_drained, now, after);
-        self.past.note_unanswered(unanswered);
+        let step = Step {
+            taken,
+            has_drained,
+            at: now,
+            after,
+        };
+        self.tell_drain(drain::In::Applied {
+            step,
+            unanswered,
+            is_short: lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids),
+        });
         self.lids.held(&fabric, &outcome.plan.lids);
         self.silence.forget_looks();
         self.read_who_may_have_been_off(&inventory.fabric, &fabric, &installed);
@@ -331,9 +341,6 @@ impl Sm {
             changes: outcome.changes.value(),
             is_live: may_be_live,
         });
-        self.given_up.settle(now);
-        let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
-        self.given_up.set_short(is_short, now);
         self.hosts_asked(&fabric, &outcome, failed);
         self.tell_in_force(commit::In::Applied {
             outcome: &outcome,
@@ -395,29 +402,34 @@ impl Sm {
         let wait = apply.wait();
         (apply.installed.under_way, apply.installed.levels) = (None, None);
         let installed = Arc::new(apply.installed);
-        self.past.note_unanswered(apply.unanswered);
-        if let Some(wait) = wait {
+        let step = wait.map(|wait| {
             out.push(Output::Event(Event::WaitEnded { wait }));
             // It began with the last acknowledgement.
             let at = wait
                 .until
                 .since(Time::ZERO)
                 .saturating_sub(Duration::from_nanos(wait.wait_ns));
-            let after = After {
-                fabric: Arc::clone(&apply.fabric),
-                plan: Arc::clone(&apply.outcome.plan),
-                installed: Arc::clone(&installed),
-            };
-            self.past
-                .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
-        }
+            Step {
+                taken: apply.taken,
+                has_drained: apply.has_drained,
+                at: (Time::ZERO + at).min(now),
+                after: After {
+                    fabric: Arc::clone(&apply.fabric),
+                    plan: Arc::clone(&apply.outcome.plan),
+                    installed: Arc::clone(&installed),
+                },
+            }
+        });
+        self.tell_drain(drain::In::Interrupted {
+            unanswered: apply.unanswered,
+            step,
+        });
         self.tell_read_back(readback::In::Written {
             fabric: &apply.fabric,
             changes: apply.outcome.changes.value(),
             is_live: apply.may_be_live,
         });
         self.lids.held(&apply.fabric, &apply.outcome.plan.lids);
-        self.given_up.settle(now);
         self.tell_in_force(commit::In::Sent(apply.acknowledged, apply.failed));
         let failures = report::Failures {
             ports: apply.failed_ports,

@@ -18,7 +18,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::stage::{Stage, Token};
-use crate::{registration, report};
+use crate::{drain, registration, report};
 
 impl Sm {
     /// What this manager says about itself to others.
@@ -108,16 +108,16 @@ impl Sm {
 
     /// Packets may be under way by entries that another master wrote.
     fn await_foreign_packets(&mut self, last: Time) {
-        if let Some(inventory) = self.inventory.as_ref().filter(|inventory| is_live(&inventory.fabric)) {
-            self.past.note_stranger(last, &inventory.fabric);
+        if let Some(inventory) = self.inventory.clone().filter(|inventory| is_live(&inventory.fabric)) {
+            self.tell_drain(drain::In::Stranger(last, &inventory.fabric));
         }
     }
 
     /// True if packets are under way by entries that were changed a moment ago, or to LIDs that were given up.
     fn is_draining(&mut self) -> bool {
-        let (inventory, now) = (self.inventory.as_ref(), self.now);
-        let is_under_way = inventory.is_some_and(|inventory| self.past.under_way(&inventory.fabric, now).is_some());
-        let is_resting = !self.given_up.resting(now).is_empty();
+        let inventory = self.inventory.clone();
+        let is_under_way = inventory.is_some_and(|inventory| self.under_way(&inventory.fabric).is_some());
+        let is_resting = !self.drain.resting(self.now).is_empty();
         is_under_way || is_resting
     }
 
@@ -181,9 +181,10 @@ mod tests {
     use std::time::Duration;
 
     use selvedge_plan::BLOCK_LIDS;
-    use selvedge_planner::past::{After, Taken};
+    use selvedge_planner::past::{After, Taken, Unanswered};
 
     use super::*;
+    use crate::drain::Step;
     use crate::made::{empty_plan, guid, inventory, master, row};
 
     #[test]
@@ -199,7 +200,17 @@ mod tests {
                 plan: Arc::new(empty_plan()),
                 installed: Arc::new(Installed::unknown(2)),
             };
-            sm.past.add(taken, false, Time::ZERO, after);
+            let step = Step {
+                taken,
+                has_drained: false,
+                at: Time::ZERO,
+                after,
+            };
+            sm.tell_drain(drain::In::Applied {
+                step,
+                unanswered: Unanswered::default(),
+                is_short: false,
+            });
             (sm.inventory, sm.now) = (Some(inventory), Time(1));
             assert_eq!(sm.is_draining(), want);
             sm.now = Time::ZERO + Duration::from_secs(3);

@@ -14,6 +14,7 @@ use super::Sm;
 use crate::apply::Apply;
 use crate::commit::InForce;
 use crate::config::Config;
+use crate::drain;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::lid_book::LidBook;
@@ -92,7 +93,8 @@ impl Sm {
         };
         if self.persist.is_plan_stored() {
             self.silent.forget();
-            self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
+            let input = drain::In::Applying((&inventory.fabric, installed), &outcome.plan);
+            self.drain.handle(self.now, input, &mut Vec::new());
             let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             let inventory = Arc::clone(inventory);
             self.begin_applying(apply, inventory, out);

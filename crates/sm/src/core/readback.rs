@@ -11,7 +11,6 @@ use selvedge_wire::Mad;
 
 use super::{Sm, ok};
 use crate::aliases::{AliasEvent, Naming};
-use crate::commit;
 use crate::config::Mode;
 use crate::election::Role;
 use crate::event::Event;
@@ -20,6 +19,7 @@ use crate::multicast::{Copying, MulticastEvent};
 use crate::readback::{Ctx, Effect, In, Kind, ReadId};
 use crate::stage::{Stage, Token};
 use crate::view::ReadBackFigures;
+use crate::{commit, drain};
 
 impl Sm {
     /// Hands an input to the read-back; returns what it wants done.
@@ -145,7 +145,7 @@ impl Sm {
         // Prepared repairs start from a table that is not so. Another switch may have taken what was meant for this
         // one, if a cable was moved.
         self.forget_repairs();
-        self.past.note_astray(&inventory.fabric);
+        self.tell_drain(drain::In::Astray(&inventory.fabric));
         self.tell_in_force(commit::In::LftHolds(switch, block, holds));
     }
 

@@ -69,7 +69,7 @@ impl Sm {
             return None;
         }
         self.generation = self.generation.next();
-        let under_way = self.past.under_way(&inventory.fabric, self.now);
+        let under_way = self.under_way(&inventory.fabric);
         let task = Task::Rebalance(Box::new(Rebalance {
             basis: self.basis(&inventory, self.in_force.installed(), under_way),
             plan: Arc::clone(&plan),
@@ -91,7 +91,7 @@ impl Sm {
         let is_under_way = match result.balance {
             Some(Balance::Held { .. }) => {
                 let fabric = self.in_force.fabric().cloned().unwrap_or_default();
-                self.past.under_way(&fabric, self.now).is_some()
+                self.under_way(&fabric).is_some()
             }
             _ => false,
         };

@@ -275,7 +275,7 @@ impl Sm {
             .filter(is_known)
             .map(|known| Arc::clone(&known.2));
         self.generation = self.generation.next();
-        let under_way = self.past.under_way(&inventory.fabric, now);
+        let under_way = self.under_way(&inventory.fabric);
         let basis = self.basis(&inventory, self.in_force.installed(), under_way);
         let multicast = &self.multicast;
         let task = MulticastTask {

@@ -230,7 +230,7 @@ fn after_another_master_all_tables_are_read() {
         // Packets may be under way by what it wrote last.
         assert_eq!(sm.election().has_met_another(), want > 0);
         sm.run_election(election::In::Foreign(Foreign::TablesRead), &mut Vec::new());
-        assert_eq!(sm.past.fog(Time::ZERO).is_zero(), want == 0);
+        assert_eq!(sm.drain.fog(Time::ZERO).is_zero(), want == 0);
     };
     check(SmState::Standby, true, 0);
     check(SmState::Master, true, 2);
