@@ -60,7 +60,7 @@ pub struct Sm {
     pub(crate) mads: MadCounters,
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
-    /// Which LIDs are whose.
+    /// The LIDs of each port.
     pub(crate) lids: LidBook,
     /// What is stored, and when.
     persist: Persist,
@@ -112,8 +112,6 @@ pub struct Sm {
     pub(crate) silent: Silent,
     /// GUIDs that the last sweep saw twice.
     pub(crate) duplicates: BTreeSet<Guid>,
-    /// Ports that the last sweep saw with LIDs by which they are not known.
-    pub(crate) strangers: BTreeSet<Guid>,
     /// Steps towards even load.
     rebalancer: Rebalancer,
     /// Multicast groups and trees.
@@ -178,7 +176,6 @@ impl Sm {
             silence: Silence::default(),
             silent: Silent::default(),
             duplicates: BTreeSet::new(),
-            strangers: BTreeSet::new(),
             requests: Vec::new(),
         }
     }
@@ -539,6 +536,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 mod commit;
 mod drain;
 mod flap;
+mod lid;
 mod mending;
 mod persist;
 mod readback;

@@ -32,7 +32,7 @@ use crate::io::Output;
 use crate::milestone::coming;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
-use crate::{commit, drain, election, lane_smp, persist, readback, registration, report, smp};
+use crate::{commit, drain, election, lane_smp, lid_book, persist, readback, registration, report, smp};
 
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
 const UNREAD_LOOKS_MAX: u32 = 2;
@@ -42,10 +42,7 @@ const READ_ROUNDS: u32 = 3;
 impl Sm {
     /// Reads back the tables of switches that hold some and are not known already.
     pub(crate) fn begin_reading(&mut self, inventory: Arc<Inventory>) {
-        // A LID that a port shows is kept, and not set again: once more tells whether it does hold that.
-        let strangers = self.lids.strangers(&inventory.fabric);
-        let before = std::mem::replace(&mut self.strangers, strangers);
-        if self.config.mode == Mode::Manage && !self.strangers.is_subset(&before) {
+        if self.must_see_lids_again(&inventory.fabric) {
             self.sweep_due = Some(self.sweep_reason.again());
             return;
         }
@@ -174,10 +171,7 @@ impl Sm {
             );
             return self.rest(now);
         }
-        let ours = |port: &Port| {
-            let known = [self.lids.planned.get(&port.guid), self.lids.before.get(&port.guid)];
-            known.contains(&Some(&port.settings.lids))
-        };
+        let ours = |port: &Port| self.lids.is_known(port);
         if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
@@ -186,7 +180,7 @@ impl Sm {
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
             return self.rest(now);
         }
-        self.set_foreign_state_aside(&inventory.fabric, out);
+        self.settle_whose_lids(&inventory.fabric, out);
         self.note_what_was_done_unseen(&inventory, &installed, out);
         let under_way = self.under_way(&inventory.fabric);
         let asleep = self.in_force.fabric().map(Arc::as_ref);
@@ -194,7 +188,6 @@ impl Sm {
             under_way: with_links_asleep(under_way.clone(), asleep, &inventory.fabric, &installed),
             ..installed
         });
-        self.lids.restore_yielded(&inventory.fabric);
         let (known, spared) = self.lids.known(&self.config.policy, &inventory.fabric);
         let told = self.told_levels(&inventory);
         let asks = self.plan_to_ask_hosts(&inventory);
@@ -333,7 +326,7 @@ impl Sm {
             unanswered,
             is_short: lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids),
         });
-        self.lids.held(&fabric, &outcome.plan.lids);
+        self.tell_lids(lid_book::In::Applied(&fabric, &outcome.plan.lids));
         self.silence.forget_looks();
         self.read_who_may_have_been_off(&inventory.fabric, &fabric, &installed);
         self.tell_read_back(readback::In::Written {
@@ -429,7 +422,7 @@ impl Sm {
             changes: apply.outcome.changes.value(),
             is_live: apply.may_be_live,
         });
-        self.lids.held(&apply.fabric, &apply.outcome.plan.lids);
+        self.tell_lids(lid_book::In::Applied(&apply.fabric, &apply.outcome.plan.lids));
         self.tell_in_force(commit::In::Sent(apply.acknowledged, apply.failed));
         let failures = report::Failures {
             ports: apply.failed_ports,

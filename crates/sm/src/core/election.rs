@@ -18,7 +18,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::stage::{Stage, Token};
-use crate::{drain, registration, report};
+use crate::{drain, lid_book, registration, report};
 
 impl Sm {
     /// What this manager says about itself to others.
@@ -134,7 +134,7 @@ impl Sm {
             return;
         };
         // Should the master die, these are the LIDs to keep, also of ports that are away just then.
-        self.lids.of_another(&inventory.fabric);
+        self.tell_lids(lid_book::In::OfAnother(&inventory.fabric));
         // Whatever this manager planned, the master writes over it.
         self.drop_plans();
         self.run_election(In::StandBy(at, master), out);

@@ -1,11 +1,8 @@
 //! Routes between stored state and the rest of the manager. A plan waits in `Stage::Persisting` until the LIDs and
 //! service levels that it gives out are on the disk.
-//!
-//! Still decided here, and not by a sub-machine: whether stored LIDs belong to another fabric.
 
 use std::sync::Arc;
 
-use selvedge_fabric::Fabric;
 use selvedge_plan::Installed;
 use selvedge_planner::told::Told;
 use selvedge_planner::{Found, Inventory, Outcome, PortReason};
@@ -14,12 +11,12 @@ use super::Sm;
 use crate::apply::Apply;
 use crate::commit::InForce;
 use crate::config::Config;
-use crate::drain;
-use crate::event::{Event, SweepReason};
+use crate::event::SweepReason;
 use crate::io::Output;
 use crate::lid_book::LidBook;
 use crate::persist::{Ctx, Effect, In, KnownLids, Persist};
 use crate::stage::Stage;
+use crate::{drain, lid_book};
 
 impl Sm {
     /// Returns what is stored, to be asked.
@@ -60,7 +57,7 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         let plan = &outcome.plan;
-        self.lids.plan(&inventory.fabric, &plan.lids);
+        self.tell_lids(lid_book::In::Accepted(&inventory.fabric, &plan.lids));
         let input = In::Accepted {
             inventory: &inventory,
             plan,
@@ -121,7 +118,7 @@ impl Sm {
     /// Nothing of a plan that was to be stored first is sent: a sweep takes its place.
     pub(super) fn withdraw(&mut self, inventory: &Inventory, outcome: &Outcome) {
         self.superseded += 1;
-        self.lids.withdraw(&inventory.fabric, &outcome.plan.lids);
+        self.tell_lids(lid_book::In::Withdrawn(&inventory.fabric, &outcome.plan.lids));
     }
 
     /// Leaves out nodes that cannot get a LID while the disk takes nothing.
@@ -143,35 +140,6 @@ impl Sm {
             self.update_stored(In::LeavesOut(true), out);
         }
     }
-
-    /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth. What
-    /// this life has met once is its own fabric's, though it may see nobody but itself now, under another GUID. And
-    /// fewer than half as many ports as are stored may be a part that was added and is cut off with this manager: it is
-    /// decided when more are found. Where fewer than half as many ports are stored as are found, it is the other way
-    /// about: the earlier life saw a part that is away now. Those few keep their LIDs.
-    pub(crate) fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
-        let Some(stored) = self.lids.none_met(fabric) else {
-            self.lids.is_doubted = false;
-            return;
-        };
-        let found = fabric.end_ports().count();
-        if stored * 2 < found {
-            self.lids.keep_untried();
-            return;
-        }
-        let are_few = found * 2 < stored;
-        if !are_few || !self.lids.is_doubted {
-            out.push(Output::Event(Event::ForeignState { stored, found, are_few }));
-        }
-        self.lids.is_doubted = are_few;
-        if !are_few {
-            self.lids.set_untried_aside();
-            // Unless this life has planned something already: then that is what is stored.
-            if self.lids.is_empty() {
-                self.update_stored(In::Foreign, out);
-            }
-        }
-    }
 }
 
 fn handled(persist: &mut Persist, ctx: &Ctx<'_>, input: In<'_>) -> Vec<Effect> {
@@ -191,6 +159,6 @@ fn known_lids(lids: &LidBook) -> KnownLids<'_> {
     KnownLids {
         claims: lids.claims(),
         befores: lids.befores(),
-        aside: &lids.aside,
+        aside: lids.aside(),
     }
 }

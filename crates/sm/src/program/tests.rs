@@ -11,6 +11,8 @@ use selvedge_wire::{AttributeId, Bits, DirectedRoute, Mad, Method, PortInfo, SmI
 use super::*;
 use crate::commit::InForce;
 use crate::election::Ask;
+use crate::io::PersistentState;
+use crate::lid_book::LidBook;
 use crate::made::{FAR, FIRST, SECOND, info, inventory, master, place, row};
 
 fn of(known: &[usize]) -> Installed {
@@ -247,7 +249,10 @@ fn a_lid_by_which_a_port_is_not_known_is_read_twice() {
         found[FAR].ports[1].info.as_mut().unwrap().lid = Lid(held);
         let found = Arc::new(inventory(found));
         let guid = found.fabric.port(place(&found, FAR, 1)).unwrap().guid;
-        sm.lids.planned.insert(guid, LidRange::single(Lid(4)));
+        sm.lids = LidBook::stored(&PersistentState {
+            lids: [(guid, LidRange::single(Lid(4)))].into(),
+            ..PersistentState::default()
+        });
         let mut sweeps = 0;
         while sweeps < 3 && !matches!(sm.stage, Stage::Reading { .. }) {
             sm.begin_reading(Arc::clone(&found));
