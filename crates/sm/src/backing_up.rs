@@ -90,7 +90,7 @@ impl Sm {
             out.extend(made.event().map(Event::Plan).map(Output::Event));
             return;
         }
-        self.generation = self.generation.next();
+        self.next_generation();
         let first = self.flaps().lately_down(&inventory.fabric);
         let basis = self.basis(&inventory, self.in_force.installed(), None);
         let task = BackUp::new(basis, Arc::clone(&plan), first, known);

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use selvedge_fabric::PortRef;
 use selvedge_mad::{Exchange, ExchangeConfig};
-use selvedge_plan::{Generation, PartEnforce};
-use selvedge_planner::{Inventory, JobId, Judge, PortReason};
+use selvedge_plan::PartEnforce;
+use selvedge_planner::{Inventory, Judge, PortReason};
 use selvedge_sim::Time;
 use selvedge_types::Guid;
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
@@ -19,6 +19,7 @@ use crate::aliases::AliasGuids;
 use crate::backing_up::BackupBook;
 use crate::commit::InForce;
 use crate::config::{Config, Mode};
+use crate::core::jobs::Tickets;
 use crate::discover::{Discovery, Request};
 use crate::drain::Drain;
 use crate::election::{Ask, Election};
@@ -32,6 +33,7 @@ use crate::milestone::Milestone;
 use crate::multicast::Multicast;
 use crate::persist::Persist;
 use crate::readback::{Kind, ReadBack};
+use crate::reading::{Reading, Table};
 use crate::rebalance::Rebalancer;
 use crate::recall::Silence;
 use crate::registration::Registration;
@@ -61,12 +63,13 @@ pub struct Sm {
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
     /// The LIDs of each port.
-    pub(crate) lids: LidBook,
+    lids: LidBook,
     /// What is stored, and when.
     persist: Persist,
-    pub(crate) generation: Generation,
-    /// The ticket of the last job.
-    pub(crate) last_job: JobId,
+    /// Tickets of jobs.
+    tickets: Tickets,
+    /// Tables that a heavy sweep reads.
+    reading: Reading,
     /// Why the next sweep is due as soon as the current stage allows.
     pub(crate) sweep_due: Option<SweepReason>,
     /// Why the last sweep began.
@@ -76,7 +79,7 @@ pub struct Sm {
     /// What is to be read back.
     read_back: ReadBack,
     /// What was said of the operator's lists.
-    pub(crate) listed: Listed,
+    listed: Listed,
     /// When the input at hand came in.
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
@@ -147,8 +150,8 @@ impl Sm {
             mads: MadCounters::default(),
             inventory: None,
             lids: LidBook::stored(&state),
-            generation: state.generation,
-            last_job: JobId::default(),
+            tickets: Tickets::new(state.generation),
+            reading: Reading::default(),
             persist: Persist::new(state),
             sweep_due: None,
             sweep_reason: SweepReason::Start,
@@ -254,9 +257,8 @@ impl Sm {
                 discovery.ended(ask, &smp.route, answer, &mut requests, &mut events);
                 self.submit(requests);
             }
-            (Token::Table { .. } | Token::Lanes(_), reading @ Stage::Reading { .. }) => {
-                reading.table_read(token, ok(answer));
-            }
+            (Token::Table { switch, block }, Stage::Reading) => self.table_read(Table::Lft(switch, block), answer),
+            (Token::Lanes(table), Stage::Reading) => self.table_read(Table::Lanes(table), answer),
             (Token::Set(id), Stage::Applying(..)) => self.set_ended(id, answer, &mut events),
             (Token::Held(_), Stage::Applying(..)) => self.seat_answered(answer),
             (Token::SmInfo(ask @ Ask::Election(_)), Stage::Electing)
@@ -368,9 +370,7 @@ impl Sm {
                 self.sweep_due,
                 Some(SweepReason::MasterLost | SweepReason::HandedOver | SweepReason::Told)
             ),
-            Stage::Discovering(_) | Stage::Electing | Stage::Reading { .. } | Stage::HandingOver | Stage::Stopped => {
-                false
-            }
+            Stage::Discovering(_) | Stage::Electing | Stage::Reading | Stage::HandingOver | Stage::Stopped => false,
         }
     }
 
@@ -393,7 +393,7 @@ impl Sm {
         self.second_look.forget(now);
         self.silent.forget();
         self.exchange.clear();
-        self.generation = self.generation.next();
+        self.next_generation();
         (self.next_sweep, self.put_off) = (None, None);
         let mut discovery = Discovery::new(self.config.policy.part_enforce != PartEnforce::Off);
         let mut requests = Vec::new();
@@ -409,12 +409,7 @@ impl Sm {
         match std::mem::take(&mut self.stage) {
             Stage::Discovering(discovery) => self.discovered(*discovery, now, out),
             Stage::Electing | Stage::HandingOver => self.run_election(crate::election::In::AllAnswered, out),
-            Stage::Reading {
-                inventory,
-                installed,
-                round,
-                ..
-            } => self.tables_asked((inventory, installed, round), now, out),
+            Stage::Reading => self.tables_asked(now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::Copying(copying) => self.copying_settled(*copying, now, out),
@@ -500,7 +495,7 @@ impl Sm {
             Stage::Copying(_) => self.feed_copying(),
             Stage::Naming(ref naming) if naming.is_read_back() => self.ask_back(Kind::Guids),
             Stage::Naming(_) => self.feed_naming(),
-            Stage::Reading { .. } => self.ask_for_tables(),
+            Stage::Reading => self.ask_for_tables(),
             Stage::Applying(..) => self.ask_for_the_seat(now),
             _ => {}
         }
@@ -533,15 +528,21 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
 
+mod command;
 mod commit;
 mod drain;
 mod flap;
+mod jobs;
 mod lid;
 mod mending;
 mod persist;
+mod planning;
 mod readback;
+mod reading;
 mod rebalance;
 mod registration;
+mod show;
+mod timers;
 mod trap;
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ impl Sm {
             Stage::Planning { .. } => repairs,
             Stage::Discovering(_)
             | Stage::Electing
-            | Stage::Reading { .. }
+            | Stage::Reading
             | Stage::Persisting { .. }
             | Stage::Standby
             | Stage::HandingOver
@@ -364,7 +364,7 @@ impl Sm {
         };
         let lost = damage.lost.len() - damage.lost.iter().filter(twice).count();
         self.failover.links = (lost, damage.returned.len());
-        self.generation = self.generation.next();
+        self.next_generation();
         let installed = Arc::clone(self.in_force.installed());
         let warm = self.failover.warm.take();
         let under_way = self.under_way(&inventory.fabric);
@@ -477,7 +477,7 @@ impl Sm {
     }
 
     fn prepare(&mut self, out: &mut Vec<Output>) {
-        self.generation = self.generation.next();
+        self.next_generation();
         self.begin_preparing(out);
     }
 

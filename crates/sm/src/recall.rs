@@ -29,8 +29,6 @@ const LOOKS_AT_PORTS_MAX: u32 = 8;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence {
     looks: u32,
-    /// Sweeps in a row that could not read all tables.
-    pub unread_looks: u32,
 }
 
 impl Silence {

@@ -20,7 +20,7 @@ impl Sm {
             Stage::Idle
             | Stage::Discovering(_)
             | Stage::Electing
-            | Stage::Reading { .. }
+            | Stage::Reading
             | Stage::Persisting { .. }
             | Stage::LightSweep { .. }
             | Stage::Copying(_)

@@ -182,15 +182,17 @@ impl Sm {
         }
     }
 
-    /// A heavy sweep has read what it could: what it could not read is as it was believed to be.
-    pub(crate) fn believe_tables(&mut self, fabric: &Fabric, installed: &mut Installed) {
-        for effect in self.tell_read_back(In::HeavySweepHasRead(fabric, installed)) {
-            let Effect::Believe(blocks) = effect else { continue };
-            for (switch, block, believed) in blocks {
-                if installed.block(switch, block).is_none() {
-                    installed.learn(switch, block, believed);
-                }
-            }
-        }
+    /// A heavy sweep has read what it could: returns LFT blocks as they were believed to be.
+    pub(super) fn believed_blocks(&mut self) -> Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])> {
+        let reading = std::mem::take(&mut self.reading);
+        let read = reading.so_far();
+        let input = read.map(|(inventory, installed)| In::HeavySweepHasRead(&inventory.fabric, installed));
+        let effects = input.map(|input| self.tell_read_back(input)).unwrap_or_default();
+        self.reading = reading;
+        let believed = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Believe(blocks) => Some(blocks),
+            _ => None,
+        });
+        believed.flatten().collect()
     }
 }

@@ -68,7 +68,7 @@ impl Sm {
         if !self.knows_the_fabric() || inventory.fabric.switches().is_empty() {
             return None;
         }
-        self.generation = self.generation.next();
+        self.next_generation();
         let under_way = self.under_way(&inventory.fabric);
         let task = Task::Rebalance(Box::new(Rebalance {
             basis: self.basis(&inventory, self.in_force.installed(), under_way),

@@ -29,7 +29,7 @@ impl Sm {
         let strangers = self.hosts_with_unstored_lids(&inventory.fabric);
         self.update_registration(In::Planning {
             inventory,
-            generation: self.generation,
+            generation: self.tickets.generation(),
             strangers,
         });
         self.registration.asks(self.config.mode)

@@ -274,7 +274,7 @@ impl Sm {
             .as_ref()
             .filter(is_known)
             .map(|known| Arc::clone(&known.2));
-        self.generation = self.generation.next();
+        self.next_generation();
         let under_way = self.under_way(&inventory.fabric);
         let basis = self.basis(&inventory, self.in_force.installed(), under_way);
         let multicast = &self.multicast;

@@ -4,16 +4,18 @@
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::{BLOCK_LIDS, Plan};
 use selvedge_planner::Job;
+use selvedge_planner::held::unread;
 use selvedge_sim::Par;
-use selvedge_types::{Guid, Lid, LidRange};
+use selvedge_types::{Guid, Lid, LidRange, PortState};
 use selvedge_wire::{AttributeId, Bits, DirectedRoute, Mad, Method, PortInfo, SmInfo, SmState};
 
 use super::*;
 use crate::commit::InForce;
-use crate::election::Ask;
+use crate::election::{self, Ask, Foreign};
 use crate::io::PersistentState;
 use crate::lid_book::LidBook;
 use crate::made::{FAR, FIRST, SECOND, info, inventory, master, place, row};
+use crate::readback;
 
 fn of(known: &[usize]) -> Installed {
     let mut installed = Installed::unknown(2);
@@ -37,44 +39,6 @@ fn jobs(out: Vec<Output>) -> Vec<Job> {
         _ => None,
     };
     out.into_iter().filter_map(job).collect()
-}
-
-#[test]
-fn a_table_that_nobody_answers_for_is_asked_for_again() {
-    let check = |state: PortState, known: &[usize], want: &[&str]| {
-        let (mut sm, inventory) = (master(), row_in(state));
-        let mut seen = Vec::new();
-        let mut round = 1;
-        while seen.len() < 12 && seen.last() != Some(&"planned") {
-            let mut out = Vec::new();
-            sm.tables_asked((Arc::clone(&inventory), of(known), round), Time::ZERO, &mut out);
-            seen.push(match (&sm.stage, sm.sweep_due.take()) {
-                (Stage::Reading { todo, round: next, .. }, None) => {
-                    assert_eq!((todo.len(), *next), (2 - known.len(), round + 1));
-                    round += 1;
-                    "asked"
-                }
-                (_, Some(SweepReason::Again)) => {
-                    (sm.stage, round) = (Stage::Idle, 1);
-                    "swept"
-                }
-                (Stage::Planning { .. }, None) => {
-                    assert_eq!((jobs(out).len(), sm.silence.unread_looks), (1, 0));
-                    "planned"
-                }
-                (stage, due) => panic!("{stage:?} {due:?}"),
-            });
-        }
-        assert_eq!(seen, want, "{state:?} {known:?}");
-    };
-    let all = [
-        "asked", "asked", "swept", "asked", "asked", "swept", "asked", "asked", "planned",
-    ];
-    check(PortState::Active, &[], &all);
-    check(PortState::Active, &[0], &all);
-    check(PortState::Active, &[0, 1], &["planned"]);
-    // No packet flows by it.
-    check(PortState::Init, &[], &all[6..]);
 }
 
 /// A plan in force, with tables as the manager believes them to be.
@@ -139,7 +103,11 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
             installed.learn(SwitchIdx(switch), 0, [entry; BLOCK_LIDS]);
         }
         sm.now = Time::from_secs(10);
-        sm.believe_tables(&inventory.fabric, &mut installed);
+        sm.tell_reading(In::Begin(Arc::clone(&inventory), installed));
+        let believed = sm.believed_blocks();
+        let Some(Effect::Read(_, mut installed)) = sm.tell_reading(In::AllAsked(believed)) else {
+            panic!("a table is not known")
+        };
         let held = [0, 1].map(|switch| installed.block(SwitchIdx(switch), 0).unwrap()[0]);
         assert_eq!((asked, held), want, "{is_live} {answers:?}");
         assert_eq!(sm.is_read_back_overdue(), !is_overdue);
@@ -184,10 +152,8 @@ fn after_a_double_of_its_own_all_tables_are_read() {
         sm.duplicates = told(now);
         sm.note_other_masters(&found, &told(before), &mut Vec::new());
         sm.begin_reading(found);
-        let Stage::Reading { todo, .. } = &sm.stage else {
-            panic!("{:?}", sm.stage)
-        };
-        assert_eq!(todo.len(), want, "{now:?} {before:?}");
+        assert!(matches!(sm.stage, Stage::Reading), "{:?}", sm.stage);
+        assert_eq!(sm.reading.progress().1, want, "{now:?} {before:?}");
     };
     check(None, None, 0);
     check(Some(2), Some(2), 0);
@@ -225,10 +191,8 @@ fn after_another_master_all_tables_are_read() {
         ] {
             sm.run_election(input, &mut Vec::new());
         }
-        let Stage::Reading { todo, .. } = &sm.stage else {
-            panic!("{:?}", sm.stage)
-        };
-        assert_eq!(todo.len(), want, "{state:?} {was_in_sight}");
+        assert!(matches!(sm.stage, Stage::Reading), "{:?}", sm.stage);
+        assert_eq!(sm.reading.progress().1, want, "{state:?} {was_in_sight}");
         // Packets may be under way by what it wrote last.
         assert_eq!(sm.election().has_met_another(), want > 0);
         sm.run_election(election::In::Foreign(Foreign::TablesRead), &mut Vec::new());
@@ -254,7 +218,7 @@ fn a_lid_by_which_a_port_is_not_known_is_read_twice() {
             ..PersistentState::default()
         });
         let mut sweeps = 0;
-        while sweeps < 3 && !matches!(sm.stage, Stage::Reading { .. }) {
+        while sweeps < 3 && !matches!(sm.stage, Stage::Reading) {
             sm.begin_reading(Arc::clone(&found));
             sweeps += usize::from(sm.sweep_due.take().is_some());
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::core::Sm;
+use super::Sm;
 use crate::election::Role;
 use crate::stage::Stage;
 use crate::view::{MadCounters, Progress, StageName, View};
@@ -86,10 +86,13 @@ impl Sm {
                 done: discovery.answers,
                 total: discovery.answers + open,
             },
-            Stage::Reading { total, todo, .. } => Progress {
-                done: total.saturating_sub(open + todo.len() as u64),
-                total: *total,
-            },
+            Stage::Reading => {
+                let (total, todo) = self.reading.progress();
+                Progress {
+                    done: total.saturating_sub(open + todo as u64),
+                    total,
+                }
+            }
             Stage::Applying(apply, _) => Progress {
                 done: (apply.acknowledged + apply.failed) as u64,
                 // Counted once, when the plan came: a view may be asked for between any two MADs.

@@ -1,8 +1,8 @@
 //! Commands: of the operator (sweep, rebalance, policy), and of the coordinator (registrations, the copy of a standby,
 //! sources that babble).
 
+use super::Sm;
 use crate::config::Mode;
-use crate::core::Sm;
 use crate::election::CopyNews;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
