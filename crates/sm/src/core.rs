@@ -19,7 +19,7 @@ use crate::aliases::AliasGuids;
 use crate::backing_up::BackupBook;
 use crate::commit::InForce;
 use crate::config::{Config, Mode};
-use crate::core::jobs::Tickets;
+use crate::core::tickets::Tickets;
 use crate::discover::{Discovery, Request};
 use crate::drain::Drain;
 use crate::election::{Ask, Election};
@@ -542,6 +542,7 @@ mod reading;
 mod rebalance;
 mod registration;
 mod show;
+mod tickets;
 mod timers;
 mod trap;
 

@@ -191,7 +191,7 @@ impl InForce {
             In::Step(outcome) => self.change = Change::of(outcome),
             In::Repair(outcome) => self.change.count = outcome.changes.value().count(),
             In::DryRun(outcome) => self.take(&outcome.plan),
-            In::Sent(acknowledged, failed) => self.change.sent(acknowledged, failed),
+            In::Sent(acknowledged, failed) => self.sent(acknowledged, failed),
             In::Applied {
                 outcome,
                 fabric,
@@ -204,7 +204,7 @@ impl InForce {
                 self.take(&outcome.plan);
                 self.aim = None;
                 self.verdict = Some(Arc::clone(&outcome.verdict));
-                self.change.sent(sent.0, sent.1);
+                self.sent(sent.0, sent.1);
             }
             In::LeftHalfWay { plan, fabric } => {
                 self.aim = Some(Arc::new(Aim {
@@ -231,6 +231,10 @@ impl InForce {
                 }
             }
         }
+    }
+
+    const fn sent(&mut self, acknowledged: usize, failed: usize) {
+        (self.change.acknowledged, self.change.failed) = (acknowledged, failed);
     }
 
     /// A plan is in force.
@@ -371,10 +375,6 @@ impl Change {
             count: outcome.changes.value().count(),
             ..Self::default()
         }
-    }
-
-    const fn sent(&mut self, acknowledged: usize, failed: usize) {
-        (self.acknowledged, self.failed) = (acknowledged, failed);
     }
 }
 

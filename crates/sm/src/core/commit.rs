@@ -164,16 +164,24 @@ impl Sm {
         }
         self.aliases_after_apply(&fabric, outcome.changes.value());
         self.finish(inventory, fabric, installed, &failures);
+        self.tell_of_plan(out);
+        self.rest(now);
+        self.after_apply(inventory, out);
+    }
+
+    /// A plan is in force: tells everybody.
+    fn tell_of_plan(&mut self, out: &mut Vec<Output>) {
         self.run_election(election::In::Foreign(Foreign::Applied), out);
         out.extend(self.committed());
-        out.push(Output::Event(match failed {
-            0 => Event::SubnetUp { sets: acknowledged },
-            _ => Event::SubnetUpWithErrors { failed },
+        let change = self.in_force.change();
+        out.push(Output::Event(match change.failed {
+            0 => Event::SubnetUp {
+                sets: change.acknowledged,
+            },
+            failed => Event::SubnetUpWithErrors { failed },
         }));
         self.store_in_force(out);
         self.balance_applied(out);
-        self.rest(now);
-        self.after_apply(inventory, out);
     }
 
     /// Takes what became of a Set.

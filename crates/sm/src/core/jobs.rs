@@ -5,36 +5,12 @@
 
 use std::sync::Arc;
 
-use selvedge_plan::{Generation, Installed, UnderWay};
+use selvedge_plan::{Installed, UnderWay};
 use selvedge_planner::{Adopt, Basis, Inventory, Job, JobId, JobResult, Task};
 
 use super::Sm;
 use crate::io::Output;
 use crate::stage::Stage;
-
-/// Tickets of jobs.
-#[derive(Debug)]
-pub(super) struct Tickets {
-    /// The generation of what was planned last.
-    generation: Generation,
-    /// The ticket of the last job.
-    last_job: JobId,
-}
-
-impl Tickets {
-    /// Goes on from a generation that was stored.
-    pub(super) fn new(generation: Generation) -> Self {
-        Self {
-            generation,
-            last_job: JobId::default(),
-        }
-    }
-
-    /// Returns the generation of what was planned last.
-    pub(super) const fn generation(&self) -> Generation {
-        self.generation
-    }
-}
 
 impl Sm {
     /// What a task starts from now, if packets may be `under_way` by entries that are no longer in force.
@@ -45,7 +21,7 @@ impl Sm {
         under_way: Option<Arc<UnderWay>>,
     ) -> Basis {
         Basis {
-            generation: self.tickets.generation,
+            generation: self.tickets.generation(),
             inventory: Arc::clone(inventory),
             installed: Arc::clone(installed),
             under_way,
@@ -61,14 +37,13 @@ impl Sm {
     }
 
     /// What is planned from now on is of a new generation.
-    pub(crate) fn next_generation(&mut self) {
-        self.tickets.generation = self.tickets.generation.next();
+    pub(crate) const fn next_generation(&mut self) {
+        self.tickets.next_generation();
     }
 
     /// Returns a job for a task, with a ticket of its own.
     pub(crate) const fn new_job(&mut self, task: Task) -> Job {
-        let id = JobId(self.tickets.last_job.0 + 1);
-        self.tickets.last_job = id;
+        let id = self.tickets.next_job();
         Job { id, task }
     }
 
