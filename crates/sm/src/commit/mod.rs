@@ -398,3 +398,6 @@ impl InForce {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -194,3 +194,48 @@ impl Drain {
         self.given_up.is_due(now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_plan::BLOCK_LIDS;
+
+    use super::*;
+    use crate::made::{empty_plan, guid, inventory, row};
+
+    #[test]
+    fn packets_are_under_way_for_two_lifetimes_after_a_change() {
+        let check = |has_written: bool, want: bool| {
+            let (mut drain, inventory) = (Drain::default(), inventory(row()));
+            let mut taken = Taken::default();
+            if has_written {
+                taken.note((guid(1), 0, [1; BLOCK_LIDS]), None);
+            }
+            let step = Step {
+                taken,
+                has_drained: false,
+                at: Time::ZERO,
+                after: After {
+                    fabric: Arc::clone(&inventory.fabric),
+                    plan: Arc::new(empty_plan()),
+                    installed: Arc::new(Installed::unknown(2)),
+                },
+            };
+            let unanswered = Unanswered::default();
+            let applied = In::Applied {
+                step,
+                unanswered,
+                is_short: false,
+            };
+            drain.handle(Time::ZERO, applied, &mut Vec::new());
+            let mut is_under_way = |now| {
+                let mut effects = Vec::new();
+                drain.handle(now, In::Asked(&inventory.fabric), &mut effects);
+                matches!(effects[..], [Effect::UnderWay(Some(_))])
+            };
+            assert_eq!(is_under_way(Time(1)), want);
+            assert!(!is_under_way(Time::from_secs(3)));
+        };
+        check(true, true);
+        check(false, false);
+    }
+}

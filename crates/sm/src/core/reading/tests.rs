@@ -58,22 +58,6 @@ fn planned() -> (Sm, Arc<Inventory>) {
 }
 
 #[test]
-fn a_table_that_is_not_as_it_was_written_is_noticed() {
-    let check = |read: Installed, want: bool| {
-        let (mut sm, inventory) = planned();
-        assert_eq!(sm.take_astray(&inventory.fabric, &read), want);
-        // Another sweep may take the place of this one before anything is planned.
-        assert!(!sm.take_astray(&inventory.fabric, &read));
-    };
-    let mut other = of(&[0, 1]);
-    other.learn(SwitchIdx(1), 0, [2; BLOCK_LIDS]);
-    check(of(&[0, 1]), false);
-    check(other, true);
-    // Nobody answered for it: nothing is known to be otherwise.
-    check(of(&[0]), false);
-}
-
-#[test]
 fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
     let check = |is_live: bool, is_overdue: bool, answers: &[(u32, u8)], want: (usize, [u8; 2])| {
         let (mut sm, inventory) = planned();
