@@ -247,6 +247,13 @@ impl Installed {
         }
     }
 
+    /// What a block holds is unknown from now on.
+    pub fn forget(&mut self, switch: SwitchIdx, block: usize) {
+        if let Some(held) = self.lfts.get_mut(switch).and_then(|blocks| blocks.get_mut(block)) {
+            *held = None;
+        }
+    }
+
     /// All of it as tables of so many switches for LIDs up to `top`; what is not known is [`NO_PATH`](crate::NO_PATH):
     /// a switch whose table cannot be read is new or does not answer.
     #[must_use]

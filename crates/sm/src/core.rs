@@ -7,24 +7,25 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, PortRef, diff};
+use selvedge_fabric::PortRef;
 use selvedge_mad::{Exchange, ExchangeConfig};
-use selvedge_plan::{Generation, Installed, PartEnforce};
-use selvedge_planner::past::Past;
-use selvedge_planner::{Aim, DeclinedByGuid, Inventory, JobId, Judge, PortReason};
+use selvedge_plan::PartEnforce;
+use selvedge_planner::{Inventory, Judge, PortReason};
 use selvedge_sim::Time;
 use selvedge_types::Guid;
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::aliases::AliasGuids;
+use crate::commit::InForce;
 use crate::config::{Config, Mode};
+use crate::core::tickets::Tickets;
 use crate::discover::{Discovery, Request};
+use crate::drain::Drain;
 use crate::election::{Ask, Election};
 use crate::event::{Event, SweepReason};
 use crate::fault::backups::BackupBook;
 use crate::fault::repair::Repairs;
 use crate::flap::Flaps;
-use crate::given_up::GivenUp;
 use crate::io::{Input, Output, PersistentState};
 use crate::lid_book::LidBook;
 use crate::listed::Listed;
@@ -32,6 +33,7 @@ use crate::milestone::Milestone;
 use crate::multicast::Multicast;
 use crate::persist::Persist;
 use crate::readback::{Kind, ReadBack};
+use crate::reading::{Reading, Table};
 use crate::rebalance::Rebalancer;
 use crate::recall::Silence;
 use crate::registration::Registration;
@@ -42,7 +44,7 @@ use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::timer::Timer;
 use crate::trap::Traps;
-use crate::view::View;
+use crate::view::MadCounters;
 use crate::wires::Wires;
 
 mod election;
@@ -54,31 +56,30 @@ pub struct Sm {
     pub(crate) judge: Arc<dyn Judge>,
     pub(crate) exchange: Exchange<(Token, Smp)>,
     pub(crate) stage: Stage,
-    pub(crate) view: View,
-    /// What the last sweep saw that came to an end.
-    pub(crate) planned_on: Option<Arc<Fabric>>,
+    /// The plan in force.
+    pub(crate) in_force: InForce,
+    /// MADs sent and received.
+    pub(crate) mads: MadCounters,
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
-    /// Which LIDs are whose.
-    pub(crate) lids: LidBook,
+    /// The LIDs of each port.
+    lids: LidBook,
     /// What is stored, and when.
     persist: Persist,
-    pub(crate) declined: DeclinedByGuid,
-    pub(crate) generation: Generation,
-    /// The ticket of the last job.
-    pub(crate) last_job: JobId,
+    /// Tickets of jobs.
+    tickets: Tickets,
+    /// Tables that a heavy sweep reads.
+    reading: Reading,
     /// Why the next sweep is due as soon as the current stage allows.
     pub(crate) sweep_due: Option<SweepReason>,
     /// Why the last sweep began.
     pub(crate) sweep_reason: SweepReason,
     /// What packets may still be under way by.
-    pub(crate) past: Past,
-    /// LIDs that were others' a short while ago.
-    pub(crate) given_up: GivenUp,
+    pub(crate) drain: Drain,
     /// What is to be read back.
     read_back: ReadBack,
     /// What was said of the operator's lists.
-    pub(crate) listed: Listed,
+    listed: Listed,
     /// When the input at hand came in.
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
@@ -98,10 +99,6 @@ pub struct Sm {
     pub(crate) doubted: BTreeSet<Guid>,
     /// Ports of which nobody may have been told what happened to them while a plan was on its way.
     pub(crate) unwatched: Vec<PortRef>,
-    /// The tables of the plan in force are those that another manager left.
-    pub(crate) keeps_found: bool,
-    /// The plan that was left half-way.
-    pub(crate) aim: Option<Arc<Aim>>,
     /// What happened while a sweep's plan was on its way.
     pub(crate) second_look: SecondLook,
     /// What is to be probed, and what is being repaired.
@@ -118,8 +115,6 @@ pub struct Sm {
     pub(crate) silent: Silent,
     /// GUIDs that the last sweep saw twice.
     pub(crate) duplicates: BTreeSet<Guid>,
-    /// Ports that the last sweep saw with LIDs by which they are not known.
-    pub(crate) strangers: BTreeSet<Guid>,
     /// Steps towards even load.
     rebalancer: Rebalancer,
     /// Multicast groups and trees.
@@ -151,18 +146,16 @@ impl Sm {
             judge,
             exchange,
             stage: Stage::Idle,
-            view: View::default(),
-            planned_on: None,
+            in_force: InForce::default(),
+            mads: MadCounters::default(),
             inventory: None,
-            declined: DeclinedByGuid::new(),
             lids: LidBook::stored(&state),
-            generation: state.generation,
-            last_job: JobId::default(),
+            tickets: Tickets::new(state.generation),
+            reading: Reading::default(),
             persist: Persist::new(state),
             sweep_due: None,
             sweep_reason: SweepReason::Start,
-            past: Past::default(),
-            given_up: GivenUp::default(),
+            drain: Drain::default(),
             read_back: ReadBack::default(),
             listed: Listed::default(),
             now: Time::ZERO,
@@ -175,8 +168,6 @@ impl Sm {
             registration: Registration::default(),
             doubted: BTreeSet::new(),
             unwatched: Vec::new(),
-            keeps_found: false,
-            aim: None,
             second_look: SecondLook::default(),
             repairs: Repairs::default(),
             backups: BackupBook::default(),
@@ -188,7 +179,6 @@ impl Sm {
             silence: Silence::default(),
             silent: Silent::default(),
             duplicates: BTreeSet::new(),
-            strangers: BTreeSet::new(),
             requests: Vec::new(),
         }
     }
@@ -226,7 +216,7 @@ impl Sm {
     }
 
     fn received(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) {
-        self.view.mads.received += 1;
+        self.mads.received += 1;
         match datagram.mad.method() {
             Method::GetResp => {
                 while let Some(failed) = self.exchange.expired(now) {
@@ -253,7 +243,7 @@ impl Sm {
             | Method::GetTableResp
             | Method::GetMultiResp
             | Method::DeleteResp
-            | Method::Other(_) => self.view.mads.dropped += 1,
+            | Method::Other(_) => self.mads.dropped += 1,
         }
     }
 
@@ -267,9 +257,8 @@ impl Sm {
                 discovery.ended(ask, &smp.route, answer, &mut requests, &mut events);
                 self.submit(requests);
             }
-            (Token::Table { .. } | Token::Lanes(_), reading @ Stage::Reading { .. }) => {
-                reading.table_read(token, ok(answer));
-            }
+            (Token::Table { switch, block }, Stage::Reading) => self.table_read(Table::Lft(switch, block), answer),
+            (Token::Lanes(table), Stage::Reading) => self.table_read(Table::Lanes(table), answer),
             (Token::Set(id), Stage::Applying(..)) => self.set_ended(id, answer, &mut events),
             (Token::Held(_), Stage::Applying(..)) => self.seat_answered(answer),
             (Token::SmInfo(ask @ Ask::Election(_)), Stage::Electing)
@@ -381,9 +370,7 @@ impl Sm {
                 self.sweep_due,
                 Some(SweepReason::MasterLost | SweepReason::HandedOver | SweepReason::Told)
             ),
-            Stage::Discovering(_) | Stage::Electing | Stage::Reading { .. } | Stage::HandingOver | Stage::Stopped => {
-                false
-            }
+            Stage::Discovering(_) | Stage::Electing | Stage::Reading | Stage::HandingOver | Stage::Stopped => false,
         }
     }
 
@@ -406,7 +393,7 @@ impl Sm {
         self.second_look.forget(now);
         self.silent.forget();
         self.exchange.clear();
-        self.generation = self.generation.next();
+        self.next_generation();
         (self.next_sweep, self.put_off) = (None, None);
         let mut discovery = Discovery::new(self.config.policy.part_enforce != PartEnforce::Off);
         let mut requests = Vec::new();
@@ -422,12 +409,7 @@ impl Sm {
         match std::mem::take(&mut self.stage) {
             Stage::Discovering(discovery) => self.discovered(*discovery, now, out),
             Stage::Electing | Stage::HandingOver => self.run_election(crate::election::In::AllAnswered, out),
-            Stage::Reading {
-                inventory,
-                installed,
-                round,
-                ..
-            } => self.tables_asked((inventory, installed, round), now, out),
+            Stage::Reading => self.tables_asked(now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(probe, out),
             Stage::Copying(copying) => self.copying_settled(*copying, out),
@@ -474,17 +456,14 @@ impl Sm {
         };
         self.inventory = Some(Arc::clone(&inventory));
         self.note_other_masters(&inventory, &before, out);
-        let known = self.view.fabric.as_deref().filter(|_| self.view.plan.is_some());
-        let is_first = self.view.sweeps == 0;
+        let known = self.in_force.planned().map(Arc::as_ref);
+        let is_first = self.in_force.sweeps() == 0;
         if self.config.mode == Mode::Manage && self.silence.asks_again(&inventory, known, is_first) {
             self.sweep_due = Some(self.sweep_reason.again());
             return;
         }
         if self.is_cut_off() {
-            let (fabric, sweeps) = (Arc::clone(&inventory.fabric), self.view.sweeps);
-            self.finish(&inventory, fabric, Installed::default(), &report::Failures::none());
-            // Nothing was swept: front ends say that there is no fabric.
-            self.view.sweeps = sweeps;
+            self.finish_cut_off(&inventory);
             let what = format!("port {local} is DOWN: plug in a cable or choose another port");
             return self.cut_off(what, now, out);
         }
@@ -493,14 +472,7 @@ impl Sm {
         out.push(Output::Milestone(Milestone::Swept(Arc::clone(fabric))));
         out.push(Output::Event(Event::Discovered { switches, hosts, links }));
         out.extend(report::beyond_reach(&inventory).map(Output::Event));
-        if let Some(old) = self.view.seen.replace(Arc::clone(fabric)) {
-            let changes = diff(&old, fabric).changes;
-            out.extend(
-                changes
-                    .iter()
-                    .map(|c| Output::Event(Event::FabricChanged { change: c.to_string() })),
-            );
-        }
+        self.update_in_force(crate::commit::In::Found(fabric), out);
         match self.config.mode {
             Mode::Manage => {
                 self.stage = Stage::Electing;
@@ -523,7 +495,7 @@ impl Sm {
             Stage::Copying(_) => self.feed_copying(),
             Stage::Naming(ref naming) if naming.is_read_back() => self.ask_back(Kind::Guids),
             Stage::Naming(_) => self.feed_naming(),
-            Stage::Reading { .. } => self.ask_for_tables(),
+            Stage::Reading => self.ask_for_tables(),
             Stage::Applying(..) => self.ask_for_the_seat(now),
             _ => {}
         }
@@ -545,8 +517,8 @@ impl Sm {
                 self.exchange.put_first(agent);
             }
         }
-        self.view.acknowledged = apply.acknowledged;
-        self.view.failed = apply.failed;
+        let sent = crate::commit::In::Sent(apply.acknowledged, apply.failed);
+        self.tell_in_force(sent);
         out.extend(events.into_iter().map(Output::Event));
     }
 }
@@ -558,13 +530,23 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 
 mod aliases;
 mod backups;
+mod command;
+mod commit;
+mod drain;
 mod fault;
 mod flap;
+mod jobs;
+mod lid;
 mod multicast;
 mod persist;
+mod planning;
 mod readback;
+mod reading;
 mod rebalance;
 mod registration;
+mod show;
+mod tickets;
+mod timers;
 mod trap;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! LIDs by port GUID: those of the last plan, and those that ports held before until they have taken the new ones.
 //!
 //! Which LID a port gets is planned in `selvedge_planner::lid`, from what [`LidBook::known`] hands out.
-//! [`LidBook::plan`] takes the LIDs of an accepted plan; they are stored before any Set goes out, so that nothing an
+//! [`In::Accepted`] has the LIDs of a plan; they are stored before any Set goes out, so that nothing an
 //! agent may hold is forgotten. A port that was away meanwhile, or whose Set was not sent because the next plan came,
 //! still holds its former LIDs: if it then loses power, hosts know it by those.
 
@@ -12,15 +12,16 @@ use selvedge_fabric::{Fabric, Port};
 use selvedge_plan::{Lids, Policy};
 use selvedge_types::{Guid, Lid, LidRange};
 
+use crate::event::Event;
 use crate::io::PersistentState;
 
 /// LIDs by port GUID.
 #[derive(Clone, Debug, Default)]
 pub struct LidBook {
     /// Those of the last plan that had the port.
-    pub planned: BTreeMap<Guid, LidRange>,
+    planned: BTreeMap<Guid, LidRange>,
     /// What ports were last known to hold that have not been seen to hold those.
-    pub before: BTreeMap<Guid, LidRange>,
+    before: BTreeMap<Guid, LidRange>,
     /// Ports that have not been seen to hold what was planned for them in this life.
     unseen: BTreeSet<Guid>,
     /// Those of whom nothing was read since that says so: somebody took the Set, and where a cable was moved
@@ -37,12 +38,49 @@ pub struct LidBook {
     unproven: BTreeSet<Guid>,
     /// What an earlier life has stored, and another port was seen to hold: it may give it up again.
     yielded: BTreeMap<Guid, LidRange>,
-    /// What an earlier life has stored and was taken for another fabric's.
-    pub aside: BTreeMap<Guid, LidRange>,
-    /// How many were stored by an earlier life.
+    /// What an earlier life has stored, until it is known whether that is this fabric's.
+    earlier: Earlier,
+    /// Ports that the last sweep saw with LIDs by which they are not known.
+    strangers: BTreeSet<Guid>,
+}
+
+/// What an earlier life has stored.
+#[derive(Clone, Debug, Default)]
+struct Earlier {
+    /// What was taken for another fabric's.
+    aside: BTreeMap<Guid, LidRange>,
+    /// How many ports were stored, until some are met.
     stored: usize,
     /// None of those has been met, and too few others to say that they are another fabric's.
-    pub is_doubted: bool,
+    is_doubted: bool,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug)]
+pub enum In<'a> {
+    /// A sweep found this fabric.
+    Found(&'a Fabric),
+    /// A plan is about to be made for this fabric.
+    Planning(&'a Fabric),
+    /// A plan is about to be stored, then applied to this fabric.
+    Accepted(&'a Fabric, &'a Lids),
+    /// A plan for this fabric was dropped before anything of it was sent.
+    Withdrawn(&'a Fabric, &'a Lids),
+    /// A plan was applied, or a part of it: the fabric has what agents took.
+    Applied(&'a Fabric, &'a Lids),
+    /// Another manager takes care of this fabric.
+    OfAnother(&'a Fabric),
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Ports hold other LIDs than they are known by, and did not in the sweep before.
+    Strangers,
+    /// Say this.
+    Event(Event),
+    /// What is stored is another fabric's.
+    Foreign,
 }
 
 impl LidBook {
@@ -61,9 +99,33 @@ impl LidBook {
             of_last_plan: BTreeSet::new(),
             unproven: state.lids.keys().copied().collect(),
             yielded,
-            aside: state.lids_aside.clone(),
-            stored: state.lids.len(),
-            is_doubted: false,
+            earlier: Earlier {
+                aside: state.lids_aside.clone(),
+                stored: state.lids.len(),
+                is_doubted: false,
+            },
+            strangers: BTreeSet::new(),
+        }
+    }
+
+    /// Takes one input; appends what is to be done.
+    pub fn handle(&mut self, input: In<'_>, effects: &mut Vec<Effect>) {
+        match input {
+            In::Found(fabric) => {
+                let strangers = self.strangers(fabric);
+                let before = std::mem::replace(&mut self.strangers, strangers);
+                if !self.strangers.is_subset(&before) {
+                    effects.push(Effect::Strangers);
+                }
+            }
+            In::Planning(fabric) => {
+                self.set_foreign_aside(fabric, effects);
+                self.restore_yielded(fabric);
+            }
+            In::Accepted(fabric, lids) => self.plan(fabric, lids),
+            In::Withdrawn(fabric, lids) => self.withdraw(fabric, lids),
+            In::Applied(fabric, lids) => self.held(fabric, lids),
+            In::OfAnother(fabric) => self.of_another(fabric),
         }
     }
 
@@ -83,52 +145,86 @@ impl LidBook {
 
     /// How many ports an earlier life has stored, if this one has met none of them and none is in the fabric. Once
     /// others have been given LIDs that is looked at no longer, unless they were too few to say whose those are.
-    pub fn none_met(&self, fabric: &Fabric) -> Option<usize> {
+    fn none_met(&self, fabric: &Fabric) -> Option<usize> {
         let untried = self.planned.keys().filter(|&&guid| self.is_untried(guid)).count();
-        let may_be_foreign = self.is_doubted || untried == self.planned.len();
+        let may_be_foreign = self.earlier.is_doubted || untried == self.planned.len();
         let is_here = || fabric.end_ports().any(|(_, port)| self.is_untried(port.guid));
-        (untried > 0 && untried == self.stored && may_be_foreign && !is_here()).then_some(untried)
+        (untried > 0 && untried == self.earlier.stored && may_be_foreign && !is_here()).then_some(untried)
+    }
+
+    /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth. What
+    /// this life has met once is its own fabric's, though it may see nobody but itself now, under another GUID. And
+    /// fewer than half as many ports as are stored may be a part that was added and is cut off with this manager: it is
+    /// decided when more are found. Where fewer than half as many ports are stored as are found, it is the other way
+    /// about: the earlier life saw a part that is away now. Those few keep their LIDs.
+    fn set_foreign_aside(&mut self, fabric: &Fabric, effects: &mut Vec<Effect>) {
+        let Some(stored) = self.none_met(fabric) else {
+            self.earlier.is_doubted = false;
+            return;
+        };
+        let found = fabric.end_ports().count();
+        if stored * 2 < found {
+            return self.keep_untried();
+        }
+        let are_few = found * 2 < stored;
+        let was_doubted = std::mem::replace(&mut self.earlier.is_doubted, are_few);
+        if !are_few || !was_doubted {
+            effects.push(Effect::Event(Event::ForeignState { stored, found, are_few }));
+        }
+        if !are_few {
+            self.set_untried_aside();
+            // Unless this life has planned something already: then that is what is stored.
+            if self.is_empty() {
+                effects.push(Effect::Foreign);
+            }
+        }
     }
 
     /// What an earlier life has stored stays known, and is not asked about again.
-    pub fn keep_untried(&mut self) {
-        self.stored = 0;
-        self.is_doubted = false;
+    const fn keep_untried(&mut self) {
+        (self.earlier.stored, self.earlier.is_doubted) = (0, false);
     }
 
     /// Nothing of what an earlier life has stored is to be counted with, as long as no port of it is found.
-    pub fn set_untried_aside(&mut self) {
+    fn set_untried_aside(&mut self) {
         let untried: Vec<Guid> = self
             .planned
             .keys()
             .copied()
             .filter(|&guid| self.is_untried(guid))
             .collect();
-        self.aside.append(&mut self.yielded);
+        self.earlier.aside.append(&mut self.yielded);
         for guid in untried {
-            self.aside.extend(self.planned.remove(&guid).map(|range| (guid, range)));
+            self.earlier
+                .aside
+                .extend(self.planned.remove(&guid).map(|range| (guid, range)));
             self.unproven.remove(&guid);
         }
         let planned = &self.planned;
         self.before.retain(|guid, _| planned.contains_key(guid));
-        self.stored = 0;
+        self.earlier.stored = 0;
     }
 
     /// True if a port holds what was planned for it, or what it was known to hold before.
     pub fn is_stored(&self, port: &Port) -> bool {
+        self.of_port(port).any(|known| known.base == port.settings.lids.base)
+    }
+
+    /// True if a port holds just that.
+    pub fn is_known(&self, port: &Port) -> bool {
+        self.of_port(port).any(|known| *known == port.settings.lids)
+    }
+
+    fn of_port(&self, port: &Port) -> impl Iterator<Item = &LidRange> {
         let known = [self.planned.get(&port.guid), self.before.get(&port.guid)];
-        known
-            .into_iter()
-            .flatten()
-            .any(|known| known.base == port.settings.lids.base)
+        known.into_iter().flatten()
     }
 
     /// Ports that hold others than any that they are known by.
-    pub fn strangers(&self, fabric: &Fabric) -> BTreeSet<Guid> {
+    fn strangers(&self, fabric: &Fabric) -> BTreeSet<Guid> {
         let is_other = |port: &Port| {
-            let known = [self.planned.get(&port.guid), self.before.get(&port.guid)];
-            let held = port.settings.lids;
-            held.base.is_unicast() && known != [None, None] && !known.contains(&Some(&held))
+            let has_some = port.settings.lids.base.is_unicast() && self.of_port(port).next().is_some();
+            has_some && !self.is_known(port)
         };
         let ports = fabric.end_ports().filter(|(_, port)| is_other(port));
         ports.map(|(_, port)| port.guid).collect()
@@ -192,6 +288,11 @@ impl LidBook {
         befores
     }
 
+    /// What an earlier life has stored and was taken for another fabric's.
+    pub const fn aside(&self) -> &BTreeMap<Guid, LidRange> {
+        &self.earlier.aside
+    }
+
     /// Ports by whose answers alone they have their LIDs, while another one is known by them that was read to hold
     /// them: they were meant for the one and went to the other. Unless that one has `others` now: then nobody has them.
     fn doubtful(&self, known: &BTreeMap<Guid, LidRange>, others: &BTreeSet<Guid>) -> Vec<Guid> {
@@ -210,7 +311,7 @@ impl LidBook {
     }
 
     /// A plan is about to be stored, then applied to `fabric`.
-    pub fn plan(&mut self, fabric: &Fabric, lids: &Lids) {
+    fn plan(&mut self, fabric: &Fabric, lids: &Lids) {
         self.planned_until.clear();
         self.of_last_plan.clear();
         for (at, range) in lids.iter() {
@@ -264,9 +365,12 @@ impl LidBook {
 
     /// Who yielded its LIDs to a port that holds others now has its claim on them again, unless somebody else has one.
     /// So has whoever was taken to be of another fabric, once one of those is found: that part of the fabric was away.
-    pub fn restore_yielded(&mut self, fabric: &Fabric) {
-        if fabric.end_ports().any(|(_, port)| self.aside.contains_key(&port.guid)) {
-            self.yielded.append(&mut self.aside);
+    fn restore_yielded(&mut self, fabric: &Fabric) {
+        if fabric
+            .end_ports()
+            .any(|(_, port)| self.earlier.aside.contains_key(&port.guid))
+        {
+            self.yielded.append(&mut self.earlier.aside);
         }
         if self.yielded.is_empty() {
             return;
@@ -291,7 +395,7 @@ impl LidBook {
     /// A plan was dropped before anything of it was sent: ports hold what they held. Who holds nothing is known by what
     /// it was known by until then. That may be the LIDs of an earlier plan, which it took though nobody saw it, and not
     /// those that it had before that one.
-    pub fn withdraw(&mut self, fabric: &Fabric, lids: &Lids) {
+    fn withdraw(&mut self, fabric: &Fabric, lids: &Lids) {
         let planned_until = std::mem::take(&mut self.planned_until);
         for (at, range) in lids.iter() {
             let Some(port) = fabric.port(at) else { continue };
@@ -327,7 +431,7 @@ impl LidBook {
     }
 
     /// What ports hold, as far as their answers tell, after a plan was applied, or a part of it.
-    pub fn held(&mut self, fabric: &Fabric, lids: &Lids) {
+    fn held(&mut self, fabric: &Fabric, lids: &Lids) {
         if self.before.is_empty() && self.unseen.is_empty() {
             return;
         }
@@ -341,7 +445,7 @@ impl LidBook {
     /// What ports hold that another manager takes care of. Where this one meant a LID for somebody who was not seen to
     /// take it, the other one has given it away: a later life, which is told claims and not who was seen, could not
     /// tell whose it is.
-    pub fn of_another(&mut self, fabric: &Fabric) {
+    fn of_another(&mut self, fabric: &Fabric) {
         let mut held = BTreeSet::new();
         for (_, port) in fabric
             .end_ports()

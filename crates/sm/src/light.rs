@@ -17,7 +17,7 @@ use crate::election::Role;
 use crate::event::SweepReason;
 use crate::io::Output;
 use crate::stage::{Stage, Token};
-use crate::{election, readback, smp};
+use crate::{drain, election, readback, smp};
 
 impl Sm {
     /// Everything that a light sweep asked is answered.
@@ -59,14 +59,15 @@ impl Sm {
             }
             // What failed, or found no plan, is tried again; what nobody can explain has changed since it was seen.
             (Some(_), _)
-                if self.view.failed > 0
+                if self.in_force.failed() > 0
                     || self.has_unexplained()
-                    || (self.view.plan.is_none() && !self.is_cut_off()) =>
+                    || (self.in_force.plan().is_none() && !self.is_cut_off()) =>
             {
                 self.sweep_due.get_or_insert(SweepReason::Again);
                 return;
             }
-            (Some(_), _) if self.given_up.is_due(self.now) => {
+            (Some(_), _) if self.drain.are_lids_due(self.now) => {
+                self.tell_drain(drain::In::LidsSwept);
                 self.sweep_due.get_or_insert(SweepReason::LidsFree);
                 return;
             }
@@ -110,7 +111,7 @@ impl Sm {
 
     /// True if a port of the plan in force is not ACTIVE, and nothing that is known says why.
     fn has_unexplained(&self) -> bool {
-        let mut ports = self.view.ports.iter();
+        let mut ports = self.in_force.ports().iter();
         self.role() == Role::Master && ports.any(|port| port.reason == PortReason::Unexplained)
     }
 
@@ -401,6 +402,7 @@ mod tests {
     use selvedge_wire::Method;
 
     use super::*;
+    use crate::commit::InForce;
     use crate::made::{SECOND, empty_plan, guid, info, inventory, master, place, row};
     use crate::view::PortReport;
 
@@ -536,8 +538,8 @@ mod tests {
             let mut sm = master();
             let known = Arc::new(inventory(row()));
             let port = place(&known, SECOND, 2);
-            (sm.inventory, sm.view.plan) = (Some(known), Some(Arc::new(empty_plan())));
-            sm.view.ports = Arc::new(vec![PortReport { port, reason }]);
+            sm.inventory = Some(known);
+            sm.in_force = InForce::with_ports(empty_plan(), vec![PortReport { port, reason }]);
             sm.begin_light_sweep(&mut Vec::new());
             assert_eq!(sm.sweep_due, want, "{reason:?}");
         };
@@ -550,7 +552,7 @@ mod tests {
         let check = |guid: Guid, want: Option<SweepReason>| {
             let mut sm = master();
             let known = Arc::new(inventory(row()));
-            (sm.inventory, sm.view.plan) = (Some(known), Some(Arc::new(empty_plan())));
+            (sm.inventory, sm.in_force) = (Some(known), InForce::with_ports(empty_plan(), Vec::new()));
             sm.duplicates.insert(guid);
             sm.begin_light_sweep(&mut Vec::new());
             assert_eq!(sm.sweep_due, want, "{guid:?}");

@@ -9,7 +9,6 @@ use selvedge_plan::partition::Who;
 use selvedge_types::Guid;
 
 use crate::event::Event;
-use crate::io::Output;
 
 /// Some GUIDs of a list are no ports of the fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +51,10 @@ pub struct Listed {
 
 impl Listed {
     /// Says of which lists some GUIDs are not there, unless that has been said.
-    pub fn tell(&mut self, fabric: &Fabric, policy: &Policy, out: &mut Vec<Output>) {
+    pub fn handle(&mut self, fabric: &Fabric, policy: &Policy, events: &mut Vec<Event>) {
         let found = absent(fabric, policy);
         let news = found.iter().filter(|absent| !self.told.contains(absent));
-        out.extend(news.map(|absent| Output::Event(Event::ListedAbsent(absent.clone()))));
+        events.extend(news.map(|absent| Event::ListedAbsent(absent.clone())));
         self.told = found;
     }
 }
@@ -128,13 +127,9 @@ mod tests {
     use super::*;
 
     fn said(listed: &mut Listed, fabric: &Fabric, policy: &Policy) -> Vec<String> {
-        let mut out = Vec::new();
-        listed.tell(fabric, policy, &mut out);
-        let text = |output: &Output| match output {
-            Output::Event(event) => event.to_string(),
-            other => panic!("{other:?}"),
-        };
-        out.iter().map(text).collect()
+        let mut events = Vec::new();
+        listed.handle(fabric, policy, &mut events);
+        events.iter().map(Event::to_string).collect()
     }
 
     #[test]

@@ -13,7 +13,6 @@ use selvedge_planner::{Inventory, Outcome};
 use selvedge_types::Guid;
 use selvedge_wire::{Datagram, SmInfo};
 
-use crate::core::Sm;
 use crate::election::Role;
 use crate::io::Output;
 
@@ -90,21 +89,4 @@ pub fn coming(inventory: &Inventory, outcome: &Outcome, was_known: bool) -> Outp
         plan: Arc::clone(&outcome.plan),
         was_known,
     })
-}
-
-impl Sm {
-    /// Returns the milestone of the plan in force; `None` without one.
-    pub(crate) fn committed(&self) -> Option<Output> {
-        let view = &self.view;
-        Some(Output::Milestone(Milestone::Committed(Box::new(Committed {
-            fabric: view.fabric.clone()?,
-            plan: view.plan.clone()?,
-            inventory: view.inventory.clone()?,
-            lanes: Arc::clone(&view.installed.lanes),
-            policy: Arc::clone(&self.config.policy),
-            unasked: Arc::clone(self.registration().unasked()),
-            asks_all: self.registration().asks_all(),
-            manager: self.own_sm_info(),
-        }))))
-    }
 }

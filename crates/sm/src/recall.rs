@@ -5,6 +5,8 @@
 //! and forget that its links carry packets. So it stays as it was known until its link is seen to be lost; light sweeps
 //! go on knocking. A switch of which nothing at all is heard is left out: nobody could change its tables.
 
+use std::sync::Arc;
+
 use selvedge_fabric::{Fabric, Node, PortRef};
 use selvedge_planner::{Found, FoundPort, Inventory, PortReason};
 use selvedge_types::{NodeKind, PortNum, PortState};
@@ -27,8 +29,6 @@ const LOOKS_AT_PORTS_MAX: u32 = 8;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence {
     looks: u32,
-    /// Sweeps in a row that could not read all tables.
-    pub unread_looks: u32,
 }
 
 impl Silence {
@@ -80,7 +80,7 @@ impl Sm {
     /// Completes what a sweep has found. Where the last one came to no end there is only what was known before.
     pub(crate) fn recall_what_was_known(&mut self, found: &mut Vec<Found>) {
         let last = self.inventory.take();
-        let ended = self.view.inventory.as_deref();
+        let ended = self.in_force.inventory().map(Arc::as_ref);
         if let Some(known) = last.as_deref().or(ended) {
             recall(found, known, ended);
         }

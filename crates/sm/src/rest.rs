@@ -27,7 +27,7 @@ impl Sm {
         };
         let due = interval.map(|interval| now + interval);
         let put_off = self.put_off.take().map(|at| at.max(now));
-        let lids = self.given_up.due(now);
+        let lids = self.drain.lids_due(now);
         let offer = self.next_offer();
         self.next_sweep = [self.read_back_due(due), put_off, lids, offer]
             .into_iter()

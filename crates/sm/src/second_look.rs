@@ -143,7 +143,7 @@ impl Sm {
 
     /// When the look is due, to whoever is idle: while packets go by entries that nobody knows it waits for their end.
     pub(crate) fn second_look_due(&self) -> Option<Time> {
-        let fog = self.past.fog(self.now);
+        let fog = self.drain.fog(self.now);
         let due = self.second_look.due()?;
         match fog.is_zero() {
             true => self.knows_the_fabric().then_some(due),

@@ -31,9 +31,9 @@ impl Sm {
         self.exchange.set_agent_window(self.agent_window());
         while let Some(sent) = self.exchange.next_to_send(now, |(_, smp), place| smp.write(place)) {
             match sent.datagram.mad.method() {
-                Method::Get => self.view.mads.gets += 1,
-                Method::Set => self.view.mads.sets += 1,
-                _ => self.view.mads.others += 1,
+                Method::Get => self.mads.gets += 1,
+                Method::Set => self.mads.sets += 1,
+                _ => self.mads.others += 1,
             }
             out.push(Output::Send {
                 datagram: *sent.datagram,
@@ -44,7 +44,7 @@ impl Sm {
 
     /// Sends without expecting an answer.
     pub(crate) fn send_only(&mut self, datagram: Datagram, out: &mut Vec<Output>) {
-        self.view.mads.others += 1;
+        self.mads.others += 1;
         out.push(Output::Send {
             datagram,
             timeout: Duration::ZERO,

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{Installed, LaneTable};
 use selvedge_planner::{Inventory, JobId, Outcome};
-use selvedge_wire::{Attribute, LinearForwardingTable, Mad};
 
 use crate::aliases::{NameId, Naming};
 use crate::apply::{Apply, SetId};
 use crate::discover::{Ask, Discovery};
 use crate::election;
 use crate::fault::probe::{Behind, Probe};
-use crate::lane_smp;
 use crate::multicast::{CopyId, Copying};
 use crate::readback::ReadId;
 use crate::view::StageName;
@@ -77,20 +75,7 @@ pub enum Stage {
     /// A heavy sweep asks other managers for their SMInfo. The election has their answers.
     Electing,
     /// A heavy sweep reads the tables that are not known.
-    Reading {
-        /// What was found.
-        inventory: Arc<Inventory>,
-        /// Tables as far as read.
-        installed: Installed,
-        /// Blocks to read.
-        total: u64,
-        /// Those of them that are yet to be asked for, the next one last.
-        todo: Vec<(SwitchIdx, usize)>,
-        /// Lane tables that are yet to be asked for, the next one last.
-        lanes: Vec<LaneTable>,
-        /// How often what is unknown has been asked for, this time included.
-        round: u32,
-    },
+    Reading,
     /// A job plans the whole fabric, or a repair.
     Planning {
         /// The ticket of the job.
@@ -134,37 +119,12 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Takes an answer about a table, while tables are read.
-    pub fn table_read(&mut self, token: Token, answer: Option<&Mad>) {
-        let (
-            Self::Reading {
-                inventory, installed, ..
-            },
-            Some(mad),
-        ) = (self, answer)
-        else {
-            return;
-        };
-        match token {
-            Token::Table { switch, block } => {
-                if let Ok(table) = LinearForwardingTable::parse(mad.smp_data()) {
-                    installed.learn(switch, block, table.ports);
-                }
-            }
-            Token::Lanes(table) => {
-                let held = Arc::make_mut(&mut installed.lanes);
-                lane_smp::learn(held, &inventory.fabric, table, mad.smp_data());
-            }
-            _ => {}
-        }
-    }
-
     /// Its name for people.
     pub const fn name(&self) -> StageName {
         match self {
             Self::Idle | Self::Standby | Self::Disabled | Self::Stopped => StageName::Idle,
             Self::Discovering(_) | Self::Electing | Self::HandingOver => StageName::Discovering,
-            Self::Reading { .. } => StageName::ReadingTables,
+            Self::Reading => StageName::ReadingTables,
             Self::Planning { .. } => StageName::Planning,
             Self::Persisting { .. } => StageName::Persisting,
             Self::Applying(..) | Self::Copying(_) | Self::Naming(_) => StageName::Applying,

@@ -13,11 +13,6 @@
 //!
 //! The coordinator has timers of its own: of its intake, of storing, of the administrator and of the copier.
 
-use selvedge_sim::Time;
-
-use crate::core::Sm;
-use crate::stage::Stage;
-
 /// A timer of the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
@@ -66,63 +61,4 @@ impl Timer {
         Self::Doubt,
         Self::Repress,
     ];
-}
-
-impl Sm {
-    /// Returns when a timer fires, if nothing else happens.
-    #[must_use]
-    pub fn due(&self, timer: Timer) -> Option<Time> {
-        match (timer, &self.stage) {
-            (_, Stage::Stopped) => None,
-            (Timer::Answer, _) => self.exchange.next_wake(),
-            (Timer::Repress, _) => self.repress_at(),
-            (Timer::Poll, Stage::Standby) => self.election().poll_due(),
-            (Timer::Seat, Stage::Applying(apply, _)) => {
-                let interval = self.config.poll_interval;
-                apply.wait().and_then(|wait| apply.seat.due(&wait, interval))
-            }
-            (Timer::Doubt, Stage::Probing(probe)) => probe.due(),
-            (Timer::LightSweep, Stage::Idle) => self.next_sweep,
-            (Timer::Release, Stage::Idle) => self.flaps().due(),
-            (Timer::Balance, Stage::Idle) => self.rebalancer().due().filter(|_| !self.is_preparing_repairs()),
-            (Timer::Trees, Stage::Idle) => self.multicast_due(),
-            (Timer::Names, Stage::Idle) => self.aliases_due(),
-            (Timer::Backups, Stage::Idle) => self.backups().due().filter(|_| !self.is_preparing_repairs()),
-            (Timer::SecondLook, Stage::Idle) => self.second_look_due(),
-            // No code serves these timers in another stage: one that is due would wake the manager again and again.
-            (
-                Timer::Poll
-                | Timer::Seat
-                | Timer::Doubt
-                | Timer::LightSweep
-                | Timer::Release
-                | Timer::Balance
-                | Timer::Trees
-                | Timer::Names
-                | Timer::Backups
-                | Timer::SecondLook,
-                _,
-            ) => None,
-        }
-    }
-
-    /// When [`crate::Input::Wake`] is due, if nothing else happens.
-    #[must_use]
-    pub fn next_wake(&self) -> Option<Time> {
-        self.next_timer().map(|(at, _)| at)
-    }
-
-    /// True if a timer is to be served now.
-    pub(crate) fn is_due(&self, timer: Timer) -> bool {
-        self.due(timer).is_some_and(|at| at <= self.now)
-    }
-
-    /// The timer that fires next, and when; of several at once the first of [`Timer::ALL`].
-    #[must_use]
-    pub fn next_timer(&self) -> Option<(Time, Timer)> {
-        Timer::ALL
-            .into_iter()
-            .filter_map(|timer| Some((self.due(timer)?, timer)))
-            .min()
-    }
 }

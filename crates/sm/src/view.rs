@@ -1,9 +1,5 @@
 //! What a manager shows of itself: cheap to clone, complete, and read-only for other programs.
-//!
-//! Inside `sm` this is still more than a display: the plan in force, its fabric, the verdict and the tables that
-//! switches hold are kept here (`plan`, `fabric`, `verdict`, `installed`), and decisions read them. They are written in
-//! `program.rs` and, where tables differ, in `core/readback.rs`. Role, stage, wait and balance are filled in by
-//! `Sm::view` only.
+//! It is made by `Sm::view` when somebody asks; no decision reads it.
 
 use std::collections::BTreeMap;
 use std::fmt;

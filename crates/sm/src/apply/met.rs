@@ -112,7 +112,7 @@ mod tests {
             installed.learn(switch, 0, [1; BLOCK_LIDS]);
         }
         let (mut sm, mut out) = (master(), Vec::new());
-        sm.tables_asked((Arc::clone(&inventory), installed.clone(), 1), Time::ZERO, &mut out);
+        sm.tables_read(Arc::clone(&inventory), installed.clone(), Time::ZERO, &mut out);
         let mut jobs = out.into_iter().filter_map(|output| match output {
             Output::Compute(job) => Some(job),
             _ => None,

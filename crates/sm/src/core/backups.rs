@@ -16,7 +16,7 @@ impl Sm {
         let ctx = Ctx {
             now: self.now,
             quiet: self.config.backups_after,
-            plan: self.view.plan.as_ref(),
+            plan: self.in_force.plan(),
             inventory: self.inventory.as_ref(),
             knows_the_fabric: self.knows_the_fabric(),
         };
@@ -26,9 +26,9 @@ impl Sm {
             match effect {
                 Effect::Event(event) => out.push(Output::Event(Event::Plan(event))),
                 Effect::Begin { inventory, plan, known } => {
-                    self.generation = self.generation.next();
+                    self.next_generation();
                     let first = self.flaps.lately_down(&inventory.fabric);
-                    let basis = self.basis(&inventory, &self.view.installed, None);
+                    let basis = self.basis(&inventory, self.in_force.installed(), None);
                     self.make_backups(BackUp::new(basis, plan, first, known), &inventory, out);
                 }
                 Effect::GoOn { inventory, task } => self.make_backups(*task, &inventory, out),
@@ -56,7 +56,7 @@ impl Sm {
 
     /// Has the next of them made, as things are now.
     fn make_backups(&mut self, mut task: BackUp, inventory: &Arc<Inventory>, out: &mut Vec<Output>) {
-        task.basis = self.basis(inventory, &self.view.installed, None);
+        task.basis = self.basis(inventory, self.in_force.installed(), None);
         task.adopt = self.adopt();
         let id = self.compute(Task::BackUp(Box::new(task)), out);
         self.update_backups(In::HandedOut(id), out);

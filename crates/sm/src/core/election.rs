@@ -18,7 +18,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::stage::{Stage, Token};
-use crate::{registration, report};
+use crate::{drain, lid_book, registration, report};
 
 impl Sm {
     /// What this manager says about itself to others.
@@ -34,7 +34,7 @@ impl Sm {
 
     /// SMPs sent so far: proof of life. Source: OpenSM (`stats.qp0_mads_sent`).
     const fn act_count(&self) -> u32 {
-        let mads = &self.view.mads;
+        let mads = &self.mads;
         (mads.gets + mads.sets + mads.others) as u32
     }
 
@@ -44,7 +44,7 @@ impl Sm {
             now: self.now,
             config: &self.config,
             inventory: self.inventory.as_deref(),
-            planned: self.view.fabric.as_deref().filter(|_| self.view.plan.is_some()),
+            planned: self.in_force.planned().map(Arc::as_ref),
             sweep_reason: self.sweep_reason,
             act_count: self.act_count(),
             is_waiting: self.exchange.open() > 0,
@@ -62,7 +62,7 @@ impl Sm {
             Effect::Request { at, ask, smp } => self.exchange.submit(AgentId(at.node.0), (Token::SmInfo(ask), smp)),
             Effect::Answer(datagram) => self.send_only(*datagram, out),
             Effect::Notify(datagram) => self.send_unasked(*datagram, out),
-            Effect::Drop => self.view.mads.dropped += 1,
+            Effect::Drop => self.mads.dropped += 1,
             Effect::ClearRequests => self.exchange.clear(),
             Effect::Event(event) => out.push(Output::Event(event)),
             Effect::Obey(control, sender) => self.run_election(In::Control(control, sender), out),
@@ -108,16 +108,16 @@ impl Sm {
 
     /// Packets may be under way by entries that another master wrote.
     fn await_foreign_packets(&mut self, last: Time) {
-        if let Some(inventory) = self.inventory.as_ref().filter(|inventory| is_live(&inventory.fabric)) {
-            self.past.note_stranger(last, &inventory.fabric);
+        if let Some(inventory) = self.inventory.clone().filter(|inventory| is_live(&inventory.fabric)) {
+            self.tell_drain(drain::In::Stranger(last, &inventory.fabric));
         }
     }
 
     /// True if packets are under way by entries that were changed a moment ago, or to LIDs that were given up.
     fn is_draining(&mut self) -> bool {
-        let (inventory, now) = (self.inventory.as_ref(), self.now);
-        let is_under_way = inventory.is_some_and(|inventory| self.past.under_way(&inventory.fabric, now).is_some());
-        let is_resting = !self.given_up.resting(now).is_empty();
+        let inventory = self.inventory.clone();
+        let is_under_way = inventory.is_some_and(|inventory| self.under_way(&inventory.fabric).is_some());
+        let is_resting = !self.drain.resting(self.now).is_empty();
         is_under_way || is_resting
     }
 
@@ -134,7 +134,7 @@ impl Sm {
             return;
         };
         // Should the master die, these are the LIDs to keep, also of ports that are away just then.
-        self.lids.of_another(&inventory.fabric);
+        self.tell_lids(lid_book::In::OfAnother(&inventory.fabric));
         // Whatever this manager planned, the master writes over it.
         self.drop_plans();
         self.run_election(In::StandBy(at, master), out);
@@ -161,7 +161,7 @@ impl Sm {
         if self.duplicates.contains(&own) || before.contains(&own) {
             self.run_election(In::Foreign(Foreign::OwnGuid), out);
         }
-        let planned = self.view.fabric.as_ref().filter(|_| self.view.plan.is_some());
+        let planned = self.in_force.planned();
         // Should this sweep be repeated, the next one has seen them before.
         if planned.is_some_and(|planned| self.wires.has_new_active(planned, &found.fabric)) {
             self.run_election(In::Foreign(Foreign::Links), out);
@@ -173,39 +173,5 @@ impl Sm {
         // This has no effects.
         self.run_election(In::Resting, &mut Vec::new());
         self.election.offer_due(self.now)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use selvedge_plan::BLOCK_LIDS;
-    use selvedge_planner::past::{After, Taken};
-
-    use super::*;
-    use crate::made::{empty_plan, guid, inventory, master, row};
-
-    #[test]
-    fn packets_are_under_way_for_two_lifetimes_after_a_change() {
-        let check = |has_written: bool, want: bool| {
-            let (mut sm, inventory) = (master(), Arc::new(inventory(row())));
-            let mut taken = Taken::default();
-            if has_written {
-                taken.note((guid(1), 0, [1; BLOCK_LIDS]), None);
-            }
-            let after = After {
-                fabric: Arc::clone(&inventory.fabric),
-                plan: Arc::new(empty_plan()),
-                installed: Arc::new(Installed::unknown(2)),
-            };
-            sm.past.add(taken, false, Time::ZERO, after);
-            (sm.inventory, sm.now) = (Some(inventory), Time(1));
-            assert_eq!(sm.is_draining(), want);
-            sm.now = Time::ZERO + Duration::from_secs(3);
-            assert!(!sm.is_draining());
-        };
-        check(true, true);
-        check(false, false);
     }
 }

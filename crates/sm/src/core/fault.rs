@@ -49,7 +49,7 @@ impl Sm {
                 }
                 Effect::Compute(job) => out.push(Output::Compute(job)),
                 Effect::Prepare => {
-                    self.generation = self.generation.next();
+                    self.next_generation();
                     self.prepare(out);
                 }
                 Effect::Ready => {
@@ -110,14 +110,14 @@ impl Sm {
 
     /// True if what is in force is known in full: then only what changes must be looked at.
     pub(crate) fn knows_the_fabric(&self) -> bool {
-        let (Some(inventory), Some(seen)) = (&self.inventory, &self.view.fabric) else {
+        let (Some(inventory), Some(seen)) = (&self.inventory, self.in_force.fabric()) else {
             return false;
         };
         self.config.mode == Mode::Manage
             && self.role() == Role::Master
-            && self.view.plan.is_some()
-            && self.view.failed == 0
-            && self.past.fog(self.now).is_zero()
+            && self.in_force.plan().is_some()
+            && self.in_force.failed() == 0
+            && self.drain.fog(self.now).is_zero()
             && Arc::ptr_eq(&inventory.fabric, seen)
     }
 
@@ -161,7 +161,7 @@ impl Sm {
         if self.sweep_due.is_some() {
             return false;
         }
-        let owner = self.view.plan.as_ref().and_then(|plan| plan.lids.owner(lid));
+        let owner = self.in_force.plan().and_then(|plan| plan.lids.owner(lid));
         let inventory = self.inventory.as_ref();
         let Some(at) = owner.filter(|at| inventory.is_some_and(|i| i.fabric.switch_index(at.node).is_some())) else {
             return false;
@@ -301,7 +301,7 @@ impl Sm {
             self.sweep_due = Some(reason);
             return;
         }
-        let (Some(plan), Some(verdict)) = (self.view.plan.clone(), self.view.verdict.clone()) else {
+        let (Some(plan), Some(verdict)) = (self.in_force.plan().cloned(), self.in_force.verdict().cloned()) else {
             self.sweep_due = Some(reason);
             return;
         };
@@ -312,9 +312,9 @@ impl Sm {
             self.note_emptied(&inventory.fabric, returned, began);
         }
         self.sweep_reason = reason;
-        self.generation = self.generation.next();
-        let installed = Arc::clone(&self.view.installed);
-        let under_way = self.past.under_way(&inventory.fabric, self.now);
+        self.next_generation();
+        let installed = Arc::clone(self.in_force.installed());
+        let under_way = self.under_way(&inventory.fabric);
         let basis = self.basis(&inventory, &installed, under_way);
         let repair = Repair {
             adopt: self.adopt(),
@@ -345,7 +345,7 @@ impl Sm {
         for (at, info) in [returned.near, returned.far] {
             let is_switch = fabric.switch_index(at.node).is_some();
             if is_switch && matches!(info.state, Some(PortState::Init | PortState::Armed)) {
-                self.past.note_emptied(fabric.node(at.node).guid, at.port, began);
+                self.tell_drain(crate::drain::In::Emptied(fabric.node(at.node).guid, at.port, began));
             }
         }
     }
@@ -362,7 +362,7 @@ impl Sm {
 
     /// What is proved, copies in force included, if repairs are prepared and backups can be made for them.
     pub(crate) fn prepared_state(&mut self) -> Option<State> {
-        let (inventory, plan) = (self.inventory.clone()?, self.view.plan.clone()?);
+        let (inventory, plan) = (self.inventory.clone()?, self.in_force.plan().cloned()?);
         self.tell_repairs(In::Copies(&inventory.fabric, &self.copies().turns));
         self.repairs.proved(inventory.fabric.switches().len() * plan.lids.len())
     }
@@ -401,22 +401,22 @@ impl Sm {
             Stage::Idle | Stage::Copying(_) | Stage::Naming(_) | Stage::LightSweep { .. }
         );
         let is_ready = is_free && self.repairs.lacks_what_is_under_way();
-        if is_ready && self.past.is_settled_with_some() && self.knows_the_fabric() {
+        if is_ready && self.drain.is_settled_with_some() && self.knows_the_fabric() {
             self.prepare(out);
         }
     }
 
     fn prepare(&mut self, out: &mut Vec<Output>) {
-        let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.view.plan.clone()) else {
+        let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.in_force.plan().cloned()) else {
             return;
         };
         // Else it would be worked out first, and no other work should wait for that.
-        let under_way = match self.past.is_settled_with_some() {
-            true => self.past.under_way(&inventory.fabric, self.now),
+        let under_way = match self.drain.is_settled_with_some() {
+            true => self.under_way(&inventory.fabric),
             false => None,
         };
         let prepare = Prepare {
-            basis: self.basis(&inventory, &self.view.installed, under_way),
+            basis: self.basis(&inventory, self.in_force.installed(), under_way),
             adopt: self.adopt(),
             plan,
             warm: None,

@@ -31,7 +31,7 @@ impl Sm {
             mode: self.config.mode,
             policy: &self.config.policy,
             inventory: self.inventory.as_ref(),
-            plan: self.view.plan.as_ref(),
+            plan: self.in_force.plan(),
         };
         let mut effects = Vec::new();
         self.multicast.handle(&ctx, input, &mut effects);
@@ -47,10 +47,12 @@ impl Sm {
                     self.stage = Stage::Copying(Box::new(Copying::reading(inventory, blocks)));
                 }
                 (Effect::Plan { left_out }, Some(inventory)) => {
-                    let Some(plan) = self.view.plan.clone() else { continue };
-                    self.generation = self.generation.next();
-                    let under_way = self.past.under_way(&inventory.fabric, self.now);
-                    let basis = self.basis(&inventory, &self.view.installed, under_way);
+                    let Some(plan) = self.in_force.plan().cloned() else {
+                        continue;
+                    };
+                    self.next_generation();
+                    let under_way = self.under_way(&inventory.fabric);
+                    let basis = self.basis(&inventory, self.in_force.installed(), under_way);
                     let task = self.multicast.task(basis, Arc::clone(&plan), left_out);
                     let id = self.compute(Task::Multicast(Box::new(task)), out);
                     self.tell_multicast(In::Planning(id, plan));
@@ -72,7 +74,6 @@ impl Sm {
     /// Groups have changed.
     pub(super) fn groups_changed(&mut self, groups: Vec<MulticastGroup>) {
         self.tell_multicast(In::GroupsChanged(groups));
-        self.view.groups = Arc::clone(self.multicast.groups());
     }
 
     /// A plan is in force: links may have changed, and a switch that did not answer may answer now.
@@ -85,7 +86,6 @@ impl Sm {
         self.leave_aliases();
         self.tell_multicast(In::AnotherManages);
         self.tell_read_back(readback::In::AnotherManages);
-        self.view.groups = Arc::default();
     }
 
     /// MFTs of switches that hold nothing that this manager wrote are not known.

@@ -1,24 +1,22 @@
 //! Routes between stored state and the rest of the manager. A plan waits in `Stage::Persisting` until the LIDs and
 //! service levels that it gives out are on the disk.
-//!
-//! Still decided here, and not by a sub-machine: whether stored LIDs belong to another fabric.
 
 use std::sync::Arc;
 
-use selvedge_fabric::Fabric;
 use selvedge_plan::Installed;
 use selvedge_planner::told::Told;
 use selvedge_planner::{Found, Inventory, Outcome, PortReason};
 
 use super::Sm;
 use crate::apply::Apply;
+use crate::commit::InForce;
 use crate::config::Config;
-use crate::event::{Event, SweepReason};
+use crate::event::SweepReason;
 use crate::io::Output;
 use crate::lid_book::LidBook;
 use crate::persist::{Ctx, Effect, In, KnownLids, Persist};
 use crate::stage::Stage;
-use crate::view::View;
+use crate::{drain, lid_book};
 
 impl Sm {
     /// Returns what is stored, to be asked.
@@ -28,12 +26,12 @@ impl Sm {
 
     /// Returns the service levels in force.
     pub(crate) fn told_levels(&self, inventory: &Inventory) -> Arc<Told> {
-        self.persist.told_levels(&ctx(&self.config, &self.view), inventory)
+        self.persist.told_levels(&ctx(&self.config, &self.in_force), inventory)
     }
 
     /// Hands an input that carries no LIDs to what is stored, and does what it wants done.
     pub(crate) fn update_stored(&mut self, input: In<'_>, out: &mut Vec<Output>) {
-        let effects = handled(&mut self.persist, &ctx(&self.config, &self.view), input);
+        let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);
         self.carry_out_persist(effects, out);
     }
 
@@ -59,13 +57,13 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         let plan = &outcome.plan;
-        self.lids.plan(&inventory.fabric, &plan.lids);
+        self.tell_lids(lid_book::In::Accepted(&inventory.fabric, &plan.lids));
         let input = In::Accepted {
             inventory: &inventory,
             plan,
             lids: known_lids(&self.lids),
         };
-        let effects = handled(&mut self.persist, &ctx(&self.config, &self.view), input);
+        let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);
         self.carry_out_persist(effects, out);
         self.stage = Stage::Persisting {
             inventory,
@@ -92,7 +90,8 @@ impl Sm {
         };
         if self.persist.is_plan_stored() {
             self.silent.forget();
-            self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
+            let input = drain::In::Applying((&inventory.fabric, installed), &outcome.plan);
+            self.drain.handle(self.now, input, &mut Vec::new());
             let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             let inventory = Arc::clone(inventory);
             self.begin_applying(apply, inventory, out);
@@ -105,26 +104,28 @@ impl Sm {
             is_whole: !self.is_repairing() && self.sweep_due.is_none(),
             lids: known_lids(&self.lids),
         };
-        let effects = handled(&mut self.persist, &ctx(&self.config, &self.view), input);
+        let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);
         self.carry_out_persist(effects, out);
     }
 
     /// Another manager is master: what this one knew of tables and service levels is void.
     pub(crate) fn forget_told(&mut self, out: &mut Vec<Output>) {
         let input = In::StoodBy(known_lids(&self.lids));
-        let effects = handled(&mut self.persist, &ctx(&self.config, &self.view), input);
+        let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);
         self.carry_out_persist(effects, out);
     }
 
     /// Nothing of a plan that was to be stored first is sent: a sweep takes its place.
     pub(super) fn withdraw(&mut self, inventory: &Inventory, outcome: &Outcome) {
         self.superseded += 1;
-        self.lids.withdraw(&inventory.fabric, &outcome.plan.lids);
+        self.tell_lids(lid_book::In::Withdrawn(&inventory.fabric, &outcome.plan.lids));
     }
 
     /// Leaves out nodes that cannot get a LID while the disk takes nothing.
     pub(super) fn leave_out_unstored_nodes(&mut self, found: &mut [Found], out: &mut Vec<Output>) {
-        let nodes = self.persist.nodes_to_leave_out(&ctx(&self.config, &self.view), found);
+        let nodes = self
+            .persist
+            .nodes_to_leave_out(&ctx(&self.config, &self.in_force), found);
         self.update_stored(In::LeavesOut(nodes.is_some()), out);
         for node in nodes.into_iter().flatten() {
             found[node].left_out = Some(PortReason::NotStored);
@@ -133,39 +134,10 @@ impl Sm {
 
     /// Leaves out links of hosts that cannot get a LID while the disk takes nothing.
     pub(super) fn leave_out_unstored_links(&mut self, inventory: &mut Inventory, out: &mut Vec<Output>) {
-        let ctx = ctx(&self.config, &self.view);
+        let ctx = ctx(&self.config, &self.in_force);
         if let Some(ends) = self.persist.ports_to_leave_out(&ctx, inventory) {
             inventory.leave_out(&ends, PortReason::NotStored);
             self.update_stored(In::LeavesOut(true), out);
-        }
-    }
-
-    /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth. What
-    /// this life has met once is its own fabric's, though it may see nobody but itself now, under another GUID. And
-    /// fewer than half as many ports as are stored may be a part that was added and is cut off with this manager: it is
-    /// decided when more are found. Where fewer than half as many ports are stored as are found, it is the other way
-    /// about: the earlier life saw a part that is away now. Those few keep their LIDs.
-    pub(crate) fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
-        let Some(stored) = self.lids.none_met(fabric) else {
-            self.lids.is_doubted = false;
-            return;
-        };
-        let found = fabric.end_ports().count();
-        if stored * 2 < found {
-            self.lids.keep_untried();
-            return;
-        }
-        let are_few = found * 2 < stored;
-        if !are_few || !self.lids.is_doubted {
-            out.push(Output::Event(Event::ForeignState { stored, found, are_few }));
-        }
-        self.lids.is_doubted = are_few;
-        if !are_few {
-            self.lids.set_untried_aside();
-            // Unless this life has planned something already: then that is what is stored.
-            if self.lids.is_empty() {
-                self.update_stored(In::Foreign, out);
-            }
         }
     }
 }
@@ -176,15 +148,17 @@ fn handled(persist: &mut Persist, ctx: &Ctx<'_>, input: In<'_>) -> Vec<Effect> {
     effects
 }
 
-fn ctx<'a>(config: &'a Config, view: &'a View) -> Ctx<'a> {
-    let in_force = view.fabric.as_deref().zip(view.plan.as_deref());
-    Ctx { config, in_force }
+fn ctx<'a>(config: &'a Config, in_force: &'a InForce) -> Ctx<'a> {
+    Ctx {
+        config,
+        in_force: in_force.with_fabric(),
+    }
 }
 
 fn known_lids(lids: &LidBook) -> KnownLids<'_> {
     KnownLids {
         claims: lids.claims(),
         befores: lids.befores(),
-        aside: &lids.aside,
+        aside: lids.aside(),
     }
 }

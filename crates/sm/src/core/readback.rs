@@ -1,15 +1,13 @@
 //! Routes between the read-back and the rest of the manager: sends its Gets, and takes what differs for known.
 
-use std::sync::Arc;
-
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::aliases::GuidBlock;
 use selvedge_plan::multicast::MftBlock;
-use selvedge_plan::{BLOCK_LIDS, Installed, LaneTable};
+use selvedge_plan::{BLOCK_LIDS, Installed};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, PortNum};
-use selvedge_wire::{Mad, SmpData};
+use selvedge_types::Guid;
+use selvedge_wire::Mad;
 
 use super::{Sm, ok};
 use crate::aliases::{self, AliasEvent, Naming};
@@ -17,11 +15,11 @@ use crate::config::Mode;
 use crate::election::Role;
 use crate::event::Event;
 use crate::io::Output;
-use crate::lane_smp;
 use crate::multicast::{self, Copying, MulticastEvent};
 use crate::readback::{Ctx, Effect, In, Kind, ReadId};
 use crate::stage::{Stage, Token};
 use crate::view::ReadBackFigures;
+use crate::{commit, drain};
 
 impl Sm {
     /// Hands an input to the read-back; returns what it wants done.
@@ -30,8 +28,8 @@ impl Sm {
             now: self.now,
             config: &self.config,
             inventory: self.inventory.as_deref(),
-            in_force: self.view.plan.as_deref().zip(self.view.fabric.as_deref()),
-            installed: &self.view.installed,
+            in_force: self.in_force.with_fabric().map(|(fabric, plan)| (plan, fabric)),
+            installed: self.in_force.installed(),
             copies: self.multicast.held(),
             guids: self.aliases.held(),
             unread_guids: self.aliases.unread(),
@@ -129,9 +127,10 @@ impl Sm {
                 Effect::GuidsDiffer(place, holds) => out.extend(self.guids_differ(place, holds)),
                 Effect::LanesDiffer(at) => {
                     differs = true;
-                    self.lanes_differ(at);
+                    self.forget_repairs();
+                    self.tell_in_force(commit::In::LanesDiffer(at));
                 }
-                Effect::LanesHold(table, data) => self.learn_lanes(table, &data),
+                Effect::LanesHold(table, data) => _ = self.tell_in_force(commit::In::LanesHold(table, &data)),
                 Effect::Ask { .. } | Effect::Doubt(_) | Effect::Believe(_) => {}
             }
         }
@@ -146,14 +145,8 @@ impl Sm {
         // Prepared repairs start from a table that is not so. Another switch may have taken what was meant for this
         // one, if a cable was moved.
         self.forget_repairs();
-        self.past.note_astray(&inventory.fabric);
-        let installed = Arc::make_mut(&mut self.view.installed);
-        installed.learn(switch, block, holds);
-        // A switch that was off, or took what was meant for another, may hold other lanes as well.
-        if !installed.lanes.is_empty() {
-            let node = inventory.fabric.switch(switch);
-            Arc::make_mut(&mut installed.lanes).forget_port(node, PortNum::MANAGEMENT);
-        }
+        self.tell_drain(drain::In::Astray(&inventory.fabric));
+        self.tell_in_force(commit::In::LftHolds(switch, block, holds));
     }
 
     /// An MFT block is not as it was known: trees are planned again. Returns the event that says so.
@@ -177,78 +170,29 @@ impl Sm {
         Some(Output::Event(Event::Aliases(AliasEvent::Differs { what, block })))
     }
 
-    /// A lane table of a port is not as it was written. If the node was off while it was being written, it may have
-    /// lost the port's other lane tables as well, whose turn would be an interval of many light sweeps away: the sweep
-    /// that is due reads all of them.
-    fn lanes_differ(&mut self, at: PortRef) {
-        self.forget_repairs();
-        if let Some(inventory) = &self.inventory {
-            let held = Arc::make_mut(&mut Arc::make_mut(&mut self.view.installed).lanes);
-            held.forget_port(inventory.fabric.node(at.node), at.port);
-        }
-    }
-
-    /// A lane table holds this.
-    fn learn_lanes(&mut self, table: LaneTable, data: &SmpData) {
-        if let Some(inventory) = &self.inventory {
-            let held = Arc::make_mut(&mut Arc::make_mut(&mut self.view.installed).lanes);
-            lane_smp::learn(held, &inventory.fabric, table, data);
-        }
-    }
-
     /// A heavy sweep is about to read the tables that are unknown; others become unknown, as they may not be as they
     /// were acknowledged.
     pub(crate) fn doubt_tables(&mut self, fabric: &Fabric, installed: &mut Installed) {
         for effect in self.tell_read_back(In::HeavySweepReads(fabric, installed)) {
             if let Effect::Doubt(blocks) = effect {
-                blocks.into_iter().for_each(|at| forget_block(installed, at));
+                blocks
+                    .into_iter()
+                    .for_each(|(switch, block)| installed.forget(switch, block));
             }
         }
     }
 
-    /// A heavy sweep has read what it could: what it could not read is as it was believed to be.
-    pub(crate) fn believe_tables(&mut self, fabric: &Fabric, installed: &mut Installed) {
-        for effect in self.tell_read_back(In::HeavySweepHasRead(fabric, installed)) {
-            let Effect::Believe(blocks) = effect else { continue };
-            for (switch, block, believed) in blocks {
-                if installed.block(switch, block).is_none() {
-                    installed.learn(switch, block, believed);
-                }
-            }
-        }
-    }
-
-    /// Returns true if a table is another one than this manager believed to have written: a Set went along a cable that
-    /// had been moved and was taken by another switch, say, or a switch acknowledged what it did not take. The table is
-    /// unknown from now on: if another sweep takes the place of this one, that reads it again.
-    pub(crate) fn take_astray(&mut self, fabric: &Fabric, read: &Installed) -> bool {
-        let Some(old) = &self.view.fabric else { return false };
-        let mut astray = Vec::new();
-        for (switch, &node) in fabric.switches().iter_enumerated() {
-            let before = old.find(fabric.node(node).guid).and_then(|node| old.switch_index(node));
-            let Some(before) = before else { continue };
-            for block in 0..read.lfts.get(switch).map_or(0, Vec::len) {
-                let (believed, read) = (self.view.installed.block(before, block), read.block(switch, block));
-                if let (Some(believed), Some(read)) = (believed, read)
-                    && believed != read
-                {
-                    astray.push((before, block));
-                }
-            }
-        }
-        if astray.is_empty() {
-            return false;
-        }
-        let installed = Arc::make_mut(&mut self.view.installed);
-        astray.into_iter().for_each(|at| forget_block(installed, at));
-        true
-    }
-}
-
-/// Takes an LFT block for unknown.
-fn forget_block(installed: &mut Installed, (switch, block): (SwitchIdx, usize)) {
-    let blocks = installed.lfts.get_mut(switch);
-    if let Some(held) = blocks.and_then(|blocks| blocks.get_mut(block)) {
-        *held = None;
+    /// A heavy sweep has read what it could: returns LFT blocks as they were believed to be.
+    pub(super) fn believed_blocks(&mut self) -> Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])> {
+        let reading = std::mem::take(&mut self.reading);
+        let read = reading.so_far();
+        let input = read.map(|(inventory, installed)| In::HeavySweepHasRead(&inventory.fabric, installed));
+        let effects = input.map(|input| self.tell_read_back(input)).unwrap_or_default();
+        self.reading = reading;
+        let believed = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Believe(blocks) => Some(blocks),
+            _ => None,
+        });
+        believed.flatten().collect()
     }
 }

@@ -8,6 +8,7 @@ use selvedge_planner::{Outcome, PlanEvent, Task};
 
 use super::Sm;
 use crate::apply::Apply;
+use crate::commit;
 use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::coming;
@@ -63,14 +64,14 @@ impl Sm {
 
     /// Hands out the job that plans a step; `None` if too little is known of the fabric.
     fn plan_balance_step(&mut self, out: &mut Vec<Output>) -> Option<In> {
-        let (inventory, plan) = (self.inventory.clone()?, self.view.plan.clone()?);
+        let (inventory, plan) = (self.inventory.clone()?, self.in_force.plan().cloned()?);
         if !self.knows_the_fabric() || inventory.fabric.switches().is_empty() {
             return None;
         }
-        self.generation = self.generation.next();
-        let under_way = self.past.under_way(&inventory.fabric, self.now);
+        self.next_generation();
+        let under_way = self.under_way(&inventory.fabric);
         let task = Task::Rebalance(Box::new(Rebalance {
-            basis: self.basis(&inventory, &self.view.installed, under_way),
+            basis: self.basis(&inventory, self.in_force.installed(), under_way),
             plan: Arc::clone(&plan),
             blocks: self.rebalancer.blocks(&self.config.policy, &plan.tables),
             busiest: self.busiest(),
@@ -81,7 +82,7 @@ impl Sm {
 
     /// Takes the result of the job that plans a step.
     pub(crate) fn balance_planned(&mut self, result: RebalanceResult, out: &mut Vec<Output>) {
-        let plan = self.view.plan.as_ref();
+        let plan = self.in_force.plan();
         let is_same = plan.is_some_and(|plan| self.rebalancer.is_planning_from(plan));
         let is_free = matches!(self.stage, Stage::Idle) && self.sweep_due.is_none() && !self.has_suspects();
         if !is_same || !is_free || !self.knows_the_fabric() {
@@ -89,8 +90,8 @@ impl Sm {
         }
         let is_under_way = match result.balance {
             Some(Balance::Held { .. }) => {
-                let fabric = self.view.fabric.clone().unwrap_or_default();
-                self.past.under_way(&fabric, self.now).is_some()
+                let fabric = self.in_force.fabric().cloned().unwrap_or_default();
+                self.under_way(&fabric).is_some()
             }
             _ => false,
         };
@@ -99,7 +100,7 @@ impl Sm {
 
     /// A plan is in force: if it was a step, another one may follow.
     pub(crate) fn balance_applied(&mut self, out: &mut Vec<Output>) {
-        let input = match self.view.failed {
+        let input = match self.in_force.failed() {
             0 => In::Applied,
             _ => In::AppliedInPart,
         };
@@ -108,7 +109,7 @@ impl Sm {
 
     /// Returns how many host pairs the busiest link carries with the plan in force.
     fn busiest(&self) -> u64 {
-        self.view.verdict.as_ref().map_or(0, |verdict| verdict.figures.load.max)
+        self.in_force.verdict().map_or(0, |verdict| verdict.figures.load.max)
     }
 
     /// Tells of a step before it is applied.
@@ -127,13 +128,11 @@ impl Sm {
         let Some(inventory) = self.inventory.clone() else {
             return;
         };
-        self.view.changes = outcome.changes.value().count();
-        self.view.acknowledged = 0;
-        self.view.failed = 0;
+        self.tell_in_force(commit::In::Step(&outcome));
         self.put_off_light_sweep();
         // What was prepared is for the tables of before.
         self.keep_warm(None);
-        let installed = Arc::clone(&self.view.installed);
+        let installed = Arc::clone(self.in_force.installed());
         if !self.stored().covers(outcome.plan.generation) {
             return self.persist(inventory, installed, outcome, out);
         }

@@ -19,7 +19,7 @@ impl Sm {
         let ctx = Ctx {
             mode: self.config.mode,
             role: self.role(),
-            in_force: self.view.fabric.as_deref().zip(self.view.plan.as_deref()),
+            in_force: self.in_force.with_fabric(),
         };
         self.registration.handle(&ctx, input);
     }
@@ -29,7 +29,7 @@ impl Sm {
         let strangers = self.hosts_with_unstored_lids(&inventory.fabric);
         self.update_registration(In::Planning {
             inventory,
-            generation: self.generation,
+            generation: self.tickets.generation(),
             strangers,
         });
         self.registration.asks(self.config.mode)
@@ -37,7 +37,7 @@ impl Sm {
 
     /// Returns ports that hold other LIDs than are stored for them; none once a plan is in force, which says more.
     fn hosts_with_unstored_lids(&self, fabric: &Fabric) -> BTreeSet<PortRef> {
-        if self.view.plan.is_some() || self.lids.is_empty() {
+        if self.in_force.plan().is_some() || self.lids.is_empty() {
             return BTreeSet::new();
         }
         let ports = fabric.end_ports().filter(|(_, port)| !self.lids.is_stored(port));

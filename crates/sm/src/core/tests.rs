@@ -1,5 +1,7 @@
 //! The manager against hand-made answers: two hosts with a cable between them, no switch, no emulator.
 
+use selvedge_fabric::Fabric;
+use selvedge_plan::Generation;
 use selvedge_planner::{DefaultJudge, Job};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, LidRange, LinkWidth, Mtu, NodeKind, PKey, PhysState, PortNum, PortState};
@@ -318,7 +320,7 @@ fn what_is_given_out_is_stored_first_and_once() {
     );
     let lids = [(0x11, 1), (0x21, 2)].map(|(guid, lid)| (Guid(guid), LidRange::single(Lid(lid))));
     assert_eq!(state.lids, lids.into());
-    assert!(state.generation > bench.sm.generation);
+    assert!(state.generation > bench.sm.tickets.generation());
     // Sweeps that give out nothing new do not wait for the disk; the generation stays below what is stored.
     let ahead = state.generation;
     let state = state.clone();
@@ -327,7 +329,7 @@ fn what_is_given_out_is_stored_first_and_once() {
         bench.compute();
     }
     assert_eq!(bench.stored.len(), 2);
-    assert_eq!(bench.sm.generation, ahead);
+    assert_eq!(bench.sm.tickets.generation(), ahead);
     bench.hand(Input::Command(Command::Sweep));
     bench.compute();
     assert_eq!(bench.stored.len(), 3);
@@ -335,7 +337,7 @@ fn what_is_given_out_is_stored_first_and_once() {
     let mut again = Bench::with_state(Mode::Manage, state);
     again.hand(Input::Start);
     again.compute();
-    assert!(again.sm.generation > ahead);
+    assert!(again.sm.tickets.generation() > ahead);
 }
 
 #[test]

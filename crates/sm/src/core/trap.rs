@@ -1,5 +1,7 @@
 //! Routes between traps and the rest of the manager.
 
+use std::sync::Arc;
+
 use selvedge_sim::Time;
 
 use super::Sm;
@@ -19,14 +21,14 @@ impl Sm {
             config: &self.config,
             is_master: self.role() == Role::Master,
             waiting: self.election().waiting(self.now),
-            plan: self.view.plan.as_deref(),
+            plan: self.in_force.plan().map(Arc::as_ref),
             inventory: self.inventory.as_deref(),
         };
         let mut effects = Vec::new();
         self.traps.handle(&ctx, input, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Drop => self.view.mads.dropped += 1,
+                Effect::Drop => self.mads.dropped += 1,
                 Effect::Event(event) => out.push(Output::Event(event)),
                 Effect::Taken(datagram) => out.push(Output::Milestone(Milestone::TrapTaken(datagram))),
                 Effect::Probe { lid, reason } => {

@@ -344,7 +344,7 @@ fn none_is_met_until_a_port_of_what_was_stored_is_there_or_others_have_lids() {
         });
         let (fabric, lids) = host_of(guid, LidRange::default(), range(6, 0));
         let before = book.none_met(&fabric);
-        book.is_doubted = is_doubted;
+        book.earlier.is_doubted = is_doubted;
         book.plan(&fabric, &lids);
         let (others, _) = host_of(9, LidRange::default(), range(6, 0));
         assert_eq!((before, book.none_met(&others)), want, "{guid} {is_doubted}");
@@ -377,7 +377,7 @@ fn what_is_another_fabrics_is_set_aside_until_a_port_of_it_is_found() {
         let mut book = LidBook::stored(&PersistentState {
             lids: book.claims().into_owned(),
             lids_before: book.befores().into_owned(),
-            lids_aside: book.aside.clone(),
+            lids_aside: book.earlier.aside.clone(),
             ..PersistentState::default()
         });
         book.restore_yielded(&fabric);

@@ -14,10 +14,9 @@ use selvedge_wire::{Attribute, AttributeId, Mad, MulticastForwardingTable};
 use crate::apply::Apply;
 use crate::core::{Sm, ok};
 use crate::io::Output;
-use crate::milestone::Milestone;
 use crate::readback::{In, Kind, Table};
 use crate::stage::{Stage, Token};
-use crate::{multicast, smp};
+use crate::{commit, multicast, smp};
 
 /// A block that is read or written: its position in the list of the phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -219,11 +218,8 @@ impl Sm {
 
     /// Takes over what switches copy now.
     fn note_copies(&mut self, out: &mut Vec<Output>) {
-        let held = self.multicast().held();
-        if !Arc::ptr_eq(&self.view.copies, held) {
-            out.push(Output::Milestone(Milestone::CopiesChanged(Arc::clone(held))));
-            self.view.copies = Arc::clone(held);
-        }
+        let held = Arc::clone(self.multicast().held());
+        self.update_in_force(commit::In::Copies(&held), out);
     }
 
     /// Something else comes first: what was under way may have been carried out or not. True if routes were to follow:

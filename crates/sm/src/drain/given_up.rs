@@ -31,13 +31,14 @@ impl GivenUp {
     /// The plan is applied, or as much of it as will be.
     pub fn settle(&mut self, now: Time) {
         let (leaving, drain) = std::mem::take(&mut self.leaving);
+        self.until.retain(|_, until| *until > now);
         self.until.extend(leaving.into_iter().map(|lid| (lid, now + drain)));
     }
 
     /// LIDs to which packets may be under way.
-    pub fn resting(&mut self, now: Time) -> BTreeSet<Lid> {
-        self.until.retain(|_, until| *until > now);
-        self.until.keys().copied().collect()
+    pub fn resting(&self, now: Time) -> BTreeSet<Lid> {
+        let resting = self.until.iter().filter(|(_, until)| **until > now);
+        resting.map(|(lid, _)| *lid).collect()
     }
 
     /// The plan in force gives ports fewer LIDs than they are to have, or not.
@@ -51,9 +52,14 @@ impl GivenUp {
         self.again.filter(|again| *again > now)
     }
 
-    /// True, once, when they may.
-    pub fn is_due(&mut self, now: Time) -> bool {
-        self.again.take_if(|again| *again <= now).is_some()
+    /// True if they may now.
+    pub fn is_due(&self, now: Time) -> bool {
+        self.again.is_some_and(|again| again <= now)
+    }
+
+    /// A sweep gives them to those ports.
+    pub const fn swept(&mut self) {
+        self.again = None;
     }
 }
 
@@ -75,7 +81,9 @@ mod tests {
         assert_eq!(given_up.resting(at(2)).len(), 1);
         assert!(!given_up.is_due(at(2)));
         assert!(given_up.resting(at(3)).is_empty());
-        assert!(given_up.is_due(at(3)) && !given_up.is_due(at(3)));
+        assert!(given_up.is_due(at(3)));
+        given_up.swept();
+        assert!(!given_up.is_due(at(3)));
         // Nothing is waited for but a second plan.
         given_up.set_short(true, at(5));
         assert_eq!(given_up.due(at(5)), Some(at(6)));

@@ -2,15 +2,20 @@
 //! longer counts as known.
 
 use selvedge_fabric::SwitchIdx;
-use selvedge_plan::BLOCK_LIDS;
+use selvedge_plan::{BLOCK_LIDS, Plan};
 use selvedge_planner::Job;
+use selvedge_planner::held::unread;
 use selvedge_sim::Par;
-use selvedge_types::{Guid, Lid, LidRange};
+use selvedge_types::{Guid, Lid, LidRange, PortState};
 use selvedge_wire::{AttributeId, Bits, DirectedRoute, Mad, Method, PortInfo, SmInfo, SmState};
 
 use super::*;
-use crate::election::Ask;
+use crate::commit::InForce;
+use crate::election::{self, Ask, Foreign};
+use crate::io::PersistentState;
+use crate::lid_book::LidBook;
 use crate::made::{FAR, FIRST, SECOND, info, inventory, master, place, row};
+use crate::readback;
 
 fn of(known: &[usize]) -> Installed {
     let mut installed = Installed::unknown(2);
@@ -36,42 +41,9 @@ fn jobs(out: Vec<Output>) -> Vec<Job> {
     out.into_iter().filter_map(job).collect()
 }
 
-#[test]
-fn a_table_that_nobody_answers_for_is_asked_for_again() {
-    let check = |state: PortState, known: &[usize], want: &[&str]| {
-        let (mut sm, inventory) = (master(), row_in(state));
-        let mut seen = Vec::new();
-        let mut round = 1;
-        while seen.len() < 12 && seen.last() != Some(&"planned") {
-            let mut out = Vec::new();
-            sm.tables_asked((Arc::clone(&inventory), of(known), round), Time::ZERO, &mut out);
-            seen.push(match (&sm.stage, sm.sweep_due.take()) {
-                (Stage::Reading { todo, round: next, .. }, None) => {
-                    assert_eq!((todo.len(), *next), (2 - known.len(), round + 1));
-                    round += 1;
-                    "asked"
-                }
-                (_, Some(SweepReason::Again)) => {
-                    (sm.stage, round) = (Stage::Idle, 1);
-                    "swept"
-                }
-                (Stage::Planning { .. }, None) => {
-                    assert_eq!((jobs(out).len(), sm.silence.unread_looks), (1, 0));
-                    "planned"
-                }
-                (stage, due) => panic!("{stage:?} {due:?}"),
-            });
-        }
-        assert_eq!(seen, want, "{state:?} {known:?}");
-    };
-    let all = [
-        "asked", "asked", "swept", "asked", "asked", "swept", "asked", "asked", "planned",
-    ];
-    check(PortState::Active, &[], &all);
-    check(PortState::Active, &[0], &all);
-    check(PortState::Active, &[0, 1], &["planned"]);
-    // No packet flows by it.
-    check(PortState::Init, &[], &all[6..]);
+/// A plan in force, with tables as the manager believes them to be.
+fn in_force(plan: &Arc<Plan>, inventory: &Arc<Inventory>) -> InForce {
+    InForce::made(Plan::clone(plan), Some(Arc::clone(inventory)), of(&[0, 1]))
 }
 
 /// A master whose plan for the row is in force, with tables as it believes them to be.
@@ -81,26 +53,8 @@ fn planned() -> (Sm, Arc<Inventory>) {
     sm.tables_read(Arc::clone(&inventory), of(&[0, 1]), Time::ZERO, &mut out);
     let result = jobs(out).remove(0).run(Par::Sequential);
     let outcome = result.outcome().unwrap();
-    sm.view.plan = Some(Arc::clone(&outcome.plan));
-    sm.view.fabric = Some(Arc::clone(&inventory.fabric));
-    sm.view.installed = Arc::new(of(&[0, 1]));
+    sm.in_force = in_force(&outcome.plan, &inventory);
     (sm, inventory)
-}
-
-#[test]
-fn a_table_that_is_not_as_it_was_written_is_noticed() {
-    let check = |read: Installed, want: bool| {
-        let (mut sm, inventory) = planned();
-        assert_eq!(sm.take_astray(&inventory.fabric, &read), want);
-        // Another sweep may take the place of this one before anything is planned.
-        assert!(!sm.take_astray(&inventory.fabric, &read));
-    };
-    let mut other = of(&[0, 1]);
-    other.learn(SwitchIdx(1), 0, [2; BLOCK_LIDS]);
-    check(of(&[0, 1]), false);
-    check(other, true);
-    // Nobody answered for it: nothing is known to be otherwise.
-    check(of(&[0]), false);
 }
 
 #[test]
@@ -133,7 +87,11 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
             installed.learn(SwitchIdx(switch), 0, [entry; BLOCK_LIDS]);
         }
         sm.now = Time::from_secs(10);
-        sm.believe_tables(&inventory.fabric, &mut installed);
+        sm.tell_reading(In::Begin(Arc::clone(&inventory), installed));
+        let believed = sm.believed_blocks();
+        let Some(Effect::Read(_, mut installed)) = sm.tell_reading(In::AllAsked(believed)) else {
+            panic!("a table is not known")
+        };
         let held = [0, 1].map(|switch| installed.block(SwitchIdx(switch), 0).unwrap()[0]);
         assert_eq!((asked, held), want, "{is_live} {answers:?}");
         assert_eq!(sm.is_read_back_overdue(), !is_overdue);
@@ -155,7 +113,7 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
 /// What a sweep finds if nothing has changed: tables reach as far as the plan's, and their manager is this one.
 fn as_planned(sm: &Sm, inventory: &Inventory) -> Arc<Inventory> {
     let mut found = inventory.clone();
-    let top = sm.view.plan.as_ref().unwrap().tables.top().0;
+    let top = sm.in_force.plan().unwrap().tables.top().0;
     for &node in inventory.fabric.switches().iter() {
         let settings = inventory.fabric.node(node).switch_settings;
         let settings = selvedge_fabric::SwitchSettings {
@@ -178,10 +136,8 @@ fn after_a_double_of_its_own_all_tables_are_read() {
         sm.duplicates = told(now);
         sm.note_other_masters(&found, &told(before), &mut Vec::new());
         sm.begin_reading(found);
-        let Stage::Reading { todo, .. } = &sm.stage else {
-            panic!("{:?}", sm.stage)
-        };
-        assert_eq!(todo.len(), want, "{now:?} {before:?}");
+        assert!(matches!(sm.stage, Stage::Reading), "{:?}", sm.stage);
+        assert_eq!(sm.reading.progress().1, want, "{now:?} {before:?}");
     };
     check(None, None, 0);
     check(Some(2), Some(2), 0);
@@ -197,7 +153,8 @@ fn after_another_master_all_tables_are_read() {
         if !was_in_sight {
             let mut before = row();
             before[FAR].ports[1].info = Some(PortInfo::default());
-            sm.view.fabric = Some(crate::made::inventory(before).fabric);
+            let plan = Arc::clone(sm.in_force.plan().unwrap());
+            sm.in_force = in_force(&plan, &Arc::new(crate::made::inventory(before)));
         }
         let worse = SmInfo {
             guid: Guid(0x99),
@@ -218,14 +175,12 @@ fn after_another_master_all_tables_are_read() {
         ] {
             sm.run_election(input, &mut Vec::new());
         }
-        let Stage::Reading { todo, .. } = &sm.stage else {
-            panic!("{:?}", sm.stage)
-        };
-        assert_eq!(todo.len(), want, "{state:?} {was_in_sight}");
+        assert!(matches!(sm.stage, Stage::Reading), "{:?}", sm.stage);
+        assert_eq!(sm.reading.progress().1, want, "{state:?} {was_in_sight}");
         // Packets may be under way by what it wrote last.
         assert_eq!(sm.election().has_met_another(), want > 0);
         sm.run_election(election::In::Foreign(Foreign::TablesRead), &mut Vec::new());
-        assert_eq!(sm.past.fog(Time::ZERO).is_zero(), want == 0);
+        assert_eq!(sm.drain.fog(Time::ZERO).is_zero(), want == 0);
     };
     check(SmState::Standby, true, 0);
     check(SmState::Master, true, 2);
@@ -242,9 +197,12 @@ fn a_lid_by_which_a_port_is_not_known_is_read_twice() {
         found[FAR].ports[1].info.as_mut().unwrap().lid = Lid(held);
         let found = Arc::new(inventory(found));
         let guid = found.fabric.port(place(&found, FAR, 1)).unwrap().guid;
-        sm.lids.planned.insert(guid, LidRange::single(Lid(4)));
+        sm.lids = LidBook::stored(&PersistentState {
+            lids: [(guid, LidRange::single(Lid(4)))].into(),
+            ..PersistentState::default()
+        });
         let mut sweeps = 0;
-        while sweeps < 3 && !matches!(sm.stage, Stage::Reading { .. }) {
+        while sweeps < 3 && !matches!(sm.stage, Stage::Reading) {
             sm.begin_reading(Arc::clone(&found));
             sweeps += usize::from(sm.sweep_due.take().is_some());
         }
@@ -257,7 +215,7 @@ fn a_lid_by_which_a_port_is_not_known_is_read_twice() {
 /// The row, with the ports of its second switch in this state, and LinearFDBTop of both as a plan has set it.
 fn second_in(state: PortState, sm: &Sm) -> Inventory {
     let mut found = row();
-    let top = sm.view.plan.as_ref().unwrap().tables.top();
+    let top = sm.in_force.plan().unwrap().tables.top();
     for node in [FIRST, SECOND] {
         found[node].switch.as_mut().unwrap().linear_top = top;
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use selvedge_plan::{Installed, UnderWay};
 use selvedge_planner::{Adopt, Basis, Inventory, Job, JobId, JobResult, Task};
 
-use crate::core::Sm;
+use super::Sm;
 use crate::io::Output;
 use crate::stage::Stage;
 
@@ -21,7 +21,7 @@ impl Sm {
         under_way: Option<Arc<UnderWay>>,
     ) -> Basis {
         Basis {
-            generation: self.generation,
+            generation: self.tickets.generation(),
             inventory: Arc::clone(inventory),
             installed: Arc::clone(installed),
             under_way,
@@ -33,16 +33,17 @@ impl Sm {
 
     /// Which manager made the tables in force, for what is planned beside them.
     pub(crate) const fn adopt(&self) -> Adopt {
-        match self.keeps_found {
-            true => Adopt::Kept,
-            false => Adopt::No,
-        }
+        self.in_force.adopt()
+    }
+
+    /// What is planned from now on is of a new generation.
+    pub(crate) const fn next_generation(&mut self) {
+        self.tickets.next_generation();
     }
 
     /// Returns the ticket of a job that is to be handed out.
     pub(crate) const fn next_job(&mut self) -> JobId {
-        self.last_job = JobId(self.last_job.0 + 1);
-        self.last_job
+        self.tickets.next_job()
     }
 
     /// Hands out a job; returns its ticket.
@@ -80,7 +81,7 @@ impl Sm {
             JobResult::Multicast(result) if self.is_planning_multicast(id) => self.multicast_planned(result, out),
             JobResult::BackUp(made) if self.is_backing_up(id) => self.backed_up(made, out),
             // Its revision says whether it is still of use.
-            JobResult::Settle(Some(settled)) => self.settled(*settled, out),
+            JobResult::Settle(Some(settled)) => self.settled(settled, out),
             JobResult::Plan(_)
             | JobResult::Repair(_)
             | JobResult::Prepare(_)

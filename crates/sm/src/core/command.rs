@@ -1,15 +1,13 @@
 //! Commands: of the operator (sweep, rebalance, policy), and of the coordinator (registrations, the copy of a standby,
 //! sources that babble).
 
-use selvedge_planner::route_alike;
-
+use super::Sm;
 use crate::config::Mode;
-use crate::core::Sm;
 use crate::election::CopyNews;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
 use crate::stage::Stage;
-use crate::{election, flap, persist, rebalance, registration, trap};
+use crate::{commit, election, flap, persist, rebalance, registration, trap};
 
 impl Sm {
     pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
@@ -40,7 +38,7 @@ impl Sm {
             Command::Told(told) => self.update_stored(persist::In::Copied(*told), out),
             Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
             Command::SetPolicy(policy) => {
-                self.keeps_found &= route_alike(&policy, &self.config.policy);
+                self.tell_in_force(commit::In::Wanted(&policy));
                 self.config.policy = policy;
                 self.sweep_due = Some(SweepReason::Command);
             }

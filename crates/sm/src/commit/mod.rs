@@ -1,0 +1,403 @@
+//! The plan in force: what it was made of, what agents took of it, and which tables switches hold with it.
+//!
+//! A plan comes into force with the answer to its last Set, or with the last Set given up. It is dropped when another
+//! manager may have written tables, and when nothing can be reached. A plan that a sweep interrupts is kept as an aim.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx, diff};
+use selvedge_plan::multicast::MftBlocks;
+use selvedge_plan::{BLOCK_LIDS, ChangeCount, Generation, Installed, LaneTable, Plan, Policy};
+use selvedge_planner::held::LastKnown;
+use selvedge_planner::{Adopt, Aim, Declined, DeclinedByGuid, Inventory, Outcome, route_alike};
+use selvedge_types::Guid;
+use selvedge_verify::Verdict;
+use selvedge_wire::SmpData;
+
+use crate::config::Mode;
+use crate::event::Event;
+use crate::report::{self, Failures};
+use crate::view::PortReport;
+
+mod tables;
+
+/// The plan in force, with what belongs to it.
+#[derive(Debug, Default)]
+pub struct InForce {
+    /// The plan in force; in a dry run the plan that would be.
+    plan: Option<Arc<Plan>>,
+    /// What the judge said of the newest plan.
+    verdict: Option<Arc<Verdict>>,
+    /// Generation of the newest plan that came into force.
+    generation: Generation,
+    /// The last complete snapshot, with what was taken since.
+    inventory: Option<Arc<Inventory>>,
+    /// What sweeps found.
+    sweeps: Sweeps,
+    /// LFTs and lane tables that switches hold, as far as known.
+    installed: Arc<Installed>,
+    /// MFTs that switches hold, as far as known.
+    copies: Arc<BTreeMap<Guid, MftBlocks>>,
+    /// Ports that are not ACTIVE.
+    ports: Arc<Vec<PortReport>>,
+    /// Sets of the last change.
+    change: Change,
+    /// What ports declined to take.
+    declined: DeclinedByGuid,
+    /// The tables of the plan in force are those that another manager left.
+    keeps_found: bool,
+    /// The plan that was left half-way.
+    aim: Option<Arc<Aim>>,
+}
+
+/// What sweeps found.
+#[derive(Debug, Default)]
+struct Sweeps {
+    /// Sweeps that came to an end.
+    ended: u64,
+    /// What the last sweep found, whether a plan for it is in force or not.
+    found: Option<Arc<Fabric>>,
+    /// What the last sweep found that came to an end.
+    planned_on: Option<Arc<Fabric>>,
+}
+
+/// Sets of a change, by what became of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Change {
+    /// All of them.
+    pub count: ChangeCount,
+    /// Those that are acknowledged.
+    pub acknowledged: usize,
+    /// Those that failed.
+    pub failed: usize,
+}
+
+/// What a change of plan depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Ctx<'a> {
+    /// How the manager runs; a standby only watches.
+    pub mode: Mode,
+    /// The policy.
+    pub policy: &'a Arc<Policy>,
+    /// What was found last, whether a plan for it is in force or not.
+    pub found: Option<&'a Inventory>,
+}
+
+/// What is known at the end of a sweep, a repair or a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// What was found.
+    pub inventory: &'a Inventory,
+    /// The same fabric with what its agents have taken.
+    pub fabric: &'a Arc<Fabric>,
+    /// Tables as far as known.
+    pub installed: &'a Arc<Installed>,
+    /// What went wrong.
+    pub failures: &'a Failures,
+    /// It ends a sweep, or the way to its plan.
+    pub is_of_sweep: bool,
+    /// Nothing can be reached: it does not count as a sweep.
+    pub is_cut_off: bool,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum In<'a> {
+    /// The operator wants this from now on; `Ctx` has what was wanted until now.
+    Wanted(&'a Policy),
+    /// A sweep found this fabric.
+    Found(&'a Arc<Fabric>),
+    /// A plan of the whole fabric was made, or none could be made.
+    Planned {
+        /// It keeps tables that another manager left.
+        keeps_found: bool,
+    },
+    /// A plan of the whole fabric was accepted.
+    Accepted(&'a Outcome),
+    /// A step towards balance is about to be applied.
+    Step(&'a Outcome),
+    /// A repair is about to be applied.
+    Repair(&'a Outcome),
+    /// In a dry run: a plan was accepted.
+    DryRun(&'a Outcome),
+    /// Sets have ended: so many are acknowledged, so many failed.
+    Sent(usize, usize),
+    /// A plan was applied as far as possible.
+    Applied {
+        /// The plan.
+        outcome: &'a Outcome,
+        /// The fabric with what its agents have taken.
+        fabric: &'a Fabric,
+        /// What ports declined to take.
+        declined: BTreeMap<PortRef, Declined>,
+        /// Sets that are acknowledged, and Sets that failed.
+        sent: (usize, usize),
+    },
+    /// A sweep takes the place of a plan that is applied in part: the next plan leads there too, where nothing has
+    /// changed since.
+    LeftHalfWay {
+        /// The plan.
+        plan: &'a Arc<Plan>,
+        /// The fabric with what its agents have taken.
+        fabric: &'a Arc<Fabric>,
+    },
+    /// Neither the plan in force nor one that was left half-way counts any more.
+    Dropped,
+    /// The same; and nothing is sent.
+    NothingSent,
+    /// What is known now.
+    Known(Known<'a>),
+    /// A sweep has read these tables of this fabric.
+    Read(&'a Fabric, &'a Installed),
+    /// An LFT block of a switch was read to hold this.
+    LftHolds(SwitchIdx, usize, [u8; BLOCK_LIDS]),
+    /// A lane table of a port is not as it was written.
+    LanesDiffer(PortRef),
+    /// A lane table holds this.
+    LanesHold(LaneTable, &'a SmpData),
+    /// Switches hold these MFTs.
+    Copies(&'a Arc<BTreeMap<Guid, MftBlocks>>),
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Say this.
+    Event(Event),
+    /// A table is another one than it was believed to be.
+    Astray,
+    /// Say that switches hold other MFTs.
+    CopiesChanged(Arc<BTreeMap<Guid, MftBlocks>>),
+}
+
+impl InForce {
+    /// Takes one input; appends what is to be done.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
+        match input {
+            In::Wanted(policy) => self.keeps_found &= route_alike(policy, ctx.policy),
+            In::Found(fabric) => {
+                if let Some(old) = self.sweeps.found.replace(Arc::clone(fabric)) {
+                    let changes = diff(&old, fabric).changes;
+                    let news = changes.iter().map(|c| Event::FabricChanged { change: c.to_string() });
+                    effects.extend(news.map(Effect::Event));
+                }
+            }
+            In::Planned { keeps_found } => self.keeps_found = keeps_found,
+            In::Accepted(outcome) => {
+                self.verdict = Some(Arc::clone(&outcome.verdict));
+                self.change = Change::of(outcome);
+            }
+            In::Step(outcome) => self.change = Change::of(outcome),
+            In::Repair(outcome) => self.change.count = outcome.changes.value().count(),
+            In::DryRun(outcome) => self.take(&outcome.plan),
+            In::Sent(acknowledged, failed) => self.sent(acknowledged, failed),
+            In::Applied {
+                outcome,
+                fabric,
+                declined,
+                sent,
+            } => {
+                let by_guid = declined.into_iter();
+                let by_guid = by_guid.map(|(at, d)| ((fabric.node(at.node).guid, at.port), d));
+                self.declined.extend(by_guid);
+                self.take(&outcome.plan);
+                self.aim = None;
+                self.verdict = Some(Arc::clone(&outcome.verdict));
+                self.sent(sent.0, sent.1);
+            }
+            In::LeftHalfWay { plan, fabric } => {
+                self.aim = Some(Arc::new(Aim {
+                    plan: Arc::clone(plan),
+                    fabric: Arc::clone(fabric),
+                    policy: Arc::clone(ctx.policy),
+                    keeps_found: self.keeps_found,
+                }));
+            }
+            In::Dropped => (self.plan, self.aim) = (None, None),
+            In::NothingSent => {
+                (self.plan, self.aim) = (None, None);
+                self.change.failed = 0;
+            }
+            In::Known(known) => self.known(ctx, known),
+            In::Read(fabric, read) => effects.extend(self.take_read(fabric, read)),
+            In::LftHolds(switch, block, holds) => self.lft_holds(ctx, (switch, block), holds),
+            In::LanesDiffer(at) => self.lanes_differ(ctx, at),
+            In::LanesHold(table, data) => self.lanes_hold(ctx, table, data),
+            In::Copies(held) => {
+                if !Arc::ptr_eq(&self.copies, held) {
+                    self.copies = Arc::clone(held);
+                    effects.push(Effect::CopiesChanged(Arc::clone(held)));
+                }
+            }
+        }
+    }
+
+    const fn sent(&mut self, acknowledged: usize, failed: usize) {
+        (self.change.acknowledged, self.change.failed) = (acknowledged, failed);
+    }
+
+    /// A plan is in force.
+    fn take(&mut self, plan: &Arc<Plan>) {
+        self.generation = plan.generation;
+        self.plan = Some(Arc::clone(plan));
+    }
+
+    fn known(&mut self, ctx: &Ctx<'_>, known: Known<'_>) {
+        let (inventory, fabric) = (known.inventory, known.fabric);
+        self.ports = Arc::new(report::ports(fabric, inventory, ctx.mode, known.failures));
+        if known.is_of_sweep {
+            self.sweeps.planned_on = Some(Arc::clone(&inventory.fabric));
+        }
+        self.sweeps.found = Some(Arc::clone(fabric));
+        self.sweeps.ended += u64::from(!known.is_cut_off);
+        self.inventory = Some(Arc::new(Inventory {
+            fabric: Arc::clone(fabric),
+            ..inventory.clone()
+        }));
+        self.installed = Arc::clone(known.installed);
+        // What is under way is told anew in each job.
+        if self.installed.under_way.is_some() || self.installed.levels.is_some() {
+            let installed = Arc::make_mut(&mut self.installed);
+            (installed.under_way, installed.levels) = (None, None);
+        }
+    }
+
+    /// Returns the plan in force; in a dry run the plan that would be.
+    pub const fn plan(&self) -> Option<&Arc<Plan>> {
+        self.plan.as_ref()
+    }
+
+    /// Returns what the judge said of the newest plan.
+    pub const fn verdict(&self) -> Option<&Arc<Verdict>> {
+        self.verdict.as_ref()
+    }
+
+    /// Returns the generation of the newest plan that came into force.
+    pub const fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Returns the last complete snapshot, whether a plan for it is in force or not.
+    pub fn fabric(&self) -> Option<&Arc<Fabric>> {
+        self.inventory.as_ref().map(|inventory| &inventory.fabric)
+    }
+
+    /// Returns that snapshot if a plan is in force.
+    pub fn planned(&self) -> Option<&Arc<Fabric>> {
+        self.fabric().filter(|_| self.plan.is_some())
+    }
+
+    /// Returns the plan in force with its fabric.
+    pub fn with_fabric(&self) -> Option<(&Fabric, &Plan)> {
+        Some((self.fabric()?, self.plan.as_deref()?))
+    }
+
+    /// Returns the last complete snapshot with what its agents said.
+    pub const fn inventory(&self) -> Option<&Arc<Inventory>> {
+        self.inventory.as_ref()
+    }
+
+    /// Returns what the last sweep found.
+    pub const fn found(&self) -> Option<&Arc<Fabric>> {
+        self.sweeps.found.as_ref()
+    }
+
+    /// Returns how many sweeps came to an end.
+    pub const fn sweeps(&self) -> u64 {
+        self.sweeps.ended
+    }
+
+    /// Returns LFTs and lane tables that switches hold, as far as known.
+    pub const fn installed(&self) -> &Arc<Installed> {
+        &self.installed
+    }
+
+    /// Returns MFTs that switches hold, as far as known.
+    pub const fn copies(&self) -> &Arc<BTreeMap<Guid, MftBlocks>> {
+        &self.copies
+    }
+
+    /// Returns the ports that are not ACTIVE, each with its reason.
+    pub const fn ports(&self) -> &Arc<Vec<PortReport>> {
+        &self.ports
+    }
+
+    /// Returns what became of the Sets of the last change.
+    pub const fn change(&self) -> &Change {
+        &self.change
+    }
+
+    /// Returns how many Sets of the last change failed.
+    pub const fn failed(&self) -> usize {
+        self.change.failed
+    }
+
+    /// Returns what ports declined to take.
+    pub const fn declined(&self) -> &DeclinedByGuid {
+        &self.declined
+    }
+
+    /// Returns the plan that was left half-way.
+    pub const fn aim(&self) -> Option<&Arc<Aim>> {
+        self.aim.as_ref()
+    }
+
+    /// Returns which manager made the tables in force, for what is planned beside them.
+    pub const fn adopt(&self) -> Adopt {
+        match self.keeps_found {
+            true => Adopt::Kept,
+            false => Adopt::No,
+        }
+    }
+
+    /// Returns whether a plan of the whole fabric may keep tables that it finds.
+    pub const fn adopt_found(&self, wants_others: bool) -> Adopt {
+        Adopt::of(self.plan.is_some(), self.keeps_found, wants_others)
+    }
+
+    /// Returns what tells which tables are still as this manager wrote them, if a plan is in force.
+    pub fn last_known(&self) -> Option<LastKnown<'_>> {
+        let (fabric, plan) = self.with_fabric()?;
+        Some(LastKnown {
+            plan,
+            fabric,
+            seen: self.sweeps.planned_on.as_deref().unwrap_or(fabric),
+            installed: &self.installed,
+        })
+    }
+}
+
+impl Change {
+    /// The Sets of a plan of which none has ended.
+    fn of(outcome: &Outcome) -> Self {
+        Self {
+            count: outcome.changes.value().count(),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+impl InForce {
+    /// A plan in force.
+    pub fn made(plan: Plan, inventory: Option<Arc<Inventory>>, installed: Installed) -> Self {
+        Self {
+            plan: Some(Arc::new(plan)),
+            inventory,
+            installed: Arc::new(installed),
+            ..Self::default()
+        }
+    }
+
+    /// A plan in force with ports that are not ACTIVE.
+    pub fn with_ports(plan: Plan, ports: Vec<PortReport>) -> Self {
+        Self {
+            ports: Arc::new(ports),
+            ..Self::made(plan, None, Installed::default())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

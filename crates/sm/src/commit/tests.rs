@@ -1,0 +1,72 @@
+//! What becomes of the plan in force.
+
+use super::*;
+use crate::made::{empty_plan, inventory, outcome, row};
+
+fn of(known: &[u32], entry: u8) -> Installed {
+    let mut installed = Installed::unknown(2);
+    for &switch in known {
+        installed.learn(SwitchIdx(switch), 0, [entry; BLOCK_LIDS]);
+    }
+    installed
+}
+
+fn told(in_force: &mut InForce, input: In<'_>) -> Vec<Effect> {
+    let ctx = Ctx {
+        mode: Mode::Manage,
+        policy: &Arc::default(),
+        found: None,
+    };
+    let mut effects = Vec::new();
+    in_force.handle(&ctx, input, &mut effects);
+    effects
+}
+
+#[test]
+fn a_table_that_is_not_as_it_was_written_is_noticed_once() {
+    let check = |read: Installed, want: bool| {
+        let inventory = Arc::new(inventory(row()));
+        let mut in_force = InForce::made(empty_plan(), Some(Arc::clone(&inventory)), of(&[0, 1], 1));
+        let mut is_astray = || !told(&mut in_force, In::Read(&inventory.fabric, &read)).is_empty();
+        assert_eq!(is_astray(), want);
+        // Another sweep may take the place of this one before anything is planned.
+        assert!(!is_astray());
+    };
+    check(of(&[0, 1], 1), false);
+    check(of(&[1], 2), true);
+    // Nobody answered for it: nothing is known to be otherwise.
+    check(of(&[0], 1), false);
+}
+
+#[test]
+fn a_plan_that_was_left_half_way_is_aimed_at_until_one_is_applied_or_dropped() {
+    let outcome = outcome();
+    let fabric = &outcome.inventory.fabric;
+    let applied = In::Applied {
+        outcome: &outcome,
+        fabric,
+        declined: BTreeMap::new(),
+        sent: (1, 0),
+    };
+    for (end, has_plan) in [(applied, true), (In::Dropped, false)] {
+        let mut in_force = InForce::default();
+        let plan = &outcome.plan;
+        told(&mut in_force, In::Planned { keeps_found: true });
+        told(&mut in_force, In::LeftHalfWay { plan, fabric });
+        assert!(in_force.plan().is_none() && in_force.aim().unwrap().keeps_found);
+        told(&mut in_force, end);
+        assert_eq!((in_force.plan().is_some(), in_force.aim().is_some()), (has_plan, false));
+    }
+}
+
+#[test]
+fn the_judge_is_heard_before_a_plan_is_in_force() {
+    let outcome = outcome();
+    let mut in_force = InForce::default();
+    told(&mut in_force, In::Sent(3, 2));
+    told(&mut in_force, In::Accepted(&outcome));
+    assert!(in_force.verdict().is_some() && in_force.plan().is_none());
+    let change = in_force.change();
+    assert_eq!((change.acknowledged, change.failed), (0, 0));
+    assert_eq!(change.count, outcome.changes.value().count());
+}

@@ -1,0 +1,284 @@
+//! Routes between the plan in force and the rest of the manager.
+//!
+//! - `applied`: the last Set has ended, and the plan is in force. The administrator is told by a milestone.
+//! - `interrupted`: a sweep takes the place of a plan whose phases wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::Installed;
+use selvedge_planner::held::may_have_been_off;
+use selvedge_planner::past::After;
+use selvedge_planner::{Inventory, lid};
+use selvedge_sim::Time;
+use selvedge_types::PortState;
+use selvedge_wire::Mad;
+
+use super::Sm;
+use crate::apply::{Apply, SetId};
+use crate::commit::{Ctx, Effect, In, Known};
+use crate::config::Mode;
+use crate::drain::Step;
+use crate::election::{Foreign, Role};
+use crate::event::{Event, SweepReason};
+use crate::io::Output;
+use crate::milestone::{Committed, Milestone};
+use crate::report::Failures;
+use crate::stage::Stage;
+use crate::{drain, election, lid_book, readback};
+
+impl Sm {
+    /// Hands an input to the plan in force; returns what is to be done.
+    pub(crate) fn tell_in_force(&mut self, input: In<'_>) -> Vec<Effect> {
+        let ctx = Ctx {
+            mode: match self.role() {
+                Role::Standby => Mode::Watch,
+                _ => self.config.mode,
+            },
+            policy: &self.config.policy,
+            found: self.inventory.as_deref(),
+        };
+        let mut effects = Vec::new();
+        self.in_force.handle(&ctx, input, &mut effects);
+        effects
+    }
+
+    /// Hands an input to the plan in force, and tells what it wants told.
+    pub(crate) fn update_in_force(&mut self, input: In<'_>, out: &mut Vec<Output>) {
+        for effect in self.tell_in_force(input) {
+            match effect {
+                Effect::Event(event) => out.push(Output::Event(event)),
+                Effect::CopiesChanged(held) => out.push(Output::Milestone(Milestone::CopiesChanged(held))),
+                Effect::Astray => {}
+            }
+        }
+    }
+
+    /// Neither the plan in force nor one that was left half-way counts any more.
+    pub(crate) fn drop_plans(&mut self) {
+        self.tell_in_force(In::Dropped);
+    }
+
+    /// Returns true if a table is another one than this manager believed to have written.
+    pub(crate) fn take_astray(&mut self, fabric: &Fabric, read: &Installed) -> bool {
+        !self.tell_in_force(In::Read(fabric, read)).is_empty()
+    }
+
+    /// A sweep is over, or what changed tables: takes what is known now.
+    pub(crate) fn finish(
+        &mut self,
+        inventory: &Inventory,
+        fabric: Arc<Fabric>,
+        installed: impl Into<Arc<Installed>>,
+        failures: &Failures,
+    ) {
+        self.know(Known {
+            inventory,
+            fabric: &fabric,
+            installed: &installed.into(),
+            failures,
+            is_of_sweep: !self.is_repairing() && !self.is_balancing(),
+            is_cut_off: false,
+        });
+    }
+
+    /// A sweep has found that nothing can be reached. Front ends say that there is no fabric.
+    pub(super) fn finish_cut_off(&mut self, inventory: &Inventory) {
+        self.know(Known {
+            inventory,
+            fabric: &inventory.fabric,
+            installed: &Arc::default(),
+            failures: &Failures::none(),
+            is_of_sweep: !self.is_repairing() && !self.is_balancing(),
+            is_cut_off: true,
+        });
+    }
+
+    fn know(&mut self, known: Known<'_>) {
+        self.note_who_is_gone(known.fabric, known.installed);
+        self.tell_in_force(In::Known(known));
+        self.inventory = self.in_force.inventory().cloned();
+    }
+
+    /// The last Set has ended: the plan is in force.
+    pub(super) fn applied(&mut self, mut apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
+        apply.end();
+        let Apply {
+            taken,
+            unanswered,
+            has_drained,
+            outcome,
+            fabric,
+            mut installed,
+            acknowledged,
+            failed_ports,
+            failed_nodes,
+            failed,
+            declined,
+            may_be_live,
+            ..
+        } = apply;
+        // What is under way is told anew in each job.
+        (installed.under_way, installed.levels) = (None, None);
+        let installed = Arc::new(installed);
+        let after = After {
+            fabric: Arc::clone(&fabric),
+            plan: Arc::clone(&outcome.plan),
+            installed: Arc::clone(&installed),
+        };
+        let step = Step {
+            taken,
+            has_drained,
+            at: now,
+            after,
+        };
+        self.tell_drain(drain::In::Applied {
+            step,
+            unanswered,
+            is_short: lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids),
+        });
+        self.tell_lids(lid_book::In::Applied(&fabric, &outcome.plan.lids));
+        self.silence.forget_looks();
+        self.read_who_may_have_been_off(&inventory.fabric, &fabric, &installed);
+        self.tell_read_back(readback::In::Written {
+            fabric: &fabric,
+            changes: outcome.changes.value(),
+            is_live: may_be_live,
+        });
+        self.hosts_asked(&fabric, &outcome, failed);
+        self.tell_in_force(In::Applied {
+            outcome: &outcome,
+            fabric: &fabric,
+            declined,
+            sent: (acknowledged, failed),
+        });
+        let failures = Failures {
+            ports: failed_ports,
+            nodes: failed_nodes,
+            nothing_sent: None,
+        };
+        self.watch_ports(&inventory.fabric, &fabric);
+        if !self.is_repairing() {
+            self.owe_second_look(&inventory.fabric, &fabric);
+        }
+        self.aliases_after_apply(&fabric, outcome.changes.value());
+        self.finish(inventory, fabric, installed, &failures);
+        self.tell_of_plan(out);
+        self.rest(now);
+        self.after_apply(inventory, out);
+    }
+
+    /// A plan is in force: tells everybody.
+    fn tell_of_plan(&mut self, out: &mut Vec<Output>) {
+        self.run_election(election::In::Foreign(Foreign::Applied), out);
+        out.extend(self.committed());
+        let change = self.in_force.change();
+        out.push(Output::Event(match change.failed {
+            0 => Event::SubnetUp {
+                sets: change.acknowledged,
+            },
+            failed => Event::SubnetUpWithErrors { failed },
+        }));
+        self.store_in_force(out);
+        self.balance_applied(out);
+    }
+
+    /// Takes what became of a Set.
+    pub(super) fn set_ended(&mut self, id: SetId, answer: Option<&Mad>, events: &mut Vec<Event>) {
+        let Stage::Applying(apply, _) = &mut self.stage else {
+            return;
+        };
+        apply.ended(id, answer, events);
+        // Nobody else may tell: a switch that was off does not know whom to.
+        if std::mem::take(&mut apply.met_lost_link) {
+            self.sweep_due.get_or_insert(SweepReason::Overtaken);
+        }
+    }
+
+    /// A sweep is due while a phase waits: what has been acknowledged stays, the rest is planned anew.
+    pub(super) fn interrupted(
+        &mut self,
+        mut apply: Apply,
+        inventory: &Arc<Inventory>,
+        now: Time,
+        out: &mut Vec<Output>,
+    ) {
+        // A step towards balance begins anew by itself when what happened has been dealt with.
+        if !self.is_balancing() {
+            self.tell_in_force(In::LeftHalfWay {
+                plan: &apply.outcome.plan,
+                fabric: &apply.fabric,
+            });
+        }
+        apply.end();
+        let wait = apply.wait();
+        (apply.installed.under_way, apply.installed.levels) = (None, None);
+        let installed = Arc::new(apply.installed);
+        let step = wait.map(|wait| {
+            out.push(Output::Event(Event::WaitEnded { wait }));
+            // It began with the last acknowledgement.
+            let at = wait
+                .until
+                .since(Time::ZERO)
+                .saturating_sub(Duration::from_nanos(wait.wait_ns));
+            Step {
+                taken: apply.taken,
+                has_drained: apply.has_drained,
+                at: (Time::ZERO + at).min(now),
+                after: After {
+                    fabric: Arc::clone(&apply.fabric),
+                    plan: Arc::clone(&apply.outcome.plan),
+                    installed: Arc::clone(&installed),
+                },
+            }
+        });
+        self.tell_drain(drain::In::Interrupted {
+            unanswered: apply.unanswered,
+            step,
+        });
+        self.tell_read_back(readback::In::Written {
+            fabric: &apply.fabric,
+            changes: apply.outcome.changes.value(),
+            is_live: apply.may_be_live,
+        });
+        self.tell_lids(lid_book::In::Applied(&apply.fabric, &apply.outcome.plan.lids));
+        self.tell_in_force(In::Sent(apply.acknowledged, apply.failed));
+        let failures = Failures {
+            ports: apply.failed_ports,
+            nodes: apply.failed_nodes,
+            nothing_sent: None,
+        };
+        self.finish(inventory, apply.fabric, installed, &failures);
+        self.run_election(election::In::Foreign(Foreign::Applied), out);
+    }
+
+    /// A plan that was made of what was `seen` is in force: a switch that may have been off since, and all of whose
+    /// links were activated by the plan, shows it by its tables only, once its LID and its LinearFDBTop are back.
+    pub(super) fn read_who_may_have_been_off(&mut self, seen: &Fabric, now: &Fabric, installed: &Installed) {
+        for (switch, &node) in now.switches().iter_enumerated() {
+            let mut ports = now.node(node).external_ports();
+            let carries = ports.any(|(_, port)| port.link.state == PortState::Active);
+            if carries && may_have_been_off(now, node, seen, now) {
+                self.tell_read_back(readback::In::MayHaveLost {
+                    switch: now.node(node).guid,
+                    blocks: u16::try_from(installed.lfts.get(switch).map_or(0, Vec::len)).unwrap_or(u16::MAX),
+                });
+            }
+        }
+    }
+
+    /// Returns the milestone of the plan in force; `None` without one.
+    pub(crate) fn committed(&self) -> Option<Output> {
+        Some(Output::Milestone(Milestone::Committed(Box::new(Committed {
+            fabric: self.in_force.fabric().cloned()?,
+            plan: self.in_force.plan().cloned()?,
+            inventory: self.in_force.inventory().cloned()?,
+            lanes: Arc::clone(&self.in_force.installed().lanes),
+            policy: Arc::clone(&self.config.policy),
+            unasked: Arc::clone(self.registration().unasked()),
+            asks_all: self.registration().asks_all(),
+            manager: self.own_sm_info(),
+        }))))
+    }
+}

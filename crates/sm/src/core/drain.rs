@@ -1,0 +1,87 @@
+//! Routes between what may be under way and the rest of the manager.
+
+use std::sync::Arc;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Installed, UnderWay};
+use selvedge_planner::past::Past;
+use selvedge_planner::{Inventory, Settle, Task};
+use selvedge_sim::Time;
+use selvedge_verify::phases::is_live;
+
+use super::Sm;
+use crate::drain::{Effect, In};
+use crate::election::{Foreign, Role};
+use crate::io::Output;
+
+impl Sm {
+    /// Hands an input to what may be under way; returns what is to be done.
+    pub(crate) fn tell_drain(&mut self, input: In<'_>) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.drain.handle(self.now, input, &mut effects);
+        effects
+    }
+
+    /// Returns what may be under way on a fabric; `None`: nothing.
+    pub(crate) fn under_way(&mut self, fabric: &Fabric) -> Option<Arc<UnderWay>> {
+        match self.tell_drain(In::Asked(fabric)).pop() {
+            Some(Effect::UnderWay(under_way)) => under_way,
+            Some(Effect::Settled) | None => None,
+        }
+    }
+
+    /// The fabric and the tables that are known are about to be replaced by these.
+    pub(super) fn note_who_is_gone(&mut self, fabric: &Fabric, installed: &Installed) {
+        let is_ours = self.role() == Role::Master && !installed.lfts.is_empty();
+        if let Some(before) = self.in_force.fabric() {
+            let input = In::Replaced {
+                before: (before, self.in_force.installed()),
+                after: is_ours.then_some((fabric, installed)),
+            };
+            self.drain.handle(self.now, input, &mut Vec::new());
+        }
+    }
+
+    /// True if links between switches carried packets a moment ago, as far as was known.
+    pub(crate) fn carried_lately(&self, fabric: &Fabric) -> bool {
+        let is_known_live = self.in_force.fabric().is_some_and(|before| is_live(before));
+        is_known_live || self.drain.has_carried(fabric, self.now)
+    }
+
+    /// A sweep has read all tables: records what is not as this manager left it, and by which entries packets may be
+    /// under way therefore.
+    pub(crate) fn note_what_was_done_unseen(
+        &mut self,
+        inventory: &Inventory,
+        installed: &Installed,
+        out: &mut Vec<Output>,
+    ) {
+        self.run_election(crate::election::In::Foreign(Foreign::TablesRead), out);
+        let is_astray = self.take_astray(&inventory.fabric, installed);
+        let before = self.in_force.fabric();
+        let input = In::TablesRead {
+            before: before.map(|before| (&**before, &**self.in_force.installed())),
+            after: (&inventory.fabric, installed),
+            is_astray,
+        };
+        self.drain.handle(self.now, input, &mut Vec::new());
+    }
+
+    /// Has a job find out for how long packets under way matter, and by which entries they may go, if that is not
+    /// known.
+    pub(crate) fn settle(&mut self, now: Time, out: &mut Vec<Output>) {
+        let Some(inventory) = self.inventory.clone() else {
+            return;
+        };
+        let Some(past) = self.drain.unsettled() else { return };
+        let task = Settle::new(past, now, inventory.fabric.switches().len());
+        self.compute(Task::Settle(Box::new(task)), out);
+    }
+
+    /// It is known: the next repair has less to do if what packets under way may do is worked out before it.
+    pub(crate) fn settled(&mut self, settled: Box<Past>, out: &mut Vec<Output>) {
+        if !self.tell_drain(In::Settled(settled)).is_empty() {
+            self.prepare_for_what_is_under_way(out);
+        }
+    }
+}

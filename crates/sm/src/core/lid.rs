@@ -1,0 +1,37 @@
+//! Routes between the LIDs of ports and the rest of the manager.
+
+use selvedge_fabric::Fabric;
+
+use super::Sm;
+use crate::config::Mode;
+use crate::io::Output;
+use crate::lid_book::{Effect, In};
+use crate::persist;
+
+impl Sm {
+    /// Hands an input to the LIDs of ports; returns what is to be done.
+    pub(crate) fn tell_lids(&mut self, input: In<'_>) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.lids.handle(input, &mut effects);
+        effects
+    }
+
+    /// A plan is about to be made for a fabric.
+    pub(crate) fn settle_whose_lids(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
+        for effect in self.tell_lids(In::Planning(fabric)) {
+            match effect {
+                Effect::Event(event) => out.push(Output::Event(event)),
+                Effect::Foreign => self.update_stored(persist::In::Foreign, out),
+                Effect::Strangers => {}
+            }
+        }
+    }
+
+    /// A sweep found a fabric. True if ports that this master manages hold other LIDs than they are known by, and did
+    /// not in the sweep before: a LID that a port shows is kept, and not set again, so once more tells whether it does
+    /// hold that.
+    pub(crate) fn must_see_lids_again(&mut self, fabric: &Fabric) -> bool {
+        let is_news = !self.tell_lids(In::Found(fabric)).is_empty();
+        self.config.mode == Mode::Manage && is_news
+    }
+}

@@ -1,0 +1,160 @@
+//! Has a plan of the whole fabric made when tables are read, and takes plans and repairs from their jobs. They go on to
+//! `core/persist.rs` and to `Sm::begin_applying`.
+
+use std::sync::Arc;
+
+use selvedge_fabric::Port;
+use selvedge_plan::Installed;
+use selvedge_planner::past::with_links_asleep;
+use selvedge_planner::{Inventory, LidClaims, PlanFabric, PlanResult, RepairResult, Task};
+use selvedge_sim::Time;
+
+use super::Sm;
+use crate::apply::Apply;
+use crate::config::Mode;
+use crate::event::{Event, SweepReason};
+use crate::io::Output;
+use crate::milestone::coming;
+use crate::report::NothingSent;
+use crate::stage::Stage;
+use crate::{commit, persist, registration, report};
+
+impl Sm {
+    /// All tables are read as far as possible: has a plan made.
+    pub(crate) fn tables_read(
+        &mut self,
+        inventory: Arc<Inventory>,
+        installed: Installed,
+        now: Time,
+        out: &mut Vec<Output>,
+    ) {
+        if self.config.mode == Mode::Watch {
+            self.finish(
+                &inventory,
+                Arc::clone(&inventory.fabric),
+                installed,
+                &report::Failures::none(),
+            );
+            return self.rest(now);
+        }
+        let ours = |port: &Port| self.lids.is_known(port);
+        if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
+            out.push(Output::Event(Event::MKeyRefused { what }));
+            let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
+            self.update_registration(registration::In::Dropped);
+            self.tell_in_force(commit::In::NothingSent);
+            self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
+            return self.rest(now);
+        }
+        self.settle_whose_lids(&inventory.fabric, out);
+        self.note_what_was_done_unseen(&inventory, &installed, out);
+        let under_way = self.under_way(&inventory.fabric);
+        let asleep = self.in_force.fabric().map(Arc::as_ref);
+        let installed = Arc::new(Installed {
+            under_way: with_links_asleep(under_way.clone(), asleep, &inventory.fabric, &installed),
+            ..installed
+        });
+        let (known, spared) = self.lids.known(&self.config.policy, &inventory.fabric);
+        let told = self.told_levels(&inventory);
+        let asks = self.plan_to_ask_hosts(&inventory);
+        let wants_others = self.stored().wants_other_routes(&self.config.policy);
+        let task = PlanFabric {
+            basis: self.basis(&inventory, &installed, under_way),
+            claims: LidClaims {
+                known: Arc::new(known),
+                spared: Arc::new(spared),
+                resting: Arc::new(self.drain.resting(now)),
+            },
+            known_lanes: Arc::new(self.stored().lanes().clone()),
+            told,
+            declined: Arc::new(self.in_force.declined().clone()),
+            fog: self.drain.fog(now),
+            rebalances: self.sweep_reason == SweepReason::Command,
+            asks,
+            adopt: self.in_force.adopt_found(wants_others),
+            aim: self.in_force.aim().cloned(),
+        };
+        let job = self.compute(Task::Plan(Box::new(task)), out);
+        self.stage = Stage::Planning {
+            job,
+            inventory,
+            installed,
+        };
+    }
+
+    /// Takes a plan of the whole fabric.
+    pub(crate) fn planned(&mut self, result: PlanResult, out: &mut Vec<Output>) {
+        let Stage::Planning {
+            inventory, installed, ..
+        } = &self.stage
+        else {
+            return;
+        };
+        let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
+        self.tell_in_force(commit::In::Planned {
+            keeps_found: result.keeps_found,
+        });
+        self.note_copies_first(result.copies_first);
+        let mut events = Vec::new();
+        self.listed.handle(&inventory.fabric, &self.config.policy, &mut events);
+        events.extend(result.events.into_iter().map(Event::Plan));
+        out.extend(events.into_iter().map(Output::Event));
+        let Some(outcome) = result.outcome else {
+            self.update_registration(registration::In::Dropped);
+            self.tell_in_force(commit::In::NothingSent);
+            let failures = report::Failures::nothing_sent(NothingSent::NoPlan);
+            self.finish(
+                &inventory,
+                Arc::clone(&inventory.fabric),
+                Installed::clone(&installed),
+                &failures,
+            );
+            // Idle through `advance`: an empty light sweep ends at once and sets the timer.
+            self.stage = Stage::LightSweep { changed: false };
+            return;
+        };
+        self.tell_in_force(commit::In::Accepted(&outcome));
+        if self.config.mode == Mode::DryRun {
+            self.tell_in_force(commit::In::DryRun(&outcome));
+            let (fabric, held) = (Arc::clone(&inventory.fabric), Installed::clone(&installed));
+            self.finish(&inventory, fabric, held, &report::Failures::none());
+            self.stage = Stage::LightSweep { changed: false };
+            return;
+        }
+        out.push(coming(&inventory, &outcome, false));
+        self.persist(inventory, installed, outcome, out);
+    }
+
+    /// Takes a repair that was planned.
+    pub(crate) fn repair_planned(&mut self, result: RepairResult, out: &mut Vec<Output>) {
+        let Stage::Planning { installed, .. } = &self.stage else {
+            return;
+        };
+        let installed = Arc::clone(installed);
+        out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
+        self.keep_warm(result.warm);
+        let Some(mended) = result.mended else {
+            self.note_copies_first(None);
+            return self.not_repaired();
+        };
+        self.note_copies_first(mended.copies_first);
+        let outcome = mended.outcome;
+        let inventory = Arc::clone(&outcome.inventory);
+        self.tell_in_force(commit::In::Repair(&outcome));
+        out.push(coming(&inventory, &outcome, mended.was_known));
+        let (lost, returned) = self.repaired_links();
+        out.push(Output::Event(Event::Repaired {
+            lost,
+            returned,
+            blocks: self.in_force.change().count.lft_blocks,
+            took: result.took.saturating_sub(mended.judged),
+            judged: mended.judged,
+            was_known: mended.was_known,
+        }));
+        self.update_stored(persist::In::Repair(outcome.plan.generation), out);
+        let held = mended.installed.unwrap_or_else(|| Installed::clone(&installed));
+        self.silent.forget();
+        let apply = Apply::new(outcome, Arc::clone(&inventory), held);
+        self.begin_applying(apply, inventory, out);
+    }
+}

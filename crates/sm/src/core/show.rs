@@ -1,0 +1,118 @@
+//! What a manager tells about itself.
+
+use std::sync::Arc;
+
+use super::Sm;
+use crate::election::Role;
+use crate::stage::Stage;
+use crate::view::{MadCounters, Progress, StageName, View};
+
+impl Sm {
+    /// What it shows of itself.
+    #[must_use]
+    pub fn view(&self) -> View {
+        let (in_force, counters) = (&self.in_force, self.exchange.counters());
+        let change = in_force.change();
+        let applying = match &self.stage {
+            Stage::Applying(apply, _) => Some(apply),
+            _ => None,
+        };
+        View {
+            role: self.election().role(),
+            master: self.election().master(),
+            stage: self.stage.name(),
+            progress: self.progress(),
+            wait: applying.and_then(|apply| apply.wait()),
+            balance: self.rebalancer().status(),
+            policy: Some(Arc::clone(&self.config.policy)),
+            applying: applying.map(|apply| (Arc::clone(&apply.outcome), apply.phase())),
+            sweeps: in_force.sweeps(),
+            generation: in_force.generation(),
+            fabric: in_force.fabric().cloned(),
+            seen: in_force.found().cloned(),
+            inventory: in_force.inventory().cloned(),
+            plan: in_force.plan().cloned(),
+            verdict: in_force.verdict().cloned(),
+            installed: Arc::clone(in_force.installed()),
+            changes: change.count,
+            acknowledged: change.acknowledged,
+            failed: change.failed,
+            ports: Arc::clone(in_force.ports()),
+            groups: Arc::clone(self.multicast.groups()),
+            copies: Arc::clone(in_force.copies()),
+            read_back: self.read_back_figures(),
+            has_repairs_ready: self.has_repairs_ready(),
+            mads: MadCounters {
+                repeats: counters.repeats,
+                failures: counters.failed,
+                dropped: self.mads.dropped + counters.stray,
+                ..self.mads
+            },
+        }
+    }
+
+    /// Its role.
+    #[must_use]
+    pub const fn role(&self) -> Role {
+        self.election().role()
+    }
+
+    /// What it is doing.
+    #[must_use]
+    pub const fn stage_name(&self) -> StageName {
+        self.stage.name()
+    }
+
+    /// Requests that have not ended, waiting or in flight.
+    #[must_use]
+    pub fn open_requests(&self) -> usize {
+        self.exchange.open()
+    }
+
+    /// True if it waits for nothing but time and the fabric.
+    #[must_use]
+    pub fn is_resting(&self) -> bool {
+        let rests = matches!(
+            self.stage,
+            Stage::Idle | Stage::Standby | Stage::Disabled | Stage::Stopped
+        );
+        rests && self.exchange.open() == 0
+    }
+
+    fn progress(&self) -> Progress {
+        let open = self.exchange.open() as u64;
+        match &self.stage {
+            Stage::Discovering(discovery) => Progress {
+                done: discovery.answers,
+                total: discovery.answers + open,
+            },
+            Stage::Reading => {
+                let (total, todo) = self.reading.progress();
+                Progress {
+                    done: total.saturating_sub(open + todo as u64),
+                    total,
+                }
+            }
+            Stage::Applying(apply, _) => Progress {
+                done: (apply.acknowledged + apply.failed) as u64,
+                // Counted once, when the plan came: a view may be asked for between any two MADs.
+                total: self.in_force.change().count.total() as u64,
+            },
+            Stage::Probing(probe) => Progress {
+                done: probe.answers(),
+                total: probe.answers() + open,
+            },
+            Stage::Idle
+            | Stage::Copying(_)
+            | Stage::Naming(_)
+            | Stage::Electing
+            | Stage::Planning { .. }
+            | Stage::Persisting { .. }
+            | Stage::LightSweep { .. }
+            | Stage::Standby
+            | Stage::HandingOver
+            | Stage::Disabled
+            | Stage::Stopped => Progress::default(),
+        }
+    }
+}

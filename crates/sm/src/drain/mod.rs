@@ -1,0 +1,241 @@
+//! What packets may still be under way by: entries that are no longer in force, and LIDs that were given up. How long a
+//! plan must wait for them is planned in `selvedge_planner::past`.
+
+mod given_up;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Installed, Plan, UnderWay};
+use selvedge_planner::past::{After, Past, Taken, Unanswered};
+use selvedge_sim::Time;
+use selvedge_types::{Guid, Lid, PortNum};
+use selvedge_verify::phases::is_live;
+
+use given_up::GivenUp;
+
+/// What packets may still be under way by.
+#[derive(Debug, Default)]
+pub struct Drain {
+    /// Entries that are no longer in force.
+    past: Past,
+    /// LIDs that were others' a short while ago.
+    given_up: GivenUp,
+}
+
+/// A fabric, and the tables that its switches hold as far as known.
+pub type Known<'a> = (&'a Fabric, &'a Installed);
+
+/// A change of tables, from its first Set or the last wait on.
+#[derive(Debug)]
+pub struct Step {
+    /// What agents took.
+    pub taken: Taken,
+    /// It has let packets drain on its way.
+    pub has_drained: bool,
+    /// When its last Set was acknowledged.
+    pub at: Time,
+    /// The fabric, the plan and the tables after it.
+    pub after: After,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum In<'a> {
+    /// Somebody must know what is under way on a fabric.
+    Asked(&'a Fabric),
+    /// What is known of the fabric is about to be replaced by something else.
+    Replaced {
+        /// What was known.
+        before: Known<'a>,
+        /// What is known now; none if this manager is not master, or knows no table.
+        after: Option<Known<'a>>,
+    },
+    /// A sweep has read all tables.
+    TablesRead {
+        /// What was known.
+        before: Option<Known<'a>>,
+        /// What is known now.
+        after: Known<'a>,
+        /// Some table is another one than it was believed to be.
+        is_astray: bool,
+    },
+    /// A table of this fabric is not as it was written: its Set may have reached another switch.
+    Astray(&'a Fabric),
+    /// Another manager was master of this fabric until then.
+    Stranger(Time, &'a Fabric),
+    /// A switch port was not ACTIVE some time after it was asked at this time: nothing waits there any more.
+    Emptied(Guid, PortNum, Time),
+    /// A plan is about to be applied to a fabric whose tables are these.
+    Applying(Known<'a>, &'a Plan),
+    /// A plan was applied as far as possible.
+    Applied {
+        /// Its last step.
+        step: Step,
+        /// Sets that nobody has acknowledged.
+        unanswered: Unanswered,
+        /// It gives ports fewer LIDs than they are to have.
+        is_short: bool,
+    },
+    /// A sweep takes the place of a plan that is applied in part.
+    Interrupted {
+        /// Sets that nobody has acknowledged.
+        unanswered: Unanswered,
+        /// The step before the wait that it is in.
+        step: Option<Step>,
+    },
+    /// A job has worked out for how long packets under way matter.
+    Settled(Box<Past>),
+    /// A sweep begins that gives ports the LIDs for which they wait.
+    LidsSwept,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// The answer: what may be under way. None: nothing.
+    UnderWay(Option<Arc<UnderWay>>),
+    /// It is known for how long packets under way matter.
+    Settled,
+}
+
+impl Drain {
+    /// Takes one input at this time; appends what is to be done.
+    pub fn handle(&mut self, now: Time, input: In<'_>, effects: &mut Vec<Effect>) {
+        match input {
+            In::Asked(fabric) => effects.push(Effect::UnderWay(self.past.under_way(fabric, now))),
+            In::Replaced { before, after } => {
+                if is_live(before.0) {
+                    self.past.note_carried(now);
+                }
+                if let Some(after) = after {
+                    self.past.note_gone(before, after, now);
+                }
+            }
+            In::TablesRead {
+                before,
+                after: (fabric, installed),
+                is_astray,
+            } => {
+                if is_astray {
+                    self.past.note_astray(fabric);
+                }
+                self.past.note_read(fabric, before, installed, now);
+            }
+            In::Astray(fabric) => self.past.note_astray(fabric),
+            In::Stranger(last, fabric) => self.past.note_stranger(last, fabric),
+            In::Emptied(switch, port, asked) => self.past.note_emptied(switch, port, asked),
+            In::Applying((fabric, installed), plan) => self.given_up.begin(fabric, installed, plan),
+            In::Applied {
+                step,
+                unanswered,
+                is_short,
+            } => {
+                self.take(step);
+                self.past.note_unanswered(unanswered);
+                self.given_up.settle(now);
+                self.given_up.set_short(is_short, now);
+            }
+            In::Interrupted { unanswered, step } => {
+                self.past.note_unanswered(unanswered);
+                if let Some(step) = step {
+                    self.take(step);
+                }
+                self.given_up.settle(now);
+            }
+            In::Settled(settled) => {
+                if self.past.take_settled(*settled) {
+                    effects.push(Effect::Settled);
+                }
+            }
+            In::LidsSwept => self.given_up.swept(),
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        self.past.add(step.taken, step.has_drained, step.at, step.after);
+    }
+
+    /// Returns for how much longer packets may be under way by entries that nobody knows.
+    pub fn fog(&self, now: Time) -> Duration {
+        self.past.fog(now)
+    }
+
+    /// Returns true if links between switches carried packets a moment ago that are not in sight any more: packets are
+    /// under way all the same, by entries that the switches in sight had then.
+    pub fn has_carried(&self, fabric: &Fabric, now: Time) -> bool {
+        self.past.has_carried(fabric, now)
+    }
+
+    /// Returns true if packets may be under way, and it is known for how long they matter.
+    pub fn is_settled_with_some(&self) -> bool {
+        self.past.is_settled_with_some()
+    }
+
+    /// Returns what a job needs to work out for how long packets under way matter, if that is not known.
+    pub fn unsettled(&self) -> Option<Past> {
+        self.past.is_unsettled().then(|| self.past.clone())
+    }
+
+    /// Returns LIDs to which packets may be under way.
+    pub fn resting(&self, now: Time) -> BTreeSet<Lid> {
+        self.given_up.resting(now)
+    }
+
+    /// Returns when ports that wait for LIDs may get them, if that is yet to come.
+    pub fn lids_due(&self, now: Time) -> Option<Time> {
+        self.given_up.due(now)
+    }
+
+    /// Returns true if they may now.
+    pub fn are_lids_due(&self, now: Time) -> bool {
+        self.given_up.is_due(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_plan::BLOCK_LIDS;
+
+    use super::*;
+    use crate::made::{empty_plan, guid, inventory, row};
+
+    #[test]
+    fn packets_are_under_way_for_two_lifetimes_after_a_change() {
+        let check = |has_written: bool, want: bool| {
+            let (mut drain, inventory) = (Drain::default(), inventory(row()));
+            let mut taken = Taken::default();
+            if has_written {
+                taken.note((guid(1), 0, [1; BLOCK_LIDS]), None);
+            }
+            let step = Step {
+                taken,
+                has_drained: false,
+                at: Time::ZERO,
+                after: After {
+                    fabric: Arc::clone(&inventory.fabric),
+                    plan: Arc::new(empty_plan()),
+                    installed: Arc::new(Installed::unknown(2)),
+                },
+            };
+            let unanswered = Unanswered::default();
+            let applied = In::Applied {
+                step,
+                unanswered,
+                is_short: false,
+            };
+            drain.handle(Time::ZERO, applied, &mut Vec::new());
+            let mut is_under_way = |now| {
+                let mut effects = Vec::new();
+                drain.handle(now, In::Asked(&inventory.fabric), &mut effects);
+                matches!(effects[..], [Effect::UnderWay(Some(_))])
+            };
+            assert_eq!(is_under_way(Time(1)), want);
+            assert!(!is_under_way(Time::from_secs(3)));
+        };
+        check(true, true);
+        check(false, false);
+    }
+}

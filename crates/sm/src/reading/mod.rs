@@ -1,0 +1,213 @@
+//! Reads, in a heavy sweep, the LFTs and lane tables that are not known.
+
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, NodeIdx, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, Installed, LaneTable, Policy};
+use selvedge_planner::held::unread;
+use selvedge_planner::{Inventory, lanes};
+use selvedge_verify::phases::is_live;
+use selvedge_wire::{Attribute, AttributeId, LinearForwardingTable, SmpData};
+
+use crate::config::Mode;
+use crate::lane_smp;
+use crate::smp::{self, Smp};
+
+/// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
+const UNREAD_LOOKS_MAX: u32 = 2;
+/// How often a table is asked for that nobody answers, each time with all retries: beyond, its agent hangs.
+const READ_ROUNDS: u32 = 3;
+
+/// Reading of tables.
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// What the sweep at hand reads.
+    tables: Option<Tables>,
+    /// Sweeps in a row that could not read all tables.
+    unread_looks: u32,
+}
+
+/// Tables that a heavy sweep reads.
+#[derive(Debug)]
+struct Tables {
+    /// What was found.
+    inventory: Arc<Inventory>,
+    /// Tables as far as read.
+    installed: Installed,
+    /// Blocks to read.
+    total: u64,
+    /// LFT blocks that are yet to be asked for, the next one last.
+    todo: Vec<(SwitchIdx, usize)>,
+    /// Lane tables that are yet to be asked for, the next one last.
+    lanes: Vec<LaneTable>,
+    /// How often what is unknown has been asked for, this time included.
+    round: u32,
+}
+
+/// What reading depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Ctx<'a> {
+    /// How the manager runs.
+    pub mode: Mode,
+    /// The policy.
+    pub policy: &'a Policy,
+}
+
+/// A part of a table.
+#[derive(Clone, Copy, Debug)]
+pub enum Table {
+    /// A block of the LFT of a switch.
+    Lft(SwitchIdx, usize),
+    /// A lane table.
+    Lanes(LaneTable),
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum In<'a> {
+    /// A sweep found this, and these tables are known.
+    Begin(Arc<Inventory>, Installed),
+    /// There is room for another question.
+    Room,
+    /// A table holds this.
+    Answered(Table, &'a SmpData),
+    /// Everything was asked for. What could not be read of these LFT blocks is as it was believed to be.
+    AllAsked(Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])>),
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Ask a node for a table.
+    Ask(Table, NodeIdx, Smp),
+    /// Questions are yet to be asked.
+    Asking,
+    /// Who is silent now will not take its new table either: a sweep finds who is there.
+    SweepAgain,
+    /// Tables are read as far as possible.
+    Read(Arc<Inventory>, Installed),
+}
+
+impl Reading {
+    /// Takes one input; appends what is to be done.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
+        match (input, &mut self.tables) {
+            (In::Begin(inventory, installed), tables) => {
+                *tables = Some(Tables::new(inventory, installed, ctx.policy));
+                effects.push(Effect::Asking);
+            }
+            (In::Room, Some(tables)) => effects.extend(tables.next(ctx.policy.m_key)),
+            (In::Answered(table, data), Some(tables)) => tables.learn(table, data),
+            (In::AllAsked(believed), Some(tables)) => {
+                tables.believe(believed);
+                effects.extend(self.all_asked(ctx.mode));
+            }
+            (In::Room | In::Answered(..) | In::AllAsked(_), None) => {}
+        }
+    }
+
+    /// What nobody answered is asked for again, as nothing is proved of a switch that forwards by entries nobody knows.
+    fn all_asked(&mut self, mode: Mode) -> Option<Effect> {
+        let mut tables = self.tables.take()?;
+        let todo = unread(&tables.inventory.fabric, &tables.installed);
+        let is_complete = todo.is_empty();
+        if !is_complete && tables.round < READ_ROUNDS {
+            tables.ask_again(todo);
+            self.tables = Some(tables);
+            return Some(Effect::Asking);
+        }
+        let is_live = mode == Mode::Manage && is_live(&tables.inventory.fabric);
+        if !is_complete && is_live && self.unread_looks < UNREAD_LOOKS_MAX {
+            self.unread_looks += 1;
+            return Some(Effect::SweepAgain);
+        }
+        self.unread_looks = 0;
+        Some(Effect::Read(tables.inventory, tables.installed))
+    }
+
+    /// Returns what was found, and the tables as far as read.
+    pub fn so_far(&self) -> Option<(&Inventory, &Installed)> {
+        let tables = self.tables.as_ref()?;
+        Some((&tables.inventory, &tables.installed))
+    }
+
+    /// Returns how many tables are to be read, and how many LFT blocks are yet to be asked for.
+    pub fn progress(&self) -> (u64, usize) {
+        let tables = self.tables.as_ref();
+        tables.map_or((0, 0), |tables| (tables.total, tables.todo.len()))
+    }
+}
+
+impl Tables {
+    fn new(inventory: Arc<Inventory>, installed: Installed, policy: &Policy) -> Self {
+        let todo = unread(&inventory.fabric, &installed);
+        let lanes = lanes::unread(&inventory.fabric, policy, &installed.lanes);
+        Self {
+            inventory,
+            installed,
+            total: (todo.len() + lanes.len()) as u64,
+            todo,
+            lanes,
+            round: 1,
+        }
+    }
+
+    /// Asks for LFT blocks once more. A lane table that is not answered is written, whatever it is.
+    fn ask_again(&mut self, todo: Vec<(SwitchIdx, usize)>) {
+        self.round += 1;
+        self.total = todo.len() as u64;
+        (self.todo, self.lanes) = (todo, Vec::new());
+    }
+
+    /// The next question.
+    fn next(&mut self, m_key: u64) -> Option<Effect> {
+        let inventory = &self.inventory;
+        if let Some((switch, block)) = self.todo.pop() {
+            let node = inventory.fabric.switches()[switch];
+            let modifier = u32::try_from(block).unwrap_or(u32::MAX);
+            let route = &inventory.agents[node].route;
+            let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route, m_key);
+            return Some(Effect::Ask(Table::Lft(switch, block), node, get));
+        }
+        let table = self.lanes.pop()?;
+        let at = table.port();
+        let (attribute, modifier) = lane_smp::question(&inventory.fabric, table);
+        let route = inventory.agents[at.node].route_to(at.port);
+        let get = smp::get(attribute, modifier, route, m_key);
+        Some(Effect::Ask(Table::Lanes(table), at.node, get))
+    }
+
+    fn learn(&mut self, table: Table, data: &SmpData) {
+        match table {
+            Table::Lft(switch, block) => {
+                if let Ok(table) = LinearForwardingTable::parse(data) {
+                    self.installed.learn(switch, block, table.ports);
+                }
+            }
+            Table::Lanes(table) => {
+                let held = Arc::make_mut(&mut self.installed.lanes);
+                lane_smp::learn(held, &self.inventory.fabric, table, data);
+            }
+        }
+    }
+
+    fn believe(&mut self, believed: Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])>) {
+        for (switch, block, believed) in believed {
+            if self.installed.block(switch, block).is_none() {
+                self.installed.learn(switch, block, believed);
+            }
+        }
+    }
+}
+
+/// Fresh switches look up no LID: what their tables hold does not matter, and all of them will be written.
+pub fn forget_fresh(fabric: &Fabric, installed: &mut Installed) {
+    for (switch, &node) in fabric.switches().iter_enumerated() {
+        if fabric.node(node).switch_settings.linear_top == 0 {
+            installed.lfts[switch].clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
