@@ -17,14 +17,14 @@ impl Sm {
             out.push(Output::SetIsSm(true));
         }
         self.run_election(election::In::Start, out);
-        self.sweep_due = Some(SweepReason::Start);
+        self.want_sweep(SweepReason::Start);
     }
 
     pub(crate) fn command(&mut self, command: Command, out: &mut Vec<Output>) {
         match command {
             Command::Sweep => {
                 self.flap(flap::In::Cleared, out);
-                self.sweep_due = Some(SweepReason::Command);
+                self.want_sweep(SweepReason::Command);
             }
             Command::Rebalance(asked) => self.rebalance(rebalance::In::Asked(asked), out),
             Command::Reregister => self.update_registration(registration::In::AllLost),
@@ -42,7 +42,7 @@ impl Sm {
             Command::SetPolicy(policy) => {
                 self.keeps_found &= route_alike(&policy, &self.config.policy);
                 self.config.policy = policy;
-                self.sweep_due = Some(SweepReason::Command);
+                self.want_sweep(SweepReason::Command);
             }
             Command::Stop => {
                 if self.config.mode == Mode::Manage {

@@ -350,7 +350,7 @@ impl Sm {
     fn advance(&mut self, now: Time, out: &mut Vec<Output>) {
         loop {
             self.probe_suspects(out);
-            if self.sweep_due.is_some() && self.may_sweep() {
+            if self.is_sweep_due() && self.may_sweep() {
                 self.begin_sweep(now, out);
                 return;
             }
@@ -453,7 +453,7 @@ impl Sm {
         // A cable that is moved while we look shows a node at two places: once more tells whether there are two.
         let before = std::mem::replace(&mut self.duplicates, discovery.told.clone());
         if !self.duplicates.is_subset(&before) {
-            self.sweep_due = Some(SweepReason::Again);
+            self.want_sweep(SweepReason::Again);
             return;
         }
         let Some(local) = discovery.local_port().filter(|_| discovery.found[0].left_out.is_none()) else {
@@ -477,7 +477,7 @@ impl Sm {
         let known = self.view.fabric.as_deref().filter(|_| self.view.plan.is_some());
         let is_first = self.view.sweeps == 0;
         if self.config.mode == Mode::Manage && self.silence.asks_again(&inventory, known, is_first) {
-            self.sweep_due = Some(self.sweep_reason.again());
+            self.want_sweep(self.sweep_reason().again());
             return;
         }
         if self.is_cut_off() {
@@ -562,6 +562,7 @@ mod persist;
 mod readback;
 mod rebalance;
 mod registration;
+mod sweep;
 mod trap;
 
 #[cfg(test)]

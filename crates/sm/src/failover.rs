@@ -98,7 +98,7 @@ impl Sm {
 
     /// A switch says that a link changed. False if only a sweep can find out what.
     pub(crate) fn suspect_lid(&mut self, lid: Lid, reason: SweepReason) -> bool {
-        if self.sweep_due.is_some() {
+        if self.is_sweep_due() {
             return false;
         }
         let owner = self.view.plan.as_ref().and_then(|plan| plan.lids.owner(lid));
@@ -160,7 +160,7 @@ impl Sm {
 
     /// Looks at suspects, if there are any and nothing else is going on.
     pub(crate) fn probe_suspects(&mut self, out: &mut Vec<Output>) {
-        if self.failover.suspects.is_empty() || self.sweep_due.is_some() {
+        if self.failover.suspects.is_empty() || self.is_sweep_due() {
             return;
         }
         if let Stage::Probing(probe) = &mut self.stage {
@@ -184,7 +184,7 @@ impl Sm {
             } else {
                 self.failover.suspects.clear();
                 self.failover.flagged.clear();
-                self.sweep_due = Some(reason);
+                self.want_sweep(reason);
             }
         }
     }
@@ -197,7 +197,7 @@ impl Sm {
             self.rebalance(rebalance::In::Interrupted, out);
         }
         if self.interrupt_copying() {
-            self.sweep_due = Some(reason);
+            self.want_sweep(reason);
         }
         let suspects = std::mem::take(&mut self.failover.suspects);
         let held = self.flaps().quarantined(&inventory.fabric);
@@ -303,7 +303,7 @@ impl Sm {
         let Stage::Probing(probe) = std::mem::take(&mut self.stage) else {
             return;
         };
-        self.sweep_due = Some(probe.reason);
+        self.want_sweep(probe.reason);
     }
 
     /// Every port was looked at, or enough of them.
@@ -313,7 +313,7 @@ impl Sm {
             return self.rest(now);
         }
         if !probe.is_settled() {
-            self.sweep_due = Some(probe.reason);
+            self.want_sweep(probe.reason);
             return;
         }
         if probe.found_nothing() {
@@ -338,11 +338,11 @@ impl Sm {
         self.count_flaps(&mut damage, &inventory, out);
         // Cables may have been moved meanwhile: what a repair sends by them would be taken by others.
         if self.now.since(began) >= MOVED_AFTER {
-            self.sweep_due = Some(reason);
+            self.want_sweep(reason);
             return;
         }
         let (Some(plan), Some(verdict)) = (self.view.plan.clone(), self.view.verdict.clone()) else {
-            self.sweep_due = Some(reason);
+            self.want_sweep(reason);
             return;
         };
         self.exchange.clear();
@@ -351,7 +351,7 @@ impl Sm {
         for returned in &damage.returned {
             self.note_emptied(&inventory.fabric, returned, began);
         }
-        self.sweep_reason = reason;
+        self.repairs_for(reason);
         self.failover.repaired = Some(damage.flagged.clone());
         self.failover.ends = damage.ends(&inventory.fabric).iter().map(|at| at.node).collect();
         let returned = damage.returned.iter().flat_map(|back| [back.near.0, back.far.0]);
@@ -462,8 +462,8 @@ impl Sm {
         let repaired = self.failover.repaired.take();
         self.multicast_after_apply();
         if !self.knows_the_fabric() {
-            if let (Some(_), None) = (repaired, &self.sweep_due) {
-                self.sweep_due = Some(SweepReason::Again);
+            if repaired.is_some() && !self.is_sweep_due() {
+                self.want_sweep(SweepReason::Again);
             }
             return;
         }
@@ -472,7 +472,7 @@ impl Sm {
         }
         if let Some(nodes) = repaired {
             self.failover.suspects.extend(nodes);
-            self.begin_probe(self.sweep_reason, true, out);
+            self.begin_probe(self.sweep_reason(), true, out);
         }
     }
 
@@ -522,7 +522,7 @@ impl Sm {
     pub(crate) fn not_repaired(&mut self) {
         self.failover.repaired = None;
         self.stage = Stage::Idle;
-        self.sweep_due = Some(self.sweep_reason);
+        self.want_sweep(self.sweep_reason());
     }
 }
 

@@ -32,7 +32,7 @@ impl Sm {
         }
         let is_first = self.second_look.is_first();
         if changed {
-            self.sweep_due = Some(SweepReason::LightSweep);
+            self.want_sweep(SweepReason::LightSweep);
         } else {
             self.second_look.end();
             self.rest(now);
@@ -54,7 +54,7 @@ impl Sm {
         let inventory = match (&self.inventory, self.config.mode) {
             // The master clears PortStateChange: beside it, only looking at everything shows what changed.
             (_, Mode::Watch) | (None, _) => {
-                self.sweep_due.get_or_insert(SweepReason::Interval);
+                self.want_sweep_unless_due(SweepReason::Interval);
                 return;
             }
             // What failed, or found no plan, is tried again; what nobody can explain has changed since it was seen.
@@ -63,18 +63,18 @@ impl Sm {
                     || self.has_unexplained()
                     || (self.view.plan.is_none() && !self.is_cut_off()) =>
             {
-                self.sweep_due.get_or_insert(SweepReason::Again);
+                self.want_sweep_unless_due(SweepReason::Again);
                 return;
             }
             (Some(_), _) if self.given_up.is_due(self.now) => {
-                self.sweep_due.get_or_insert(SweepReason::LidsFree);
+                self.want_sweep_unless_due(SweepReason::LidsFree);
                 return;
             }
             (Some(inventory), Mode::Manage | Mode::DryRun) => Arc::clone(inventory),
         };
         // Planned around already, and there is no hurry: now it is looked for, and forgotten.
         if inventory.lacks_switches() || self.lacks_twins(&inventory) {
-            self.sweep_due.get_or_insert(SweepReason::Again);
+            self.want_sweep_unless_due(SweepReason::Again);
             return;
         }
         self.silent.forget();

@@ -45,7 +45,7 @@ impl Sm {
         let strangers = self.lids.strangers(&inventory.fabric);
         let before = std::mem::replace(&mut self.strangers, strangers);
         if self.config.mode == Mode::Manage && !self.strangers.is_subset(&before) {
-            self.sweep_due = Some(self.sweep_reason.again());
+            self.want_sweep(self.sweep_reason().again());
             return;
         }
         let mut installed = self.carried_tables(&inventory);
@@ -93,7 +93,7 @@ impl Sm {
         if !is_complete && is_live && self.silence.unread_looks < UNREAD_LOOKS_MAX {
             // Who is silent now will not take its new table either: a sweep finds who is there.
             self.silence.unread_looks += 1;
-            self.sweep_due = Some(SweepReason::Again);
+            self.want_sweep(SweepReason::Again);
             return;
         }
         self.silence.unread_looks = 0;
@@ -216,7 +216,7 @@ impl Sm {
             told,
             declined: Arc::new(self.declined.clone()),
             fog: self.past.fog(now),
-            rebalances: self.sweep_reason == SweepReason::Command,
+            rebalances: self.sweep_reason() == SweepReason::Command,
             asks,
             adopt: Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others),
             aim: self.aim.clone(),
@@ -384,7 +384,7 @@ impl Sm {
         apply.ended(id, answer, events);
         // Nobody else may tell: a switch that was off does not know whom to.
         if std::mem::take(&mut apply.met_lost_link) {
-            self.sweep_due.get_or_insert(SweepReason::Overtaken);
+            self.want_sweep_unless_due(SweepReason::Overtaken);
         }
     }
 

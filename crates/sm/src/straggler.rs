@@ -19,8 +19,8 @@ impl Sm {
         let Stage::Planning { inventory, .. } = &self.stage else {
             return;
         };
-        if self.sweep_due.is_none() && self.is_repairing() && is_news(inventory, self.repaired_ports(), mad) {
-            self.sweep_due = Some(self.sweep_reason);
+        if !self.is_sweep_due() && self.is_repairing() && is_news(inventory, self.repaired_ports(), mad) {
+            self.want_sweep(self.sweep_reason());
         }
     }
 }

@@ -331,7 +331,7 @@ impl Sm {
     /// When GUIDs are to be looked at; never while something else is to be done first.
     pub(crate) fn aliases_due(&self) -> Option<Time> {
         let is_ours = self.config.mode == Mode::Manage && self.role() == Role::Master && self.view.plan.is_some();
-        let is_free = is_ours && self.inventory.is_some() && self.sweep_due.is_none() && !self.has_suspects();
+        let is_free = is_ours && self.inventory.is_some() && !self.is_sweep_due() && !self.has_suspects();
         let aliases = &self.aliases;
         let due = aliases.due.into_iter().chain(aliases.mute.values().copied()).min();
         due.filter(|_| is_free)

@@ -45,7 +45,7 @@ impl Sm {
             config: &self.config,
             inventory: self.inventory.as_deref(),
             planned: self.view.fabric.as_deref().filter(|_| self.view.plan.is_some()),
-            sweep_reason: self.sweep_reason,
+            sweep_reason: self.sweep_reason(),
             act_count: self.act_count(),
             is_waiting: self.exchange.open() > 0,
         };
@@ -66,7 +66,7 @@ impl Sm {
             Effect::ClearRequests => self.exchange.clear(),
             Effect::Event(event) => out.push(Output::Event(event)),
             Effect::Obey(control, sender) => self.run_election(In::Control(control, sender), out),
-            Effect::Sweep(reason) => self.sweep_due = Some(reason),
+            Effect::Sweep(reason) => self.want_sweep(reason),
             Effect::RoleChanged { role, other } => self.role_changed(role, other, out),
             Effect::ForgetPlan => self.forget_plan(),
             Effect::NoOtherMaster => self.update_registration(registration::In::NoOtherMaster),
@@ -149,7 +149,7 @@ impl Sm {
             self.update_registration(registration::In::StoodBy(fabric));
         }
         self.forget_told(out);
-        self.sweep_due = None;
+        self.want_no_sweep();
         self.silence.forget_looks();
         self.stage = Stage::Standby;
     }

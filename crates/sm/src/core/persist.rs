@@ -42,10 +42,10 @@ impl Sm {
             match effect {
                 Effect::Store { id, state } => out.push(Output::Persist { id, state }),
                 Effect::ReplacePlan if matches!(self.stage, Stage::Persisting { .. }) => {
-                    self.sweep_due.get_or_insert(self.sweep_reason.again());
+                    self.want_sweep_unless_due(self.sweep_reason().again());
                 }
                 Effect::ReplacePlan => {}
-                Effect::AdmitPorts => _ = self.sweep_due.get_or_insert(SweepReason::Again),
+                Effect::AdmitPorts => self.want_sweep_unless_due(SweepReason::Again),
             }
         }
     }
@@ -102,7 +102,7 @@ impl Sm {
     /// A plan was applied: stores what it has brought into force.
     pub(crate) fn store_in_force(&mut self, out: &mut Vec<Output>) {
         let input = In::Committed {
-            is_whole: !self.is_repairing() && self.sweep_due.is_none(),
+            is_whole: !self.is_repairing() && !self.is_sweep_due(),
             lids: known_lids(&self.lids),
         };
         let effects = handled(&mut self.persist, &ctx(&self.config, &self.view), input);

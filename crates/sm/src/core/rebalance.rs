@@ -83,7 +83,7 @@ impl Sm {
     pub(crate) fn balance_planned(&mut self, result: RebalanceResult, out: &mut Vec<Output>) {
         let plan = self.view.plan.as_ref();
         let is_same = plan.is_some_and(|plan| self.rebalancer.is_planning_from(plan));
-        let is_free = matches!(self.stage, Stage::Idle) && self.sweep_due.is_none() && !self.has_suspects();
+        let is_free = matches!(self.stage, Stage::Idle) && !self.is_sweep_due() && !self.has_suspects();
         if !is_same || !is_free || !self.knows_the_fabric() {
             return self.rebalance(In::Stale, out);
         }

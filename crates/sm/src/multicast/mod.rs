@@ -225,7 +225,7 @@ impl Sm {
             .chain(multicast.mute.values().copied())
             .min()?;
         let due = multicast.until.map_or(due, |until| due.max(until));
-        let is_free = self.sweep_due.is_none() && !self.has_suspects();
+        let is_free = !self.is_sweep_due() && !self.has_suspects();
         (is_free && multicast.planning.is_none() && self.knows_the_fabric()).then_some(due)
     }
 
@@ -307,7 +307,7 @@ impl Sm {
             .plan
             .as_ref()
             .is_some_and(|now| Arc::ptr_eq(now, &planning.plan));
-        let is_free = matches!(self.stage, Stage::Idle) && self.sweep_due.is_none() && !self.has_suspects();
+        let is_free = matches!(self.stage, Stage::Idle) && !self.is_sweep_due() && !self.has_suspects();
         let multicast = &mut self.multicast;
         let refused = !result.events.is_empty();
         out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
