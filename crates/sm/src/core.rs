@@ -562,6 +562,7 @@ mod persist;
 mod readback;
 mod rebalance;
 mod registration;
+mod sending;
 mod sweep;
 mod trap;
 

@@ -45,7 +45,6 @@ mod report;
 mod rest;
 mod seat;
 mod second_look;
-mod sending;
 mod settle;
 mod show;
 mod silent;
