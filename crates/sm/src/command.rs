@@ -29,7 +29,7 @@ impl Sm {
             Command::Rebalance(asked) => self.rebalance(rebalance::In::Asked(asked), out),
             Command::Reregister => self.update_registration(registration::In::AllLost),
             Command::ReregisterThese(ports) => self.update_registration(registration::In::Lost(ports)),
-            Command::Doubt(ports) => self.doubted.extend(ports),
+            Command::Doubt(ports) => self.doubt(ports),
             Command::Registered => {
                 self.update_registration(registration::In::Known);
                 self.run_election(election::In::Copy(CopyNews::Known), out);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, PortRef, diff};
+use selvedge_fabric::{Fabric, diff};
 use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed, PartEnforce};
 use selvedge_planner::past::Past;
@@ -33,17 +33,14 @@ use crate::multicast::Multicast;
 use crate::persist::Persist;
 use crate::readback::{Kind, ReadBack};
 use crate::rebalance::Rebalancer;
-use crate::recall::Silence;
 use crate::registration::Registration;
 use crate::report;
-use crate::second_look::SecondLook;
-use crate::silent::Silent;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
+use crate::sweep::{Ask as Look, Sweep};
 use crate::timer::Timer;
 use crate::trap::Traps;
 use crate::view::View;
-use crate::wires::Wires;
 
 mod election;
 
@@ -67,10 +64,10 @@ pub struct Sm {
     pub(crate) generation: Generation,
     /// The ticket of the last job.
     pub(crate) last_job: JobId,
-    /// Why the next sweep is due as soon as the current stage allows.
-    pub(crate) sweep_due: Option<SweepReason>,
-    /// Why the last sweep began.
-    pub(crate) sweep_reason: SweepReason,
+    /// When sweeps are due, and what they go by.
+    pub(crate) sweep: Sweep,
+    /// Heavy sweeps in a row that could not read all tables.
+    pub(crate) unread_looks: u32,
     /// What packets may still be under way by.
     pub(crate) past: Past,
     /// LIDs that were others' a short while ago.
@@ -81,29 +78,16 @@ pub struct Sm {
     pub(crate) listed: Listed,
     /// When the input at hand came in.
     pub(crate) now: Time,
-    /// Plans dropped in a row because a sweep was due.
-    pub(crate) superseded: u32,
-    /// Where cables lead that were seen once.
-    pub(crate) wires: Wires,
-    pub(crate) next_sweep: Option<Time>,
-    /// When a light sweep was due that something else came before.
-    pub(crate) put_off: Option<Time>,
     /// Number of the last request whose answer nobody awaits.
     pub(crate) unasked: u32,
     /// Which manager is master.
     election: Election,
     /// Which hosts must register again.
     registration: Registration,
-    /// Ports that call themselves otherwise than they were seen.
-    pub(crate) doubted: BTreeSet<Guid>,
-    /// Ports of which nobody may have been told what happened to them while a plan was on its way.
-    pub(crate) unwatched: Vec<PortRef>,
     /// The tables of the plan in force are those that another manager left.
     pub(crate) keeps_found: bool,
     /// The plan that was left half-way.
     pub(crate) aim: Option<Arc<Aim>>,
-    /// What happened while a sweep's plan was on its way.
-    pub(crate) second_look: SecondLook,
     /// What repairs need.
     pub(crate) failover: Failover,
     /// Repairs of links that are up.
@@ -112,12 +96,6 @@ pub struct Sm {
     flaps: Flaps,
     /// Traps that are not repressed yet.
     traps: Traps,
-    /// Who did not answer when it started.
-    pub(crate) silence: Silence,
-    /// Ways by which nobody has answered in this stage.
-    pub(crate) silent: Silent,
-    /// GUIDs that the last sweep saw twice.
-    pub(crate) duplicates: BTreeSet<Guid>,
     /// Ports that the last sweep saw with LIDs by which they are not known.
     pub(crate) strangers: BTreeSet<Guid>,
     /// Steps towards even load.
@@ -130,8 +108,6 @@ pub struct Sm {
     requests: Vec<Request>,
 }
 
-/// Plans dropped in a row before one is applied although the fabric has changed since: the next sweep mends that.
-const SUPERSEDED_MAX: u32 = 3;
 /// Requests that wait longer no longer hold back the others; ten times what a busy agent needs.
 const STALE_AFTER: Duration = Duration::from_millis(20);
 
@@ -159,25 +135,18 @@ impl Sm {
             generation: state.generation,
             last_job: JobId::default(),
             persist: Persist::new(state),
-            sweep_due: None,
-            sweep_reason: SweepReason::Start,
+            sweep: Sweep::default(),
+            unread_looks: 0,
             past: Past::default(),
             given_up: GivenUp::default(),
             read_back: ReadBack::default(),
             listed: Listed::default(),
             now: Time::ZERO,
-            superseded: 0,
-            wires: Wires::default(),
-            next_sweep: None,
-            put_off: None,
             unasked: 0,
             election: Election::default(),
             registration: Registration::default(),
-            doubted: BTreeSet::new(),
-            unwatched: Vec::new(),
             keeps_found: false,
             aim: None,
-            second_look: SecondLook::default(),
             failover: Failover::default(),
             backups: BackupBook::default(),
             flaps: Flaps::default(),
@@ -185,9 +154,6 @@ impl Sm {
             rebalancer: Rebalancer::default(),
             multicast: Multicast::default(),
             aliases: AliasGuids::default(),
-            silence: Silence::default(),
-            silent: Silent::default(),
-            duplicates: BTreeSet::new(),
             strangers: BTreeSet::new(),
             requests: Vec::new(),
         }
@@ -260,7 +226,7 @@ impl Sm {
     /// A request ended: the stage that asked takes it. Without an answer it has failed.
     fn ended(&mut self, (token, smp): (Token, Smp), answer: Option<&Mad>, out: &mut Vec<Output>) {
         let mut events = Vec::new();
-        self.note_silence(&smp.route, answer.is_some());
+        self.note_silence(&smp.route, answer.is_some(), out);
         match (token, &mut self.stage) {
             (Token::Discover(ask), Stage::Discovering(discovery)) => {
                 let mut requests = std::mem::take(&mut self.requests);
@@ -271,24 +237,25 @@ impl Sm {
                 reading.table_read(token, ok(answer));
             }
             (Token::Set(id), Stage::Applying(..)) => self.set_ended(id, answer, &mut events),
-            (Token::Held(_), Stage::Applying(..)) => self.seat_answered(answer),
+            (Token::Look(Look::Held(_)), Stage::Applying(..)) => self.seat_answered(answer),
             (Token::SmInfo(ask @ Ask::Election(_)), Stage::Electing)
             | (Token::SmInfo(ask @ Ask::Poll), Stage::Standby)
-            | (Token::SmInfo(ask @ Ask::LightSweep), Stage::LightSweep { .. })
+            | (Token::SmInfo(ask @ Ask::LightSweep), Stage::LightSweep)
             | (Token::SmInfo(ask @ Ask::Handover), Stage::HandingOver) => {
                 self.run_election(crate::election::In::Answered(ask, answer), out);
             }
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
-            (Token::Held(_), Stage::Probing(_)) => self.own_port_looked_at(answer, out),
-            (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
+            (Token::Look(Look::Held(_)), Stage::Probing(_)) => self.own_port_looked_at(answer, out),
             (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
             (Token::Name(id), Stage::Naming(_)) => self.named(id, answer, out),
             (Token::ReadBack(id), Stage::Copying(_) | Stage::Naming(_)) => drop(self.was_read_back(id, answer, out)),
-            (token, &mut Stage::LightSweep { changed: so_far }) => {
-                let changed = self.light_look_ended(token, answer, out) || so_far;
-                self.stage = Stage::LightSweep { changed };
+            (Token::ReadBack(id), Stage::LightSweep) => {
+                if self.was_read_back(id, answer, out) {
+                    self.light_sweep_differs();
+                }
             }
+            (Token::Look(ask), Stage::LightSweep) => self.look_ended(ask, answer, out),
             // The stage that asked is over.
             (
                 Token::Discover(_)
@@ -296,18 +263,10 @@ impl Sm {
                 | Token::Lanes(_)
                 | Token::Set(_)
                 | Token::SmInfo(_)
-                | Token::Light(_)
                 | Token::ReadBack(_)
                 | Token::Probe(_)
                 | Token::Behind(..)
-                | Token::Held(_)
-                | Token::Unwatched(_)
-                | Token::Torn(_)
-                | Token::Knock
-                | Token::Twin
-                | Token::AtLink(_)
-                | Token::Who(_)
-                | Token::Whose(_)
+                | Token::Look(_)
                 | Token::Copy(_)
                 | Token::Name(_),
                 _,
@@ -337,7 +296,7 @@ impl Sm {
         if self.is_due(Timer::Release) {
             self.flap(crate::flap::In::ReleaseDue, out);
         }
-        self.look_behind_links_at_once();
+        self.look_behind_links_at_once(out);
         if self.is_due(Timer::LightSweep) {
             self.begin_light_sweep(out);
         }
@@ -354,7 +313,7 @@ impl Sm {
                 self.begin_sweep(now, out);
                 return;
             }
-            self.look_again_if_due();
+            self.look_again_if_due(out);
             self.balance_if_due(out);
             self.multicast_if_due(now, out);
             self.name_if_due(now, out);
@@ -370,15 +329,15 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Copying(ref copying) if copying.is_before_routes() => self.superseded < SUPERSEDED_MAX,
-            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) | Stage::Copying(_) | Stage::Naming(_) => true,
+            Stage::Copying(ref copying) if copying.is_before_routes() => self.sweep.schedule().may_drop_plan(),
+            Stage::Idle | Stage::LightSweep | Stage::Probing(_) | Stage::Copying(_) | Stage::Naming(_) => true,
             Stage::Persisting { .. } if self.persist.is_failing() => true,
-            Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
+            Stage::Planning { .. } | Stage::Persisting { .. } => self.sweep.schedule().may_drop_plan(),
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             // What has been waited counts, so this ends however often it happens.
             Stage::Applying(ref apply, _) => apply.wait().is_some(),
             Stage::Standby | Stage::Disabled => matches!(
-                self.sweep_due,
+                self.sweep.schedule().due(),
                 Some(SweepReason::MasterLost | SweepReason::HandedOver | SweepReason::Told)
             ),
             Stage::Discovering(_) | Stage::Electing | Stage::Reading { .. } | Stage::HandingOver | Stage::Stopped => {
@@ -388,10 +347,14 @@ impl Sm {
     }
 
     fn begin_sweep(&mut self, now: Time, out: &mut Vec<Output>) {
-        let Some(reason) = self.sweep_due.take() else { return };
-        self.superseded += u32::from(self.interrupt_copying());
+        let Some(reason) = self.sweep.schedule().due() else {
+            return;
+        };
+        if self.interrupt_copying() {
+            self.tell_sweep(crate::sweep::In::PlanDropped);
+        }
         match std::mem::take(&mut self.stage) {
-            Stage::Planning { .. } => self.superseded += 1,
+            Stage::Planning { .. } => drop(self.tell_sweep(crate::sweep::In::PlanDropped)),
             Stage::Persisting { inventory, outcome, .. } => self.withdraw(&inventory, &outcome),
             Stage::Applying(apply, inventory) => {
                 self.interrupted(*apply, &inventory, now, out);
@@ -399,15 +362,11 @@ impl Sm {
             _ => {}
         }
         self.rebalance(crate::rebalance::In::Interrupted, out);
-        self.sweep_reason = reason;
+        self.tell_sweep(crate::sweep::In::Begins);
         self.run_election(crate::election::In::SweepBegun, out);
         self.forget_repairs();
-        self.unwatched.clear();
-        self.second_look.forget(now);
-        self.silent.forget();
         self.exchange.clear();
         self.generation = self.generation.next();
-        (self.next_sweep, self.put_off) = (None, None);
         let mut discovery = Discovery::new(self.config.policy.part_enforce != PartEnforce::Off);
         let mut requests = Vec::new();
         discovery.begin(&mut requests);
@@ -432,7 +391,7 @@ impl Sm {
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::Copying(copying) => self.copying_settled(*copying, now, out),
             Stage::Naming(naming) => self.naming_settled(*naming, now, out),
-            Stage::LightSweep { changed } => self.light_sweep_settled(changed, now),
+            Stage::LightSweep => self.light_sweep_settled(now),
             waiting @ (Stage::Idle
             | Stage::Planning { .. }
             | Stage::Persisting { .. }
@@ -451,9 +410,7 @@ impl Sm {
         // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
         self.recall_what_was_known(&mut discovery.found);
         // A cable that is moved while we look shows a node at two places: once more tells whether there are two.
-        let before = std::mem::replace(&mut self.duplicates, discovery.told.clone());
-        if !self.duplicates.is_subset(&before) {
-            self.want_sweep(SweepReason::Again);
+        if self.repeats_sweep(crate::sweep::In::Twins(discovery.told.clone())) {
             return;
         }
         let Some(local) = discovery.local_port().filter(|_| discovery.found[0].left_out.is_none()) else {
@@ -473,11 +430,9 @@ impl Sm {
             }
         };
         self.inventory = Some(Arc::clone(&inventory));
-        self.note_other_masters(&inventory, &before, out);
-        let known = self.view.fabric.as_deref().filter(|_| self.view.plan.is_some());
+        self.note_other_masters(&inventory, out);
         let is_first = self.view.sweeps == 0;
-        if self.config.mode == Mode::Manage && self.silence.asks_again(&inventory, known, is_first) {
-            self.want_sweep(self.sweep_reason().again());
+        if self.repeats_sweep(crate::sweep::In::Found { is_first }) {
             return;
         }
         if self.is_cut_off() {
@@ -514,7 +469,7 @@ impl Sm {
     fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
         match self.stage {
             Stage::Probing(_) => self.ask_ports(),
-            Stage::LightSweep { .. } => {
+            Stage::LightSweep => {
                 self.ask_behind_links();
                 self.ask_back(Kind::Lft);
                 self.ask_back(Kind::Lanes);
@@ -536,7 +491,7 @@ impl Sm {
             let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
                 break;
             };
-            if self.silent.is_silent(&set.route) {
+            if self.sweep.silent().is_silent(&set.route) {
                 apply.left_out(id);
                 continue;
             }
@@ -557,6 +512,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 }
 
 mod flap;
+mod light;
 mod mending;
 mod persist;
 mod readback;

@@ -15,15 +15,14 @@ use selvedge_types::{Lid, PortNum, PortState};
 use selvedge_verify::standing::State;
 use selvedge_wire::{Attribute, Mad, PortInfo};
 
-use crate::config::Mode;
+use crate::config::{MOVED_AFTER, Mode};
 use crate::core::{Sm, ok};
 use crate::election::Role;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
-use crate::light::differs;
 use crate::probe::{Behind, Looked, Probe};
-use crate::second_look::MOVED_AFTER;
 use crate::stage::{Stage, Token};
+use crate::sweep::is_other_port;
 use crate::{flap, rebalance, smp};
 
 /// What the manager remembers for repairs.
@@ -78,7 +77,7 @@ impl Sm {
         // A step towards balance is short, and a fault comes next.
         let repairs = self.failover.repaired.is_some() || self.is_balancing();
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } | Stage::Copying(_) | Stage::Naming(_) => {
+            Stage::Idle | Stage::LightSweep | Stage::Copying(_) | Stage::Naming(_) => {
                 self.knows_the_fabric() && self.has_looked_again()
             }
             Stage::Probing(_) => true,
@@ -171,9 +170,9 @@ impl Sm {
         let is_free = match self.stage {
             Stage::Idle | Stage::Copying(_) | Stage::Naming(_) => true,
             // A trap does not wait; what the light sweep itself finds, until it is through.
-            Stage::LightSweep { changed } => {
+            Stage::LightSweep => {
                 let is_trap = matches!(self.failover.reason, Some(SweepReason::Trap(_)));
-                !changed && (is_trap || self.exchange.open() == 0)
+                !self.has_light_sweep_found() && (is_trap || self.exchange.open() == 0)
             }
             _ => false,
         };
@@ -221,12 +220,7 @@ impl Sm {
     /// Takes what our own port says in a look at ports.
     pub(crate) fn own_port_looked_at(&mut self, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let Stage::Probing(probe) = &mut self.stage else { return };
-        let is_other = differs(
-            Token::Held(probe.inventory.local),
-            answer,
-            Some(&probe.inventory),
-            &self.duplicates,
-        );
+        let is_other = is_other_port(probe.inventory.local, ok(answer), &probe.inventory);
         let looked = probe.own_port(!is_other);
         self.go_on(looked, out);
     }
@@ -485,7 +479,7 @@ impl Sm {
     pub(crate) fn prepare_for_what_is_under_way(&mut self, out: &mut Vec<Output>) {
         let is_free = matches!(
             self.stage,
-            Stage::Idle | Stage::Copying(_) | Stage::Naming(_) | Stage::LightSweep { .. }
+            Stage::Idle | Stage::Copying(_) | Stage::Naming(_) | Stage::LightSweep
         );
         let lacks_it = self
             .failover

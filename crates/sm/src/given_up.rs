@@ -51,9 +51,14 @@ impl GivenUp {
         self.again.filter(|again| *again > now)
     }
 
-    /// True, once, when they may.
-    pub fn is_due(&mut self, now: Time) -> bool {
-        self.again.take_if(|again| *again <= now).is_some()
+    /// True if they may now.
+    pub fn is_due(&self, now: Time) -> bool {
+        self.again.is_some_and(|again| again <= now)
+    }
+
+    /// A sweep gives them to those ports.
+    pub const fn swept(&mut self) {
+        self.again = None;
     }
 }
 
@@ -75,7 +80,9 @@ mod tests {
         assert_eq!(given_up.resting(at(2)).len(), 1);
         assert!(!given_up.is_due(at(2)));
         assert!(given_up.resting(at(3)).is_empty());
-        assert!(given_up.is_due(at(3)) && !given_up.is_due(at(3)));
+        assert!(given_up.is_due(at(3)));
+        given_up.swept();
+        assert!(!given_up.is_due(at(3)));
         // Nothing is waited for but a second plan.
         given_up.set_short(true, at(5));
         assert_eq!(given_up.due(at(5)), Some(at(6)));

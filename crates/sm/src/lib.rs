@@ -6,9 +6,10 @@
 //! manager only out of a `Judged` change. Sets of SMInfo, and the Set that disables a babbling port, need no judge.
 //!
 //! `core` is the outer machine: it takes inputs, holds the stage, and carries outputs out. Sub-machines with private
-//! fields decide one thing each: `election`, `trap`, `flap`, `rebalance`, `readback`, `registration`, `persist`. A file
-//! `core/<name>.rs` builds what such a machine may read, hands it an input, and carries out its effects. All other
-//! files with an `impl Sm` are parts of the outer machine that are not cut out yet; `ARCHITECTURE.md` lists them.
+//! fields decide one thing each: `election`, `trap`, `flap`, `rebalance`, `readback`, `registration`, `persist`,
+//! `sweep`. A file `core/<name>.rs` builds what such a machine may read, hands it an input, and carries out its
+//! effects. All other files with an `impl Sm` are parts of the outer machine that are not cut out yet;
+//! `ARCHITECTURE.md` lists them.
 
 mod aliases;
 mod apply;
@@ -28,7 +29,6 @@ mod io;
 mod jobs;
 mod lane_smp;
 mod lid_book;
-mod light;
 mod listed;
 #[cfg(test)]
 mod made;
@@ -39,22 +39,18 @@ mod probe;
 mod program;
 mod readback;
 mod rebalance;
-mod recall;
 mod registration;
 mod report;
-mod rest;
 mod seat;
-mod second_look;
 mod settle;
 mod show;
-mod silent;
 mod smp;
 mod stage;
 mod straggler;
+mod sweep;
 mod timer;
 mod trap;
 mod view;
-mod wires;
 
 pub use crate::apply::Wait;
 pub use crate::config::{Config, Mode};

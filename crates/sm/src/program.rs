@@ -61,7 +61,7 @@ impl Sm {
     }
 
     fn read_tables(&mut self, inventory: Arc<Inventory>, installed: Installed, round: u32) {
-        self.silent.forget();
+        self.forget_silence();
         let todo = unread(&inventory.fabric, &installed);
         let lanes = lanes::unread(&inventory.fabric, &self.config.policy, &installed.lanes);
         // What is not answered is written, whatever it is.
@@ -90,13 +90,13 @@ impl Sm {
             return self.read_tables(inventory, installed, round + 1);
         }
         let is_live = self.config.mode == Mode::Manage && is_live(&inventory.fabric);
-        if !is_complete && is_live && self.silence.unread_looks < UNREAD_LOOKS_MAX {
+        if !is_complete && is_live && self.unread_looks < UNREAD_LOOKS_MAX {
             // Who is silent now will not take its new table either: a sweep finds who is there.
-            self.silence.unread_looks += 1;
+            self.unread_looks += 1;
             self.want_sweep(SweepReason::Again);
             return;
         }
-        self.silence.unread_looks = 0;
+        self.unread_looks = 0;
         self.tables_read(inventory, installed, now, out);
     }
 
@@ -110,7 +110,7 @@ impl Sm {
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);
             let (route, m_key) = (&inventory.agents[node].route, self.config.policy.m_key);
-            if !self.silent.is_silent(route) {
+            if !self.sweep.silent().is_silent(route) {
                 let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route, m_key);
                 self.exchange
                     .submit(AgentId(node.0), (Token::Table { switch, block }, get));
@@ -129,7 +129,7 @@ impl Sm {
             let at = table.port();
             let (attribute, modifier) = lane_smp::question(&inventory.fabric, table);
             let route = inventory.agents[at.node].route_to(at.port);
-            if self.silent.is_silent(route) {
+            if self.sweep.silent().is_silent(route) {
                 continue;
             }
             let get = smp::get(attribute, modifier, route, self.config.policy.m_key);
@@ -253,8 +253,7 @@ impl Sm {
                 Installed::clone(&installed),
                 &failures,
             );
-            // Idle through `advance`: an empty light sweep ends at once and sets the timer.
-            self.stage = Stage::LightSweep { changed: false };
+            self.end_without_plan();
             return;
         };
         self.view.verdict = Some(Arc::clone(&outcome.verdict));
@@ -266,7 +265,7 @@ impl Sm {
             self.view.generation = outcome.plan.generation;
             let (fabric, held) = (Arc::clone(&inventory.fabric), Installed::clone(&installed));
             self.finish(&inventory, fabric, held, &report::Failures::none());
-            self.stage = Stage::LightSweep { changed: false };
+            self.end_without_plan();
             return;
         }
         out.push(coming(&inventory, &outcome, false));
@@ -301,7 +300,7 @@ impl Sm {
         }));
         self.update_stored(persist::In::Repair(outcome.plan.generation), out);
         let held = mended.installed.unwrap_or_else(|| Installed::clone(&installed));
-        self.silent.forget();
+        self.forget_silence();
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.begin_applying(apply, inventory, out);
     }
@@ -334,7 +333,6 @@ impl Sm {
         self.past.add(taken, has_drained, now, after);
         self.past.note_unanswered(unanswered);
         self.lids.held(&fabric, &outcome.plan.lids);
-        self.silence.forget_looks();
         self.read_who_may_have_been_off(&inventory.fabric, &fabric, &installed);
         self.tell_read_back(readback::In::Written {
             fabric: &fabric,
@@ -359,9 +357,6 @@ impl Sm {
             nothing_sent: None,
         };
         self.watch_ports(&inventory.fabric, &fabric);
-        if !self.is_repairing() {
-            self.owe_second_look(&inventory.fabric, &fabric);
-        }
         self.aliases_after_apply(&fabric, outcome.changes.value());
         self.finish(inventory, fabric, installed, &failures);
         self.run_election(election::In::Foreign(Foreign::Applied), out);

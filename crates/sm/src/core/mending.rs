@@ -22,7 +22,7 @@ impl Sm {
             | Stage::Electing
             | Stage::Reading { .. }
             | Stage::Persisting { .. }
-            | Stage::LightSweep { .. }
+            | Stage::LightSweep
             | Stage::Copying(_)
             | Stage::Naming(_)
             | Stage::Standby

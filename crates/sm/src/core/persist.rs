@@ -91,10 +91,10 @@ impl Sm {
             return;
         };
         if self.persist.is_plan_stored() {
-            self.silent.forget();
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
             let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             let inventory = Arc::clone(inventory);
+            self.forget_silence();
             self.begin_applying(apply, inventory, out);
         }
     }
@@ -118,7 +118,7 @@ impl Sm {
 
     /// Nothing of a plan that was to be stored first is sent: a sweep takes its place.
     pub(super) fn withdraw(&mut self, inventory: &Inventory, outcome: &Outcome) {
-        self.superseded += 1;
+        self.tell_sweep(crate::sweep::In::PlanDropped);
         self.lids.withdraw(&inventory.fabric, &outcome.plan.lids);
     }
 

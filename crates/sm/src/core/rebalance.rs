@@ -138,7 +138,7 @@ impl Sm {
             return self.persist(inventory, installed, outcome, out);
         }
         let held = Installed::clone(&installed);
-        self.silent.forget();
+        self.forget_silence();
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.begin_applying(apply, inventory, out);
     }
