@@ -3,11 +3,9 @@
 //! [`Sm::handle`] gives each input to the part that waits for it. `advance` then does what is due, in one fixed order,
 //! and begins the next stage when the requests of this one have ended. [`Timer`] says when a wake-up is due.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::PortRef;
 use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::PartEnforce;
 use selvedge_planner::{Inventory, Judge, PortReason};
@@ -35,17 +33,14 @@ use crate::persist::Persist;
 use crate::readback::{Kind, ReadBack};
 use crate::reading::{Reading, Table};
 use crate::rebalance::Rebalancer;
-use crate::recall::Silence;
 use crate::registration::Registration;
 use crate::report;
-use crate::second_look::SecondLook;
-use crate::silent::Silent;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
+use crate::sweep::{Ask as Look, Sweep};
 use crate::timer::Timer;
 use crate::trap::Traps;
 use crate::view::MadCounters;
-use crate::wires::Wires;
 
 mod election;
 
@@ -70,10 +65,8 @@ pub struct Sm {
     tickets: Tickets,
     /// Tables that a heavy sweep reads.
     reading: Reading,
-    /// Why the next sweep is due as soon as the current stage allows.
-    pub(crate) sweep_due: Option<SweepReason>,
-    /// Why the last sweep began.
-    pub(crate) sweep_reason: SweepReason,
+    /// When sweeps are due, and what they go by.
+    sweep: Sweep,
     /// What packets may still be under way by.
     pub(crate) drain: Drain,
     /// What is to be read back.
@@ -82,25 +75,12 @@ pub struct Sm {
     listed: Listed,
     /// When the input at hand came in.
     pub(crate) now: Time,
-    /// Plans dropped in a row because a sweep was due.
-    pub(crate) superseded: u32,
-    /// Where cables lead that were seen once.
-    pub(crate) wires: Wires,
-    pub(crate) next_sweep: Option<Time>,
-    /// When a light sweep was due that something else came before.
-    pub(crate) put_off: Option<Time>,
     /// Number of the last request whose answer nobody awaits.
     pub(crate) unasked: u32,
     /// Which manager is master.
     election: Election,
     /// Which hosts must register again.
     registration: Registration,
-    /// Ports that call themselves otherwise than they were seen.
-    pub(crate) doubted: BTreeSet<Guid>,
-    /// Ports of which nobody may have been told what happened to them while a plan was on its way.
-    pub(crate) unwatched: Vec<PortRef>,
-    /// What happened while a sweep's plan was on its way.
-    pub(crate) second_look: SecondLook,
     /// What is to be probed, and what is being repaired.
     repairs: Repairs,
     /// Repairs of links that are up.
@@ -109,12 +89,6 @@ pub struct Sm {
     flaps: Flaps,
     /// Traps that are not repressed yet.
     traps: Traps,
-    /// Who did not answer when it started.
-    pub(crate) silence: Silence,
-    /// Ways by which nobody has answered in this stage.
-    pub(crate) silent: Silent,
-    /// GUIDs that the last sweep saw twice.
-    pub(crate) duplicates: BTreeSet<Guid>,
     /// Steps towards even load.
     rebalancer: Rebalancer,
     /// Multicast groups and trees.
@@ -125,8 +99,6 @@ pub struct Sm {
     requests: Vec<Request>,
 }
 
-/// Plans dropped in a row before one is applied although the fabric has changed since: the next sweep mends that.
-const SUPERSEDED_MAX: u32 = 3;
 /// Requests that wait longer no longer hold back the others; ten times what a busy agent needs.
 const STALE_AFTER: Duration = Duration::from_millis(20);
 
@@ -153,22 +125,14 @@ impl Sm {
             tickets: Tickets::new(state.generation),
             reading: Reading::default(),
             persist: Persist::new(state),
-            sweep_due: None,
-            sweep_reason: SweepReason::Start,
+            sweep: Sweep::default(),
             drain: Drain::default(),
             read_back: ReadBack::default(),
             listed: Listed::default(),
             now: Time::ZERO,
-            superseded: 0,
-            wires: Wires::default(),
-            next_sweep: None,
-            put_off: None,
             unasked: 0,
             election: Election::default(),
             registration: Registration::default(),
-            doubted: BTreeSet::new(),
-            unwatched: Vec::new(),
-            second_look: SecondLook::default(),
             repairs: Repairs::default(),
             backups: BackupBook::default(),
             flaps: Flaps::default(),
@@ -176,9 +140,6 @@ impl Sm {
             rebalancer: Rebalancer::default(),
             multicast: Multicast::default(),
             aliases: AliasGuids::default(),
-            silence: Silence::default(),
-            silent: Silent::default(),
-            duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
     }
@@ -250,7 +211,7 @@ impl Sm {
     /// A request ended: the stage that asked takes it. Without an answer it has failed.
     fn ended(&mut self, (token, smp): (Token, Smp), answer: Option<&Mad>, out: &mut Vec<Output>) {
         let mut events = Vec::new();
-        self.note_silence(&smp.route, answer.is_some());
+        self.note_silence(&smp.route, answer.is_some(), out);
         match (token, &mut self.stage) {
             (Token::Discover(ask), Stage::Discovering(discovery)) => {
                 let mut requests = std::mem::take(&mut self.requests);
@@ -260,24 +221,25 @@ impl Sm {
             (Token::Table { switch, block }, Stage::Reading) => self.table_read(Table::Lft(switch, block), answer),
             (Token::Lanes(table), Stage::Reading) => self.table_read(Table::Lanes(table), answer),
             (Token::Set(id), Stage::Applying(..)) => self.set_ended(id, answer, &mut events),
-            (Token::Held(_), Stage::Applying(..)) => self.seat_answered(answer),
+            (Token::Look(Look::Held(_)), Stage::Applying(..)) => self.seat_answered(answer),
             (Token::SmInfo(ask @ Ask::Election(_)), Stage::Electing)
             | (Token::SmInfo(ask @ Ask::Poll), Stage::Standby)
-            | (Token::SmInfo(ask @ Ask::LightSweep), Stage::LightSweep { .. })
+            | (Token::SmInfo(ask @ Ask::LightSweep), Stage::LightSweep)
             | (Token::SmInfo(ask @ Ask::Handover), Stage::HandingOver) => {
                 self.run_election(crate::election::In::Answered(ask, answer), out);
             }
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
-            (Token::Held(_), Stage::Probing(_)) => self.own_port_looked_at(answer, out),
-            (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
+            (Token::Look(Look::Held(_)), Stage::Probing(_)) => self.own_port_looked_at(answer, out),
             (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
             (Token::Name(id), Stage::Naming(_)) => self.named(id, answer, out),
             (Token::ReadBack(id), Stage::Copying(_) | Stage::Naming(_)) => drop(self.was_read_back(id, answer, out)),
-            (token, &mut Stage::LightSweep { changed: so_far }) => {
-                let changed = self.light_look_ended(token, answer, out) || so_far;
-                self.stage = Stage::LightSweep { changed };
+            (Token::ReadBack(id), Stage::LightSweep) => {
+                if self.was_read_back(id, answer, out) {
+                    self.light_sweep_differs();
+                }
             }
+            (Token::Look(ask), Stage::LightSweep) => self.look_ended(ask, answer, out),
             // The stage that asked is over.
             (
                 Token::Discover(_)
@@ -285,18 +247,10 @@ impl Sm {
                 | Token::Lanes(_)
                 | Token::Set(_)
                 | Token::SmInfo(_)
-                | Token::Light(_)
                 | Token::ReadBack(_)
                 | Token::Probe(_)
                 | Token::Behind(..)
-                | Token::Held(_)
-                | Token::Unwatched(_)
-                | Token::Torn(_)
-                | Token::Knock
-                | Token::Twin
-                | Token::AtLink(_)
-                | Token::Who(_)
-                | Token::Whose(_)
+                | Token::Look(_)
                 | Token::Copy(_)
                 | Token::Name(_),
                 _,
@@ -326,7 +280,7 @@ impl Sm {
         if self.is_due(Timer::Release) {
             self.flap(crate::flap::In::ReleaseDue, out);
         }
-        self.look_behind_links_at_once();
+        self.look_behind_links_at_once(out);
         if self.is_due(Timer::LightSweep) {
             self.begin_light_sweep(out);
         }
@@ -339,11 +293,11 @@ impl Sm {
     fn advance(&mut self, now: Time, out: &mut Vec<Output>) {
         loop {
             self.probe_suspects(out);
-            if self.sweep_due.is_some() && self.may_sweep() {
+            if self.is_sweep_due() && self.may_sweep() {
                 self.begin_sweep(now, out);
                 return;
             }
-            self.look_again_if_due();
+            self.look_again_if_due(out);
             self.balance_if_due(out);
             self.multicast_if_due(out);
             self.name_if_due(out);
@@ -359,15 +313,15 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Copying(ref copying) if copying.is_before_routes() => self.superseded < SUPERSEDED_MAX,
-            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) | Stage::Copying(_) | Stage::Naming(_) => true,
+            Stage::Copying(ref copying) if copying.is_before_routes() => self.sweep.schedule().may_drop_plan(),
+            Stage::Idle | Stage::LightSweep | Stage::Probing(_) | Stage::Copying(_) | Stage::Naming(_) => true,
             Stage::Persisting { .. } if self.persist.is_failing() => true,
-            Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
+            Stage::Planning { .. } | Stage::Persisting { .. } => self.sweep.schedule().may_drop_plan(),
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             // What has been waited counts, so this ends however often it happens.
             Stage::Applying(ref apply, _) => apply.wait().is_some(),
             Stage::Standby | Stage::Disabled => matches!(
-                self.sweep_due,
+                self.sweep.schedule().due(),
                 Some(SweepReason::MasterLost | SweepReason::HandedOver | SweepReason::Told)
             ),
             Stage::Discovering(_) | Stage::Electing | Stage::Reading | Stage::HandingOver | Stage::Stopped => false,
@@ -375,10 +329,14 @@ impl Sm {
     }
 
     fn begin_sweep(&mut self, now: Time, out: &mut Vec<Output>) {
-        let Some(reason) = self.sweep_due.take() else { return };
-        self.superseded += u32::from(self.interrupt_copying());
+        let Some(reason) = self.sweep.schedule().due() else {
+            return;
+        };
+        if self.interrupt_copying() {
+            self.tell_sweep(crate::sweep::In::PlanDropped);
+        }
         match std::mem::take(&mut self.stage) {
-            Stage::Planning { .. } => self.superseded += 1,
+            Stage::Planning { .. } => drop(self.tell_sweep(crate::sweep::In::PlanDropped)),
             Stage::Persisting { inventory, outcome, .. } => self.withdraw(&inventory, &outcome),
             Stage::Applying(apply, inventory) => {
                 self.interrupted(*apply, &inventory, now, out);
@@ -386,15 +344,11 @@ impl Sm {
             _ => {}
         }
         self.rebalance(crate::rebalance::In::Interrupted, out);
-        self.sweep_reason = reason;
+        self.tell_sweep(crate::sweep::In::Begins);
         self.run_election(crate::election::In::SweepBegun, out);
         self.forget_repairs();
-        self.unwatched.clear();
-        self.second_look.forget(now);
-        self.silent.forget();
         self.exchange.clear();
         self.next_generation();
-        (self.next_sweep, self.put_off) = (None, None);
         let mut discovery = Discovery::new(self.config.policy.part_enforce != PartEnforce::Off);
         let mut requests = Vec::new();
         discovery.begin(&mut requests);
@@ -414,7 +368,7 @@ impl Sm {
             Stage::Probing(probe) => self.probed(probe, out),
             Stage::Copying(copying) => self.copying_settled(*copying, out),
             Stage::Naming(naming) => self.naming_settled(*naming, out),
-            Stage::LightSweep { changed } => self.light_sweep_settled(changed, now),
+            Stage::LightSweep => self.light_sweep_settled(now),
             waiting @ (Stage::Idle
             | Stage::Planning { .. }
             | Stage::Persisting { .. }
@@ -433,9 +387,7 @@ impl Sm {
         // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
         self.recall_what_was_known(&mut discovery.found);
         // A cable that is moved while we look shows a node at two places: once more tells whether there are two.
-        let before = std::mem::replace(&mut self.duplicates, discovery.told.clone());
-        if !self.duplicates.is_subset(&before) {
-            self.sweep_due = Some(SweepReason::Again);
+        if self.repeats_sweep(crate::sweep::In::Twins(discovery.told.clone())) {
             return;
         }
         let Some(local) = discovery.local_port().filter(|_| discovery.found[0].left_out.is_none()) else {
@@ -455,11 +407,9 @@ impl Sm {
             }
         };
         self.inventory = Some(Arc::clone(&inventory));
-        self.note_other_masters(&inventory, &before, out);
-        let known = self.in_force.planned().map(Arc::as_ref);
+        self.note_other_masters(&inventory, out);
         let is_first = self.in_force.sweeps() == 0;
-        if self.config.mode == Mode::Manage && self.silence.asks_again(&inventory, known, is_first) {
-            self.sweep_due = Some(self.sweep_reason.again());
+        if self.repeats_sweep(crate::sweep::In::Found { is_first }) {
             return;
         }
         if self.is_cut_off() {
@@ -486,7 +436,7 @@ impl Sm {
     fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
         match self.stage {
             Stage::Probing(_) => self.ask_ports(out),
-            Stage::LightSweep { .. } => {
+            Stage::LightSweep => {
                 self.ask_behind_links();
                 self.ask_back(Kind::Lft);
                 self.ask_back(Kind::Lanes);
@@ -508,7 +458,7 @@ impl Sm {
             let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
                 break;
             };
-            if self.silent.is_silent(&set.route) {
+            if self.sweep.silent().is_silent(&set.route) {
                 apply.left_out(id);
                 continue;
             }
@@ -537,6 +487,7 @@ mod fault;
 mod flap;
 mod jobs;
 mod lid;
+mod light;
 mod multicast;
 mod persist;
 mod planning;
@@ -544,7 +495,9 @@ mod readback;
 mod reading;
 mod rebalance;
 mod registration;
+mod sending;
 mod show;
+mod sweep;
 mod tickets;
 mod timers;
 mod trap;

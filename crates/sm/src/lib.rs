@@ -6,7 +6,7 @@
 //! manager only out of a `Judged` change. Sets of SMInfo, and the Set that disables a babbling port, need no judge.
 //!
 //! `core` is the outer machine: it takes inputs, holds the stage, and carries outputs out. Sub-machines with private
-//! fields decide one thing each: `election`, `trap`, `flap`, `fault`, `rebalance`, `readback`, `registration`,
+//! fields decide one thing each: `election`, `trap`, `flap`, `fault`, `sweep`, `rebalance`, `readback`, `registration`,
 //! `persist`. A file `core/<name>.rs` builds what such a machine may read, hands it an input, and carries out its
 //! effects. All other files with an `impl Sm` are parts of the outer machine that are not cut out yet;
 //! `ARCHITECTURE.md` lists them.
@@ -26,7 +26,6 @@ mod intake;
 mod io;
 mod lane_smp;
 mod lid_book;
-mod light;
 mod listed;
 #[cfg(test)]
 mod made;
@@ -36,20 +35,15 @@ mod persist;
 mod readback;
 mod reading;
 mod rebalance;
-mod recall;
 mod registration;
 mod report;
-mod rest;
 mod seat;
-mod second_look;
-mod sending;
-mod silent;
 mod smp;
 mod stage;
+mod sweep;
 mod timer;
 mod trap;
 mod view;
-mod wires;
 
 pub use crate::apply::Wait;
 pub use crate::config::{Config, Mode};

@@ -74,7 +74,7 @@ impl Sm {
         let seen = ok(answer).and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
         let known = apply.fabric.port(inventory.local);
         if seen.zip(known).is_some_and(|(seen, known)| is_other(known, &seen)) {
-            self.sweep_due.get_or_insert(SweepReason::Overtaken);
+            self.want_sweep_unless_due(SweepReason::Overtaken);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
+use selvedge_fabric::{PortRef, SwitchIdx};
 use selvedge_plan::{Installed, LaneTable};
 use selvedge_planner::{Inventory, JobId, Outcome};
 
@@ -13,6 +13,7 @@ use crate::election;
 use crate::fault::probe::{Behind, Probe};
 use crate::multicast::{CopyId, Copying};
 use crate::readback::ReadId;
+use crate::sweep;
 use crate::view::StageName;
 
 /// What was asked, kept with each request in flight.
@@ -33,25 +34,8 @@ pub enum Token {
     ReadBack(ReadId),
     /// A Set.
     Set(SetId),
-    /// SwitchInfo in a light sweep.
-    Light(NodeIdx),
-    /// PortInfo of our own port in a light sweep or a look at ports, or of a switch that may have been off while a plan
-    /// was on its way.
-    Held(PortRef),
-    /// PortInfo of a port whose switch may have told nobody what happened to it, in a light sweep.
-    Unwatched(PortRef),
-    /// PortInfo of a port whose link is up at the other end only, in a light sweep.
-    Torn(PortRef),
-    /// NodeInfo behind a port whose peer was silent, in a light sweep.
-    Knock,
-    /// NodeInfo behind a port where a GUID was seen that another node has, in a light sweep.
-    Twin,
-    /// NodeInfo behind a link that came up before its switch knew us, or showed PortStateChange, in a light sweep.
-    AtLink(PortRef),
-    /// NodeInfo of a node whose link is up at the other end only, by the node's own way, in a light sweep.
-    Who(NodeIdx),
-    /// NodeInfo of a port that calls itself otherwise than it was seen, in a light sweep.
-    Whose(PortRef),
+    /// A question of a light sweep, or of the check after a plan. Our own port is asked at other times, too.
+    Look(sweep::Ask),
     /// PortInfo of a port of a switch that said that something changed.
     Probe(PortRef),
     /// What is behind such a port, if its link came back.
@@ -96,12 +80,9 @@ pub enum Stage {
     },
     /// Sending Sets.
     Applying(Box<Apply>, Arc<Inventory>),
-    /// A light sweep, or the check after a plan: see `second_look`. It is also entered without any request, to go on to
-    /// [`Stage::Idle`] by way of the outer machine.
-    LightSweep {
-        /// A difference was found.
-        changed: bool,
-    },
+    /// A light sweep, or the check after a plan; also without any question, to go on to [`Stage::Idle`] by way of the
+    /// outer machine.
+    LightSweep,
     /// Looking at the ports of switches that said that something changed.
     Probing(Box<Probe>),
     /// Reading or writing multicast tables.
@@ -129,7 +110,7 @@ impl Stage {
             Self::Persisting { .. } => StageName::Persisting,
             Self::Applying(..) | Self::Copying(_) | Self::Naming(_) => StageName::Applying,
             Self::Probing(_) => StageName::Probing,
-            Self::LightSweep { .. } => StageName::LightSweep,
+            Self::LightSweep => StageName::LightSweep,
         }
     }
 }

@@ -62,7 +62,7 @@ impl Sm {
     /// Returns when GUIDs are to be read or written; never while something else is to be done first.
     pub(crate) fn aliases_due(&self) -> Option<Time> {
         let is_ours = self.config.mode == Mode::Manage && self.role() == Role::Master && self.in_force.plan().is_some();
-        let is_free = is_ours && self.inventory.is_some() && self.sweep_due.is_none() && !self.has_suspects();
+        let is_free = is_ours && self.inventory.is_some() && !self.is_sweep_due() && !self.has_suspects();
         self.aliases.due().filter(|_| is_free)
     }
 

@@ -15,19 +15,19 @@ impl Sm {
             out.push(Output::SetIsSm(true));
         }
         self.run_election(election::In::Start, out);
-        self.sweep_due = Some(SweepReason::Start);
+        self.want_sweep(SweepReason::Start);
     }
 
     pub(crate) fn command(&mut self, command: Command, out: &mut Vec<Output>) {
         match command {
             Command::Sweep => {
                 self.flap(flap::In::Cleared, out);
-                self.sweep_due = Some(SweepReason::Command);
+                self.want_sweep(SweepReason::Command);
             }
             Command::Rebalance(asked) => self.rebalance(rebalance::In::Asked(asked), out),
             Command::Reregister => self.update_registration(registration::In::AllLost),
             Command::ReregisterThese(ports) => self.update_registration(registration::In::Lost(ports)),
-            Command::Doubt(ports) => self.doubted.extend(ports),
+            Command::Doubt(ports) => self.doubt(ports),
             Command::Registered => {
                 self.update_registration(registration::In::Known);
                 self.run_election(election::In::Copy(CopyNews::Known), out);
@@ -40,7 +40,7 @@ impl Sm {
             Command::SetPolicy(policy) => {
                 self.tell_in_force(commit::In::Wanted(&policy));
                 self.config.policy = policy;
-                self.sweep_due = Some(SweepReason::Command);
+                self.want_sweep(SweepReason::Command);
             }
             Command::Stop => {
                 if self.config.mode == Mode::Manage {

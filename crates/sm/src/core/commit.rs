@@ -139,7 +139,6 @@ impl Sm {
             is_short: lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids),
         });
         self.tell_lids(lid_book::In::Applied(&fabric, &outcome.plan.lids));
-        self.silence.forget_looks();
         self.read_who_may_have_been_off(&inventory.fabric, &fabric, &installed);
         self.tell_read_back(readback::In::Written {
             fabric: &fabric,
@@ -159,9 +158,6 @@ impl Sm {
             nothing_sent: None,
         };
         self.watch_ports(&inventory.fabric, &fabric);
-        if !self.is_repairing() {
-            self.owe_second_look(&inventory.fabric, &fabric);
-        }
         self.aliases_after_apply(&fabric, outcome.changes.value());
         self.finish(inventory, fabric, installed, &failures);
         self.tell_of_plan(out);
@@ -192,7 +188,7 @@ impl Sm {
         apply.ended(id, answer, events);
         // Nobody else may tell: a switch that was off does not know whom to.
         if std::mem::take(&mut apply.met_lost_link) {
-            self.sweep_due.get_or_insert(SweepReason::Overtaken);
+            self.want_sweep_unless_due(SweepReason::Overtaken);
         }
     }
 

@@ -1,6 +1,5 @@
 //! Routes between the election and the rest of the manager: carries out its effects.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_fabric::PortRef;
@@ -18,7 +17,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::stage::{Stage, Token};
-use crate::{drain, lid_book, registration, report};
+use crate::{drain, lid_book, registration, report, sweep};
 
 impl Sm {
     /// What this manager says about itself to others.
@@ -45,7 +44,7 @@ impl Sm {
             config: &self.config,
             inventory: self.inventory.as_deref(),
             planned: self.in_force.planned().map(Arc::as_ref),
-            sweep_reason: self.sweep_reason,
+            sweep_reason: self.sweep_reason(),
             act_count: self.act_count(),
             is_waiting: self.exchange.open() > 0,
         };
@@ -66,7 +65,7 @@ impl Sm {
             Effect::ClearRequests => self.exchange.clear(),
             Effect::Event(event) => out.push(Output::Event(event)),
             Effect::Obey(control, sender) => self.run_election(In::Control(control, sender), out),
-            Effect::Sweep(reason) => self.sweep_due = Some(reason),
+            Effect::Sweep(reason) => self.want_sweep(reason),
             Effect::RoleChanged { role, other } => self.role_changed(role, other, out),
             Effect::ForgetPlan => self.forget_plan(),
             Effect::NoOtherMaster => self.update_registration(registration::In::NoOtherMaster),
@@ -84,7 +83,7 @@ impl Sm {
             Effect::StoodBy => self.stood_by(out),
             Effect::Disabled => self.stage = Stage::Disabled,
             Effect::Offered => self.stage = Stage::HandingOver,
-            Effect::Rival => self.stage = Stage::LightSweep { changed: true },
+            Effect::Rival => self.light_sweep_differs(),
             Effect::Reregister => self.update_registration(registration::In::AllLost),
         }
     }
@@ -149,21 +148,19 @@ impl Sm {
             self.update_registration(registration::In::StoodBy(fabric));
         }
         self.forget_told(out);
-        self.sweep_due = None;
-        self.silence.forget_looks();
+        self.tell_sweep(sweep::In::StoodBy);
         self.stage = Stage::Standby;
     }
 
-    /// Looks for signs of other masters in what a heavy sweep has found. `before` has the GUIDs that the sweep before
-    /// it saw twice.
-    pub(crate) fn note_other_masters(&mut self, found: &Inventory, before: &BTreeSet<Guid>, out: &mut Vec<Output>) {
+    /// Looks for signs of other masters in what a heavy sweep has found.
+    pub(crate) fn note_other_masters(&mut self, found: &Inventory, out: &mut Vec<Output>) {
         let own = found.fabric.node(found.local.node).guid;
-        if self.duplicates.contains(&own) || before.contains(&own) {
+        if self.sweep().light().was_twin(own) {
             self.run_election(In::Foreign(Foreign::OwnGuid), out);
         }
         let planned = self.in_force.planned();
         // Should this sweep be repeated, the next one has seen them before.
-        if planned.is_some_and(|planned| self.wires.has_new_active(planned, &found.fabric)) {
+        if planned.is_some_and(|planned| self.sweep().wires().has_new_active(planned, &found.fabric)) {
             self.run_election(In::Foreign(Foreign::Links), out);
         }
     }

@@ -14,16 +14,15 @@ use selvedge_verify::standing::State;
 use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use super::{Sm, ok};
-use crate::config::Mode;
+use crate::config::{MOVED_AFTER, Mode};
 use crate::election::Role;
 use crate::event::{Event, SweepReason};
 use crate::fault::Suspects;
 use crate::fault::probe::{self, Behind, Probe, Start};
 use crate::fault::repair::{Chance, Ctx, Effect, In};
 use crate::io::Output;
-use crate::light::differs;
-use crate::second_look::MOVED_AFTER;
 use crate::stage::{Stage, Token};
+use crate::sweep::is_other_port;
 use crate::{flap, rebalance, smp};
 
 impl Sm {
@@ -32,7 +31,7 @@ impl Sm {
         let ctx = Ctx {
             knows_the_fabric: self.knows_the_fabric(),
             has_looked_again: self.has_looked_again(),
-            sweep_reason: self.sweep_reason,
+            sweep_reason: self.sweep_reason(),
         };
         let mut effects = Vec::new();
         self.repairs.handle(&ctx, input, &mut effects);
@@ -45,7 +44,7 @@ impl Sm {
                     is_check,
                 } => self.begin_probe(&suspects, reason, is_check, out),
                 Effect::Sweep(reason) => {
-                    self.sweep_due.get_or_insert(reason);
+                    self.want_sweep_unless_due(reason);
                 }
                 Effect::Compute(job) => out.push(Output::Compute(job)),
                 Effect::Prepare => {
@@ -95,7 +94,7 @@ impl Sm {
                 probe::Effect::Over => self.exchange.clear(),
                 probe::Effect::Sweep(reason) => {
                     self.stage = Stage::Idle;
-                    self.sweep_due = Some(reason);
+                    self.want_sweep(reason);
                 }
                 probe::Effect::Repair(damage) => self.plan_repair(damage, out),
                 probe::Effect::Nothing => self.rest(self.now),
@@ -138,7 +137,7 @@ impl Sm {
         // A step towards balance is short, and a fault comes next.
         let repairs = self.is_repairing() || self.is_balancing();
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } | Stage::Copying(_) | Stage::Naming(_) => {
+            Stage::Idle | Stage::LightSweep | Stage::Copying(_) | Stage::Naming(_) => {
                 self.knows_the_fabric() && self.has_looked_again()
             }
             Stage::Probing(_) => true,
@@ -158,7 +157,7 @@ impl Sm {
 
     /// A switch says that a link changed. False if only a sweep can find out what.
     pub(crate) fn suspect_lid(&mut self, lid: Lid, reason: SweepReason) -> bool {
-        if self.sweep_due.is_some() {
+        if self.is_sweep_due() {
             return false;
         }
         let owner = self.in_force.plan().and_then(|plan| plan.lids.owner(lid));
@@ -207,13 +206,13 @@ impl Sm {
 
     /// Looks at suspects, if there are any and nothing else is going on.
     pub(crate) fn probe_suspects(&mut self, out: &mut Vec<Output>) {
-        if !self.has_suspects() || self.sweep_due.is_some() {
+        if !self.has_suspects() || self.is_sweep_due() {
             return;
         }
         let chance = match self.stage {
             Stage::Probing(_) => Chance::Probing,
             Stage::Idle | Stage::Copying(_) | Stage::Naming(_) => Chance::Free,
-            Stage::LightSweep { changed: false } => Chance::LightSweep {
+            Stage::LightSweep if !self.has_light_sweep_found() => Chance::LightSweep {
                 is_over: self.exchange.open() == 0,
             },
             _ => return,
@@ -229,7 +228,7 @@ impl Sm {
             self.rebalance(rebalance::In::Interrupted, out);
         }
         if self.interrupt_copying() {
-            self.sweep_due = Some(reason);
+            self.want_sweep(reason);
         }
         let start = Start {
             held: self.flaps.quarantined(&inventory.fabric),
@@ -251,8 +250,7 @@ impl Sm {
     pub(crate) fn own_port_looked_at(&mut self, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let Stage::Probing(probe) = &self.stage else { return };
         let inventory = &probe.start().inventory;
-        let own = Token::Held(inventory.local);
-        let is_as_known = !differs(own, answer, Some(inventory), &self.duplicates);
+        let is_as_known = !is_other_port(inventory.local, ok(answer), inventory);
         self.probe(probe::In::OwnPort { is_as_known }, out);
     }
 
@@ -298,11 +296,11 @@ impl Sm {
         self.count_flaps(&mut damage, &inventory, out);
         // Cables may have been moved meanwhile: what a repair sends by them would be taken by others.
         if self.now.since(began) >= MOVED_AFTER {
-            self.sweep_due = Some(reason);
+            self.want_sweep(reason);
             return;
         }
         let (Some(plan), Some(verdict)) = (self.in_force.plan().cloned(), self.in_force.verdict().cloned()) else {
-            self.sweep_due = Some(reason);
+            self.want_sweep(reason);
             return;
         };
         self.exchange.clear();
@@ -311,7 +309,7 @@ impl Sm {
         for returned in &damage.returned {
             self.note_emptied(&inventory.fabric, returned, began);
         }
-        self.sweep_reason = reason;
+        self.repairs_for(reason);
         self.next_generation();
         let installed = Arc::clone(self.in_force.installed());
         let under_way = self.under_way(&inventory.fabric);
@@ -398,7 +396,7 @@ impl Sm {
     pub(crate) fn prepare_for_what_is_under_way(&mut self, out: &mut Vec<Output>) {
         let is_free = matches!(
             self.stage,
-            Stage::Idle | Stage::Copying(_) | Stage::Naming(_) | Stage::LightSweep { .. }
+            Stage::Idle | Stage::Copying(_) | Stage::Naming(_) | Stage::LightSweep
         );
         let is_ready = is_free && self.repairs.lacks_what_is_under_way();
         if is_ready && self.drain.is_settled_with_some() && self.knows_the_fabric() {
@@ -429,16 +427,17 @@ impl Sm {
     pub(crate) fn not_repaired(&mut self) {
         self.tell_repairs(In::NotRepaired);
         self.stage = Stage::Idle;
-        self.sweep_due = Some(self.sweep_reason);
+        self.want_sweep(self.sweep_reason());
     }
 
     /// An answer came that nobody waits for any more.
     pub(crate) fn straggles(&mut self, mad: &Mad) {
-        let (Stage::Planning { inventory, .. }, Some(mad), None) = (&self.stage, ok(Some(mad)), self.sweep_due) else {
+        let (Stage::Planning { inventory, .. }, Some(mad), false) = (&self.stage, ok(Some(mad)), self.is_sweep_due())
+        else {
             return;
         };
         if self.repairs.is_overtaken(inventory, mad) {
-            self.sweep_due = Some(self.sweep_reason);
+            self.want_sweep(self.sweep_reason());
         }
     }
 
@@ -460,7 +459,7 @@ impl Sm {
             | Stage::Electing
             | Stage::Reading { .. }
             | Stage::Persisting { .. }
-            | Stage::LightSweep { .. }
+            | Stage::LightSweep
             | Stage::Copying(_)
             | Stage::Naming(_)
             | Stage::Standby

@@ -96,7 +96,7 @@ impl Sm {
     /// Returns when trees are to be planned; never while something else is to be done first, which has a time of its
     /// own: a wake-up that nobody serves comes again at once, for ever.
     pub(crate) fn multicast_due(&self) -> Option<Time> {
-        let is_free = self.sweep_due.is_none() && !self.has_suspects();
+        let is_free = !self.is_sweep_due() && !self.has_suspects();
         self.multicast.due().filter(|_| is_free && self.knows_the_fabric())
     }
 
@@ -114,7 +114,7 @@ impl Sm {
 
     /// Takes trees that were planned.
     pub(crate) fn multicast_planned(&mut self, result: MulticastResult, out: &mut Vec<Output>) {
-        let is_free = matches!(self.stage, Stage::Idle) && self.sweep_due.is_none() && !self.has_suspects();
+        let is_free = matches!(self.stage, Stage::Idle) && !self.is_sweep_due() && !self.has_suspects();
         self.run_multicast(In::Planned { result, is_free }, out);
     }
 

@@ -40,10 +40,10 @@ impl Sm {
             match effect {
                 Effect::Store { id, state } => out.push(Output::Persist { id, state }),
                 Effect::ReplacePlan if matches!(self.stage, Stage::Persisting { .. }) => {
-                    self.sweep_due.get_or_insert(self.sweep_reason.again());
+                    self.want_sweep_unless_due(self.sweep_reason().again());
                 }
                 Effect::ReplacePlan => {}
-                Effect::AdmitPorts => _ = self.sweep_due.get_or_insert(SweepReason::Again),
+                Effect::AdmitPorts => self.want_sweep_unless_due(SweepReason::Again),
             }
         }
     }
@@ -89,11 +89,11 @@ impl Sm {
             return;
         };
         if self.persist.is_plan_stored() {
-            self.silent.forget();
             let input = drain::In::Applying((&inventory.fabric, installed), &outcome.plan);
             self.drain.handle(self.now, input, &mut Vec::new());
             let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             let inventory = Arc::clone(inventory);
+            self.forget_silence();
             self.begin_applying(apply, inventory, out);
         }
     }
@@ -101,7 +101,7 @@ impl Sm {
     /// A plan was applied: stores what it has brought into force.
     pub(crate) fn store_in_force(&mut self, out: &mut Vec<Output>) {
         let input = In::Committed {
-            is_whole: !self.is_repairing() && self.sweep_due.is_none(),
+            is_whole: !self.is_repairing() && !self.is_sweep_due(),
             lids: known_lids(&self.lids),
         };
         let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);
@@ -117,7 +117,7 @@ impl Sm {
 
     /// Nothing of a plan that was to be stored first is sent: a sweep takes its place.
     pub(super) fn withdraw(&mut self, inventory: &Inventory, outcome: &Outcome) {
-        self.superseded += 1;
+        self.tell_sweep(crate::sweep::In::PlanDropped);
         self.tell_lids(lid_book::In::Withdrawn(&inventory.fabric, &outcome.plan.lids));
     }
 

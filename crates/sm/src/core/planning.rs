@@ -69,7 +69,7 @@ impl Sm {
             told,
             declined: Arc::new(self.in_force.declined().clone()),
             fog: self.drain.fog(now),
-            rebalances: self.sweep_reason == SweepReason::Command,
+            rebalances: self.sweep_reason() == SweepReason::Command,
             asks,
             adopt: self.in_force.adopt_found(wants_others),
             aim: self.in_force.aim().cloned(),
@@ -109,8 +109,7 @@ impl Sm {
                 Installed::clone(&installed),
                 &failures,
             );
-            // Idle through `advance`: an empty light sweep ends at once and sets the timer.
-            self.stage = Stage::LightSweep { changed: false };
+            self.end_without_plan();
             return;
         };
         self.tell_in_force(commit::In::Accepted(&outcome));
@@ -118,7 +117,7 @@ impl Sm {
             self.tell_in_force(commit::In::DryRun(&outcome));
             let (fabric, held) = (Arc::clone(&inventory.fabric), Installed::clone(&installed));
             self.finish(&inventory, fabric, held, &report::Failures::none());
-            self.stage = Stage::LightSweep { changed: false };
+            self.end_without_plan();
             return;
         }
         out.push(coming(&inventory, &outcome, false));
@@ -153,7 +152,7 @@ impl Sm {
         }));
         self.update_stored(persist::In::Repair(outcome.plan.generation), out);
         let held = mended.installed.unwrap_or_else(|| Installed::clone(&installed));
-        self.silent.forget();
+        self.forget_silence();
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.begin_applying(apply, inventory, out);
     }

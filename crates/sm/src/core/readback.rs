@@ -107,7 +107,7 @@ impl Sm {
             let Some(Effect::Ask { id, node, get }) = self.tell_read_back(In::Room(kind)).pop() else {
                 return;
             };
-            if !kind.is_in_light_sweep() || !self.silent.is_silent(&get.route) {
+            if !kind.is_in_light_sweep() || !self.sweep.silent().is_silent(&get.route) {
                 self.exchange.submit(AgentId(node.0), (Token::ReadBack(id), get));
             }
         }

@@ -30,7 +30,7 @@ impl Sm {
     /// Reads back the tables of switches that hold some and are not known already.
     pub(super) fn begin_reading(&mut self, inventory: Arc<Inventory>) {
         if self.must_see_lids_again(&inventory.fabric) {
-            self.sweep_due = Some(self.sweep_reason.again());
+            self.want_sweep(self.sweep_reason().again());
             return;
         }
         let mut installed = self.carried_tables(&inventory);
@@ -42,7 +42,7 @@ impl Sm {
     }
 
     fn ask_for_more_tables(&mut self) {
-        self.silent.forget();
+        self.forget_silence();
         self.stage = Stage::Reading;
     }
 
@@ -67,7 +67,7 @@ impl Sm {
                 Table::Lft(switch, block) => Token::Table { switch, block },
                 Table::Lanes(table) => Token::Lanes(table),
             };
-            if !self.silent.is_silent(&get.route) {
+            if !self.sweep.silent().is_silent(&get.route) {
                 self.exchange.submit(AgentId(node.0), (token, get));
             }
         }
@@ -85,7 +85,7 @@ impl Sm {
         let believed = self.believed_blocks();
         match self.tell_reading(In::AllAsked(believed)) {
             Some(Effect::Asking) => self.ask_for_more_tables(),
-            Some(Effect::SweepAgain) => self.sweep_due = Some(SweepReason::Again),
+            Some(Effect::SweepAgain) => self.want_sweep(SweepReason::Again),
             Some(Effect::Read(inventory, installed)) => self.tables_read(inventory, installed, now, out),
             Some(Effect::Ask(..)) | None => {}
         }

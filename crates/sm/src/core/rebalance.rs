@@ -84,7 +84,7 @@ impl Sm {
     pub(crate) fn balance_planned(&mut self, result: RebalanceResult, out: &mut Vec<Output>) {
         let plan = self.in_force.plan();
         let is_same = plan.is_some_and(|plan| self.rebalancer.is_planning_from(plan));
-        let is_free = matches!(self.stage, Stage::Idle) && self.sweep_due.is_none() && !self.has_suspects();
+        let is_free = matches!(self.stage, Stage::Idle) && !self.is_sweep_due() && !self.has_suspects();
         if !is_same || !is_free || !self.knows_the_fabric() {
             return self.rebalance(In::Stale, out);
         }
@@ -137,7 +137,7 @@ impl Sm {
             return self.persist(inventory, installed, outcome, out);
         }
         let held = Installed::clone(&installed);
-        self.silent.forget();
+        self.forget_silence();
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.begin_applying(apply, inventory, out);
     }

@@ -108,7 +108,7 @@ impl Sm {
             | Stage::Electing
             | Stage::Planning { .. }
             | Stage::Persisting { .. }
-            | Stage::LightSweep { .. }
+            | Stage::LightSweep
             | Stage::Standby
             | Stage::HandingOver
             | Stage::Disabled

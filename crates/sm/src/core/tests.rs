@@ -401,8 +401,8 @@ fn only_so_many_plans_are_overtaken() {
     for _ in 0..10 {
         bench.hand(Input::Command(Command::Sweep));
     }
-    assert_eq!(bench.jobs.len(), 1 + SUPERSEDED_MAX as usize);
-    bench.jobs.drain(..SUPERSEDED_MAX as usize);
+    assert_eq!(bench.jobs.len(), 1 + crate::sweep::DROPPED_MAX as usize);
+    bench.jobs.drain(..crate::sweep::DROPPED_MAX as usize);
     bench.compute();
     assert!(bench.has("SLV-SM-0007"), "the last one is applied");
 }

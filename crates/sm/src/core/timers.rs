@@ -20,7 +20,7 @@ impl Sm {
                 apply.wait().and_then(|wait| apply.seat.due(&wait, interval))
             }
             (Timer::Doubt, Stage::Probing(probe)) => probe.due(),
-            (Timer::LightSweep, Stage::Idle) => self.next_sweep,
+            (Timer::LightSweep, Stage::Idle) => self.light_sweep_due(),
             (Timer::Release, Stage::Idle) => self.flaps().due(),
             (Timer::Balance, Stage::Idle) => self.rebalancer().due().filter(|_| !self.is_preparing_repairs()),
             (Timer::Trees, Stage::Idle) => self.multicast_due(),

@@ -33,11 +33,11 @@ impl Sm {
                 Effect::Taken(datagram) => out.push(Output::Milestone(Milestone::TrapTaken(datagram))),
                 Effect::Probe { lid, reason } => {
                     if !self.suspect_lid(lid, reason) {
-                        self.sweep_due.get_or_insert(reason);
+                        self.want_sweep_unless_due(reason);
                     }
                 }
                 Effect::Sweep(reason) => {
-                    self.sweep_due.get_or_insert(reason);
+                    self.want_sweep_unless_due(reason);
                 }
                 Effect::Repress(answers) => answers.into_iter().for_each(|answer| self.send_only(answer, out)),
                 Effect::Disable { lid, what, set } => {

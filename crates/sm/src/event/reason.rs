@@ -3,9 +3,10 @@
 use std::fmt;
 
 /// Why a sweep began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SweepReason {
     /// The manager started.
+    #[default]
     Start,
     /// The operator asked.
     Command,

@@ -46,6 +46,13 @@ fn in_force(plan: &Arc<Plan>, inventory: &Arc<Inventory>) -> InForce {
     InForce::made(Plan::clone(plan), Some(Arc::clone(inventory)), of(&[0, 1]))
 }
 
+/// Takes back why a heavy sweep is due.
+fn take_sweep(sm: &mut Sm) -> Option<SweepReason> {
+    let due = sm.sweep().schedule().due();
+    sm.tell_sweep(crate::sweep::In::StoodBy);
+    due
+}
+
 /// A master whose plan for the row is in force, with tables as it believes them to be.
 fn planned() -> (Sm, Arc<Inventory>) {
     let (mut sm, inventory) = (master(), row_in(PortState::Active));
@@ -132,9 +139,10 @@ fn after_a_double_of_its_own_all_tables_are_read() {
     let check = |now: Option<u64>, before: Option<u64>, want: usize| {
         let (mut sm, inventory) = planned();
         let found = as_planned(&sm, &inventory);
-        let told = |guid: Option<u64>| guid.into_iter().map(Guid).collect();
-        sm.duplicates = told(now);
-        sm.note_other_masters(&found, &told(before), &mut Vec::new());
+        for guid in [before, now] {
+            sm.repeats_sweep(crate::sweep::In::Twins(guid.into_iter().map(Guid).collect()));
+        }
+        sm.note_other_masters(&found, &mut Vec::new());
         sm.begin_reading(found);
         assert!(matches!(sm.stage, Stage::Reading), "{:?}", sm.stage);
         assert_eq!(sm.reading.progress().1, want, "{now:?} {before:?}");
@@ -204,7 +212,7 @@ fn a_lid_by_which_a_port_is_not_known_is_read_twice() {
         let mut sweeps = 0;
         while sweeps < 3 && !matches!(sm.stage, Stage::Reading) {
             sm.begin_reading(Arc::clone(&found));
-            sweeps += usize::from(sm.sweep_due.take().is_some());
+            sweeps += usize::from(take_sweep(&mut sm).is_some());
         }
         assert_eq!(sweeps, want, "{held}");
     };

@@ -5,95 +5,16 @@
 //! and forget that its links carry packets. So it stays as it was known until its link is seen to be lost; light sweeps
 //! go on knocking. A switch of which nothing at all is heard is left out: nobody could change its tables.
 
-use std::sync::Arc;
-
-use selvedge_fabric::{Fabric, Node, PortRef};
+use selvedge_fabric::{Node, PortRef};
 use selvedge_planner::{Found, FoundPort, Inventory, PortReason};
 use selvedge_types::{NodeKind, PortNum, PortState};
-use selvedge_verify::phases;
 use selvedge_wire::{NodeInfo, PortInfo};
 
-use crate::apply::has_silent_link;
-use crate::core::Sm;
 use crate::smp;
-
-/// Sweeps that a manager repeats after its start, or when it takes over, because somebody does not answer; beyond, he
-/// hangs.
-const LOOKS_MAX: u32 = 2;
-/// The same where a switch answered, and did not say of one of its ports whether it is up: it does not hang, the answer
-/// was lost.
-const LOOKS_AT_PORTS_MAX: u32 = 8;
-
-/// What a manager makes of silence that has just started or takes over: it does not know of all that was there before,
-/// and must not take it for nothing, as a link that is left out carries packets all the same.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Silence {
-    looks: u32,
-}
-
-impl Silence {
-    /// True, a few times, if packets are under way and somebody does not answer. Later than in the first sweep it
-    /// matters only if nobody knows who it is: he may be a switch. Or if a switch is believed to hold what it did, or a
-    /// cable to be where it was, of which neither end hears anything: another manager may have set them up otherwise
-    /// since. Who has a plan in force for what is `known` asks again about ports of switches that come into sight.
-    pub fn asks_again(&mut self, inventory: &Inventory, known: Option<&Fabric>, is_first: bool) -> bool {
-        let is_silent = |at: PortRef| {
-            let why = inventory
-                .agents
-                .get(at.node)
-                .and_then(|agent| agent.troubles.get(&at.port));
-            why == Some(&PortReason::PeerSilent)
-        };
-        let silent = inventory.agents.iter_enumerated().flat_map(|(node, agent)| {
-            let ports = agent.troubles.keys().map(move |&port| PortRef { node, port });
-            ports.filter(|&at| is_silent(at))
-        });
-        let silent: Vec<PortRef> = silent.collect();
-        let fabric = &inventory.fabric;
-        let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
-        // Its state is not known: it may carry packets.
-        let is_unknown = |at: PortRef| is_switch(at) && inventory.port_info(at).is_none();
-        let is_believed = |at: PortRef| {
-            let far = fabric.peer(at);
-            is_switch(at) && (at.port == PortNum::MANAGEMENT || far.is_some_and(|far| is_switch(far) && is_silent(far)))
-        };
-        let is_new = |at: PortRef| known.is_none_or(|known| known.find(fabric.node(at.node).guid).is_none());
-        let some_unknown = silent.iter().any(|&at| is_new(at) && is_unknown(at));
-        let matters = match (known, is_first) {
-            (Some(_), _) => some_unknown,
-            (None, true) => !silent.is_empty(),
-            (None, false) => some_unknown || has_silent_link(fabric) || silent.iter().any(|&at| is_believed(at)),
-        };
-        let most = if some_unknown { LOOKS_AT_PORTS_MAX } else { LOOKS_MAX };
-        let asks = matters && self.looks < most && phases::is_live(&inventory.fabric);
-        self.looks += u32::from(asks);
-        asks
-    }
-
-    /// A plan is in force, or another manager is master: whoever takes over after that begins anew.
-    pub fn forget_looks(&mut self) {
-        self.looks = 0;
-    }
-}
-
-impl Sm {
-    /// Completes what a sweep has found. Where the last one came to no end there is only what was known before.
-    pub(crate) fn recall_what_was_known(&mut self, found: &mut Vec<Found>) {
-        let last = self.inventory.take();
-        let ended = self.in_force.inventory().map(Arc::as_ref);
-        if let Some(known) = last.as_deref().or(ended) {
-            recall(found, known, ended);
-        }
-        if let Some(last) = last {
-            self.wires.note(&last.fabric);
-        }
-        self.wires.recall(found);
-    }
-}
 
 /// Completes what was found by what was known before; of nodes that the last sweep did not find, by what was known when
 /// one last came to an end (`ended`).
-fn recall(found: &mut Vec<Found>, last: &Inventory, ended: Option<&Inventory>) {
+pub fn recall(found: &mut Vec<Found>, last: &Inventory, ended: Option<&Inventory>) {
     for node in 0..found.len() {
         let is_in_last = last.fabric.find(found[node].info.node_guid).is_some();
         let known = ended.filter(|_| !is_in_last).unwrap_or(last);
@@ -272,58 +193,6 @@ mod tests {
     fn leads_to(found: &[Found], node: usize, num: u8) -> Option<Guid> {
         let peer = found[node].ports[usize::from(num)].peer;
         peer.map(|(far, _)| found[far].info.node_guid)
-    }
-
-    #[test]
-    fn silence_is_asked_about_a_few_times() {
-        let check = |found: Vec<Found>, is_first: bool, want: u32| {
-            let (inventory, mut silence) = (inventory(found), Silence::default());
-            let asked = (0..10).filter(|_| silence.asks_again(&inventory, None, is_first));
-            assert_eq!(asked.count(), want as usize, "{is_first}");
-            silence.forget_looks();
-            assert_eq!(silence.asks_again(&inventory, None, is_first), want > 0);
-        };
-        let silent = |state: PortState, is_known: bool| {
-            let mut found = row();
-            let seen = &mut found[SECOND].ports[2];
-            (seen.trouble, seen.info) = (Some(PortReason::PeerSilent), Some(info(state)));
-            if !is_known {
-                (seen.peer, found[FAR].ports[1].peer) = (None, None);
-            }
-            found
-        };
-        check(row(), true, 0);
-        check(row(), false, 0);
-        check(silent(PortState::Active, false), true, LOOKS_MAX);
-        check(silent(PortState::Active, false), false, LOOKS_MAX);
-        // A port says nothing of itself.
-        let mut found = row();
-        let seen = &mut found[SECOND].ports[2];
-        (seen.trouble, seen.info) = (Some(PortReason::PeerSilent), None);
-        // Who has a plan in force asks about who is new to it.
-        let known = inventory(row()).fabric;
-        for (known, want) in [(&*known, false), (&Fabric::default(), true)] {
-            let asks = Silence::default().asks_again(&inventory(found.clone()), Some(known), false);
-            assert_eq!(asks, want);
-        }
-        check(found, false, LOOKS_AT_PORTS_MAX);
-        // A cable is believed to be where it was.
-        let mut found = row();
-        for (node, num) in [(FIRST, 2), (SECOND, 1)] {
-            found[node].ports[num].trouble = Some(PortReason::PeerSilent);
-        }
-        check(found, false, LOOKS_MAX);
-        // Of one end something was heard.
-        let mut found = row();
-        found[FIRST].ports[2].trouble = Some(PortReason::PeerSilent);
-        check(found, false, 0);
-        // A switch is believed to hold what it did.
-        let mut found = row();
-        found[SECOND].ports[0].trouble = Some(PortReason::PeerSilent);
-        check(found, false, LOOKS_MAX);
-        // Who it was is known, or it carries nothing.
-        check(silent(PortState::Active, true), false, 0);
-        check(silent(PortState::Init, false), false, 0);
     }
 
     #[test]

@@ -9,9 +9,6 @@ use std::collections::BTreeMap;
 
 use selvedge_wire::DirectedRoute;
 
-use crate::core::Sm;
-use crate::stage::{Stage, Token};
-
 /// So many requests in a row: where every twelfth MAD is lost and each request repeated once, it is one case in ten
 /// thousand that somebody is taken for silent who is not.
 const IN_ROW: u32 = 3;
@@ -34,7 +31,7 @@ impl Silent {
     }
 
     /// A request has ended; true if the way is silent from now on.
-    fn ended(&mut self, route: &DirectedRoute, is_answered: bool) -> bool {
+    pub fn ended(&mut self, route: &DirectedRoute, is_answered: bool) -> bool {
         if is_answered {
             if !self.in_row.is_empty() {
                 self.in_row.remove(route);
@@ -44,26 +41,6 @@ impl Silent {
         let times = self.in_row.entry(*route).or_default();
         *times += 1;
         *times == IN_ROW
-    }
-}
-
-impl Sm {
-    /// A request has ended: what waits behind it is given up if nobody answers by this way.
-    pub(crate) fn note_silence(&mut self, route: &DirectedRoute, is_answered: bool) {
-        if !self.silent.ended(route, is_answered) {
-            return;
-        }
-        let is_one_of_many = |token: &Token| match token {
-            Token::Set(_) | Token::Table { .. } | Token::Lanes(_) => true,
-            Token::ReadBack(id) => id.kind.is_in_light_sweep(),
-            _ => false,
-        };
-        let is_by_it = |(token, smp): &(Token, crate::smp::Smp)| is_one_of_many(token) && smp.route == *route;
-        for (token, _) in self.exchange.take_waiting(is_by_it) {
-            if let (Token::Set(id), Stage::Applying(apply, _)) = (token, &mut self.stage) {
-                apply.left_out(id);
-            }
-        }
     }
 }
 

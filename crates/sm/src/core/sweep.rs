@@ -1,0 +1,176 @@
+//! Routes between sweeps and the rest of the manager: when they are due, and what is made of silence.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_fabric::Fabric;
+use selvedge_planner::Found;
+use selvedge_sim::Time;
+use selvedge_types::Guid;
+use selvedge_wire::DirectedRoute;
+
+use super::Sm;
+use crate::event::{Event, SweepReason};
+use crate::io::Output;
+use crate::stage::{Stage, Token};
+use crate::sweep::{Change, Ctx, Effect, In, Sweep, interval, is_cut_off, recall};
+use crate::{drain, election, rebalance, registration};
+
+impl Sm {
+    /// Hands an input to the sweeps; returns what they want done.
+    pub(crate) fn tell_sweep(&mut self, input: In<'_>) -> Vec<Effect> {
+        let ctx = Ctx {
+            now: self.now,
+            config: &self.config,
+            inventory: self.inventory.as_deref(),
+            planned: self.in_force.planned().map(Arc::as_ref),
+        };
+        let mut effects = Vec::new();
+        self.sweep.handle(&ctx, input, &mut effects);
+        effects
+    }
+
+    /// Hands an input to the sweeps, and does what they want done.
+    pub(super) fn run_sweep(&mut self, input: In<'_>, out: &mut Vec<Output>) {
+        for effect in self.tell_sweep(input) {
+            match effect {
+                Effect::Repeat => {}
+                Effect::GiveLids => drop(self.tell_drain(drain::In::LidsSwept)),
+                Effect::CheckBegins => self.stage = Stage::LightSweep,
+                Effect::Ask(agent, ask, get) => self.exchange.submit(agent, (Token::Look(ask), get)),
+                Effect::AskManagers => self.run_election(election::In::LightSweepBegun, out),
+                Effect::LightSweepBegins => self.light_sweep_begins(),
+                Effect::Suspect(node) => self.suspect_flagged(node),
+                Effect::GiveUp(route) => self.give_up(&route),
+            }
+        }
+    }
+
+    /// Hands over what a heavy sweep has found. Returns true if nothing is planned from it, as another one is due.
+    pub(crate) fn repeats_sweep(&mut self, input: In<'_>) -> bool {
+        matches!(self.tell_sweep(input)[..], [Effect::Repeat])
+    }
+
+    /// Returns the sweeps, to be asked.
+    pub(crate) const fn sweep(&self) -> &Sweep {
+        &self.sweep
+    }
+
+    /// A heavy sweep is to begin as soon as the stage allows, for this reason rather than any before.
+    pub(crate) fn want_sweep(&mut self, reason: SweepReason) {
+        self.tell_sweep(In::Wanted(reason));
+    }
+
+    /// A heavy sweep is to begin as soon as the stage allows; if one is due already, that is due for its own reason.
+    pub(crate) fn want_sweep_unless_due(&mut self, reason: SweepReason) {
+        self.tell_sweep(In::WantedUnlessDue(reason));
+    }
+
+    /// A repair begins for this reason: what follows from it, the check after it or a heavy sweep, has the same.
+    pub(crate) fn repairs_for(&mut self, reason: SweepReason) {
+        self.tell_sweep(In::RepairBegins(reason));
+    }
+
+    /// Returns true if a heavy sweep is to begin as soon as the stage allows.
+    pub(crate) const fn is_sweep_due(&self) -> bool {
+        self.sweep.schedule().due().is_some()
+    }
+
+    /// Returns why the last heavy sweep or repair began.
+    pub(crate) const fn sweep_reason(&self) -> SweepReason {
+        self.sweep.schedule().reason()
+    }
+
+    /// Returns when a light sweep is due, to whoever is idle.
+    pub(crate) const fn light_sweep_due(&self) -> Option<Time> {
+        self.sweep.schedule().light()
+    }
+
+    /// Nothing to do until the next light sweep.
+    pub(crate) fn rest(&mut self, now: Time) {
+        self.stage = Stage::Idle;
+        // A quiet time begins, which wants nothing done.
+        self.rebalance(rebalance::In::Idle, &mut Vec::new());
+        let due = interval(&self.config, self.inventory.as_deref()).map(|interval| now + interval);
+        let due = [self.read_back_due(due), self.drain.lids_due(now), self.next_offer()];
+        self.tell_sweep(In::Rests(due.into_iter().flatten().min()));
+    }
+
+    /// A sweep ends without a plan: what comes at the end of a light sweep is done, and then the manager rests.
+    pub(crate) fn end_without_plan(&mut self) {
+        self.tell_sweep(In::NothingToAsk);
+        self.stage = Stage::LightSweep;
+    }
+
+    /// Ports with these GUIDs call themselves otherwise than they were seen: the next light sweep asks them.
+    pub(crate) fn doubt(&mut self, ports: BTreeSet<Guid>) {
+        self.tell_sweep(In::Doubted(ports));
+    }
+
+    /// Something else comes first, which tells nothing of switches that it does not ask.
+    pub(crate) fn put_off_light_sweep(&mut self) {
+        self.tell_sweep(In::PutOff);
+    }
+
+    /// Returns true if our own link is down.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.inventory.as_deref().is_some_and(is_cut_off)
+    }
+
+    /// Nobody can be reached: neither others' managers nor anything to manage. Somebody else may take over.
+    pub(super) fn cut_off(&mut self, what: String, now: Time, out: &mut Vec<Output>) {
+        out.push(Output::Event(Event::LocalPortDown { what }));
+        self.update_registration(registration::In::Dropped);
+        self.drop_plans();
+        self.run_election(election::In::CutOff, out);
+        self.rest(now);
+    }
+
+    /// Completes what a sweep has found. Where the last one came to no end there is only what was known before.
+    pub(super) fn recall_what_was_known(&mut self, found: &mut Vec<Found>) {
+        let last = self.inventory.take();
+        let ended = self.in_force.inventory().map(Arc::as_ref);
+        if let Some(known) = last.as_deref().or(ended) {
+            recall(found, known, ended);
+        }
+        self.tell_sweep(In::Walked(last.as_ref().map(|last| &*last.fabric)));
+        self.sweep.wires().recall(found);
+    }
+
+    /// A plan is in force: `seen` was found, `now` is. Ports and links that may have changed unseen are to be asked.
+    pub(crate) fn watch_ports(&mut self, seen: &Fabric, now: &Fabric) {
+        let change = match (self.is_repairing(), self.is_balancing()) {
+            (true, _) => Change::Repair {
+                has_repeated: self.has_repeated_a_set(),
+            },
+            (false, true) => Change::Step,
+            (false, false) => Change::Whole,
+        };
+        self.tell_sweep(In::Applied(seen, now, change));
+    }
+
+    /// A stage begins in which all routes are tried.
+    pub(crate) fn forget_silence(&mut self) {
+        self.tell_sweep(In::StageBegins);
+    }
+
+    /// A request has ended: what waits behind it is given up if nobody answers by this way.
+    pub(super) fn note_silence(&mut self, route: &DirectedRoute, is_answered: bool, out: &mut Vec<Output>) {
+        self.run_sweep(In::RequestEnded { route, is_answered }, out);
+    }
+
+    /// Gives up what waits to be asked by a route, and is one of many such questions.
+    fn give_up(&mut self, route: &DirectedRoute) {
+        let is_one_of_many = |token: &Token| match token {
+            Token::Set(_) | Token::Table { .. } | Token::Lanes(_) => true,
+            Token::ReadBack(id) => id.kind.is_in_light_sweep(),
+            _ => false,
+        };
+        let is_by_it = |(token, smp): &(Token, crate::smp::Smp)| is_one_of_many(token) && smp.route == *route;
+        for (token, _) in self.exchange.take_waiting(is_by_it) {
+            if let (Token::Set(id), Stage::Applying(apply, _)) = (token, &mut self.stage) {
+                apply.left_out(id);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What answers mean in a light sweep and in the check after a plan. All of them have status 0, or are none.
+
+use std::collections::BTreeSet;
+
+use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_planner::{Inventory, is_behind};
+use selvedge_types::{Guid, PortState};
+use selvedge_wire::{Attribute, Mad, NodeInfo, PortInfo, SwitchInfo};
+
+use super::Ask;
+
+/// True if an answer (or its absence) means that the fabric is not what it was. Ports of a switch that says that
+/// something changed are another matter.
+pub fn differs(ask: Ask, answer: Option<&Mad>, inventory: Option<&Inventory>, twins: &BTreeSet<Guid>) -> bool {
+    let node = || answer.and_then(|mad| NodeInfo::parse(mad.smp_data()).ok());
+    match ask {
+        Ask::Switch(node) => says_changed(answer).is_none() || was_reset(inventory, node, answer),
+        Ask::Held(at) => inventory.is_none_or(|inventory| is_other_port(at, answer, inventory)),
+        // A link that came up before its switch knew whom to tell, or changed before the switch was told to forget it.
+        Ask::Unwatched(at) => match answer.map(|mad| PortInfo::parse(mad.smp_data())) {
+            Some(Ok(info)) => is_other_link(at, &info, inventory),
+            Some(Err(_)) | None => true,
+        },
+        // What it said before may have been of a flipped bit.
+        Ask::Torn(at) => {
+            let info = answer.and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
+            info.is_some_and(|info| is_other_link(at, &info, inventory))
+        }
+        // Somebody answers where nobody did.
+        Ask::Knock => node().is_some(),
+        // A node shows another GUID than those that two have.
+        Ask::Twin => node().is_some_and(|info| !twins.contains(&info.node_guid)),
+        // Who says nothing is asked by other questions, too.
+        Ask::Who(at) => {
+            let known = inventory.and_then(|inventory| inventory.fabric.nodes().get(at));
+            node()
+                .zip(known)
+                .is_some_and(|(info, known)| info.node_guid != known.guid)
+        }
+        // Who is asked by the way to a port tells the GUID of that port.
+        Ask::Whose(at) => {
+            let known = inventory.and_then(|inventory| inventory.fabric.port(at));
+            node()
+                .zip(known)
+                .is_some_and(|(info, known)| info.port_guid != known.guid)
+        }
+        // Who says nothing may be busy, and if he is gone the switch says so.
+        Ask::AtLink(at) => {
+            let fabric = inventory.map(|inventory| &inventory.fabric);
+            let far = fabric.and_then(|fabric| Some((fabric, fabric.peer(at)?)));
+            node()
+                .zip(far)
+                .is_some_and(|(info, (fabric, far))| !is_behind(fabric, far, &info))
+        }
+    }
+}
+
+/// Whether a switch says that a port changed its state; `None`: it says nothing.
+pub fn says_changed(answer: Option<&Mad>) -> Option<bool> {
+    let info = SwitchInfo::parse(answer?.smp_data()).ok()?;
+    Some(info.port_state_change)
+}
+
+/// True if the link of a port is not what it was.
+fn is_other_link(at: PortRef, info: &PortInfo, inventory: Option<&Inventory>) -> bool {
+    let state = info.state.unwrap_or(PortState::Down);
+    let known = inventory.and_then(|inventory| inventory.fabric.port(at));
+    known.is_none_or(|known| state != known.link.state || info.is_up() != known.is_up())
+}
+
+/// True if our own link went up or down, or somebody else made himself master of this port: whoever took us over while
+/// we were cut off, or a manager that was not found in time. Of a switch's port 0: if it has been off its LID is gone.
+pub fn is_other_port(at: PortRef, answer: Option<&Mad>, inventory: &Inventory) -> bool {
+    let info = answer.and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
+    let (Some(known), Some(info)) = (inventory.fabric.port(at), info) else {
+        return true;
+    };
+    let state = info.state.unwrap_or(PortState::Down);
+    (state, info.lid, info.sm_lid) != (known.link.state, known.settings.lids.base, known.settings.sm_lid)
+}
+
+/// True if a switch has been off since it was given its tables: it looks up no LID.
+fn was_reset(known: Option<&Inventory>, node: NodeIdx, answer: Option<&Mad>) -> bool {
+    let known = known.and_then(|known| known.fabric.nodes().get(node));
+    let top = answer.and_then(|mad| SwitchInfo::parse(mad.smp_data()).ok());
+    known.is_some_and(|known| known.switch_settings.linear_top > 0) && top.is_some_and(|info| info.linear_top.0 == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::Lid;
+    use selvedge_wire::{AttributeId, DirectedRoute, Method};
+
+    use super::*;
+    use crate::made::{SECOND, info, inventory, place, row};
+
+    #[test]
+    fn a_port_that_nobody_told_of_differs_if_its_state_does() {
+        let known = inventory(row());
+        let at = place(&known, SECOND, 1);
+        let check = |state: Option<PortState>, want: bool| {
+            let mad = state.map(|state| {
+                let mut mad = Mad::directed(Method::GetResp, AttributeId::PORT_INFO, 1, &DirectedRoute::LOCAL);
+                mad.set_smp_data(&info(state).emit());
+                mad
+            });
+            let is_other = differs(Ask::Unwatched(at), mad.as_ref(), Some(&known), &BTreeSet::new());
+            assert_eq!(is_other, want, "{state:?}");
+        };
+        check(Some(PortState::Active), false);
+        check(Some(PortState::Init), true);
+        check(Some(PortState::Down), true);
+        check(None, true);
+    }
+
+    #[test]
+    fn a_port_is_another_one_if_its_lid_or_state_is() {
+        let known = inventory(row());
+        // Which port, and what it answers.
+        let check = |at: PortRef, answer: Option<PortInfo>, want: bool| {
+            let mad = answer.map(|info| {
+                let modifier = at.port.get().into();
+                let mut mad = Mad::directed(Method::GetResp, AttributeId::PORT_INFO, modifier, &DirectedRoute::LOCAL);
+                mad.set_smp_data(&info.emit());
+                mad
+            });
+            let is_other = differs(Ask::Held(at), mad.as_ref(), Some(&known), &BTreeSet::new());
+            assert_eq!(is_other, want, "{at:?} {answer:?}");
+        };
+        let with_lid = PortInfo {
+            lid: Lid(7),
+            ..info(PortState::Active)
+        };
+        for at in [known.local, place(&known, SECOND, 0)] {
+            check(at, Some(info(PortState::Active)), false);
+            check(at, Some(info(PortState::Init)), true);
+            check(at, Some(with_lid), true);
+            check(at, None, true);
+        }
+    }
+
+    #[test]
+    fn a_node_is_asked_by_its_own_way_who_it_is() {
+        let known = inventory(row());
+        // A port's GUID is another thing than its node's.
+        let port = place(&known, SECOND, 0);
+        let (node, own) = (known.fabric.node(port.node).guid, known.fabric.port(port).unwrap().guid);
+        let check = |ask: Ask, guids: [Guid; 2], want: bool| {
+            let mut mad = Mad::directed(Method::GetResp, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
+            let [node_guid, port_guid] = guids;
+            let info = NodeInfo {
+                node_guid,
+                port_guid,
+                ..row()[SECOND].info
+            };
+            mad.set_smp_data(&info.emit());
+            let is_other = differs(ask, Some(&mad), Some(&known), &BTreeSet::new());
+            assert_eq!(is_other, want, "{guids:?}");
+        };
+        let other = Guid(0x77);
+        check(Ask::Who(port.node), [node, own], false);
+        check(Ask::Who(port.node), [other, own], true);
+        check(Ask::Whose(port), [node, own], false);
+        check(Ask::Whose(port), [node, other], true);
+    }
+}

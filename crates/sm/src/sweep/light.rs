@@ -1,0 +1,360 @@
+//! The light sweep: one SwitchInfo a switch, our own port, and a knock at every port whose peer was silent, or is not
+//! who it should be: the other end of its link says that it is down.
+//!
+//! The check after a plan asks some of this, too, and something of its own. Whatever asks, an answer that is not as
+//! known means that a heavy sweep follows.
+
+use std::collections::BTreeSet;
+
+use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef};
+use selvedge_mad::AgentId;
+use selvedge_planner::{Inventory, PortReason};
+use selvedge_types::{Guid, PortNum, PortState};
+use selvedge_wire::{AttributeId, DirectedRoute, Mad};
+
+use super::answer::{differs, says_changed};
+use super::{Ask, Change, Effect};
+use crate::smp::{self, Smp};
+
+/// What light sweeps look at, and what the one at hand has found.
+#[derive(Debug, Default)]
+pub struct Light {
+    /// Ports that call themselves otherwise than they were seen.
+    doubted: BTreeSet<Guid>,
+    /// Ports of which nobody may have been told what happened to them while a plan was on its way.
+    unwatched: Vec<PortRef>,
+    /// GUIDs that the last heavy sweep saw twice.
+    twins: BTreeSet<Guid>,
+    /// GUIDs that the one before it saw twice.
+    twins_before: BTreeSet<Guid>,
+    /// What was asked has shown that something is not as known.
+    has_changed: bool,
+}
+
+/// What questions are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Where they go.
+    pub inventory: &'a Inventory,
+    /// The M_Key of all ports.
+    pub m_key: u64,
+}
+
+impl Light {
+    /// A heavy sweep begins: it looks at all ports.
+    pub fn forget(&mut self) {
+        self.unwatched.clear();
+    }
+
+    /// A heavy sweep saw these GUIDs twice. Returns true if one of them was not seen twice before: a cable that is
+    /// moved during a sweep shows a node at two places, and once more tells whether there are two.
+    pub fn note_twins(&mut self, twins: BTreeSet<Guid>) -> bool {
+        self.twins_before = std::mem::replace(&mut self.twins, twins);
+        !self.twins.is_subset(&self.twins_before)
+    }
+
+    /// Returns true if one of the last two heavy sweeps saw a GUID twice.
+    pub fn was_twin(&self, guid: Guid) -> bool {
+        self.twins.contains(&guid) || self.twins_before.contains(&guid)
+    }
+
+    /// Ports call themselves otherwise than they were seen.
+    pub fn doubt(&mut self, ports: BTreeSet<Guid>) {
+        self.doubted.extend(ports);
+    }
+
+    /// A plan is in force: `seen` was found, `is` now. Ports of which nobody may have been told what happened to them
+    /// are to be asked. A repair begins where traps arrive, and what it clears it has looked at; only where some Set
+    /// had to be repeated may its first copy come later, and clear what has happened since.
+    pub fn watch(&mut self, seen: &Fabric, is: &Fabric, change: Change) {
+        if change == Change::Whole {
+            self.unwatched.clear();
+        }
+        self.unwatched.extend(unwatched(seen, is));
+        if !matches!(change, Change::Repair { has_repeated: false }) {
+            self.unwatched.extend(cleared(seen, is));
+        }
+        // Nobody answers who is gone, and whoever waits for him hears less of others.
+        let has_link = |at: &PortRef| is.node(at.node).external_ports().any(|(_, port)| port.is_up());
+        self.unwatched.retain(has_link);
+        self.unwatched.sort_unstable();
+        self.unwatched.dedup();
+    }
+
+    /// Questions begin.
+    pub const fn begin(&mut self) {
+        self.has_changed = false;
+    }
+
+    /// Something is not as known.
+    pub const fn note_change(&mut self) {
+        self.has_changed = true;
+    }
+
+    /// Returns true if something was found that is not as known.
+    pub const fn has_changed(&self) -> bool {
+        self.has_changed
+    }
+
+    /// Takes what became of a question: an answer with status 0, or none.
+    pub fn answered(&mut self, known: Option<&Inventory>, ask: Ask, answer: Option<&Mad>, effects: &mut Vec<Effect>) {
+        if let (Ask::Switch(node), Some(true)) = (ask, says_changed(answer)) {
+            effects.push(Effect::Suspect(node));
+        }
+        self.has_changed |= differs(ask, answer, known, &self.twins);
+    }
+
+    /// Returns true if switches are left out, and what only they lead to, as two show one GUID. Whoever shows another's
+    /// may be behind the other one: no door of ours leads there. Or if the one of two that was kept has no link any
+    /// more.
+    pub fn lacks_twins(&self, inventory: &Inventory) -> bool {
+        let fabric = &inventory.fabric;
+        let has_link = |node: NodeIdx| {
+            let mut ports = fabric.node(node).external_ports();
+            ports.any(|(_, port)| port.is_up() && port.peer.and_then(|far| fabric.port(far)).is_some_and(Port::is_up))
+        };
+        let mut twins = self.twins.iter();
+        twins.any(|&guid| fabric.find(guid).is_none_or(|node| !has_link(node)))
+    }
+
+    /// Asks for ports of which nobody may have been told what happened to them while a plan was on its way.
+    pub fn ask_unwatched(&self, asked: Asked<'_>, effects: &mut Vec<Effect>) {
+        let ports = self.unwatched.iter();
+        effects.extend(ports.map(|&at| {
+            let route = &asked.inventory.agents[at.node].route;
+            asked.port(at, route, Ask::Unwatched(at))
+        }));
+    }
+
+    /// Asks ports that call themselves otherwise who they are.
+    pub fn ask_doubted(&mut self, asked: Asked<'_>, effects: &mut Vec<Effect>) {
+        let ports = std::mem::take(&mut self.doubted).into_iter();
+        let ports = ports.filter_map(|guid| asked.inventory.fabric.find_port(guid));
+        effects.extend(ports.map(|at| {
+            let route = asked.inventory.agents[at.node].route_to(at.port);
+            asked.node(AgentId(at.node.0), route, Ask::Whose(at))
+        }));
+    }
+
+    /// Asks who is behind ports that are left out: somebody may answer by now, or show his own GUID. Whatever state
+    /// the port is in: it may have been set up before its peer fell silent.
+    pub fn knock(&self, asked: Asked<'_>, effects: &mut Vec<Effect>) {
+        let inventory = asked.inventory;
+        let doors = inventory.agents.iter_enumerated().flat_map(|(node, agent)| {
+            let is_switch = inventory.fabric.node(node).is_switch();
+            agent.troubles.iter().filter_map(move |(&port, why)| {
+                let ask = match why {
+                    PortReason::PeerSilent => Ask::Knock,
+                    PortReason::DuplicateGuid => Ask::Twin,
+                    _ => return None,
+                };
+                let is_seat = node == inventory.local.node && port == inventory.local.port;
+                let leads_on = (is_switch || is_seat) && port != PortNum::MANAGEMENT;
+                let route = if leads_on {
+                    agent.route.then(port)
+                } else {
+                    Some(*agent.route_to(port))
+                };
+                Some((ask, route?))
+            })
+        });
+        // Of two with one GUID the first may be the one that showed another's.
+        let first = self.twins.iter().filter_map(|&guid| inventory.fabric.find(guid));
+        let first = first.map(|node| (Ask::Twin, inventory.agents[node].route));
+        let doors = doors.chain(first);
+        effects.extend(doors.map(|(ask, route)| asked.node(AgentId::UNKNOWN, &route, ask)));
+        for at in torn_links(&inventory.fabric) {
+            let far = inventory.fabric.peer(at);
+            if let Some((far, agent)) = far.and_then(|far| Some((far, inventory.agents.get(far.node)?))) {
+                // Of two that showed one GUID the other one may have answered behind a link of which this one knows
+                // nothing.
+                effects.push(asked.node(AgentId(far.node.0), &agent.route, Ask::Who(far.node)));
+                effects.push(asked.port(far, agent.route_to(far.port), Ask::Torn(far)));
+            }
+            let leads_on = inventory.fabric.node(at.node).is_switch() || at == inventory.local;
+            let route = inventory.agents[at.node].route.then(at.port).filter(|_| leads_on);
+            effects.extend(route.map(|route| asked.node(AgentId::UNKNOWN, &route, Ask::AtLink(at))));
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// Asks for our own port: if its cable was moved, everybody else is somewhere else.
+    pub fn own_port(self) -> Effect {
+        let at = self.inventory.local;
+        Effect::Ask(AgentId(at.node.0), Ask::Held(at), own_port(at.port, self.m_key))
+    }
+
+    /// Asks every switch whether something changed.
+    pub fn switches(self, effects: &mut Vec<Effect>) {
+        let switches = self.inventory.fabric.switches().iter();
+        effects.extend(switches.map(|&node| {
+            let route = &self.inventory.agents[node].route;
+            let get = smp::get(AttributeId::SWITCH_INFO, 0, route, self.m_key);
+            Effect::Ask(AgentId(node.0), Ask::Switch(node), get)
+        }));
+    }
+
+    /// Asks switches for their LID: if one was off while a plan was on its way, that is gone.
+    pub fn who_may_have_been_off(self, switches: &[NodeIdx], effects: &mut Vec<Effect>) {
+        effects.extend(switches.iter().map(|&node| {
+            let port = PortNum::MANAGEMENT;
+            let route = &self.inventory.agents[node].route;
+            let get = smp::get(AttributeId::PORT_INFO, 0, route, self.m_key);
+            Effect::Ask(AgentId(node.0), Ask::Held(PortRef { node, port }), get)
+        }));
+    }
+
+    /// Asks who is behind a link; `None` if no route leads there.
+    pub fn behind(self, at: PortRef) -> Option<Effect> {
+        let route = self.inventory.agents.get(at.node)?.route.then(at.port)?;
+        Some(self.node(AgentId::UNKNOWN, &route, Ask::AtLink(at)))
+    }
+
+    fn node(self, agent: AgentId, route: &DirectedRoute, ask: Ask) -> Effect {
+        Effect::Ask(agent, ask, smp::get(AttributeId::NODE_INFO, 0, route, self.m_key))
+    }
+
+    fn port(self, at: PortRef, route: &DirectedRoute, ask: Ask) -> Effect {
+        let get = smp::get_port(&self.inventory.fabric, at, route, self.m_key);
+        Effect::Ask(AgentId(at.node.0), ask, get)
+    }
+}
+
+/// Returns the question for our own port.
+pub fn own_port(port: PortNum, m_key: u64) -> Smp {
+    smp::get(AttributeId::PORT_INFO, port.get().into(), &DirectedRoute::LOCAL, m_key)
+}
+
+/// Ends of links that are up while the other end is down: whoever was seen there showed another's GUID, or has lost it
+/// since.
+fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
+    let is_up = |at: PortRef| fabric.port(at).is_some_and(|port| port.is_up());
+    fabric
+        .links()
+        .filter_map(move |link| match (is_up(link.a), is_up(link.b)) {
+            (true, false) => Some(link.a),
+            (false, true) => Some(link.b),
+            (true, true) | (false, false) => None,
+        })
+}
+
+/// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
+/// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out. So it is with ports that
+/// were ACTIVE already, where it has been cleared: the switch may have been rebooted between two answers.
+fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
+    let new = now.switches().iter().filter(|&&node| learnt_of_us(node, seen, now));
+    let ports = new.flat_map(|&node| {
+        let has_changed = |fabric: &Fabric| fabric.node(node).switch_settings.port_state_change;
+        let is_cleared = has_changed(seen) && !has_changed(now);
+        let was_active = move |port| {
+            let state = seen.port(PortRef { node, port }).map(|port| port.link.state);
+            is_cleared && state == Some(PortState::Active)
+        };
+        let ports = now.node(node).external_ports();
+        let doubtful = ports.filter(move |(port, p)| p.link.state == PortState::Down || was_active(*port));
+        doubtful.map(move |(port, _)| PortRef { node, port })
+    });
+    ports.collect()
+}
+
+/// Ports of switches that knew us, and whose PortStateChange the plan of a sweep has cleared: whatever happened there
+/// after the sweep asked them is wiped out with it. Their traps may say nothing: who has one that is not repressed yet
+/// sends no other like it, and it may be repressed for what had happened before.
+fn cleared(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
+    let is_cleared = |fabric: &Fabric, node| !fabric.node(node).switch_settings.port_state_change;
+    let cleared = now
+        .switches()
+        .iter()
+        .filter(|&&node| !is_cleared(seen, node) && is_cleared(now, node) && !learnt_of_us(node, seen, now));
+    let ports = cleared.flat_map(|&node| {
+        let ports = now.node(node).external_ports();
+        ports.map(move |(port, _)| PortRef { node, port })
+    });
+    ports.collect()
+}
+
+/// True if a switch has learnt whom to send traps to.
+fn learnt_of_us(node: NodeIdx, seen: &Fabric, now: &Fabric) -> bool {
+    let port = PortNum::MANAGEMENT;
+    let sm_lid = |fabric: &Fabric| fabric.port(PortRef { node, port }).map(|p| p.settings.sm_lid);
+    sm_lid(seen) != sm_lid(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, LinkState, Node};
+    use selvedge_types::{Lid, NodeKind, PhysState};
+
+    use super::*;
+    use crate::made::{SECOND, guid, inventory, row};
+
+    #[test]
+    fn a_link_is_torn_if_its_ends_do_not_agree() {
+        let port = PortNum::new(1).unwrap();
+        let check = |states: [PortState; 2], want: Option<u32>| {
+            let mut b = FabricBuilder::new();
+            let keys = [1, 2].map(|guid| {
+                let mut node = Node::new(NodeKind::Switch, Guid(guid), 1, "s");
+                let state = states[guid as usize - 1];
+                let phys = match state {
+                    PortState::Down => PhysState::Polling,
+                    _ => PhysState::LinkUp,
+                };
+                let link = &mut node.port_mut(port).unwrap().link;
+                *link = LinkState { state, phys, ..*link };
+                b.add(node)
+            });
+            b.link((keys[0], port), (keys[1], port)).unwrap();
+            let fabric = b.finish().unwrap();
+            let found: Vec<u32> = torn_links(&fabric).map(|at| at.node.0).collect();
+            assert_eq!(found, want.into_iter().collect::<Vec<_>>(), "{states:?}");
+        };
+        use PortState::{Active, Down, Init};
+        check([Active, Active], None);
+        check([Active, Init], None);
+        check([Down, Down], None);
+        check([Active, Down], Some(0));
+        check([Down, Init], Some(1));
+    }
+
+    #[test]
+    fn ports_of_a_switch_that_was_told_to_forget_what_changed_are_asked() {
+        // Of the second switch: whether it showed PortStateChange to the sweep, and does now, and who its manager was.
+        let check = |showed: bool, shows: bool, sm_lid: Lid, want: usize| {
+            let [seen, now] = [(showed, sm_lid), (shows, Lid::NONE)].map(|(flag, sm_lid)| {
+                let mut found = row();
+                found[SECOND].switch.as_mut().unwrap().port_state_change = flag;
+                found[SECOND].ports[0].info.as_mut().unwrap().sm_lid = sm_lid;
+                inventory(found).fabric
+            });
+            let asked = cleared(&seen, &now);
+            assert_eq!(asked.len(), want, "{showed} {shows} {sm_lid}");
+            let second = now.find(guid(SECOND)).unwrap();
+            assert!(
+                asked
+                    .iter()
+                    .all(|at| at.node == second && at.port != PortNum::MANAGEMENT)
+            );
+        };
+        check(true, false, Lid::NONE, 2);
+        check(false, false, Lid::NONE, 0);
+        // It shows it still, and the light sweep sees that.
+        check(true, true, Lid::NONE, 0);
+        // It learnt of us: ports that were DOWN are asked for anyway.
+        check(true, false, Lid(9), 0);
+    }
+
+    #[test]
+    fn switches_that_are_left_out_for_one_guid_are_lacking() {
+        let check = |guid: Guid, want: bool| {
+            let mut light = Light::default();
+            assert!(light.note_twins(BTreeSet::from([guid])));
+            assert!(!light.note_twins(BTreeSet::from([guid])));
+            assert_eq!(light.lacks_twins(&inventory(row())), want, "{guid:?}");
+        };
+        check(Guid(99), true);
+        // One of the two is there, and is asked.
+        check(guid(SECOND), false);
+    }
+}
