@@ -39,7 +39,7 @@ use crate::report;
 use crate::second_look::SecondLook;
 use crate::silent::Silent;
 use crate::smp::{self, Smp};
-use crate::stage::{Stage, Token};
+use crate::stage::{Copying, Stage, Token};
 use crate::timer::Timer;
 use crate::trap::Traps;
 use crate::view::View;
@@ -270,8 +270,10 @@ impl Sm {
             (Token::Table { .. } | Token::Lanes(_), reading @ Stage::Reading { .. }) => {
                 reading.table_read(token, ok(answer));
             }
-            (Token::Set(id), Stage::Applying(..)) => self.set_ended(id, answer, &mut events),
-            (Token::Held(_), Stage::Applying(..)) => self.seat_answered(answer),
+            (Token::Set(id), Stage::Applying(..)) | (Token::Block(id), Stage::Copying(_) | Stage::Naming(_)) => {
+                self.run_apply(crate::apply::In::Ended(id, answer), out);
+            }
+            (Token::Held(_), Stage::Applying(..)) => drop(self.run_apply(crate::apply::In::OwnPort(answer), out)),
             (Token::SmInfo(ask @ Ask::Election(_)), Stage::Electing)
             | (Token::SmInfo(ask @ Ask::Poll), Stage::Standby)
             | (Token::SmInfo(ask @ Ask::LightSweep), Stage::LightSweep { .. })
@@ -282,8 +284,6 @@ impl Sm {
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Held(_), Stage::Probing(_)) => self.own_port_looked_at(answer, out),
             (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
-            (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
-            (Token::Name(id), Stage::Naming(_)) => self.named(id, answer, out),
             (Token::ReadBack(id), Stage::Copying(_) | Stage::Naming(_)) => drop(self.was_read_back(id, answer, out)),
             (token, &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = self.light_look_ended(token, answer, out) || so_far;
@@ -308,8 +308,7 @@ impl Sm {
                 | Token::AtLink(_)
                 | Token::Who(_)
                 | Token::Whose(_)
-                | Token::Copy(_)
-                | Token::Name(_),
+                | Token::Block(_),
                 _,
             ) => {}
         }
@@ -359,7 +358,7 @@ impl Sm {
             self.multicast_if_due(now, out);
             self.name_if_due(now, out);
             self.back_up_if_due(out);
-            self.feed(now, out);
+            self.feed(out);
             if self.exchange.open() > 0 || self.waits_for_a_trap() || !self.step(now, out) {
                 return;
             }
@@ -370,7 +369,7 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Copying(ref copying) if copying.is_before_routes() => self.superseded < SUPERSEDED_MAX,
+            Stage::Copying(ref copying) if copying.then.is_some() => self.superseded < SUPERSEDED_MAX,
             Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) | Stage::Copying(_) | Stage::Naming(_) => true,
             Stage::Persisting { .. } if self.persist.is_failing() => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
@@ -430,8 +429,8 @@ impl Sm {
             } => self.tables_asked((inventory, installed, round), now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
-            Stage::Copying(copying) => self.copying_settled(*copying, now, out),
-            Stage::Naming(naming) => self.naming_settled(*naming, now, out),
+            Stage::Copying(copying) => self.copying_settled(copying, out),
+            Stage::Naming(blocks) => self.naming_settled(blocks, out),
             Stage::LightSweep { changed } => self.light_sweep_settled(changed, now),
             waiting @ (Stage::Idle
             | Stage::Planning { .. }
@@ -510,8 +509,8 @@ impl Sm {
         }
     }
 
-    /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.
-    fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
+    /// Keeps as many requests open as the window allows.
+    fn feed(&mut self, out: &mut Vec<Output>) {
         match self.stage {
             Stage::Probing(_) => self.ask_ports(),
             Stage::LightSweep { .. } => {
@@ -519,35 +518,12 @@ impl Sm {
                 self.ask_back(Kind::Lft);
                 self.ask_back(Kind::Lanes);
             }
-            Stage::Copying(ref copying) if copying.is_read_back() => self.ask_back(Kind::Mft),
-            Stage::Copying(_) => self.feed_copying(),
-            Stage::Naming(ref naming) if naming.is_read_back() => self.ask_back(Kind::Guids),
-            Stage::Naming(_) => self.feed_naming(),
+            Stage::Copying(Copying { blocks: None, .. }) => self.ask_back(Kind::Mft),
+            Stage::Naming(None) => self.ask_back(Kind::Guids),
+            Stage::Applying(..) | Stage::Copying(_) | Stage::Naming(_) => self.feed_apply(out),
             Stage::Reading { .. } => self.ask_for_tables(),
-            Stage::Applying(..) => self.ask_for_the_seat(now),
             _ => {}
         }
-        let Stage::Applying(apply, _) = &mut self.stage else {
-            return;
-        };
-        let m_key = self.config.policy.m_key;
-        let mut events = Vec::new();
-        while self.exchange.open() < self.config.ready() {
-            let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
-                break;
-            };
-            if self.silent.is_silent(&set.route) {
-                apply.left_out(id);
-                continue;
-            }
-            self.exchange.submit(agent, (Token::Set(id), set));
-            if apply.is_busiest(agent) {
-                self.exchange.put_first(agent);
-            }
-        }
-        self.view.acknowledged = apply.acknowledged;
-        self.view.failed = apply.failed;
-        out.extend(events.into_iter().map(Output::Event));
     }
 }
 
@@ -556,6 +532,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
 
+mod apply;
 mod flap;
 mod mending;
 mod persist;

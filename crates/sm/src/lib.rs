@@ -6,9 +6,10 @@
 //! manager only out of a `Judged` change. Sets of SMInfo, and the Set that disables a babbling port, need no judge.
 //!
 //! `core` is the outer machine: it takes inputs, holds the stage, and carries outputs out. Sub-machines with private
-//! fields decide one thing each: `election`, `trap`, `flap`, `rebalance`, `readback`, `registration`, `persist`. A file
-//! `core/<name>.rs` builds what such a machine may read, hands it an input, and carries out its effects. All other
-//! files with an `impl Sm` are parts of the outer machine that are not cut out yet; `ARCHITECTURE.md` lists them.
+//! fields decide one thing each: `election`, `trap`, `flap`, `apply`, `rebalance`, `readback`, `registration`,
+//! `persist`. A file `core/<name>.rs` builds what such a machine may read, hands it an input, and carries out its
+//! effects. All other files with an `impl Sm` are parts of the outer machine that are not cut out yet;
+//! `ARCHITECTURE.md` lists them.
 
 mod aliases;
 mod apply;
@@ -43,7 +44,6 @@ mod recall;
 mod registration;
 mod report;
 mod rest;
-mod seat;
 mod second_look;
 mod sending;
 mod settle;

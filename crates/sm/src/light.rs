@@ -364,8 +364,7 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::Set(_)
         | Token::ReadBack(_)
         | Token::Probe(_)
-        | Token::Copy(_)
-        | Token::Name(_)
+        | Token::Block(_)
         | Token::AtLink(_)
         | Token::Behind(..) => false,
     }

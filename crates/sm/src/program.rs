@@ -20,9 +20,9 @@ use selvedge_planner::{Adopt, Aim, Inventory, LidClaims, PlanFabric, PlanResult,
 use selvedge_sim::Time;
 use selvedge_types::PortState;
 use selvedge_verify::phases::is_live;
-use selvedge_wire::{AttributeId, Mad};
+use selvedge_wire::AttributeId;
 
-use crate::apply::{Apply, SetId};
+use crate::apply::{Applied, Apply, Counts};
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::election::{Foreign, Role};
@@ -306,40 +306,32 @@ impl Sm {
         self.begin_applying(apply, inventory, out);
     }
 
-    pub(crate) fn applied(&mut self, mut apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
-        apply.end();
-        let Apply {
-            taken,
-            unanswered,
-            has_drained,
+    pub(crate) fn applied(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
+        let Applied {
             outcome,
             fabric,
-            mut installed,
-            acknowledged,
-            failed_ports,
-            failed_nodes,
-            failed,
+            installed,
+            counts: Counts { acknowledged, failed },
+            failures,
             declined,
-            may_be_live,
+            traffic,
             ..
-        } = apply;
-        // What is under way is told anew in each job.
-        (installed.under_way, installed.levels) = (None, None);
+        } = apply.end();
         let installed = Arc::new(installed);
         let after = After {
             fabric: Arc::clone(&fabric),
             plan: Arc::clone(&outcome.plan),
             installed: Arc::clone(&installed),
         };
-        self.past.add(taken, has_drained, now, after);
-        self.past.note_unanswered(unanswered);
+        self.past.add(traffic.taken, traffic.has_drained, now, after);
+        self.past.note_unanswered(traffic.unanswered);
         self.lids.held(&fabric, &outcome.plan.lids);
         self.silence.forget_looks();
         self.read_who_may_have_been_off(&inventory.fabric, &fabric, &installed);
         self.tell_read_back(readback::In::Written {
             fabric: &fabric,
             changes: outcome.changes.value(),
-            is_live: may_be_live,
+            is_live: traffic.may_be_live,
         });
         self.given_up.settle(now);
         let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
@@ -353,11 +345,6 @@ impl Sm {
         self.view.generation = outcome.plan.generation;
         self.view.acknowledged = acknowledged;
         self.view.failed = failed;
-        let failures = report::Failures {
-            ports: failed_ports,
-            nodes: failed_nodes,
-            nothing_sent: None,
-        };
         self.watch_ports(&inventory.fabric, &fabric);
         if !self.is_repairing() {
             self.owe_second_look(&inventory.fabric, &fabric);
@@ -376,21 +363,9 @@ impl Sm {
         self.after_apply(inventory, out);
     }
 
-    /// Takes what became of a Set.
-    pub(crate) fn set_ended(&mut self, id: SetId, answer: Option<&Mad>, events: &mut Vec<Event>) {
-        let Stage::Applying(apply, _) = &mut self.stage else {
-            return;
-        };
-        apply.ended(id, answer, events);
-        // Nobody else may tell: a switch that was off does not know whom to.
-        if std::mem::take(&mut apply.met_lost_link) {
-            self.sweep_due.get_or_insert(SweepReason::Overtaken);
-        }
-    }
-
     /// A plan is left half-way: the next one leads there too, where nothing has changed since. A step towards balance
     /// begins anew by itself when what happened has been dealt with.
-    fn note_aim(&mut self, apply: &Apply) {
+    fn note_aim(&mut self, apply: &Applied) {
         if self.is_balancing() {
             return;
         }
@@ -409,20 +384,13 @@ impl Sm {
     }
 
     /// A sweep is due while a phase waits: what has been acknowledged stays, the rest is planned anew.
-    pub(crate) fn interrupted(
-        &mut self,
-        mut apply: Apply,
-        inventory: &Arc<Inventory>,
-        now: Time,
-        out: &mut Vec<Output>,
-    ) {
+    pub(crate) fn interrupted(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
+        let apply = apply.end();
         self.note_aim(&apply);
-        apply.end();
-        let wait = apply.wait();
-        (apply.installed.under_way, apply.installed.levels) = (None, None);
+        let traffic = apply.traffic;
         let installed = Arc::new(apply.installed);
-        self.past.note_unanswered(apply.unanswered);
-        if let Some(wait) = wait {
+        self.past.note_unanswered(traffic.unanswered);
+        if let Some(wait) = apply.wait {
             out.push(Output::Event(Event::WaitEnded { wait }));
             // It began with the last acknowledgement.
             let at = wait
@@ -435,23 +403,18 @@ impl Sm {
                 installed: Arc::clone(&installed),
             };
             self.past
-                .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
+                .add(traffic.taken, traffic.has_drained, (Time::ZERO + at).min(now), after);
         }
         self.tell_read_back(readback::In::Written {
             fabric: &apply.fabric,
             changes: apply.outcome.changes.value(),
-            is_live: apply.may_be_live,
+            is_live: traffic.may_be_live,
         });
         self.lids.held(&apply.fabric, &apply.outcome.plan.lids);
         self.given_up.settle(now);
-        self.view.acknowledged = apply.acknowledged;
-        self.view.failed = apply.failed;
-        let failures = report::Failures {
-            ports: apply.failed_ports,
-            nodes: apply.failed_nodes,
-            nothing_sent: None,
-        };
-        self.finish(inventory, apply.fabric, installed, &failures);
+        self.view.acknowledged = apply.counts.acknowledged;
+        self.view.failed = apply.counts.failed;
+        self.finish(inventory, apply.fabric, installed, &apply.failures);
         self.run_election(election::In::Foreign(Foreign::Applied), out);
     }
 

@@ -21,7 +21,7 @@ impl Sm {
             _ => None,
         };
         view.applying = match &self.stage {
-            Stage::Applying(apply, _) => Some((Arc::clone(&apply.outcome), apply.phase())),
+            Stage::Applying(apply, _) => Some((Arc::clone(apply.outcome()), apply.phase())),
             _ => None,
         };
         view.balance = self.rebalancer().status();
@@ -74,7 +74,7 @@ impl Sm {
                 total: *total,
             },
             Stage::Applying(apply, _) => Progress {
-                done: (apply.acknowledged + apply.failed) as u64,
+                done: (apply.counts().acknowledged + apply.counts().failed) as u64,
                 // Counted once, when the plan came: a view may be asked for between any two MADs.
                 total: self.view.changes.total() as u64,
             },

@@ -25,11 +25,9 @@ use crate::core::Sm;
 use crate::election::Role;
 use crate::event::Event;
 use crate::io::Output;
-use crate::stage::Stage;
 use crate::timer::Timer;
 
 pub use event::AliasEvent;
-pub use naming::{NameId, Naming};
 
 /// How long a port that did not take its GUIDs is left alone: at first, as it may be its answers that were lost, and if
 /// it goes on.
@@ -356,8 +354,7 @@ impl Sm {
         aliases.stale.retain(|port| reachable(fabric, *port).is_some());
         let unknown = aliases.unknown(fabric);
         if !unknown.is_empty() {
-            self.stage = Stage::Naming(Box::new(Naming::reading(inventory, unknown)));
-            return;
+            return self.read_names(inventory, unknown);
         }
         let next = aliases.plan(fabric);
         for port in &next.done {
@@ -370,7 +367,7 @@ impl Sm {
             .judge
             .judge_aliases(&inventory, &aliases.held, &aliases.wanted, next.change)
         {
-            Ok(change) => self.stage = Stage::Naming(Box::new(Naming::writing(inventory, change))),
+            Ok(change) => self.write_names(inventory, &change),
             Err(refusal) => {
                 let why = refusal.to_string();
                 out.push(Output::Event(Event::Aliases(AliasEvent::Refused { why })));

@@ -1,230 +1,50 @@
-//! Reads and writes blocks of GUIDInfo, phase by phase.
+//! What becomes of blocks of GUIDInfo that are read or written.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use selvedge_fabric::PortRef;
-use selvedge_mad::AgentId;
-use selvedge_plan::aliases::{AliasChange, GuidSet};
-use selvedge_planner::Inventory;
+use selvedge_plan::aliases::GuidBlock;
 use selvedge_sim::Time;
-use selvedge_verify::Judged;
-use selvedge_wire::{Attribute, AttributeId, GuidInfo, Mad};
+use selvedge_types::Guid;
 
-use super::{AliasEvent, Place};
-use crate::core::{Sm, ok};
-use crate::event::Event;
-use crate::io::Output;
-use crate::readback::{In, Kind, Table};
-use crate::smp;
-use crate::stage::{Stage, Token};
+use super::{AliasEvent, AliasGuids, Place};
+use crate::apply::Counts;
 
-/// A block that is read or written: its position in the list of the phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NameId(usize);
-
-/// Blocks of GUIDInfo that are read or written.
-#[derive(Debug)]
-pub struct Naming {
-    inventory: Arc<Inventory>,
-    work: Work,
-    /// The next of the list to be asked for.
-    next: usize,
-    /// Asked and not answered.
-    open: BTreeSet<NameId>,
-    /// Sets acknowledged.
-    done: usize,
-    has_failed: bool,
-}
-
-#[derive(Debug)]
-enum Work {
-    Read(Vec<(PortRef, Place)>),
-    /// Blocks that are known are read back: see [`readback`](crate::readback).
-    ReadBack,
-    Write {
-        change: Box<Judged<AliasChange>>,
-        phase: usize,
-    },
-}
-
-impl Naming {
-    /// Blocks to read.
-    pub fn reading(inventory: Arc<Inventory>, blocks: Vec<(PortRef, Place)>) -> Self {
-        Self::new(inventory, Work::Read(blocks))
-    }
-
-    /// A read-back.
-    pub const fn reading_back(inventory: Arc<Inventory>) -> Self {
-        Self::new(inventory, Work::ReadBack)
-    }
-
-    /// True if it is a read-back.
-    pub const fn is_read_back(&self) -> bool {
-        matches!(self.work, Work::ReadBack)
-    }
-
-    /// A change to make.
-    pub fn writing(inventory: Arc<Inventory>, change: Judged<AliasChange>) -> Self {
-        let change = Box::new(change);
-        Self::new(inventory, Work::Write { change, phase: 0 })
-    }
-
-    const fn new(inventory: Arc<Inventory>, work: Work) -> Self {
-        Self {
-            inventory,
-            work,
-            next: 0,
-            open: BTreeSet::new(),
-            done: 0,
-            has_failed: false,
+impl AliasGuids {
+    /// A port holds this block: it was read, or has been `acknowledged`.
+    pub fn take_block(&mut self, place: Place, holds: Option<GuidBlock>, acknowledged: bool) {
+        if let Some(holds) = holds {
+            self.learn(place, holds);
+        }
+        if acknowledged {
+            self.was_mute.remove(&place.0);
         }
     }
 
-    fn set(&self, id: NameId) -> Option<&GuidSet> {
-        match &self.work {
-            Work::Read(_) | Work::ReadBack => None,
-            Work::Write { change, phase } => change.value().phases.get(*phase)?.get(id.0),
-        }
+    /// A port did not take its block, or does not answer. Returns true if that is news.
+    pub fn leave_alone(&mut self, place: Place, holds: Option<GuidBlock>, now: Time) -> bool {
+        self.take_block(place, holds, false);
+        self.silence(place, now)
     }
 
-    fn place(&self, id: NameId) -> Option<(PortRef, Place)> {
-        match &self.work {
-            Work::Read(blocks) => blocks.get(id.0).copied(),
-            Work::ReadBack => None,
-            Work::Write { .. } => self.set(id).and_then(|set| self.place_of(set)),
-        }
+    /// A block may have been written or not.
+    pub fn doubt(&mut self, place: Place) {
+        self.unread.insert(place);
     }
 
-    fn place_of(&self, set: &GuidSet) -> Option<(PortRef, Place)> {
-        let port = self.inventory.fabric.port(set.port)?;
-        Some((set.port, (port.guid, set.block)))
+    /// A port may not hold what it shall have.
+    pub fn plan_again(&mut self, port: Guid) {
+        self.stale.insert(port);
     }
 
-    /// The next block to ask for; none until the answers of a phase are in.
-    fn next(&mut self, m_key: u64) -> Option<(NameId, AgentId, smp::Smp)> {
-        let id = NameId(self.next);
-        let (at, (_, block)) = self.place(id)?;
-        let route = self.inventory.agents.get(at.node)?.route_to(at.port);
-        let m_key = smp::key_of(&self.inventory.fabric, at, m_key);
-        let request = match self.set(id) {
-            Some(set) => smp::set(&GuidInfo { guids: set.guids }, block.into(), route, m_key),
-            None => smp::get(AttributeId::GUID_INFO, block.into(), route, m_key),
-        };
-        self.next += 1;
-        self.open.insert(id);
-        Some((id, AgentId(at.node.0), request))
-    }
-}
-
-impl Sm {
-    /// Keeps so many questions and Sets open.
-    pub(crate) fn feed_naming(&mut self) {
-        let Stage::Naming(naming) = &mut self.stage else {
-            return;
-        };
-        while self.exchange.open() < self.config.ready() {
-            let Some((id, agent, request)) = naming.next(self.config.policy.m_key) else {
-                return;
-            };
-            self.exchange.submit(agent, (Token::Name(id), request));
-        }
+    /// Blocks were asked for, or may have been written.
+    pub const fn plan_now(&mut self, now: Time) {
+        self.due = Some(now);
     }
 
-    /// A block was read or written, or nobody answered.
-    pub(crate) fn named(&mut self, id: NameId, answer: Option<&Mad>, out: &mut Vec<Output>) {
-        let (now, Stage::Naming(naming)) = (self.now, &mut self.stage) else {
-            return;
-        };
-        naming.open.remove(&id);
-        let Some((at, place)) = naming.place(id) else {
-            return;
-        };
-        let what = || naming.inventory.fabric.port_name(at);
-        let aliases = &mut self.aliases;
-        let held = ok(answer).and_then(|mad| GuidInfo::parse(mad.smp_data()).ok());
-        let held = held.map(|held| held.guids);
-        let is_right = match (held, naming.set(id)) {
-            (Some(held), Some(set)) => held == set.guids,
-            (Some(_), None) => true,
-            (None, _) => false,
-        };
-        match held {
-            Some(held) if is_right => {
-                aliases.learn(place, held);
-                if naming.set(id).is_some() {
-                    naming.done += 1;
-                    aliases.was_mute.remove(&place.0);
-                    let (port, block) = place;
-                    self.tell_read_back(In::Acknowledged(Table::Guids { port, block }));
-                }
-            }
-            Some(_) | None => {
-                if let Some(held) = held {
-                    aliases.learn(place, held);
-                }
-                if aliases.silence(place, now) {
-                    let what = what();
-                    out.push(Output::Event(Event::Aliases(AliasEvent::Silent { what })));
-                }
-                naming.has_failed = true;
-            }
+    /// Sets have ended. Returns the event that says so.
+    pub fn written(&mut self, counts: Counts, now: Time) -> Option<AliasEvent> {
+        if !self.stale.is_empty() {
+            self.due = Some(now);
         }
-    }
-
-    /// All answers of a phase are in.
-    pub(crate) fn naming_settled(&mut self, mut naming: Naming, now: Time, out: &mut Vec<Output>) {
-        if let Work::Write { change, phase } = &mut naming.work {
-            let is_last = *phase + 1 >= change.value().phases.len();
-            // What is not given up must not be another's: all that is left is planned again.
-            if !is_last && !naming.has_failed {
-                *phase += 1;
-                naming.next = 0;
-                self.stage = Stage::Naming(Box::new(naming));
-                return;
-            }
-            let left = change.value().phases.iter().skip(*phase + 1).flatten();
-            let ports = left.filter_map(|set| Some(naming.inventory.fabric.port(set.port)?.guid));
-            self.aliases.stale.extend(ports);
-        }
-        self.stage = Stage::Idle;
-        let aliases = &mut self.aliases;
-        match &naming.work {
-            Work::Write { .. } => {
-                if !aliases.stale.is_empty() {
-                    aliases.due = Some(now);
-                }
-                let (ports, sets) = (aliases.wanted.len(), naming.done);
-                if sets > 0 && !naming.has_failed {
-                    out.push(Output::Event(Event::Aliases(AliasEvent::InForce { ports, sets })));
-                }
-            }
-            Work::Read(_) => aliases.due = Some(now),
-            Work::ReadBack => drop(self.tell_read_back(In::Ends(Kind::Guids))),
-        }
-    }
-
-    /// Something else comes first: what was under way may have been carried out or not.
-    pub(crate) fn interrupt_naming(&mut self) {
-        if !matches!(self.stage, Stage::Naming(_)) {
-            return;
-        }
-        let Stage::Naming(naming) = std::mem::take(&mut self.stage) else {
-            return;
-        };
-        if naming.is_read_back() {
-            self.tell_read_back(In::BreaksOff(Kind::Guids));
-            return;
-        }
-        let aliases = &mut self.aliases;
-        for (_, place) in naming.open.iter().filter_map(|id| naming.place(*id)) {
-            aliases.unread.insert(place);
-        }
-        if let Work::Write { change, .. } = &naming.work {
-            let sets = change.value().phases.iter().flatten();
-            let ports = sets.filter_map(|set| naming.place_of(set));
-            aliases.stale.extend(ports.map(|(_, (port, _))| port));
-        }
-        aliases.due = Some(self.now);
+        let (ports, sets) = (self.wanted.len(), counts.acknowledged);
+        (sets > 0 && counts.failed == 0).then_some(AliasEvent::InForce { ports, sets })
     }
 }

@@ -36,7 +36,6 @@ use crate::stage::Stage;
 use crate::timer::Timer;
 use crate::{readback, registration};
 
-pub use copying::{CopyId, Copying};
 pub use event::MulticastEvent;
 
 /// How long a switch that refused its multicast table, or does not answer for it, is left out if nothing else happens:
@@ -249,8 +248,7 @@ impl Sm {
         left_out.extend(multicast.mute.keys());
         let unknown = multicast.unknown(&inventory.fabric, &left_out);
         if !unknown.is_empty() {
-            self.stage = Stage::Copying(Box::new(Copying::reading(inventory, unknown)));
-            return;
+            return self.read_copies(inventory, unknown);
         }
         multicast.until = None;
         let moves = multicast.stale.is_empty() && multicast.moves;
@@ -359,7 +357,7 @@ impl Sm {
         if planned.change.value().sets() == 0 {
             return self.multicast_written(self.now);
         }
-        self.stage = Stage::Copying(Box::new(Copying::writing(inventory, planned.change)));
+        self.write_copies(inventory, &planned.change);
     }
 }
 
@@ -412,7 +410,7 @@ impl Sm {
             out.push(taken_apart(&first));
             let sets = first.change.value().sets();
             if sets > 0 {
-                self.stage = Stage::Copying(Box::new(Copying::writing(inventory, first.change)));
+                self.write_copies(inventory, &first.change);
             }
         }
     }
@@ -424,27 +422,20 @@ impl Sm {
 
     /// Begins to apply a plan, a repair or a step towards balance: all of them pass here. Groups that could deadlock
     /// beside it are taken apart first.
-    pub(crate) fn begin_applying(&mut self, mut apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
+    pub(crate) fn begin_applying(&mut self, apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
         self.tell_read_back(readback::In::Writing);
-        apply.may_be_live |= self.carried_lately(&inventory.fabric);
+        let apply = apply.with_traffic_of_late(self.carried_lately(&inventory.fabric));
         self.update_registration(registration::In::Applying {
-            fabric: &apply.fabric,
-            outcome: &apply.outcome,
+            fabric: apply.fabric(),
+            outcome: apply.outcome(),
         });
         self.failover.repeats = self.exchange.counters().repeats;
-        match self
-            .multicast
-            .first
-            .take()
-            .filter(|first| first.change.value().sets() > 0)
-        {
-            Some(first) => {
-                out.push(taken_apart(&first));
-                self.multicast.stale.extend(first.groups.iter().copied());
-                let copying = Copying::writing(Arc::clone(&inventory), first.change);
-                self.stage = Stage::Copying(Box::new(copying.then(apply, inventory)));
-            }
-            None => self.stage = Stage::Applying(Box::new(apply), inventory),
+        self.stage = Stage::Applying(Box::new(apply), inventory);
+        let first = self.multicast.first.take();
+        if let Some(first) = first.filter(|first| first.change.value().sets() > 0) {
+            out.push(taken_apart(&first));
+            self.multicast.stale.extend(first.groups.iter().copied());
+            self.write_copies_first(&first.change);
         }
     }
 }

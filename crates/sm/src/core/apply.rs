@@ -1,0 +1,239 @@
+//! Routes between the executor of Sets and the rest of the manager: sends its requests, and hands on what the answers
+//! teach.
+
+use std::sync::Arc;
+
+use selvedge_fabric::{PortRef, SwitchIdx};
+use selvedge_plan::aliases::AliasChange;
+use selvedge_plan::multicast::MulticastChange;
+use selvedge_planner::Inventory;
+use selvedge_types::Guid;
+use selvedge_verify::Judged;
+
+use super::Sm;
+use crate::aliases::AliasEvent;
+use crate::apply::{Apply, Block, Blocks, Ctx, Effect, In, Request, SetId};
+use crate::event::Event;
+use crate::io::Output;
+use crate::milestone::Milestone;
+use crate::multicast::MulticastEvent;
+use crate::readback::{self, Kind, Table};
+use crate::stage::{Copying, Stage, Token};
+
+impl Sm {
+    /// Hands an input to the executor; returns what it wants done.
+    fn tell_apply(&mut self, input: In<'_>) -> Vec<Effect> {
+        let ctx = Ctx {
+            now: self.now,
+            config: &self.config,
+        };
+        let mut effects = Vec::new();
+        match &mut self.stage {
+            Stage::Applying(apply, _) => apply.handle(&ctx, input, &mut effects),
+            Stage::Copying(Copying {
+                blocks: Some(apply), ..
+            })
+            | Stage::Naming(Some(apply)) => {
+                apply.handle(&ctx, input, &mut effects);
+            }
+            _ => {}
+        }
+        effects
+    }
+
+    /// Hands an input to the executor, and does what it wants done. Returns true if it has sent a request.
+    pub(super) fn run_apply(&mut self, input: In<'_>, out: &mut Vec<Output>) -> bool {
+        let mut has_sent = false;
+        for effect in self.tell_apply(input) {
+            match effect {
+                Effect::Send(id, request) => {
+                    has_sent = true;
+                    self.send_set(id, request);
+                }
+                Effect::AskOwnPort => {
+                    if let Stage::Applying(_, inventory) = &self.stage {
+                        let inventory = Arc::clone(inventory);
+                        self.ask_own_port(&inventory);
+                    }
+                }
+                Effect::Sweep(reason) => drop(self.sweep_due.get_or_insert(reason)),
+                Effect::Event(event) => out.push(Output::Event(event)),
+                Effect::Holds { block, acknowledged } => self.block_holds(block, acknowledged),
+                Effect::Refuses { block, what } => out.extend(self.block_refused(block, what)),
+                Effect::Doubt(block) => self.doubt_block(block),
+                Effect::GaveUp(Block::Guids { place, .. }) => self.aliases.plan_again(place.0),
+                Effect::GaveUp(Block::Mft { .. }) => {}
+            }
+        }
+        has_sent
+    }
+
+    /// Keeps as many requests open as the window allows: a change set has more Sets than should be queued at once.
+    pub(super) fn feed_apply(&mut self, out: &mut Vec<Output>) {
+        while self.exchange.open() < self.config.ready() && self.run_apply(In::Room, out) {}
+        if let Stage::Applying(apply, _) = &self.stage {
+            let counts = apply.counts();
+            (self.view.acknowledged, self.view.failed) = (counts.acknowledged, counts.failed);
+        }
+    }
+
+    /// Queues a request. A Set of a plan is left out if nobody answers by its directed route.
+    fn send_set(&mut self, id: SetId, request: Request) {
+        let Request { agent, smp, is_first } = request;
+        let is_of_plan = matches!(self.stage, Stage::Applying(..));
+        if is_of_plan && self.silent.is_silent(&smp.route) {
+            return self.leave_set_out(id);
+        }
+        let token = if is_of_plan { Token::Set(id) } else { Token::Block(id) };
+        self.exchange.submit(agent, (token, smp));
+        if is_first {
+            self.exchange.put_first(agent);
+        }
+    }
+
+    /// A Set is not sent, as nobody answers by its directed route.
+    pub(crate) fn leave_set_out(&mut self, id: SetId) {
+        self.tell_apply(In::LeftOut(id));
+    }
+
+    /// A block holds this: it was read, or a Set was acknowledged.
+    fn block_holds(&mut self, block: Block, acknowledged: bool) {
+        let table = match block {
+            Block::Mft { switch, place, holds } => {
+                self.multicast.take_block(switch, place, holds);
+                Table::Mft { switch, place }
+            }
+            Block::Guids { place, holds } => {
+                self.aliases.take_block(place, holds, acknowledged);
+                let (port, block) = place;
+                Table::Guids { port, block }
+            }
+        };
+        if acknowledged {
+            self.tell_read_back(readback::In::Acknowledged(table));
+        }
+    }
+
+    /// A block was not answered for, or it is not as it was to be. Returns the event that says so.
+    fn block_refused(&mut self, block: Block, what: String) -> Option<Output> {
+        let event = match block {
+            Block::Mft { switch, place, holds } => {
+                self.multicast.take_block(switch, place, holds);
+                self.multicast.leave_out(switch, self.now);
+                Event::Multicast(MulticastEvent::Silent { what })
+            }
+            Block::Guids { place, holds } => {
+                if !self.aliases.leave_alone(place, holds, self.now) {
+                    return None;
+                }
+                Event::Aliases(AliasEvent::Silent { what })
+            }
+        };
+        Some(Output::Event(event))
+    }
+
+    /// A block may have been written or not.
+    fn doubt_block(&mut self, block: Block) {
+        match block {
+            Block::Mft { switch, place, .. } => self.multicast.take_block(switch, place, None),
+            Block::Guids { place, .. } => self.aliases.doubt(place),
+        }
+    }
+
+    /// Reads blocks of MFTs, the last one first.
+    pub(crate) fn read_copies(&mut self, inventory: Arc<Inventory>, blocks: Vec<(SwitchIdx, (u16, u8))>) {
+        self.stage = Stage::Copying(Copying::of(Apply::read_mfts(inventory, blocks)));
+    }
+
+    /// Writes blocks of MFTs.
+    pub(crate) fn write_copies(&mut self, inventory: Arc<Inventory>, change: &Judged<MulticastChange>) {
+        self.stage = Stage::Copying(Copying::of(Apply::write_mfts(inventory, change)));
+    }
+
+    /// Writes blocks of MFTs before the plan that is about to be applied.
+    pub(crate) fn write_copies_first(&mut self, change: &Judged<MulticastChange>) {
+        if let Stage::Applying(apply, inventory) = std::mem::take(&mut self.stage) {
+            let blocks = Apply::write_mfts(Arc::clone(&inventory), change);
+            self.stage = Stage::Copying(Copying {
+                then: Some((apply, inventory)),
+                ..Copying::of(blocks)
+            });
+        }
+    }
+
+    /// All that was to be done about MFTs is done.
+    pub(super) fn copying_settled(&mut self, copying: Copying, out: &mut Vec<Output>) {
+        if let Some((apply, inventory)) = copying.then {
+            // A switch that does not take its table hears of it again when trees are planned; routes do not wait.
+            self.note_copies(out);
+            self.stage = Stage::Applying(apply, inventory);
+            return;
+        }
+        self.stage = Stage::Idle;
+        match copying.blocks {
+            Some(blocks) if blocks.writes() && blocks.counts().failed == 0 => {
+                out.push(self.copies_written(blocks.counts().acknowledged));
+                // They have to hold beside these copies.
+                self.await_backups();
+            }
+            Some(blocks) if blocks.writes() => self.multicast.plan_all_again(self.now),
+            Some(_) => self.multicast.plan_now(self.now),
+            None => {
+                self.tell_read_back(readback::In::Ends(Kind::Mft));
+                self.read_guids_back();
+            }
+        }
+        self.note_copies(out);
+    }
+
+    /// Takes over what switches copy now.
+    fn note_copies(&mut self, out: &mut Vec<Output>) {
+        let held = self.multicast.held();
+        if !Arc::ptr_eq(&self.view.copies, held) {
+            out.push(Output::Milestone(Milestone::CopiesChanged(Arc::clone(held))));
+            self.view.copies = Arc::clone(held);
+        }
+    }
+
+    /// Reads blocks of GUIDInfo.
+    pub(crate) fn read_names(&mut self, inventory: Arc<Inventory>, blocks: Vec<(PortRef, (Guid, u8))>) {
+        self.stage = Stage::Naming(Some(Box::new(Apply::read_guids(inventory, blocks))));
+    }
+
+    /// Writes blocks of GUIDInfo.
+    pub(crate) fn write_names(&mut self, inventory: Arc<Inventory>, change: &Judged<AliasChange>) {
+        self.stage = Stage::Naming(Some(Box::new(Apply::write_guids(inventory, change))));
+    }
+
+    /// All that was to be done about GUIDInfo is done.
+    pub(super) fn naming_settled(&mut self, blocks: Option<Box<Apply<Blocks>>>, out: &mut Vec<Output>) {
+        self.stage = Stage::Idle;
+        match blocks {
+            Some(blocks) if blocks.writes() => {
+                let event = self.aliases.written(blocks.counts(), self.now);
+                out.extend(event.map(Event::Aliases).map(Output::Event));
+            }
+            Some(_) => self.aliases.plan_now(self.now),
+            None => drop(self.tell_read_back(readback::In::Ends(Kind::Guids))),
+        }
+    }
+
+    /// Something else comes first than blocks of MFTs and GUIDInfo. Returns true if routes were to follow: they are not
+    /// known to be right any more.
+    pub(crate) fn interrupt_copying(&mut self) -> bool {
+        self.run_apply(In::Interrupted, &mut Vec::new());
+        match std::mem::take(&mut self.stage) {
+            Stage::Copying(Copying { blocks: None, .. }) => {
+                drop(self.tell_read_back(readback::In::BreaksOff(Kind::Mft)))
+            }
+            Stage::Copying(copying) => {
+                self.multicast.plan_all_again(self.now);
+                return copying.then.is_some();
+            }
+            Stage::Naming(None) => drop(self.tell_read_back(readback::In::BreaksOff(Kind::Guids))),
+            Stage::Naming(Some(_)) => self.aliases.plan_now(self.now),
+            other => self.stage = other,
+        }
+        false
+    }
+}
