@@ -228,3 +228,126 @@ fn get_or_set<A: Attribute>(shall_hold: Option<A>, modifier: u32, (route, m_key)
         None => smp::get(A::ID, modifier, route, m_key),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_sim::Time;
+    use selvedge_wire::Status;
+
+    use super::*;
+    use crate::apply::In;
+    use crate::made::{FIRST, NEAR, config, guid, inventory, place, row};
+
+    /// A block of the first switch, or one of the near host, that holds a number in its first entry.
+    fn block(is_mft: bool, first: Option<u16>) -> Block {
+        match is_mft {
+            true => Block::Mft {
+                switch: guid(FIRST),
+                place: (3, 1),
+                holds: first.map(|first| core::array::from_fn(|at| if at == 0 { first } else { 0 })),
+            },
+            false => Block::Guids {
+                place: (Guid(guid(NEAR).0 + 1), 3),
+                holds: first.map(|first| core::array::from_fn(|at| Guid(if at == 0 { first.into() } else { 0 }))),
+            },
+        }
+    }
+
+    /// Two phases of one block each: it is to hold 5 and then 6, or is read twice.
+    fn begun(is_mft: bool, writes: bool) -> Apply<Blocks> {
+        let inventory = Arc::new(inventory(row()));
+        let at = place(&inventory, if is_mft { FIRST } else { NEAR }, u8::from(!is_mft));
+        let phase = |first| vec![(at, block(is_mft, Some(first).filter(|_| writes)))];
+        let phases = vec![phase(5), phase(6)];
+        Apply::of(Blocks {
+            inventory,
+            phases,
+            writes,
+        })
+    }
+
+    fn give(apply: &mut Apply<Blocks>, input: In<'_>) -> Vec<Effect> {
+        let (config, mut effects) = (config(), Vec::new());
+        let ctx = Ctx {
+            now: Time::ZERO,
+            config: &config,
+        };
+        apply.handle(&ctx, input, &mut effects);
+        effects
+    }
+
+    fn describe(effect: &Effect) -> String {
+        let first = |block: &Block| match block {
+            Block::Mft { holds, .. } => holds.map_or(0, |masks| masks[0].into()),
+            Block::Guids { holds, .. } => holds.map_or(0, |guids| guids[0].0),
+        };
+        match effect {
+            Effect::Send(..) => "sent".to_owned(),
+            Effect::Holds { block, acknowledged } => format!("{} {acknowledged}", first(block)),
+            Effect::Refuses { block, .. } => format!("refuses {}", first(block)),
+            Effect::Doubt(block) => format!("doubt {}", first(block)),
+            Effect::GaveUp(block) => format!("gave up {}", first(block)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The first entry that each request is answered with; `None`: not answered, 0: with an error. An interruption ends
+    /// what is left.
+    fn check(writes: bool, answers: &[Option<u16>], want: &[&str]) {
+        for is_mft in [true, false] {
+            let (mut apply, mut found, mut answers) = (begun(is_mft, writes), Vec::new(), answers.iter());
+            while !apply.is_done() {
+                let effects = give(&mut apply, In::Room);
+                found.extend(effects.iter().map(describe));
+                let Some(Effect::Send(id, request)) = effects.into_iter().next() else {
+                    continue;
+                };
+                assert!(give(&mut apply, In::Room).is_empty(), "the next phase waits");
+                let Some(first) = answers.next() else {
+                    found.extend(give(&mut apply, In::Interrupted).iter().map(describe));
+                    break;
+                };
+                let mut mad = request.smp.datagram().mad;
+                match block(is_mft, *first) {
+                    Block::Mft { holds, .. } => {
+                        let table = holds.map(|masks| MulticastForwardingTable { masks });
+                        table.iter().for_each(|table| mad.set_smp_data(&table.emit()));
+                    }
+                    Block::Guids { holds, .. } => {
+                        let table = holds.map(|guids| GuidInfo { guids });
+                        table.iter().for_each(|table| mad.set_smp_data(&table.emit()));
+                    }
+                }
+                if *first == Some(0) {
+                    mad.set_status(Status(0x1c));
+                }
+                let answer = first.map(|_| &mad);
+                found.extend(give(&mut apply, In::Ended(id, answer)).iter().map(describe));
+            }
+            assert_eq!(found, want, "{is_mft} {writes}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_told() {
+        check(false, &[Some(7), Some(8)], &["sent", "7 false", "sent", "8 false"]);
+        check(false, &[Some(7)], &["sent", "7 false", "sent", "doubt 0"]);
+        check(false, &[None], &["sent", "refuses 0"]);
+        check(false, &[Some(0)], &["sent", "refuses 0"]);
+    }
+
+    #[test]
+    fn after_a_failure_no_phase_begins() {
+        check(true, &[Some(5), Some(6)], &["sent", "5 true", "sent", "6 true"]);
+        check(true, &[Some(7)], &["sent", "refuses 7", "gave up 6"]);
+        check(true, &[None], &["sent", "refuses 0", "gave up 6"]);
+        check(true, &[Some(5), Some(0)], &["sent", "5 true", "sent", "refuses 0"]);
+        // All is planned anew, what was acknowledged included.
+        check(
+            true,
+            &[Some(5)],
+            &["sent", "5 true", "sent", "doubt 6", "gave up 5", "gave up 6"],
+        );
+        check(true, &[], &["sent", "doubt 5", "gave up 5", "gave up 6"]);
+    }
+}

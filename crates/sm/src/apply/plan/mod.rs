@@ -3,6 +3,8 @@
 
 mod answerer;
 mod met;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
