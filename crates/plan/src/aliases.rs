@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_fabric::PortRef;
-use selvedge_types::Guid;
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_types::{Guid, PortNum, PortState};
 
 /// GUIDs in a block of GUIDInfo, which is what one SMP reads or writes. Source: IBA vol 1 §14.2.5.5.
 pub const BLOCK_GUIDS: usize = 8;
@@ -52,6 +52,14 @@ pub fn aliases_in(port: Guid, block: &GuidBlock) -> impl Iterator<Item = Guid> +
         .iter()
         .copied()
         .filter(move |&guid| guid != Guid::NONE && guid != port)
+}
+
+/// Returns where a port is, if its link is up; otherwise its GUIDs are set when that comes.
+#[must_use]
+pub fn reachable(fabric: &Fabric, port: Guid) -> Option<PortRef> {
+    let at = fabric.find_port(port)?;
+    let is_up = at.port == PortNum::MANAGEMENT || fabric.port(at)?.link.state == PortState::Active;
+    is_up.then_some(at)
 }
 
 /// One Set of GUIDInfo.

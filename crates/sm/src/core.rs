@@ -123,9 +123,9 @@ pub struct Sm {
     /// Steps towards even load.
     rebalancer: Rebalancer,
     /// Multicast groups and trees.
-    pub(crate) multicast: Multicast,
+    multicast: Multicast,
     /// Alias GUIDs of ports.
-    pub(crate) aliases: AliasGuids,
+    aliases: AliasGuids,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -355,8 +355,8 @@ impl Sm {
             }
             self.look_again_if_due();
             self.balance_if_due(out);
-            self.multicast_if_due(now, out);
-            self.name_if_due(now, out);
+            self.multicast_if_due(out);
+            self.name_if_due(out);
             self.back_up_if_due(out);
             self.feed(out);
             if self.exchange.open() > 0 || self.waits_for_a_trap() || !self.step(now, out) {
@@ -532,9 +532,11 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
 
+mod aliases;
 mod apply;
 mod flap;
 mod mending;
+mod multicast;
 mod persist;
 mod readback;
 mod rebalance;

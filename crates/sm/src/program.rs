@@ -2,7 +2,7 @@
 //!
 //! - After the election: reads the tables that are not known, and hands out the job that plans.
 //! - Takes a plan, or a repair, from its job. The plan goes on to `core/persist.rs` and to `Sm::begin_applying` in
-//!   `multicast/mod.rs`.
+//!   `core/multicast.rs`.
 //! - `applied`: the last Set has ended, and the plan is in force. The administrator is told by a milestone.
 //! - `interrupted`: a sweep takes the place of a plan whose phases wait.
 //!

@@ -7,25 +7,22 @@
 //! A block is read before it is first written, so that a take-over changes nothing that is right. A port whose PortInfo
 //! was set, as it has rebooted or its link was down, is read again. What a port gives up another gets in the next step.
 
+//! `core/aliases.rs` builds `Ctx`. `apply` sends the Gets and Sets, and `core/apply.rs` hands in what ports answer.
+
 mod event;
-mod naming;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::aliases::{AliasChange, GuidBlock, GuidSet, HeldGuids, PortAliases, aliases_in};
+use selvedge_plan::aliases::{AliasChange, GuidBlock, GuidSet, HeldGuids, PortAliases, aliases_in, reachable};
 use selvedge_plan::{ChangeSet, Op};
+use selvedge_planner::{Inventory, Judge};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, PortNum, PortState};
+use selvedge_types::Guid;
+use selvedge_verify::Judged;
 
 use crate::config::Mode;
-use crate::core::Sm;
-use crate::election::Role;
-use crate::event::Event;
-use crate::io::Output;
-use crate::timer::Timer;
 
 pub use event::AliasEvent;
 
@@ -39,7 +36,7 @@ const BATCH: usize = 1_024;
 /// A block of a port: the port's own GUID, and its number.
 type Place = (Guid, u8);
 
-/// What the manager remembers of alias GUIDs.
+/// Alias GUIDs of ports: what they shall have, and what they hold.
 #[derive(Debug, Default)]
 pub struct AliasGuids {
     /// What ports shall have, by their own GUIDs; none of those that have none.
@@ -68,7 +65,115 @@ struct Next {
     done: Vec<Guid>,
 }
 
+/// What alias GUIDs may read.
+#[derive(Debug)]
+pub struct Ctx<'a> {
+    /// When the input came.
+    pub now: Time,
+    /// What the manager may do.
+    pub mode: Mode,
+    /// Judges what is planned.
+    pub judge: &'a dyn Judge,
+    /// The last complete inventory.
+    pub inventory: Option<&'a Inventory>,
+}
+
+/// What can happen to alias GUIDs.
+#[derive(Debug)]
+pub enum In<'a> {
+    /// These ports shall have other aliases.
+    Changed(Vec<PortAliases>),
+    /// A plan with these changes is in force: ports whose PortInfo was set may have been off, and hold nothing now.
+    PlanInForce(&'a Fabric, &'a ChangeSet),
+    /// Another manager is master.
+    AnotherManages,
+    /// GUIDs are due, and nothing else is to be done.
+    Due,
+    /// A port holds this block.
+    Holds(Place, GuidBlock),
+    /// A port has acknowledged this block as it was to be written.
+    Takes(Place, GuidBlock),
+    /// A port does not answer for a block, or holds another than was written.
+    Refuses {
+        /// The port's name.
+        what: String,
+        /// The block.
+        place: Place,
+        /// What it holds, if it answers.
+        holds: Option<GuidBlock>,
+    },
+    /// A block is not as it was known: it is known from now on as it is, and written again.
+    HoldsOtherwise(Place, GuidBlock),
+    /// Blocks that were to be known were asked for.
+    BlocksRead,
+    /// GUIDs are written: all Sets, so many, are acknowledged.
+    Written(usize),
+    /// GUIDs are not written as planned: Sets have failed.
+    WrittenInPart,
+    /// A block may have been written or not.
+    Unknown(Place),
+    /// A Set to this port was given up.
+    GaveUp(Guid),
+    /// Something else came first, while blocks were being read or written.
+    Interrupted,
+}
+
+/// What alias GUIDs want done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Tell operators.
+    Event(AliasEvent),
+    /// Read these blocks.
+    Read(Vec<(PortRef, Place)>),
+    /// Write a change that the judge has accepted.
+    Write(Judged<AliasChange>),
+}
+
 impl AliasGuids {
+    /// Takes one input. Appends what is to be done.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
+        let now = ctx.now;
+        match input {
+            In::Changed(_) if ctx.mode != Mode::Manage => {}
+            In::Changed(ports) => {
+                ports.into_iter().for_each(|wanted| self.want(wanted));
+                self.due = Some(now);
+            }
+            In::PlanInForce(fabric, changes) => self.plan_in_force(fabric, changes, now),
+            In::AnotherManages => *self = Self::default(),
+            In::Due => self.serve(ctx, effects),
+            In::Holds(place, guids) => self.learn(place, guids),
+            In::Takes(place, guids) => {
+                self.learn(place, guids);
+                self.was_mute.remove(&place.0);
+            }
+            In::Refuses { what, place, holds } => {
+                if let Some(holds) = holds {
+                    self.learn(place, holds);
+                }
+                if self.silence(place, now) {
+                    effects.push(Effect::Event(AliasEvent::Silent { what }));
+                }
+            }
+            In::HoldsOtherwise(place, holds) => {
+                self.learn(place, holds);
+                self.stale.insert(place.0);
+                self.due = Some(now);
+            }
+            In::BlocksRead | In::Interrupted => self.due = Some(now),
+            In::Written(sets) => {
+                self.end(now);
+                if sets > 0 {
+                    let ports = self.wanted.len();
+                    effects.push(Effect::Event(AliasEvent::InForce { ports, sets }));
+                }
+            }
+            In::WrittenInPart => self.end(now),
+            In::Unknown(place) => drop(self.unread.insert(place)),
+            In::GaveUp(port) => drop(self.stale.insert(port)),
+        }
+    }
+
     /// Returns what ports hold as far as known.
     pub const fn held(&self) -> &HeldGuids {
         &self.held
@@ -84,11 +189,86 @@ impl AliasGuids {
         self.mute.keys().copied().collect()
     }
 
-    /// A block is not as it was known: it is known from now on as it is, and written again.
-    pub fn holds_otherwise(&mut self, place: Place, holds: GuidBlock, now: Time) {
-        self.learn(place, holds);
-        self.stale.insert(place.0);
-        self.due = Some(now);
+    /// Returns when GUIDs are to be read or written, if nothing else is to be done.
+    pub fn due(&self) -> Option<Time> {
+        self.due.into_iter().chain(self.mute.values().copied()).min()
+    }
+
+    fn want(&mut self, wanted: PortAliases) {
+        let port = wanted.port;
+        self.stale.insert(port);
+        self.mute.remove(&port);
+        match wanted.guids.is_empty() {
+            true => drop(self.wanted.remove(&port)),
+            false => drop(self.wanted.insert(port, wanted)),
+        }
+    }
+
+    fn plan_in_force(&mut self, fabric: &Fabric, changes: &ChangeSet, now: Time) {
+        if self.wanted.is_empty() && self.held.is_empty() {
+            return;
+        }
+        for op in changes.phases.iter().flat_map(|phase| &phase.ops) {
+            let Op::Port { port: at, .. } = op else { continue };
+            // At the other end of its link a switch port is set.
+            for end in [Some(*at), fabric.peer(*at)].into_iter().flatten() {
+                let Some(port) = fabric.port(end).map(|port| port.guid) else {
+                    continue;
+                };
+                let blocks = self.blocks(port);
+                if !blocks.is_empty() {
+                    self.unread.extend(blocks.into_iter().map(|block| (port, block)));
+                    self.stale.insert(port);
+                    self.mute.remove(&port);
+                    self.due = Some(now);
+                }
+            }
+        }
+        // A port may have come whose own GUID is an alias of another.
+        let mut aliases = self.wanted.values().flat_map(|wanted| wanted.guids.values());
+        if aliases.any(|guid| fabric.find_port(*guid).is_some()) {
+            self.due = Some(now);
+        }
+    }
+
+    /// Has GUIDs read, or plans what is to be written and has it judged.
+    fn serve(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
+        let Some(inventory) = ctx.inventory else {
+            return;
+        };
+        let fabric = &inventory.fabric;
+        self.due = None;
+        self.mute.retain(|_, until| *until > ctx.now);
+        effects.extend(self.yield_to(fabric).into_iter().map(Effect::Event));
+        // A port that is away is set when it comes back.
+        self.stale.retain(|port| reachable(fabric, *port).is_some());
+        let unknown = self.unknown(fabric);
+        if !unknown.is_empty() {
+            return effects.push(Effect::Read(unknown));
+        }
+        let next = self.plan(fabric);
+        for port in &next.done {
+            self.stale.remove(port);
+        }
+        if next.change.sets() == 0 {
+            return;
+        }
+        let judged = ctx
+            .judge
+            .judge_aliases(inventory, &self.held, &self.wanted, next.change);
+        effects.push(match judged {
+            Ok(change) => Effect::Write(change),
+            Err(refusal) => Effect::Event(AliasEvent::Refused {
+                why: refusal.to_string(),
+            }),
+        });
+    }
+
+    /// Sets have ended: what is left is planned next.
+    fn end(&mut self, now: Time) {
+        if !self.stale.is_empty() {
+            self.due = Some(now);
+        }
     }
 
     fn learn(&mut self, (port, block): Place, guids: GuidBlock) {
@@ -135,6 +315,31 @@ impl AliasGuids {
         let pause = if is_news { MUTE_FIRST } else { MUTE };
         self.mute.insert(port, now + pause);
         is_news
+    }
+
+    /// A port that is there has its own GUID, whoever had it as alias before.
+    fn yield_to(&mut self, fabric: &Fabric) -> Vec<AliasEvent> {
+        let mut events = Vec::new();
+        for (port, wanted) in &mut self.wanted {
+            let before = wanted.guids.len();
+            wanted.guids.retain(|_, guid| {
+                let owner = fabric.find_port(*guid);
+                if let Some(owner) = owner {
+                    let from = fabric.find_port(*port).map(|at| fabric.port_name(at));
+                    events.push(AliasEvent::Taken {
+                        guid: *guid,
+                        from: from.unwrap_or_else(|| port.to_string()),
+                        owner: fabric.port_name(owner),
+                    });
+                }
+                owner.is_none()
+            });
+            if wanted.guids.len() != before {
+                self.stale.insert(*port);
+            }
+        }
+        self.wanted.retain(|_, wanted| !wanted.guids.is_empty());
+        events
     }
 
     /// Blocks that must be known before anything is planned for ports that may not hold what they shall have.
@@ -263,142 +468,5 @@ fn room(fabric: &Fabric, at: PortRef, block: u8) -> usize {
     entries.saturating_sub(usize::from(block) * selvedge_plan::aliases::BLOCK_GUIDS)
 }
 
-/// Where a port is, if its link is up: otherwise it is set when that comes.
-pub fn reachable(fabric: &Fabric, port: Guid) -> Option<PortRef> {
-    let at = fabric.find_port(port)?;
-    let is_up = at.port == PortNum::MANAGEMENT || fabric.port(at)?.link.state == PortState::Active;
-    is_up.then_some(at)
-}
-
-impl Sm {
-    /// Aliases of ports have changed.
-    pub(crate) fn aliases_changed(&mut self, ports: Vec<PortAliases>) {
-        if self.config.mode != Mode::Manage {
-            return;
-        }
-        let aliases = &mut self.aliases;
-        for wanted in ports {
-            let port = wanted.port;
-            aliases.stale.insert(port);
-            aliases.mute.remove(&port);
-            match wanted.guids.is_empty() {
-                true => drop(aliases.wanted.remove(&port)),
-                false => drop(aliases.wanted.insert(port, wanted)),
-            }
-        }
-        aliases.due = Some(self.now);
-    }
-
-    /// A plan is in force: ports whose PortInfo was set may have been off, and hold nothing any more.
-    pub(crate) fn aliases_after_apply(&mut self, fabric: &Fabric, changes: &ChangeSet) {
-        let aliases = &mut self.aliases;
-        if aliases.wanted.is_empty() && aliases.held.is_empty() {
-            return;
-        }
-        for op in changes.phases.iter().flat_map(|phase| &phase.ops) {
-            let Op::Port { port: at, .. } = op else { continue };
-            // At the other end of its link a switch port is set.
-            for end in [Some(*at), fabric.peer(*at)].into_iter().flatten() {
-                let Some(port) = fabric.port(end).map(|port| port.guid) else {
-                    continue;
-                };
-                let blocks = aliases.blocks(port);
-                if !blocks.is_empty() {
-                    aliases.unread.extend(blocks.into_iter().map(|block| (port, block)));
-                    aliases.stale.insert(port);
-                    aliases.mute.remove(&port);
-                    aliases.due = Some(self.now);
-                }
-            }
-        }
-        // A port may have come whose own GUID somebody has.
-        if aliases
-            .wanted
-            .values()
-            .any(|wanted| wanted.guids.values().any(|guid| fabric.find_port(*guid).is_some()))
-        {
-            aliases.due = Some(self.now);
-        }
-    }
-
-    /// Another manager is in charge.
-    pub(crate) fn leave_aliases(&mut self) {
-        self.aliases = AliasGuids::default();
-    }
-
-    /// When GUIDs are to be looked at; never while something else is to be done first.
-    pub(crate) fn aliases_due(&self) -> Option<Time> {
-        let is_ours = self.config.mode == Mode::Manage && self.role() == Role::Master && self.view.plan.is_some();
-        let is_free = is_ours && self.inventory.is_some() && self.sweep_due.is_none() && !self.has_suspects();
-        let aliases = &self.aliases;
-        let due = aliases.due.into_iter().chain(aliases.mute.values().copied()).min();
-        due.filter(|_| is_free)
-    }
-
-    /// Reads GUIDs, or plans and writes them, if nothing else is to be done.
-    pub(crate) fn name_if_due(&mut self, now: Time, out: &mut Vec<Output>) {
-        if !self.is_due(Timer::Names) {
-            return;
-        }
-        let Some(inventory) = self.inventory.clone() else {
-            return;
-        };
-        let fabric = &inventory.fabric;
-        let aliases = &mut self.aliases;
-        aliases.due = None;
-        aliases.mute.retain(|_, until| *until > now);
-        for event in aliases.yield_to(fabric) {
-            out.push(Output::Event(Event::Aliases(event)));
-        }
-        // Whoever is away is set when it comes back.
-        aliases.stale.retain(|port| reachable(fabric, *port).is_some());
-        let unknown = aliases.unknown(fabric);
-        if !unknown.is_empty() {
-            return self.read_names(inventory, unknown);
-        }
-        let next = aliases.plan(fabric);
-        for port in &next.done {
-            aliases.stale.remove(port);
-        }
-        if next.change.sets() == 0 {
-            return;
-        }
-        match self
-            .judge
-            .judge_aliases(&inventory, &aliases.held, &aliases.wanted, next.change)
-        {
-            Ok(change) => self.write_names(inventory, &change),
-            Err(refusal) => {
-                let why = refusal.to_string();
-                out.push(Output::Event(Event::Aliases(AliasEvent::Refused { why })));
-            }
-        }
-    }
-}
-
-impl AliasGuids {
-    /// A port that is there has its own GUID, whoever had it as alias before.
-    fn yield_to(&mut self, fabric: &Arc<Fabric>) -> Vec<AliasEvent> {
-        let mut events = Vec::new();
-        for (port, wanted) in &mut self.wanted {
-            let before = wanted.guids.len();
-            wanted.guids.retain(|_, guid| {
-                let owner = fabric.find_port(*guid);
-                if let Some(owner) = owner {
-                    let from = fabric.find_port(*port).map(|at| fabric.port_name(at));
-                    events.push(AliasEvent::Taken {
-                        guid: *guid,
-                        from: from.unwrap_or_else(|| port.to_string()),
-                        owner: fabric.port_name(owner),
-                    });
-                }
-                owner.is_none()
-            });
-            if wanted.guids.len() != before {
-                self.stale.insert(*port);
-            }
-        }
-        self.wanted.retain(|_, wanted| !wanted.guids.is_empty());
-        events
-    }
-}
+#[cfg(test)]
+mod tests;

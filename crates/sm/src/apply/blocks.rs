@@ -216,7 +216,7 @@ impl Work for Blocks {
     }
 
     fn interrupted(&mut self, in_flight: &BTreeSet<SetId>, effects: &mut Vec<Effect>) {
-        effects.extend(in_flight.iter().map(|id| Effect::Doubt(self.at(*id).1)));
+        effects.extend(in_flight.iter().map(|id| Effect::Unknown(self.at(*id).1)));
         self.give_up(0, effects);
     }
 }
@@ -285,7 +285,7 @@ mod tests {
             Effect::Send(..) => "sent".to_owned(),
             Effect::Holds { block, acknowledged } => format!("{} {acknowledged}", first(block)),
             Effect::Refuses { block, .. } => format!("refuses {}", first(block)),
-            Effect::Doubt(block) => format!("doubt {}", first(block)),
+            Effect::Unknown(block) => format!("doubt {}", first(block)),
             Effect::GaveUp(block) => format!("gave up {}", first(block)),
             other => panic!("{other:?}"),
         }

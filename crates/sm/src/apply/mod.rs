@@ -102,7 +102,7 @@ pub enum Effect {
         what: String,
     },
     /// A block may have been written or not.
-    Doubt(Block),
+    Unknown(Block),
     /// A change was given up in which a block was to be written: what is to be done is planned anew.
     GaveUp(Block),
 }

@@ -3,22 +3,13 @@
 
 use std::sync::Arc;
 
-use selvedge_fabric::{PortRef, SwitchIdx};
-use selvedge_plan::aliases::AliasChange;
-use selvedge_plan::multicast::MulticastChange;
-use selvedge_planner::Inventory;
-use selvedge_types::Guid;
-use selvedge_verify::Judged;
-
 use super::Sm;
-use crate::aliases::AliasEvent;
 use crate::apply::{Apply, Block, Blocks, Ctx, Effect, In, Request, SetId};
-use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::Milestone;
-use crate::multicast::MulticastEvent;
-use crate::readback::{self, Kind, Table};
+use crate::readback::{Kind, Table};
 use crate::stage::{Copying, Stage, Token};
+use crate::{aliases, multicast, readback};
 
 impl Sm {
     /// Hands an input to the executor; returns what it wants done.
@@ -58,10 +49,14 @@ impl Sm {
                 }
                 Effect::Sweep(reason) => drop(self.sweep_due.get_or_insert(reason)),
                 Effect::Event(event) => out.push(Output::Event(event)),
-                Effect::Holds { block, acknowledged } => self.block_holds(block, acknowledged),
-                Effect::Refuses { block, what } => out.extend(self.block_refused(block, what)),
-                Effect::Doubt(block) => self.doubt_block(block),
-                Effect::GaveUp(Block::Guids { place, .. }) => self.aliases.plan_again(place.0),
+                Effect::Holds { block, acknowledged } => self.block_holds(block, acknowledged, out),
+                Effect::Refuses { block, what } => self.block_refused(block, what, out),
+                Effect::Unknown(Block::Mft { switch, place, .. }) => {
+                    self.run_multicast(multicast::In::Unknown(switch, place), out);
+                }
+                Effect::Unknown(Block::Guids { place, .. }) => self.run_aliases(aliases::In::Unknown(place), out),
+                Effect::GaveUp(Block::Guids { place, .. }) => self.run_aliases(aliases::In::GaveUp(place.0), out),
+                // Trees are planned anew as a whole.
                 Effect::GaveUp(Block::Mft { .. }) => {}
             }
         }
@@ -97,14 +92,20 @@ impl Sm {
     }
 
     /// A block holds this: it was read, or a Set was acknowledged.
-    fn block_holds(&mut self, block: Block, acknowledged: bool) {
+    fn block_holds(&mut self, block: Block, acknowledged: bool, out: &mut Vec<Output>) {
         let table = match block {
             Block::Mft { switch, place, holds } => {
-                self.multicast.take_block(switch, place, holds);
+                let Some(holds) = holds else { return };
+                self.run_multicast(multicast::In::Holds(switch, place, holds), out);
                 Table::Mft { switch, place }
             }
             Block::Guids { place, holds } => {
-                self.aliases.take_block(place, holds, acknowledged);
+                let Some(holds) = holds else { return };
+                let input = match acknowledged {
+                    true => aliases::In::Takes(place, holds),
+                    false => aliases::In::Holds(place, holds),
+                };
+                self.run_aliases(input, out);
                 let (port, block) = place;
                 Table::Guids { port, block }
             }
@@ -114,50 +115,19 @@ impl Sm {
         }
     }
 
-    /// A block was not answered for, or it is not as it was to be. Returns the event that says so.
-    fn block_refused(&mut self, block: Block, what: String) -> Option<Output> {
-        let event = match block {
-            Block::Mft { switch, place, holds } => {
-                self.multicast.take_block(switch, place, holds);
-                self.multicast.leave_out(switch, self.now);
-                Event::Multicast(MulticastEvent::Silent { what })
-            }
-            Block::Guids { place, holds } => {
-                if !self.aliases.leave_alone(place, holds, self.now) {
-                    return None;
-                }
-                Event::Aliases(AliasEvent::Silent { what })
-            }
-        };
-        Some(Output::Event(event))
-    }
-
-    /// A block may have been written or not.
-    fn doubt_block(&mut self, block: Block) {
+    /// A block was not answered for, or it is not as it was to be.
+    fn block_refused(&mut self, block: Block, what: String, out: &mut Vec<Output>) {
         match block {
-            Block::Mft { switch, place, .. } => self.multicast.take_block(switch, place, None),
-            Block::Guids { place, .. } => self.aliases.doubt(place),
-        }
-    }
-
-    /// Reads blocks of MFTs, the last one first.
-    pub(crate) fn read_copies(&mut self, inventory: Arc<Inventory>, blocks: Vec<(SwitchIdx, (u16, u8))>) {
-        self.stage = Stage::Copying(Copying::of(Apply::read_mfts(inventory, blocks)));
-    }
-
-    /// Writes blocks of MFTs.
-    pub(crate) fn write_copies(&mut self, inventory: Arc<Inventory>, change: &Judged<MulticastChange>) {
-        self.stage = Stage::Copying(Copying::of(Apply::write_mfts(inventory, change)));
-    }
-
-    /// Writes blocks of MFTs before the plan that is about to be applied.
-    pub(crate) fn write_copies_first(&mut self, change: &Judged<MulticastChange>) {
-        if let Stage::Applying(apply, inventory) = std::mem::take(&mut self.stage) {
-            let blocks = Apply::write_mfts(Arc::clone(&inventory), change);
-            self.stage = Stage::Copying(Copying {
-                then: Some((apply, inventory)),
-                ..Copying::of(blocks)
-            });
+            Block::Mft { switch, place, holds } => {
+                let input = multicast::In::Refuses {
+                    switch,
+                    what,
+                    place,
+                    holds,
+                };
+                self.run_multicast(input, out);
+            }
+            Block::Guids { place, holds } => self.run_aliases(aliases::In::Refuses { what, place, holds }, out),
         }
     }
 
@@ -172,12 +142,12 @@ impl Sm {
         self.stage = Stage::Idle;
         match copying.blocks {
             Some(blocks) if blocks.writes() && blocks.counts().failed == 0 => {
-                out.push(self.copies_written(blocks.counts().acknowledged));
+                self.run_multicast(multicast::In::Written(blocks.counts().acknowledged), out);
                 // They have to hold beside these copies.
                 self.await_backups();
             }
-            Some(blocks) if blocks.writes() => self.multicast.plan_all_again(self.now),
-            Some(_) => self.multicast.plan_now(self.now),
+            Some(blocks) if blocks.writes() => self.run_multicast(multicast::In::WrittenInPart, out),
+            Some(_) => self.run_multicast(multicast::In::BlocksRead, out),
             None => {
                 self.tell_read_back(readback::In::Ends(Kind::Mft));
                 self.read_guids_back();
@@ -195,25 +165,15 @@ impl Sm {
         }
     }
 
-    /// Reads blocks of GUIDInfo.
-    pub(crate) fn read_names(&mut self, inventory: Arc<Inventory>, blocks: Vec<(PortRef, (Guid, u8))>) {
-        self.stage = Stage::Naming(Some(Box::new(Apply::read_guids(inventory, blocks))));
-    }
-
-    /// Writes blocks of GUIDInfo.
-    pub(crate) fn write_names(&mut self, inventory: Arc<Inventory>, change: &Judged<AliasChange>) {
-        self.stage = Stage::Naming(Some(Box::new(Apply::write_guids(inventory, change))));
-    }
-
     /// All that was to be done about GUIDInfo is done.
     pub(super) fn naming_settled(&mut self, blocks: Option<Box<Apply<Blocks>>>, out: &mut Vec<Output>) {
         self.stage = Stage::Idle;
         match blocks {
-            Some(blocks) if blocks.writes() => {
-                let event = self.aliases.written(blocks.counts(), self.now);
-                out.extend(event.map(Event::Aliases).map(Output::Event));
+            Some(blocks) if blocks.writes() && blocks.counts().failed == 0 => {
+                self.run_aliases(aliases::In::Written(blocks.counts().acknowledged), out);
             }
-            Some(_) => self.aliases.plan_now(self.now),
+            Some(blocks) if blocks.writes() => self.run_aliases(aliases::In::WrittenInPart, out),
+            Some(_) => self.run_aliases(aliases::In::BlocksRead, out),
             None => drop(self.tell_read_back(readback::In::Ends(Kind::Guids))),
         }
     }
@@ -227,11 +187,11 @@ impl Sm {
                 drop(self.tell_read_back(readback::In::BreaksOff(Kind::Mft)))
             }
             Stage::Copying(copying) => {
-                self.multicast.plan_all_again(self.now);
+                self.tell_multicast(multicast::In::Interrupted);
                 return copying.then.is_some();
             }
             Stage::Naming(None) => drop(self.tell_read_back(readback::In::BreaksOff(Kind::Guids))),
-            Stage::Naming(Some(_)) => self.aliases.plan_now(self.now),
+            Stage::Naming(Some(_)) => drop(self.tell_aliases(aliases::In::Interrupted)),
             other => self.stage = other,
         }
         false

@@ -12,13 +12,13 @@ use selvedge_types::{Guid, PortNum};
 use selvedge_wire::{Mad, SmpData};
 
 use super::{Sm, ok};
-use crate::aliases::AliasEvent;
+use crate::aliases::{self, AliasEvent};
 use crate::config::Mode;
 use crate::election::Role;
 use crate::event::Event;
 use crate::io::Output;
 use crate::lane_smp;
-use crate::multicast::MulticastEvent;
+use crate::multicast::{self, MulticastEvent};
 use crate::readback::{Ctx, Effect, In, Kind, ReadId};
 use crate::stage::{Copying, Stage, Token};
 use crate::view::ReadBackFigures;
@@ -158,7 +158,7 @@ impl Sm {
 
     /// An MFT block is not as it was known: trees are planned again. Returns the event that says so.
     fn mft_differs(&mut self, switch: Guid, place: (u16, u8), holds: MftBlock) -> Option<Output> {
-        self.multicast.holds_otherwise(switch, place, holds, self.now);
+        self.tell_multicast(multicast::In::HoldsOtherwise(switch, place, holds));
         let fabric = &self.inventory.as_ref()?.fabric;
         let what = fabric.node(fabric.find(switch)?).description.clone();
         let (block, position) = place;
@@ -171,7 +171,7 @@ impl Sm {
 
     /// A block of GUIDs is not as it was known: it is written again. Returns the event that says so.
     fn guids_differ(&mut self, place: (Guid, u8), holds: GuidBlock) -> Option<Output> {
-        self.aliases.holds_otherwise(place, holds, self.now);
+        self.tell_aliases(aliases::In::HoldsOtherwise(place, holds));
         let fabric = &self.inventory.as_ref()?.fabric;
         let (what, block) = (fabric.port_name(fabric.find_port(place.0)?), place.1);
         Some(Output::Event(Event::Aliases(AliasEvent::Differs { what, block })))

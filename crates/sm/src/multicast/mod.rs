@@ -1,16 +1,15 @@
 //! Multicast trees: planned when routes are in force and groups or links have changed, judged, written by difference.
 //!
 //! Nothing of unicast waits for them: they are planned by a job of their own and written while nothing else is to be
-//! done. What needs a look, a repair or a sweep interrupts that at once; blocks whose Sets were under way are read
-//! again afterwards. Without groups nothing of this happens, and not a MAD is sent for it.
+//! done. A probe, a repair or a sweep interrupts that at once; blocks whose Sets were under way are read again
+//! afterwards. Without groups nothing of this happens, and not a MAD is sent for it.
 //!
 //! A block is read before it is first written, so that what another manager left is known, and taken away before
 //! anything is added to it.
 //!
-//! Every plan, repair and step towards balance passes through `Sm::begin_applying` in this file before its Sets go out,
-//! as multicast trees may have to be taken apart first.
+//! `core/multicast.rs` hands out the job. `apply` sends the Gets and Sets, and `core/apply.rs` hands in
+//! what switches answer.
 
-mod copying;
 mod event;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,33 +17,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::multicast::{MftBlock, MftBlocks, MulticastGroup, MulticastGroups, MulticastTables, blocks_up_to};
-use selvedge_plan::{Installed, Plan};
-use selvedge_planner::multicast::{Beside, MulticastResult, MulticastTask, PlannedTrees};
+use selvedge_plan::multicast::{
+    MftBlock, MftBlocks, MulticastChange, MulticastGroup, MulticastGroups, MulticastTables, blocks_up_to,
+};
+use selvedge_plan::{Installed, Plan, Policy};
+use selvedge_planner::multicast::{Beside, MulticastPlan, MulticastResult, MulticastTask, PlannedTrees};
 use selvedge_planner::rebalance::budget;
-use selvedge_planner::{Copies, Inventory, JobId, TakenApart, Task};
+use selvedge_planner::{Basis, Copies, Inventory, JobId, TakenApart};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
+use selvedge_verify::Judged;
 use selvedge_verify::standing::{CopyTurns, wait_ns};
 
-use crate::apply::Apply;
 use crate::config::Mode;
-use crate::core::Sm;
 use crate::event::Event;
-use crate::io::Output;
-use crate::stage::Stage;
-use crate::timer::Timer;
-use crate::{readback, registration};
 
 pub use event::MulticastEvent;
 
 /// How long a switch that refused its multicast table, or does not answer for it, is left out if nothing else happens:
 /// at first, as it may be its answers that were lost, and twice as long each time that it happens again, up to the
 /// second of these.
-const MUTE_FIRST: Duration = Duration::from_secs(4);
-const MUTE: Duration = Duration::from_secs(60);
+const PAUSE_FIRST: Duration = Duration::from_secs(4);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// What the manager remembers of multicast.
+/// A block of a switch's multicast table: its number and position.
+type Place = (u16, u8);
+
+/// Multicast groups, and the trees that join their members.
 #[derive(Debug, Default)]
 pub struct Multicast {
     groups: Arc<MulticastGroups>,
@@ -52,31 +51,46 @@ pub struct Multicast {
     stale: BTreeSet<Lid>,
     /// Highest LID that a group had: blocks up to it are kept known.
     top: Option<Lid>,
-    /// What switches hold, block by block as far as known, by GUID.
+    /// MFT blocks that switches hold as far as known, by GUID.
     held: Arc<BTreeMap<Guid, MftBlocks>>,
-    roots: BTreeMap<Lid, Guid>,
-    /// Switches that are left out, until when.
-    mute: BTreeMap<Guid, Time>,
-    /// Switches that have been, until when and for how long the last time.
-    was_mute: BTreeMap<Guid, (Time, Duration)>,
-    /// When something is to be done, if nothing else is.
+    /// Switches that are left out, or were.
+    silent: BTreeMap<Guid, Silence>,
+    trees: Trees,
+    /// Trees for which there are better ones are to be moved.
+    moves: bool,
+    /// When trees are to be planned, or blocks to be read for that.
     due: Option<Time>,
+    /// Not before this time: until then packets are under way that trees could deadlock with.
+    until: Option<Time>,
     /// The job on its way, with what it plans for.
     planning: Option<Planning>,
-    /// Members that could not be reached, as told last.
+    /// Groups that must be taken apart before the plan on its way is applied.
+    first: Option<Box<TakenApart>>,
+}
+
+/// A switch that refused its multicast table, or did not answer for it.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    /// It is left out until this time, unless a plan comes into force before.
+    until: Time,
+    /// How long that is.
+    pause: Duration,
+    /// It is no longer left out.
+    is_over: bool,
+}
+
+/// The trees in force.
+#[derive(Debug, Default)]
+struct Trees {
+    roots: BTreeMap<Lid, Guid>,
+    /// Members that no tree can reach.
     unreached: Vec<(Lid, Guid)>,
+    /// Members that are left apart, so that nothing can deadlock.
+    apart: Vec<(Lid, Guid)>,
     /// What copies may wait for now, and when what is being written is done.
     turns: (Arc<CopyTurns>, Arc<CopyTurns>),
     /// What trees have to fit beside, with the fabric and the plan that it is for.
     beside: Option<(Arc<Fabric>, Arc<Plan>, Arc<Beside>)>,
-    /// Groups that must be taken apart before the plan on its way is applied.
-    first: Option<Box<TakenApart>>,
-    /// Trees wait until packets that are under way are gone.
-    until: Option<Time>,
-    /// Trees for which there are better ones are to be moved.
-    moves: bool,
-    /// Members that are left apart, as told last.
-    apart: Vec<(Lid, Guid)>,
 }
 
 #[derive(Debug)]
@@ -86,21 +100,239 @@ struct Planning {
     stale: BTreeSet<Lid>,
 }
 
+/// What multicast may read.
+#[derive(Debug)]
+pub struct Ctx<'a> {
+    /// When the input came.
+    pub now: Time,
+    /// What the manager may do.
+    pub mode: Mode,
+    /// What the operator wants.
+    pub policy: &'a Policy,
+    /// The last complete inventory.
+    pub inventory: Option<&'a Arc<Inventory>>,
+    /// The plan in force.
+    pub plan: Option<&'a Arc<Plan>>,
+}
+
+/// What can happen to multicast.
+#[derive(Debug)]
+pub enum In<'a> {
+    /// Groups have changed.
+    GroupsChanged(Vec<MulticastGroup>),
+    /// A plan is in force: links may have changed, and a switch that did not answer may answer now.
+    PlanInForce,
+    /// Another manager is master: what it writes is not known, and members register with it.
+    AnotherManages,
+    /// A heavy sweep has found this fabric, and knows LFT blocks of these switches. A switch of which none is known
+    /// holds nothing that this manager wrote.
+    Swept(&'a Fabric, &'a Installed),
+    /// Routes are as even as they get: trees for which there are better ones move.
+    MoveTrees,
+    /// Trees are due, and nothing else is to be done.
+    Due,
+    /// This job plans the trees, beside this plan.
+    Planning(JobId, Arc<Plan>),
+    /// The job is done.
+    Planned {
+        /// The result.
+        result: MulticastResult,
+        /// Nothing else is to be done now.
+        is_free: bool,
+    },
+    /// These groups must be taken apart before the plan on its way is applied.
+    TakeApartFirst(Option<Box<TakenApart>>),
+    /// A plan, a repair or a step towards balance is about to be applied.
+    Applying,
+    /// A switch holds this block, or has acknowledged it as it was to be written.
+    Holds(Guid, Place, MftBlock),
+    /// A switch does not answer for a block, or holds another than was written.
+    Refuses {
+        /// The switch.
+        switch: Guid,
+        /// Its description.
+        what: String,
+        /// The block.
+        place: Place,
+        /// What it holds, if it answers.
+        holds: Option<MftBlock>,
+    },
+    /// A block is not as it was known: it is known from now on as it is, and all trees are planned again from there.
+    HoldsOtherwise(Guid, Place, MftBlock),
+    /// Blocks that were to be known were asked for.
+    BlocksRead,
+    /// Trees are written: all Sets, so many, are acknowledged.
+    Written(usize),
+    /// Trees are not written as planned: Sets have failed.
+    WrittenInPart,
+    /// A block may have been written or not.
+    Unknown(Guid, Place),
+    /// Something else came first, while blocks were being read or written.
+    Interrupted,
+}
+
+/// What multicast wants done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Tell operators.
+    Event(Event),
+    /// Read these blocks, the last one first.
+    Read(Vec<(SwitchIdx, Place)>),
+    /// Hand out the job of [`Multicast::task`].
+    Plan {
+        /// Switches that are left out.
+        left_out: BTreeSet<Guid>,
+    },
+    /// Write a change that the judge has accepted.
+    Write(Judged<MulticastChange>),
+    /// Write a change before the plan that is about to be applied.
+    WriteFirst(Judged<MulticastChange>),
+}
+
 impl Multicast {
-    /// What switches copy as far as known.
-    pub fn held(&self) -> &Arc<BTreeMap<Guid, MftBlocks>> {
+    /// Takes one input. Appends what is to be done.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
+        let now = ctx.now;
+        match input {
+            In::GroupsChanged(groups) => self.groups_changed(ctx, groups),
+            In::PlanInForce => {
+                self.silent.values_mut().for_each(|silence| silence.is_over = true);
+                self.all_stale(now);
+            }
+            In::AnotherManages => *self = Self::default(),
+            In::Swept(fabric, installed) => self.forget_unwritten(fabric, installed),
+            In::MoveTrees if self.groups.is_empty() => {}
+            In::MoveTrees => {
+                self.moves = true;
+                self.due.get_or_insert(now);
+            }
+            In::Due => self.serve(ctx, effects),
+            In::Planning(id, plan) => {
+                let (stale, _) = self.to_plan();
+                self.stale.clear();
+                self.planning = Some(Planning { id, plan, stale });
+            }
+            In::Planned { result, is_free } => self.planned(ctx, result, is_free, effects),
+            In::TakeApartFirst(first) => self.first = first,
+            In::Applying => {
+                let first = self.first.take().filter(|first| first.change.value().sets() > 0);
+                if let Some(first) = first {
+                    effects.push(taken_apart(&first));
+                    self.stale.extend(first.groups.iter().copied());
+                    effects.push(Effect::WriteFirst(first.change));
+                }
+            }
+            In::Holds(switch, place, holds) => self.learn(switch, place, holds),
+            In::Refuses {
+                switch,
+                what,
+                place,
+                holds,
+            } => {
+                match holds {
+                    Some(holds) => self.learn(switch, place, holds),
+                    None => self.forget(switch, place),
+                }
+                self.leave_out(switch, now);
+                effects.push(tell(MulticastEvent::Silent { what }));
+            }
+            In::HoldsOtherwise(switch, place, holds) => {
+                self.learn(switch, place, holds);
+                self.all_stale(now);
+            }
+            In::BlocksRead => self.due = Some(now),
+            In::Written(sets) => {
+                let groups = self.groups.len();
+                effects.push(tell(MulticastEvent::InForce { groups, sets }));
+                self.in_force(ctx);
+                if !self.stale.is_empty() {
+                    self.due = Some(now);
+                }
+            }
+            In::WrittenInPart | In::Interrupted => self.all_stale(now),
+            In::Unknown(switch, place) => self.forget(switch, place),
+        }
+    }
+
+    /// Returns all groups.
+    pub const fn groups(&self) -> &Arc<MulticastGroups> {
+        &self.groups
+    }
+
+    /// Returns the MFT blocks that switches hold, as far as known.
+    pub const fn held(&self) -> &Arc<BTreeMap<Guid, MftBlocks>> {
         &self.held
     }
 
     /// Returns the switches that are left out for now.
     pub fn left_out(&self) -> BTreeSet<Guid> {
-        self.mute.keys().copied().collect()
+        let silent = self.silent.iter().filter(|(_, silence)| !silence.is_over);
+        silent.map(|(switch, _)| *switch).collect()
     }
 
-    /// A block is not as it was known: it is known from now on as it is, and all trees are planned again from there.
-    pub fn holds_otherwise(&mut self, switch: Guid, place: (u16, u8), holds: MftBlock, now: Time) {
-        self.learn(switch, place, holds);
-        self.all_stale(now);
+    /// Returns the members of groups that no tree joins with the others beside the routes in force, by group.
+    pub fn left_apart(&self) -> &[(Lid, Guid)] {
+        &self.trees.apart
+    }
+
+    /// Returns what jobs have to know of copies.
+    pub fn copies(&self) -> Copies {
+        Copies {
+            groups: Arc::clone(&self.groups),
+            held: Arc::clone(&self.held),
+            turns: Arc::clone(&self.trees.turns.0),
+        }
+    }
+
+    /// Returns when trees are to be planned, or blocks to be read for that.
+    pub fn due(&self) -> Option<Time> {
+        let left_out = self.silent.values().filter(|silence| !silence.is_over);
+        let due = self
+            .due
+            .into_iter()
+            .chain(left_out.map(|silence| silence.until))
+            .min()?;
+        let due = self.until.map_or(due, |until| due.max(until));
+        self.planning.is_none().then_some(due)
+    }
+
+    /// Returns true if a job is the one that plans trees.
+    pub fn is_planning(&self, id: JobId) -> bool {
+        self.planning.as_ref().is_some_and(|planning| planning.id == id)
+    }
+
+    /// Returns the task that plans trees from a basis, beside the plan in force.
+    pub fn task(&self, basis: Basis, plan: Arc<Plan>, left_out: BTreeSet<Guid>) -> MulticastTask {
+        let (stale, moves) = self.to_plan();
+        let fabric = &basis.inventory.fabric;
+        let beside = self.trees.beside.as_ref();
+        let beside = beside.filter(|(of, beside, _)| Arc::ptr_eq(of, fabric) && Arc::ptr_eq(beside, &plan));
+        MulticastTask {
+            groups: Arc::clone(&self.groups),
+            held: self.tables(fabric, &left_out),
+            roots: self.trees.roots.clone(),
+            stale,
+            left_out,
+            beside: beside.map(|(_, _, beside)| Arc::clone(beside)),
+            apart: self.trees.apart.clone(),
+            moves: moves.then(|| budget(&basis.policy, &plan.tables)),
+            plan,
+            basis,
+        }
+    }
+
+    fn groups_changed(&mut self, ctx: &Ctx<'_>, groups: Vec<MulticastGroup>) {
+        if ctx.mode != Mode::Manage {
+            return;
+        }
+        for group in groups {
+            let mlid = group.mlid;
+            if Arc::make_mut(&mut self.groups).put(group) {
+                self.stale.insert(mlid);
+                self.top = self.top.max(Some(mlid));
+                self.due = Some(ctx.now);
+            }
+        }
     }
 
     fn all_stale(&mut self, now: Time) {
@@ -111,8 +343,141 @@ impl Multicast {
         self.due = Some(now);
     }
 
+    /// Tables of switches that hold nothing that this manager wrote are not known.
+    fn forget_unwritten(&mut self, fabric: &Fabric, installed: &Installed) {
+        if self.held.is_empty() {
+            return;
+        }
+        let is_kept = |guid: &Guid| {
+            let switch = fabric.find(*guid).and_then(|node| fabric.switch_index(node));
+            switch.is_some_and(|switch| installed.lfts.get(switch).is_some_and(|blocks| !blocks.is_empty()))
+        };
+        Arc::make_mut(&mut self.held).retain(|guid, _| is_kept(guid));
+    }
+
+    /// Has trees planned, or what must be known for that read.
+    fn serve(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
+        let (Some(inventory), Some(_)) = (ctx.inventory, ctx.plan) else {
+            return;
+        };
+        let ended = |silence: &&mut Silence| !silence.is_over && silence.until <= ctx.now;
+        let mut has_ended = false;
+        for silence in self.silent.values_mut().filter(ended) {
+            silence.is_over = true;
+            has_ended = true;
+        }
+        if has_ended {
+            self.all_stale(ctx.now);
+        }
+        self.due = None;
+        let mut left_out = inventory.out_of_reach();
+        left_out.extend(self.left_out());
+        let unknown = self.unknown(&inventory.fabric, &left_out);
+        if !unknown.is_empty() {
+            return effects.push(Effect::Read(unknown));
+        }
+        self.until = None;
+        if !self.stale.is_empty() || self.moves {
+            effects.push(Effect::Plan { left_out });
+        }
+    }
+
+    /// Returns the groups whose trees are to be planned, and true if instead of that trees are to be moved.
+    fn to_plan(&self) -> (BTreeSet<Lid>, bool) {
+        if self.stale.is_empty() {
+            return (BTreeSet::new(), self.moves);
+        }
+        // A member that is left apart may find a tree now.
+        let apart = self.trees.apart.iter().map(|(mlid, _)| *mlid);
+        let apart = apart.filter(|mlid| self.groups.find(*mlid).is_some());
+        (self.stale.iter().copied().chain(apart).collect(), false)
+    }
+
+    /// Takes trees that were planned, if all is still as it was.
+    fn planned(&mut self, ctx: &Ctx<'_>, result: MulticastResult, is_free: bool, effects: &mut Vec<Effect>) {
+        let Some(planning) = self.planning.take() else {
+            return;
+        };
+        let is_of_use = is_free && ctx.plan.is_some_and(|plan| Arc::ptr_eq(plan, &planning.plan));
+        let is_refused = !result.events.is_empty();
+        effects.extend(result.events.into_iter().map(Event::Plan).map(Effect::Event));
+        match (result.trees, ctx.inventory) {
+            (PlannedTrees::Accepted(planned), Some(inventory)) if is_of_use => {
+                self.take(ctx, *planned, (planning, &inventory.fabric), effects);
+            }
+            (trees, inventory) => {
+                // Planned anew when that is dealt with; a plan that the judge refused, when something changes.
+                self.stale.extend(planning.stale);
+                self.moves &= matches!(trees, PlannedTrees::Later(_));
+                self.due = (!is_refused).then_some(ctx.now);
+                if let (PlannedTrees::Later(first), Some(inventory), true) = (trees, inventory, is_of_use) {
+                    self.wait(ctx, first, &inventory.fabric, effects);
+                }
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        ctx: &Ctx<'_>,
+        planned: MulticastPlan,
+        (planning, fabric): (Planning, &Arc<Fabric>),
+        effects: &mut Vec<Effect>,
+    ) {
+        let (trees, left) = planned.moved;
+        let had = std::mem::replace(
+            &mut self.trees,
+            Trees {
+                roots: planned.roots,
+                unreached: planned.unreached,
+                apart: planned.apart,
+                turns: planned.turns,
+                beside: Some((Arc::clone(fabric), planning.plan, planned.beside)),
+            },
+        );
+        if trees > 0 {
+            effects.push(tell(MulticastEvent::Moved { trees, left }));
+        }
+        self.moves = left > 0 || self.moves && !planning.stale.is_empty();
+        let (apart, unreached) = (&self.trees.apart, &self.trees.unreached);
+        if let Some(&(mlid, member)) = apart.first().filter(|_| *apart != had.apart) {
+            let members = apart.len();
+            effects.push(tell(MulticastEvent::Apart { members, mlid, member }));
+        }
+        if let Some(&(mlid, member)) = unreached.first().filter(|_| *unreached != had.unreached) {
+            let members = unreached.len();
+            effects.push(tell(MulticastEvent::Unreached { members, mlid, member }));
+        }
+        match planned.change.value().sets() {
+            0 => self.in_force(ctx),
+            _ => effects.push(Effect::Write(planned.change)),
+        }
+    }
+
+    /// Trees can be laid when packets that are under way are gone.
+    fn wait(&mut self, ctx: &Ctx<'_>, first: Option<Box<TakenApart>>, fabric: &Fabric, effects: &mut Vec<Effect>) {
+        let drained = wait_ns(fabric).map_or(PAUSE_MAX, Duration::from_nanos);
+        self.until = Some(ctx.now + drained);
+        self.due = self.until;
+        if let Some(first) = first {
+            effects.push(taken_apart(&first));
+            if first.change.value().sets() > 0 {
+                effects.push(Effect::Write(first.change));
+            }
+        }
+    }
+
+    /// What was planned is in force; trees that are to move follow, a step at a time.
+    fn in_force(&mut self, ctx: &Ctx<'_>) {
+        self.trees.turns.0 = Arc::clone(&self.trees.turns.1);
+        if self.moves {
+            let next = ctx.now + Duration::from_secs(ctx.policy.rebalance_pause_s.into());
+            self.due = Some(self.due.map_or(next, |due| due.min(next)));
+        }
+    }
+
     /// Blocks of switches that must be known before anything is planned, in turn by switch.
-    fn unknown(&self, fabric: &Fabric, left_out: &BTreeSet<Guid>) -> Vec<(SwitchIdx, (u16, u8))> {
+    fn unknown(&self, fabric: &Fabric, left_out: &BTreeSet<Guid>) -> Vec<(SwitchIdx, Place)> {
         let Some(top) = self.top else { return Vec::new() };
         let mut unknown = Vec::new();
         for switch in fabric.switches().indices() {
@@ -124,7 +489,7 @@ impl Multicast {
             let last =
                 Lid((Lid::MULTICAST_MIN.0 + (room - 1).min(Lid::PERMISSIVE.0 - 1 - Lid::MULTICAST_MIN.0)).min(top.0));
             let held = self.held.get(&node.guid);
-            let is_known = |place: &(u16, u8)| held.is_some_and(|held| held.contains_key(place));
+            let is_known = |place: &Place| held.is_some_and(|held| held.contains_key(place));
             let places = blocks_up_to(node.port_count(), last).filter(|place| !is_known(place));
             unknown.extend(places.map(|place| (switch, place)));
         }
@@ -145,304 +510,46 @@ impl Multicast {
         tables
     }
 
-    fn learn(&mut self, switch: Guid, place: (u16, u8), data: MftBlock) {
+    fn learn(&mut self, switch: Guid, place: Place, data: MftBlock) {
         Arc::make_mut(&mut self.held)
             .entry(switch)
             .or_default()
             .insert(place, data);
     }
 
-    fn forget(&mut self, switch: Guid, place: (u16, u8)) {
+    fn forget(&mut self, switch: Guid, place: Place) {
         if let Some(blocks) = Arc::make_mut(&mut self.held).get_mut(&switch) {
             blocks.remove(&place);
         }
     }
 
-    fn silence(&mut self, switch: Guid, now: Time) {
+    fn leave_out(&mut self, switch: Guid, now: Time) {
+        let before = self.silent.get(&switch);
         // Other blocks of it that were under way fail for the same reason.
-        if self.mute.get(&switch).is_some_and(|until| *until > now) {
+        if before.is_some_and(|before| !before.is_over && before.until > now) {
             return;
         }
-        let last = self.was_mute.get(&switch).filter(|(until, _)| now.since(*until) < MUTE);
-        let pause = last.map_or(MUTE_FIRST, |(_, pause)| pause.saturating_mul(2).min(MUTE));
-        self.was_mute.insert(switch, (now + pause, pause));
-        self.mute.insert(switch, now + pause);
+        let lately = before.filter(|before| now.since(before.until) < PAUSE_MAX);
+        let pause = lately.map_or(PAUSE_FIRST, |before| before.pause.saturating_mul(2).min(PAUSE_MAX));
+        let silence = Silence {
+            until: now + pause,
+            pause,
+            is_over: false,
+        };
+        self.silent.insert(switch, silence);
     }
 }
 
-impl Sm {
-    /// Groups have changed.
-    pub(crate) fn groups_changed(&mut self, groups: Vec<MulticastGroup>) {
-        if self.config.mode != Mode::Manage {
-            return;
-        }
-        let multicast = &mut self.multicast;
-        for group in groups {
-            let mlid = group.mlid;
-            if Arc::make_mut(&mut multicast.groups).put(group) {
-                multicast.stale.insert(mlid);
-                multicast.top = multicast.top.max(Some(mlid));
-                multicast.due = Some(self.now);
-            }
-        }
-        self.view.groups = Arc::clone(&multicast.groups);
-    }
-
-    /// A plan is in force: links may have changed, and who did not answer may answer now.
-    pub(crate) fn multicast_after_apply(&mut self) {
-        self.multicast.mute.clear();
-        self.multicast.all_stale(self.now);
-    }
-
-    /// Another manager is in charge: what it writes is not known here, and members tell it who they are.
-    pub(crate) fn leave_what_hosts_registered(&mut self) {
-        self.leave_aliases();
-        self.multicast = Multicast::default();
-        self.tell_read_back(readback::In::AnotherManages);
-        self.view.groups = Arc::default();
-    }
-
-    /// Tables of switches that hold nothing that this manager wrote are not known.
-    pub(crate) fn forget_copies(&mut self, fabric: &Fabric, installed: &Installed) {
-        if self.multicast.held.is_empty() {
-            return;
-        }
-        let is_kept = |guid: &Guid| {
-            let switch = fabric.find(*guid).and_then(|node| fabric.switch_index(node));
-            switch.is_some_and(|switch| installed.lfts.get(switch).is_some_and(|blocks| !blocks.is_empty()))
-        };
-        Arc::make_mut(&mut self.multicast.held).retain(|guid, _| is_kept(guid));
-    }
-
-    /// When trees are to be looked at; never while something else is to be done first, which has a time of its own:
-    /// a wake-up that nobody serves comes again at once, for ever.
-    pub(crate) fn multicast_due(&self) -> Option<Time> {
-        let multicast = &self.multicast;
-        let due = multicast
-            .due
-            .into_iter()
-            .chain(multicast.mute.values().copied())
-            .min()?;
-        let due = multicast.until.map_or(due, |until| due.max(until));
-        let is_free = self.sweep_due.is_none() && !self.has_suspects();
-        (is_free && multicast.planning.is_none() && self.knows_the_fabric()).then_some(due)
-    }
-
-    /// Plans trees, or reads what must be known for it, if nothing else is to be done.
-    pub(crate) fn multicast_if_due(&mut self, now: Time, out: &mut Vec<Output>) {
-        if !self.is_due(Timer::Trees) {
-            return;
-        }
-        let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.view.plan.clone()) else {
-            return;
-        };
-        let multicast = &mut self.multicast;
-        multicast.due = None;
-        let muted = multicast.mute.len();
-        multicast.mute.retain(|_, until| *until > now);
-        if multicast.mute.len() < muted {
-            multicast.all_stale(now);
-            multicast.due = None;
-        }
-        let mut left_out = inventory.out_of_reach();
-        left_out.extend(multicast.mute.keys());
-        let unknown = multicast.unknown(&inventory.fabric, &left_out);
-        if !unknown.is_empty() {
-            return self.read_copies(inventory, unknown);
-        }
-        multicast.until = None;
-        let moves = multicast.stale.is_empty() && multicast.moves;
-        if multicast.stale.is_empty() && !moves {
-            return;
-        }
-        let mut stale = std::mem::take(&mut multicast.stale);
-        if !moves {
-            // Whoever is left apart may find a tree now.
-            let apart = multicast.apart.iter().map(|(mlid, _)| *mlid);
-            stale.extend(apart.filter(|mlid| multicast.groups.find(*mlid).is_some()));
-        }
-        let is_known = |(fabric, of, _): &&(Arc<Fabric>, Arc<Plan>, _)| {
-            Arc::ptr_eq(fabric, &inventory.fabric) && Arc::ptr_eq(of, &plan)
-        };
-        let beside = multicast
-            .beside
-            .as_ref()
-            .filter(is_known)
-            .map(|known| Arc::clone(&known.2));
-        self.generation = self.generation.next();
-        let under_way = self.past.under_way(&inventory.fabric, now);
-        let basis = self.basis(&inventory, &self.view.installed, under_way);
-        let multicast = &self.multicast;
-        let task = MulticastTask {
-            basis,
-            plan: Arc::clone(&plan),
-            groups: Arc::clone(&multicast.groups),
-            held: multicast.tables(&inventory.fabric, &left_out),
-            roots: multicast.roots.clone(),
-            stale: stale.clone(),
-            left_out,
-            beside,
-            apart: multicast.apart.clone(),
-            moves: moves.then(|| budget(&self.config.policy, &plan.tables)),
-        };
-        let id = self.compute(Task::Multicast(Box::new(task)), out);
-        self.multicast.planning = Some(Planning { id, plan, stale });
-    }
-
-    /// True if a job is the one that plans trees.
-    pub(crate) fn is_planning_multicast(&self, id: JobId) -> bool {
-        let planning = self.multicast.planning.as_ref();
-        planning.is_some_and(|planning| planning.id == id)
-    }
-
-    /// Takes trees that were planned, if all is still as it was.
-    pub(crate) fn multicast_planned(&mut self, result: MulticastResult, out: &mut Vec<Output>) {
-        let Some(planning) = self.multicast.planning.take() else {
-            return;
-        };
-        let is_same = self
-            .view
-            .plan
-            .as_ref()
-            .is_some_and(|now| Arc::ptr_eq(now, &planning.plan));
-        let is_free = matches!(self.stage, Stage::Idle) && self.sweep_due.is_none() && !self.has_suspects();
-        let multicast = &mut self.multicast;
-        let refused = !result.events.is_empty();
-        out.extend(result.events.into_iter().map(Event::Plan).map(Output::Event));
-        let (planned, inventory) = match (result.trees, self.inventory.clone()) {
-            (PlannedTrees::Accepted(planned), Some(inventory)) if is_same && is_free => (*planned, inventory),
-            (trees, _) => {
-                // Planned anew when that is dealt with; a plan that the judge refused, when something changes.
-                multicast.stale.extend(planning.stale);
-                multicast.moves &= matches!(trees, PlannedTrees::Later(_));
-                multicast.due = (!refused).then_some(self.now);
-                if let PlannedTrees::Later(first) = trees
-                    && is_same
-                    && is_free
-                {
-                    self.trees_later(first, out);
-                }
-                return;
-            }
-        };
-        multicast.roots = planned.roots;
-        multicast.turns = planned.turns;
-        multicast.beside = Some((Arc::clone(&inventory.fabric), planning.plan, planned.beside));
-        if planned.moved.0 > 0 {
-            let (trees, left) = planned.moved;
-            out.push(Output::Event(Event::Multicast(MulticastEvent::Moved { trees, left })));
-        }
-        multicast.moves = planned.moved.1 > 0 || multicast.moves && !planning.stale.is_empty();
-        if multicast.apart != planned.apart {
-            multicast.apart = planned.apart;
-            if let Some(&(mlid, member)) = multicast.apart.first() {
-                let members = multicast.apart.len();
-                out.push(Output::Event(Event::Multicast(MulticastEvent::Apart {
-                    members,
-                    mlid,
-                    member,
-                })));
-            }
-        }
-        if multicast.unreached != planned.unreached {
-            multicast.unreached = planned.unreached;
-            if let Some((mlid, member)) = multicast.unreached.first() {
-                out.push(Output::Event(Event::Multicast(MulticastEvent::Unreached {
-                    members: multicast.unreached.len(),
-                    mlid: *mlid,
-                    member: *member,
-                })));
-            }
-        }
-        if planned.change.value().sets() == 0 {
-            return self.multicast_written(self.now);
-        }
-        self.write_copies(inventory, &planned.change);
-    }
-}
-
-impl Sm {
-    /// Members of groups that no tree joins with the others beside the routes in force, by group.
-    #[must_use]
-    pub fn left_apart(&self) -> &[(Lid, Guid)] {
-        &self.multicast.apart
-    }
-
-    /// What jobs have to know of copies.
-    pub(crate) fn copies(&self) -> Arc<Copies> {
-        let multicast = &self.multicast;
-        Arc::new(Copies {
-            groups: Arc::clone(&multicast.groups),
-            held: Arc::clone(&multicast.held),
-            turns: Arc::clone(&multicast.turns.0),
-        })
-    }
-
-    /// What was planned is in force; trees that are to move follow, a step at a time.
-    fn multicast_written(&mut self, now: Time) {
-        let multicast = &mut self.multicast;
-        multicast.turns.0 = Arc::clone(&multicast.turns.1);
-        if multicast.moves {
-            let pause = Duration::from_secs(self.config.policy.rebalance_pause_s.into());
-            multicast.due = Some(multicast.due.map_or(now + pause, |due| due.min(now + pause)));
-        }
-    }
-
-    /// Trees are looked at: those for which there is a better one move.
-    pub(crate) fn move_trees(&mut self) {
-        let multicast = &mut self.multicast;
-        if !multicast.groups.is_empty() {
-            multicast.moves = true;
-            multicast.due.get_or_insert(self.now);
-        }
-    }
-
-    /// Trees can be laid when packets that are under way are gone.
-    fn trees_later(&mut self, first: Option<Box<TakenApart>>, out: &mut Vec<Output>) {
-        let Some(inventory) = self.inventory.clone() else {
-            return;
-        };
-        let drained = wait_ns(&inventory.fabric).map_or(MUTE, Duration::from_nanos);
-        let multicast = &mut self.multicast;
-        multicast.until = Some(self.now + drained);
-        multicast.due = multicast.until;
-        if let Some(first) = first {
-            out.push(taken_apart(&first));
-            let sets = first.change.value().sets();
-            if sets > 0 {
-                self.write_copies(inventory, &first.change);
-            }
-        }
-    }
-
-    /// Groups that must be taken apart before the plan on its way is applied.
-    pub(crate) fn note_copies_first(&mut self, first: Option<Box<TakenApart>>) {
-        self.multicast.first = first;
-    }
-
-    /// Begins to apply a plan, a repair or a step towards balance: all of them pass here. Groups that could deadlock
-    /// beside it are taken apart first.
-    pub(crate) fn begin_applying(&mut self, apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
-        self.tell_read_back(readback::In::Writing);
-        let apply = apply.with_traffic_of_late(self.carried_lately(&inventory.fabric));
-        self.update_registration(registration::In::Applying {
-            fabric: apply.fabric(),
-            outcome: apply.outcome(),
-        });
-        self.failover.repeats = self.exchange.counters().repeats;
-        self.stage = Stage::Applying(Box::new(apply), inventory);
-        let first = self.multicast.first.take();
-        if let Some(first) = first.filter(|first| first.change.value().sets() > 0) {
-            out.push(taken_apart(&first));
-            self.multicast.stale.extend(first.groups.iter().copied());
-            self.write_copies_first(&first.change);
-        }
-    }
-}
-
-fn taken_apart(first: &TakenApart) -> Output {
-    Output::Event(Event::Multicast(MulticastEvent::TakenApart {
+fn taken_apart(first: &TakenApart) -> Effect {
+    tell(MulticastEvent::TakenApart {
         groups: first.groups.len(),
         mlid: first.groups.first().copied().unwrap_or(Lid::NONE),
-    }))
+    })
 }
+
+const fn tell(event: MulticastEvent) -> Effect {
+    Effect::Event(Event::Multicast(event))
+}
+
+#[cfg(test)]
+mod tests;

@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
-use selvedge_plan::aliases::{GuidBlock, HeldGuids};
+use selvedge_plan::aliases::{GuidBlock, HeldGuids, reachable};
 use selvedge_plan::multicast::{MftBlock, MftBlocks};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LaneTable, Op, Plan};
 use selvedge_planner::Inventory;
@@ -39,7 +39,6 @@ use selvedge_sim::Time;
 use selvedge_types::Guid;
 use selvedge_wire::SmpData;
 
-use crate::aliases::reachable;
 use crate::config::Config;
 use crate::event::Event;
 use crate::smp::Smp;

@@ -1,0 +1,76 @@
+//! Routes between alias GUIDs and the rest of the manager.
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::ChangeSet;
+use selvedge_plan::aliases::PortAliases;
+use selvedge_sim::Time;
+
+use super::Sm;
+use crate::aliases::{Ctx, Effect, In};
+use crate::apply::Apply;
+use crate::config::Mode;
+use crate::election::Role;
+use crate::event::Event;
+use crate::io::Output;
+use crate::stage::Stage;
+use crate::timer::Timer;
+
+impl Sm {
+    /// Hands an input to alias GUIDs; returns what they want done.
+    pub(crate) fn tell_aliases(&mut self, input: In<'_>) -> Vec<Effect> {
+        let ctx = Ctx {
+            now: self.now,
+            mode: self.config.mode,
+            judge: &*self.judge,
+            inventory: self.inventory.as_deref(),
+        };
+        let mut effects = Vec::new();
+        self.aliases.handle(&ctx, input, &mut effects);
+        effects
+    }
+
+    /// Hands an input to alias GUIDs, and does what they want done.
+    pub(crate) fn run_aliases(&mut self, input: In<'_>, out: &mut Vec<Output>) {
+        for effect in self.tell_aliases(input) {
+            let naming = match (effect, self.inventory.clone()) {
+                (Effect::Event(event), _) => {
+                    out.push(Output::Event(Event::Aliases(event)));
+                    continue;
+                }
+                (Effect::Read(blocks), Some(inventory)) => Apply::read_guids(inventory, blocks),
+                (Effect::Write(change), Some(inventory)) => Apply::write_guids(inventory, &change),
+                (Effect::Read(_) | Effect::Write(_), None) => continue,
+            };
+            self.stage = Stage::Naming(Some(Box::new(naming)));
+        }
+    }
+
+    /// Aliases of ports have changed.
+    pub(super) fn aliases_changed(&mut self, ports: Vec<PortAliases>) {
+        self.tell_aliases(In::Changed(ports));
+    }
+
+    /// A plan is in force: ports whose PortInfo was set may have been off.
+    pub(crate) fn aliases_after_apply(&mut self, fabric: &Fabric, changes: &ChangeSet) {
+        self.tell_aliases(In::PlanInForce(fabric, changes));
+    }
+
+    /// Another manager is master.
+    pub(super) fn leave_aliases(&mut self) {
+        self.tell_aliases(In::AnotherManages);
+    }
+
+    /// Returns when GUIDs are to be read or written; never while something else is to be done first.
+    pub(crate) fn aliases_due(&self) -> Option<Time> {
+        let is_ours = self.config.mode == Mode::Manage && self.role() == Role::Master && self.view.plan.is_some();
+        let is_free = is_ours && self.inventory.is_some() && self.sweep_due.is_none() && !self.has_suspects();
+        self.aliases.due().filter(|_| is_free)
+    }
+
+    /// Reads GUIDs, or plans and writes them, if nothing else is to be done.
+    pub(super) fn name_if_due(&mut self, out: &mut Vec<Output>) {
+        if self.is_due(Timer::Names) {
+            self.run_aliases(In::Due, out);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Routes between multicast and the rest of the manager.
+
+use std::sync::Arc;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::Installed;
+use selvedge_plan::multicast::MulticastGroup;
+use selvedge_planner::multicast::MulticastResult;
+use selvedge_planner::{Copies, Inventory, JobId, TakenApart, Task};
+use selvedge_sim::Time;
+use selvedge_types::{Guid, Lid};
+
+use super::Sm;
+use crate::apply::Apply;
+use crate::io::Output;
+use crate::multicast::{Ctx, Effect, In};
+use crate::stage::{Copying, Stage};
+use crate::timer::Timer;
+use crate::{readback, registration};
+
+impl Sm {
+    /// Hands an input to multicast; returns what it wants done.
+    pub(crate) fn tell_multicast(&mut self, input: In<'_>) -> Vec<Effect> {
+        let ctx = Ctx {
+            now: self.now,
+            mode: self.config.mode,
+            policy: &self.config.policy,
+            inventory: self.inventory.as_ref(),
+            plan: self.view.plan.as_ref(),
+        };
+        let mut effects = Vec::new();
+        self.multicast.handle(&ctx, input, &mut effects);
+        effects
+    }
+
+    /// Hands an input to multicast, and does what it wants done.
+    pub(crate) fn run_multicast(&mut self, input: In<'_>, out: &mut Vec<Output>) {
+        for effect in self.tell_multicast(input) {
+            match (effect, self.inventory.clone()) {
+                (Effect::Event(event), _) => out.push(Output::Event(event)),
+                (Effect::Read(blocks), Some(inventory)) => {
+                    self.stage = Stage::Copying(Copying::of(Apply::read_mfts(inventory, blocks)));
+                }
+                (Effect::Plan { left_out }, Some(inventory)) => {
+                    let Some(plan) = self.view.plan.clone() else { continue };
+                    self.generation = self.generation.next();
+                    let under_way = self.past.under_way(&inventory.fabric, self.now);
+                    let basis = self.basis(&inventory, &self.view.installed, under_way);
+                    let task = self.multicast.task(basis, Arc::clone(&plan), left_out);
+                    let id = self.compute(Task::Multicast(Box::new(task)), out);
+                    self.tell_multicast(In::Planning(id, plan));
+                }
+                (Effect::Write(change), Some(inventory)) => {
+                    self.stage = Stage::Copying(Copying::of(Apply::write_mfts(inventory, &change)));
+                }
+                (Effect::WriteFirst(change), _) => {
+                    if let Stage::Applying(apply, inventory) = std::mem::take(&mut self.stage) {
+                        self.stage = Stage::Copying(Copying {
+                            then: Some((apply, Arc::clone(&inventory))),
+                            ..Copying::of(Apply::write_mfts(inventory, &change))
+                        });
+                    }
+                }
+                (Effect::Read(_) | Effect::Plan { .. } | Effect::Write(_), None) => {}
+            }
+        }
+    }
+
+    /// Groups have changed.
+    pub(super) fn groups_changed(&mut self, groups: Vec<MulticastGroup>) {
+        self.tell_multicast(In::GroupsChanged(groups));
+        self.view.groups = Arc::clone(self.multicast.groups());
+    }
+
+    /// A plan is in force: links may have changed, and a switch that did not answer may answer now.
+    pub(crate) fn multicast_after_apply(&mut self) {
+        self.tell_multicast(In::PlanInForce);
+    }
+
+    /// Another manager is master: what it writes is not known here, and hosts register with it.
+    pub(super) fn leave_what_hosts_registered(&mut self) {
+        self.leave_aliases();
+        self.tell_multicast(In::AnotherManages);
+        self.tell_read_back(readback::In::AnotherManages);
+        self.view.groups = Arc::default();
+    }
+
+    /// MFTs of switches that hold nothing that this manager wrote are not known.
+    pub(crate) fn forget_copies(&mut self, fabric: &Fabric, installed: &Installed) {
+        self.tell_multicast(In::Swept(fabric, installed));
+    }
+
+    /// Returns when trees are to be planned; never while something else is to be done first, which has a time of its
+    /// own: a wake-up that nobody serves comes again at once, for ever.
+    pub(crate) fn multicast_due(&self) -> Option<Time> {
+        let is_free = self.sweep_due.is_none() && !self.has_suspects();
+        self.multicast.due().filter(|_| is_free && self.knows_the_fabric())
+    }
+
+    /// Plans trees, or reads what must be known for that, if nothing else is to be done.
+    pub(super) fn multicast_if_due(&mut self, out: &mut Vec<Output>) {
+        if self.is_due(Timer::Trees) {
+            self.run_multicast(In::Due, out);
+        }
+    }
+
+    /// Returns true if a job is the one that plans trees.
+    pub(crate) fn is_planning_multicast(&self, id: JobId) -> bool {
+        self.multicast.is_planning(id)
+    }
+
+    /// Takes trees that were planned.
+    pub(crate) fn multicast_planned(&mut self, result: MulticastResult, out: &mut Vec<Output>) {
+        let is_free = matches!(self.stage, Stage::Idle) && self.sweep_due.is_none() && !self.has_suspects();
+        self.run_multicast(In::Planned { result, is_free }, out);
+    }
+
+    /// Returns the members of groups that no tree joins with the others beside the routes in force, by group.
+    #[must_use]
+    pub fn left_apart(&self) -> &[(Lid, Guid)] {
+        self.multicast.left_apart()
+    }
+
+    /// Returns what jobs have to know of copies.
+    pub(crate) fn copies(&self) -> Arc<Copies> {
+        Arc::new(self.multicast.copies())
+    }
+
+    /// Routes are as even as they get: trees for which there are better ones move.
+    pub(super) fn move_trees(&mut self) {
+        self.tell_multicast(In::MoveTrees);
+    }
+
+    /// These groups must be taken apart before the plan on its way is applied.
+    pub(crate) fn note_copies_first(&mut self, first: Option<Box<TakenApart>>) {
+        self.tell_multicast(In::TakeApartFirst(first));
+    }
+
+    /// Begins to apply a plan, a repair or a step towards balance: all of them pass here. Groups that could deadlock
+    /// beside it are taken apart first.
+    pub(crate) fn begin_applying(&mut self, apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
+        self.tell_read_back(readback::In::Writing);
+        let apply = apply.with_traffic_of_late(self.carried_lately(&inventory.fabric));
+        self.update_registration(registration::In::Applying {
+            fabric: apply.fabric(),
+            outcome: apply.outcome(),
+        });
+        self.failover.repeats = self.exchange.counters().repeats;
+        self.stage = Stage::Applying(Box::new(apply), inventory);
+        self.run_multicast(In::Applying, out);
+    }
+}
