@@ -149,7 +149,9 @@ fn what_another_port_has_it_gives_up_first() {
         (Some(at(2)), vec!["write"])
     );
     bench.hand(3, In::Unknown((own(NEAR), 0)));
-    bench.hand(3, In::GaveUp(own(FAR)));
+    for port in [own(NEAR), own(FAR)] {
+        bench.hand(3, In::GaveUp(port));
+    }
     bench.hand(3, In::Interrupted);
     assert_eq!(
         (bench.aliases.due(), bench.hand(3, In::Due)),
