@@ -36,7 +36,7 @@ use crate::rebalance::Rebalancer;
 use crate::registration::Registration;
 use crate::report;
 use crate::smp::{self, Smp};
-use crate::stage::{Stage, Token};
+use crate::stage::{Copying, Stage, Token};
 use crate::sweep::{Ask as Look, Sweep};
 use crate::timer::Timer;
 use crate::trap::Traps;
@@ -220,8 +220,12 @@ impl Sm {
             }
             (Token::Table { switch, block }, Stage::Reading) => self.table_read(Table::Lft(switch, block), answer),
             (Token::Lanes(table), Stage::Reading) => self.table_read(Table::Lanes(table), answer),
-            (Token::Set(id), Stage::Applying(..)) => self.set_ended(id, answer, &mut events),
-            (Token::Look(Look::Held(_)), Stage::Applying(..)) => self.seat_answered(answer),
+            (Token::Set(id), Stage::Applying(..)) | (Token::Block(id), Stage::Copying(_) | Stage::Naming(_)) => {
+                self.run_apply(crate::apply::In::Ended(id, answer), out);
+            }
+            (Token::Look(Look::Held(_)), Stage::Applying(..)) => {
+                self.run_apply(crate::apply::In::OwnPort(answer), out);
+            }
             (Token::SmInfo(ask @ Ask::Election(_)), Stage::Electing)
             | (Token::SmInfo(ask @ Ask::Poll), Stage::Standby)
             | (Token::SmInfo(ask @ Ask::LightSweep), Stage::LightSweep)
@@ -231,8 +235,6 @@ impl Sm {
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Look(Look::Held(_)), Stage::Probing(_)) => self.own_port_looked_at(answer, out),
-            (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
-            (Token::Name(id), Stage::Naming(_)) => self.named(id, answer, out),
             (Token::ReadBack(id), Stage::Copying(_) | Stage::Naming(_)) => drop(self.was_read_back(id, answer, out)),
             (Token::ReadBack(id), Stage::LightSweep) => {
                 if self.was_read_back(id, answer, out) {
@@ -251,8 +253,7 @@ impl Sm {
                 | Token::Probe(_)
                 | Token::Behind(..)
                 | Token::Look(_)
-                | Token::Copy(_)
-                | Token::Name(_),
+                | Token::Block(_),
                 _,
             ) => {}
         }
@@ -302,7 +303,7 @@ impl Sm {
             self.multicast_if_due(out);
             self.name_if_due(out);
             self.back_up_if_due(out);
-            self.feed(now, out);
+            self.feed(out);
             if self.exchange.open() > 0 || self.waits_for_a_trap() || !self.step(now, out) {
                 return;
             }
@@ -313,7 +314,7 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Copying(ref copying) if copying.is_before_routes() => self.sweep.schedule().may_drop_plan(),
+            Stage::Copying(ref copying) if copying.then.is_some() => self.sweep.schedule().may_drop_plan(),
             Stage::Idle | Stage::LightSweep | Stage::Probing(_) | Stage::Copying(_) | Stage::Naming(_) => true,
             Stage::Persisting { .. } if self.persist.is_failing() => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.sweep.schedule().may_drop_plan(),
@@ -366,8 +367,8 @@ impl Sm {
             Stage::Reading => self.tables_asked(now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(probe, out),
-            Stage::Copying(copying) => self.copying_settled(*copying, out),
-            Stage::Naming(naming) => self.naming_settled(*naming, out),
+            Stage::Copying(copying) => self.copying_settled(copying, out),
+            Stage::Naming(blocks) => self.naming_settled(blocks, out),
             Stage::LightSweep => self.light_sweep_settled(now),
             waiting @ (Stage::Idle
             | Stage::Planning { .. }
@@ -432,8 +433,8 @@ impl Sm {
         }
     }
 
-    /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.
-    fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
+    /// Keeps as many requests open as the window allows.
+    fn feed(&mut self, out: &mut Vec<Output>) {
         match self.stage {
             Stage::Probing(_) => self.ask_ports(out),
             Stage::LightSweep => {
@@ -441,35 +442,12 @@ impl Sm {
                 self.ask_back(Kind::Lft);
                 self.ask_back(Kind::Lanes);
             }
-            Stage::Copying(ref copying) if copying.is_read_back() => self.ask_back(Kind::Mft),
-            Stage::Copying(_) => self.feed_copying(),
-            Stage::Naming(ref naming) if naming.is_read_back() => self.ask_back(Kind::Guids),
-            Stage::Naming(_) => self.feed_naming(),
+            Stage::Copying(Copying { blocks: None, .. }) => self.ask_back(Kind::Mft),
+            Stage::Naming(None) => self.ask_back(Kind::Guids),
+            Stage::Applying(..) | Stage::Copying(_) | Stage::Naming(_) => self.feed_apply(out),
             Stage::Reading => self.ask_for_tables(),
-            Stage::Applying(..) => self.ask_for_the_seat(now),
             _ => {}
         }
-        let Stage::Applying(apply, _) = &mut self.stage else {
-            return;
-        };
-        let m_key = self.config.policy.m_key;
-        let mut events = Vec::new();
-        while self.exchange.open() < self.config.ready() {
-            let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
-                break;
-            };
-            if self.sweep.silent().is_silent(&set.route) {
-                apply.left_out(id);
-                continue;
-            }
-            self.exchange.submit(agent, (Token::Set(id), set));
-            if apply.is_busiest(agent) {
-                self.exchange.put_first(agent);
-            }
-        }
-        let sent = crate::commit::In::Sent(apply.acknowledged, apply.failed);
-        self.tell_in_force(sent);
-        out.extend(events.into_iter().map(Output::Event));
     }
 }
 
@@ -479,6 +457,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 }
 
 mod aliases;
+mod apply;
 mod backups;
 mod command;
 mod commit;

@@ -6,7 +6,7 @@
 //! manager only out of a `Judged` change. Sets of SMInfo, and the Set that disables a babbling port, need no judge.
 //!
 //! `core` is the outer machine: it takes inputs, holds the stage, and carries outputs out. Sub-machines with private
-//! fields decide one thing each: `election`, `trap`, `flap`, `fault`, `sweep`, `rebalance`, `readback`, `registration`,
+//! fields decide one thing each: `election`, `trap`, `flap`, `fault`, `sweep`, `apply`, `rebalance`, `readback`, `registration`,
 //! `persist`. A file `core/<name>.rs` builds what such a machine may read, hands it an input, and carries out its
 //! effects. All other files with an `impl Sm` are parts of the outer machine that are not cut out yet;
 //! `ARCHITECTURE.md` lists them.
@@ -37,7 +37,6 @@ mod reading;
 mod rebalance;
 mod registration;
 mod report;
-mod seat;
 mod smp;
 mod stage;
 mod sweep;

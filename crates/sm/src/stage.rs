@@ -6,12 +6,10 @@ use selvedge_fabric::{PortRef, SwitchIdx};
 use selvedge_plan::{Installed, LaneTable};
 use selvedge_planner::{Inventory, JobId, Outcome};
 
-use crate::aliases::{NameId, Naming};
-use crate::apply::{Apply, SetId};
+use crate::apply::{Apply, Blocks, SetId};
 use crate::discover::{Ask, Discovery};
 use crate::election;
 use crate::fault::probe::{Behind, Probe};
-use crate::multicast::{CopyId, Copying};
 use crate::readback::ReadId;
 use crate::sweep;
 use crate::view::StageName;
@@ -40,10 +38,8 @@ pub enum Token {
     Probe(PortRef),
     /// What is behind such a port, if its link came back.
     Behind(PortRef, Behind),
-    /// A block of a multicast table.
-    Copy(CopyId),
-    /// A block of a port's GUIDs.
-    Name(NameId),
+    /// A block of a multicast table or of a port's GUIDs.
+    Block(SetId),
     /// SMInfo of another manager.
     SmInfo(election::Ask),
 }
@@ -86,9 +82,9 @@ pub enum Stage {
     /// Looking at the ports of switches that said that something changed.
     Probing(Box<Probe>),
     /// Reading or writing multicast tables.
-    Copying(Box<Copying>),
-    /// Reading or writing alias GUIDs.
-    Naming(Box<Naming>),
+    Copying(Copying),
+    /// Reading or writing alias GUIDs; `None`: reading them back, see [`readback`](crate::readback).
+    Naming(Option<Box<Apply<Blocks>>>),
     /// Watching the master.
     Standby,
     /// As master, waiting for a better manager to take the subnet.
@@ -97,6 +93,25 @@ pub enum Stage {
     Disabled,
     /// Told to stop.
     Stopped,
+}
+
+/// What is done about multicast tables.
+#[derive(Debug, Default)]
+pub struct Copying {
+    /// Blocks that are read or written. `None`: they are read back, see [`readback`](crate::readback).
+    pub blocks: Option<Box<Apply<Blocks>>>,
+    /// The plan that is applied when that is done.
+    pub then: Option<(Box<Apply>, Arc<Inventory>)>,
+}
+
+impl Copying {
+    /// Blocks are read or written.
+    pub fn of(blocks: Apply<Blocks>) -> Self {
+        Self {
+            blocks: Some(Box::new(blocks)),
+            then: None,
+        }
+    }
 }
 
 impl Stage {

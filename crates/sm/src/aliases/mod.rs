@@ -7,10 +7,9 @@
 //! A block is read before it is first written, so that a take-over changes nothing that is right. A port whose PortInfo
 //! was set, as it has rebooted or its link was down, is read again. What a port gives up another gets in the next step.
 
-//! `core/aliases.rs` builds `Ctx`. `naming` sends the Gets and Sets, and hands in what ports answer.
+//! `core/aliases.rs` builds `Ctx`. `apply` sends the Gets and Sets, and `core/apply.rs` hands in what ports answer.
 
 mod event;
-mod naming;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,7 +25,6 @@ use selvedge_verify::Judged;
 use crate::config::Mode;
 
 pub use event::AliasEvent;
-pub use naming::{NameId, Naming};
 
 /// How long a port that did not take its GUIDs is left alone: at first, as it may be its answers that were lost, and if
 /// it goes on.

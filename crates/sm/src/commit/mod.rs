@@ -389,14 +389,6 @@ impl InForce {
             ..Self::default()
         }
     }
-
-    /// A plan in force with ports that are not ACTIVE.
-    pub fn with_ports(plan: Plan, ports: Vec<PortReport>) -> Self {
-        Self {
-            ports: Arc::new(ports),
-            ..Self::made(plan, None, Installed::default())
-        }
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use selvedge_plan::aliases::PortAliases;
 use selvedge_sim::Time;
 
 use super::Sm;
-use crate::aliases::{Ctx, Effect, In, Naming};
+use crate::aliases::{Ctx, Effect, In};
+use crate::apply::Apply;
 use crate::config::Mode;
 use crate::election::Role;
 use crate::event::Event;
@@ -36,11 +37,11 @@ impl Sm {
                     out.push(Output::Event(Event::Aliases(event)));
                     continue;
                 }
-                (Effect::Read(blocks), Some(inventory)) => Naming::reading(inventory, blocks),
-                (Effect::Write(change), Some(inventory)) => Naming::writing(inventory, change),
+                (Effect::Read(blocks), Some(inventory)) => Apply::read_guids(inventory, blocks),
+                (Effect::Write(change), Some(inventory)) => Apply::write_guids(inventory, &change),
                 (Effect::Read(_) | Effect::Write(_), None) => continue,
             };
-            self.stage = Stage::Naming(Box::new(naming));
+            self.stage = Stage::Naming(Some(Box::new(naming)));
         }
     }
 

@@ -13,19 +13,17 @@ use selvedge_planner::past::After;
 use selvedge_planner::{Inventory, lid};
 use selvedge_sim::Time;
 use selvedge_types::PortState;
-use selvedge_wire::Mad;
 
 use super::Sm;
-use crate::apply::{Apply, SetId};
+use crate::apply::{Applied, Apply, Counts};
 use crate::commit::{Ctx, Effect, In, Known};
 use crate::config::Mode;
 use crate::drain::Step;
 use crate::election::{Foreign, Role};
-use crate::event::{Event, SweepReason};
+use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::{Committed, Milestone};
 use crate::report::Failures;
-use crate::stage::Stage;
 use crate::{drain, election, lid_book, readback};
 
 impl Sm {
@@ -102,25 +100,17 @@ impl Sm {
     }
 
     /// The last Set has ended: the plan is in force.
-    pub(super) fn applied(&mut self, mut apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
-        apply.end();
-        let Apply {
-            taken,
-            unanswered,
-            has_drained,
+    pub(super) fn applied(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
+        let Applied {
             outcome,
             fabric,
-            mut installed,
-            acknowledged,
-            failed_ports,
-            failed_nodes,
-            failed,
+            installed,
+            counts: Counts { acknowledged, failed },
+            failures,
             declined,
-            may_be_live,
+            traffic,
             ..
-        } = apply;
-        // What is under way is told anew in each job.
-        (installed.under_way, installed.levels) = (None, None);
+        } = apply.end();
         let installed = Arc::new(installed);
         let after = After {
             fabric: Arc::clone(&fabric),
@@ -128,14 +118,14 @@ impl Sm {
             installed: Arc::clone(&installed),
         };
         let step = Step {
-            taken,
-            has_drained,
+            taken: traffic.taken,
+            has_drained: traffic.has_drained,
             at: now,
             after,
         };
         self.tell_drain(drain::In::Applied {
             step,
-            unanswered,
+            unanswered: traffic.unanswered,
             is_short: lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids),
         });
         self.tell_lids(lid_book::In::Applied(&fabric, &outcome.plan.lids));
@@ -143,7 +133,7 @@ impl Sm {
         self.tell_read_back(readback::In::Written {
             fabric: &fabric,
             changes: outcome.changes.value(),
-            is_live: may_be_live,
+            is_live: traffic.may_be_live,
         });
         self.hosts_asked(&fabric, &outcome, failed);
         self.tell_in_force(In::Applied {
@@ -152,11 +142,6 @@ impl Sm {
             declined,
             sent: (acknowledged, failed),
         });
-        let failures = Failures {
-            ports: failed_ports,
-            nodes: failed_nodes,
-            nothing_sent: None,
-        };
         self.watch_ports(&inventory.fabric, &fabric);
         self.aliases_after_apply(&fabric, outcome.changes.value());
         self.finish(inventory, fabric, installed, &failures);
@@ -180,26 +165,10 @@ impl Sm {
         self.balance_applied(out);
     }
 
-    /// Takes what became of a Set.
-    pub(super) fn set_ended(&mut self, id: SetId, answer: Option<&Mad>, events: &mut Vec<Event>) {
-        let Stage::Applying(apply, _) = &mut self.stage else {
-            return;
-        };
-        apply.ended(id, answer, events);
-        // Nobody else may tell: a switch that was off does not know whom to.
-        if std::mem::take(&mut apply.met_lost_link) {
-            self.want_sweep_unless_due(SweepReason::Overtaken);
-        }
-    }
-
     /// A sweep is due while a phase waits: what has been acknowledged stays, the rest is planned anew.
-    pub(super) fn interrupted(
-        &mut self,
-        mut apply: Apply,
-        inventory: &Arc<Inventory>,
-        now: Time,
-        out: &mut Vec<Output>,
-    ) {
+    pub(super) fn interrupted(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
+        let apply = apply.end();
+        let traffic = apply.traffic;
         // A step towards balance begins anew by itself when what happened has been dealt with.
         if !self.is_balancing() {
             self.tell_in_force(In::LeftHalfWay {
@@ -207,11 +176,8 @@ impl Sm {
                 fabric: &apply.fabric,
             });
         }
-        apply.end();
-        let wait = apply.wait();
-        (apply.installed.under_way, apply.installed.levels) = (None, None);
         let installed = Arc::new(apply.installed);
-        let step = wait.map(|wait| {
+        let step = apply.wait.map(|wait| {
             out.push(Output::Event(Event::WaitEnded { wait }));
             // It began with the last acknowledgement.
             let at = wait
@@ -219,8 +185,8 @@ impl Sm {
                 .since(Time::ZERO)
                 .saturating_sub(Duration::from_nanos(wait.wait_ns));
             Step {
-                taken: apply.taken,
-                has_drained: apply.has_drained,
+                taken: traffic.taken,
+                has_drained: traffic.has_drained,
                 at: (Time::ZERO + at).min(now),
                 after: After {
                     fabric: Arc::clone(&apply.fabric),
@@ -230,22 +196,17 @@ impl Sm {
             }
         });
         self.tell_drain(drain::In::Interrupted {
-            unanswered: apply.unanswered,
+            unanswered: traffic.unanswered,
             step,
         });
         self.tell_read_back(readback::In::Written {
             fabric: &apply.fabric,
             changes: apply.outcome.changes.value(),
-            is_live: apply.may_be_live,
+            is_live: traffic.may_be_live,
         });
         self.tell_lids(lid_book::In::Applied(&apply.fabric, &apply.outcome.plan.lids));
-        self.tell_in_force(In::Sent(apply.acknowledged, apply.failed));
-        let failures = Failures {
-            ports: apply.failed_ports,
-            nodes: apply.failed_nodes,
-            nothing_sent: None,
-        };
-        self.finish(inventory, apply.fabric, installed, &failures);
+        self.tell_in_force(In::Sent(apply.counts.acknowledged, apply.counts.failed));
+        self.finish(inventory, apply.fabric, installed, &apply.failures);
         self.run_election(election::In::Foreign(Foreign::Applied), out);
     }
 

@@ -13,17 +13,12 @@ use selvedge_types::{Guid, Lid};
 use super::Sm;
 use crate::apply::Apply;
 use crate::io::Output;
-use crate::multicast::{Copying, Ctx, Effect, In, Multicast};
-use crate::stage::Stage;
+use crate::multicast::{Ctx, Effect, In};
+use crate::stage::{Copying, Stage};
 use crate::timer::Timer;
 use crate::{readback, registration};
 
 impl Sm {
-    /// Returns multicast, to be asked.
-    pub(crate) const fn multicast(&self) -> &Multicast {
-        &self.multicast
-    }
-
     /// Hands an input to multicast; returns what it wants done.
     pub(crate) fn tell_multicast(&mut self, input: In<'_>) -> Vec<Effect> {
         let ctx = Ctx {
@@ -44,7 +39,7 @@ impl Sm {
             match (effect, self.inventory.clone()) {
                 (Effect::Event(event), _) => out.push(Output::Event(event)),
                 (Effect::Read(blocks), Some(inventory)) => {
-                    self.stage = Stage::Copying(Box::new(Copying::reading(inventory, blocks)));
+                    self.stage = Stage::Copying(Copying::of(Apply::read_mfts(inventory, blocks)));
                 }
                 (Effect::Plan { left_out }, Some(inventory)) => {
                     let Some(plan) = self.in_force.plan().cloned() else {
@@ -58,12 +53,14 @@ impl Sm {
                     self.tell_multicast(In::Planning(id, plan));
                 }
                 (Effect::Write(change), Some(inventory)) => {
-                    self.stage = Stage::Copying(Box::new(Copying::writing(inventory, change)));
+                    self.stage = Stage::Copying(Copying::of(Apply::write_mfts(inventory, &change)));
                 }
                 (Effect::WriteFirst(change), _) => {
                     if let Stage::Applying(apply, inventory) = std::mem::take(&mut self.stage) {
-                        let copying = Copying::writing(Arc::clone(&inventory), change);
-                        self.stage = Stage::Copying(Box::new(copying.then(*apply, inventory)));
+                        self.stage = Stage::Copying(Copying {
+                            then: Some((apply, Arc::clone(&inventory))),
+                            ..Copying::of(Apply::write_mfts(inventory, &change))
+                        });
                     }
                 }
                 (Effect::Read(_) | Effect::Plan { .. } | Effect::Write(_), None) => {}
@@ -141,12 +138,12 @@ impl Sm {
 
     /// Begins to apply a plan, a repair or a step towards balance: all of them pass here. Groups that could deadlock
     /// beside it are taken apart first.
-    pub(crate) fn begin_applying(&mut self, mut apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
+    pub(crate) fn begin_applying(&mut self, apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
         self.tell_read_back(readback::In::Writing);
-        apply.may_be_live |= self.carried_lately(&inventory.fabric);
+        let apply = apply.with_traffic_of_late(self.carried_lately(&inventory.fabric));
         self.update_registration(registration::In::Applying {
-            fabric: &apply.fabric,
-            outcome: &apply.outcome,
+            fabric: apply.fabric(),
+            outcome: apply.outcome(),
         });
         self.note_repeats();
         self.stage = Stage::Applying(Box::new(apply), inventory);

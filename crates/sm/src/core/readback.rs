@@ -10,14 +10,14 @@ use selvedge_types::Guid;
 use selvedge_wire::Mad;
 
 use super::{Sm, ok};
-use crate::aliases::{self, AliasEvent, Naming};
+use crate::aliases::{self, AliasEvent};
 use crate::config::Mode;
 use crate::election::Role;
 use crate::event::Event;
 use crate::io::Output;
-use crate::multicast::{self, Copying, MulticastEvent};
+use crate::multicast::{self, MulticastEvent};
 use crate::readback::{Ctx, Effect, In, Kind, ReadId};
-use crate::stage::{Stage, Token};
+use crate::stage::{Copying, Stage, Token};
 use crate::view::ReadBackFigures;
 use crate::{commit, drain};
 
@@ -79,24 +79,24 @@ impl Sm {
 
     /// A light sweep has found nothing: now switches are asked for their MFTs.
     pub(crate) fn read_copies_back(&mut self) {
-        let Some(inventory) = self.inventory.clone().filter(|_| self.reads_back()) else {
+        if self.inventory.is_none() || !self.reads_back() {
             return;
-        };
+        }
         self.tell_read_back(In::Begins(Kind::Mft, self.multicast.left_out()));
         if !self.read_back.has_begun(Kind::Mft) {
             return self.read_guids_back();
         }
-        self.stage = Stage::Copying(Box::new(Copying::reading_back(inventory)));
+        self.stage = Stage::Copying(Copying::default());
     }
 
     /// A light sweep has found nothing, and MFTs are as they should be: now ports are asked for their GUIDs.
     pub(crate) fn read_guids_back(&mut self) {
-        let Some(inventory) = self.inventory.clone().filter(|_| self.reads_back()) else {
+        if self.inventory.is_none() || !self.reads_back() {
             return;
-        };
+        }
         self.tell_read_back(In::Begins(Kind::Guids, self.aliases.left_out()));
         if self.read_back.has_begun(Kind::Guids) {
-            self.stage = Stage::Naming(Box::new(Naming::reading_back(inventory)));
+            self.stage = Stage::Naming(None);
         }
     }
 

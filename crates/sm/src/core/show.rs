@@ -25,7 +25,7 @@ impl Sm {
             wait: applying.and_then(|apply| apply.wait()),
             balance: self.rebalancer().status(),
             policy: Some(Arc::clone(&self.config.policy)),
-            applying: applying.map(|apply| (Arc::clone(&apply.outcome), apply.phase())),
+            applying: applying.map(|apply| (Arc::clone(apply.outcome()), apply.phase())),
             sweeps: in_force.sweeps(),
             generation: in_force.generation(),
             fabric: in_force.fabric().cloned(),
@@ -94,7 +94,7 @@ impl Sm {
                 }
             }
             Stage::Applying(apply, _) => Progress {
-                done: (apply.acknowledged + apply.failed) as u64,
+                done: (apply.counts().acknowledged + apply.counts().failed) as u64,
                 // Counted once, when the plan came: a view may be asked for between any two MADs.
                 total: self.in_force.change().count.total() as u64,
             },

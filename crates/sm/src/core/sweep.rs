@@ -168,8 +168,8 @@ impl Sm {
         };
         let is_by_it = |(token, smp): &(Token, crate::smp::Smp)| is_one_of_many(token) && smp.route == *route;
         for (token, _) in self.exchange.take_waiting(is_by_it) {
-            if let (Token::Set(id), Stage::Applying(apply, _)) = (token, &mut self.stage) {
-                apply.left_out(id);
+            if let (Token::Set(id), Stage::Applying(..)) = (token, &self.stage) {
+                self.leave_set_out(id);
             }
         }
     }

@@ -15,10 +15,7 @@ impl Sm {
             (Timer::Answer, _) => self.exchange.next_wake(),
             (Timer::Repress, _) => self.repress_at(),
             (Timer::Poll, Stage::Standby) => self.election().poll_due(),
-            (Timer::Seat, Stage::Applying(apply, _)) => {
-                let interval = self.config.poll_interval;
-                apply.wait().and_then(|wait| apply.seat.due(&wait, interval))
-            }
+            (Timer::Seat, Stage::Applying(apply, _)) => apply.own_port_due(self.config.poll_interval),
             (Timer::Doubt, Stage::Probing(probe)) => probe.due(),
             (Timer::LightSweep, Stage::Idle) => self.light_sweep_due(),
             (Timer::Release, Stage::Idle) => self.flaps().due(),

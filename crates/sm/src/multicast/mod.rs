@@ -7,9 +7,9 @@
 //! A block is read before it is first written, so that what another manager left is known, and taken away before
 //! anything is added to it.
 //!
-//! `core/multicast.rs` hands out the job. `copying` sends the Gets and Sets, and hands in what switches answer.
+//! `core/multicast.rs` hands out the job. `apply` sends the Gets and Sets, and `core/apply.rs` hands in
+//! what switches answer.
 
-mod copying;
 mod event;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,6 @@ use selvedge_verify::standing::{CopyTurns, wait_ns};
 use crate::config::Mode;
 use crate::event::Event;
 
-pub use copying::{CopyId, Copying};
 pub use event::MulticastEvent;
 
 /// How long a switch that refused its multicast table, or does not answer for it, is left out if nothing else happens:

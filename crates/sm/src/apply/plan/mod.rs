@@ -1,9 +1,10 @@
-//! Sends a judged change set, phase by phase, and keeps account of what each agent answered.
-//!
-//! Blocks of MFTs are written by `multicast/copying.rs`, blocks of GUIDInfo by `aliases/naming.rs`.
+//! The Sets of a plan, a repair or a step towards balance: LFT, SwitchInfo, P_KeyTable, SLtoVLMappingTable,
+//! VLArbitrationTable and PortInfo.
 
 mod answerer;
 mod met;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,39 +21,37 @@ use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases;
 use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, SmpData, SwitchInfo};
 
-use self::answerer::is_anothers;
-use crate::event::Event;
-use crate::lane_smp;
-use crate::seat::Seat;
-use crate::smp::{self, Smp};
+use super::pause::{Pause, Wait};
+use super::{Apply, Counts, Ctx, Effect, Request, SetId, Work};
+use crate::event::{Event, SweepReason};
+use crate::report::Failures;
+use crate::smp::Smp;
+use crate::{lane_smp, smp};
+use answerer::is_anothers;
 
-/// A Set on its way: position in the change set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetId {
-    phase: usize,
-    op: usize,
-}
-
-/// An application in progress.
+/// The Sets of a plan, and what their answers have taught.
 #[derive(Debug)]
-pub struct Apply {
-    /// What is applied.
-    pub outcome: Arc<Outcome>,
+pub struct PlanSets {
+    outcome: Arc<Outcome>,
     inventory: Arc<Inventory>,
     /// What the agents hold, as acknowledged so far. Copied when it first differs from the inventory's.
-    pub fabric: Arc<Fabric>,
+    fabric: Arc<Fabric>,
     /// Tables as acknowledged so far.
-    pub installed: Installed,
-    phase: usize,
-    next: usize,
-    in_flight: usize,
-    wait: Option<Wait>,
-    /// How long it has waited on its way.
-    waited_ns: u64,
-    /// What is known of our own port in this wait.
-    pub seat: Seat,
+    installed: Installed,
+    pause: Pause,
+    traffic: Traffic,
     /// A forwarding table block was not acknowledged: steps after it are not proved.
     is_torn: bool,
+    /// Nodes that have more to do in this phase than others: nothing of theirs waits for those.
+    busiest: BTreeSet<NodeIdx>,
+    failures: Failures,
+    /// Ports whose agents answered with other settings than asked, in fields that no packet depends on.
+    declined: BTreeMap<PortRef, Declined>,
+}
+
+/// Packets that may be under way by entries that are replaced.
+#[derive(Debug)]
+pub struct Traffic {
     /// Tables that have changed since the last wait, and the steps since.
     pub taken: Taken,
     /// Tables that were sent, and may be taken at any time to come.
@@ -64,42 +63,27 @@ pub struct Apply {
     /// The same, or a port is ACTIVE behind which nobody answers: what is there may forward all the same. Or links that
     /// are out of sight did so a moment ago: their packets went by what is replaced now.
     pub may_be_live: bool,
-    has_begun: bool,
-    /// Nodes that have more to do in this phase than others: nothing of theirs waits for those.
-    busiest: BTreeSet<NodeIdx>,
-    /// Sets acknowledged.
-    pub acknowledged: usize,
-    /// Ports whose Set failed.
-    pub failed_ports: BTreeSet<PortRef>,
-    /// Nodes of which a Set other than PortInfo failed.
-    pub failed_nodes: BTreeSet<NodeIdx>,
-    /// Sets that failed or were left out because of a failure.
-    pub failed: usize,
+}
+
+/// What an application has come to.
+#[derive(Debug)]
+pub struct Applied {
+    /// What was applied.
+    pub outcome: Arc<Outcome>,
+    /// What the agents hold as acknowledged.
+    pub fabric: Arc<Fabric>,
+    /// Tables as acknowledged.
+    pub installed: Installed,
+    /// How Sets ended.
+    pub counts: Counts,
+    /// Ports and nodes whose Sets failed.
+    pub failures: Failures,
     /// Ports whose agents answered with other settings than asked, in fields that no packet depends on.
     pub declined: BTreeMap<PortRef, Declined>,
-    /// A port that was ACTIVE answered that it is not: its link was lost since the sweep.
-    pub met_lost_link: bool,
-}
-
-/// A pause before a phase, until packets that old entries have sent on are gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// When the phase begins.
-    pub until: Time,
-    /// How long the pause is, in nanoseconds.
-    pub wait_ns: u64,
-    /// The phase, from 1.
-    pub phase: usize,
-    /// How many there are.
-    pub phases: usize,
-    /// What the phase does.
-    pub label: &'static str,
-}
-
-impl Wait {
-    const fn is_longer_than(&self, fog: Duration) -> bool {
-        self.wait_ns as u128 > fog.as_nanos()
-    }
+    /// The pause that it was in.
+    pub wait: Option<Wait>,
+    /// Packets that may be under way by entries that were replaced.
+    pub traffic: Traffic,
 }
 
 /// True if a port of a switch is ACTIVE and nobody is known behind it.
@@ -118,148 +102,178 @@ impl Apply {
     pub fn new(outcome: Arc<Outcome>, inventory: Arc<Inventory>, installed: Installed) -> Self {
         let fabric = Arc::clone(&inventory.fabric);
         let is_live = phases::is_live(&fabric);
-        let may_be_live = is_live || has_silent_link(&fabric);
-        Self {
-            outcome,
-            inventory,
-            fabric,
-            installed,
-            phase: 0,
-            next: 0,
-            in_flight: 0,
-            wait: None,
-            waited_ns: 0,
-            seat: Seat::default(),
-            is_torn: false,
+        let traffic = Traffic {
             taken: Taken::default(),
             unanswered: Unanswered::default(),
             has_drained: false,
             is_live,
-            may_be_live,
-            has_begun: false,
+            may_be_live: is_live || has_silent_link(&fabric),
+        };
+        Self::of(PlanSets {
+            outcome,
+            inventory,
+            fabric,
+            installed,
+            pause: Pause::default(),
+            traffic,
+            is_torn: false,
             busiest: BTreeSet::new(),
-            acknowledged: 0,
-            failed_ports: BTreeSet::new(),
-            failed_nodes: BTreeSet::new(),
-            failed: 0,
+            failures: Failures::none(),
             declined: BTreeMap::new(),
-            met_lost_link: false,
-        }
+        })
     }
 
-    /// True when every phase is done.
-    pub fn is_done(&self) -> bool {
-        self.phase >= self.outcome.changes.value().phases.len()
+    /// Returns the same, where links between switches `carried` packets a moment ago, as far as was known.
+    pub fn with_traffic_of_late(mut self, carried: bool) -> Self {
+        self.work.traffic.may_be_live |= carried;
+        self
     }
 
-    /// The phase it is in, from 0; as many as there are when all are done.
-    pub const fn phase(&self) -> usize {
-        self.phase
+    /// Returns what is applied.
+    pub const fn outcome(&self) -> &Arc<Outcome> {
+        &self.work.outcome
     }
 
-    /// The pause it is in, if it is in one.
+    /// Returns what the agents hold, as acknowledged so far.
+    pub const fn fabric(&self) -> &Arc<Fabric> {
+        &self.work.fabric
+    }
+
+    /// Returns the pause it is in, if it is in one.
     pub const fn wait(&self) -> Option<Wait> {
-        self.wait
+        self.work.pause.wait()
     }
 
-    /// The next Set of the current phase; `None` until its answers are in, its wait is over, or everything is done.
-    pub fn next(&mut self, now: Time, m_key: u64, events: &mut Vec<Event>) -> Option<(SetId, AgentId, Smp)> {
-        let outcome = Arc::clone(&self.outcome);
-        let phases = &outcome.changes.value().phases;
-        if !std::mem::replace(&mut self.has_begun, true) {
-            self.begin_phase(0, phases, now, events);
-        }
-        loop {
-            let phase = phases.get(self.phase)?;
-            if self
-                .wait
-                .is_some_and(|wait| wait.until > now || !self.seat.is_known(&wait))
-            {
-                return None;
-            }
-            // A wait for packets that nobody knows may be too short for those that are known.
-            let over = self.wait.take();
-            self.waited_ns += over.map_or(0, |wait| wait.wait_ns);
-            if over.is_some_and(|wait| wait.is_longer_than(outcome.fog)) {
-                self.taken.clear();
-                self.has_drained = true;
-            }
-            let Some(op) = phase.ops.get(self.next) else {
-                if self.in_flight > 0 {
-                    return None;
-                }
-                self.next = 0;
-                self.begin_phase(self.phase + 1, phases, now, events);
-                continue;
-            };
-            let id = SetId {
-                phase: self.phase,
-                op: self.next,
-            };
-            self.next += 1;
-            if self.is_pointless(op) {
-                self.failed += 1;
-                continue;
-            }
-            match self.build(op, m_key) {
-                Some(smp) => {
-                    self.in_flight += 1;
-                    return Some((id, AgentId(op.node().0), smp));
-                }
-                None => {
-                    self.failed += 1;
-                    self.is_torn |= matches!(op, Op::Lft { .. });
-                }
-            }
-        }
+    /// Returns when the manager's own port is to be asked, if that is each `interval`.
+    pub fn own_port_due(&self, interval: Duration) -> Option<Time> {
+        self.work.pause.due(interval)
     }
 
     /// It goes no further. What it dropped first as it leads out of sight is not known to be gone, unless it has waited
     /// for that.
-    pub fn end(&mut self) {
-        if self.outcome.out_of_sight.as_nanos() > u128::from(self.waited_ns) {
-            self.taken.note_blind();
+    pub fn end(self) -> Applied {
+        let counts = self.counts();
+        let mut work = self.work;
+        if work.outcome.out_of_sight.as_nanos() > u128::from(work.pause.waited_ns()) {
+            work.traffic.taken.note_blind();
+        }
+        // What is under way is told anew in each job.
+        (work.installed.under_way, work.installed.levels) = (None, None);
+        Applied {
+            outcome: work.outcome,
+            fabric: work.fabric,
+            installed: work.installed,
+            counts,
+            failures: work.failures,
+            declined: work.declined,
+            wait: work.pause.wait(),
+            traffic: work.traffic,
         }
     }
+}
 
-    /// True if an agent has so much to do in this phase that nothing of it should wait for others.
-    pub fn is_busiest(&self, agent: AgentId) -> bool {
-        self.busiest.contains(&NodeIdx(agent.0))
+impl Work for PlanSets {
+    fn phases(&self) -> usize {
+        self.outcome.changes.value().phases.len()
     }
 
-    /// Goes on to a phase: what it relies on is acknowledged, and its wait begins now.
-    fn begin_phase(&mut self, number: usize, phases: &[Phase], now: Time, events: &mut Vec<Event>) {
-        self.phase = number;
-        // Where no packets wait for it, a bring-up keeps everybody equally busy instead.
-        let phase = phases.get(number).filter(|_| self.is_live);
-        self.busiest = phase.map_or_else(BTreeSet::new, busiest);
-        self.taken.end_phase();
+    fn requests(&self, phase: usize) -> usize {
+        self.outcome.changes.value().phases[phase].ops.len()
+    }
+
+    fn begin(&mut self, ctx: &Ctx<'_>, number: usize, _: Counts, effects: &mut Vec<Effect>) -> Result<(), usize> {
+        let phases = &self.outcome.changes.value().phases;
         let left = phases.get(number..).unwrap_or_default();
+        // Where no packets wait for it, a bring-up keeps everybody equally busy instead.
+        let phase = left.first().filter(|_| self.traffic.is_live);
+        self.busiest = phase.map_or_else(BTreeSet::new, busiest);
+        self.traffic.taken.end_phase();
         let has_tables = |phase: &Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
         if self.is_torn && left.iter().any(has_tables) {
             // Some switch may hold the old entries or the new: safe with this step, not proved with the next ones.
             let sets: usize = left.iter().map(|phase| phase.ops.len()).sum();
-            self.failed += sets;
-            self.phase = phases.len();
-            events.push(Event::StepsLeftOut { sets });
-            return;
+            effects.push(Effect::Event(Event::StepsLeftOut { sets }));
+            return Err(sets);
         }
         if let Some(phase) = left.first().filter(|phase| phase.wait_before_ns > 0) {
             let wait = Wait {
-                until: now + Duration::from_nanos(phase.wait_before_ns),
+                until: ctx.now + Duration::from_nanos(phase.wait_before_ns),
                 wait_ns: phase.wait_before_ns,
                 phase: number + 1,
                 phases: phases.len(),
                 label: phase.label,
             };
-            (self.wait, self.seat) = (Some(wait), Seat::new(now));
-            events.push(Event::Draining { wait });
+            self.pause.begin(wait, ctx.now);
+            effects.push(Effect::Event(Event::Draining { wait }));
         }
+        Ok(())
     }
 
+    fn waits(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) -> bool {
+        if self.pause.asks(ctx.now, ctx.config.poll_interval) {
+            effects.push(Effect::AskOwnPort);
+        }
+        // A wait for packets that nobody knows may be too short for those that are known.
+        let over = self.pause.end_if_over(ctx.now);
+        if over.is_some_and(|wait| wait.is_longer_than(self.outcome.fog)) {
+            self.traffic.taken.clear();
+            self.traffic.has_drained = true;
+        }
+        self.pause.wait().is_some()
+    }
+
+    fn request(&mut self, ctx: &Ctx<'_>, id: SetId) -> Option<Request> {
+        let outcome = Arc::clone(&self.outcome);
+        let op = &outcome.changes.value().phases[id.phase].ops[id.op];
+        if self.is_pointless(op) {
+            return None;
+        }
+        let smp = self.build(op, ctx.config.policy.m_key);
+        self.is_torn |= smp.is_none() && matches!(op, Op::Lft { .. });
+        Some(Request {
+            agent: AgentId(op.node().0),
+            smp: smp?,
+            is_first: self.busiest.contains(&op.node()),
+        })
+    }
+
+    /// A Set counts as acknowledged only if the agent now holds what was asked.
+    fn ended(&mut self, id: SetId, answer: Option<&Mad>, effects: &mut Vec<Effect>) -> bool {
+        let outcome = Arc::clone(&self.outcome);
+        let op = &outcome.changes.value().phases[id.phase].ops[id.op];
+        let result = match answer {
+            None => Err("nobody answered".to_owned()),
+            Some(mad) if mad.status().0 != 0 => Err(format!("status {:#06x}", mad.status().0)),
+            Some(mad) => self.check(op, mad, effects),
+        };
+        let Err(why) = result else { return true };
+        if answer.is_none() {
+            self.forget(op);
+        }
+        self.note_failed(op, answer.is_some());
+        let what = self.describe(op);
+        effects.push(Effect::Event(Event::SetFailed { what, why }));
+        false
+    }
+
+    /// What the agent holds is as known.
+    fn left_out(&mut self, id: SetId) {
+        let outcome = Arc::clone(&self.outcome);
+        self.note_failed(&outcome.changes.value().phases[id.phase].ops[id.op], false);
+    }
+
+    /// Nothing is answered: the own agent is as busy as others may be, and the plan goes on.
+    fn own_port_answered(&mut self, answer: Option<&Mad>, effects: &mut Vec<Effect>) {
+        if self.pause.answered(self.fabric.port(self.inventory.local), answer) {
+            effects.push(Effect::Sweep(SweepReason::Overtaken));
+        }
+    }
+}
+
+impl PlanSets {
     /// A port is not activated when what lies before it, at either end of its link, failed.
     fn is_pointless(&self, op: &Op) -> bool {
-        let failed = |end: PortRef| self.failed_ports.contains(&end) || self.failed_nodes.contains(&end.node);
+        let failed = |end: PortRef| self.failures.ports.contains(&end) || self.failures.nodes.contains(&end.node);
         match op {
             Op::Port {
                 port,
@@ -341,40 +355,14 @@ impl Apply {
         (shown != 0).then_some(shown)
     }
 
-    /// Takes the answer to a Set: it counts only if the agent now holds what was asked.
-    pub fn ended(&mut self, id: SetId, answer: Option<&Mad>, events: &mut Vec<Event>) {
-        self.in_flight -= 1;
-        let outcome = Arc::clone(&self.outcome);
-        let op = &outcome.changes.value().phases[id.phase].ops[id.op];
-        let result = match answer {
-            None => Err("nobody answered".to_owned()),
-            Some(mad) if mad.status().0 != 0 => Err(format!("status {:#06x}", mad.status().0)),
-            Some(mad) => self.check(op, mad),
-        };
-        match result {
-            Ok(()) => self.acknowledged += 1,
-            Err(why) => {
-                self.failed += 1;
-                if answer.is_none() {
-                    self.forget(op);
-                }
-                self.note_failed(op, answer.is_some());
-                events.push(Event::SetFailed {
-                    what: self.describe(op),
-                    why,
-                });
-            }
-        }
-    }
-
     fn note_failed(&mut self, op: &Op, is_answered: bool) {
         match op {
             // Whoever has no such tables has one lane, which nothing depends on.
             Op::SlToVl { .. } | Op::Arbitration { .. } if is_answered => false,
             Op::Port { port, .. } | Op::PKeys { port, .. } | Op::SlToVl { port, .. } | Op::Arbitration { port, .. } => {
-                self.failed_ports.insert(*port)
+                self.failures.ports.insert(*port)
             }
-            Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
+            Op::Lft { node, .. } | Op::Switch { node, .. } => self.failures.nodes.insert(*node),
         };
         // A switch that may not have taken its lifetime may keep packets longer than any wait counts on.
         self.is_torn |= match op {
@@ -382,14 +370,6 @@ impl Apply {
             Op::Switch { .. } => !is_answered,
             Op::Port { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => false,
         };
-    }
-
-    /// A Set was not sent, as its agent has not answered others: it has failed, and what the agent holds is as known.
-    pub fn left_out(&mut self, id: SetId) {
-        self.in_flight -= 1;
-        self.failed += 1;
-        let outcome = Arc::clone(&self.outcome);
-        self.note_failed(&outcome.changes.value().phases[id.phase].ops[id.op], false);
     }
 
     /// Nobody answered: the Set may have been carried out all the same, so what the switch holds is unknown.
@@ -428,7 +408,7 @@ impl Apply {
         self.installed.learn(switch, usize::from(block), ports);
     }
 
-    fn check(&mut self, op: &Op, mad: &Mad) -> Result<(), String> {
+    fn check(&mut self, op: &Op, mad: &Mad, effects: &mut Vec<Effect>) -> Result<(), String> {
         let data = mad.smp_data();
         match op {
             Op::Lft {
@@ -464,16 +444,16 @@ impl Apply {
                 let is_taken = lane_smp::taken(held, &self.fabric, op, data);
                 expect(is_taken, || "the port answers with other lanes".to_owned())
             }
-            Op::Port { port, settings, state } => self.check_port(*port, settings, *state, data),
+            Op::Port { port, settings, state } => self.check_port((*port, *state), settings, data, effects),
         }
     }
 
     fn check_port(
         &mut self,
-        port: PortRef,
+        (port, state): (PortRef, Option<PortState>),
         want: &PortSettings,
-        state: Option<PortState>,
         data: &SmpData,
+        effects: &mut Vec<Effect>,
     ) -> Result<(), String> {
         let held = PortInfo::parse(data).map_err(|e| e.to_string())?;
         let is_switch = self.fabric.node(port.node).is_switch();
@@ -496,7 +476,8 @@ impl Apply {
         };
         let was = self.fabric.port(port).map(|port| port.link.state);
         if was == Some(PortState::Active) && link.state != PortState::Active {
-            self.met_lost_link = true;
+            // Nobody else may tell: a switch that was off does not know whom to.
+            effects.push(Effect::Sweep(SweepReason::Overtaken));
             self.forget_lanes(port);
         }
         Arc::make_mut(&mut self.fabric).set_port(port, link, now);

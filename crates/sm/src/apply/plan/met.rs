@@ -7,37 +7,39 @@ use selvedge_planner::past::goes_unnoticed;
 use selvedge_types::PortNum;
 use selvedge_verify::phases;
 
-use super::Apply;
+use super::PlanSets;
 
 /// Entries of a block.
 type Block = [u8; BLOCK_LIDS];
 
-impl Apply {
+impl PlanSets {
     /// A block was written, or may have been: by what it held packets may be under way.
     pub(super) fn note_taken(&mut self, (node, block): (NodeIdx, u16), data: &[u8; BLOCK_LIDS]) {
-        if !self.may_be_live {
+        if !self.traffic.may_be_live {
             return;
         }
-        self.taken.note_sent();
+        self.traffic.taken.note_sent();
         let switch = self.fabric.switch_index(node);
         let known = switch.and_then(|switch| self.installed.block(switch, usize::from(block)).copied());
         let met = switch.and_then(|switch| known.map(|known| self.as_met(switch, block, known, data)));
         let is_looked_up = self.is_looked_up(node, block);
         if known.is_none() && is_looked_up {
-            self.taken.note_blind();
+            self.traffic.taken.note_blind();
         }
         if !goes_unnoticed(met.as_ref(), is_looked_up, data) {
-            self.taken.note((self.fabric.node(node).guid, block, *data), met);
+            self.traffic
+                .taken
+                .note((self.fabric.node(node).guid, block, *data), met);
         }
     }
 
     /// Nobody acknowledged a block: it may be written at any time from now on.
     pub(super) fn note_unanswered(&mut self, (node, block): (NodeIdx, u16), data: &Block) {
-        if self.may_be_live {
+        if self.traffic.may_be_live {
             let switch = self.fabric.switch_index(node);
             let known = switch.and_then(|switch| self.installed.block(switch, usize::from(block)).copied());
             let guid = self.fabric.node(node).guid;
-            self.unanswered.note((guid, block, *data), known);
+            self.traffic.unanswered.note((guid, block, *data), known);
         }
     }
 
@@ -45,12 +47,12 @@ impl Apply {
     /// are written later.
     pub(super) fn note_lowered(&mut self, node: NodeIdx, top: u16) {
         let before = self.fabric.node(node).switch_settings.linear_top;
-        let (Some(switch), true) = (self.fabric.switch_index(node), self.may_be_live && top < before) else {
+        let (Some(switch), true) = (self.fabric.switch_index(node), self.traffic.may_be_live && top < before) else {
             return;
         };
         for block in top / BLOCK_LIDS as u16..=before / BLOCK_LIDS as u16 {
             let Some(known) = self.installed.block(switch, usize::from(block)).copied() else {
-                self.taken.note_blind();
+                self.traffic.taken.note_blind();
                 continue;
             };
             let mut data = known;
@@ -59,7 +61,9 @@ impl Apply {
             above.for_each(|(_, entry)| *entry = NO_PATH);
             let met = self.as_met(switch, block, known, &data);
             if met != data {
-                self.taken.note((self.fabric.node(node).guid, block, data), Some(met));
+                self.traffic
+                    .taken
+                    .note((self.fabric.node(node).guid, block, data), Some(met));
             }
         }
     }
@@ -95,38 +99,29 @@ mod tests {
     use std::time::Duration;
 
     use selvedge_plan::Installed;
-    use selvedge_sim::{Par, Time};
+    use selvedge_planner::Outcome;
+    use selvedge_planner::past::{After, Past};
+    use selvedge_sim::Time;
 
     use super::*;
-    use crate::io::Output;
-    use crate::made::{FIRST, guid, inventory, master, row};
-    use selvedge_planner::past::{After, Past};
-    use selvedge_planner::{JobResult, Outcome};
+    use crate::apply::{Apply, Wait};
+    use crate::made::{FIRST, guid, outcome};
 
     /// An application that has not begun, of an outcome that was changed, and what it is to be remembered by.
     fn begun(change: impl Fn(&mut Outcome)) -> (Apply, After) {
-        let inventory = Arc::new(inventory(row()));
-        let fabric = Arc::clone(&inventory.fabric);
+        let mut outcome = outcome();
+        change(Arc::get_mut(&mut outcome).unwrap());
+        let fabric = Arc::clone(&outcome.inventory.fabric);
         let mut installed = Installed::unknown(2);
         for switch in fabric.switches().indices() {
             installed.learn(switch, 0, [1; BLOCK_LIDS]);
         }
-        let (mut sm, mut out) = (master(), Vec::new());
-        sm.tables_read(Arc::clone(&inventory), installed.clone(), Time::ZERO, &mut out);
-        let mut jobs = out.into_iter().filter_map(|output| match output {
-            Output::Compute(job) => Some(job),
-            _ => None,
-        });
-        let JobResult::Plan(result) = jobs.next().unwrap().run(Par::Sequential) else {
-            panic!("another job than the plan's")
-        };
-        let mut outcome = result.outcome.unwrap();
-        change(Arc::get_mut(&mut outcome).unwrap());
         let after = After {
             fabric,
             plan: Arc::clone(&outcome.plan),
             installed: Arc::new(installed.clone()),
         };
+        let inventory = Arc::clone(&outcome.inventory);
         (Apply::new(outcome, inventory, installed), after)
     }
 
@@ -137,9 +132,9 @@ mod tests {
             let (mut apply, after) = begun(|_| {});
             let fabric = Arc::clone(&after.fabric);
             let node = fabric.find(guid(FIRST)).unwrap();
-            apply.note_lowered(node, top);
+            apply.work.note_lowered(node, top);
             let mut past = Past::default();
-            past.add(apply.taken, false, Time::ZERO, after);
+            past.add(apply.work.traffic.taken, false, Time::ZERO, after);
             let under_way = past.under_way(&fabric, Time::ZERO);
             let found = under_way.map_or_else(Vec::new, |under_way| {
                 let (before, after) = (&under_way.before[0].2, &under_way.phases[0][0].2);
@@ -157,10 +152,18 @@ mod tests {
         // How long it may be, and how long the plan has waited.
         let check = |out_of_sight: u64, waited_ns: u64, want: bool| {
             let (mut apply, after) = begun(|outcome| outcome.out_of_sight = Duration::from_nanos(out_of_sight));
-            apply.waited_ns = waited_ns;
-            apply.end();
+            let wait = Wait {
+                until: Time::ZERO,
+                wait_ns: waited_ns,
+                phase: 1,
+                phases: 1,
+                label: "",
+            };
+            apply.work.pause.begin(wait, Time::ZERO);
+            apply.work.pause.end_if_over(Time::ZERO);
+            let applied = apply.end();
             let mut past = Past::default();
-            past.add(apply.taken, apply.has_drained, Time::ZERO, after);
+            past.add(applied.traffic.taken, applied.traffic.has_drained, Time::ZERO, after);
             assert_eq!(!past.fog(Time::ZERO).is_zero(), want, "{out_of_sight} {waited_ns}");
         };
         check(0, 0, false);

@@ -1,0 +1,232 @@
+//! The one executor of Sets: sends a judged change phase by phase, and keeps account of what each agent answered.
+//!
+//! - [`PlanSets`]: Sets of LFT, SwitchInfo, P_KeyTable, SLtoVLMappingTable, VLArbitrationTable and PortInfo. At the end
+//!   [`Applied`] says what agents hold as acknowledged, and what failed or was declined.
+//! - [`Blocks`]: Gets and Sets of MFT and GUIDInfo. An effect says of each block what it holds.
+//!
+//! A phase begins when all requests of the one before have ended. A request that fails does not hold back the others of
+//! its phase. The work says whether the next phase begins all the same.
+
+mod blocks;
+mod pause;
+mod plan;
+
+use std::collections::BTreeSet;
+
+use selvedge_mad::AgentId;
+use selvedge_sim::Time;
+use selvedge_wire::Mad;
+
+use crate::config::Config;
+use crate::event::{Event, SweepReason};
+use crate::smp::Smp;
+
+pub use blocks::{Block, Blocks};
+pub use pause::Wait;
+pub use plan::{Applied, PlanSets, has_silent_link};
+
+/// A request on its way: its phase, and its position there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SetId {
+    phase: usize,
+    op: usize,
+}
+
+/// Requests that are sent in phases.
+#[derive(Debug)]
+pub struct Apply<W = PlanSets> {
+    work: W,
+    has_begun: bool,
+    /// The request that is sent next.
+    next: SetId,
+    in_flight: BTreeSet<SetId>,
+    counts: Counts,
+}
+
+/// How requests ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests acknowledged.
+    pub acknowledged: usize,
+    /// Requests that failed or were left out because of a failure.
+    pub failed: usize,
+}
+
+/// What requests depend on.
+#[derive(Debug)]
+pub struct Ctx<'a> {
+    /// When the input came.
+    pub now: Time,
+    /// How the manager behaves.
+    pub config: &'a Config,
+}
+
+/// What can happen.
+#[derive(Debug)]
+pub enum In<'a> {
+    /// There is room for one more request.
+    Room,
+    /// A request has ended: its answer, or nobody answered.
+    Ended(SetId, Option<&'a Mad>),
+    /// A request was not sent, as its agent has not answered others.
+    LeftOut(SetId),
+    /// The manager's own port has answered, or not.
+    OwnPort(Option<&'a Mad>),
+    /// Something else comes first: requests in flight may be carried out or not.
+    Interrupted,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Send a request.
+    Send(SetId, Request),
+    /// Ask the manager's own port for its PortInfo.
+    AskOwnPort,
+    /// Sweep: the fabric is not as it was when the plan was made.
+    Sweep(SweepReason),
+    /// Tell operators.
+    Event(Event),
+    /// A block was read, or a Set of it was `acknowledged`.
+    Holds {
+        /// The block, and what it holds.
+        block: Block,
+        /// It was written.
+        acknowledged: bool,
+    },
+    /// A block was not answered for, or holds something else than it was set to.
+    Refuses {
+        /// The block, and what it holds if it is known.
+        block: Block,
+        /// The switch or the port, for people.
+        what: String,
+    },
+    /// A block may have been written or not.
+    Unknown(Block),
+    /// A change was given up in which a block was to be written: what is to be done is planned anew.
+    GaveUp(Block),
+}
+
+/// A request to be sent.
+#[derive(Debug)]
+pub struct Request {
+    /// The agent.
+    pub agent: AgentId,
+    /// The SMP.
+    pub smp: Smp,
+    /// It goes before the requests of other agents: this one has so much to do that nothing of it should wait.
+    pub is_first: bool,
+}
+
+/// A list of requests in phases, and what their answers teach.
+pub trait Work {
+    /// Returns how many phases there are.
+    fn phases(&self) -> usize;
+
+    /// Returns how many requests a phase has.
+    fn requests(&self, phase: usize) -> usize;
+
+    /// Goes on to a phase, or to the end after the last. `Err` if it and all after it are left out: so many requests.
+    fn begin(&mut self, ctx: &Ctx<'_>, phase: usize, so_far: Counts, effects: &mut Vec<Effect>) -> Result<(), usize>;
+
+    /// Returns true while the phase that has begun must wait.
+    fn waits(&mut self, _: &Ctx<'_>, _: &mut Vec<Effect>) -> bool {
+        false
+    }
+
+    /// Builds a request; `None` if it cannot or should not be sent.
+    fn request(&mut self, ctx: &Ctx<'_>, id: SetId) -> Option<Request>;
+
+    /// Takes what became of a request. Returns true if the agent has done what was asked.
+    fn ended(&mut self, id: SetId, answer: Option<&Mad>, effects: &mut Vec<Effect>) -> bool;
+
+    /// A request was not sent, as its agent has not answered others.
+    fn left_out(&mut self, _: SetId) {}
+
+    /// Takes what the manager's own port says.
+    fn own_port_answered(&mut self, _: Option<&Mad>, _: &mut Vec<Effect>) {}
+
+    /// The work is given up with these requests in flight.
+    fn interrupted(&mut self, _: &BTreeSet<SetId>, _: &mut Vec<Effect>) {}
+}
+
+impl<W: Work> Apply<W> {
+    fn of(work: W) -> Self {
+        Self {
+            work,
+            has_begun: false,
+            next: SetId::default(),
+            in_flight: BTreeSet::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes one input. Appends what is to be done: at most one request.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
+        match input {
+            In::Room => self.send_next(ctx, effects),
+            In::Ended(id, answer) => {
+                self.in_flight.remove(&id);
+                match self.work.ended(id, answer, effects) {
+                    true => self.counts.acknowledged += 1,
+                    false => self.counts.failed += 1,
+                }
+            }
+            In::LeftOut(id) => {
+                self.in_flight.remove(&id);
+                self.counts.failed += 1;
+                self.work.left_out(id);
+            }
+            In::OwnPort(answer) => self.work.own_port_answered(answer, effects),
+            In::Interrupted => self.work.interrupted(&self.in_flight, effects),
+        }
+    }
+
+    /// Returns true when every phase is done.
+    pub fn is_done(&self) -> bool {
+        self.next.phase >= self.work.phases()
+    }
+
+    /// Returns the phase it is in, from 0; as many as there are when all are done.
+    pub const fn phase(&self) -> usize {
+        self.next.phase
+    }
+
+    /// Returns how requests have ended so far.
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Sends the next request of the current phase: none until its wait is over, or the answers of the phase before
+    /// are in, or if everything is done.
+    fn send_next(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.begin(0, ctx, effects);
+        }
+        while !self.is_done() && !self.work.waits(ctx, effects) {
+            let id = self.next;
+            if id.op >= self.work.requests(id.phase) {
+                if !self.in_flight.is_empty() {
+                    return;
+                }
+                self.begin(id.phase + 1, ctx, effects);
+                continue;
+            }
+            self.next.op += 1;
+            if let Some(request) = self.work.request(ctx, id) {
+                self.in_flight.insert(id);
+                return effects.push(Effect::Send(id, request));
+            }
+            self.counts.failed += 1;
+        }
+    }
+
+    /// Goes on to a phase: what it relies on has ended, and its wait begins now.
+    fn begin(&mut self, phase: usize, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
+        self.next = SetId { phase, op: 0 };
+        if let Err(left_out) = self.work.begin(ctx, phase, self.counts, effects) {
+            self.counts.failed += left_out;
+            self.next.phase = self.work.phases();
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Pauses before phases, until packets that old entries have sent on are gone.
+//!
+//! Meanwhile the manager's own port is asked whether its link, LID and master are as before. All directed routes begin
+//! at it. If its cable was moved, Sets reach other nodes than they are meant for.
+
+use std::time::Duration;
+
+use selvedge_fabric::Port;
+use selvedge_sim::Time;
+use selvedge_types::PortState;
+use selvedge_wire::{Attribute, Mad, PortInfo};
+
+/// A pause before a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// When the phase begins.
+    pub until: Time,
+    /// How long the pause is, in nanoseconds.
+    pub wait_ns: u64,
+    /// The phase, from 1.
+    pub phase: usize,
+    /// How many there are.
+    pub phases: usize,
+    /// What the phase does.
+    pub label: &'static str,
+}
+
+impl Wait {
+    pub(super) const fn is_longer_than(&self, fog: Duration) -> bool {
+        self.wait_ns as u128 > fog.as_nanos()
+    }
+}
+
+/// The pauses of a plan.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pause {
+    /// The one that it is in.
+    wait: Option<Wait>,
+    /// When the own port was asked in it.
+    asked: Time,
+    /// The own port has not answered yet.
+    is_open: bool,
+    /// How long all that are over were.
+    waited_ns: u64,
+}
+
+impl Pause {
+    /// A pause begins: what was acknowledged until now got to the agents that it was meant for.
+    pub const fn begin(&mut self, wait: Wait, now: Time) {
+        (self.wait, self.asked, self.is_open) = (Some(wait), now, false);
+    }
+
+    /// Returns the pause that it is in.
+    pub const fn wait(&self) -> Option<Wait> {
+        self.wait
+    }
+
+    /// Returns how long all that are over were, in nanoseconds.
+    pub const fn waited_ns(&self) -> u64 {
+        self.waited_ns
+    }
+
+    /// Returns when the own port is to be asked next: now and then, so that what is planned anew does not come late,
+    /// and at the end. `None` while an answer is due, and when nothing is left to ask.
+    pub fn due(&self, interval: Duration) -> Option<Time> {
+        let wait = self.wait?;
+        let is_due = !self.is_open && self.asked < wait.until;
+        is_due.then(|| (self.asked + interval).min(wait.until))
+    }
+
+    /// Returns true if the own port is to be asked now.
+    pub fn asks(&mut self, now: Time, interval: Duration) -> bool {
+        let is_due = self.due(interval).is_some_and(|at| at <= now);
+        if is_due {
+            (self.asked, self.is_open) = (now, true);
+        }
+        is_due
+    }
+
+    /// The own port has answered, or not. Returns true if it is not as it was `known`.
+    pub fn answered(&mut self, known: Option<&Port>, answer: Option<&Mad>) -> bool {
+        self.is_open = false;
+        let answer = answer.filter(|mad| mad.status().0 == 0);
+        let seen = answer.and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
+        seen.zip(known).is_some_and(|(seen, known)| is_other(known, &seen))
+    }
+
+    /// Ends the pause if it is over, and the own port has answered since. Returns it then.
+    pub fn end_if_over(&mut self, now: Time) -> Option<Wait> {
+        let is_over = |wait: &Wait| wait.until <= now && !self.is_open && self.asked >= wait.until;
+        let over = self.wait.filter(is_over)?;
+        self.wait = None;
+        self.waited_ns += over.wait_ns;
+        Some(over)
+    }
+}
+
+/// True if a port is not what it was: its link went, or somebody else made himself its master. A link that is ARMED
+/// becomes ACTIVE by the first packet. Source: IBA vol 1 §7.2.7 (link state machine, Arm to Active).
+fn is_other(known: &Port, seen: &PortInfo) -> bool {
+    let state = seen.state.unwrap_or(PortState::Down);
+    let held = &known.settings;
+    state < known.link.state || (seen.lid, seen.sm_lid) != (held.lids.base, held.sm_lid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made;
+
+    #[test]
+    fn it_is_asked_now_and_then_and_at_the_end() {
+        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        let wait = Wait {
+            until: at(2_500),
+            wait_ns: 2_500_000_000,
+            phase: 1,
+            phases: 2,
+            label: "",
+        };
+        let interval = Duration::from_secs(1);
+        let mut pause = Pause::default();
+        pause.begin(wait, at(0));
+        for due in [1_000, 2_000, 2_500] {
+            assert_eq!(pause.due(interval), Some(at(due)));
+            assert!(!pause.asks(at(due - 1), interval));
+            assert!(pause.asks(at(due), interval));
+            assert_eq!(pause.due(interval), None, "one question at a time");
+            assert_eq!(pause.end_if_over(at(9_000)), None);
+            pause.answered(None, None);
+        }
+        assert_eq!(pause.due(interval), None);
+        assert_eq!(pause.end_if_over(at(2_499)), None);
+        assert_eq!(pause.end_if_over(at(2_500)), Some(wait));
+        assert_eq!((pause.wait(), pause.waited_ns()), (None, 2_500_000_000));
+    }
+
+    #[test]
+    fn a_link_that_went_or_another_master_is_another_seat() {
+        let known = made::inventory(made::row());
+        let check = |state: PortState, seen: PortInfo, want: bool| {
+            let mut port = known.fabric.port(known.local).unwrap().clone();
+            port.link.state = state;
+            assert_eq!(is_other(&port, &seen), want, "{state:?} {seen:?}");
+        };
+        use PortState::{Active, Armed, Down, Init};
+        check(Active, made::info(Active), false);
+        check(Armed, made::info(Active), false);
+        check(Active, made::info(Init), true);
+        check(Armed, made::info(Init), true);
+        check(Active, made::info(Down), true);
+        let served = PortInfo {
+            sm_lid: selvedge_types::Lid(7),
+            ..made::info(Active)
+        };
+        check(Active, served, true);
+    }
+}

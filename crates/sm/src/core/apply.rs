@@ -1,0 +1,196 @@
+//! Routes between the executor of Sets and the rest of the manager: sends its requests, and hands on what the answers
+//! teach.
+
+use std::sync::Arc;
+
+use super::Sm;
+use crate::apply::{Apply, Block, Blocks, Ctx, Effect, In, Request, SetId};
+use crate::io::Output;
+use crate::readback::{Kind, Table};
+use crate::stage::{Copying, Stage, Token};
+use crate::{aliases, commit, multicast, readback};
+
+impl Sm {
+    /// Hands an input to the executor; returns what it wants done.
+    fn tell_apply(&mut self, input: In<'_>) -> Vec<Effect> {
+        let ctx = Ctx {
+            now: self.now,
+            config: &self.config,
+        };
+        let mut effects = Vec::new();
+        match &mut self.stage {
+            Stage::Applying(apply, _) => apply.handle(&ctx, input, &mut effects),
+            Stage::Copying(Copying {
+                blocks: Some(apply), ..
+            })
+            | Stage::Naming(Some(apply)) => {
+                apply.handle(&ctx, input, &mut effects);
+            }
+            _ => {}
+        }
+        effects
+    }
+
+    /// Hands an input to the executor, and does what it wants done. Returns true if it has sent a request.
+    pub(super) fn run_apply(&mut self, input: In<'_>, out: &mut Vec<Output>) -> bool {
+        let mut has_sent = false;
+        for effect in self.tell_apply(input) {
+            match effect {
+                Effect::Send(id, request) => {
+                    has_sent = true;
+                    self.send_set(id, request);
+                }
+                Effect::AskOwnPort => {
+                    if let Stage::Applying(_, inventory) = &self.stage {
+                        let inventory = Arc::clone(inventory);
+                        self.ask_own_port(&inventory);
+                    }
+                }
+                Effect::Sweep(reason) => self.want_sweep_unless_due(reason),
+                Effect::Event(event) => out.push(Output::Event(event)),
+                Effect::Holds { block, acknowledged } => self.block_holds(block, acknowledged, out),
+                Effect::Refuses { block, what } => self.block_refused(block, what, out),
+                Effect::Unknown(Block::Mft { switch, place, .. }) => {
+                    self.run_multicast(multicast::In::Unknown(switch, place), out);
+                }
+                Effect::Unknown(Block::Guids { place, .. }) => self.run_aliases(aliases::In::Unknown(place), out),
+                Effect::GaveUp(Block::Guids { place, .. }) => self.run_aliases(aliases::In::GaveUp(place.0), out),
+                // Trees are planned anew as a whole.
+                Effect::GaveUp(Block::Mft { .. }) => {}
+            }
+        }
+        has_sent
+    }
+
+    /// Keeps as many requests open as the window allows: a change set has more Sets than should be queued at once.
+    pub(super) fn feed_apply(&mut self, out: &mut Vec<Output>) {
+        while self.exchange.open() < self.config.ready() && self.run_apply(In::Room, out) {}
+        if let Stage::Applying(apply, _) = &self.stage {
+            let counts = apply.counts();
+            let sent = commit::In::Sent(counts.acknowledged, counts.failed);
+            self.tell_in_force(sent);
+        }
+    }
+
+    /// Queues a request. A Set of a plan is left out if nobody answers by its directed route.
+    fn send_set(&mut self, id: SetId, request: Request) {
+        let Request { agent, smp, is_first } = request;
+        let is_of_plan = matches!(self.stage, Stage::Applying(..));
+        if is_of_plan && self.sweep.silent().is_silent(&smp.route) {
+            return self.leave_set_out(id);
+        }
+        let token = if is_of_plan { Token::Set(id) } else { Token::Block(id) };
+        self.exchange.submit(agent, (token, smp));
+        if is_first {
+            self.exchange.put_first(agent);
+        }
+    }
+
+    /// A Set is not sent, as nobody answers by its directed route.
+    pub(crate) fn leave_set_out(&mut self, id: SetId) {
+        self.tell_apply(In::LeftOut(id));
+    }
+
+    /// A block holds this: it was read, or a Set was acknowledged.
+    fn block_holds(&mut self, block: Block, acknowledged: bool, out: &mut Vec<Output>) {
+        let table = match block {
+            Block::Mft { switch, place, holds } => {
+                let Some(holds) = holds else { return };
+                self.run_multicast(multicast::In::Holds(switch, place, holds), out);
+                Table::Mft { switch, place }
+            }
+            Block::Guids { place, holds } => {
+                let Some(holds) = holds else { return };
+                let input = match acknowledged {
+                    true => aliases::In::Takes(place, holds),
+                    false => aliases::In::Holds(place, holds),
+                };
+                self.run_aliases(input, out);
+                let (port, block) = place;
+                Table::Guids { port, block }
+            }
+        };
+        if acknowledged {
+            self.tell_read_back(readback::In::Acknowledged(table));
+        }
+    }
+
+    /// A block was not answered for, or it is not as it was to be.
+    fn block_refused(&mut self, block: Block, what: String, out: &mut Vec<Output>) {
+        match block {
+            Block::Mft { switch, place, holds } => {
+                let input = multicast::In::Refuses {
+                    switch,
+                    what,
+                    place,
+                    holds,
+                };
+                self.run_multicast(input, out);
+            }
+            Block::Guids { place, holds } => self.run_aliases(aliases::In::Refuses { what, place, holds }, out),
+        }
+    }
+
+    /// All that was to be done about MFTs is done.
+    pub(super) fn copying_settled(&mut self, copying: Copying, out: &mut Vec<Output>) {
+        if let Some((apply, inventory)) = copying.then {
+            // A switch that does not take its table hears of it again when trees are planned; routes do not wait.
+            self.note_copies(out);
+            self.stage = Stage::Applying(apply, inventory);
+            return;
+        }
+        self.stage = Stage::Idle;
+        match copying.blocks {
+            Some(blocks) if blocks.writes() && blocks.counts().failed == 0 => {
+                self.run_multicast(multicast::In::Written(blocks.counts().acknowledged), out);
+                // They have to hold beside these copies.
+                self.await_backups();
+            }
+            Some(blocks) if blocks.writes() => self.run_multicast(multicast::In::WrittenInPart, out),
+            Some(_) => self.run_multicast(multicast::In::BlocksRead, out),
+            None => {
+                self.tell_read_back(readback::In::Ends(Kind::Mft));
+                self.read_guids_back();
+            }
+        }
+        self.note_copies(out);
+    }
+
+    /// Takes over what switches copy now.
+    fn note_copies(&mut self, out: &mut Vec<Output>) {
+        let held = Arc::clone(self.multicast.held());
+        self.update_in_force(commit::In::Copies(&held), out);
+    }
+
+    /// All that was to be done about GUIDInfo is done.
+    pub(super) fn naming_settled(&mut self, blocks: Option<Box<Apply<Blocks>>>, out: &mut Vec<Output>) {
+        self.stage = Stage::Idle;
+        match blocks {
+            Some(blocks) if blocks.writes() && blocks.counts().failed == 0 => {
+                self.run_aliases(aliases::In::Written(blocks.counts().acknowledged), out);
+            }
+            Some(blocks) if blocks.writes() => self.run_aliases(aliases::In::WrittenInPart, out),
+            Some(_) => self.run_aliases(aliases::In::BlocksRead, out),
+            None => drop(self.tell_read_back(readback::In::Ends(Kind::Guids))),
+        }
+    }
+
+    /// Something else comes first than blocks of MFTs and GUIDInfo. Returns true if routes were to follow: they are not
+    /// known to be right any more.
+    pub(crate) fn interrupt_copying(&mut self) -> bool {
+        self.run_apply(In::Interrupted, &mut Vec::new());
+        match std::mem::take(&mut self.stage) {
+            Stage::Copying(Copying { blocks: None, .. }) => {
+                drop(self.tell_read_back(readback::In::BreaksOff(Kind::Mft)))
+            }
+            Stage::Copying(copying) => {
+                self.tell_multicast(multicast::In::Interrupted);
+                return copying.then.is_some();
+            }
+            Stage::Naming(None) => drop(self.tell_read_back(readback::In::BreaksOff(Kind::Guids))),
+            Stage::Naming(Some(_)) => drop(self.tell_aliases(aliases::In::Interrupted)),
+            other => self.stage = other,
+        }
+        false
+    }
+}
