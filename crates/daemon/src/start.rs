@@ -13,6 +13,7 @@ use selvedge_fabric::Fabric;
 use selvedge_planner::{DefaultJudge, Judge};
 use selvedge_sm::{Config, Mode, Sm, View};
 use selvedge_store::{Disk, Found, StateDir, StoreError};
+use selvedge_transport::ibsim::IbsimServer;
 use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::Guid;
 use selvedge_wire::{LocalPort, MadPort};
@@ -50,11 +51,15 @@ pub enum Door {
 }
 
 impl Door {
-    /// Fails if the emulated fabric has no port for a manager. Of a real port, nothing is known before it is opened.
+    /// Fails if the emulated fabric has no port for a manager, or cannot be served under its name. Of a real port,
+    /// nothing is known before it is opened.
     pub fn check(&self) -> Result<(), DaemonError> {
         let Self::Emulated { fabric, options, .. } = self else {
             return Ok(());
         };
+        if let Some(base) = &options.serve {
+            IbsimServer::check(base)?;
+        }
         match &options.seat {
             Some(name) => {
                 let name: PortName = name.parse()?;

@@ -10,7 +10,7 @@ pub(crate) const HEAD_MAX: Duration = Duration::from_secs(10);
 pub(crate) const BODY_MAX: Duration = Duration::from_secs(10);
 /// Longest time that a connection may be open without a request, or that a client may read no byte of its answer.
 pub(crate) const SILENT_MAX: Duration = Duration::from_secs(30);
-/// Silence in mid-request or mid-answer after which a connection may be closed for a new one.
+/// Silence in mid-answer after which a connection may be closed for a new one.
 pub(crate) const STALLED: Duration = Duration::from_secs(2);
 /// Largest request body. The longest fault that the emulator accepts has 100 bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;

@@ -15,7 +15,7 @@ pub(crate) enum Phase {
     Silent,
     /// A part of a request's head has arrived.
     Head,
-    /// The head has arrived; the body may be under way.
+    /// The head has arrived, and the body is under way.
     Body,
     /// The answer is under construction.
     Working,
@@ -55,11 +55,15 @@ impl Pulse {
     /// Notes bytes from the client. Returns true if they begin a request.
     pub(crate) fn received(&self) -> bool {
         let mut state = self.lock();
-        let is_first = matches!(state.0, Phase::Silent | Phase::Answer);
-        if is_first {
-            *state = (Phase::Head, Instant::now());
+        match state.0 {
+            Phase::Silent | Phase::Answer => {
+                *state = (Phase::Head, Instant::now());
+                return true;
+            }
+            Phase::Body => state.1 = Instant::now(),
+            Phase::Head | Phase::Working => {}
         }
-        is_first
+        false
     }
 
     /// Notes that the client has read bytes.
@@ -76,8 +80,8 @@ impl Pulse {
     fn makes_room(&self, now: Instant) -> bool {
         let (phase, since) = self.state();
         match phase {
-            Phase::Silent | Phase::Head => true,
-            Phase::Body | Phase::Answer => now.duration_since(since) >= STALLED,
+            Phase::Silent | Phase::Head | Phase::Body => true,
+            Phase::Answer => now.duration_since(since) >= STALLED,
             Phase::Working => false,
         }
     }
@@ -258,6 +262,19 @@ mod tests {
         // The seats of closed connections are not freed a second time.
         drop(fourth);
         assert_eq!(seats.lock().taken.len(), 3);
+    }
+
+    #[test]
+    fn of_bodies_under_way_the_one_without_new_bytes_makes_room() {
+        let seats = Seats::new(LIMITS);
+        let take = |user| seats.take(user).map(|(seat, _)| seat);
+        let (cut, whole, arriving) = (take(7).unwrap(), take(7).unwrap(), take(7).unwrap());
+        for (seat, phase) in [(&cut, Phase::Body), (&whole, Phase::Working), (&arriving, Phase::Body)] {
+            set(seat, phase, Duration::from_millis(200));
+        }
+        assert!(!arriving.pulse.received(), "no new request begins");
+        let next = take(7).unwrap();
+        assert!(is_closed(&cut) && !is_closed(&whole) && !is_closed(&arriving) && !is_closed(&next));
     }
 
     #[test]

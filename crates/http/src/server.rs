@@ -1,11 +1,13 @@
 //! Accepts connections and serves them, within limits.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
 use axum::http::Request;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::TokioIo;
@@ -17,7 +19,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use crate::answers::Answers;
 use crate::guarded::{Guarded, refuse};
 use crate::limits::{HEAD_BYTES_MAX, Limits};
-use crate::seats::{Phase, Seat, Seats};
+use crate::seats::{Phase, Pulse, Seat, Seats};
 
 /// How often silent connections and old answers are removed.
 const TICK: Duration = Duration::from_secs(1);
@@ -72,7 +74,8 @@ async fn converse(seat: Seat, stream: UnixStream, router: Router) {
     let service = service_fn(move |request: Request<Incoming>| {
         let has_body = !request.body().is_end_stream();
         pulse.begin(if has_body { Phase::Body } else { Phase::Working });
-        router.call(request)
+        let pulse = Arc::clone(&pulse);
+        router.call(request.map(|body| UntilRead { body, pulse }))
     });
     let io = TokioIo::new(Guarded::new(stream, Arc::clone(&seat.pulse)));
     let mut connection = http1::Builder::new()
@@ -90,4 +93,31 @@ async fn converse(seat: Seat, stream: UnixStream, router: Router) {
         _ => return,
     };
     connection.into_parts().io.into_inner().refuse(&refusal);
+}
+
+/// The body of a request. Its last byte begins the next phase of the connection.
+struct UntilRead {
+    body: Incoming,
+    pulse: Arc<Pulse>,
+}
+
+impl Body for UntilRead {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if (frame.is_none() || self.body.is_end_stream()) && self.pulse.state().0 == Phase::Body {
+            self.pulse.begin(Phase::Working);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }

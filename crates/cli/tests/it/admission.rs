@@ -56,6 +56,16 @@ fn a_check_says_what_the_start_does() {
     toml("[routing]\nengines = \"ftree, updn\"\n", 0, "[\"ftree\", \"updn\"]");
     toml("[routing]\nengines = [\"ar_updn\", \"updn\"]\n", 2, "NVIDIA's fork");
     toml("[daemon]\nnode_name_map = \"/nonexistent/map\"\n", 0, "warning");
+    toml(
+        "[daemon]\ndump_dir = \"/nonexistent\"\n",
+        0,
+        "no dump file can be written to /nonexistent",
+    );
+    check(
+        "dump_files_dir /nonexistent",
+        0,
+        "no dump file can be written to /nonexistent",
+    );
     // A run with --once leaves the configured log alone; a manager would write to it.
     let file = lab.write("fm.toml", "[daemon]\nlog_file = \"/nonexistent/log\"\n");
     lab.run(&["config", "check", &file])
@@ -79,6 +89,9 @@ fn a_check_says_what_flags_lead_to() {
         &["--lfts", &bad][..],
         &["--lfts", "/nonexistent/lfts"],
         &["--at", "NoSuch"],
+        &["--serve", "127.0.0.1:18765"],
+        &["--serve", ""],
+        &["--serve", &"x".repeat(81)],
         &["--record", &folder],
         &["--record", "/nonexistent/record"],
         &["--state", "state"],

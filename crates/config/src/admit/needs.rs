@@ -4,16 +4,18 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use selvedge_store::{can_have_folder, check_state};
+use selvedge_store::{can_create_in, can_have_folder, check_state};
 
 use super::{Readers, Verdict};
 use crate::{ConfigError, Treatment, probe};
 
 const STATE: &str = "daemon.state_dir";
+const DUMPS: &str = "daemon.dump_dir";
 const ENGINES: &str = "routing.engines";
 
 impl Verdict {
-    /// Finds files and folders that a start could not write, and state that it could not read.
+    /// Finds files and folders that a start could not write, and state that it could not read. A manager goes on
+    /// without dump files, so a folder for them that cannot be written to is only warned of.
     pub(super) fn probe(&mut self) {
         type Probe = fn(&Path) -> io::Result<()>;
         let daemon = &self.settings.daemon;
@@ -41,6 +43,11 @@ impl Verdict {
         let has_folder = failed.iter().all(|(key, _)| *key != STATE);
         for (key, error) in failed {
             self.refuse(key, error);
+        }
+        let dumps = self.settings.daemon.dump_dir.clone();
+        if let Some((folder, Err(cause))) = dumps.map(|folder| (folder.clone(), can_create_in(&folder))) {
+            let why = format!("no dump file can be written to {}: {cause}", folder.display());
+            self.judge(DUMPS, Treatment::Warned, why, String::new());
         }
         let folder = self.settings.daemon.state_dir.clone();
         let checked = folder.filter(|_| has_folder).map(|folder| check_state(&folder));

@@ -1,6 +1,7 @@
 //! The API over a real socket, in front of a real manager on an emulated fabric.
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use selvedge_api::{
@@ -118,6 +119,8 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();
     while !holds() {
         assert!(begin.elapsed() < Duration::from_secs(60), "not after a minute: {what}");
+        // The manager under test needs the processor too.
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

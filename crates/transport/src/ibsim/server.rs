@@ -65,11 +65,17 @@ pub struct IbsimServer {
 }
 
 impl IbsimServer {
+    /// Fails if no server can be named `base`. Whether another process holds the name, only [`Self::bind`] finds out.
+    pub fn check(base: &str) -> Result<(), ServerError> {
+        match base.is_empty() || base.len() > BASE_NAME_MAX || base.contains([':', '\0']) {
+            true => Err(ServerError::BaseName { base: base.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
     /// Binds all sockets of a server named `base`.
     pub fn bind(base: &str, options: ServerOptions) -> Result<Self, ServerError> {
-        if base.is_empty() || base.len() > BASE_NAME_MAX || base.contains([':', '\0']) {
-            return Err(ServerError::BaseName { base: base.to_owned() });
-        }
+        Self::check(base)?;
         let open = |name: String| socket::bind(&name).map_err(|cause| ServerError::Bind { name, cause });
         let control = open(format!("{base}:ctl"))?;
         let no_wait = |cause| ServerError::Wait { cause };
