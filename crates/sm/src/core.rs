@@ -47,16 +47,16 @@ mod election;
 /// A subnet manager.
 #[derive(Debug)]
 pub struct Sm {
-    pub(crate) config: Config,
-    pub(crate) judge: Arc<dyn Judge>,
-    pub(crate) exchange: Exchange<(Token, Smp)>,
-    pub(crate) stage: Stage,
+    config: Config,
+    judge: Arc<dyn Judge>,
+    exchange: Exchange<(Token, Smp)>,
+    stage: Stage,
     /// The plan in force.
-    pub(crate) in_force: InForce,
+    in_force: InForce,
     /// MADs sent and received.
-    pub(crate) mads: MadCounters,
+    mads: MadCounters,
     /// The last complete inventory: where light sweeps and polls go.
-    pub(crate) inventory: Option<Arc<Inventory>>,
+    inventory: Option<Arc<Inventory>>,
     /// The LIDs of each port.
     lids: LidBook,
     /// What is stored, and when.
@@ -68,15 +68,15 @@ pub struct Sm {
     /// When sweeps are due, and what they go by.
     sweep: Sweep,
     /// What packets may still be under way by.
-    pub(crate) drain: Drain,
+    drain: Drain,
     /// What is to be read back.
     read_back: ReadBack,
     /// What was said of the operator's lists.
     listed: Listed,
     /// When the input at hand came in.
-    pub(crate) now: Time,
+    now: Time,
     /// Number of the last request whose answer nobody awaits.
-    pub(crate) unasked: u32,
+    unasked: u32,
     /// Which manager is master.
     election: Election,
     /// Which hosts must register again.
