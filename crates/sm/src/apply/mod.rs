@@ -165,18 +165,16 @@ impl<W: Work> Apply<W> {
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Room => self.send_next(ctx, effects),
-            In::Ended(id, answer) => {
-                self.in_flight.remove(&id);
-                match self.work.ended(id, answer, effects) {
-                    true => self.counts.acknowledged += 1,
-                    false => self.counts.failed += 1,
-                }
-            }
-            In::LeftOut(id) => {
-                self.in_flight.remove(&id);
+            In::Ended(id, answer) if self.in_flight.remove(&id) => match self.work.ended(id, answer, effects) {
+                true => self.counts.acknowledged += 1,
+                false => self.counts.failed += 1,
+            },
+            In::LeftOut(id) if self.in_flight.remove(&id) => {
                 self.counts.failed += 1;
                 self.work.left_out(id);
             }
+            // The request has ended before.
+            In::Ended(..) | In::LeftOut(_) => {}
             In::OwnPort(answer) => self.work.own_port_answered(answer, effects),
             In::Interrupted => self.work.interrupted(&self.in_flight, effects),
         }

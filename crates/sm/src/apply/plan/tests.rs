@@ -108,6 +108,7 @@ fn a_phase_begins_when_all_answers_of_the_one_before_are_in() {
         assert!(!apply.is_done() && apply.phase() == 0);
         assert!(give(&mut apply, In::Room).is_empty(), "{} are open", open.len() + 1);
         assert!(end(&mut apply, set, Fate::Done).is_empty());
+        assert!(end(&mut apply, set, Fate::NotAnswered).is_empty(), "it has ended");
     }
     send_all(&mut apply, &mut open, &mut others);
     assert_eq!((open.len(), apply.phase()), (6, 1));
