@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use selvedge_sim::Time;
 use selvedge_types::TransactionId;
-use selvedge_wire::{Address, Class, Datagram, MAD_LEN, Mad};
+use selvedge_wire::{Address, Class, Datagram, MAD_LEN, Mad, Method};
 
 /// An agent, as the user numbers them: requests to one agent share its limit. Numbers are dense, from 0: room is kept
 /// for all up to the highest.
@@ -16,6 +16,9 @@ impl AgentId {
     /// An unknown agent: a request to a node that is not known yet shares no limit with others.
     pub const UNKNOWN: Self = Self(u32::MAX);
 }
+
+/// Transaction ids of requests whose answer is not awaited; other requests count from 1 in 32 bits.
+const ALONE: u64 = 1 << 32;
 
 /// Limits of an [`Exchange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,10 @@ pub struct Sent<'a> {
 pub struct Counters {
     /// Requests sent, repeats included.
     pub sent: u64,
+    /// Those of them that were Sets.
+    pub sets: u64,
+    /// Datagrams sent to which no answer is awaited.
+    pub alone: u64,
     /// Repeats.
     pub repeats: u64,
     /// Answers taken.
@@ -56,6 +63,10 @@ pub struct Counters {
     pub failed: u64,
     /// Answers to no request in flight: late or duplicate.
     pub stray: u64,
+    /// Datagrams that came in.
+    pub received: u64,
+    /// Those of them that were dropped, beside strays.
+    pub dropped: u64,
 }
 
 /// A place for a request in flight; places are used again, so that a busy window stays in the cache.
@@ -139,6 +150,8 @@ pub struct Exchange<T> {
     window_used: usize,
     waiting: usize,
     next_id: u32,
+    /// Number of the last request whose answer is not awaited.
+    last_alone: u32,
     counters: Counters,
 }
 
@@ -161,12 +174,17 @@ impl<T> Exchange<T> {
             window_used: 0,
             waiting: 0,
             next_id: 1,
+            last_alone: 0,
             counters: Counters {
                 sent: 0,
+                sets: 0,
+                alone: 0,
                 repeats: 0,
                 answered: 0,
                 failed: 0,
                 stray: 0,
+                received: 0,
+                dropped: 0,
             },
         }
     }
@@ -232,6 +250,7 @@ impl<T> Exchange<T> {
         self.counters.sent += 1;
         self.counters.repeats += u64::from(repeat);
         let flight = &mut self.flights[key.place as usize];
+        self.counters.sets += u64::from(flight.request.mad.method() == Method::Set);
         flight.sent_at = Some(now);
         flight.counts = true;
         Some(Sent {
@@ -340,6 +359,27 @@ impl<T> Exchange<T> {
         self.fresh.clear();
         self.window_used = self.dropped.len();
         self.waiting = 0;
+    }
+
+    /// Counts a datagram to which no answer is awaited.
+    pub const fn sends_alone(&mut self) {
+        self.counters.alone += 1;
+    }
+
+    /// Returns the transaction id of a request whose answer is not awaited. No other request has it.
+    pub fn id_alone(&mut self) -> TransactionId {
+        self.last_alone = self.last_alone.wrapping_add(1);
+        TransactionId(ALONE | u64::from(self.last_alone))
+    }
+
+    /// Counts a datagram that came in.
+    pub const fn comes_in(&mut self) {
+        self.counters.received += 1;
+    }
+
+    /// Counts a datagram that came in and is dropped.
+    pub const fn drops(&mut self) {
+        self.counters.dropped += 1;
     }
 
     /// What happened so far.

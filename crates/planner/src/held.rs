@@ -200,6 +200,17 @@ fn is_recabled(old: &Fabric, new: &Fabric) -> bool {
         .any(|link| leads_elsewhere(link.a, link.b) || leads_elsewhere(link.b, link.a))
 }
 
+/// True if a port of a switch is ACTIVE and nobody is known behind it.
+pub fn has_silent_link(fabric: &Fabric) -> bool {
+    let is_silent = |node: NodeIdx, port: PortNum, state: PortState| {
+        state == PortState::Active && fabric.peer(PortRef { node, port }).is_none()
+    };
+    fabric.switches().iter().any(|&node| {
+        let mut ports = fabric.node(node).external_ports();
+        ports.any(|(port, seen)| is_silent(node, port, seen.link.state))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::SwitchIdx;

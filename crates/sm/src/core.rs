@@ -40,7 +40,6 @@ use crate::stage::{Copying, Stage, Token};
 use crate::sweep::{Ask as Look, Sweep};
 use crate::timer::Timer;
 use crate::trap::Traps;
-use crate::view::MadCounters;
 
 mod election;
 
@@ -53,8 +52,6 @@ pub struct Sm {
     stage: Stage,
     /// The plan in force.
     in_force: InForce,
-    /// MADs sent and received.
-    mads: MadCounters,
     /// The last complete inventory: where light sweeps and polls go.
     inventory: Option<Arc<Inventory>>,
     /// The LIDs of each port.
@@ -75,8 +72,6 @@ pub struct Sm {
     listed: Listed,
     /// When the input at hand came in.
     now: Time,
-    /// Number of the last request whose answer nobody awaits.
-    unasked: u32,
     /// Which manager is master.
     election: Election,
     /// Which hosts must register again.
@@ -95,8 +90,6 @@ pub struct Sm {
     multicast: Multicast,
     /// Alias GUIDs of ports.
     aliases: AliasGuids,
-    /// What discovery asks next; empty between answers.
-    requests: Vec<Request>,
 }
 
 /// Requests that wait longer no longer hold back the others; ten times what a busy agent needs.
@@ -119,7 +112,6 @@ impl Sm {
             exchange,
             stage: Stage::Idle,
             in_force: InForce::default(),
-            mads: MadCounters::default(),
             inventory: None,
             lids: LidBook::stored(&state),
             tickets: Tickets::new(state.generation),
@@ -130,7 +122,6 @@ impl Sm {
             read_back: ReadBack::default(),
             listed: Listed::default(),
             now: Time::ZERO,
-            unasked: 0,
             election: Election::default(),
             registration: Registration::default(),
             repairs: Repairs::default(),
@@ -140,7 +131,6 @@ impl Sm {
             rebalancer: Rebalancer::default(),
             multicast: Multicast::default(),
             aliases: AliasGuids::default(),
-            requests: Vec::new(),
         }
     }
 
@@ -177,7 +167,7 @@ impl Sm {
     }
 
     fn received(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) {
-        self.mads.received += 1;
+        self.exchange.comes_in();
         match datagram.mad.method() {
             Method::GetResp => {
                 while let Some(failed) = self.exchange.expired(now) {
@@ -204,7 +194,7 @@ impl Sm {
             | Method::GetTableResp
             | Method::GetMultiResp
             | Method::DeleteResp
-            | Method::Other(_) => self.mads.dropped += 1,
+            | Method::Other(_) => self.exchange.drops(),
         }
     }
 
@@ -214,7 +204,7 @@ impl Sm {
         self.note_silence(&smp.route, answer.is_some(), out);
         match (token, &mut self.stage) {
             (Token::Discover(ask), Stage::Discovering(discovery)) => {
-                let mut requests = std::mem::take(&mut self.requests);
+                let mut requests = Vec::new();
                 discovery.ended(ask, &smp.route, answer, &mut requests, &mut events);
                 self.submit(requests);
             }
@@ -260,8 +250,8 @@ impl Sm {
         out.extend(events.into_iter().map(Output::Event));
     }
 
-    /// Queues what discovery asks; the list is kept for the next time.
-    pub(crate) fn submit(&mut self, mut requests: Vec<Request>) {
+    /// Queues what discovery asks.
+    pub(crate) fn submit(&mut self, requests: Vec<Request>) {
         let m_key = self.config.policy.m_key;
         for Request {
             agent,
@@ -269,12 +259,11 @@ impl Sm {
             attribute,
             modifier,
             route,
-        } in requests.drain(..)
+        } in requests
         {
             let get = smp::get(attribute, modifier, &route, m_key);
             self.exchange.submit(agent, (Token::Discover(ask), get));
         }
-        self.requests = requests;
     }
 
     fn timers(&mut self, out: &mut Vec<Output>) {

@@ -6,10 +6,10 @@
 //! manager only out of a `Judged` change. Sets of SMInfo, and the Set that disables a babbling port, need no judge.
 //!
 //! `core` is the outer machine: it takes inputs, holds the stage, and carries outputs out. Sub-machines with private
-//! fields decide one thing each: `election`, `trap`, `flap`, `fault`, `sweep`, `apply`, `rebalance`, `readback`, `registration`,
-//! `persist`. A file `core/<name>.rs` builds what such a machine may read, hands it an input, and carries out its
-//! effects. All other files with an `impl Sm` are parts of the outer machine that are not cut out yet;
-//! `ARCHITECTURE.md` lists them.
+//! fields decide one thing each: `election`, `sweep`, `reading`, `apply`, `commit`, `drain`, `lid_book`, `fault`,
+//! `flap`, `trap`, `readback`, `rebalance`, `registration`, `persist`, `multicast`, `aliases`. A file `core/<name>.rs`
+//! builds what such a machine may read, hands it an input, and carries out its effects. `ARCHITECTURE.md` says what each
+//! decides.
 
 mod aliases;
 mod apply;
@@ -56,5 +56,6 @@ pub use listed::Absent;
 pub use milestone::{Committed, Milestone};
 pub use multicast::MulticastEvent;
 pub use rebalance::{Asked, BalanceView, Balancing};
+pub use report::PortReport;
 pub use timer::Timer;
-pub use view::{MadCounters, PortReport, Progress, ReadBackFigures, StageName, View};
+pub use view::{MadCounters, Progress, ReadBackFigures, StageName, View};

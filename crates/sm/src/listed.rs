@@ -8,8 +8,6 @@ use selvedge_plan::Policy;
 use selvedge_plan::partition::Who;
 use selvedge_types::Guid;
 
-use crate::event::Event;
-
 /// Some GUIDs of a list are no ports of the fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absent {
@@ -51,10 +49,9 @@ pub struct Listed {
 
 impl Listed {
     /// Says of which lists some GUIDs are not there, unless that has been said.
-    pub fn handle(&mut self, fabric: &Fabric, policy: &Policy, events: &mut Vec<Event>) {
+    pub fn handle(&mut self, fabric: &Fabric, policy: &Policy, news: &mut Vec<Absent>) {
         let found = absent(fabric, policy);
-        let news = found.iter().filter(|absent| !self.told.contains(absent));
-        events.extend(news.map(|absent| Event::ListedAbsent(absent.clone())));
+        news.extend(found.iter().filter(|absent| !self.told.contains(absent)).cloned());
         self.told = found;
     }
 }
@@ -125,11 +122,13 @@ mod tests {
     use selvedge_types::{Lid, LidRange};
 
     use super::*;
+    use crate::event::Event;
 
     fn said(listed: &mut Listed, fabric: &Fabric, policy: &Policy) -> Vec<String> {
-        let mut events = Vec::new();
-        listed.handle(fabric, policy, &mut events);
-        events.iter().map(Event::to_string).collect()
+        let mut news = Vec::new();
+        listed.handle(fabric, policy, &mut news);
+        let events = news.into_iter().map(Event::ListedAbsent);
+        events.map(|event| event.to_string()).collect()
     }
 
     #[test]

@@ -14,7 +14,6 @@ use selvedge_types::Guid;
 use selvedge_wire::{Datagram, SmInfo};
 
 use crate::election::Role;
-use crate::io::Output;
 
 /// A step that a manager has completed, with its result.
 #[derive(Clone, Debug)]
@@ -83,10 +82,10 @@ pub struct Committed {
 }
 
 /// Returns the milestone of an accepted plan.
-pub fn coming(inventory: &Inventory, outcome: &Outcome, was_known: bool) -> Output {
-    Output::Milestone(Milestone::Coming {
+pub fn coming(inventory: &Inventory, outcome: &Outcome, was_known: bool) -> Milestone {
+    Milestone::Coming {
         fabric: Arc::clone(&inventory.fabric),
         plan: Arc::clone(&outcome.plan),
         was_known,
-    })
+    }
 }

@@ -8,7 +8,15 @@ use selvedge_types::{Lid, PhysState, PortNum, PortState};
 
 use crate::config::Mode;
 use crate::event::Event;
-use crate::view::PortReport;
+
+/// A port that is not ACTIVE, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortReport {
+    /// The port.
+    pub port: PortRef,
+    /// Why.
+    pub reason: PortReason,
+}
 
 /// What went wrong on the way.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, PortRef};
+use selvedge_fabric::Fabric;
 use selvedge_plan::multicast::{MftBlocks, MulticastGroups};
 use selvedge_plan::{ChangeCount, Generation, Installed, Plan, Policy};
 use selvedge_planner::{Inventory, Outcome, PortReason};
@@ -15,7 +15,7 @@ use selvedge_verify::Verdict;
 use crate::apply::Wait;
 use crate::election::Role;
 use crate::rebalance::BalanceView;
-use crate::report::beyond_reach;
+use crate::report::{PortReport, beyond_reach};
 
 /// What a manager is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,15 +61,6 @@ pub struct Progress {
     pub done: u64,
     /// Steps known so far; grows while discovering.
     pub total: u64,
-}
-
-/// A port that is not ACTIVE, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortReport {
-    /// The port.
-    pub port: PortRef,
-    /// Why.
-    pub reason: PortReason,
 }
 
 /// MADs sent and received since the start.

@@ -120,7 +120,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     while !holds() {
         assert!(begin.elapsed() < Duration::from_secs(60), "not after a minute: {what}");
         // The manager under test needs the processor too.
-        thread::sleep(Duration::from_millis(5));
+        thread::park_timeout(Duration::from_millis(5));
     }
 }
 

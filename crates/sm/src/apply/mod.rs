@@ -23,7 +23,7 @@ use crate::smp::Smp;
 
 pub use blocks::{Block, Blocks};
 pub use pause::Wait;
-pub use plan::{Applied, PlanSets, has_silent_link};
+pub use plan::{Applied, PlanSets};
 
 /// A request on its way: its phase, and its position there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

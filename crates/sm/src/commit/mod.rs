@@ -17,8 +17,8 @@ use selvedge_wire::SmpData;
 
 use crate::config::Mode;
 use crate::event::Event;
+use crate::report::PortReport;
 use crate::report::{self, Failures};
-use crate::view::PortReport;
 
 mod tables;
 

@@ -33,8 +33,8 @@ impl Sm {
 
     /// SMPs sent so far: proof of life. Source: OpenSM (`stats.qp0_mads_sent`).
     const fn act_count(&self) -> u32 {
-        let mads = &self.mads;
-        (mads.gets + mads.sets + mads.others) as u32
+        let counters = self.exchange.counters();
+        (counters.sent + counters.alone) as u32
     }
 
     /// Hands something to the election, and does what it wants done.
@@ -61,7 +61,7 @@ impl Sm {
             Effect::Request { at, ask, smp } => self.exchange.submit(AgentId(at.node.0), (Token::SmInfo(ask), smp)),
             Effect::Answer(datagram) => self.send_only(*datagram, out),
             Effect::Notify(datagram) => self.send_unasked(*datagram, out),
-            Effect::Drop => self.mads.dropped += 1,
+            Effect::Drop => self.exchange.drops(),
             Effect::ClearRequests => self.exchange.clear(),
             Effect::Event(event) => out.push(Output::Event(event)),
             Effect::Obey(control, sender) => self.run_election(In::Control(control, sender), out),

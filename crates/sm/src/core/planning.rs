@@ -95,10 +95,11 @@ impl Sm {
             keeps_found: result.keeps_found,
         });
         self.note_copies_first(result.copies_first);
-        let mut events = Vec::new();
-        self.listed.handle(&inventory.fabric, &self.config.policy, &mut events);
-        events.extend(result.events.into_iter().map(Event::Plan));
-        out.extend(events.into_iter().map(Output::Event));
+        let mut absent = Vec::new();
+        self.listed.handle(&inventory.fabric, &self.config.policy, &mut absent);
+        let absent = absent.into_iter().map(Event::ListedAbsent);
+        let events = absent.chain(result.events.into_iter().map(Event::Plan));
+        out.extend(events.map(Output::Event));
         let Some(outcome) = result.outcome else {
             self.update_registration(registration::In::Dropped);
             self.tell_in_force(commit::In::NothingSent);
@@ -120,7 +121,7 @@ impl Sm {
             self.end_without_plan();
             return;
         }
-        out.push(coming(&inventory, &outcome, false));
+        out.push(Output::Milestone(coming(&inventory, &outcome, false)));
         self.persist(inventory, installed, outcome, out);
     }
 
@@ -140,7 +141,7 @@ impl Sm {
         let outcome = mended.outcome;
         let inventory = Arc::clone(&outcome.inventory);
         self.tell_in_force(commit::In::Repair(&outcome));
-        out.push(coming(&inventory, &outcome, mended.was_known));
+        out.push(Output::Milestone(coming(&inventory, &outcome, mended.was_known)));
         let (lost, returned) = self.repaired_links();
         out.push(Output::Event(Event::Repaired {
             lost,

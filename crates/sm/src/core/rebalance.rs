@@ -115,7 +115,7 @@ impl Sm {
     /// Tells of a step before it is applied.
     fn note_balance_step(&self, outcome: &Outcome, out: &mut Vec<Output>) {
         let inventory = self.inventory.as_deref();
-        out.extend(inventory.map(|inventory| coming(inventory, outcome, false)));
+        out.extend(inventory.map(|inventory| Output::Milestone(coming(inventory, outcome, false))));
         let count = outcome.changes.value().count();
         out.push(Output::Event(Event::Plan(PlanEvent::Accepted {
             engine: outcome.plan.engine.0.clone(),

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use selvedge_sim::Time;
-use selvedge_types::TransactionId;
-use selvedge_wire::{Datagram, Method};
+use selvedge_wire::Datagram;
 
 use crate::core::Sm;
 use crate::io::Output;
@@ -13,8 +12,6 @@ use crate::io::Output;
 /// (`max_wire_smps`) often are. A few agents have most to do then, and an answer is longer on its way than they work on
 /// one.
 const AT_A_FAULT: usize = 2;
-/// Transaction ids of requests whose answer nobody awaits; other requests count from 1 in 32 bits.
-const UNASKED: u64 = 1 << 32;
 
 impl Sm {
     /// SMPs that may be at one agent now.
@@ -30,11 +27,6 @@ impl Sm {
     pub(crate) fn pump(&mut self, now: Time, out: &mut Vec<Output>) {
         self.exchange.set_agent_window(self.agent_window());
         while let Some(sent) = self.exchange.next_to_send(now, |(_, smp), place| smp.write(place)) {
-            match sent.datagram.mad.method() {
-                Method::Get => self.mads.gets += 1,
-                Method::Set => self.mads.sets += 1,
-                _ => self.mads.others += 1,
-            }
             out.push(Output::Send {
                 datagram: *sent.datagram,
                 timeout: sent.timeout,
@@ -44,7 +36,7 @@ impl Sm {
 
     /// Sends without expecting an answer.
     pub(crate) fn send_only(&mut self, datagram: Datagram, out: &mut Vec<Output>) {
-        self.mads.others += 1;
+        self.exchange.sends_alone();
         out.push(Output::Send {
             datagram,
             timeout: Duration::ZERO,
@@ -53,9 +45,7 @@ impl Sm {
 
     /// Sends a request whose answer nobody awaits.
     pub(crate) fn send_unasked(&mut self, mut datagram: Datagram, out: &mut Vec<Output>) {
-        self.unasked = self.unasked.wrapping_add(1);
-        let id = UNASKED | u64::from(self.unasked);
-        datagram.mad.set_transaction(TransactionId(id));
+        datagram.mad.set_transaction(self.exchange.id_alone());
         self.send_only(datagram, out);
     }
 }

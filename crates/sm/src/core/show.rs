@@ -43,10 +43,13 @@ impl Sm {
             read_back: self.read_back_figures(),
             has_repairs_ready: self.has_repairs_ready(),
             mads: MadCounters {
+                gets: counters.sent - counters.sets,
+                sets: counters.sets,
+                others: counters.alone,
                 repeats: counters.repeats,
                 failures: counters.failed,
-                dropped: self.mads.dropped + counters.stray,
-                ..self.mads
+                received: counters.received,
+                dropped: counters.dropped + counters.stray,
             },
         }
     }

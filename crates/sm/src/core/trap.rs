@@ -28,7 +28,7 @@ impl Sm {
         self.traps.handle(&ctx, input, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Drop => self.mads.dropped += 1,
+                Effect::Drop => self.exchange.drops(),
                 Effect::Event(event) => out.push(Output::Event(event)),
                 Effect::Taken(datagram) => out.push(Output::Milestone(Milestone::TrapTaken(datagram))),
                 Effect::Probe { lid, reason } => {

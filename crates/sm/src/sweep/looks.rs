@@ -1,11 +1,10 @@
 //! Heavy sweeps that are repeated because somebody did not answer.
 
 use selvedge_fabric::{Fabric, PortRef};
+use selvedge_planner::held::has_silent_link;
 use selvedge_planner::{Inventory, PortReason};
 use selvedge_types::PortNum;
 use selvedge_verify::phases;
-
-use crate::apply::has_silent_link;
 
 /// Sweeps that a manager repeats after its start, or when it takes over, because somebody does not answer; beyond, he
 /// hangs.

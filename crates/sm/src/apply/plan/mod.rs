@@ -14,6 +14,7 @@ use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
 use selvedge_mad::AgentId;
 use selvedge_plan::partition::with_pkey_block;
 use selvedge_plan::{BLOCK_LIDS, Installed, Op, Phase};
+use selvedge_planner::held::has_silent_link;
 use selvedge_planner::past::{Taken, Unanswered};
 use selvedge_planner::{Declined, Inventory, Outcome, external_settings, port_settings};
 use selvedge_sim::Time;
@@ -84,17 +85,6 @@ pub struct Applied {
     pub wait: Option<Wait>,
     /// Packets that may be under way by entries that were replaced.
     pub traffic: Traffic,
-}
-
-/// True if a port of a switch is ACTIVE and nobody is known behind it.
-pub fn has_silent_link(fabric: &Fabric) -> bool {
-    let is_silent = |node: NodeIdx, port: PortNum, state: PortState| {
-        state == PortState::Active && fabric.peer(PortRef { node, port }).is_none()
-    };
-    fabric.switches().iter().any(|&node| {
-        let mut ports = fabric.node(node).external_ports();
-        ports.any(|(port, seen)| is_silent(node, port, seen.link.state))
-    })
 }
 
 impl Apply {
