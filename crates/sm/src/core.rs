@@ -10,7 +10,6 @@ use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::PartEnforce;
 use selvedge_planner::{Inventory, Judge, PortReason};
 use selvedge_sim::Time;
-use selvedge_types::Guid;
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::aliases::AliasGuids;

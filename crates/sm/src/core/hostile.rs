@@ -3,7 +3,7 @@
 
 use selvedge_planner::{DefaultJudge, Job};
 use selvedge_sim::{Par, Rng, Seed};
-use selvedge_types::{NodeKind, PortNum, TransactionId};
+use selvedge_types::{Guid, NodeKind, PortNum, TransactionId};
 use selvedge_wire::{Address, Class, LocalPort, MAD_LEN, NodeInfo};
 
 use super::*;

@@ -4,7 +4,7 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::Generation;
 use selvedge_planner::{DefaultJudge, Job};
 use selvedge_sim::{Par, Seed};
-use selvedge_types::{Lid, LidRange, LinkWidth, Mtu, NodeKind, PKey, PhysState, PortNum, PortState};
+use selvedge_types::{Guid, Lid, LidRange, LinkWidth, Mtu, NodeKind, PKey, PhysState, PortNum, PortState};
 use selvedge_wire::{
     Address, CapabilityMask, Class, LinkWidths, LocalChange, LocalPort, NodeDescription, NodeInfo, Notice, PKeyTable,
     PRODUCER_CA, PortInfo, SmInfo, SmState, Status, Trap, VlCount,
