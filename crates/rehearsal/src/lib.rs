@@ -10,6 +10,7 @@
 //! Same fabric, seed and commands: the same bytes in [`Rehearsal::log_text`], and the same [`Rehearsal::digest`] over
 //! everything that a manager sent.
 
+mod checkers;
 pub mod clients;
 mod digest;
 mod error;
@@ -23,9 +24,9 @@ mod script;
 pub mod soak;
 mod subnet;
 mod violation;
-mod watch;
 mod watching;
 
+pub use checkers::{Checker, Exemptions, Findings, Found, Rule};
 pub use digest::Digests;
 pub use error::RehearsalError;
 pub use manager::{ManagerId, RefuseAll, Tamper};
@@ -34,4 +35,3 @@ pub use outside::{Mail, Outside};
 pub use rehearsal::{LogEntry, Options, Rehearsal};
 pub use script::{FabricLoader, GRAMMAR, Script, ScriptError, Transcript};
 pub use violation::Violation;
-pub use watch::{Checker, Exemptions, Findings, Found, Rule};

@@ -16,8 +16,8 @@ use selvedge_store::{MemoryDisk, StateDir, StoreError};
 use selvedge_verify::{Refusal, Verdict};
 use selvedge_wire::{AttributeId, Mad, Method, PortInfo};
 
+use crate::checkers::Passed;
 use crate::clients::DeskDefect;
-use crate::watch::Passed;
 
 /// A manager of a rehearsal: its position in order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

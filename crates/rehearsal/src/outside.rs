@@ -12,6 +12,7 @@ use selvedge_sim::Time;
 use selvedge_sm::Config;
 use selvedge_wire::{Datagram, Method};
 
+use crate::checkers::Seen;
 use crate::subnet::ports_of;
 use crate::{ManagerId, Rehearsal, RehearsalError};
 
@@ -139,14 +140,12 @@ impl Rehearsal {
         self.outside_call(id, |hands, node, config| hands.start(id, node, config))
     }
 
-    pub(crate) fn kill_outside(&mut self, id: ManagerId) {
+    pub(crate) fn kill_outside(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
         self.set_running(id, false);
         if let Some(outside) = &mut self.outside {
             outside.hands.kill(id);
         }
-        if let Some(watcher) = &mut self.watcher {
-            watcher.forgets_traps(id);
-        }
+        self.observe(&Seen::Killed(id))
     }
 
     pub(crate) fn reload_outside(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
@@ -192,8 +191,14 @@ impl Rehearsal {
         let now = outside.hands.now().min(limit).max(self.now);
         for Mail { client, datagram } in mail.drain(..) {
             let id = outside.of(&self.emulator, client);
-            if let (Some(id), Some(watcher)) = (id, &mut self.watcher) {
-                watcher.sends_outside(id, client, &datagram);
+            if let Some(id) = id {
+                let (datagram, timeout) = (&datagram, Duration::ZERO);
+                self.observe(&Seen::Sends {
+                    id,
+                    client,
+                    datagram,
+                    timeout,
+                })?;
             }
             if matches!(datagram.mad.method(), Method::Get | Method::Set) {
                 outside.last = Some((now, datagram.mad.method()));
@@ -206,8 +211,9 @@ impl Rehearsal {
             self.now = self.emulator.advance_to_delivery(now, &mut deliveries).max(self.now);
             for delivery in deliveries.drain(..) {
                 let id = outside.of(&self.emulator, delivery.client);
-                if let (Some(id), Some(watcher)) = (id, &mut self.watcher) {
-                    watcher.receives_outside(self.now, id, delivery.client, &delivery.datagram);
+                if let Some(id) = id {
+                    let (client, datagram) = (delivery.client, &delivery.datagram);
+                    self.observe(&Seen::Receives { id, client, datagram })?;
                 }
                 outside.hands.deliver(&self.emulator, &delivery);
             }

@@ -23,11 +23,11 @@ use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
 use self::jobs::Costs;
+use crate::checkers::{Clerk, Passed, Seen, Watcher};
 use crate::digest::WireLog;
 use crate::invariant::Invariants;
 use crate::manager::{Life, Manager, ManagerId, Pending};
 use crate::outside::Outsiders;
-use crate::watch::{Clerk, Passed, Watcher};
 use crate::{RehearsalError, Violation};
 
 /// Parameters of a rehearsal.
@@ -217,8 +217,7 @@ impl Rehearsal {
     /// Ends a manager as `kill -9` does: nothing remains but what it had stored, and the kernel clears IsSM.
     pub fn kill(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
         if self.outside.is_some() {
-            self.kill_outside(id);
-            return Ok(());
+            return self.kill_outside(id);
         }
         let life = self.managers.get_mut(id.0).and_then(|m| m.life.take());
         let life = life.ok_or_else(|| self.not_running(id))?;
@@ -228,9 +227,7 @@ impl Rehearsal {
 
     /// Hands a manager an operator's command.
     pub fn command(&mut self, id: ManagerId, command: Command) -> Result<(), RehearsalError> {
-        if let Some(watcher) = &mut self.watcher {
-            watcher.wanted_changed();
-        }
+        self.observe(&Seen::WantedChanged)?;
         if self.outside.is_some() {
             return self.outside_call(id, |hands, _, _| hands.sweep(id));
         }
@@ -262,7 +259,7 @@ impl Rehearsal {
 
     /// Lets something go wrong now.
     pub fn fault(&mut self, fault: &Fault) -> Result<(), RehearsalError> {
-        self.note_fault(fault);
+        self.observe(&Seen::Fault(fault))?;
         Ok(self.emulator.apply(self.now, fault)?)
     }
 
@@ -482,13 +479,10 @@ impl Rehearsal {
             .lives()
             .find(|(_, life)| life.client == delivery.client)
             .map(|(id, _)| id);
-        if let (Some(watcher), Some(id)) = (&mut self.watcher, id)
-            && let Some(life) = self.managers.get(id.0).and_then(|m| m.life.as_ref())
-        {
-            let at = self.emulator.port_of(life.client);
-            watcher.receives(self.now, (id, life), (self.emulator.chassis(), at), &delivery.datagram);
-        }
-        id.map_or(Ok(()), |id| self.coordinate(id, In::Arrived(delivery.datagram)))
+        let Some(id) = id else { return Ok(()) };
+        let (client, datagram) = (delivery.client, &delivery.datagram);
+        self.observe(&Seen::Receives { id, client, datagram })?;
+        self.coordinate(id, In::Arrived(delivery.datagram))
     }
 
     fn finish(&mut self, id: ManagerId, done: Pending) -> Result<(), RehearsalError> {
@@ -516,12 +510,11 @@ impl Rehearsal {
         let mut out = std::mem::take(&mut self.outputs);
         let before = life.sm.stage_name();
         life.sm.handle(now + life.hurry, input, &mut out);
-        if before != StageName::Probing && life.sm.stage_name() == StageName::Probing {
-            // It looks at a part of the fabric, and asks no more what it asked before.
+        // It looks at a part of the fabric, and asks no more what it asked before.
+        let looks_anew = before != StageName::Probing && life.sm.stage_name() == StageName::Probing;
+        let looks_anew = looks_anew.then_some(life.client);
+        if looks_anew.is_some() {
             life.looked_at = Some(now);
-            if let Some(watcher) = &mut self.watcher {
-                watcher.forgets(life.client);
-            }
         }
         if let Some(tamper) = &mut manager.tamper {
             let mut back = Vec::new();
@@ -535,6 +528,7 @@ impl Rehearsal {
             life.pending.extend(back);
             life.hurry += tamper.hurry(&life.sm, now + life.hurry);
         }
+        looks_anew.map_or(Ok(()), |client| self.observe(&Seen::LooksAnew(client)))?;
         let done = out.drain(..).try_for_each(|output| self.carry_out(id, output));
         self.outputs = out;
         done?;
@@ -556,7 +550,7 @@ impl Rehearsal {
             }
             Output::Persist { id: number, state } => return self.coordinate(id, In::Persist { id: number, state }),
             Output::SetIsSm(is_sm) => self.emulator.set_is_sm(now, life.client, is_sm)?,
-            Output::Milestone(milestone) => self.reached(id, milestone),
+            Output::Milestone(milestone) => return self.reached(id, milestone),
             Output::Event(event) => self.log.push(LogEntry {
                 at: now,
                 manager: id,

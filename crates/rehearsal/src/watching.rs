@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use selvedge_chassis::PortIdx;
-use selvedge_emulator::Fault;
 use selvedge_fabric::NodeIdx;
 
-use crate::watch::{Checker, Exemptions, Findings, Rule, Watcher};
+use crate::checkers::{Checker, Exemptions, Findings, Rule, Scene, Seen, Watcher};
 use crate::{ManagerId, Rehearsal, RehearsalError, Tamper, Violation};
 
 impl Rehearsal {
@@ -45,15 +44,30 @@ impl Rehearsal {
             .unwrap_or_default()
     }
 
-    /// A fault that rules go by is about to strike.
-    pub(crate) fn note_fault(&mut self, fault: &Fault) {
-        let Some(watcher) = &mut self.watcher else { return };
-        match fault {
-            Fault::Corrupt(ratio, _) => watcher.set_corrupting(self.now, ratio.numerator > 0),
-            Fault::Hang(_) => watcher.hides(self.now, true),
-            Fault::Unhang(_) => watcher.hides(self.now, false),
-            Fault::Loss(ratio, Some(_)) => watcher.hides(self.now, ratio.numerator > 0),
-            _ => {}
+    /// Shows checkers an observation.
+    pub(crate) fn observe(&mut self, seen: &Seen<'_>) -> Result<(), RehearsalError> {
+        self.show(seen).map_err(|violation| self.violated(violation))
+    }
+
+    fn show(&mut self, seen: &Seen<'_>) -> Result<(), Violation> {
+        let Some(watcher) = &mut self.watcher else {
+            return Ok(());
+        };
+        let scene = Scene {
+            now: self.now,
+            emulator: &self.emulator,
+            managers: &self.managers,
+            subnets: self.invariants.subnets(),
+        };
+        watcher.see(&scene, seen)
+    }
+
+    fn scene(&self) -> Scene<'_> {
+        Scene {
+            now: self.now,
+            emulator: &self.emulator,
+            managers: &self.managers,
+            subnets: self.invariants.subnets(),
         }
     }
 
@@ -66,18 +80,13 @@ impl Rehearsal {
     /// True if a switch holds another block than it acknowledged last, and the manager that wrote the block can read
     /// it.
     pub(crate) fn is_any_block_astray(&self) -> bool {
-        let subnets = self.invariants.subnets();
-        let is_astray = |watcher: &Watcher| watcher.is_any_block_astray(&self.emulator, &self.managers, subnets);
-        self.watcher.as_deref().is_some_and(is_astray)
+        let watcher = self.watcher.as_ref();
+        watcher.is_some_and(|watcher| watcher.is_any_block_astray(&self.scene()))
     }
 
     /// What must hold around a port where nothing is left to do.
     pub(crate) fn rest_around(&mut self, at: PortIdx) -> Result<(), Violation> {
-        let (chassis, subnets) = (self.emulator.chassis(), self.invariants.subnets());
-        match &mut self.watcher {
-            Some(watcher) => watcher.at_rest(self.now, chassis, subnets, at),
-            None => Ok(()),
-        }
+        self.show(&Seen::Rest(at))
     }
 
     /// A link is not ACTIVE because it went down too often.
@@ -110,7 +119,7 @@ impl Rehearsal {
     /// Sets that agents took, and looks after events, while somebody watched.
     #[must_use]
     pub fn watched(&self) -> (u64, u64) {
-        self.watcher.as_ref().map_or((0, 0), |w| (w.sets, w.looks))
+        self.watcher.as_ref().map_or((0, 0), |w| (w.sets_seen, w.looks))
     }
 
     /// Puts somebody between a manager and the world.
@@ -123,27 +132,17 @@ impl Rehearsal {
     /// What must hold in a subnet whose master has nothing left to do.
     pub(crate) fn at_rest(&mut self) -> Result<(), Violation> {
         self.invariants.at_rest(&self.emulator, &self.managers)?;
-        let Some(watcher) = &mut self.watcher else {
-            return Ok(());
-        };
-        let (chassis, subnets) = (self.emulator.chassis(), self.invariants.subnets());
-        for life in self.managers.iter().filter_map(|m| m.life.as_ref()) {
-            let at = self.emulator.port_of(life.client);
-            if let Some(at) = at.filter(|_| is_content(life)) {
-                watcher.at_rest(self.now, chassis, subnets, at)?;
-            }
-        }
-        Ok(())
+        let content = self.lives().filter(|(_, life)| is_content(life));
+        let seats: Vec<PortIdx> = content
+            .filter_map(|(_, life)| self.emulator.port_of(life.client))
+            .collect();
+        seats.into_iter().try_for_each(|at| self.rest_around(at))
     }
 
     /// All checkers look.
     pub(crate) fn check(&mut self) -> Result<(), RehearsalError> {
         if self.foreign_hands {
-            self.invariants.excuse(&self.emulator);
-            if let Some(watcher) = &mut self.watcher {
-                watcher.excuse(&mut self.emulator);
-            }
-            return Ok(());
+            return self.foreign_set();
         }
         let mut seen = Ok(());
         if let Some(watcher) = &mut self.watcher {
@@ -151,11 +150,28 @@ impl Rehearsal {
             seen = watcher.after_event(self.now, &mut self.emulator, &self.managers, subnets);
         }
         let mut result = self.invariants.after_event(self.now, &self.emulator, &self.managers);
-        if let (Err(violation), Some(watcher)) = (&result, &mut self.watcher)
-            && watcher.excuses(self.now, violation, self.emulator.chassis(), &self.managers)
-        {
-            result = Ok(());
+        if let (Err(violation), Some(watcher)) = (&result, &mut self.watcher) {
+            let scene = Scene {
+                now: self.now,
+                emulator: &self.emulator,
+                managers: &self.managers,
+                subnets: self.invariants.subnets(),
+            };
+            if watcher.excuses(&scene, violation) {
+                result = Ok(());
+            }
         }
         seen.and(result).map_err(|violation| self.violated(violation))
+    }
+
+    /// Takes what is as given.
+    fn foreign_set(&mut self) -> Result<(), RehearsalError> {
+        self.invariants.excuse(&self.emulator);
+        let Some(watcher) = &mut self.watcher else {
+            return Ok(());
+        };
+        let subnets = self.invariants.subnets();
+        let taken = watcher.foreign_set(&mut self.emulator, &self.managers, subnets);
+        taken.map_err(|violation| self.violated(violation))
     }
 }

@@ -17,6 +17,7 @@ use selvedge_wire::{Attribute, Datagram, Mad, Method, PortInfo};
 
 use super::{LogEntry, PERSIST_COST, Rehearsal};
 use crate::RehearsalError;
+use crate::checkers::Seen;
 use crate::clients::DeskDefect;
 use crate::manager::{Administers, Folder, Life, ManagerId, Pending, asks_host};
 
@@ -175,33 +176,34 @@ impl Rehearsal {
     /// Sends a datagram of a manager, which the wire digest has taken in.
     pub(super) fn send(&mut self, id: ManagerId, datagram: Datagram, timeout: Duration) -> Result<(), RehearsalError> {
         let now = self.now;
-        let manager = &self.managers[id.0];
-        let Some(life) = &manager.life else { return Ok(()) };
+        let Some(life) = &self.managers[id.0].life else {
+            return Ok(());
+        };
         self.asks += u64::from(asks_host(&datagram.mad));
         let client = life.client;
         self.emulator.send(now, client, &datagram);
-        if let Some(watcher) = &mut self.watcher {
-            let from = (self.emulator.chassis(), self.emulator.port_of(client));
-            let sent = watcher.sends(now, (id, manager, client), (&datagram, from), timeout);
-            return sent.map_err(|violation| self.violated(violation));
-        }
-        Ok(())
+        let datagram = &datagram;
+        self.observe(&Seen::Sends {
+            id,
+            client,
+            datagram,
+            timeout,
+        })
     }
 
     /// Takes a milestone of a manager. Checkers note it at once; its coordinator gets it after the manager's outputs.
-    pub(super) fn reached(&mut self, id: ManagerId, milestone: Milestone) {
+    pub(super) fn reached(&mut self, id: ManagerId, milestone: Milestone) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(life) = &mut self.managers[id.0].life else {
-            return;
+            return Ok(());
         };
+        let mut looks_anew = None;
         match &milestone {
             Milestone::SweepStarted => {
                 let chassis = self.emulator.chassis();
                 life.boots = Arc::new(chassis.fabric().nodes().indices().map(|n| chassis.boots(n)).collect());
                 (life.looked_at, life.swept_at) = (Some(now), Some(now));
-                if let Some(watcher) = &mut self.watcher {
-                    watcher.forgets(life.client);
-                }
+                looks_anew = Some(life.client);
             }
             // If the manager drops a result, no milestone follows.
             Milestone::Coming { was_known, .. } => {
@@ -223,6 +225,7 @@ impl Rehearsal {
             Milestone::Swept(_) | Milestone::CopiesChanged(_) | Milestone::TrapTaken(_) => {}
         }
         self.milestones.push_back((id, milestone));
+        looks_anew.map_or(Ok(()), |client| self.observe(&Seen::LooksAnew(client)))
     }
 
     /// Returns the answer of the agent at a manager's own port to the copier: the master's LID, and the port's.

@@ -4,10 +4,6 @@
 //! leave the switch that it enters. An edge that no entry makes any more stays as a ghost while packets that took it
 //! may still wait in their switch.
 
-use std::time::Duration;
-
-use selvedge_chassis::Chassis;
-use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 
 /// No dependency.
@@ -176,15 +172,6 @@ impl Channels {
         channels.reverse();
         Circle { channels, ghosts }
     }
-}
-
-/// How long packets may wait in a switch. The judge counts on the longest of all, once for each switch that they pass.
-pub(super) fn lifetime(chassis: &Chassis, switch: NodeIdx) -> Duration {
-    // Source: IBA vol 1 §18.2.5.4, SwitchInfo.LifeTimeValue: 4.096 µs × 2^value; 20 and above: for ever.
-    const UNIT_NS: u64 = 4_096;
-    const FINITE_MAX: u8 = 19;
-    let value = chassis.switch(switch).map_or(0, |switch| switch.settings().lifetime);
-    Duration::from_nanos(UNIT_NS << value.min(FINITE_MAX))
 }
 
 #[cfg(test)]

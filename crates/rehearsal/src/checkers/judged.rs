@@ -1,4 +1,4 @@
-//! What judges have passed, noted beside them, so that every Set can be compared with it.
+//! Every Set is one that a judge has passed: what judges pass is noted beside them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +17,11 @@ use selvedge_wire::{
     SwitchInfo, VlArbEntry, VlArbitration,
 };
 
+use super::check::{Check, Scene, Seen};
+use super::evidence::Evidence;
+use super::ledger::Ledger;
+use super::sets::changes_an_agent;
+use crate::Violation;
 use crate::digest::Digest;
 
 /// Change sets that count. What was passed long ago is not judged for the fabric as it is; a few back, because jobs may
@@ -174,6 +179,35 @@ impl Judge for Clerk {
         let change = self.judge.judge_aliases(inventory, held, wanted, change)?;
         self.passed.note_aliases(inventory, change.value());
         Ok(change)
+    }
+}
+
+/// Sets that leave a manager are those that its judge has passed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SetsJudged;
+
+impl Check for SetsJudged {
+    fn see(
+        &mut self,
+        scene: &Scene<'_>,
+        evidence: &Evidence,
+        seen: &Seen<'_>,
+        _found: &mut Ledger,
+    ) -> Result<(), Violation> {
+        let Seen::Sends { id, datagram, .. } = *seen else {
+            return Ok(());
+        };
+        let mad = &datagram.mad;
+        let manager = scene.managers.get(id.0);
+        let manager = manager.filter(|_| changes_an_agent(mad) && !evidence.is_outside());
+        let is_judged = |passed: &Passed| passed.contains(mad);
+        match manager.filter(|manager| !manager.passed.as_ref().is_none_or(is_judged)) {
+            Some(manager) => Err(Violation::NeverJudged {
+                manager: manager.name.clone(),
+                what: format!("{mad}"),
+            }),
+            None => Ok(()),
+        }
     }
 }
 

@@ -11,30 +11,35 @@ use std::time::Duration;
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_sim::Time;
+use selvedge_sm::Role;
 use selvedge_types::PortNum;
 use selvedge_wire::{AttributeId, Class, Mad, Method, Notice};
 
-use super::{Rule, Sent, Watcher};
+use crate::checkers::check::{Scene, Seen};
+use crate::checkers::holders::holder;
 
 /// How long a trap takes to the manager and until it is heard, at most.
 const TRAP_WAY: Duration = Duration::from_millis(30);
 
 /// What is known of cables that were moved.
 #[derive(Clone, Debug, Default)]
-pub(super) struct MovedCables {
+pub(in crate::checkers) struct MovedCables {
     /// Where cables lead, by port.
     far: Vec<Option<PortIdx>>,
     /// When a cable was last moved, by both ports where it is now.
     at: BTreeMap<PortIdx, Time>,
     /// When a manager last received a trap of a node.
     told: BTreeMap<NodeIdx, Time>,
+    /// When a table last went astray over a cable of which nobody could know that it had been moved, and until when
+    /// nobody could.
+    unheard: Option<(Time, Time)>,
 }
 
 /// A table on a way that is not what its manager takes it for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Astray {
+pub(crate) struct Astray {
     /// Whom it is meant for.
-    meant: NodeIdx,
+    pub meant: NodeIdx,
     /// The first port on the way whose cable leads elsewhere, and the nodes where it did and does.
     port: PortIdx,
     ends: [NodeIdx; 2],
@@ -57,8 +62,35 @@ impl MovedCables {
         }
     }
 
-    fn told(&mut self, now: Time, node: NodeIdx) {
-        self.told.insert(node, now);
+    /// Takes note of the traps that masters receive.
+    pub fn see(&mut self, scene: &Scene<'_>, seen: &Seen<'_>) {
+        let Seen::Receives { id, datagram, .. } = *seen else {
+            return;
+        };
+        let is_master = scene.life(id).is_some_and(|life| life.sm.role() == Role::Master);
+        if datagram.mad.method() == Method::Trap && is_master {
+            let notice = datagram.mad.read::<Notice>().ok();
+            let issuer = notice.and_then(|notice| holder(scene.chassis(), notice.issuer_lid));
+            let node = issuer.map(|port| scene.chassis().wire(port).node());
+            self.told.extend(node.map(|node| (node, scene.now)));
+        }
+    }
+
+    /// A table was taken by another switch than it is meant for. Returns true if nobody could know that a cable had
+    /// been moved.
+    pub fn note_astray(&mut self, now: Time, chassis: &Chassis, astray: &Astray) -> bool {
+        let until = self.unheard_until(now, chassis, astray);
+        if let Some(until) = until {
+            self.unheard = Some((now, until));
+        }
+        until.is_some()
+    }
+
+    /// True if a manager that looked at some time does not know what a table did that went astray, as nobody has told
+    /// it before the traps are repeated. Some are where they went as long as such blocks were not read.
+    pub fn is_unheard(&self, since: Time, now: Time, are_out: bool) -> bool {
+        let is_out = |(at, until): (Time, Time)| at >= since || are_out && until >= now;
+        self.unheard.is_some_and(is_out)
     }
 
     /// When those who could tell that the cable was moved will have told, if no trap of theirs has come since: the
@@ -87,7 +119,7 @@ fn cables(chassis: &Chassis) -> impl Iterator<Item = Option<PortIdx>> + '_ {
 }
 
 /// Where the way of a Set of a linear table or of a port is another one than by the cables that its manager knows.
-pub(super) fn astray(chassis: &Chassis, known: &Fabric, at: Option<PortIdx>, mad: &Mad) -> Option<Astray> {
+pub(in crate::checkers) fn astray(chassis: &Chassis, known: &Fabric, at: Option<PortIdx>, mad: &Mad) -> Option<Astray> {
     let counts = matches!(mad.attribute(), AttributeId::LINEAR_FORWARDING | AttributeId::PORT_INFO);
     let at = at.filter(|_| counts && mad.method() == Method::Set && mad.class() == Class::SubnDirected)?;
     let place = |guid| {
@@ -116,59 +148,6 @@ pub(super) fn astray(chassis: &Chassis, known: &Fabric, at: Option<PortIdx>, mad
         port,
         ends,
     })
-}
-
-impl Watcher {
-    /// A manager receives a trap.
-    pub(super) fn note_told(&mut self, now: Time, chassis: &Chassis, mad: &Mad) {
-        let notice = mad.read::<Notice>().ok();
-        let holder = notice.and_then(|notice| self.lids.holder(chassis, notice.issuer_lid));
-        if let Some(port) = holder {
-            self.moved.told(now, chassis.wire(port).node());
-        }
-    }
-
-    /// Why packets may go wrong of a manager that looked then: it does not know what a table did that went astray, as
-    /// nobody has told it before the traps are repeated.
-    pub(super) fn unheard_excuse(&self, looked_at: Option<Time>, now: Time) -> Option<Rule> {
-        let since = looked_at.unwrap_or(Time::ZERO);
-        let are_out = self.strays.values().any(|rule| *rule == Rule::Unheard);
-        let is_out = |(at, until): (Time, Time)| at >= since || are_out && until >= now;
-        self.unheard_at.is_some_and(is_out).then_some(Rule::Unheard)
-    }
-
-    /// A Set was taken that may have gone over a cable which had been moved.
-    pub(super) fn note_astray(
-        &mut self,
-        chassis: &Chassis,
-        (node, attribute, modifier): (NodeIdx, AttributeId, u32),
-        sent: Option<Sent>,
-    ) {
-        let astray = sent.and_then(|sent| Some((sent.manager, sent.astray?)));
-        let Some((manager, astray)) = astray.filter(|(_, astray)| astray.meant != node) else {
-            return;
-        };
-        if attribute == AttributeId::LINEAR_FORWARDING {
-            return self.note_unheard(chassis, (node, modifier), astray);
-        }
-        // Whoever took it may answer like the port that was meant, which its manager takes to have those LIDs then.
-        let port = |node| chassis.port_at(node, u8::try_from(modifier & 0xff).ok()?);
-        let end_port = |node| port(node).filter(|&port| chassis.end_port(port) == port);
-        if let (Some(meant), Some(taken)) = (end_port(astray.meant), end_port(node)) {
-            let lids = chassis.port(taken).settings().lids;
-            self.mistaken.insert((manager, chassis.port_guid(meant), lids.base));
-        }
-    }
-
-    /// A switch has taken a block. If a cable took it there of which nobody could know, nobody knows either by what it
-    /// and the one that was meant forward until both are read, or it comes again.
-    fn note_unheard(&mut self, chassis: &Chassis, (node, modifier): (NodeIdx, u32), astray: Astray) {
-        if let Some(until) = self.moved.unheard_until(self.now, chassis, &astray) {
-            let both = [(node, modifier), (astray.meant, modifier)];
-            self.strays.extend(both.map(|block| (block, Rule::Unheard)));
-            self.unheard_at = Some((self.now, until));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -227,26 +206,25 @@ mod tests {
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         // When the cable was moved, of whom a trap came and when, and when a table goes astray.
         let check = |moved: u64, told: Option<(u64, u64)>, when: u64, want: bool| {
-            let mut emulator = Emulator::new(&now, EmulatorConfig::default(), Seed(1));
-            let mut watcher = Watcher::new(&mut emulator);
+            let emulator = Emulator::new(&now, EmulatorConfig::default(), Seed(1));
             let chassis = emulator.chassis();
+            let mut cables = MovedCables::new(chassis);
             let [near, meant, taken] = [2, 3, 4].map(|guid| now.find(Guid(guid)).unwrap());
             let port = chassis.port_at(near, 2).unwrap();
-            watcher.moved.far[port.0 as usize] = None;
-            watcher.moved.look(at(moved), chassis);
-            if let Some((guid, told)) = told {
-                watcher.moved.told(at(told), now.find(Guid(guid)).unwrap());
-            }
+            cables.far[port.0 as usize] = None;
+            cables.look(at(moved), chassis);
+            cables
+                .told
+                .extend(told.map(|(guid, told)| (now.find(Guid(guid)).unwrap(), at(told))));
             let astray = Astray {
                 meant,
                 port,
                 ends: [meant, taken],
             };
-            watcher.now = at(when);
-            watcher.note_unheard(chassis, (taken, 0), astray);
-            let is_excused = |looked: u64, when: u64| watcher.unheard_excuse(Some(at(looked)), at(when)).is_some();
+            let is_unheard = cables.note_astray(at(when), chassis, &astray);
+            assert_eq!(is_unheard, want, "{moved} {told:?} {when}");
+            let is_excused = |looked: u64, when: u64| cables.is_unheard(at(looked), at(when), is_unheard);
             assert_eq!(is_excused(when, when), want, "{moved} {told:?} {when}");
-            assert_eq!(watcher.strays.len(), if want { 2 } else { 0 });
             // Whoever looks later still does not know, until the trap is repeated.
             assert_eq!(is_excused(when + 1, when + 1), want);
             assert!(!is_excused(when + 1, moved + REPEATED_MS + 1));

@@ -1,14 +1,56 @@
 //! Which links a manager has heard of in this life, and of which nothing came through although it asked.
 
-use selvedge_chassis::{Chassis, PortIdx};
-use selvedge_emulator::Emulator;
-use selvedge_wire::{AttributeId, Class, Mad, PortInfo};
+use std::collections::BTreeMap;
 
-use super::Watcher;
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_emulator::{ClientId, Emulator};
+use selvedge_wire::{AttributeId, Class, Mad, Method, PortInfo};
+
+use crate::checkers::check::{Scene, Seen};
+
+/// What the managers that run have heard of links, each in its present life.
+#[derive(Clone, Debug, Default)]
+pub(in crate::checkers) struct Links {
+    heard: BTreeMap<ClientId, Heard>,
+    lost: Vec<(ClientId, Mad)>,
+}
+
+impl Links {
+    /// Takes note of what the medium has lost.
+    pub fn note_lost(&mut self, emulator: &mut Emulator) {
+        emulator.take_lost(&mut self.lost);
+        let chassis = emulator.chassis();
+        for (client, mad) in self.lost.drain(..) {
+            if let Some(at) = emulator.port_of(client) {
+                let heard = self.heard.entry(client).or_insert_with(|| Heard::new(chassis));
+                heard.lost(chassis, at, &mad);
+            }
+        }
+    }
+
+    /// Takes note of the answers that managers receive.
+    pub fn see(&mut self, scene: &Scene<'_>, seen: &Seen<'_>) {
+        let Seen::Receives { id, client, datagram } = *seen else {
+            return;
+        };
+        let is_answer = datagram.mad.method() == Method::GetResp && scene.life(id).is_some();
+        if let Some(at) = scene.emulator.port_of(client).filter(|_| is_answer) {
+            let chassis = scene.chassis();
+            let heard = self.heard.entry(client).or_insert_with(|| Heard::new(chassis));
+            heard.answer(chassis, at, &datagram.mad);
+        }
+    }
+
+    /// True if no answer ever came to a manager through the link of a port, by the medium's doing.
+    pub fn is_unseen(&self, client: ClientId, chassis: &Chassis, port: PortIdx) -> bool {
+        let heard = self.heard.get(&client);
+        heard.is_some_and(|heard| heard.is_unseen(chassis, port))
+    }
+}
 
 /// What one life of a manager has heard, by port.
 #[derive(Clone, Debug)]
-pub(super) struct Heard {
+struct Heard {
     /// The port at the other end of the cable through which an answer came, if one did.
     through: Vec<Option<PortIdx>>,
     /// A question to what is behind the link was lost, or its answer.
@@ -19,7 +61,7 @@ pub(super) struct Heard {
 }
 
 impl Heard {
-    pub fn new(chassis: &Chassis) -> Self {
+    fn new(chassis: &Chassis) -> Self {
         let ports = chassis.port_count();
         Self {
             through: vec![None; ports],
@@ -29,7 +71,7 @@ impl Heard {
     }
 
     /// An answer came: every link on its way lets MADs pass.
-    pub fn answer(&mut self, chassis: &Chassis, at: PortIdx, mad: &Mad) {
+    fn answer(&mut self, chassis: &Chassis, at: PortIdx, mad: &Mad) {
         let end = along(chassis, at, mad, |from, to| {
             self.through[from.0 as usize] = Some(to);
             self.through[to.0 as usize] = Some(from);
@@ -40,7 +82,7 @@ impl Heard {
     }
 
     /// A question or its answer was lost.
-    pub fn lost(&mut self, chassis: &Chassis, at: PortIdx, mad: &Mad) {
+    fn lost(&mut self, chassis: &Chassis, at: PortIdx, mad: &Mad) {
         let mut last = None;
         let end = along(chassis, at, mad, |from, to| last = Some((from, to)));
         for port in last.into_iter().flat_map(|(from, to)| [from, to]) {
@@ -53,7 +95,7 @@ impl Heard {
 
     /// True if no answer ever came through the link of a port, and that is the medium's doing: what was asked through
     /// it was lost, or whether it is up.
-    pub fn is_unseen(&self, chassis: &Chassis, port: PortIdx) -> bool {
+    fn is_unseen(&self, chassis: &Chassis, port: PortIdx) -> bool {
         let Some(far) = chassis.wire(port).peer() else {
             return false;
         };
@@ -64,7 +106,7 @@ impl Heard {
 }
 
 /// Calls for every link on a directed route; the port by which its last node is entered, if it leads there now.
-pub(super) fn along(
+pub(in crate::checkers) fn along(
     chassis: &Chassis,
     at: PortIdx,
     mad: &Mad,
@@ -92,27 +134,11 @@ fn asked_about(chassis: &Chassis, end: PortIdx, mad: &Mad) -> Option<PortIdx> {
     chassis.port_at(chassis.wire(end).node(), u8::try_from(num).ok()?)
 }
 
-impl Watcher {
-    /// Takes note of what the medium has lost.
-    pub(super) fn note_lost(&mut self, emulator: &mut Emulator) {
-        let mut lost = std::mem::take(&mut self.lost);
-        emulator.take_lost(&mut lost);
-        let chassis = emulator.chassis();
-        for (client, mad) in lost.drain(..) {
-            if let Some(at) = emulator.port_of(client) {
-                let heard = self.heard.entry(client).or_insert_with(|| Heard::new(chassis));
-                heard.lost(chassis, at, &mad);
-            }
-        }
-        self.lost = lost;
-    }
-}
-
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::checkers) mod tests {
     use selvedge_fabric::{Fabric, FabricBuilder, Node};
     use selvedge_types::{Guid, NodeKind, PortNum};
-    use selvedge_wire::{DirectedRoute, Method};
+    use selvedge_wire::DirectedRoute;
 
     use super::*;
 

@@ -6,10 +6,12 @@ use std::time::Duration;
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Lid, LidRange, Lmc};
+use selvedge_types::{Guid, LidRange, Lmc};
 
-use super::Rule;
 use crate::Violation;
+use crate::checkers::holders::end_ports;
+use crate::checkers::names::port_name;
+use crate::checkers::rules::Rule;
 use crate::subnet::ports_of;
 
 /// A port that got another LID than it had.
@@ -55,7 +57,7 @@ impl Moved {
 
     pub fn violation(self, chassis: &Chassis) -> Violation {
         Violation::LidChanged {
-            port: chassis.fabric().port_name(chassis.port_ref(self.port)),
+            port: port_name(chassis, self.port),
             before: self.before.base,
             now: self.now.base,
         }
@@ -105,18 +107,15 @@ impl LidBook {
         self.cloned.contains(&guid)
     }
 
-    /// Notes which nodes show the GUIDs of others; true if one does.
-    pub fn note_clones(&mut self, chassis: &Chassis) -> bool {
-        let mut any = false;
+    /// Notes which nodes show the GUIDs of others.
+    pub fn note_clones(&mut self, chassis: &Chassis) {
         for (node, built) in chassis.fabric().nodes().iter_enumerated() {
             if chassis.node_guid(node) != built.guid {
                 self.cloned
                     .extend(ports_of(chassis, node).map(|port| chassis.port_guid(port)));
                 self.cloned.extend(built.end_ports().map(|(_, port)| port.guid));
-                any = true;
             }
         }
-        any
     }
 
     /// Takes in what the ports of a node hold: the first LIDs that are new, and the first that are not those which the
@@ -236,50 +235,16 @@ impl LidBook {
         }
         (!knew).then_some(Rule::NeverKnown)
     }
-
-    /// The port that holds a LID, if one does.
-    pub fn holder(&self, chassis: &Chassis, lid: Lid) -> Option<PortIdx> {
-        end_ports(chassis).find(|&port| chassis.wire(port).answers_to(lid))
-    }
-
-    /// True if those that hold a LID have different LMCs: they are on the way from one to another.
-    pub fn is_held_by_ranges(&self, chassis: &Chassis, lid: Lid) -> bool {
-        let mut lmcs = end_ports(chassis)
-            .filter(|&port| chassis.wire(port).answers_to(lid))
-            .map(|port| chassis.port(port).settings().lids.lmc);
-        let first = lmcs.next();
-        lmcs.any(|lmc| Some(lmc) != first)
-    }
-
-    /// True if two ports hold a LID.
-    pub fn is_twice(&self, chassis: &Chassis, lid: Lid) -> bool {
-        end_ports(chassis)
-            .filter(|&port| chassis.wire(port).answers_to(lid))
-            .count()
-            > 1
-    }
 }
 
 fn boots_of(chassis: &Chassis, port: PortIdx) -> u32 {
     chassis.boots(chassis.wire(port).node())
 }
 
-/// End ports of nodes that have power.
-fn end_ports(chassis: &Chassis) -> impl Iterator<Item = PortIdx> + '_ {
-    let nodes = chassis
-        .fabric()
-        .nodes()
-        .indices()
-        .filter(|&node| chassis.is_powered(node));
-    nodes
-        .flat_map(|node| ports_of(chassis, node))
-        .filter(|&port| chassis.end_port(port) == port)
-}
-
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, Node};
-    use selvedge_types::NodeKind;
+    use selvedge_types::{Lid, NodeKind};
 
     use super::*;
 

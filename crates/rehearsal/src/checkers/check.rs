@@ -1,0 +1,94 @@
+//! The one way into each checker: an observation goes in, violations come out.
+
+use std::time::Duration;
+
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_emulator::{ClientId, Emulator, Fault};
+use selvedge_sim::Time;
+use selvedge_sm::PersistentState;
+use selvedge_wire::Datagram;
+
+use super::evidence::Evidence;
+use super::ledger::Ledger;
+use super::sets::Taken;
+use crate::Violation;
+use crate::manager::{Life, Manager, ManagerId};
+use crate::subnet::Subnets;
+
+/// What stands around a checker while it looks.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    /// Virtual time.
+    pub now: Time,
+    pub emulator: &'a Emulator,
+    pub managers: &'a [Manager],
+    /// Which ports reach each other.
+    pub subnets: &'a Subnets,
+}
+
+impl<'a> Scene<'a> {
+    /// The hardware.
+    pub fn chassis(&self) -> &'a Chassis {
+        self.emulator.chassis()
+    }
+
+    /// The present process of a manager, unless it is a program.
+    pub fn life(&self, id: ManagerId) -> Option<&'a Life> {
+        self.managers.get(id.0)?.life.as_ref()
+    }
+}
+
+/// An observation.
+#[derive(Clone, Copy)]
+pub(crate) enum Seen<'a> {
+    /// Time went on.
+    Step,
+    /// A fault is about to strike.
+    Fault(&'a Fault),
+    /// A manager begins to look: it waits no more for answers to what it asked before.
+    LooksAnew(ClientId),
+    /// The process of a manager was killed.
+    Killed(ManagerId),
+    /// An operator, or a start, changes what is wanted.
+    WantedChanged,
+    /// A datagram leaves a manager, which waits so long for an answer.
+    Sends {
+        id: ManagerId,
+        client: ClientId,
+        datagram: &'a Datagram,
+        timeout: Duration,
+    },
+    /// A manager receives a datagram.
+    Receives {
+        id: ManagerId,
+        client: ClientId,
+        datagram: &'a Datagram,
+    },
+    /// A manager's state is stored.
+    Stored { id: ManagerId, state: &'a PersistentState },
+    /// Links, power or GUIDs changed, and not by a Set.
+    Happened {
+        /// What is trained and has power changed.
+        is_disturbed: bool,
+    },
+    /// The hardware changed. The Sets that did it follow, one by one.
+    Changed,
+    /// An agent took a Set.
+    Set(&'a Taken),
+    /// Another than a manager set something.
+    ForeignSet,
+    /// The master around a port has nothing left to do.
+    Rest(PortIdx),
+}
+
+/// A checker: the state of one subject, which only it can see.
+pub(super) trait Check {
+    /// Takes an observation in. Returns the first violation that no rule excuses.
+    fn see(
+        &mut self,
+        scene: &Scene<'_>,
+        evidence: &Evidence,
+        seen: &Seen<'_>,
+        found: &mut Ledger,
+    ) -> Result<(), Violation>;
+}
