@@ -3,8 +3,7 @@
 //! - [`Rehearsal`]: virtual time. Managers' jobs run inline and are done after their documented cost; whatever a
 //!   manager asked to be stored is all that it finds again after it was killed. Every run is bounded: it fails instead
 //!   of hanging.
-//! - Checkers outside the managers look at the hardware after every event (the functions `invariant_*`); a
-//!   [`Violation`] ends the run.
+//! - Checkers outside the managers look at the hardware after every event; a [`Violation`] ends the run.
 //! - [`Script`]: scenarios as text, with their transcript. `tests/scenarios/*.txt` are some.
 //!
 //! Same fabric, seed and commands: the same bytes in [`Rehearsal::log_text`], and the same [`Rehearsal::digest`] over
@@ -14,7 +13,6 @@ mod checkers;
 pub mod clients;
 mod digest;
 mod error;
-mod invariant;
 mod lanes;
 mod manager;
 mod observed;

@@ -79,9 +79,7 @@ impl Outsiders {
 impl Rehearsal {
     /// From now on managers are programs: [`Self::add_manager`] gives them a seat only.
     pub fn open(&mut self, hands: Box<dyn Outside>) {
-        if let Some(watcher) = &mut self.watcher {
-            watcher.count_all();
-        }
+        self.checkers.count_all();
         self.outside = Some(Outsiders {
             hands,
             seats: Vec::new(),

@@ -23,9 +23,8 @@ use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
 use self::jobs::Costs;
-use crate::checkers::{Clerk, Passed, Seen, Watcher};
+use crate::checkers::{Checkers, Clerk, Passed, Seen};
 use crate::digest::WireLog;
-use crate::invariant::Invariants;
 use crate::manager::{Life, Manager, ManagerId, Pending};
 use crate::outside::Outsiders;
 use crate::{RehearsalError, Violation};
@@ -82,8 +81,7 @@ pub struct Rehearsal {
     pub(crate) wire: WireLog,
     /// SMPs that ask a host to register again.
     pub(crate) asks: u64,
-    pub(crate) invariants: Invariants,
-    pub(crate) watcher: Option<Box<Watcher>>,
+    pub(crate) checkers: Checkers,
     /// Managers that are programs, if they are.
     pub(crate) outside: Option<Outsiders>,
     pub(crate) deliveries: Vec<Delivery>,
@@ -117,9 +115,8 @@ impl Rehearsal {
         let emulator = Emulator::new(fabric, options.emulator, options.seed.child("emulator"));
         Self {
             now: Time::ZERO,
-            invariants: Invariants::new(&emulator),
+            checkers: Checkers::new(emulator.chassis()),
             emulator,
-            watcher: None,
             outside: None,
             managers: Vec::new(),
             tools: BTreeMap::new(),
@@ -144,9 +141,9 @@ impl Rehearsal {
     /// Adds a manager at an end port (as text, see [`Emulator::attach_named`]); [`Self::start`] starts it. The local
     /// port in `config` is filled in then.
     pub fn add_manager(&mut self, name: &str, at: &str, config: Config, judge: Arc<dyn Judge>) -> ManagerId {
-        let (judge, passed): (Arc<dyn Judge>, _) = match &self.watcher {
-            None => (judge, None),
-            Some(_) => {
+        let (judge, passed): (Arc<dyn Judge>, _) = match self.checkers.is_watching() {
+            false => (judge, None),
+            true => {
                 let passed = Passed::default();
                 let clerk = Clerk {
                     judge,
@@ -320,7 +317,7 @@ impl Rehearsal {
     /// Forwarding loops met half-way between two plans; none of them may stay.
     #[must_use]
     pub const fn loops_met(&self) -> u64 {
-        self.invariants.loops_met()
+        self.checkers.loops_met()
     }
 
     /// Goes on to the next event, at most to `limit`; false if there was none up to then.
@@ -435,7 +432,7 @@ impl Rehearsal {
 
     /// True if packets can get from one port to another.
     pub(crate) fn connected(&self, a: PortIdx, b: PortIdx) -> bool {
-        self.invariants.subnets().connected(a, b)
+        self.checkers.subnets().connected(a, b)
     }
 
     fn life(&self, id: ManagerId) -> Option<&Life> {

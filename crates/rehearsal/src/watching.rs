@@ -1,20 +1,19 @@
 //! Where the checkers of a rehearsal are called.
 
-use crate::invariant::is_content;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use selvedge_chassis::PortIdx;
 use selvedge_fabric::NodeIdx;
 
-use crate::checkers::{Checker, Exemptions, Findings, Rule, Scene, Seen, Watcher};
+use crate::checkers::{Checker, Exemptions, Findings, Rule, Seen, Stage};
 use crate::{ManagerId, Rehearsal, RehearsalError, Tamper, Violation};
 
 impl Rehearsal {
     /// From now on somebody looks after every Set that an agent takes, every fault and every timer, and not only when
     /// time goes on. Before any manager is added: what judges pass is noted from then on.
     pub fn watch(&mut self) {
-        self.watcher = Some(Box::new(Watcher::new(&mut self.emulator)));
+        self.checkers.watch(&mut self.emulator);
     }
 
     /// How often managers have asked a host to register again.
@@ -38,10 +37,7 @@ impl Rehearsal {
     /// What was found and excused, by checker and rule.
     #[must_use]
     pub fn exemptions(&self) -> Exemptions {
-        self.watcher
-            .as_ref()
-            .map(|w| w.exemptions().clone())
-            .unwrap_or_default()
+        self.checkers.exemptions().clone()
     }
 
     /// Shows checkers an observation.
@@ -50,38 +46,28 @@ impl Rehearsal {
     }
 
     fn show(&mut self, seen: &Seen<'_>) -> Result<(), Violation> {
-        let Some(watcher) = &mut self.watcher else {
-            return Ok(());
-        };
-        let scene = Scene {
+        let stage = Stage {
             now: self.now,
             emulator: &self.emulator,
             managers: &self.managers,
-            subnets: self.invariants.subnets(),
         };
-        watcher.see(&scene, seen)
-    }
-
-    fn scene(&self) -> Scene<'_> {
-        Scene {
-            now: self.now,
-            emulator: &self.emulator,
-            managers: &self.managers,
-            subnets: self.invariants.subnets(),
-        }
+        self.checkers.see(&stage, seen)
     }
 
     /// What checkers found while the run went on, and for how long packets went in circles; of programs only.
     #[must_use]
     pub fn findings(&self) -> (Findings, Duration) {
-        self.watcher.as_ref().map_or_else(Default::default, |w| w.findings())
+        self.checkers.findings()
     }
 
     /// True if a switch holds another block than it acknowledged last, and the manager that wrote the block can read
     /// it.
     pub(crate) fn is_any_block_astray(&self) -> bool {
-        let watcher = self.watcher.as_ref();
-        watcher.is_some_and(|watcher| watcher.is_any_block_astray(&self.scene()))
+        self.checkers.is_any_block_astray(&Stage {
+            now: self.now,
+            emulator: &self.emulator,
+            managers: &self.managers,
+        })
     }
 
     /// What must hold around a port where nothing is left to do.
@@ -91,35 +77,30 @@ impl Rehearsal {
 
     /// A link is not ACTIVE because it went down too often.
     pub(crate) fn count_left_out(&mut self) {
-        if let Some(watcher) = &mut self.watcher {
-            watcher.count(Checker::Convergence, Rule::LeftOut);
-        }
+        self.checkers.count(Checker::Convergence, Rule::LeftOut);
     }
 
     /// How long a port may be locked that a flipped bit gave another M_Key than this.
     pub(crate) fn locked_for(&self, m_key: u64) -> Option<Duration> {
-        self.watcher.as_ref()?.locked_for(self.emulator.chassis(), m_key)
+        self.checkers.locked_for(self.emulator.chassis(), m_key)
     }
 
     /// Nodes at which a flipped bit has put an M_Key that nobody knows in place of this.
     pub(crate) fn keys_flipped(&self, m_key: u64) -> Vec<NodeIdx> {
         let chassis = self.emulator.chassis();
-        let ports = self.watcher.as_ref().map(|w| w.keys_flipped(chassis, m_key));
-        let ports = ports.into_iter().flatten();
+        let ports = self.checkers.keys_flipped(chassis, m_key).into_iter();
         ports.map(|port| chassis.wire(port).node()).collect()
     }
 
     /// Such a port is why not all was well in time.
     pub(crate) fn count_locked(&mut self) {
-        if let Some(watcher) = &mut self.watcher {
-            watcher.count(Checker::Convergence, Rule::Locked);
-        }
+        self.checkers.count(Checker::Convergence, Rule::Locked);
     }
 
     /// Sets that agents took, and looks after events, while somebody watched.
     #[must_use]
     pub fn watched(&self) -> (u64, u64) {
-        self.watcher.as_ref().map_or((0, 0), |w| (w.sets_seen, w.looks))
+        self.checkers.counts()
     }
 
     /// Puts somebody between a manager and the world.
@@ -131,47 +112,20 @@ impl Rehearsal {
 
     /// What must hold in a subnet whose master has nothing left to do.
     pub(crate) fn at_rest(&mut self) -> Result<(), Violation> {
-        self.invariants.at_rest(&self.emulator, &self.managers)?;
-        let content = self.lives().filter(|(_, life)| is_content(life));
-        let seats: Vec<PortIdx> = content
-            .filter_map(|(_, life)| self.emulator.port_of(life.client))
-            .collect();
-        seats.into_iter().try_for_each(|at| self.rest_around(at))
+        self.checkers.at_rest(&Stage {
+            now: self.now,
+            emulator: &self.emulator,
+            managers: &self.managers,
+        })
     }
 
     /// All checkers look.
     pub(crate) fn check(&mut self) -> Result<(), RehearsalError> {
-        if self.foreign_hands {
-            return self.foreign_set();
-        }
-        let mut seen = Ok(());
-        if let Some(watcher) = &mut self.watcher {
-            let subnets = self.invariants.subnets();
-            seen = watcher.after_event(self.now, &mut self.emulator, &self.managers, subnets);
-        }
-        let mut result = self.invariants.after_event(self.now, &self.emulator, &self.managers);
-        if let (Err(violation), Some(watcher)) = (&result, &mut self.watcher) {
-            let scene = Scene {
-                now: self.now,
-                emulator: &self.emulator,
-                managers: &self.managers,
-                subnets: self.invariants.subnets(),
-            };
-            if watcher.excuses(&scene, violation) {
-                result = Ok(());
-            }
-        }
-        seen.and(result).map_err(|violation| self.violated(violation))
-    }
-
-    /// Takes what is as given.
-    fn foreign_set(&mut self) -> Result<(), RehearsalError> {
-        self.invariants.excuse(&self.emulator);
-        let Some(watcher) = &mut self.watcher else {
-            return Ok(());
+        let (emulator, managers) = (&mut self.emulator, &self.managers);
+        let checked = match self.foreign_hands {
+            true => self.checkers.foreign_set(self.now, emulator, managers),
+            false => self.checkers.after_event(self.now, emulator, managers),
         };
-        let subnets = self.invariants.subnets();
-        let taken = watcher.foreign_set(&mut self.emulator, &self.managers, subnets);
-        taken.map_err(|violation| self.violated(violation))
+        checked.map_err(|violation| self.violated(violation))
     }
 }

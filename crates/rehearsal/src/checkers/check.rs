@@ -9,15 +9,37 @@ use selvedge_sm::PersistentState;
 use selvedge_wire::Datagram;
 
 use super::evidence::Evidence;
+use super::hardware::Changes;
 use super::ledger::Ledger;
 use super::sets::Taken;
 use crate::Violation;
 use crate::manager::{Life, Manager, ManagerId};
 use crate::subnet::Subnets;
 
+/// What is there to be looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Stage<'a> {
+    /// Virtual time.
+    pub now: Time,
+    pub emulator: &'a Emulator,
+    pub managers: &'a [Manager],
+}
+
+impl<'a> Stage<'a> {
+    /// The same with what is known of subnets.
+    pub(super) const fn scene(&self, subnets: &'a Subnets) -> Scene<'a> {
+        Scene {
+            now: self.now,
+            emulator: self.emulator,
+            managers: self.managers,
+            subnets,
+        }
+    }
+}
+
 /// What stands around a checker while it looks.
 #[derive(Clone, Copy)]
-pub(crate) struct Scene<'a> {
+pub(super) struct Scene<'a> {
     /// Virtual time.
     pub now: Time,
     pub emulator: &'a Emulator,
@@ -71,13 +93,29 @@ pub(crate) enum Seen<'a> {
         /// What is trained and has power changed.
         is_disturbed: bool,
     },
+    /// Ports reach other ones than before, or hold other LIDs.
+    Rewired {
+        /// They reach other ones.
+        are_cables_moved: bool,
+    },
+    /// The hardware is looked at as it is after an event.
+    Event {
+        /// What the event changed.
+        changes: &'a Changes,
+        /// No two ports hold the same LID, whichever subnets they are in.
+        are_lids_unique: bool,
+        /// When there were last several masters.
+        several_masters: Option<Time>,
+    },
     /// The hardware changed. The Sets that did it follow, one by one.
     Changed,
     /// An agent took a Set.
     Set(&'a Taken),
     /// Another than a manager set something.
     ForeignSet,
-    /// The master around a port has nothing left to do.
+    /// A master at a port has nothing left to do.
+    Content { life: &'a Life, at: PortIdx },
+    /// Nothing is left to do around a port: routes are complete.
     Rest(PortIdx),
 }
 

@@ -21,10 +21,10 @@ use self::links::Links;
 use self::setters::Setters;
 use super::check::{Scene, Seen};
 use super::ledger::Ledger;
+use super::one_master::TWO_MASTERS_MAX;
 use super::rules::Rule;
 use super::sets::Taken;
 use crate::Violation;
-use crate::invariant::TWO_MASTERS_MAX;
 use crate::manager::{Life, Manager, ManagerId};
 
 /// What a program may have looked at before something changed: its sweep and its plan take less.

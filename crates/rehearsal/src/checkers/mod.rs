@@ -1,94 +1,231 @@
-//! Checkers look at the hardware from outside after every Set that an agent took, every fault and every timer.
+//! Checkers outside the managers: they look at the hardware after every event.
 //!
 //! They believe no manager: what they know comes from the simulated hardware, from the datagrams that left a manager,
 //! and from what judges passed. Each has the state of one subject ([`check::Check`]): an observation goes in, violations
-//! come out. What one finds and a [`Rule`] excuses, by the [`evidence`] of what happened, is counted.
+//! come out. Some look only where versions of the hardware changed. Others follow every Set that an agent took, every
+//! fault and every timer, if that is asked for: what one of them finds and a [`Rule`] excuses, by the [`evidence`] of
+//! what happened, is counted.
 
+mod activation;
+mod bounds;
+mod bring_up;
 mod check;
 mod evidence;
+mod hardware;
 mod holders;
 mod judged;
+mod lanes_planned;
 mod ledger;
 mod lids;
 mod lifetime;
 mod locks;
+mod masters;
 mod names;
+mod one_master;
 mod routes;
 mod rules;
 mod sets;
 mod traps;
+mod unique;
+mod watched;
 mod window;
 
 use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
-use selvedge_emulator::{Change, Emulator};
+use selvedge_emulator::Emulator;
 use selvedge_sim::Time;
 
-use crate::Violation;
-use crate::manager::Manager;
-use crate::subnet::Subnets;
-
+use self::activation::Activation;
+use self::bounds::Bounds;
+use self::bring_up::BringUp;
 use self::check::Check;
-pub(crate) use self::check::{Scene, Seen};
+pub(crate) use self::check::{Seen, Stage};
 use self::evidence::Evidence;
-use self::holders::is_held_by_ranges;
-use self::judged::SetsJudged;
+use self::hardware::Hardware;
 pub(crate) use self::judged::{Clerk, Passed};
+use self::lanes_planned::LanesPlanned;
 use self::ledger::Ledger;
 pub use self::ledger::{Findings, Found};
-use self::lids::LidsStay;
-use self::routes::RoutesStay;
+use self::masters::{is_content, lives};
+use self::one_master::OneMaster;
 pub use self::rules::{Checker, Exemptions, Rule};
-use self::sets::Sets;
-use self::traps::Traps;
-use self::window::Window;
+use self::unique::LidsUnique;
+use self::watched::Watched;
+use crate::Violation;
+use crate::manager::{Life, Manager};
+use crate::subnet::Subnets;
 
 /// All checkers.
 #[derive(Debug)]
-pub(crate) struct Watcher {
+pub(crate) struct Checkers {
+    hardware: Hardware,
+    lids: LidsUnique,
+    activation: Activation,
+    bring_up: BringUp,
+    one_master: OneMaster,
     evidence: Evidence,
-    traps: Traps,
-    window: Window,
-    sets: Sets,
-    lids: LidsStay,
-    routes: RoutesStay,
     ledger: Ledger,
-    /// Why the Set that was taken just now may do harm, if it may.
-    excused: Option<Rule>,
-    changes: Vec<Change>,
-    /// When it was last looked.
-    now: Time,
-    /// Sets that were looked at.
-    pub sets_seen: u64,
-    /// Looks.
-    pub looks: u64,
+    /// Those that follow every Set, if they do.
+    watched: Option<Box<Watched>>,
 }
 
-impl Watcher {
-    pub fn new(emulator: &mut Emulator) -> Self {
-        emulator.watch_changes();
-        let chassis = emulator.chassis();
+impl Checkers {
+    pub fn new(chassis: &Chassis) -> Self {
         Self {
+            hardware: Hardware::new(chassis),
+            lids: LidsUnique::default(),
+            activation: Activation::new(chassis),
+            bring_up: BringUp::default(),
+            one_master: OneMaster::default(),
             evidence: Evidence::new(chassis),
-            traps: Traps::default(),
-            window: Window::default(),
-            sets: Sets::default(),
-            lids: LidsStay::new(chassis),
-            routes: RoutesStay::new(chassis),
             ledger: Ledger::default(),
-            excused: None,
-            changes: Vec::new(),
-            now: Time::ZERO,
-            sets_seen: 0,
-            looks: 0,
+            watched: None,
         }
     }
 
-    /// From now on what is found is counted, and managers are programs.
+    /// From now on every Set that an agent takes is followed.
+    pub fn watch(&mut self, emulator: &mut Emulator) {
+        emulator.watch_changes();
+        self.evidence = Evidence::new(emulator.chassis());
+        self.watched = Some(Box::new(Watched::new(emulator.chassis())));
+    }
+
+    /// True if every Set is followed.
+    pub const fn is_watching(&self) -> bool {
+        self.watched.is_some()
+    }
+
+    /// From now on managers are programs, and what is found of Sets is counted.
     pub fn count_all(&mut self) {
-        self.ledger.count_all();
-        self.evidence.set_outside();
+        if self.watched.is_some() {
+            self.ledger.count_all();
+            self.evidence.set_outside();
+        }
+    }
+
+    /// Takes an observation in.
+    pub fn see(&mut self, stage: &Stage<'_>, seen: &Seen<'_>) -> Result<(), Violation> {
+        let Some(watched) = &mut self.watched else {
+            return Ok(());
+        };
+        let scene = stage.scene(self.hardware.subnets());
+        watched.see(&scene, seen, &mut self.evidence, &mut self.ledger)
+    }
+
+    /// Looks after every event.
+    pub fn after_event(&mut self, now: Time, emulator: &mut Emulator, managers: &[Manager]) -> Result<(), Violation> {
+        let (evidence, ledger) = (&mut self.evidence, &mut self.ledger);
+        let followed = self.watched.as_mut().map_or(Ok(()), |watched| {
+            let subnets = self.hardware.subnets();
+            watched.after_event(now, (emulator, managers, subnets), evidence, ledger)
+        });
+        let stage = Stage {
+            now,
+            emulator,
+            managers,
+        };
+        let standing = match self.look(&stage) {
+            Err(violation) if self.excuses(&stage, &violation) => Ok(()),
+            standing => standing,
+        };
+        followed.and(standing)
+    }
+
+    /// Everything that must hold after every event.
+    fn look(&mut self, stage: &Stage<'_>) -> Result<(), Violation> {
+        let changes = &self.hardware.look(stage.emulator.chassis());
+        let scene = stage.scene(self.hardware.subnets());
+        let (evidence, ledger) = (&self.evidence, &mut self.ledger);
+        let are_cables_moved = changes.are_cables_moved;
+        if are_cables_moved || changes.are_lids_changed {
+            let rewired = Seen::Rewired { are_cables_moved };
+            self.bring_up.see(&scene, evidence, &rewired, ledger)?;
+        }
+        let event = Seen::Event {
+            changes,
+            are_lids_unique: self.hardware.are_lids_unique(),
+            several_masters: self.one_master.several(),
+        };
+        let checkers: [&mut dyn Check; 5] = [
+            &mut self.lids,
+            &mut self.activation,
+            &mut self.bring_up,
+            &mut self.one_master,
+            &mut Bounds,
+        ];
+        let mut checkers = checkers.into_iter();
+        checkers.try_for_each(|checker| checker.see(&scene, evidence, &event, ledger))
+    }
+
+    /// True if a rule excuses what was found of the hardware.
+    fn excuses(&mut self, stage: &Stage<'_>, violation: &Violation) -> bool {
+        let Some(watched) = &self.watched else { return false };
+        let scene = stage.scene(self.hardware.subnets());
+        watched.excuses(&scene, violation, &self.evidence, &mut self.ledger)
+    }
+
+    /// Takes what is as given: another than a manager set something.
+    pub fn foreign_set(&mut self, now: Time, emulator: &mut Emulator, managers: &[Manager]) -> Result<(), Violation> {
+        self.hardware.renew(emulator.chassis());
+        let stage = Stage {
+            now,
+            emulator,
+            managers,
+        };
+        self.stand(&stage, &Seen::ForeignSet)?;
+        if let Some(watched) = &mut self.watched {
+            watched.drop_changes(emulator);
+        }
+        let stage = Stage {
+            now,
+            emulator,
+            managers,
+        };
+        self.see(&stage, &Seen::ForeignSet)
+    }
+
+    /// What must hold when everything is quiet and a master is there.
+    pub fn at_rest(&mut self, stage: &Stage<'_>) -> Result<(), Violation> {
+        let content = lives(stage.managers).filter(|(_, life)| is_content(life));
+        let content: Vec<(&Life, PortIdx)> = content
+            .filter_map(|(_, life)| Some((life, stage.emulator.port_of(life.client)?)))
+            .collect();
+        for &(life, at) in &content {
+            self.stand(stage, &Seen::Content { life, at })?;
+        }
+        let mut seats = content.into_iter();
+        seats.try_for_each(|(_, at)| self.see(stage, &Seen::Rest(at)))
+    }
+
+    /// Those that look at the hardware take an observation in.
+    fn stand(&mut self, stage: &Stage<'_>, seen: &Seen<'_>) -> Result<(), Violation> {
+        let scene = stage.scene(self.hardware.subnets());
+        let checkers: [&mut dyn Check; 4] = [
+            &mut self.lids,
+            &mut LanesPlanned,
+            &mut self.bring_up,
+            &mut self.activation,
+        ];
+        let mut checkers = checkers.into_iter();
+        checkers.try_for_each(|checker| checker.see(&scene, &self.evidence, seen, &mut self.ledger))
+    }
+
+    /// Something was found that a rule excuses.
+    pub fn count(&mut self, checker: Checker, rule: Rule) {
+        if self.watched.is_some() {
+            self.ledger.excuse(checker, rule);
+        }
+    }
+
+    /// Which ports reach each other.
+    pub const fn subnets(&self) -> &Subnets {
+        self.hardware.subnets()
+    }
+
+    /// Forwarding loops met half-way between two plans.
+    pub const fn loops_met(&self) -> u64 {
+        self.bring_up.met()
     }
 
     pub const fn exemptions(&self) -> &Exemptions {
@@ -97,143 +234,20 @@ impl Watcher {
 
     /// What was found, and for how long packets went in circles.
     pub fn findings(&self) -> (Findings, Duration) {
-        (self.ledger.findings(), self.routes.looping())
+        let watched = self.watched.as_deref();
+        (self.ledger.findings(), watched.map_or(Duration::ZERO, Watched::looping))
     }
 
-    /// Something was found that a rule excuses.
-    pub fn count(&mut self, checker: Checker, rule: Rule) {
-        self.ledger.excuse(checker, rule);
-    }
-
-    /// Takes an observation in.
-    pub fn see(&mut self, scene: &Scene<'_>, seen: &Seen<'_>) -> Result<(), Violation> {
-        // What is stored counts from the last look on.
-        let now = match seen {
-            Seen::Stored { .. } => self.now,
-            _ => scene.now,
-        };
-        let scene = &Scene { now, ..*scene };
-        self.evidence.see(scene, seen, &mut self.ledger)?;
-        let checkers: [&mut dyn Check; 6] = [
-            &mut self.traps,
-            &mut self.window,
-            &mut SetsJudged,
-            &mut self.sets,
-            &mut self.lids,
-            &mut self.routes,
-        ];
-        for checker in checkers {
-            checker.see(scene, &self.evidence, seen, &mut self.ledger)?;
-        }
-        Ok(())
-    }
-
-    /// Takes what is as given: another than a manager set something.
-    pub fn foreign_set(
-        &mut self,
-        emulator: &mut Emulator,
-        managers: &[Manager],
-        subnets: &Subnets,
-    ) -> Result<(), Violation> {
-        self.changes.clear();
-        emulator.take_changes(&mut self.changes);
-        let scene = Scene {
-            now: emulator.now(),
-            emulator,
-            managers,
-            subnets,
-        };
-        self.see(&scene, &Seen::ForeignSet)
-    }
-
-    /// Looks after every step.
-    pub fn after_event(
-        &mut self,
-        now: Time,
-        emulator: &mut Emulator,
-        managers: &[Manager],
-        subnets: &Subnets,
-    ) -> Result<(), Violation> {
-        self.now = now;
-        self.ledger.set_time(now);
-        self.excused = None;
-        self.evidence.note_lost(emulator);
-        let scene = Scene {
-            now,
-            emulator,
-            managers,
-            subnets,
-        };
-        self.see(&scene, &Seen::Step)?;
-        let mut changes = std::mem::take(&mut self.changes);
-        changes.clear();
-        emulator.take_changes(&mut changes);
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let scene = Scene {
-            now,
-            emulator,
-            managers,
-            subnets,
-        };
-        let result = self.look(&scene, &changes);
-        self.changes = changes;
-        let unknown = self.evidence.blocks().switches();
-        unknown.for_each(|node| emulator.watch_table(node));
-        result
-    }
-
-    fn look(&mut self, scene: &Scene<'_>, changes: &[Change]) -> Result<(), Violation> {
-        self.looks += 1;
-        if changes.contains(&Change::Happened) {
-            let is_disturbed = self.evidence.happened(scene);
-            self.see(scene, &Seen::Happened { is_disturbed })?;
-        }
-        self.evidence.changed(scene);
-        self.see(scene, &Seen::Changed)?;
-        for change in changes {
-            self.look_at(scene, change)?;
-        }
-        Ok(())
-    }
-
-    fn look_at(&mut self, scene: &Scene<'_>, change: &Change) -> Result<(), Violation> {
-        let Some(mut taken) = self.sets.take(change) else {
-            self.evidence.note_read(change);
-            return Ok(());
-        };
-        self.sets_seen += 1;
-        taken.excuse = self.evidence.take(scene, &taken);
-        self.excused = taken.excuse;
-        let (evidence, ledger) = (&self.evidence, &mut self.ledger);
-        self.lids.see(scene, evidence, &Seen::Set(&taken), ledger)?;
-        taken.is_renumbering = self.lids.is_renumbered();
-        self.routes.see(scene, evidence, &Seen::Set(&taken), ledger)
-    }
-
-    /// True if a rule excuses what another checker found.
-    pub fn excuses(&mut self, scene: &Scene<'_>, violation: &Violation) -> bool {
-        let checker = match violation {
-            Violation::LidTwice { .. } => Checker::LidsUnique,
-            Violation::ActiveTooEarly { .. } => Checker::Activation,
-            Violation::Loop { .. } => Checker::Loops,
-            _ => return false,
-        };
-        let (excuse, looked_at) = self.evidence.excuse_now(scene);
-        let excuse = excuse.or(self.excused);
-        let excuse = match violation {
-            Violation::LidTwice { lid, .. } if is_held_by_ranges(scene.chassis(), *lid) => Some(Rule::OtherLids),
-            Violation::Loop { .. } => excuse.or_else(|| self.evidence.unheard_excuse(looked_at, scene.now)),
-            _ => excuse,
-        };
-        self.ledger.judge(checker, excuse, || violation.clone()).is_ok()
+    /// Sets that agents took, and looks after events, while every Set was followed.
+    pub fn counts(&self) -> (u64, u64) {
+        self.watched.as_deref().map_or((0, 0), Watched::counts)
     }
 
     /// True if a switch holds another block than it acknowledged last, and the manager that wrote the block can read
     /// it.
-    pub fn is_any_block_astray(&self, scene: &Scene<'_>) -> bool {
-        self.evidence.blocks().is_any_astray(scene)
+    pub fn is_any_block_astray(&self, stage: &Stage<'_>) -> bool {
+        let scene = stage.scene(self.hardware.subnets());
+        self.evidence.blocks().is_any_astray(&scene)
     }
 
     /// How long a port that a flipped bit gave another M_Key may be locked for.
@@ -250,3 +264,6 @@ impl Watcher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

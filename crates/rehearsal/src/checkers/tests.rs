@@ -1,18 +1,20 @@
 //! Each checker finds what it is for: somebody else than the manager breaks the fabric, behind its back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use selvedge_chassis::Egress;
+use selvedge_fabric::NodeIdx;
 use selvedge_plan::Policy;
 use selvedge_planner::DefaultJudge;
-use selvedge_sm::{Command, Config};
+use selvedge_sm::{Command, Config, Mode};
 use selvedge_topology::Spec;
-use selvedge_types::PortNum;
+use selvedge_types::{Guid, PortNum};
 use selvedge_wire::{
     Address, Attribute, Datagram, DirectedRoute, LinearForwardingTable, LocalPort, Mad, Method, PortInfo,
 };
 
-use super::*;
-use crate::{ManagerId, Options, Rehearsal, RehearsalError};
+use crate::{ManagerId, Options, Rehearsal, RehearsalError, Violation};
 
 fn add(world: &mut Rehearsal, at: &str) -> ManagerId {
     let nowhere = LocalPort {
