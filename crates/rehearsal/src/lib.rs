@@ -17,12 +17,14 @@ mod lanes;
 mod manager;
 mod observed;
 mod outside;
+mod passed;
 mod rehearsal;
 mod script;
 pub mod soak;
 mod subnet;
 mod violation;
 mod watching;
+mod wire_log;
 
 pub use checkers::{Checker, Exemptions, Findings, Found, Rule};
 pub use digest::Digests;

@@ -16,8 +16,7 @@ use selvedge_store::{MemoryDisk, StateDir, StoreError};
 use selvedge_verify::{Refusal, Verdict};
 use selvedge_wire::{AttributeId, Mad, Method, PortInfo};
 
-use crate::checkers::Passed;
-use crate::clients::DeskDefect;
+use crate::passed::Passed;
 
 /// A manager of a rehearsal: its position in order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +47,27 @@ pub(crate) struct Manager {
 pub(crate) struct Administers {
     /// What is wrong with it, in tests of checkers.
     pub defect: Option<DeskDefect>,
+}
+
+/// A defect of administrators that must be noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeskDefect {
+    /// What hosts registered counts as stored and is not.
+    StoresNothing,
+    /// The administrator confirms registrations although they could neither be marked nor stored.
+    ConfirmsUnmarked,
+    /// It answers from the first plan of its life.
+    AnswersFromThePast,
+    /// It reports nothing.
+    Mute,
+    /// It answers no question for a path.
+    IgnoresPaths,
+    /// The manager is not told of groups.
+    KeepsGroups,
+    /// It does not see that a service is to be registered.
+    LosesServices,
+    /// While it stands by it does not notice of whom the master has forgotten something.
+    CopiesNoForgotten,
 }
 
 /// One run of the process.

@@ -1,8 +1,10 @@
 //! The clock: steps emulator and managers by the earliest wake-up.
 
 mod coordination;
+mod digests;
 mod disk;
 mod jobs;
+mod outside;
 mod waking;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -23,10 +25,11 @@ use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
 use self::jobs::Costs;
-use crate::checkers::{Checkers, Clerk, Passed, Seen};
-use crate::digest::WireLog;
+use crate::checkers::{Checkers, Seen};
 use crate::manager::{Life, Manager, ManagerId, Pending};
 use crate::outside::Outsiders;
+use crate::passed::{Clerk, Passed};
+use crate::wire_log::WireLog;
 use crate::{RehearsalError, Violation};
 
 /// Parameters of a rehearsal.

@@ -5,11 +5,12 @@ use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 use selvedge_types::{Idx, IdxVec, PortState};
 
-use super::check::{Check, Scene, Seen};
+use super::check::Check;
 use super::evidence::Evidence;
 use super::ledger::Ledger;
 use super::masters::only_master;
 use super::names::{node_name, port_name};
+use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::manager::AcceptedPlan;
 use crate::subnet::ports_of;

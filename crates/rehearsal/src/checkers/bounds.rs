@@ -2,10 +2,11 @@
 
 use selvedge_sm::Mode;
 
-use super::check::{Check, Scene, Seen};
+use super::check::Check;
 use super::evidence::Evidence;
 use super::ledger::Ledger;
 use super::masters::lives;
+use super::seen::{Scene, Seen};
 use crate::Violation;
 
 /// Jobs and requests to store that are not done yet: a sweep may begin some while those of the last are on their way.

@@ -7,11 +7,12 @@ use selvedge_fabric::NodeIdx;
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 use selvedge_types::Lid;
 
-use super::check::{Check, Scene, Seen};
+use super::check::Check;
 use super::evidence::Evidence;
 use super::ledger::Ledger;
 use super::masters::only_master;
 use super::names::node_name;
+use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::manager::AcceptedPlan;
 use crate::subnet::{Subnets, is_up};

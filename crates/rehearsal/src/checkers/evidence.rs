@@ -19,11 +19,11 @@ use self::cables::MovedCables;
 use self::faults::Faults;
 use self::links::Links;
 use self::setters::Setters;
-use super::check::{Scene, Seen};
 use super::ledger::Ledger;
-use super::one_master::TWO_MASTERS_MAX;
+use super::masters::TWO_MASTERS_MAX;
 use super::rules::Rule;
-use super::sets::Taken;
+use super::seen::{Scene, Seen};
+use super::taken::Taken;
 use crate::Violation;
 use crate::manager::{Life, Manager, ManagerId};
 

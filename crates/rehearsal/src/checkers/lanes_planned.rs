@@ -1,8 +1,9 @@
 //! At rest, packets are put on the lanes that the plan names.
 
-use super::check::{Check, Scene, Seen};
+use super::check::Check;
 use super::evidence::Evidence;
 use super::ledger::Ledger;
+use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::lanes;
 

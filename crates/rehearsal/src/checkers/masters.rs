@@ -1,10 +1,16 @@
 //! Which managers are masters, and of which subnets.
 
+use std::time::Duration;
+
 use selvedge_chassis::PortIdx;
 use selvedge_sm::Role;
 
-use super::check::Scene;
+use super::seen::Scene;
 use crate::manager::{Life, Manager};
+
+/// Two masters may meet when a partition heals. A light sweep (10 s) finds the other if its trap was lost, and one
+/// sweep, in which the worse one hands over, settles it.
+pub(super) const TWO_MASTERS_MAX: Duration = Duration::from_secs(15);
 
 /// Managers with a process.
 pub(super) fn lives(managers: &[Manager]) -> impl Iterator<Item = (&Manager, &Life)> {

@@ -1,10 +1,10 @@
 //! Checkers outside the managers: they look at the hardware after every event.
 //!
 //! They believe no manager: what they know comes from the simulated hardware, from the datagrams that left a manager,
-//! and from what judges passed. Each has the state of one subject ([`check::Check`]): an observation goes in, violations
-//! come out. Some look only where versions of the hardware changed. Others follow every Set that an agent took, every
-//! fault and every timer, if that is asked for: what one of them finds and a [`Rule`] excuses, by the [`evidence`] of
-//! what happened, is counted.
+//! and from what judges passed. Each has the state of one subject ([`check::Check`]): an observation goes in, and what
+//! must not be comes out. Some look only where versions of the hardware changed. Others follow every Set that an agent
+//! took, every fault and every timer, if that is asked for: what one of them finds and a [`Rule`] excuses, by the
+//! [`evidence`] of what happened, is counted.
 
 mod activation;
 mod bounds;
@@ -24,7 +24,9 @@ mod names;
 mod one_master;
 mod routes;
 mod rules;
+mod seen;
 mod sets;
+mod taken;
 mod traps;
 mod unique;
 mod watched;
@@ -40,16 +42,15 @@ use self::activation::Activation;
 use self::bounds::Bounds;
 use self::bring_up::BringUp;
 use self::check::Check;
-pub(crate) use self::check::{Seen, Stage};
 use self::evidence::Evidence;
 use self::hardware::Hardware;
-pub(crate) use self::judged::{Clerk, Passed};
 use self::lanes_planned::LanesPlanned;
 use self::ledger::Ledger;
 pub use self::ledger::{Findings, Found};
 use self::masters::{is_content, lives};
 use self::one_master::OneMaster;
 pub use self::rules::{Checker, Exemptions, Rule};
+pub(crate) use self::seen::{Seen, Stage};
 use self::unique::LidsUnique;
 use self::watched::Watched;
 use crate::Violation;

@@ -1,20 +1,15 @@
 //! One subnet has one master, but for a short time.
 
-use std::time::Duration;
-
 use selvedge_chassis::PortIdx;
 use selvedge_sim::Time;
 
-use super::check::{Check, Scene, Seen};
+use super::check::Check;
 use super::evidence::Evidence;
 use super::ledger::Ledger;
-use super::masters::masters;
+use super::masters::{TWO_MASTERS_MAX, masters};
+use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::manager::{Life, Manager};
-
-/// Two masters may meet when a partition heals. A light sweep (10 s) finds the other if its trap was lost, and one
-/// sweep, in which the worse one hands over, settles it.
-pub(super) const TWO_MASTERS_MAX: Duration = Duration::from_secs(15);
 
 /// When there were several.
 #[derive(Debug, Default)]

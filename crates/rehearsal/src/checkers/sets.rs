@@ -5,61 +5,19 @@ use std::collections::BTreeMap;
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_emulator::{Change, ClientId};
 use selvedge_fabric::NodeIdx;
-use selvedge_sim::Time;
 use selvedge_types::TransactionId;
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
-use super::check::{Check, Scene, Seen};
+use super::check::Check;
 use super::evidence::Evidence;
-use super::evidence::cables::{Astray, astray};
+use super::evidence::cables::astray;
 use super::evidence::links::along;
 use super::ledger::Ledger;
-use super::rules::Rule;
+use super::seen::{Scene, Seen};
+use super::taken::{Sent, Taken};
 use crate::Violation;
 use crate::digest::Digest;
 use crate::manager::ManagerId;
-
-/// A Set as it left its manager.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
-    pub manager: ManagerId,
-    /// Of its data.
-    pub content: u64,
-    /// How many were sent before it.
-    pub serial: u64,
-    /// When it was sent.
-    pub at: Time,
-    /// When its manager had last begun to look: it is right for what was there then, however late it arrives.
-    pub looked_at: Option<Time>,
-    /// The switch that it is meant for, if it is a table.
-    pub to: Option<NodeIdx>,
-    /// Whether its way is another one than its manager knows, if it is a table, or for a port.
-    pub astray: Option<Astray>,
-}
-
-/// A Set that an agent has taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    pub node: NodeIdx,
-    pub attribute: AttributeId,
-    pub modifier: u32,
-    /// The client that sent it, unless a flipped bit made its transaction id one that no client sent.
-    pub by: Option<ClientId>,
-    pub sent: Option<Sent>,
-    /// A later one to the same place was taken before it.
-    pub is_late: bool,
-    /// Why it may do harm, if it may.
-    pub excuse: Option<Rule>,
-    /// It gave a port other LIDs.
-    pub is_renumbering: bool,
-}
-
-impl Taken {
-    /// The switch and block, if it is of a linear table.
-    pub fn block(&self) -> Option<(NodeIdx, u32)> {
-        (self.attribute == AttributeId::LINEAR_FORWARDING).then_some((self.node, self.modifier))
-    }
-}
 
 /// All Sets so far.
 #[derive(Debug, Default)]

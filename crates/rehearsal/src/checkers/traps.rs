@@ -9,10 +9,11 @@ use selvedge_sm::Role;
 use selvedge_types::TransactionId;
 use selvedge_wire::Method;
 
-use super::check::{Check, Scene, Seen};
+use super::check::Check;
 use super::evidence::Evidence;
 use super::ledger::Ledger;
 use super::rules::Checker;
+use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::manager::ManagerId;
 

@@ -6,11 +6,12 @@ use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::PortRef;
 use selvedge_types::Lid;
 
-use super::check::{Check, Scene, Seen};
+use super::check::Check;
 use super::evidence::Evidence;
 use super::ledger::Ledger;
 use super::masters::masters;
 use super::names::port_name;
+use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::manager::Life;
 use crate::subnet::Subnets;

@@ -6,7 +6,7 @@ use selvedge_chassis::Chassis;
 use selvedge_emulator::{Change, Emulator};
 use selvedge_sim::Time;
 
-use super::check::{Check, Scene, Seen};
+use super::check::Check;
 use super::evidence::Evidence;
 use super::holders::is_held_by_ranges;
 use super::judged::SetsJudged;
@@ -14,6 +14,7 @@ use super::ledger::Ledger;
 use super::lids::LidsStay;
 use super::routes::RoutesStay;
 use super::rules::{Checker, Rule};
+use super::seen::{Scene, Seen};
 use super::sets::Sets;
 use super::traps::Traps;
 use super::window::Window;

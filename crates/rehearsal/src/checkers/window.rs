@@ -8,9 +8,10 @@ use selvedge_sim::Time;
 use selvedge_types::TransactionId;
 use selvedge_wire::Method;
 
-use super::check::{Check, Scene, Seen};
+use super::check::Check;
 use super::evidence::Evidence;
 use super::ledger::Ledger;
+use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::manager::ManagerId;
 

@@ -18,8 +18,7 @@ use selvedge_wire::{Attribute, Datagram, Mad, Method, PortInfo};
 use super::{LogEntry, PERSIST_COST, Rehearsal};
 use crate::RehearsalError;
 use crate::checkers::Seen;
-use crate::clients::DeskDefect;
-use crate::manager::{Administers, Folder, Life, ManagerId, Pending, asks_host};
+use crate::manager::{Administers, DeskDefect, Folder, Life, ManagerId, Pending, asks_host};
 
 /// The most timers of a coordinator that are served at one instant.
 const WAKES_MAX: u32 = 1_000;

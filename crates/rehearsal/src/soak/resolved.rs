@@ -9,13 +9,10 @@ use selvedge_sim::Time;
 
 use super::Outcome;
 use super::action::{ACTION_FORM, Action};
-use super::schedule::{Schedule, ScheduleError};
+use super::schedule::{RESOLVED_HEADER, Schedule, ScheduleError};
 use super::world::{Nobody, Observer, World};
 use crate::digest::Digest;
 use crate::{Digests, Tamper};
-
-/// The first line of a resolved schedule's text.
-pub const RESOLVED_HEADER: &str = "selvedge soak resolved schedule 1";
 
 /// A schedule as it was carried out once.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,6 @@ use selvedge_types::{Lmc, Mtu};
 
 use super::action::Setting;
 use super::event::{FORM, Happening};
-use super::resolved::RESOLVED_HEADER;
 
 /// What kind of fabric it is, for the coverage table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,6 +158,8 @@ pub struct Schedule {
 
 /// The first line of a schedule's text.
 pub const HEADER: &str = "selvedge soak schedule 1";
+/// The first line of a resolved schedule's text.
+pub const RESOLVED_HEADER: &str = "selvedge soak resolved schedule 1";
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,11 +17,11 @@ use selvedge_sm::Role;
 
 use super::faults::is_since;
 use crate::Violation;
-use crate::checkers::check::Scene;
 use crate::checkers::ledger::Ledger;
 use crate::checkers::names::node_name;
 use crate::checkers::rules::{Checker, Rule};
-use crate::checkers::sets::Taken;
+use crate::checkers::seen::Scene;
+use crate::checkers::taken::Taken;
 use crate::digest::Digest;
 use crate::manager::{Life, ManagerId};
 
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
     use crate::checkers::evidence::links::tests::row;
-    use crate::checkers::sets::Sent;
+    use crate::checkers::taken::Sent;
 
     fn taken(node: NodeIdx, attribute: AttributeId, content: u64, to: Option<NodeIdx>) -> Taken {
         let sent = Sent {

@@ -15,8 +15,9 @@ use selvedge_sm::Role;
 use selvedge_types::PortNum;
 use selvedge_wire::{AttributeId, Class, Mad, Method, Notice};
 
-use crate::checkers::check::{Scene, Seen};
 use crate::checkers::holders::holder;
+use crate::checkers::seen::{Scene, Seen};
+use crate::checkers::taken::Astray;
 
 /// How long a trap takes to the manager and until it is heard, at most.
 const TRAP_WAY: Duration = Duration::from_millis(30);
@@ -33,16 +34,6 @@ pub(in crate::checkers) struct MovedCables {
     /// When a table last went astray over a cable of which nobody could know that it had been moved, and until when
     /// nobody could.
     unheard: Option<(Time, Time)>,
-}
-
-/// A table on a way that is not what its manager takes it for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Astray {
-    /// Whom it is meant for.
-    pub meant: NodeIdx,
-    /// The first port on the way whose cable leads elsewhere, and the nodes where it did and does.
-    port: PortIdx,
-    ends: [NodeIdx; 2],
 }
 
 impl MovedCables {

@@ -6,7 +6,7 @@ use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_emulator::{ClientId, Emulator};
 use selvedge_wire::{AttributeId, Class, Mad, Method, PortInfo};
 
-use crate::checkers::check::{Scene, Seen};
+use crate::checkers::seen::{Scene, Seen};
 
 /// What the managers that run have heard of links, each in its present life.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_wire::AttributeId;
 
-use crate::checkers::sets::Taken;
+use crate::checkers::taken::Taken;
 use crate::manager::ManagerId;
 
 /// A manager, a port, and LIDs.
@@ -148,8 +148,8 @@ impl Claims {
         }
     }
 
-    /// A Set of a port's LIDs was taken by the port of another node, as a cable had been moved. That may answer like the
-    /// port that was meant, which its manager takes to have those LIDs then.
+    /// The port of another node took a Set of a port's LIDs, as a cable had been moved. It may answer like the port
+    /// that was meant, which its manager takes to have those LIDs then.
     pub fn note_astray(&mut self, chassis: &Chassis, taken: &Taken) {
         let astray = taken.sent.and_then(|sent| Some((sent.manager, sent.astray?)));
         let Some((manager, astray)) = astray.filter(|(_, astray)| astray.meant != taken.node) else {

@@ -12,14 +12,15 @@ use selvedge_wire::AttributeId;
 
 use self::book::{LidBook, Moved};
 use self::claims::Claims;
-use super::check::{Check, Scene, Seen};
+use super::check::Check;
 use super::evidence::Evidence;
 use super::holders::{is_held_by_ranges, is_twice};
 use super::ledger::Ledger;
 use super::lifetime::lifetime;
 use super::names::port_name;
 use super::rules::{Checker, Rule};
-use super::sets::Taken;
+use super::seen::{Scene, Seen};
+use super::taken::Taken;
 use crate::Violation;
 use crate::manager::{Manager, ManagerId};
 

@@ -24,13 +24,14 @@ use self::layout::Switches;
 use self::links::is_active;
 use self::picture::Picture;
 use self::waits::{Doubts, Haunt};
-use super::check::{Check, Scene, Seen};
+use super::check::Check;
 use super::evidence::Evidence;
 use super::holders::{holder, is_twice};
 use super::ledger::Ledger;
 use super::names::{node_name, port_name};
 use super::rules::{Checker, Rule};
-use super::sets::Taken;
+use super::seen::{Scene, Seen};
+use super::taken::Taken;
 use crate::Violation;
 use crate::manager::Manager;
 

@@ -7,10 +7,10 @@ use super::delta::{Changed, Delta};
 use super::matters;
 use super::picture::Picture;
 use crate::Violation;
-use crate::checkers::check::Scene;
 use crate::checkers::ledger::Ledger;
 use crate::checkers::names::node_name;
 use crate::checkers::rules::{Checker, Rule};
+use crate::checkers::seen::Scene;
 use crate::manager::{AcceptedPlan, Manager};
 
 /// A Set leaves alone what its manager's plan leaves alone: a live route of which every entry is as planned.
