@@ -23,7 +23,6 @@ mod script;
 pub mod soak;
 mod subnet;
 mod violation;
-mod watching;
 mod wire_log;
 
 pub use checkers::{Checker, Exemptions, Findings, Found, Rule};

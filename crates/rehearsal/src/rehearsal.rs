@@ -5,9 +5,11 @@ mod digests;
 mod disk;
 mod jobs;
 mod outside;
+mod tools;
 mod waking;
+mod watching;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,12 +23,12 @@ use selvedge_plan::multicast::MulticastGroup;
 use selvedge_planner::Judge;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Config, Event, Input, Milestone, Output, PersistentState, Sm, StageName, View};
-use selvedge_types::TransactionId;
-use selvedge_wire::{Datagram, Method};
+use selvedge_wire::Datagram;
 
 use self::jobs::Costs;
+use self::tools::Tools;
 use crate::checkers::{Checkers, Seen};
-use crate::manager::{Life, Manager, ManagerId, Pending};
+use crate::manager::{Life, Looks, Manager, ManagerId, Pending, Plans};
 use crate::outside::Outsiders;
 use crate::passed::{Clerk, Passed};
 use crate::wire_log::WireLog;
@@ -67,36 +69,44 @@ pub struct Rehearsal {
     pub(crate) now: Time,
     pub(crate) emulator: Emulator,
     pub(crate) managers: Vec<Manager>,
-    /// Clients that are no managers: their answers wait here.
-    tools: BTreeMap<ClientId, Vec<Datagram>>,
+    tools: Tools,
     costs: Costs,
     pub(crate) log: Vec<LogEntry>,
-    /// Milestones that coordinators have not got.
-    milestones: VecDeque<(ManagerId, Milestone)>,
-    /// Datagrams that administrators sent and clients have not taken yet.
-    administered: VecDeque<(ManagerId, Datagram)>,
-    /// Lives of managers so far.
-    lives_begun: u64,
-    /// How often a manager became master.
-    pub(crate) led: u64,
-    /// Repairs that were planned before the fault.
-    pub(crate) known_repairs: u64,
+    queues: Queues,
+    pub(crate) counts: Counts,
     pub(crate) wire: WireLog,
-    /// SMPs that ask a host to register again.
-    pub(crate) asks: u64,
     pub(crate) checkers: Checkers,
     /// Managers that are programs, if they are.
     pub(crate) outside: Option<Outsiders>,
     pub(crate) deliveries: Vec<Delivery>,
+}
+
+/// What waits to be carried out.
+#[derive(Debug, Default)]
+struct Queues {
+    /// Milestones that coordinators have not got.
+    milestones: VecDeque<(ManagerId, Milestone)>,
+    /// Datagrams that administrators sent and clients have not taken yet.
+    administered: VecDeque<(ManagerId, Datagram)>,
     /// What a manager hands out; empty between inputs.
     outputs: Vec<Output>,
+}
+
+/// What is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Lives of managers so far.
+    lives_begun: u64,
+    /// How often a manager became master.
+    pub led: u64,
+    /// Repairs that were planned before the fault.
+    pub known_repairs: u64,
+    /// SMPs that ask a host to register again.
+    pub asks: u64,
     /// Outputs of managers that were carried out.
     outputs_taken: u64,
     /// Steps since time last went on.
     steps_at_now: u32,
-    tool_requests: u64,
-    /// Somebody else than a manager is setting something.
-    pub(crate) foreign_hands: bool,
 }
 
 /// How long storing takes: an fsync on a common disk.
@@ -122,22 +132,13 @@ impl Rehearsal {
             emulator,
             outside: None,
             managers: Vec::new(),
-            tools: BTreeMap::new(),
+            tools: Tools::default(),
             costs: Costs::default(),
             log: Vec::new(),
-            milestones: VecDeque::new(),
-            administered: VecDeque::new(),
-            lives_begun: 0,
-            led: 0,
-            known_repairs: 0,
+            queues: Queues::default(),
+            counts: Counts::default(),
             wire: WireLog::default(),
-            asks: 0,
             deliveries: Vec::new(),
-            outputs: Vec::new(),
-            outputs_taken: 0,
-            steps_at_now: 0,
-            tool_requests: 0,
-            foreign_hands: false,
         }
     }
 
@@ -184,7 +185,7 @@ impl Rehearsal {
             });
         }
         let folder = manager.open_folder()?;
-        self.lives_begun += 1;
+        self.counts.lives_begun += 1;
         let administrated = self.administrated(id, folder.as_ref())?;
         let manager = &mut self.managers[id.0];
         let client = self.emulator.attach_named(&manager.at)?;
@@ -196,17 +197,13 @@ impl Rehearsal {
         manager.life = Some(Life {
             client,
             started: self.now,
-            number: self.lives_begun,
+            number: self.counts.lives_begun,
             sm,
             coordinator: Coordinator::new(self.now, &manager.config, administrated),
             hurry: Duration::ZERO,
             pending: Vec::new(),
-            looked_at: None,
-            swept_at: None,
-            boots: Arc::default(),
-            offered: None,
-            accepted: None,
-            in_force: None,
+            looks: Looks::default(),
+            plans: Plans::default(),
             role_changes: 0,
             has_indexed: false,
             folder,
@@ -398,31 +395,6 @@ impl Rehearsal {
         self.emulator.next_event().is_none_or(|at| at > self.now + QUIET) && self.lives().all(|(_, life)| at_rest(life))
     }
 
-    /// Sends a request from an end port as a diagnostic tool would, and waits for its answer, `None` if there is none
-    /// within a second. What a Set of a tool does to the hardware is not held against the managers.
-    pub fn ask(&mut self, from: &str, request: &Datagram) -> Result<Option<Datagram>, RehearsalError> {
-        let client = self.emulator.attach_named(from)?;
-        self.tools.insert(client, Vec::new());
-        self.tool_requests += 1;
-        let mut request = *request;
-        // Apart from the managers' transaction ids, which fit into 32 bits.
-        request
-            .mad
-            .set_transaction(TransactionId(self.tool_requests << 32 | 0x7001));
-        self.emulator.send(self.now, client, &request);
-        self.foreign_hands = request.mad.method() == Method::Set;
-        let waited = self.run_until(Duration::from_secs(1), "an answer comes", |r| {
-            r.tools.get(&client).is_some_and(|answers| !answers.is_empty())
-        });
-        self.foreign_hands = false;
-        match waited {
-            Ok(()) | Err(RehearsalError::Bound { .. }) => {}
-            Err(other) => return Err(other),
-        }
-        self.emulator.detach(self.now, client);
-        Ok(self.tools.remove(&client).and_then(|answers| answers.first().copied()))
-    }
-
     pub(crate) fn lives(&self) -> impl Iterator<Item = (ManagerId, &Life)> {
         let managers = self.managers.iter().enumerate();
         managers.filter_map(|(i, m)| Some((ManagerId(i), m.life.as_ref()?)))
@@ -460,18 +432,19 @@ impl Rehearsal {
     }
 
     fn count_step(&mut self, before: Time) -> Result<(), RehearsalError> {
-        self.steps_at_now = if self.now == before { self.steps_at_now + 1 } else { 0 };
-        match self.steps_at_now {
+        self.counts.steps_at_now = if self.now == before {
+            self.counts.steps_at_now + 1
+        } else {
+            0
+        };
+        match self.counts.steps_at_now {
             steps if steps > STEPS_AT_ONE_INSTANT_MAX => Err(RehearsalError::Stuck { now: self.now, steps }),
             _ => Ok(()),
         }
     }
 
     fn deliver(&mut self, delivery: &Delivery) -> Result<(), RehearsalError> {
-        if let Some(answers) = self.tools.get_mut(&delivery.client) {
-            if delivery.datagram.mad.method() == Method::GetResp {
-                answers.push(delivery.datagram);
-            }
+        if self.tools.take(delivery) {
             return Ok(());
         }
         // A manager that was killed meanwhile hears nothing.
@@ -507,14 +480,14 @@ impl Rehearsal {
         let (Some(life), Some(input)) = (&mut manager.life, input) else {
             return Ok(());
         };
-        let mut out = std::mem::take(&mut self.outputs);
+        let mut out = std::mem::take(&mut self.queues.outputs);
         let before = life.sm.stage_name();
         life.sm.handle(now + life.hurry, input, &mut out);
         // It looks at a part of the fabric, and asks no more what it asked before.
         let looks_anew = before != StageName::Probing && life.sm.stage_name() == StageName::Probing;
         let looks_anew = looks_anew.then_some(life.client);
         if looks_anew.is_some() {
-            life.looked_at = Some(now);
+            life.looks.probes(now);
         }
         if let Some(tamper) = &mut manager.tamper {
             let mut back = Vec::new();
@@ -530,7 +503,7 @@ impl Rehearsal {
         }
         looks_anew.map_or(Ok(()), |client| self.observe(&Seen::LooksAnew(client)))?;
         let done = out.drain(..).try_for_each(|output| self.carry_out(id, output));
-        self.outputs = out;
+        self.queues.outputs = out;
         done?;
         self.coordinate_milestones()
     }
@@ -539,7 +512,7 @@ impl Rehearsal {
         let now = self.now;
         let manager = &mut self.managers[id.0];
         let Some(life) = &mut manager.life else { return Ok(()) };
-        self.outputs_taken += 1;
+        self.counts.outputs_taken += 1;
         self.wire.take(now, id, &output);
         match output {
             Output::Send { datagram, timeout } => return self.send(id, datagram, timeout),

@@ -73,7 +73,7 @@ fn tables_first(scene: &Scene<'_>, several: Option<Time>, newly_active: &[PortId
     for &port in newly_active {
         let wire = chassis.wire(port);
         let sides = [Some(wire.node()), wire.peer().map(|peer| chassis.wire(peer).node())];
-        let accepted = only_master(scene, port).and_then(|life| life.accepted.as_ref());
+        let accepted = only_master(scene, port).and_then(|life| life.plans.accepted());
         let is_alone = |plan: &&AcceptedPlan| several.is_none_or(|at| at < plan.at);
         let Some(accepted) = accepted.filter(|plan| plan.is_first).filter(is_alone) else {
             continue;

@@ -36,7 +36,7 @@ impl Check for Bounds {
 fn sets_are_judged(scene: &Scene<'_>) -> Result<(), Violation> {
     for (manager, life) in lives(scene.managers) {
         let mode = manager.config.mode;
-        let may_send = mode == Mode::Manage && life.accepted.is_some();
+        let may_send = mode == Mode::Manage && life.plans.accepted().is_some();
         let sets = scene.emulator.sets_sent_by(life.client);
         if !may_send && sets > 0 {
             return Err(Violation::UnjudgedSet {

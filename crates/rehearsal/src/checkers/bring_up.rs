@@ -67,7 +67,7 @@ impl BringUp {
             };
             let found = self.loops_at(scene, switch, own);
             let Some(&lid) = found.first() else { continue };
-            let plan = only_master(scene, own).and_then(|life| life.accepted.as_ref());
+            let plan = only_master(scene, own).and_then(|life| life.plans.accepted());
             if plan.is_some_and(|plan| plan.is_first && holds_only(scene, own, plan)) {
                 return Err(Violation::Loop {
                     lid,

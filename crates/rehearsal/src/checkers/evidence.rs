@@ -153,7 +153,7 @@ impl Evidence {
         let mut masters = lives.filter(|(_, life)| life.sm.role() == Role::Master);
         match (masters.next(), masters.next()) {
             (Some((id, life)), None) => {
-                let looked_at = life.looked_at;
+                let looked_at = life.looks.looked_at();
                 (self.excuse_of(scene.now, Some((id, looked_at)), Some(life)), looked_at)
             }
             _ => (Some(Rule::SeveralMasters), None),
@@ -171,7 +171,7 @@ impl Evidence {
             return Some(Rule::CorruptMedium);
         }
         // It goes by the tables of its last sweep until the next one.
-        let swept_at = life.swept_at.map_or(since, |at| at.min(since));
+        let swept_at = life.looks.swept_at().map_or(since, |at| at.min(since));
         // Who looks at some ports sees no tables.
         let is_unaware = |at: Time| at >= since || at >= swept_at && at + TWO_MASTERS_MAX >= now;
         if self.setters.last_of_others(manager).is_some_and(is_unaware) {
@@ -251,7 +251,7 @@ impl Evidence {
         }
         let chassis = scene.chassis();
         let life = by.and_then(|manager| manager.life.as_ref());
-        let accepted = life.and_then(|life| life.accepted.as_ref());
+        let accepted = life.and_then(|life| life.plans.accepted());
         let is_seen =
             |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
         (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)

@@ -23,7 +23,7 @@ impl Check for LanesPlanned {
             return Ok(());
         };
         let is_here = |port| scene.subnets.connected(port, at);
-        let accepted = life.accepted.as_ref();
+        let accepted = life.plans.accepted();
         let wrong = accepted.and_then(|accepted| lanes::first_unplanned(scene.chassis(), accepted, is_here));
         wrong.map_or(Ok(()), |what| Err(Violation::Lanes { what }))
     }

@@ -51,7 +51,7 @@ impl OneMaster {
         // A switch whose agent hangs hides one from the other: as long as neither sees the other, both are right.
         let knows = |life: &Life, port: PortIdx| {
             let guid = scene.chassis().node_guid(scene.chassis().wire(port).node());
-            let accepted = life.accepted.as_ref();
+            let accepted = life.plans.accepted();
             accepted.is_some_and(|plan| plan.fabric.find(guid).is_some())
         };
         let pair = masters.iter().enumerate().find_map(|(i, (first, life, at))| {

@@ -53,14 +53,14 @@ impl Sets {
         let (mad, chassis) = (&datagram.mad, scene.chassis());
         let life = scene.life(id);
         let at = scene.emulator.port_of(client).filter(|_| life.is_some());
-        let accepted = life.and_then(|life| life.accepted.as_ref());
+        let accepted = life.and_then(|life| life.plans.accepted());
         self.serial += 1;
         let sent = Sent {
             manager: id,
             content: Digest::default().bytes(mad.smp_data()).0,
             serial: self.serial,
             at: scene.now,
-            looked_at: life.and_then(|life| life.looked_at),
+            looked_at: life.and_then(|life| life.looks.looked_at()),
             to: addressee(chassis, at, mad),
             astray: accepted.and_then(|accepted| astray(chassis, &accepted.fabric, at, mad)),
         };

@@ -125,7 +125,9 @@ fn held_twice(chassis: &Chassis, subnets: &Subnets) -> Vec<Conflict> {
 
 /// True if a manager's plan is for both ports. It cannot help a LID held by a port that did not answer it.
 fn is_known(chassis: &Chassis, life: &Life, conflict: &Conflict) -> bool {
-    let Some(accepted) = &life.accepted else { return false };
+    let Some(accepted) = life.plans.accepted() else {
+        return false;
+    };
     let knows = |port: PortIdx| {
         let at = chassis.port_ref(port);
         let node = accepted.fabric.find(chassis.node_guid(at.node));
@@ -137,7 +139,9 @@ fn is_known(chassis: &Chassis, life: &Life, conflict: &Conflict) -> bool {
 /// True if the manager read the LID at one of the two ports before it gave it to the other. Else somebody else set it
 /// since: a manager that was cut off while it sent Sets, and the one that took over.
 fn was_seen(chassis: &Chassis, life: &Life, conflict: &Conflict) -> bool {
-    let Some(accepted) = &life.accepted else { return false };
+    let Some(accepted) = life.plans.accepted() else {
+        return false;
+    };
     [conflict.first, conflict.second].into_iter().any(|port| {
         let at = chassis.port_ref(port);
         let node = accepted.fabric.find(chassis.node_guid(at.node));

@@ -25,7 +25,7 @@ impl Rehearsal {
     fn wake(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
         let state = |world: &Self| {
             let sm = &world.life(id)?.sm;
-            Some((sm.next_timer()?, sm.stage_name(), world.outputs_taken))
+            Some((sm.next_timer()?, sm.stage_name(), world.counts.outputs_taken))
         };
         let before = state(self);
         self.hand(id, Input::Wake)?;

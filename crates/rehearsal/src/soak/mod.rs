@@ -159,7 +159,7 @@ impl World<'_> {
             exemptions: rehearsal.exemptions(),
             sets,
             looks,
-            known: rehearsal.known_repairs,
+            known: rehearsal.counts.known_repairs,
             store_failures: self.store_failures(),
             ended: rehearsal.now(),
             digests: Digests {

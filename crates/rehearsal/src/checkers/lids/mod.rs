@@ -46,7 +46,7 @@ impl Check for LidsStay {
         match *seen {
             Seen::Stored { id, state } => {
                 let (now, chassis) = (scene.now, scene.chassis());
-                let looked_at = scene.life(id).and_then(|life| life.looked_at);
+                let looked_at = scene.life(id).and_then(|life| life.looks.looked_at());
                 let is_echo = evidence.faults().echoes_flipped_bits(now);
                 let is_after_faults = looked_at.is_some_and(|at| !evidence.faults().disturbed_since(at));
                 for (&guid, &range) in &state.lids {
@@ -161,7 +161,7 @@ impl LidsStay {
         let id = taken.sent.map(|sent| sent.manager);
         let claim_before = id.map(|id| (id, moved.guid(), moved.before()));
         let knew = claim_before.is_some_and(|claim| self.claims.knew(claim, moved.is_kept()));
-        let looked_at = manager.and_then(|manager| manager.life.as_ref()?.looked_at);
+        let looked_at = manager.and_then(|manager| manager.life.as_ref()?.looks.looked_at());
         let was_held = [looked_at, planned]
             .into_iter()
             .any(|looked_at| self.book.was_held_by_another(moved, looked_at, drain(chassis)))

@@ -21,7 +21,7 @@ pub(super) fn untouched_stay(
     (by, excuse): (Option<&Manager>, Option<Rule>),
     found: &mut Ledger,
 ) -> Result<(), Violation> {
-    let Some(accepted) = by.and_then(|manager| manager.life.as_ref()?.accepted.as_ref()) else {
+    let Some(accepted) = by.and_then(|manager| manager.life.as_ref()?.plans.accepted()) else {
         return Ok(());
     };
     for changed in &delta.changed {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use selvedge_chassis::PortIdx;
 use selvedge_fabric::NodeIdx;
 
+use super::Rehearsal;
 use crate::checkers::{Checker, Exemptions, Findings, Rule, Seen, Stage};
-use crate::{ManagerId, Rehearsal, RehearsalError, Tamper, Violation};
+use crate::{ManagerId, RehearsalError, Tamper, Violation};
 
 impl Rehearsal {
     /// From now on somebody looks after every Set that an agent takes, every fault and every timer, and not only when
@@ -19,7 +20,7 @@ impl Rehearsal {
     /// How often managers have asked a host to register again.
     #[must_use]
     pub const fn asks(&self) -> u64 {
-        self.asks
+        self.counts.asks
     }
 
     /// The events as text, a line each.
@@ -122,7 +123,7 @@ impl Rehearsal {
     /// All checkers look.
     pub(crate) fn check(&mut self) -> Result<(), RehearsalError> {
         let (emulator, managers) = (&mut self.emulator, &self.managers);
-        let checked = match self.foreign_hands {
+        let checked = match self.tools.is_setting() {
             true => self.checkers.foreign_set(self.now, emulator, managers),
             false => self.checkers.after_event(self.now, emulator, managers),
         };
