@@ -22,6 +22,7 @@ impl World<'_> {
         }
         let disks = self
             .managers
+            .ids()
             .iter()
             .filter_map(|&id| self.rehearsal.give_disk(id))
             .collect();
@@ -48,7 +49,7 @@ impl World<'_> {
             started => return started,
         };
         self.note(&format!("manager {which} cannot start: {why}"));
-        self.running[which] = false;
+        self.managers.set_running(which, false);
         Ok(())
     }
 
@@ -91,7 +92,7 @@ impl World<'_> {
     }
 
     fn end_trouble(&mut self, which: usize, end: End) -> Result<(), RehearsalError> {
-        let is_killed = end != End::GoesOn && self.running[which];
+        let is_killed = end != End::GoesOn && self.managers.is_running(which);
         if is_killed {
             self.act(Action::Kill(which))?;
         }
@@ -102,7 +103,7 @@ impl World<'_> {
         if let Some(faults) = &mut self.store_faults {
             faults.end();
         }
-        match is_killed && !self.running[which] {
+        match is_killed && !self.managers.is_running(which) {
             true => self.act(Action::Start(which)),
             false => Ok(()),
         }

@@ -8,6 +8,7 @@ mod differences;
 mod draw;
 mod event;
 mod failing;
+mod ground;
 mod happen;
 mod operator;
 mod real;
@@ -16,6 +17,7 @@ mod schedule;
 mod seats;
 mod served;
 mod shrink;
+mod state;
 mod store_faults;
 mod totals;
 mod world;
@@ -146,7 +148,7 @@ impl World<'_> {
         let rehearsal = &self.rehearsal;
         let failure = result.err().map(|error| Failure {
             at: rehearsal.now(),
-            begun: self.begun,
+            begun: self.record.begun,
             what: describe(&error),
         });
         let (sets, looks) = rehearsal.watched();
@@ -164,10 +166,10 @@ impl World<'_> {
             ended: rehearsal.now(),
             digests: Digests {
                 wire: rehearsal.digest(),
-                end: self.end.0,
+                end: self.record.end.0,
             },
             log,
-            coverage: std::mem::take(&mut self.coverage),
+            coverage: std::mem::take(&mut self.record.coverage),
         }
     }
 }

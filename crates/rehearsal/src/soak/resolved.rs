@@ -44,7 +44,7 @@ impl Resolved {
     pub fn replay_tampered(&self, fabric: &Fabric, mut tamper: impl FnMut() -> Box<dyn Tamper>) -> Outcome {
         let mut nobody = Nobody;
         let mut world = World::new(&self.schedule, fabric, None, &mut nobody);
-        for id in world.managers.clone() {
+        for id in world.managers.ids().to_vec() {
             world.rehearsal.tamper(id, tamper());
         }
         self.replay_in(world)
