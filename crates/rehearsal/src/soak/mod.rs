@@ -37,7 +37,7 @@ pub use draw::HAPPENINGS_MIN;
 pub use event::{Happening, Kind, STAGES, When, stage_word};
 pub use real::RealOutcome;
 pub use resolved::{DigestLine, Resolved};
-pub use schedule::{ENGINES, Family, HEADER, RESOLVED_HEADER, Schedule, ScheduleError, Setup};
+pub use schedule::{ENGINES, Family, HEADER, RESOLVED_HEADER, Requests, Schedule, ScheduleError, Setup};
 pub use shrink::Shrunk;
 pub use totals::Totals;
 use world::World;
