@@ -5,8 +5,7 @@ use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 use selvedge_types::{Idx, IdxVec, PortState};
 
-use super::check::Check;
-use super::evidence::Evidence;
+use super::check::{Check, Ctx};
 use super::ledger::Ledger;
 use super::masters::only_master;
 use super::names::{node_name, port_name};
@@ -20,14 +19,8 @@ use crate::subnet::ports_of;
 pub(super) struct Activation(IdxVec<PortIdx, bool>);
 
 impl Check for Activation {
-    fn see(
-        &mut self,
-        scene: &Scene<'_>,
-        _evidence: &Evidence,
-        seen: &Seen<'_>,
-        _found: &mut Ledger,
-    ) -> Result<(), Violation> {
-        let chassis = scene.chassis();
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
+        let chassis = ctx.chassis();
         match *seen {
             Seen::Event {
                 changes,
@@ -35,7 +28,7 @@ impl Check for Activation {
                 ..
             } => {
                 let newly = self.newly_active(chassis, changes.links.iter().copied());
-                tables_first(scene, several_masters, &newly)
+                tables_first(ctx, several_masters, &newly)
             }
             Seen::ForeignSet => {
                 drop(self.newly_active(chassis, chassis.fabric().nodes().indices()));

@@ -2,8 +2,7 @@
 
 use selvedge_sm::Mode;
 
-use super::check::Check;
-use super::evidence::Evidence;
+use super::check::{Check, Ctx};
 use super::ledger::Ledger;
 use super::masters::lives;
 use super::seen::{Scene, Seen};
@@ -17,15 +16,9 @@ const JOBS_MAX: usize = 16;
 pub(super) struct Bounds;
 
 impl Check for Bounds {
-    fn see(
-        &mut self,
-        scene: &Scene<'_>,
-        _evidence: &Evidence,
-        seen: &Seen<'_>,
-        _found: &mut Ledger,
-    ) -> Result<(), Violation> {
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
         match seen {
-            Seen::Event { .. } => sets_are_judged(scene).and_then(|()| memory_is_bounded(scene)),
+            Seen::Event { .. } => sets_are_judged(ctx).and_then(|()| memory_is_bounded(ctx)),
             _ => Ok(()),
         }
     }

@@ -7,8 +7,7 @@ use selvedge_fabric::NodeIdx;
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 use selvedge_types::Lid;
 
-use super::check::Check;
-use super::evidence::Evidence;
+use super::check::{Check, Ctx};
 use super::ledger::Ledger;
 use super::masters::only_master;
 use super::names::node_name;
@@ -27,22 +26,16 @@ pub(super) struct BringUp {
 }
 
 impl Check for BringUp {
-    fn see(
-        &mut self,
-        scene: &Scene<'_>,
-        _evidence: &Evidence,
-        seen: &Seen<'_>,
-        _found: &mut Ledger,
-    ) -> Result<(), Violation> {
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
         match *seen {
             Seen::Rewired { are_cables_moved: true } | Seen::ForeignSet => self.looked_at.forget(),
             Seen::Rewired { .. } => self.looked_at.forget_lids(),
             Seen::Event { changes, .. }
                 if changes.are_cables_moved || changes.are_lids_changed || !changes.linear.is_empty() =>
             {
-                return self.no_loops(scene, &changes.linear);
+                return self.no_loops(ctx, &changes.linear);
             }
-            Seen::Content { at, .. } => return none_stays(scene, at),
+            Seen::Content { at, .. } => return none_stays(ctx, at),
             _ => {}
         }
         Ok(())

@@ -1,9 +1,8 @@
 //! At rest, packets are put on the lanes that the plan names.
 
-use super::check::Check;
-use super::evidence::Evidence;
+use super::check::{Check, Ctx};
 use super::ledger::Ledger;
-use super::seen::{Scene, Seen};
+use super::seen::Seen;
 use crate::Violation;
 use crate::lanes;
 
@@ -12,19 +11,13 @@ use crate::lanes;
 pub(super) struct LanesPlanned;
 
 impl Check for LanesPlanned {
-    fn see(
-        &mut self,
-        scene: &Scene<'_>,
-        _evidence: &Evidence,
-        seen: &Seen<'_>,
-        _found: &mut Ledger,
-    ) -> Result<(), Violation> {
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
         let Seen::Content { life, at } = *seen else {
             return Ok(());
         };
-        let is_here = |port| scene.subnets.connected(port, at);
+        let is_here = |port| ctx.subnets.connected(port, at);
         let accepted = life.plans.accepted();
-        let wrong = accepted.and_then(|accepted| lanes::first_unplanned(scene.chassis(), accepted, is_here));
+        let wrong = accepted.and_then(|accepted| lanes::first_unplanned(ctx.chassis(), accepted, is_here));
         wrong.map_or(Ok(()), |what| Err(Violation::Lanes { what }))
     }
 }

@@ -41,7 +41,7 @@ use selvedge_sim::Time;
 use self::activation::Activation;
 use self::bounds::Bounds;
 use self::bring_up::BringUp;
-use self::check::Check;
+use self::check::{Check, Ctx};
 use self::evidence::Evidence;
 use self::hardware::Hardware;
 use self::lanes_planned::LanesPlanned;
@@ -121,11 +121,7 @@ impl Checkers {
             let subnets = self.hardware.subnets();
             watched.after_event(now, (emulator, managers, subnets), evidence, ledger)
         });
-        let stage = Stage {
-            now,
-            emulator,
-            managers,
-        };
+        let stage = Stage::new(now, emulator, managers);
         let standing = match self.look(&stage) {
             Err(violation) if self.excuses(&stage, &violation) => Ok(()),
             standing => standing,
@@ -136,12 +132,14 @@ impl Checkers {
     /// Everything that must hold after every event.
     fn look(&mut self, stage: &Stage<'_>) -> Result<(), Violation> {
         let changes = &self.hardware.look(stage.emulator.chassis());
-        let scene = stage.scene(self.hardware.subnets());
-        let (evidence, ledger) = (&self.evidence, &mut self.ledger);
+        let ctx = Ctx {
+            scene: stage.scene(self.hardware.subnets()),
+            evidence: &self.evidence,
+        };
         let are_cables_moved = changes.are_cables_moved;
         if are_cables_moved || changes.are_lids_changed {
             let rewired = Seen::Rewired { are_cables_moved };
-            self.bring_up.see(&scene, evidence, &rewired, ledger)?;
+            self.bring_up.see(&ctx, &rewired, &mut self.ledger)?;
         }
         let event = Seen::Event {
             changes,
@@ -156,7 +154,7 @@ impl Checkers {
             &mut Bounds,
         ];
         let mut checkers = checkers.into_iter();
-        checkers.try_for_each(|checker| checker.see(&scene, evidence, &event, ledger))
+        checkers.try_for_each(|checker| checker.see(&ctx, &event, &mut self.ledger))
     }
 
     /// True if a rule excuses what was found of the hardware.
@@ -169,20 +167,12 @@ impl Checkers {
     /// Takes what is as given: another than a manager set something.
     pub fn foreign_set(&mut self, now: Time, emulator: &mut Emulator, managers: &[Manager]) -> Result<(), Violation> {
         self.hardware.renew(emulator.chassis());
-        let stage = Stage {
-            now,
-            emulator,
-            managers,
-        };
+        let stage = Stage::new(now, emulator, managers);
         self.stand(&stage, &Seen::ForeignSet)?;
         if let Some(watched) = &mut self.watched {
             watched.drop_changes(emulator);
         }
-        let stage = Stage {
-            now,
-            emulator,
-            managers,
-        };
+        let stage = Stage::new(now, emulator, managers);
         self.see(&stage, &Seen::ForeignSet)
     }
 
@@ -201,7 +191,10 @@ impl Checkers {
 
     /// Those that look at the hardware take an observation in.
     fn stand(&mut self, stage: &Stage<'_>, seen: &Seen<'_>) -> Result<(), Violation> {
-        let scene = stage.scene(self.hardware.subnets());
+        let ctx = Ctx {
+            scene: stage.scene(self.hardware.subnets()),
+            evidence: &self.evidence,
+        };
         let checkers: [&mut dyn Check; 4] = [
             &mut self.lids,
             &mut LanesPlanned,
@@ -209,7 +202,7 @@ impl Checkers {
             &mut self.activation,
         ];
         let mut checkers = checkers.into_iter();
-        checkers.try_for_each(|checker| checker.see(&scene, &self.evidence, seen, &mut self.ledger))
+        checkers.try_for_each(|checker| checker.see(&ctx, seen, &mut self.ledger))
     }
 
     /// Something was found that a rule excuses.

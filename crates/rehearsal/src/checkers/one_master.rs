@@ -3,8 +3,7 @@
 use selvedge_chassis::PortIdx;
 use selvedge_sim::Time;
 
-use super::check::Check;
-use super::evidence::Evidence;
+use super::check::{Check, Ctx};
 use super::ledger::Ledger;
 use super::masters::{TWO_MASTERS_MAX, masters};
 use super::seen::{Scene, Seen};
@@ -21,15 +20,9 @@ pub(super) struct OneMaster {
 }
 
 impl Check for OneMaster {
-    fn see(
-        &mut self,
-        scene: &Scene<'_>,
-        _evidence: &Evidence,
-        seen: &Seen<'_>,
-        _found: &mut Ledger,
-    ) -> Result<(), Violation> {
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
         match seen {
-            Seen::Event { .. } => self.in_time(scene),
+            Seen::Event { .. } => self.in_time(ctx),
             _ => Ok(()),
         }
     }

@@ -23,6 +23,14 @@ pub(crate) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
+    pub const fn new(now: Time, emulator: &'a Emulator, managers: &'a [Manager]) -> Self {
+        Self {
+            now,
+            emulator,
+            managers,
+        }
+    }
+
     /// The same with what is known of subnets.
     pub(super) const fn scene(&self, subnets: &'a Subnets) -> Scene<'a> {
         Scene {

@@ -8,8 +8,7 @@ use selvedge_fabric::NodeIdx;
 use selvedge_types::TransactionId;
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
-use super::check::Check;
-use super::evidence::Evidence;
+use super::check::{Check, Ctx};
 use super::evidence::cables::astray;
 use super::evidence::links::along;
 use super::ledger::Ledger;
@@ -30,19 +29,13 @@ pub(super) struct Sets {
 }
 
 impl Check for Sets {
-    fn see(
-        &mut self,
-        scene: &Scene<'_>,
-        _evidence: &Evidence,
-        seen: &Seen<'_>,
-        _found: &mut Ledger,
-    ) -> Result<(), Violation> {
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
         if let Seen::Sends {
             id, client, datagram, ..
         } = *seen
             && changes_an_agent(&datagram.mad)
         {
-            self.note(scene, (id, client), datagram);
+            self.note(ctx, (id, client), datagram);
         }
         Ok(())
     }

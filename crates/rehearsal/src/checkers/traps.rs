@@ -9,8 +9,7 @@ use selvedge_sm::Role;
 use selvedge_types::TransactionId;
 use selvedge_wire::Method;
 
-use super::check::Check;
-use super::evidence::Evidence;
+use super::check::{Check, Ctx};
 use super::ledger::Ledger;
 use super::rules::Checker;
 use super::seen::{Scene, Seen};
@@ -27,26 +26,20 @@ const TRAP_ANSWER_OUTSIDE: Duration = Duration::from_secs(1);
 pub(super) struct Traps(BTreeMap<(ClientId, TransactionId), (ManagerId, Time)>);
 
 impl Check for Traps {
-    fn see(
-        &mut self,
-        scene: &Scene<'_>,
-        evidence: &Evidence,
-        seen: &Seen<'_>,
-        found: &mut Ledger,
-    ) -> Result<(), Violation> {
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, found: &mut Ledger) -> Result<(), Violation> {
         match *seen {
             Seen::Receives { id, client, datagram } if datagram.mad.method() == Method::Trap => {
-                let is_master = || scene.life(id).is_some_and(|life| life.sm.role() == Role::Master);
-                if evidence.is_outside() || is_master() {
-                    self.0.insert((client, datagram.mad.transaction()), (id, scene.now));
+                let is_master = || ctx.life(id).is_some_and(|life| life.sm.role() == Role::Master);
+                if ctx.evidence.is_outside() || is_master() {
+                    self.0.insert((client, datagram.mad.transaction()), (id, ctx.now));
                 }
             }
             Seen::Sends { client, datagram, .. } if datagram.mad.method() == Method::TrapRepress => {
                 self.0.remove(&(client, datagram.mad.transaction()));
             }
             Seen::Killed(id) => self.0.retain(|_, (of, _)| *of != id),
-            Seen::Step if evidence.is_outside() => return self.in_time_outside(scene, found),
-            Seen::Step => return self.in_time(scene),
+            Seen::Step if ctx.evidence.is_outside() => return self.in_time_outside(ctx, found),
+            Seen::Step => return self.in_time(ctx),
             _ => {}
         }
         Ok(())

@@ -6,8 +6,7 @@ use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::PortRef;
 use selvedge_types::Lid;
 
-use super::check::Check;
-use super::evidence::Evidence;
+use super::check::{Check, Ctx};
 use super::ledger::Ledger;
 use super::masters::masters;
 use super::names::port_name;
@@ -21,14 +20,8 @@ use crate::subnet::Subnets;
 pub(super) struct LidsUnique(BTreeSet<(PortIdx, Lid)>);
 
 impl Check for LidsUnique {
-    fn see(
-        &mut self,
-        scene: &Scene<'_>,
-        _evidence: &Evidence,
-        seen: &Seen<'_>,
-        _found: &mut Ledger,
-    ) -> Result<(), Violation> {
-        let chassis = scene.chassis();
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
+        let chassis = ctx.chassis();
         match *seen {
             Seen::Event {
                 changes,
@@ -37,17 +30,17 @@ impl Check for LidsUnique {
             } if changes.are_cables_moved || changes.are_lids_changed => {
                 let twice = match are_lids_unique {
                     true => Vec::new(),
-                    false => held_twice(chassis, scene.subnets),
+                    false => held_twice(chassis, ctx.subnets),
                 };
-                self.none_new(scene, &twice, changes.are_cables_moved)
+                self.none_new(ctx, &twice, changes.are_cables_moved)
             }
             Seen::ForeignSet => {
-                self.0 = sides(&held_twice(chassis, scene.subnets));
+                self.0 = sides(&held_twice(chassis, ctx.subnets));
                 Ok(())
             }
             Seen::Content { life, at } => {
-                let mut twice = held_twice(chassis, scene.subnets).into_iter();
-                let is_here = |c: &Conflict| scene.subnets.connected(c.first, at) && is_known(chassis, life, c);
+                let mut twice = held_twice(chassis, ctx.subnets).into_iter();
+                let is_here = |c: &Conflict| ctx.subnets.connected(c.first, at) && is_known(chassis, life, c);
                 twice
                     .find(is_here)
                     .map_or(Ok(()), |conflict| Err(conflict.violation(chassis)))

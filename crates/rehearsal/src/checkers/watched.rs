@@ -6,7 +6,7 @@ use selvedge_chassis::Chassis;
 use selvedge_emulator::{Change, Emulator};
 use selvedge_sim::Time;
 
-use super::check::Check;
+use super::check::{Check, Ctx};
 use super::evidence::Evidence;
 use super::holders::is_held_by_ranges;
 use super::judged::SetsJudged;
@@ -79,8 +79,9 @@ impl Watched {
             Seen::Stored { .. } => self.now,
             _ => scene.now,
         };
-        let scene = &Scene { now, ..*scene };
-        evidence.see(scene, seen, found)?;
+        let scene = Scene { now, ..*scene };
+        evidence.see(&scene, seen, found)?;
+        let ctx = Ctx { scene, evidence };
         let checkers: [&mut dyn Check; 6] = [
             &mut self.traps,
             &mut self.window,
@@ -90,7 +91,7 @@ impl Watched {
             &mut self.routes,
         ];
         let mut checkers = checkers.into_iter();
-        checkers.try_for_each(|checker| checker.see(scene, evidence, seen, found))
+        checkers.try_for_each(|checker| checker.see(&ctx, seen, found))
     }
 
     /// Nobody looks at what changed until now.
@@ -162,9 +163,13 @@ impl Watched {
         self.taken += 1;
         taken.excuse = evidence.take(scene, &taken);
         self.excused = taken.excuse;
-        self.lids.see(scene, evidence, &Seen::Set(&taken), found)?;
+        let ctx = Ctx {
+            scene: *scene,
+            evidence,
+        };
+        self.lids.see(&ctx, &Seen::Set(&taken), found)?;
         taken.is_renumbering = self.lids.is_renumbered();
-        self.routes.see(scene, evidence, &Seen::Set(&taken), found)
+        self.routes.see(&ctx, &Seen::Set(&taken), found)
     }
 
     /// True if a rule excuses what was found of the hardware.

@@ -8,8 +8,7 @@ use selvedge_sim::Time;
 use selvedge_types::TransactionId;
 use selvedge_wire::Method;
 
-use super::check::Check;
-use super::evidence::Evidence;
+use super::check::{Check, Ctx};
 use super::ledger::Ledger;
 use super::seen::{Scene, Seen};
 use crate::Violation;
@@ -25,13 +24,7 @@ const WINDOW_SLACK: usize = 4;
 pub(super) struct Window(BTreeMap<ClientId, BTreeMap<TransactionId, Time>>);
 
 impl Check for Window {
-    fn see(
-        &mut self,
-        scene: &Scene<'_>,
-        evidence: &Evidence,
-        seen: &Seen<'_>,
-        _found: &mut Ledger,
-    ) -> Result<(), Violation> {
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
         match *seen {
             // The window of a program is not known.
             Seen::Sends {
@@ -39,12 +32,12 @@ impl Check for Window {
                 client,
                 datagram,
                 timeout,
-            } if !evidence.is_outside() => {
+            } if !ctx.evidence.is_outside() => {
                 let mad = &datagram.mad;
                 if mad.class().is_smp() && matches!(mad.method(), Method::Get | Method::Set) {
                     let open = self.0.entry(client).or_default();
-                    open.insert(mad.transaction(), scene.now + timeout.min(STALE_AFTER));
-                    return within(open, scene, id);
+                    open.insert(mad.transaction(), ctx.now + timeout.min(STALE_AFTER));
+                    return within(open, ctx, id);
                 }
             }
             Seen::Receives { client, datagram, .. } if datagram.mad.method() == Method::GetResp => {

@@ -47,11 +47,7 @@ impl Rehearsal {
     }
 
     fn show(&mut self, seen: &Seen<'_>) -> Result<(), Violation> {
-        let stage = Stage {
-            now: self.now,
-            emulator: &self.emulator,
-            managers: &self.managers,
-        };
+        let stage = Stage::new(self.now, &self.emulator, &self.managers);
         self.checkers.see(&stage, seen)
     }
 
@@ -64,11 +60,8 @@ impl Rehearsal {
     /// True if a switch holds another block than it acknowledged last, and the manager that wrote the block can read
     /// it.
     pub(crate) fn is_any_block_astray(&self) -> bool {
-        self.checkers.is_any_block_astray(&Stage {
-            now: self.now,
-            emulator: &self.emulator,
-            managers: &self.managers,
-        })
+        self.checkers
+            .is_any_block_astray(&Stage::new(self.now, &self.emulator, &self.managers))
     }
 
     /// What must hold around a port where nothing is left to do.
@@ -113,11 +106,8 @@ impl Rehearsal {
 
     /// What must hold in a subnet whose master has nothing left to do.
     pub(crate) fn at_rest(&mut self) -> Result<(), Violation> {
-        self.checkers.at_rest(&Stage {
-            now: self.now,
-            emulator: &self.emulator,
-            managers: &self.managers,
-        })
+        self.checkers
+            .at_rest(&Stage::new(self.now, &self.emulator, &self.managers))
     }
 
     /// All checkers look.

@@ -12,14 +12,13 @@ use selvedge_wire::AttributeId;
 
 use self::book::{LidBook, Moved};
 use self::claims::Claims;
-use super::check::Check;
-use super::evidence::Evidence;
+use super::check::{Check, Ctx};
 use super::holders::{is_held_by_ranges, is_twice};
 use super::ledger::Ledger;
 use super::lifetime::lifetime;
 use super::names::port_name;
 use super::rules::{Checker, Rule};
-use super::seen::{Scene, Seen};
+use super::seen::Seen;
 use super::taken::Taken;
 use crate::Violation;
 use crate::manager::{Manager, ManagerId};
@@ -36,19 +35,13 @@ pub(super) struct LidsStay {
 }
 
 impl Check for LidsStay {
-    fn see(
-        &mut self,
-        scene: &Scene<'_>,
-        evidence: &Evidence,
-        seen: &Seen<'_>,
-        found: &mut Ledger,
-    ) -> Result<(), Violation> {
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, found: &mut Ledger) -> Result<(), Violation> {
         match *seen {
             Seen::Stored { id, state } => {
-                let (now, chassis) = (scene.now, scene.chassis());
-                let looked_at = scene.life(id).and_then(|life| life.looks.looked_at());
-                let is_echo = evidence.faults().echoes_flipped_bits(now);
-                let is_after_faults = looked_at.is_some_and(|at| !evidence.faults().disturbed_since(at));
+                let (now, chassis) = (ctx.now, ctx.chassis());
+                let looked_at = ctx.life(id).and_then(|life| life.looks.looked_at());
+                let is_echo = ctx.evidence.faults().echoes_flipped_bits(now);
+                let is_after_faults = looked_at.is_some_and(|at| !ctx.evidence.faults().disturbed_since(at));
                 for (&guid, &range) in &state.lids {
                     let held_last = self.book.held_last(guid);
                     // Nothing that it could see told it so; of a plan that is never sent nobody else hears.
@@ -58,13 +51,13 @@ impl Check for LidsStay {
                         .stored(claim, (now, looked_at), held_last, (is_echo, is_lost));
                 }
             }
-            Seen::Happened { .. } => self.book.note_clones(scene.chassis()),
-            Seen::ForeignSet => self.book.read(scene.chassis()),
+            Seen::Happened { .. } => self.book.note_clones(ctx.chassis()),
+            Seen::ForeignSet => self.book.read(ctx.chassis()),
             Seen::Set(taken) => {
                 self.is_renumbered = false;
-                self.claims.note_astray(scene.chassis(), taken);
+                self.claims.note_astray(ctx.chassis(), taken);
                 if taken.attribute == AttributeId::PORT_INFO {
-                    return self.stay(scene, evidence, taken, found);
+                    return self.stay(ctx, taken, found);
                 }
             }
             _ => {}
@@ -88,22 +81,16 @@ impl LidsStay {
     }
 
     /// Looks at what a Set of PortInfo gave the ports of a node.
-    fn stay(
-        &mut self,
-        scene: &Scene<'_>,
-        evidence: &Evidence,
-        taken: &Taken,
-        found: &mut Ledger,
-    ) -> Result<(), Violation> {
-        let chassis = scene.chassis();
+    fn stay(&mut self, ctx: &Ctx<'_>, taken: &Taken, found: &mut Ledger) -> Result<(), Violation> {
+        let chassis = ctx.chassis();
         let id = taken.sent.map(|sent| sent.manager);
-        let manager = id.and_then(|id| scene.managers.get(id.0));
+        let manager = id.and_then(|id| ctx.managers.get(id.0));
         let (held, moved) = self.book.take(chassis, taken.node);
         self.is_renumbered = held.is_some();
         let claim_now = id.zip(moved).map(|(id, moved)| (id, moved.guid(), moved.now()));
         // What its manager had stored for the port was meant for it.
         let was_meant = claim_now.is_some_and(|claim| self.claims.is_stored(claim));
-        if let (Some(id), Some((port, range)), true) = (id, held, evidence.is_outside()) {
+        if let (Some(id), Some((port, range)), true) = (id, held, ctx.evidence.is_outside()) {
             // What it has set it is to keep: it has a file for that.
             unique_outside(chassis, (port, range), taken.excuse, found)?;
             self.claims.keep((id, chassis.port_guid(port), range));
@@ -119,8 +106,8 @@ impl LidsStay {
         if taken.excuse.is_some() && !was_meant {
             self.book.went_astray(&moved);
         }
-        let excuse = self.excuse(scene, (taken, manager), &moved, planned);
-        let excuse = excuse.or_else(|| self.error_excuse(chassis, evidence, (id?, manager?), &moved));
+        let excuse = self.excuse(ctx, (taken, manager), &moved, planned);
+        let excuse = excuse.or_else(|| self.error_excuse(ctx, (id?, manager?), &moved));
         found.judge(Checker::Lids, excuse, || moved.violation(chassis))
     }
 
@@ -152,12 +139,12 @@ impl LidsStay {
     /// Why a port may get other LIDs, by what ports held and what was asked for.
     fn excuse(
         &mut self,
-        scene: &Scene<'_>,
+        ctx: &Ctx<'_>,
         (taken, manager): (&Taken, Option<&Manager>),
         moved: &Moved,
         planned: Option<Time>,
     ) -> Option<Rule> {
-        let chassis = scene.chassis();
+        let chassis = ctx.chassis();
         let id = taken.sent.map(|sent| sent.manager);
         let claim_before = id.map(|id| (id, moved.guid(), moved.before()));
         let knew = claim_before.is_some_and(|claim| self.claims.knew(claim, moved.is_kept()));
@@ -166,7 +153,7 @@ impl LidsStay {
             .into_iter()
             .any(|looked_at| self.book.was_held_by_another(moved, looked_at, drain(chassis)))
             || manager.is_some_and(|manager| self.book.is_anothers_again(moved, &manager.stored.lids));
-        self.book.note_left(moved, scene.now);
+        self.book.note_left(moved, ctx.now);
         let excuse = self.book.excuse(chassis, moved, knew).or(taken.excuse);
         let excuse = excuse.or(was_held.then_some(Rule::LidConflict));
         // A switch has one LID, whatever the policy.
@@ -179,22 +166,16 @@ impl LidsStay {
     /// Why a manager may take a port that came back without LIDs to have had some that it never had: a flipped bit, or
     /// another one that took them. Or to have had none, as it takes those for somebody's whose GUID is one bit off, and
     /// who is nobody.
-    fn error_excuse(
-        &self,
-        chassis: &Chassis,
-        evidence: &Evidence,
-        (id, manager): (ManagerId, &Manager),
-        moved: &Moved,
-    ) -> Option<Rule> {
+    fn error_excuse(&self, ctx: &Ctx<'_>, (id, manager): (ManagerId, &Manager), moved: &Moved) -> Option<Rule> {
         if moved.is_kept() {
             return None;
         }
-        let exists = |guid: Guid| chassis.fabric().end_ports().any(|(_, port)| port.guid == guid);
+        let exists = |guid: Guid| ctx.chassis().fabric().end_ports().any(|(_, port)| port.guid == guid);
         let is_flipped_guid = |(guid, range): (&Guid, &LidRange)| {
             let is_near = (guid.0 ^ moved.guid().0).is_power_of_two();
             is_near && range.contains(moved.before().base) && !exists(*guid)
         };
-        let has_flipped_guid = evidence.faults().has_corrupted() && manager.stored.lids.iter().any(is_flipped_guid);
+        let has_flipped_guid = ctx.evidence.faults().has_corrupted() && manager.stored.lids.iter().any(is_flipped_guid);
         let claim = (id, moved.guid(), moved.now());
         let is_misread = moved.is_off_by_a_bit() && self.claims.is_misread(claim) || has_flipped_guid;
         let mistaken = self.claims.is_mistaken(claim).then_some(Rule::NeverKnown);

@@ -24,13 +24,12 @@ use self::layout::Switches;
 use self::links::is_active;
 use self::picture::Picture;
 use self::waits::{Doubts, Haunt};
-use super::check::Check;
-use super::evidence::Evidence;
+use super::check::{Check, Ctx};
 use super::holders::{holder, is_twice};
 use super::ledger::Ledger;
 use super::names::{node_name, port_name};
 use super::rules::{Checker, Rule};
-use super::seen::{Scene, Seen};
+use super::seen::Seen;
 use super::taken::Taken;
 use crate::Violation;
 use crate::manager::Manager;
@@ -57,20 +56,14 @@ pub(super) struct RoutesStay {
 }
 
 impl Check for RoutesStay {
-    fn see(
-        &mut self,
-        scene: &Scene<'_>,
-        evidence: &Evidence,
-        seen: &Seen<'_>,
-        found: &mut Ledger,
-    ) -> Result<(), Violation> {
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, found: &mut Ledger) -> Result<(), Violation> {
         match *seen {
             // What a fault does to a route hides what Sets do.
             Seen::WantedChanged | Seen::Happened { is_disturbed: true } => self.interrupted.clear(),
-            Seen::Changed => self.mend(scene, evidence),
-            Seen::ForeignSet => drop(self.picture.mend(scene.now, scene.chassis())),
-            Seen::Set(taken) => return self.stay(scene, evidence, taken, found),
-            Seen::Rest(at) => return self.at_rest(scene, at),
+            Seen::Changed => self.mend(ctx),
+            Seen::ForeignSet => drop(self.picture.mend(ctx.now, ctx.chassis())),
+            Seen::Set(taken) => return self.stay(ctx, taken, found),
+            Seen::Rest(at) => return self.at_rest(ctx, at),
             _ => {}
         }
         Ok(())
@@ -94,20 +87,20 @@ impl RoutesStay {
     }
 
     /// Takes in what changed.
-    fn mend(&mut self, scene: &Scene<'_>, evidence: &Evidence) {
+    fn mend(&mut self, ctx: &Ctx<'_>) {
         let picture = &self.picture;
         let placed = |(node, block): (NodeIdx, u32)| Some((picture.position(node)?, usize::try_from(block).ok()?));
-        let strays = evidence.blocks().strays();
+        let strays = ctx.evidence.blocks().strays();
         let doubts = Doubts {
-            liars: evidence.blocks().lies().filter_map(placed).collect(),
+            liars: ctx.evidence.blocks().lies().filter_map(placed).collect(),
             strays: strays
                 .filter_map(|(block, rule)| Some((placed(block)?, rule)))
                 .collect(),
         };
         self.picture.set_doubts(doubts);
-        self.delta = self.picture.mend(scene.now, scene.chassis());
-        if evidence.is_outside() {
-            self.clock_circles(scene.now);
+        self.delta = self.picture.mend(ctx.now, ctx.chassis());
+        if ctx.evidence.is_outside() {
+            self.clock_circles(ctx.now);
         }
     }
 
@@ -120,41 +113,34 @@ impl RoutesStay {
     }
 
     /// Looks at what a Set did.
-    fn stay(
-        &mut self,
-        scene: &Scene<'_>,
-        evidence: &Evidence,
-        taken: &Taken,
-        found: &mut Ledger,
-    ) -> Result<(), Violation> {
-        let manager = taken.sent.and_then(|sent| scene.managers.get(sent.manager.0));
+    fn stay(&mut self, ctx: &Ctx<'_>, taken: &Taken, found: &mut Ledger) -> Result<(), Violation> {
+        let manager = taken.sent.and_then(|sent| ctx.managers.get(sent.manager.0));
         let unheard = || {
-            let sent = taken.sent.filter(|_| !evidence.is_outside())?;
-            evidence.unheard_excuse(sent.looked_at, scene.now)
+            let sent = taken.sent.filter(|_| !ctx.evidence.is_outside())?;
+            ctx.evidence.unheard_excuse(sent.looked_at, ctx.now)
         };
         let excuse = taken.excuse.or_else(unheard);
-        self.no_loops(scene, evidence, (manager, excuse), found)?;
-        self.no_cycles(scene, evidence, (manager, excuse), taken.is_renumbering, found)?;
-        touched::untouched_stay(scene, &self.picture, &self.delta, (manager, excuse), found)?;
-        self.none_lost(scene.chassis(), taken.node, (manager, excuse), found);
-        self.back_as_it_was(scene.chassis(), found)
+        self.no_loops(ctx, (manager, excuse), found)?;
+        self.no_cycles(ctx, (manager, excuse), taken.is_renumbering, found)?;
+        touched::untouched_stay(ctx, &self.picture, &self.delta, (manager, excuse), found)?;
+        self.none_lost(ctx.chassis(), taken.node, (manager, excuse), found);
+        self.back_as_it_was(ctx.chassis(), found)
     }
 
     fn no_loops(
         &self,
-        scene: &Scene<'_>,
-        evidence: &Evidence,
+        ctx: &Ctx<'_>,
         (by, excuse): (Option<&Manager>, Option<Rule>),
         found: &mut Ledger,
     ) -> Result<(), Violation> {
         for (lid, circle) in &self.delta.loops {
             let nobody = (!self.picture.is_of_somebody(*lid)).then_some(Rule::LidOfNobody);
             let excuse = excuse.or(nobody);
-            let excuse = excuse.or_else(|| evidence.circle_excuse(scene, circle, by));
+            let excuse = excuse.or_else(|| ctx.evidence.circle_excuse(ctx, circle, by));
             let first = circle.first();
             found.judge(Checker::Loops, excuse, || Violation::Loop {
                 lid: *lid,
-                switch: first.map_or_else(String::new, |&node| node_name(scene.chassis(), node)),
+                switch: first.map_or_else(String::new, |&node| node_name(ctx.chassis(), node)),
             })?;
         }
         Ok(())
@@ -162,8 +148,7 @@ impl RoutesStay {
 
     fn no_cycles(
         &self,
-        scene: &Scene<'_>,
-        evidence: &Evidence,
+        ctx: &Ctx<'_>,
         (by, excuse): (Option<&Manager>, Option<Rule>),
         is_renumbering: bool,
         found: &mut Ledger,
@@ -171,13 +156,13 @@ impl RoutesStay {
         let Some((cycle, ghosts)) = &self.delta.cycle else {
             return Ok(());
         };
-        let excuse = excuse.or_else(|| evidence.channels_excuse(scene, cycle, by));
-        let channels = || haunted_ways(scene.chassis(), cycle, ghosts);
+        let excuse = excuse.or_else(|| ctx.evidence.channels_excuse(ctx, cycle, by));
+        let channels = || haunted_ways(ctx.chassis(), cycle, ghosts);
         if ghosts.is_empty() {
             return found.judge(Checker::Cycles, excuse, || Violation::Cycle { channels: channels() });
         }
         let since: Vec<Time> = ghosts.iter().map(|ghost| ghost.since).collect();
-        let excuse = excuse.or_else(|| self.ghost_excuse(evidence, &since, by));
+        let excuse = excuse.or_else(|| self.ghost_excuse(ctx, &since, by));
         // A LID that is another port's now makes other dependencies than before.
         let excuse = excuse.or(is_renumbering.then_some(Rule::OtherLids));
         found.judge(Checker::Ghosts, excuse, || Violation::Undrained {
@@ -188,12 +173,12 @@ impl RoutesStay {
     /// Why packets of a circle, sent on by entries that changed at these times, are not held against a manager: it
     /// cannot know what its predecessor did a moment before, what a switch held that lied, what a flipped bit had
     /// brought to another switch, or what it wrote to a switch while that showed another's GUID.
-    fn ghost_excuse(&self, evidence: &Evidence, since: &[Time], by: Option<&Manager>) -> Option<Rule> {
+    fn ghost_excuse(&self, ctx: &Ctx<'_>, since: &[Time], by: Option<&Manager>) -> Option<Rule> {
         let oldest = *since.iter().min()?;
         let waits = self.picture.waits();
-        let is_of_liar = |at: &Time| evidence.blocks().has_lie_ended(*at) || waits.is_of_liar(*at);
+        let is_of_liar = |at: &Time| ctx.evidence.blocks().has_lie_ended(*at) || waits.is_of_liar(*at);
         let of_liar = || since.iter().any(is_of_liar).then_some(Rule::LyingAgent);
-        let excuse = evidence.ghost_excuse(oldest, by);
+        let excuse = ctx.evidence.ghost_excuse(oldest, by);
         excuse.or_else(of_liar).or_else(|| waits.stray_at(since))
     }
 
@@ -248,9 +233,9 @@ impl RoutesStay {
     }
 
     /// What must hold when everything is quiet: nothing in circles, and everybody reaches every port that holds a LID.
-    fn at_rest(&mut self, scene: &Scene<'_>, at: PortIdx) -> Result<(), Violation> {
-        let (chassis, subnets) = (scene.chassis(), scene.subnets);
-        drop(self.picture.mend(scene.now, chassis));
+    fn at_rest(&mut self, ctx: &Ctx<'_>, at: PortIdx) -> Result<(), Violation> {
+        let (chassis, subnets) = (ctx.chassis(), ctx.subnets);
+        drop(self.picture.mend(ctx.now, chassis));
         self.interrupted.clear();
         let group = subnets.group(at);
         let here = |node: NodeIdx| chassis.port_at(node, 0).is_some_and(|own| subnets.group(own) == group);
