@@ -27,6 +27,7 @@ mod rules;
 mod seen;
 mod sets;
 mod taken;
+mod timers;
 mod traps;
 mod unique;
 mod watched;
@@ -51,6 +52,7 @@ use self::masters::{is_content, lives};
 use self::one_master::OneMaster;
 pub use self::rules::{Checker, Exemptions, Rule};
 pub(crate) use self::seen::{Seen, Stage};
+use self::timers::Timers;
 use self::unique::LidsUnique;
 use self::watched::Watched;
 use crate::Violation;
@@ -65,6 +67,7 @@ pub(crate) struct Checkers {
     activation: Activation,
     bring_up: BringUp,
     one_master: OneMaster,
+    timers: Timers,
     evidence: Evidence,
     ledger: Ledger,
     /// Those that follow every Set, if they do.
@@ -79,6 +82,7 @@ impl Checkers {
             activation: Activation::new(chassis),
             bring_up: BringUp::default(),
             one_master: OneMaster::default(),
+            timers: Timers::default(),
             evidence: Evidence::new(chassis),
             ledger: Ledger::default(),
             watched: None,
@@ -107,10 +111,12 @@ impl Checkers {
 
     /// Takes an observation in.
     pub fn see(&mut self, stage: &Stage<'_>, seen: &Seen<'_>) -> Result<(), Violation> {
+        let scene = stage.scene(self.hardware.subnets());
+        let evidence = &self.evidence;
+        self.timers.see(&Ctx { scene, evidence }, seen, &mut self.ledger)?;
         let Some(watched) = &mut self.watched else {
             return Ok(());
         };
-        let scene = stage.scene(self.hardware.subnets());
         watched.see(&scene, seen, &mut self.evidence, &mut self.ledger)
     }
 

@@ -76,6 +76,10 @@ pub(crate) enum Seen<'a> {
     LooksAnew(ClientId),
     /// The process of a manager was killed.
     Killed(ManagerId),
+    /// A timer of a manager is due, when so many outputs of managers were carried out.
+    Wakes { id: ManagerId, outputs: u64 },
+    /// It was woken.
+    Woken { id: ManagerId, outputs: u64 },
     /// An operator, or a start, changes what is wanted.
     WantedChanged,
     /// A datagram leaves a manager, which waits so long for an answer.
