@@ -3,11 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use selvedge_sim::Time;
-use selvedge_sm::{Output, PersistentState};
+use selvedge_sm::PersistentState;
 use selvedge_types::{Guid, LidRange};
-
-use crate::{ManagerId, Rehearsal};
 
 /// A digest in the making.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +33,7 @@ impl Digest {
     }
 
     /// Takes a state in that a manager stores. It names every field: a new one must be placed here.
-    fn state(self, state: &PersistentState) -> Self {
+    pub fn state(self, state: &PersistentState) -> Self {
         let PersistentState {
             lids,
             lids_before,
@@ -102,72 +99,5 @@ impl FromStr for Digests {
             wire: number(wire)?,
             end: number(end)?,
         })
-    }
-}
-
-/// What managers have sent: as a digest, and as text if that is asked for.
-#[derive(Debug, Default)]
-pub(crate) struct WireLog {
-    pub digest: Digest,
-    pub lines: Option<Vec<String>>,
-}
-
-impl WireLog {
-    /// Takes an output in, unless only people read it or it stays in the manager's process.
-    pub fn take(&mut self, now: Time, id: ManagerId, output: &Output) {
-        let digest = self.digest.number(now.0).number(id.0 as u64);
-        let (digest, what) = match output {
-            Output::Send { datagram, .. } => {
-                let address = datagram.address;
-                let to = u64::from(address.lid.0) << 40 | u64::from(address.qp) << 8 | u64::from(address.sl.get());
-                let digest = digest.number(1).number(to).bytes(datagram.mad.as_bytes());
-                let text = |digest: Digest| format!("sends to LID {}: {} {:016x}", address.lid, datagram.mad, digest.0);
-                let bytes = || Digest::default().bytes(datagram.mad.as_bytes());
-                (digest, self.lines.is_some().then(|| text(bytes())))
-            }
-            Output::Persist { state, .. } => {
-                let text = || format!("stores {:016x}: {state:?}", Digest::default().state(state).0);
-                (digest.number(2).state(state), self.lines.is_some().then(text))
-            }
-            Output::SetIsSm(is_sm) => {
-                let text = || format!("sets IsSM {is_sm}");
-                (
-                    digest.number(3).number((*is_sm).into()),
-                    self.lines.is_some().then(text),
-                )
-            }
-            Output::Compute(_) | Output::Milestone(_) | Output::Event(_) => return,
-        };
-        self.digest = digest;
-        if let (Some(lines), Some(what)) = (&mut self.lines, what) {
-            lines.push(format!("{} manager {} {what}", now.0, id.0));
-        }
-    }
-}
-
-impl Rehearsal {
-    /// Returns the wire digest: every MAD that a manager sent, every state that it asked to be stored and every change
-    /// of IsSM, in order and with its virtual time.
-    #[must_use]
-    pub const fn digest(&self) -> u64 {
-        self.wire.digest.0
-    }
-
-    /// Returns a digest of everything that agents hold now.
-    #[must_use]
-    pub fn held_digest(&self) -> u64 {
-        let mut digest = Digest::default();
-        self.emulator.held(&mut |bytes| digest = digest.bytes(bytes));
-        digest.0
-    }
-
-    /// From now on what the wire digest takes in is kept as text, too.
-    pub(crate) fn keep_wire(&mut self) {
-        self.wire.lines.get_or_insert_default();
-    }
-
-    /// Returns that text since the last call, a line for each output.
-    pub(crate) fn take_wire(&mut self) -> Vec<String> {
-        self.wire.lines.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }

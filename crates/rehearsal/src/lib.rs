@@ -3,29 +3,29 @@
 //! - [`Rehearsal`]: virtual time. Managers' jobs run inline and are done after their documented cost; whatever a
 //!   manager asked to be stored is all that it finds again after it was killed. Every run is bounded: it fails instead
 //!   of hanging.
-//! - Checkers outside the managers look at the hardware after every event (the functions `invariant_*`); a
-//!   [`Violation`] ends the run.
+//! - Checkers outside the managers look at the hardware after every event; a [`Violation`] ends the run.
 //! - [`Script`]: scenarios as text, with their transcript. `tests/scenarios/*.txt` are some.
 //!
 //! Same fabric, seed and commands: the same bytes in [`Rehearsal::log_text`], and the same [`Rehearsal::digest`] over
 //! everything that a manager sent.
 
+mod checkers;
 pub mod clients;
 mod digest;
 mod error;
-mod invariant;
 mod lanes;
 mod manager;
 mod observed;
 mod outside;
+mod passed;
 mod rehearsal;
 mod script;
 pub mod soak;
 mod subnet;
 mod violation;
-mod watch;
-mod watching;
+mod wire_log;
 
+pub use checkers::{Checker, Exemptions, Findings, Found, Rule};
 pub use digest::Digests;
 pub use error::RehearsalError;
 pub use manager::{ManagerId, RefuseAll, Tamper};
@@ -34,4 +34,3 @@ pub use outside::{Mail, Outside};
 pub use rehearsal::{LogEntry, Options, Rehearsal};
 pub use script::{FabricLoader, GRAMMAR, Script, ScriptError, Transcript};
 pub use violation::Violation;
-pub use watch::{Checker, Exemptions, Findings, Found, Rule};

@@ -16,8 +16,7 @@ use selvedge_store::{MemoryDisk, StateDir, StoreError};
 use selvedge_verify::{Refusal, Verdict};
 use selvedge_wire::{AttributeId, Mad, Method, PortInfo};
 
-use crate::clients::DeskDefect;
-use crate::watch::Passed;
+use crate::passed::Passed;
 
 /// A manager of a rehearsal: its position in order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +49,27 @@ pub(crate) struct Administers {
     pub defect: Option<DeskDefect>,
 }
 
+/// A defect of administrators that must be noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeskDefect {
+    /// What hosts registered counts as stored and is not.
+    StoresNothing,
+    /// The administrator confirms registrations although they could neither be marked nor stored.
+    ConfirmsUnmarked,
+    /// It answers from the first plan of its life.
+    AnswersFromThePast,
+    /// It reports nothing.
+    Mute,
+    /// It answers no question for a path.
+    IgnoresPaths,
+    /// The manager is not told of groups.
+    KeepsGroups,
+    /// It does not see that a service is to be registered.
+    LosesServices,
+    /// While it stands by it does not notice of whom the master has forgotten something.
+    CopiesNoForgotten,
+}
+
 /// One run of the process.
 #[derive(Debug)]
 pub(crate) struct Life {
@@ -65,24 +85,90 @@ pub(crate) struct Life {
     pub hurry: Duration,
     /// What will be done later.
     pub pending: Vec<(Time, Pending)>,
-    /// When its last sweep began, or its last look at a part of the fabric.
-    pub looked_at: Option<Time>,
-    /// When its last sweep began: a look at ports tells nothing of tables.
-    pub swept_at: Option<Time>,
-    /// How often each node had been switched on when the last sweep began.
-    pub boots: Arc<Vec<u32>>,
-    /// The plan of the job result that the manager is taking, until it accepts or drops it.
-    pub offered: Option<AcceptedPlan>,
-    /// The plan that was accepted last, and the fabric it is for.
-    pub accepted: Option<AcceptedPlan>,
-    /// The plan in force and its fabric, while it is master.
-    pub in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
+    /// When it looked at the fabric.
+    pub looks: Looks,
+    /// Plans of its own.
+    pub plans: Plans,
     /// How often its role has changed.
     pub role_changes: u64,
     /// A plan in force was made ready for its administrator.
     pub has_indexed: bool,
     /// Its state folder, if it has a disk.
     pub folder: Option<Folder>,
+}
+
+/// When a manager looked at the fabric.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    looked_at: Option<Time>,
+    swept_at: Option<Time>,
+    boots: Arc<Vec<u32>>,
+}
+
+impl Looks {
+    /// A sweep begins, when each node has been switched on so often.
+    pub fn sweeps(&mut self, now: Time, boots: Vec<u32>) {
+        (self.looked_at, self.swept_at) = (Some(now), Some(now));
+        self.boots = Arc::new(boots);
+    }
+
+    /// It begins to look at a part of the fabric.
+    pub const fn probes(&mut self, now: Time) {
+        self.looked_at = Some(now);
+    }
+
+    /// When its last sweep began, or its last look at a part of the fabric.
+    pub const fn looked_at(&self) -> Option<Time> {
+        self.looked_at
+    }
+
+    /// When its last sweep began: a look at ports tells nothing of tables.
+    pub const fn swept_at(&self) -> Option<Time> {
+        self.swept_at
+    }
+
+    /// How often each node had been switched on when the last sweep began.
+    pub const fn boots(&self) -> &Arc<Vec<u32>> {
+        &self.boots
+    }
+}
+
+/// Plans of a manager, from job result to plan in force.
+#[derive(Debug, Default)]
+pub(crate) struct Plans {
+    /// The plan of the job result that the manager is taking, until it accepts or drops it.
+    offered: Option<AcceptedPlan>,
+    accepted: Option<AcceptedPlan>,
+    in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
+}
+
+impl Plans {
+    /// The manager is taking a job result with this plan, or has taken one.
+    pub fn offer(&mut self, offered: Option<AcceptedPlan>) {
+        self.offered = offered;
+    }
+
+    /// The plan that was offered is accepted.
+    pub fn accept(&mut self) {
+        if let Some(offered) = self.offered.take() {
+            self.accepted = Some(offered);
+        }
+    }
+
+    /// A plan is in force; none is where the manager is not master.
+    pub fn commit(&mut self, in_force: Option<(Arc<Fabric>, Arc<Plan>)>) {
+        self.in_force = in_force;
+    }
+
+    /// The plan that was accepted last, and the fabric it is for.
+    pub const fn accepted(&self) -> Option<&AcceptedPlan> {
+        self.accepted.as_ref()
+    }
+
+    /// The plan in force and its fabric, while the manager is master.
+    pub const fn in_force(&self) -> Option<&(Arc<Fabric>, Arc<Plan>)> {
+        self.in_force.as_ref()
+    }
 }
 
 /// A state folder, as used by one process of a manager.

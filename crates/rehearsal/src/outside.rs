@@ -4,7 +4,6 @@
 //! plan, its role, what it stored) is not looked at.
 
 use std::fmt;
-use std::time::Duration;
 
 use selvedge_chassis::PortIdx;
 use selvedge_emulator::{ClientId, Delivery, Emulator};
@@ -12,8 +11,7 @@ use selvedge_sim::Time;
 use selvedge_sm::Config;
 use selvedge_wire::{Datagram, Method};
 
-use crate::subnet::ports_of;
-use crate::{ManagerId, Rehearsal, RehearsalError};
+use crate::manager::ManagerId;
 
 /// Whoever keeps managers as processes.
 pub trait Outside: fmt::Debug {
@@ -58,164 +56,17 @@ pub(crate) struct Outsiders {
     /// Node and end port of each.
     pub seats: Vec<(String, PortIdx)>,
     pub running: Vec<bool>,
-    mail: Vec<Mail>,
+    pub mail: Vec<Mail>,
     /// When anybody last sent a request, and whether it was a Set.
-    last: Option<(Time, Method)>,
+    pub last: Option<(Time, Method)>,
 }
 
-/// Requests that come later are of another stage.
-const STAGE_ECHO: Duration = Duration::from_millis(20);
-
 impl Outsiders {
-    fn of(&self, emulator: &Emulator, client: ClientId) -> Option<ManagerId> {
+    /// The manager behind a client.
+    pub fn of(&self, emulator: &Emulator, client: ClientId) -> Option<ManagerId> {
         let chassis = emulator.chassis();
         let node = |port: PortIdx| chassis.wire(port).node();
         let at = node(emulator.port_of(client)?);
         self.seats.iter().position(|(_, seat)| node(*seat) == at).map(ManagerId)
-    }
-}
-
-impl Rehearsal {
-    /// From now on managers are programs: [`Self::add_manager`] gives them a seat only.
-    pub fn open(&mut self, hands: Box<dyn Outside>) {
-        if let Some(watcher) = &mut self.watcher {
-            watcher.count_all();
-        }
-        self.outside = Some(Outsiders {
-            hands,
-            seats: Vec::new(),
-            running: Vec::new(),
-            mail: Vec::new(),
-            last: None,
-        });
-    }
-
-    /// Finds the node at which the manager that was added last sits.
-    pub(crate) fn seat_outside(&mut self, at: &str) -> Result<(), RehearsalError> {
-        let client = self.emulator.attach_named(at)?;
-        let port = self.emulator.port_of(client);
-        self.emulator.detach(self.now, client);
-        if let (Some(outside), Some(port)) = (&mut self.outside, port) {
-            // Programs name a node, and get its first port with a cable.
-            let chassis = self.emulator.chassis();
-            let node = chassis.wire(port).node();
-            let cabled = |port: &PortIdx| chassis.wire(*port).num().get() > 0 && chassis.wire(*port).peer().is_some();
-            let port = ports_of(chassis, node).find(cabled).unwrap_or(port);
-            outside
-                .seats
-                .push((chassis.fabric().node(node).description.clone(), port));
-            outside.running.push(false);
-        }
-        Ok(())
-    }
-
-    /// Programs that ended by themselves so far.
-    pub(crate) fn crashes(&mut self) -> Vec<String> {
-        let outside = self.outside.as_mut();
-        outside.map_or_else(Vec::new, |outside| outside.hands.crashes())
-    }
-
-    /// Where a manager outside sits, if it runs.
-    pub(crate) fn outside_at(&self, id: ManagerId) -> Option<PortIdx> {
-        let outside = self.outside.as_ref()?;
-        let seat = outside.seats.get(id.0)?;
-        outside.running.get(id.0)?.then_some(seat.1)
-    }
-
-    /// True if managers are programs.
-    #[must_use]
-    pub const fn is_open(&self) -> bool {
-        self.outside.is_some()
-    }
-
-    /// What the managers are doing, as far as requests tell: a Get, a Set, or nothing of late.
-    pub(crate) fn outside_does(&self) -> Option<Method> {
-        let (at, method) = self.outside.as_ref()?.last?;
-        (at + STAGE_ECHO >= self.now).then_some(method)
-    }
-
-    pub(crate) fn start_outside(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
-        self.set_running(id, true);
-        self.outside_call(id, |hands, node, config| hands.start(id, node, config))
-    }
-
-    pub(crate) fn kill_outside(&mut self, id: ManagerId) {
-        self.set_running(id, false);
-        if let Some(outside) = &mut self.outside {
-            outside.hands.kill(id);
-        }
-        if let Some(watcher) = &mut self.watcher {
-            watcher.forgets_traps(id);
-        }
-    }
-
-    pub(crate) fn reload_outside(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
-        match self.outside_at(id) {
-            Some(_) => self.outside_call(id, |hands, node, config| hands.reload(id, node, config)),
-            None => Ok(()),
-        }
-    }
-
-    fn set_running(&mut self, id: ManagerId, runs: bool) {
-        let running = self.outside.as_mut().and_then(|outside| outside.running.get_mut(id.0));
-        running.into_iter().for_each(|running| *running = runs);
-    }
-
-    /// A call to somebody outside.
-    pub(crate) fn outside_call(
-        &mut self,
-        id: ManagerId,
-        call: impl FnOnce(&mut dyn Outside, &str, &Config) -> Result<(), String>,
-    ) -> Result<(), RehearsalError> {
-        let (Some(outside), Some(manager)) = (&mut self.outside, self.managers.get(id.0)) else {
-            return Ok(());
-        };
-        let node = outside.seats.get(id.0).map_or("", |(node, _)| node.as_str());
-        call(outside.hands.as_mut(), node, &manager.config).map_err(|what| RehearsalError::Outside { what })
-    }
-
-    /// One wait, and everything that is due after it; false at the limit.
-    pub(crate) fn step_outside(&mut self, limit: Time) -> Result<bool, RehearsalError> {
-        let Some(mut outside) = self.outside.take() else {
-            return Ok(false);
-        };
-        let result = self.step_with(&mut outside, limit);
-        self.outside = Some(outside);
-        result
-    }
-
-    fn step_with(&mut self, outside: &mut Outsiders, limit: Time) -> Result<bool, RehearsalError> {
-        let due = self.emulator.next_event().map_or(limit, |at| at.min(limit));
-        let mut mail = std::mem::take(&mut outside.mail);
-        let waited = outside.hands.wait(due.max(self.now), &mut self.emulator, &mut mail);
-        waited.map_err(|what| RehearsalError::Outside { what })?;
-        let now = outside.hands.now().min(limit).max(self.now);
-        for Mail { client, datagram } in mail.drain(..) {
-            let id = outside.of(&self.emulator, client);
-            if let (Some(id), Some(watcher)) = (id, &mut self.watcher) {
-                watcher.sends_outside(id, client, &datagram);
-            }
-            if matches!(datagram.mad.method(), Method::Get | Method::Set) {
-                outside.last = Some((now, datagram.mad.method()));
-            }
-            self.emulator.send(now, client, &datagram);
-        }
-        outside.mail = mail;
-        let mut deliveries = std::mem::take(&mut self.deliveries);
-        while self.emulator.next_event().is_some_and(|at| at <= now) {
-            self.now = self.emulator.advance_to_delivery(now, &mut deliveries).max(self.now);
-            for delivery in deliveries.drain(..) {
-                let id = outside.of(&self.emulator, delivery.client);
-                if let (Some(id), Some(watcher)) = (id, &mut self.watcher) {
-                    watcher.receives_outside(self.now, id, delivery.client, &delivery.datagram);
-                }
-                outside.hands.deliver(&self.emulator, &delivery);
-            }
-            self.check()?;
-        }
-        self.deliveries = deliveries;
-        self.now = self.now.max(now);
-        self.check()?;
-        Ok(now < limit)
     }
 }

@@ -1,11 +1,15 @@
 //! The clock: steps emulator and managers by the earliest wake-up.
 
 mod coordination;
+mod digests;
 mod disk;
 mod jobs;
+mod outside;
+mod tools;
 mod waking;
+mod watching;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,15 +23,15 @@ use selvedge_plan::multicast::MulticastGroup;
 use selvedge_planner::Judge;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Config, Event, Input, Milestone, Output, PersistentState, Sm, StageName, View};
-use selvedge_types::TransactionId;
-use selvedge_wire::{Datagram, Method};
+use selvedge_wire::Datagram;
 
 use self::jobs::Costs;
-use crate::digest::WireLog;
-use crate::invariant::Invariants;
-use crate::manager::{Life, Manager, ManagerId, Pending};
+use self::tools::Tools;
+use crate::checkers::{Checkers, Seen};
+use crate::manager::{Life, Looks, Manager, ManagerId, Pending, Plans};
 use crate::outside::Outsiders;
-use crate::watch::{Clerk, Passed, Watcher};
+use crate::passed::{Clerk, Passed};
+use crate::wire_log::WireLog;
 use crate::{RehearsalError, Violation};
 
 /// Parameters of a rehearsal.
@@ -65,37 +69,44 @@ pub struct Rehearsal {
     pub(crate) now: Time,
     pub(crate) emulator: Emulator,
     pub(crate) managers: Vec<Manager>,
-    /// Clients that are no managers: their answers wait here.
-    tools: BTreeMap<ClientId, Vec<Datagram>>,
+    tools: Tools,
     costs: Costs,
     pub(crate) log: Vec<LogEntry>,
+    queues: Queues,
+    pub(crate) counts: Counts,
+    pub(crate) wire: WireLog,
+    pub(crate) checkers: Checkers,
+    /// Managers that are programs, if they are.
+    pub(crate) outside: Option<Outsiders>,
+    pub(crate) deliveries: Vec<Delivery>,
+}
+
+/// What waits to be carried out.
+#[derive(Debug, Default)]
+struct Queues {
     /// Milestones that coordinators have not got.
     milestones: VecDeque<(ManagerId, Milestone)>,
     /// Datagrams that administrators sent and clients have not taken yet.
     administered: VecDeque<(ManagerId, Datagram)>,
+    /// What a manager hands out; empty between inputs.
+    outputs: Vec<Output>,
+}
+
+/// What is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
     /// Lives of managers so far.
     lives_begun: u64,
     /// How often a manager became master.
-    pub(crate) led: u64,
+    pub led: u64,
     /// Repairs that were planned before the fault.
-    pub(crate) known_repairs: u64,
-    pub(crate) wire: WireLog,
+    pub known_repairs: u64,
     /// SMPs that ask a host to register again.
-    pub(crate) asks: u64,
-    pub(crate) invariants: Invariants,
-    pub(crate) watcher: Option<Box<Watcher>>,
-    /// Managers that are programs, if they are.
-    pub(crate) outside: Option<Outsiders>,
-    pub(crate) deliveries: Vec<Delivery>,
-    /// What a manager hands out; empty between inputs.
-    outputs: Vec<Output>,
+    pub asks: u64,
     /// Outputs of managers that were carried out.
     outputs_taken: u64,
     /// Steps since time last went on.
     steps_at_now: u32,
-    tool_requests: u64,
-    /// Somebody else than a manager is setting something.
-    pub(crate) foreign_hands: bool,
 }
 
 /// How long storing takes: an fsync on a common disk.
@@ -117,36 +128,26 @@ impl Rehearsal {
         let emulator = Emulator::new(fabric, options.emulator, options.seed.child("emulator"));
         Self {
             now: Time::ZERO,
-            invariants: Invariants::new(&emulator),
+            checkers: Checkers::new(emulator.chassis()),
             emulator,
-            watcher: None,
             outside: None,
             managers: Vec::new(),
-            tools: BTreeMap::new(),
+            tools: Tools::default(),
             costs: Costs::default(),
             log: Vec::new(),
-            milestones: VecDeque::new(),
-            administered: VecDeque::new(),
-            lives_begun: 0,
-            led: 0,
-            known_repairs: 0,
+            queues: Queues::default(),
+            counts: Counts::default(),
             wire: WireLog::default(),
-            asks: 0,
             deliveries: Vec::new(),
-            outputs: Vec::new(),
-            outputs_taken: 0,
-            steps_at_now: 0,
-            tool_requests: 0,
-            foreign_hands: false,
         }
     }
 
     /// Adds a manager at an end port (as text, see [`Emulator::attach_named`]); [`Self::start`] starts it. The local
     /// port in `config` is filled in then.
     pub fn add_manager(&mut self, name: &str, at: &str, config: Config, judge: Arc<dyn Judge>) -> ManagerId {
-        let (judge, passed): (Arc<dyn Judge>, _) = match &self.watcher {
-            None => (judge, None),
-            Some(_) => {
+        let (judge, passed): (Arc<dyn Judge>, _) = match self.checkers.is_watching() {
+            false => (judge, None),
+            true => {
                 let passed = Passed::default();
                 let clerk = Clerk {
                     judge,
@@ -184,7 +185,7 @@ impl Rehearsal {
             });
         }
         let folder = manager.open_folder()?;
-        self.lives_begun += 1;
+        self.counts.lives_begun += 1;
         let administrated = self.administrated(id, folder.as_ref())?;
         let manager = &mut self.managers[id.0];
         let client = self.emulator.attach_named(&manager.at)?;
@@ -196,17 +197,13 @@ impl Rehearsal {
         manager.life = Some(Life {
             client,
             started: self.now,
-            number: self.lives_begun,
+            number: self.counts.lives_begun,
             sm,
             coordinator: Coordinator::new(self.now, &manager.config, administrated),
             hurry: Duration::ZERO,
             pending: Vec::new(),
-            looked_at: None,
-            swept_at: None,
-            boots: Arc::default(),
-            offered: None,
-            accepted: None,
-            in_force: None,
+            looks: Looks::default(),
+            plans: Plans::default(),
             role_changes: 0,
             has_indexed: false,
             folder,
@@ -217,8 +214,7 @@ impl Rehearsal {
     /// Ends a manager as `kill -9` does: nothing remains but what it had stored, and the kernel clears IsSM.
     pub fn kill(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
         if self.outside.is_some() {
-            self.kill_outside(id);
-            return Ok(());
+            return self.kill_outside(id);
         }
         let life = self.managers.get_mut(id.0).and_then(|m| m.life.take());
         let life = life.ok_or_else(|| self.not_running(id))?;
@@ -228,9 +224,7 @@ impl Rehearsal {
 
     /// Hands a manager an operator's command.
     pub fn command(&mut self, id: ManagerId, command: Command) -> Result<(), RehearsalError> {
-        if let Some(watcher) = &mut self.watcher {
-            watcher.wanted_changed();
-        }
+        self.observe(&Seen::WantedChanged)?;
         if self.outside.is_some() {
             return self.outside_call(id, |hands, _, _| hands.sweep(id));
         }
@@ -262,7 +256,7 @@ impl Rehearsal {
 
     /// Lets something go wrong now.
     pub fn fault(&mut self, fault: &Fault) -> Result<(), RehearsalError> {
-        self.note_fault(fault);
+        self.observe(&Seen::Fault(fault))?;
         Ok(self.emulator.apply(self.now, fault)?)
     }
 
@@ -323,7 +317,7 @@ impl Rehearsal {
     /// Forwarding loops met half-way between two plans; none of them may stay.
     #[must_use]
     pub const fn loops_met(&self) -> u64 {
-        self.invariants.loops_met()
+        self.checkers.loops_met()
     }
 
     /// Goes on to the next event, at most to `limit`; false if there was none up to then.
@@ -401,31 +395,6 @@ impl Rehearsal {
         self.emulator.next_event().is_none_or(|at| at > self.now + QUIET) && self.lives().all(|(_, life)| at_rest(life))
     }
 
-    /// Sends a request from an end port as a diagnostic tool would, and waits for its answer, `None` if there is none
-    /// within a second. What a Set of a tool does to the hardware is not held against the managers.
-    pub fn ask(&mut self, from: &str, request: &Datagram) -> Result<Option<Datagram>, RehearsalError> {
-        let client = self.emulator.attach_named(from)?;
-        self.tools.insert(client, Vec::new());
-        self.tool_requests += 1;
-        let mut request = *request;
-        // Apart from the managers' transaction ids, which fit into 32 bits.
-        request
-            .mad
-            .set_transaction(TransactionId(self.tool_requests << 32 | 0x7001));
-        self.emulator.send(self.now, client, &request);
-        self.foreign_hands = request.mad.method() == Method::Set;
-        let waited = self.run_until(Duration::from_secs(1), "an answer comes", |r| {
-            r.tools.get(&client).is_some_and(|answers| !answers.is_empty())
-        });
-        self.foreign_hands = false;
-        match waited {
-            Ok(()) | Err(RehearsalError::Bound { .. }) => {}
-            Err(other) => return Err(other),
-        }
-        self.emulator.detach(self.now, client);
-        Ok(self.tools.remove(&client).and_then(|answers| answers.first().copied()))
-    }
-
     pub(crate) fn lives(&self) -> impl Iterator<Item = (ManagerId, &Life)> {
         let managers = self.managers.iter().enumerate();
         managers.filter_map(|(i, m)| Some((ManagerId(i), m.life.as_ref()?)))
@@ -438,7 +407,7 @@ impl Rehearsal {
 
     /// True if packets can get from one port to another.
     pub(crate) fn connected(&self, a: PortIdx, b: PortIdx) -> bool {
-        self.invariants.subnets().connected(a, b)
+        self.checkers.subnets().connected(a, b)
     }
 
     fn life(&self, id: ManagerId) -> Option<&Life> {
@@ -463,18 +432,19 @@ impl Rehearsal {
     }
 
     fn count_step(&mut self, before: Time) -> Result<(), RehearsalError> {
-        self.steps_at_now = if self.now == before { self.steps_at_now + 1 } else { 0 };
-        match self.steps_at_now {
+        self.counts.steps_at_now = if self.now == before {
+            self.counts.steps_at_now + 1
+        } else {
+            0
+        };
+        match self.counts.steps_at_now {
             steps if steps > STEPS_AT_ONE_INSTANT_MAX => Err(RehearsalError::Stuck { now: self.now, steps }),
             _ => Ok(()),
         }
     }
 
     fn deliver(&mut self, delivery: &Delivery) -> Result<(), RehearsalError> {
-        if let Some(answers) = self.tools.get_mut(&delivery.client) {
-            if delivery.datagram.mad.method() == Method::GetResp {
-                answers.push(delivery.datagram);
-            }
+        if self.tools.take(delivery) {
             return Ok(());
         }
         // A manager that was killed meanwhile hears nothing.
@@ -482,13 +452,10 @@ impl Rehearsal {
             .lives()
             .find(|(_, life)| life.client == delivery.client)
             .map(|(id, _)| id);
-        if let (Some(watcher), Some(id)) = (&mut self.watcher, id)
-            && let Some(life) = self.managers.get(id.0).and_then(|m| m.life.as_ref())
-        {
-            let at = self.emulator.port_of(life.client);
-            watcher.receives(self.now, (id, life), (self.emulator.chassis(), at), &delivery.datagram);
-        }
-        id.map_or(Ok(()), |id| self.coordinate(id, In::Arrived(delivery.datagram)))
+        let Some(id) = id else { return Ok(()) };
+        let (client, datagram) = (delivery.client, &delivery.datagram);
+        self.observe(&Seen::Receives { id, client, datagram })?;
+        self.coordinate(id, In::Arrived(delivery.datagram))
     }
 
     fn finish(&mut self, id: ManagerId, done: Pending) -> Result<(), RehearsalError> {
@@ -513,15 +480,14 @@ impl Rehearsal {
         let (Some(life), Some(input)) = (&mut manager.life, input) else {
             return Ok(());
         };
-        let mut out = std::mem::take(&mut self.outputs);
+        let mut out = std::mem::take(&mut self.queues.outputs);
         let before = life.sm.stage_name();
         life.sm.handle(now + life.hurry, input, &mut out);
-        if before != StageName::Probing && life.sm.stage_name() == StageName::Probing {
-            // It looks at a part of the fabric, and asks no more what it asked before.
-            life.looked_at = Some(now);
-            if let Some(watcher) = &mut self.watcher {
-                watcher.forgets(life.client);
-            }
+        // It looks at a part of the fabric, and asks no more what it asked before.
+        let looks_anew = before != StageName::Probing && life.sm.stage_name() == StageName::Probing;
+        let looks_anew = looks_anew.then_some(life.client);
+        if looks_anew.is_some() {
+            life.looks.probes(now);
         }
         if let Some(tamper) = &mut manager.tamper {
             let mut back = Vec::new();
@@ -535,8 +501,9 @@ impl Rehearsal {
             life.pending.extend(back);
             life.hurry += tamper.hurry(&life.sm, now + life.hurry);
         }
+        looks_anew.map_or(Ok(()), |client| self.observe(&Seen::LooksAnew(client)))?;
         let done = out.drain(..).try_for_each(|output| self.carry_out(id, output));
-        self.outputs = out;
+        self.queues.outputs = out;
         done?;
         self.coordinate_milestones()
     }
@@ -545,7 +512,7 @@ impl Rehearsal {
         let now = self.now;
         let manager = &mut self.managers[id.0];
         let Some(life) = &mut manager.life else { return Ok(()) };
-        self.outputs_taken += 1;
+        self.counts.outputs_taken += 1;
         self.wire.take(now, id, &output);
         match output {
             Output::Send { datagram, timeout } => return self.send(id, datagram, timeout),
@@ -556,7 +523,7 @@ impl Rehearsal {
             }
             Output::Persist { id: number, state } => return self.coordinate(id, In::Persist { id: number, state }),
             Output::SetIsSm(is_sm) => self.emulator.set_is_sm(now, life.client, is_sm)?,
-            Output::Milestone(milestone) => self.reached(id, milestone),
+            Output::Milestone(milestone) => return self.reached(id, milestone),
             Output::Event(event) => self.log.push(LogEntry {
                 at: now,
                 manager: id,

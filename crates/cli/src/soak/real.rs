@@ -165,8 +165,8 @@ impl Processes {
             .next()
             .map(|&node| fabric.node(node).guid.to_string());
         let options = ServerOptions {
-            response_timeout: Duration::from_millis(schedule.setup.timeout_ms.into()) / speed,
-            retries: schedule.setup.retries.into(),
+            response_timeout: Duration::from_millis(schedule.setup.requests.timeout_ms.into()) / speed,
+            retries: schedule.setup.requests.retries.into(),
         };
         Ok(Self {
             program,

@@ -260,7 +260,7 @@ impl Clients {
     /// Forgets what was reported, and names a node whose end and return are to be: no manager sits there.
     pub fn expect_reports(&mut self, world: &Rehearsal) -> Option<String> {
         self.hosts.iter_mut().for_each(|host| host.reports.clear());
-        self.led_before = world.led;
+        self.led_before = world.counts.led;
         self.begin_draws("reports");
         let chassis = chassis_of(world);
         let seats: Vec<_> = self.desks.iter().map(|desk| chassis.port_ref(desk.seat).node).collect();
@@ -277,7 +277,7 @@ impl Clients {
     /// Subscribers were told that the node went and came back, unless somebody became master meanwhile: nobody is told
     /// of a whole fabric, and what happens between two masters is told by neither.
     pub fn check_reports(&self, world: &Rehearsal, gone: &str) -> Result<(), RehearsalError> {
-        if world.led != self.led_before {
+        if world.counts.led != self.led_before {
             return Ok(());
         }
         let chassis = chassis_of(world);

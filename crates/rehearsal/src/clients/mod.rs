@@ -33,6 +33,7 @@ use selvedge_wire::{Address, Datagram, Mad, Method, Status};
 use self::host::{Asked, Host, What, path, to_administrator};
 use self::ways::{arrives, is_active, is_planned};
 use crate::digest::Digest;
+pub use crate::manager::DeskDefect;
 use crate::{ManagerId, Rehearsal, RehearsalError, Violation};
 
 /// How often hosts look at their ports, and do something.
@@ -41,27 +42,6 @@ const TICK: Duration = Duration::from_millis(50);
 pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(1_074);
 /// Of so many ticks each host changes its mind in one.
 const CHANGES_EVERY: u64 = 400;
-
-/// A defect of administrators that must be noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeskDefect {
-    /// What hosts registered counts as stored and is not.
-    StoresNothing,
-    /// The administrator confirms registrations although they could neither be marked nor stored.
-    ConfirmsUnmarked,
-    /// It answers from the first plan of its life.
-    AnswersFromThePast,
-    /// It reports nothing.
-    Mute,
-    /// It answers no question for a path.
-    IgnoresPaths,
-    /// The manager is not told of groups.
-    KeepsGroups,
-    /// It does not see that a service is to be registered.
-    LosesServices,
-    /// While it stands by it does not notice of whom the master has forgotten something.
-    CopiesNoForgotten,
-}
 
 /// A question that is not answered yet.
 #[derive(Clone, Copy, Debug)]

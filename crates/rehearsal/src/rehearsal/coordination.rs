@@ -17,8 +17,8 @@ use selvedge_wire::{Attribute, Datagram, Mad, Method, PortInfo};
 
 use super::{LogEntry, PERSIST_COST, Rehearsal};
 use crate::RehearsalError;
-use crate::clients::DeskDefect;
-use crate::manager::{Administers, Folder, Life, ManagerId, Pending, asks_host};
+use crate::checkers::Seen;
+use crate::manager::{Administers, DeskDefect, Folder, Life, ManagerId, Pending, asks_host};
 
 /// The most timers of a coordinator that are served at one instant.
 const WAKES_MAX: u32 = 1_000;
@@ -39,7 +39,7 @@ impl Rehearsal {
 
     /// Returns the plan in force and its fabric, as a running manager reported last.
     pub(crate) fn in_force(&self, id: ManagerId) -> Option<&(Arc<Fabric>, Arc<Plan>)> {
-        self.life(id)?.in_force.as_ref()
+        self.life(id)?.plans.in_force()
     }
 
     /// Returns the number of the manager's process, and how often its role has changed.
@@ -49,7 +49,7 @@ impl Rehearsal {
 
     /// Returns the oldest datagram of an administrator that was not carried to its destination yet.
     pub(crate) fn take_administered(&mut self) -> Option<(ManagerId, Datagram)> {
-        self.administered.pop_front()
+        self.queues.administered.pop_front()
     }
 
     /// Returns what an administrator starts with, whose process starts now: its limits, and the content of the disk.
@@ -65,7 +65,7 @@ impl Rehearsal {
         let found = found(&folder.dir).map_err(|error| self.cannot_start(id, &error))?;
         Ok(Some(Administrated {
             administrator: Config {
-                life: self.lives_begun,
+                life: self.counts.lives_begun,
                 ..Config::default()
             },
             registrations: found.registrations,
@@ -90,7 +90,7 @@ impl Rehearsal {
 
     /// Hands milestones to the coordinators of their managers.
     pub(super) fn coordinate_milestones(&mut self) -> Result<(), RehearsalError> {
-        while let Some((id, milestone)) = self.milestones.pop_front() {
+        while let Some((id, milestone)) = self.queues.milestones.pop_front() {
             self.coordinate(id, In::Milestone(milestone))?;
         }
         Ok(())
@@ -124,7 +124,7 @@ impl Rehearsal {
                 let answer = at.map(|at| self.own_port(at, &datagram));
                 return answer.map_or(Ok(()), |answer| self.coordinate(id, In::Arrived(answer)));
             }
-            Out::Send { datagram, .. } => self.administered.push_back((id, datagram)),
+            Out::Send { datagram, .. } => self.queues.administered.push_back((id, datagram)),
             // In the wire digest, as the manager's own answers to traps.
             Out::Repress(datagram) => {
                 let timeout = Duration::ZERO;
@@ -175,54 +175,55 @@ impl Rehearsal {
     /// Sends a datagram of a manager, which the wire digest has taken in.
     pub(super) fn send(&mut self, id: ManagerId, datagram: Datagram, timeout: Duration) -> Result<(), RehearsalError> {
         let now = self.now;
-        let manager = &self.managers[id.0];
-        let Some(life) = &manager.life else { return Ok(()) };
-        self.asks += u64::from(asks_host(&datagram.mad));
+        let Some(life) = &self.managers[id.0].life else {
+            return Ok(());
+        };
+        self.counts.asks += u64::from(asks_host(&datagram.mad));
         let client = life.client;
         self.emulator.send(now, client, &datagram);
-        if let Some(watcher) = &mut self.watcher {
-            let from = (self.emulator.chassis(), self.emulator.port_of(client));
-            let sent = watcher.sends(now, (id, manager, client), (&datagram, from), timeout);
-            return sent.map_err(|violation| self.violated(violation));
-        }
-        Ok(())
+        let datagram = &datagram;
+        self.observe(&Seen::Sends {
+            id,
+            client,
+            datagram,
+            timeout,
+        })
     }
 
     /// Takes a milestone of a manager. Checkers note it at once; its coordinator gets it after the manager's outputs.
-    pub(super) fn reached(&mut self, id: ManagerId, milestone: Milestone) {
+    pub(super) fn reached(&mut self, id: ManagerId, milestone: Milestone) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(life) = &mut self.managers[id.0].life else {
-            return;
+            return Ok(());
         };
+        let mut looks_anew = None;
         match &milestone {
             Milestone::SweepStarted => {
                 let chassis = self.emulator.chassis();
-                life.boots = Arc::new(chassis.fabric().nodes().indices().map(|n| chassis.boots(n)).collect());
-                (life.looked_at, life.swept_at) = (Some(now), Some(now));
-                if let Some(watcher) = &mut self.watcher {
-                    watcher.forgets(life.client);
-                }
+                let nodes = chassis.fabric().nodes().indices();
+                life.looks.sweeps(now, nodes.map(|n| chassis.boots(n)).collect());
+                looks_anew = Some(life.client);
             }
             // If the manager drops a result, no milestone follows.
             Milestone::Coming { was_known, .. } => {
-                if let Some(offered) = life.offered.take() {
-                    life.accepted = Some(offered);
-                }
-                self.known_repairs += u64::from(*was_known);
+                life.plans.accept();
+                self.counts.known_repairs += u64::from(*was_known);
             }
             Milestone::Committed(committed) => {
-                life.in_force = Some((Arc::clone(&committed.fabric), Arc::clone(&committed.plan)));
+                let in_force = (Arc::clone(&committed.fabric), Arc::clone(&committed.plan));
+                life.plans.commit(Some(in_force));
             }
             Milestone::RoleChanged { role } => {
                 life.role_changes += 1;
-                self.led += u64::from(*role == Role::Master);
+                self.counts.led += u64::from(*role == Role::Master);
                 if *role != Role::Master {
-                    life.in_force = None;
+                    life.plans.commit(None);
                 }
             }
             Milestone::Swept(_) | Milestone::CopiesChanged(_) | Milestone::TrapTaken(_) => {}
         }
-        self.milestones.push_back((id, milestone));
+        self.queues.milestones.push_back((id, milestone));
+        looks_anew.map_or(Ok(()), |client| self.observe(&Seen::LooksAnew(client)))
     }
 
     /// Returns the answer of the agent at a manager's own port to the copier: the master's LID, and the port's.

@@ -8,6 +8,7 @@ use selvedge_store::{MemoryDisk, StoreError};
 
 use super::Rehearsal;
 use crate::RehearsalError;
+use crate::checkers::Seen;
 use crate::manager::{Folder, Manager, ManagerId, open_folder};
 
 impl Manager {
@@ -57,18 +58,16 @@ impl Rehearsal {
         let is_stored = folder.dir.save_state(&state, folder.last.as_deref()).is_ok();
         folder.last = is_stored.then(|| Arc::clone(&state));
         if is_stored {
-            self.note_stored(id, PersistentState::clone(&state));
+            self.note_stored(id, PersistentState::clone(&state))?;
         }
         self.coordinate(id, In::StateStored { id: number, is_stored })
     }
 
     /// Notes that a manager's state is stored.
-    pub(super) fn note_stored(&mut self, id: ManagerId, state: PersistentState) {
-        if let Some(watcher) = &mut self.watcher {
-            let looked_at = self.managers[id.0].life.as_ref().and_then(|life| life.looked_at);
-            watcher.stored(id, looked_at, &state, self.emulator.chassis());
-        }
+    pub(super) fn note_stored(&mut self, id: ManagerId, state: PersistentState) -> Result<(), RehearsalError> {
+        self.observe(&Seen::Stored { id, state: &state })?;
         self.managers[id.0].stored = state;
+        Ok(())
     }
 
     /// Notes that the state of a manager without a disk is stored, and tells the manager.
@@ -78,7 +77,7 @@ impl Rehearsal {
         number: u64,
         state: PersistentState,
     ) -> Result<(), RehearsalError> {
-        self.note_stored(id, state);
+        self.note_stored(id, state)?;
         self.hand(id, Input::Persisted { id: number })
     }
 }

@@ -54,7 +54,7 @@ impl Rehearsal {
         let Some(life) = self.managers.get(id.0).and_then(|m| m.life.as_ref()) else {
             return Ok(());
         };
-        let boots = Arc::clone(&life.boots);
+        let boots = Arc::clone(life.looks.boots());
         let result = result.unwrap_or_else(|| match life.sm.awaits(&job) {
             true => Box::new(job.run(Par::Sequential)),
             false => Box::new(job.fruitless(Vec::new())),
@@ -67,11 +67,11 @@ impl Rehearsal {
             plan: Arc::clone(&outcome.plan),
         });
         if let Some(life) = self.managers[id.0].life.as_mut() {
-            life.offered = offered;
+            life.plans.offer(offered);
         }
         let taken = self.hand(id, Input::Computed { id: job.id, result });
         if let Some(life) = self.managers[id.0].life.as_mut() {
-            life.offered = None;
+            life.plans.offer(None);
         }
         taken
     }

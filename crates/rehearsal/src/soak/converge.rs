@@ -15,8 +15,8 @@ impl World<'_> {
             self.act(Action::Fault(fault))?;
         }
         self.cure_disks()?;
-        for which in 0..self.managers.len() {
-            if !self.running[which] {
+        for which in 0..self.managers.ids().len() {
+            if !self.managers.is_running(which) {
                 self.act(Action::Start(which))?;
             }
         }
@@ -25,11 +25,11 @@ impl World<'_> {
 
     /// All nodes get power, and all cables are plugged in.
     pub(super) fn heal(&mut self) -> Result<(), RehearsalError> {
-        let nodes = self.fabric.nodes().iter();
+        let nodes = self.ground.fabric.nodes().iter();
         let mut faults: Vec<String> = nodes.map(|node| format!("revive \"{}\"", node.description)).collect();
         // Swapped cables have other ends: both are plugged in.
-        let ends = self.links.iter().flat_map(|link| [link.a, link.b]);
-        faults.extend(ends.map(|end| format!("restore {}", self.fabric.port_name(end))));
+        let ends = self.ground.links.iter().flat_map(|link| [link.a, link.b]);
+        faults.extend(ends.map(|end| format!("restore {}", self.ground.fabric.port_name(end))));
         faults
             .iter()
             .try_for_each(|fault| self.rehearsal.fault(&fault.parse()?))
@@ -66,7 +66,7 @@ impl World<'_> {
         loop {
             let left = (began + bound).since(self.rehearsal.now());
             // Traps about it may let nobody rest until it ends: then it is not to be seen any more.
-            let locked = self.rehearsal.locked_for(self.policy.m_key);
+            let locked = self.rehearsal.locked_for(self.operator.policy.m_key);
             let quiet = self.run_until(left, |world| world.rehearsal.is_quiet())?;
             let trouble = match quiet {
                 true => self.trouble()?,
@@ -74,7 +74,7 @@ impl World<'_> {
             };
             let Some(what) = trouble else { return Ok(()) };
             // It may end just before the bound, and is not to be seen then.
-            let locked = locked.or_else(|| self.rehearsal.locked_for(self.policy.m_key));
+            let locked = locked.or_else(|| self.rehearsal.locked_for(self.operator.policy.m_key));
             if !was_locked && let Some(lease) = locked {
                 self.rehearsal.count_locked();
                 // It began when a manager first tried to set the port, at the latest a moment ago.
@@ -96,7 +96,7 @@ impl World<'_> {
     /// What is not as it should be at rest, if anything.
     fn trouble(&mut self) -> Result<Option<String>, RehearsalError> {
         let mut masters = Vec::new();
-        for &id in &self.managers {
+        for &id in self.managers.ids() {
             let (Some(view), Some(client)) = (self.rehearsal.view(id), self.rehearsal.client(id)) else {
                 return Ok(Some(format!("manager {} does not run", id.0)));
             };
@@ -120,14 +120,14 @@ impl World<'_> {
             }
             // The other rail's port of a host may be on an island where no manager sits.
             let other_lmc = |(at, port): &(_, &selvedge_fabric::Port)| {
-                observed.fabric.link_is_up(*at) && port.settings.lids.lmc != self.policy.lmc
+                observed.fabric.link_is_up(*at) && port.settings.lids.lmc != self.operator.policy.lmc
             };
             let mut hosts = observed
                 .fabric
                 .end_ports()
                 .filter(|(at, _)| !observed.fabric.node(at.node).is_switch());
             if let Some((at, _)) = hosts.find(other_lmc) {
-                let (port, want) = (observed.fabric.port_name(at), self.policy.lmc.get());
+                let (port, want) = (observed.fabric.port_name(at), self.operator.policy.lmc.get());
                 return Ok(Some(format!("{port} has another LMC than the policy's {want}")));
             }
             if let Some(idle) = observed.not_active().next() {
@@ -139,7 +139,7 @@ impl World<'_> {
                 return Ok(Some(error.to_string()));
             }
         }
-        for (which, &id) in self.managers.iter().enumerate() {
+        for (which, &id) in self.managers.ids().iter().enumerate() {
             let at = self
                 .rehearsal
                 .client(id)

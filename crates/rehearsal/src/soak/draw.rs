@@ -5,7 +5,7 @@ use std::time::Duration;
 use selvedge_sim::{Rng, Seed};
 
 use super::event::{Happening, Kind, STAGES, When};
-use super::schedule::{ENGINES, Family, Schedule, Setup};
+use super::schedule::{ENGINES, Family, Requests, Schedule, Setup};
 
 /// Events of a schedule, at least.
 pub const HAPPENINGS_MIN: usize = 50;
@@ -183,10 +183,12 @@ impl Setup {
             sa: false,
             m_key: u64::from(one_of(&[0, 0, 0, 0xfeed])),
             sweep_s: small(one_of(&[10, 10, 5, 2])),
-            window: small(one_of(&[32, 32, 8, 2, 64])),
-            agent_window: small(one_of(&[2, 2, 1, 4])),
-            retries: small(one_of(&[3, 3, 1, 2])),
-            timeout_ms: one_of(&[200, 200, 50, 400]),
+            requests: Requests {
+                window: small(one_of(&[32, 32, 8, 2, 64])),
+                agent_window: small(one_of(&[2, 2, 1, 4])),
+                retries: small(one_of(&[3, 3, 1, 2])),
+                timeout_ms: one_of(&[200, 200, 50, 400]),
+            },
             plan_ms: (plan != 0).then_some(plan),
             both: one_of(&[0, 1]) == 1,
             backups: false,

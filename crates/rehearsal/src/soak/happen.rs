@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use selvedge_fabric::NodeIdx;
 use selvedge_sm::StageName;
 use selvedge_types::Lmc;
 
@@ -49,13 +48,13 @@ impl World<'_> {
         match stage {
             StageName::Idle | StageName::LightSweep => Ok(()),
             StageName::Probing => {
-                let link = self.link(pick / 7);
+                let link = self.ground.link(pick / 7);
                 self.fault(&format!("flap {link} times=1 down=5ms up=5ms"))
             }
             // Whoever starts reads all tables and stores what it takes over.
             StageName::ReadingTables | StageName::Persisting => {
                 let which = self.master();
-                if self.running[which] {
+                if self.managers.is_running(which) {
                     self.act(Action::Kill(which))?;
                 }
                 self.act(Action::Start(which))
@@ -74,28 +73,10 @@ impl World<'_> {
         }
     }
 
-    fn link(&self, pick: u32) -> String {
-        let count = self.links.len().max(1);
-        let link = self.links.get(pick as usize % count);
-        link.map_or_else(String::new, |link| self.fabric.port_name(link.a))
-    }
-
-    fn node(&self, pick: u32) -> String {
-        let nodes = self.fabric.nodes();
-        let node = NodeIdx(pick % u32::try_from(nodes.len().max(1)).unwrap_or(1));
-        format!("\"{}\"", self.fabric.node(node).description)
-    }
-
-    fn a_switch(&self, pick: u32) -> String {
-        let switches = self.fabric.switches().as_slice();
-        let node = switches[pick as usize % switches.len()];
-        format!("\"{}\"", self.fabric.node(node).description)
-    }
-
     /// One thing happens; false if there was nothing to happen to.
     pub(super) fn happen(&mut self, what: &Happening) -> Result<bool, RehearsalError> {
         let (pick, span) = (what.pick, what.span);
-        let (link, node) = (self.link(pick), self.node(pick));
+        let (link, node) = (self.ground.link(pick), self.ground.node(pick));
         let rare = 1 + what.other % 8;
         match what.kind {
             Kind::Cut => self.fault(&format!("cut {link}"))?,
@@ -105,14 +86,14 @@ impl World<'_> {
             Kind::Revive => self.fault(&format!("revive {node}"))?,
             Kind::Reboot => self.fault(&format!("reboot {node}"))?,
             Kind::Swap => {
-                let with = self.link(what.other);
+                let with = self.ground.link(what.other);
                 if link == with {
                     return Ok(false);
                 }
                 self.fault(&format!("swap {link} with {with}"))?;
             }
             Kind::Clone => {
-                let of = self.node(what.other);
+                let of = self.ground.node(what.other);
                 self.for_a_time(
                     span,
                     &format!("clone {node} of {of}"),
@@ -125,7 +106,7 @@ impl World<'_> {
             }
             Kind::Hang => self.for_a_time(span, &format!("hang {node}"), &format!("unhang {node}"))?,
             Kind::Lie => {
-                let switch = self.a_switch(pick);
+                let switch = self.ground.switch(pick);
                 self.for_a_time(span, &format!("lie {switch}"), &format!("honest {switch}"))?;
             }
             Kind::Lose => self.for_a_time(span, &format!("loss {rare}%"), "loss 0%")?,
@@ -139,8 +120,8 @@ impl World<'_> {
             Kind::Kill | Kind::Start | Kind::Restart => return self.life(what),
             Kind::Engines | Kind::Lmc | Kind::Settings => self.reload(what)?,
             Kind::Sweep => {
-                for which in 0..self.managers.len() {
-                    if self.running[which] {
+                for which in 0..self.managers.ids().len() {
+                    if self.managers.is_running(which) {
                         self.act(Action::Sweep(which))?;
                     }
                 }
@@ -156,8 +137,8 @@ impl World<'_> {
     }
 
     fn life(&mut self, what: &Happening) -> Result<bool, RehearsalError> {
-        let which = what.pick as usize % self.managers.len();
-        match (what.kind, self.running[which]) {
+        let which = what.pick as usize % self.managers.ids().len();
+        match (what.kind, self.managers.is_running(which)) {
             (Kind::Kill, true) => self.act(Action::Kill(which))?,
             (Kind::Start, false) => self.act(Action::Start(which))?,
             (Kind::Restart, true) => {
@@ -169,21 +150,9 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// No MAD passes between two parts: one bit of a hash of each switch says to which it belongs.
+    /// No MAD passes between two parts.
     fn part(&mut self, what: &Happening) -> Result<(), RehearsalError> {
-        let side = |node: NodeIdx| match self.fabric.node(node).is_switch() {
-            true => (node.0 + 1).wrapping_mul(what.pick | 1).wrapping_mul(0x9E37_79B1) >> 31,
-            false => 2,
-        };
-        let between: Vec<String> = self
-            .links
-            .iter()
-            .filter(|link| {
-                let (a, b) = (side(link.a.node), side(link.b.node));
-                a != 2 && b != 2 && a != b
-            })
-            .map(|link| self.fabric.port_name(link.a))
-            .collect();
+        let between = self.ground.between(what.pick);
         for at in between {
             self.for_a_time(what.span, &format!("loss 100% at {at}"), &format!("loss 0% at {at}"))?;
         }
@@ -194,7 +163,7 @@ impl World<'_> {
         let setting = match what.kind {
             Kind::Engines => Setting::Engines(engines((what.pick % 8) as u8)),
             Kind::Lmc => Setting::Lmc(Lmc::new((what.pick % 3) as u8).unwrap_or_default()),
-            _ => other_setting(&self.policy, what.pick),
+            _ => other_setting(&self.operator.policy, what.pick),
         };
         self.act(Action::Policy(setting))
     }

@@ -7,6 +7,8 @@ mod converge;
 mod differences;
 mod draw;
 mod event;
+mod failing;
+mod ground;
 mod happen;
 mod operator;
 mod real;
@@ -15,6 +17,7 @@ mod schedule;
 mod seats;
 mod served;
 mod shrink;
+mod state;
 mod store_faults;
 mod totals;
 mod world;
@@ -33,8 +36,8 @@ pub use differences::{Differences, Step, Taker};
 pub use draw::HAPPENINGS_MIN;
 pub use event::{Happening, Kind, STAGES, When, stage_word};
 pub use real::RealOutcome;
-pub use resolved::{DigestLine, RESOLVED_HEADER, Resolved};
-pub use schedule::{ENGINES, Family, HEADER, Schedule, ScheduleError, Setup};
+pub use resolved::{DigestLine, Resolved};
+pub use schedule::{ENGINES, Family, HEADER, RESOLVED_HEADER, Requests, Schedule, ScheduleError, Setup};
 pub use shrink::Shrunk;
 pub use totals::Totals;
 use world::World;
@@ -145,7 +148,7 @@ impl World<'_> {
         let rehearsal = &self.rehearsal;
         let failure = result.err().map(|error| Failure {
             at: rehearsal.now(),
-            begun: self.begun,
+            begun: self.record.begun,
             what: describe(&error),
         });
         let (sets, looks) = rehearsal.watched();
@@ -158,15 +161,15 @@ impl World<'_> {
             exemptions: rehearsal.exemptions(),
             sets,
             looks,
-            known: rehearsal.known_repairs,
+            known: rehearsal.counts.known_repairs,
             store_failures: self.store_failures(),
             ended: rehearsal.now(),
             digests: Digests {
                 wire: rehearsal.digest(),
-                end: self.end.0,
+                end: self.record.end.0,
             },
             log,
-            coverage: std::mem::take(&mut self.coverage),
+            coverage: std::mem::take(&mut self.record.coverage),
         }
     }
 }

@@ -1,8 +1,5 @@
 //! What an operator does when told that something is left to him.
 
-use std::collections::BTreeSet;
-
-use selvedge_fabric::NodeIdx;
 use selvedge_planner::PortReason;
 use selvedge_sm::Role;
 
@@ -27,17 +24,17 @@ impl World<'_> {
     /// A manager stays away from ports whose M_Key it does not know, and says that they are to be reset: he does, where
     /// a flipped bit has put that key there. True if he did anything. Each node once: it must help.
     pub(super) fn reset_keys(&mut self) -> Result<bool, RehearsalError> {
-        let views = self.managers.iter().filter_map(|&id| self.rehearsal.view(id));
+        let views = self.managers.ids().iter().filter_map(|&id| self.rehearsal.view(id));
         let refuses = views.filter(|view| view.role == Role::Master && view.plan.is_none());
         if refuses.count() == 0 {
             return Ok(false);
         }
-        let flipped = self.rehearsal.keys_flipped(self.policy.m_key);
-        let fresh: BTreeSet<NodeIdx> = flipped.into_iter().filter(|node| self.reset.insert(*node)).collect();
+        let flipped = self.rehearsal.keys_flipped(self.operator.policy.m_key);
+        let fresh = self.operator.reset(flipped);
         for &node in &fresh {
             self.rehearsal.count_locked();
-            let name = &self.fabric.node(node).description;
-            self.fault(&format!("reboot \"{name}\""))?;
+            let name = self.ground.name(node);
+            self.fault(&format!("reboot {name}"))?;
         }
         Ok(!fresh.is_empty())
     }

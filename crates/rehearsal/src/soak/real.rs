@@ -46,7 +46,7 @@ impl Schedule {
         let (sets, looks) = world.rehearsal.watched();
         let (findings, looping) = world.rehearsal.findings();
         let mut happenings = BTreeMap::new();
-        for (&(kind, _), &count) in &world.coverage {
+        for (&(kind, _), &count) in &world.record.coverage {
             *happenings.entry(kind).or_default() += count;
         }
         Ok(RealOutcome {
@@ -55,7 +55,7 @@ impl Schedule {
             sets,
             looks,
             looping,
-            converged: std::mem::take(&mut world.converged),
+            converged: std::mem::take(&mut world.record.converged),
             happenings,
             crashes,
             ended: world.rehearsal.now(),
@@ -76,13 +76,13 @@ impl World<'_> {
             }
         }
         let took = self.rehearsal.now().since(began);
-        self.converged.push((when, trouble.map_or(Ok(took), Err)));
+        self.record.converged.push((when, trouble.map_or(Ok(took), Err)));
         Ok(())
     }
 
     /// What is not as it should be around the managers, if anything.
     fn trouble_outside(&mut self) -> Result<Option<String>, RehearsalError> {
-        for &id in &self.managers.clone() {
+        for &id in &self.managers.ids().to_vec() {
             let Some(at) = self.rehearsal.outside_at(id) else {
                 continue;
             };
@@ -108,7 +108,7 @@ impl World<'_> {
 
     /// No manager outlives the run.
     fn end(&mut self) {
-        for &id in &self.managers.clone() {
+        for &id in &self.managers.ids().to_vec() {
             // One that does not run need not be killed.
             let _ = self.rehearsal.kill(id);
         }

@@ -9,13 +9,10 @@ use selvedge_sim::Time;
 
 use super::Outcome;
 use super::action::{ACTION_FORM, Action};
-use super::schedule::{Schedule, ScheduleError};
+use super::schedule::{RESOLVED_HEADER, Schedule, ScheduleError};
 use super::world::{Nobody, Observer, World};
 use crate::digest::Digest;
 use crate::{Digests, Tamper};
-
-/// The first line of a resolved schedule's text.
-pub const RESOLVED_HEADER: &str = "selvedge soak resolved schedule 1";
 
 /// A schedule as it was carried out once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +44,7 @@ impl Resolved {
     pub fn replay_tampered(&self, fabric: &Fabric, mut tamper: impl FnMut() -> Box<dyn Tamper>) -> Outcome {
         let mut nobody = Nobody;
         let mut world = World::new(&self.schedule, fabric, None, &mut nobody);
-        for id in world.managers.clone() {
+        for id in world.managers.ids().to_vec() {
             world.rehearsal.tamper(id, tamper());
         }
         self.replay_in(world)

@@ -10,7 +10,6 @@ use selvedge_types::{Lmc, Mtu};
 
 use super::action::Setting;
 use super::event::{FORM, Happening};
-use super::resolved::RESOLVED_HEADER;
 
 /// What kind of fabric it is, for the coverage table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,14 +78,8 @@ pub struct Setup {
     pub m_key: u64,
     /// Seconds between light sweeps.
     pub sweep_s: u8,
-    /// SMPs on the wire.
-    pub window: u8,
-    /// SMPs at one agent.
-    pub agent_window: u8,
-    /// Repeats of a request.
-    pub retries: u8,
-    /// Milliseconds before a request is repeated.
-    pub timeout_ms: u16,
+    /// How SMPs are sent.
+    pub requests: Requests,
     /// What a job costs, in ms; `None`: its documented cost.
     pub plan_ms: Option<u16>,
     /// The second manager starts with the first.
@@ -95,6 +88,29 @@ pub struct Setup {
     pub backups: bool,
     /// Managers store on disks that fail for a time, and are killed meanwhile.
     pub store_faults: bool,
+}
+
+/// How managers send SMPs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requests {
+    /// SMPs on the wire.
+    pub window: u8,
+    /// SMPs at one agent.
+    pub agent_window: u8,
+    /// Repeats of a request.
+    pub retries: u8,
+    /// Milliseconds before a request is repeated.
+    pub timeout_ms: u16,
+}
+
+impl Requests {
+    /// As managers send them by default.
+    pub(super) const PLAIN: Self = Self {
+        window: 32,
+        agent_window: 2,
+        retries: 3,
+        timeout_ms: 200,
+    };
 }
 
 /// Engines that managers are started with; each is followed by `updn`.
@@ -159,6 +175,8 @@ pub struct Schedule {
 
 /// The first line of a schedule's text.
 pub const HEADER: &str = "selvedge soak schedule 1";
+/// The first line of a resolved schedule's text.
+pub const RESOLVED_HEADER: &str = "selvedge soak resolved schedule 1";
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -178,10 +196,10 @@ impl fmt::Display for Schedule {
         }
         writeln!(f, "m_key {}", s.m_key)?;
         writeln!(f, "sweep_s {}", s.sweep_s)?;
-        writeln!(f, "window {}", s.window)?;
-        writeln!(f, "agent_window {}", s.agent_window)?;
-        writeln!(f, "retries {}", s.retries)?;
-        writeln!(f, "timeout_ms {}", s.timeout_ms)?;
+        writeln!(f, "window {}", s.requests.window)?;
+        writeln!(f, "agent_window {}", s.requests.agent_window)?;
+        writeln!(f, "retries {}", s.requests.retries)?;
+        writeln!(f, "timeout_ms {}", s.requests.timeout_ms)?;
         if let Some(ms) = s.plan_ms {
             writeln!(f, "plan_ms {ms}")?;
         }
@@ -258,10 +276,7 @@ impl Schedule {
                 sa: false,
                 m_key: 0,
                 sweep_s: 10,
-                window: 32,
-                agent_window: 2,
-                retries: 3,
-                timeout_ms: 200,
+                requests: Requests::PLAIN,
                 plan_ms: None,
                 both: false,
                 backups: false,
@@ -307,10 +322,10 @@ impl Schedule {
             }
             "m_key" => value.parse().map(|n| s.m_key = n).map_err(|_| WANT),
             "sweep_s" => small(&mut s.sweep_s),
-            "window" => small(&mut s.window),
-            "agent_window" => small(&mut s.agent_window),
-            "retries" => small(&mut s.retries),
-            "timeout_ms" => value.parse().map(|n| s.timeout_ms = n).map_err(|_| WANT),
+            "window" => small(&mut s.requests.window),
+            "agent_window" => small(&mut s.requests.agent_window),
+            "retries" => small(&mut s.requests.retries),
+            "timeout_ms" => value.parse().map(|n| s.requests.timeout_ms = n).map_err(|_| WANT),
             "plan_ms" => value.parse().map(|n| s.plan_ms = Some(n)).map_err(|_| WANT),
             "both" => {
                 s.both = value == "1";

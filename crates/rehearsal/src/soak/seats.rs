@@ -24,10 +24,10 @@ pub fn config(schedule: &Schedule, policy: &Arc<Policy>, priority: u8) -> Config
     let setup = &schedule.setup;
     let mut config = Config::new(Mode::Manage, nowhere, Arc::clone(policy));
     config.priority = priority;
-    config.window = setup.window.into();
-    config.agent_window = setup.agent_window.into();
-    config.retries = setup.retries;
-    config.timeout = Duration::from_millis(setup.timeout_ms.into());
+    config.window = setup.requests.window.into();
+    config.agent_window = setup.requests.agent_window.into();
+    config.retries = setup.requests.retries;
+    config.timeout = Duration::from_millis(setup.requests.timeout_ms.into());
     config.sweep_interval = Some(setup.sweep());
     config.backups_after = setup.backups.then_some(BACKUPS_AFTER);
     config

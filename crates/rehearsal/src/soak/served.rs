@@ -24,6 +24,7 @@ impl World<'_> {
         }
         let seats: Vec<_> = self
             .managers
+            .ids()
             .iter()
             .filter_map(|&id| Some((id, self.rehearsal.seat_of(id)?)))
             .collect();
@@ -99,7 +100,12 @@ impl World<'_> {
         );
         self.act(Action::Kill(master))?;
         let leads = |world: &Self| {
-            let mut others = world.managers.iter().enumerate().filter(|(which, _)| *which != master);
+            let mut others = world
+                .managers
+                .ids()
+                .iter()
+                .enumerate()
+                .filter(|(which, _)| *which != master);
             others.all(|(_, &id)| world.rehearsal.life_of(id).is_some_and(|sm| sm.role() == Role::Master))
         };
         self.run_until(bound, leads)?;

@@ -2,7 +2,7 @@
 
 use selvedge_fabric::Fabric;
 
-use super::schedule::Schedule;
+use super::schedule::{Requests, Schedule};
 use super::{Failure, Nobody};
 use crate::FabricLoader;
 
@@ -132,7 +132,7 @@ impl Shrinker<'_> {
         self.attempt(|schedule| schedule.setup.engine = 0);
         self.attempt(|schedule| {
             let s = &mut schedule.setup;
-            (s.sweep_s, s.window, s.agent_window, s.retries, s.timeout_ms) = (10, 32, 2, 3, 200);
+            (s.sweep_s, s.requests) = (10, Requests::PLAIN);
         });
         for at in 0..self.best.happenings.len() {
             self.attempt(|schedule| {

@@ -1,11 +1,10 @@
 //! One schedule, carried out: what happens, what comes undone by itself, and how everything must end.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_emulator::{EmulatorConfig, Fault};
-use selvedge_fabric::{Fabric, Link, NodeIdx};
+use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Role, StageName};
@@ -13,13 +12,13 @@ use selvedge_wire::Method;
 
 use super::action::{Action, Setting};
 use super::broken::Broken;
-use super::event::Kind;
+use super::ground::Ground;
 use super::schedule::Schedule;
 use super::seats::{config, seats};
+use super::state::{Managers, Operator, Record};
 use super::store_faults::StoreFaults;
 use crate::clients::{Clients, DeskDefect};
-use crate::digest::Digest;
-use crate::{ManagerId, Options, Outside, Rehearsal, RehearsalError};
+use crate::{Options, Outside, Rehearsal, RehearsalError};
 
 /// Who wants to see every step.
 pub trait Observer {
@@ -49,25 +48,12 @@ pub(super) const CONVERGE_REST: Duration = Duration::from_secs(30);
 pub(super) struct World<'a> {
     pub rehearsal: Rehearsal,
     pub schedule: &'a Schedule,
-    pub(super) fabric: &'a Fabric,
-    pub(super) links: Vec<Link>,
-    pub managers: Vec<ManagerId>,
-    /// Of programs: how long it took until all was well, or what was not.
-    pub converged: Vec<(&'static str, Result<Duration, String>)>,
-    pub(super) running: Vec<bool>,
-    pub(super) policy: Arc<Policy>,
+    pub(super) ground: Ground<'a>,
+    pub managers: Managers,
+    pub(super) operator: Operator,
     /// What comes undone by itself, and when.
     pub(super) undo: Vec<(Time, Fault)>,
-    /// What was done so far, if it is kept.
-    actions: Option<Vec<(Time, Action)>>,
-    /// What was held whenever all was well.
-    pub(super) end: Digest,
-    /// Kind and stage of everything that happened.
-    pub coverage: BTreeMap<(Kind, u8), u64>,
-    /// Happenings begun.
-    pub begun: usize,
-    /// Nodes that the operator has reset, as their M_Key was flipped.
-    pub(super) reset: BTreeSet<NodeIdx>,
+    pub record: Record,
     /// Clients of the administrators, if the schedule has any.
     pub clients: Option<Box<Clients>>,
     /// What is wrong with the administrators, in tests of the checkers.
@@ -121,22 +107,14 @@ impl<'a> World<'a> {
                 }
                 id
             });
-        let managers: Vec<ManagerId> = managers.collect();
         Self {
+            managers: Managers::new(managers.collect()),
             rehearsal,
             schedule,
-            fabric,
-            links: fabric.links().collect(),
-            running: vec![false; managers.len()],
-            managers,
-            converged: Vec::new(),
-            policy,
+            ground: Ground::new(fabric),
+            operator: Operator::new(policy),
             undo: Vec::new(),
-            actions: None,
-            end: Digest::default(),
-            coverage: BTreeMap::new(),
-            begun: 0,
-            reset: BTreeSet::new(),
+            record: Record::default(),
             clients: None,
             desk_defect: None,
             store_faults: None,
@@ -153,10 +131,10 @@ impl<'a> World<'a> {
         }
         for happening in &self.schedule.happenings {
             self.wait(*happening)?;
-            self.begun += 1;
+            self.record.begun += 1;
             let stage = self.stage();
             if self.happen(happening)? {
-                *self.coverage.entry((happening.kind, stage)).or_default() += 1;
+                *self.record.coverage.entry((happening.kind, stage)).or_default() += 1;
             }
         }
         self.calm()?;
@@ -174,7 +152,7 @@ impl<'a> World<'a> {
         self.draw_no_store_faults();
         for (at, action) in actions {
             self.run_for(at.since(self.rehearsal.now()))?;
-            self.begun += 1;
+            self.record.begun += 1;
             self.act(action.clone())?;
         }
         Ok(())
@@ -182,16 +160,16 @@ impl<'a> World<'a> {
 
     /// From now on every action is kept, with its time.
     pub fn keep_actions(&mut self) {
-        self.actions.get_or_insert_default();
+        self.record.actions.get_or_insert_default();
     }
 
     /// Returns the actions so far.
     pub fn take_actions(&mut self) -> Vec<(Time, Action)> {
-        self.actions.take().unwrap_or_default()
+        self.record.actions.take().unwrap_or_default()
     }
 
     pub(super) const fn keeps_actions(&self) -> bool {
-        self.actions.is_some()
+        self.record.actions.is_some()
     }
 
     pub(super) fn note(&mut self, what: &str) {
@@ -202,7 +180,7 @@ impl<'a> World<'a> {
     /// otherwise: so a run is the list of its actions, each with its time.
     pub(super) fn act(&mut self, action: Action) -> Result<(), RehearsalError> {
         self.finish_instant()?;
-        if let Some(actions) = &mut self.actions {
+        if let Some(actions) = &mut self.record.actions {
             actions.push((self.rehearsal.now(), action.clone()));
         }
         self.note(&action.to_string());
@@ -211,7 +189,7 @@ impl<'a> World<'a> {
             Action::Heal => self.heal()?,
             Action::Start(which) => self.start(which)?,
             Action::Kill(which) => self.kill(which)?,
-            Action::Sweep(which) => self.rehearsal.command(self.managers[which], Command::Sweep)?,
+            Action::Sweep(which) => self.rehearsal.command(self.managers.id(which), Command::Sweep)?,
             Action::Policy(setting) => self.load(setting)?,
             Action::Disk { which, trouble } => self.set_trouble(which, trouble),
             Action::HostsSettle => self.clients.iter_mut().for_each(|clients| clients.set_lively(false)),
@@ -260,23 +238,23 @@ impl<'a> World<'a> {
     }
 
     fn start(&mut self, which: usize) -> Result<(), RehearsalError> {
-        self.running[which] = true;
-        let started = self.rehearsal.start(self.managers[which]);
+        self.managers.set_running(which, true);
+        let started = self.rehearsal.start(self.managers.id(which));
         self.unless_disk_fails(which, started)
     }
 
     fn kill(&mut self, which: usize) -> Result<(), RehearsalError> {
-        self.running[which] = false;
-        self.rehearsal.kill(self.managers[which])
+        self.managers.set_running(which, false);
+        self.rehearsal.kill(self.managers.id(which))
     }
 
     /// All managers get a policy that differs from the last one in a setting.
     fn load(&mut self, setting: Setting) -> Result<(), RehearsalError> {
-        let mut policy = Policy::clone(&self.policy);
+        let mut policy = Policy::clone(&self.operator.policy);
         setting.apply(&mut policy);
-        self.policy = Arc::new(policy);
-        let mut managers = self.managers.iter();
-        managers.try_for_each(|&id| self.rehearsal.reload(id, Arc::clone(&self.policy)))
+        self.operator.policy = Arc::new(policy);
+        let mut managers = self.managers.ids().iter();
+        managers.try_for_each(|&id| self.rehearsal.reload(id, Arc::clone(&self.operator.policy)))
     }
 
     /// Takes what is held into the end digest. Where nothing is left to do, the checkers look as well.
@@ -285,9 +263,9 @@ impl<'a> World<'a> {
             let rest = self.rehearsal.at_rest();
             rest.map_err(|violation| self.rehearsal.violated(violation))?;
         }
-        self.end = self.end.number(self.rehearsal.held_digest());
+        self.record.end = self.record.end.number(self.rehearsal.held_digest());
         if let Some(clients) = &self.clients {
-            self.end = clients.registered(&self.rehearsal, self.end);
+            self.record.end = clients.registered(&self.rehearsal, self.record.end);
         }
         Ok(())
     }
@@ -302,7 +280,7 @@ impl<'a> World<'a> {
                 None => StageName::Idle as u8,
             };
         }
-        let views = || self.managers.iter().filter_map(|&id| self.rehearsal.life_of(id));
+        let views = || self.managers.ids().iter().filter_map(|&id| self.rehearsal.life_of(id));
         let master = views().find(|sm| sm.role() == Role::Master).or_else(|| views().next());
         master.map_or(0, |sm| sm.stage_name() as u8)
     }
@@ -311,17 +289,17 @@ impl<'a> World<'a> {
         if self.rehearsal.is_open() {
             return self.stage() == stage as u8;
         }
-        let mut lives = self.managers.iter().filter_map(|&id| self.rehearsal.life_of(id));
+        let mut lives = self.managers.ids().iter().filter_map(|&id| self.rehearsal.life_of(id));
         lives.any(|sm| sm.stage_name() == stage)
     }
 
     /// The manager that matters most.
     pub(super) fn master(&self) -> usize {
         let is_master = |&which: &usize| {
-            let sm = self.rehearsal.life_of(self.managers[which]);
+            let sm = self.rehearsal.life_of(self.managers.id(which));
             sm.is_some_and(|sm| sm.role() == Role::Master)
         };
-        (0..self.managers.len()).find(is_master).unwrap_or(0)
+        (0..self.managers.ids().len()).find(is_master).unwrap_or(0)
     }
 
     pub fn run_for(&mut self, span: Duration) -> Result<(), RehearsalError> {

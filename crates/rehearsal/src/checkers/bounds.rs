@@ -1,0 +1,60 @@
+//! Managers send no Set before a plan is accepted, and hold no more than their fabric explains.
+
+use selvedge_sm::Mode;
+
+use super::check::{Check, Ctx};
+use super::ledger::Ledger;
+use super::masters::lives;
+use super::seen::{Scene, Seen};
+use crate::Violation;
+
+/// Jobs and requests to store that are not done yet: a sweep may begin some while those of the last are on their way.
+const JOBS_MAX: usize = 16;
+
+/// Managers within bounds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds;
+
+impl Check for Bounds {
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
+        match seen {
+            Seen::Event { .. } => sets_are_judged(ctx).and_then(|()| memory_is_bounded(ctx)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The emulator counts no Set of a manager before the judge accepted a plan of it, and none at all of one that only
+/// looks.
+fn sets_are_judged(scene: &Scene<'_>) -> Result<(), Violation> {
+    for (manager, life) in lives(scene.managers) {
+        let mode = manager.config.mode;
+        let may_send = mode == Mode::Manage && life.plans.accepted().is_some();
+        let sets = scene.emulator.sets_sent_by(life.client);
+        if !may_send && sets > 0 {
+            return Err(Violation::UnjudgedSet {
+                manager: manager.name.clone(),
+                mode,
+                sets,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Discovery asks each node and port a few questions, an application keeps a few windows queued.
+fn memory_is_bounded(scene: &Scene<'_>) -> Result<(), Violation> {
+    let chassis = scene.chassis();
+    for (manager, life) in lives(scene.managers) {
+        let requests = 4 * manager.config.window + 4 * chassis.fabric().nodes().len() + 2 * chassis.port_count();
+        let held = [(life.pending.len(), JOBS_MAX), (life.sm.open_requests(), requests)];
+        if let Some((open, limit)) = held.into_iter().find(|(open, limit)| open > limit) {
+            return Err(Violation::Memory {
+                manager: manager.name.clone(),
+                open,
+                limit,
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! The one way into each checker: an observation goes in, violations come out.
+
+use std::ops::Deref;
+
+use super::evidence::Evidence;
+use super::ledger::Ledger;
+use super::seen::{Scene, Seen};
+use crate::Violation;
+
+/// What is there to be looked at, and what happened of which a manager may not know.
+#[derive(Clone, Copy)]
+pub(super) struct Ctx<'a> {
+    pub scene: Scene<'a>,
+    pub evidence: &'a Evidence,
+}
+
+impl<'a> Deref for Ctx<'a> {
+    type Target = Scene<'a>;
+
+    fn deref(&self) -> &Scene<'a> {
+        &self.scene
+    }
+}
+
+/// A checker: the state of one subject, which only it can see.
+pub(super) trait Check {
+    /// Takes an observation in. Returns the first violation that no rule excuses.
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, found: &mut Ledger) -> Result<(), Violation>;
+}

@@ -1,0 +1,271 @@
+//! What happened of which a manager may not know, and why what checkers find is not held against it then.
+
+pub(super) mod blocks;
+pub(super) mod cables;
+pub(super) mod faults;
+pub(super) mod links;
+pub(super) mod setters;
+
+use std::time::Duration;
+
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_emulator::{Change, Emulator};
+use selvedge_fabric::NodeIdx;
+use selvedge_sim::Time;
+use selvedge_sm::Role;
+
+use self::blocks::Blocks;
+use self::cables::MovedCables;
+use self::faults::Faults;
+use self::links::Links;
+use self::setters::Setters;
+use super::ledger::Ledger;
+use super::masters::TWO_MASTERS_MAX;
+use super::rules::Rule;
+use super::seen::{Scene, Seen};
+use super::taken::Taken;
+use crate::Violation;
+use crate::manager::{Life, Manager, ManagerId};
+
+/// What a program may have looked at before something changed: its sweep and its plan take less.
+const LOOKED_WITHIN: Duration = Duration::from_secs(1);
+
+/// All that is known, by subject.
+#[derive(Debug)]
+pub(super) struct Evidence {
+    faults: Faults,
+    setters: Setters,
+    blocks: Blocks,
+    cables: MovedCables,
+    links: Links,
+    /// Managers are programs: nothing of their plans is known, so that rules go by time alone. The same holds for every
+    /// program.
+    is_outside: bool,
+}
+
+impl Evidence {
+    pub fn new(chassis: &Chassis) -> Self {
+        Self {
+            faults: Faults::new(chassis),
+            setters: Setters::default(),
+            blocks: Blocks::default(),
+            cables: MovedCables::new(chassis),
+            links: Links::default(),
+            is_outside: false,
+        }
+    }
+
+    /// From now on managers are programs.
+    pub const fn set_outside(&mut self) {
+        self.is_outside = true;
+    }
+
+    /// True if managers are programs.
+    pub const fn is_outside(&self) -> bool {
+        self.is_outside
+    }
+
+    pub const fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub const fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// Takes note of what the medium has lost.
+    pub fn note_lost(&mut self, emulator: &mut Emulator) {
+        self.links.note_lost(emulator);
+    }
+
+    /// Takes an observation in. Returns a violation if a block was not read back in time.
+    pub fn see(&mut self, scene: &Scene<'_>, seen: &Seen<'_>, found: &mut Ledger) -> Result<(), Violation> {
+        match *seen {
+            Seen::Step => return self.blocks.read_back_in_time(scene, self.is_outside, found),
+            Seen::Fault(fault) => self.faults.strikes(scene.now, fault),
+            Seen::Receives { .. } => {
+                self.cables.see(scene, seen);
+                self.links.see(scene, seen);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The hardware changed, and not by a Set. Returns true if what is trained and has power did.
+    pub fn happened(&mut self, scene: &Scene<'_>) -> bool {
+        let is_disturbed = self.faults.happened(scene.now, scene.chassis());
+        if is_disturbed {
+            self.cables.look(scene.now, scene.chassis());
+        }
+        is_disturbed
+    }
+
+    /// The hardware changed: first of all, which agents lie.
+    pub fn changed(&mut self, scene: &Scene<'_>) {
+        self.blocks.set_liars(scene.emulator.liars());
+    }
+
+    /// A block was read.
+    pub fn note_read(&mut self, change: &Change) {
+        self.blocks.note_read(change);
+    }
+
+    /// An agent took a Set. Returns why that may do harm, if it may.
+    pub fn take(&mut self, scene: &Scene<'_>, taken: &Taken) -> Option<Rule> {
+        let (now, chassis) = (scene.now, scene.chassis());
+        let is_corrupting = self.faults.is_corrupting();
+        if let Some(sent) = taken.sent {
+            self.setters.note(now, sent.manager);
+        }
+        self.blocks.note_stray(taken, is_corrupting);
+        let astray = taken.sent.and_then(|sent| sent.astray);
+        if let (Some(block), Some(astray)) = (taken.block(), astray.filter(|astray| astray.meant != taken.node))
+            && self.cables.note_astray(now, chassis, &astray)
+        {
+            self.blocks.note_unheard(block, astray.meant);
+        }
+        let ends_lie = self.blocks.note_lie(now, chassis, taken, is_corrupting);
+        let life = taken.sent.and_then(|sent| scene.life(sent.manager));
+        // What an earlier life sent before it was killed nobody can call back.
+        let is_of_now = |life: &&Life| Some(life.client) == taken.by || self.is_outside;
+        if life.is_some_and(|life| !is_of_now(&life)) {
+            self.setters.note_bequeathed(now);
+            self.blocks.note_bequeathed(taken);
+        }
+        let life = life.filter(is_of_now);
+        match taken.is_late {
+            true => Some(Rule::LateSet),
+            false if self.is_outside => self.excuse_outside(now, taken.sent.map(|sent| sent.manager)),
+            false => {
+                let by = taken.sent.map(|sent| (sent.manager, sent.looked_at));
+                let lie = ends_lie.then_some(Rule::LyingAgent);
+                self.excuse_of(now, by, life).or(lie)
+            }
+        }
+    }
+
+    /// Why what is found just now is not held against the master that there is, and when that had begun to look; rules
+    /// go by what was found.
+    pub fn excuse_now(&self, scene: &Scene<'_>) -> (Option<Rule>, Option<Time>) {
+        let ids = (0..scene.managers.len()).map(ManagerId);
+        let lives = ids.filter_map(|id| Some((id, scene.life(id)?)));
+        let mut masters = lives.filter(|(_, life)| life.sm.role() == Role::Master);
+        match (masters.next(), masters.next()) {
+            (Some((id, life)), None) => {
+                let looked_at = life.looks.looked_at();
+                (self.excuse_of(scene.now, Some((id, looked_at)), Some(life)), looked_at)
+            }
+            _ => (Some(Rule::SeveralMasters), None),
+        }
+    }
+
+    /// Why a Set that was taken just now may do harm.
+    fn excuse_of(&self, now: Time, by: Option<(ManagerId, Option<Time>)>, life: Option<&Life>) -> Option<Rule> {
+        let (Some((manager, looked_at)), Some(life)) = (by, life) else {
+            // A flipped bit made its transaction id one that nobody sent, or its manager is no more.
+            return Some(self.nobody_s());
+        };
+        let since = looked_at.unwrap_or(Time::ZERO);
+        if self.faults.echoes_flipped_bits(since.min(now)) {
+            return Some(Rule::CorruptMedium);
+        }
+        // It goes by the tables of its last sweep until the next one.
+        let swept_at = life.looks.swept_at().map_or(since, |at| at.min(since));
+        // Who looks at some ports sees no tables.
+        let is_unaware = |at: Time| at >= since || at >= swept_at && at + TWO_MASTERS_MAX >= now;
+        if self.setters.last_of_others(manager).is_some_and(is_unaware) {
+            return Some(Rule::SeveralMasters);
+        }
+        // What an earlier life had sent came after the tables were read: it is as if another master had written them.
+        if self.setters.bequeathed().is_some_and(is_unaware) {
+            return Some(Rule::LateSet);
+        }
+        self.unnoticed_since(since)
+    }
+
+    /// Why a Set of a program may do harm.
+    fn excuse_outside(&self, now: Time, manager: Option<ManagerId>) -> Option<Rule> {
+        let Some(manager) = manager else {
+            return Some(self.nobody_s());
+        };
+        let lately = |at: Time| at + LOOKED_WITHIN >= now;
+        let since = Time(
+            now.0
+                .saturating_sub(u64::try_from(LOOKED_WITHIN.as_nanos()).unwrap_or(u64::MAX)),
+        );
+        if self.faults.corrupted_since(since) {
+            return Some(Rule::CorruptMedium);
+        }
+        if self.setters.last_of_others(manager).is_some_and(lately) {
+            return Some(Rule::SeveralMasters);
+        }
+        self.unnoticed_since(since)
+    }
+
+    /// Why a Set may do harm of which nobody knows who sent it.
+    const fn nobody_s(&self) -> Rule {
+        match self.faults.is_corrupting() {
+            true => Rule::CorruptMedium,
+            false => Rule::LateSet,
+        }
+    }
+
+    /// What a manager that has not looked since then cannot know.
+    fn unnoticed_since(&self, since: Time) -> Option<Rule> {
+        if self.faults.disturbed_since(since) {
+            return Some(Rule::Overtaken);
+        }
+        if self.blocks.lied_since(since) {
+            return Some(Rule::LyingAgent);
+        }
+        self.faults.cloned_since(since).then_some(Rule::ClonedGuid)
+    }
+
+    /// Why packets may go wrong of a manager that looked then: it does not know what a table did that went astray, as
+    /// nobody has told it before the traps are repeated.
+    pub fn unheard_excuse(&self, looked_at: Option<Time>, now: Time) -> Option<Rule> {
+        let since = looked_at.unwrap_or(Time::ZERO);
+        let are_out = self.blocks.is_any_stray(Rule::Unheard);
+        self.cables.is_unheard(since, now, are_out).then_some(Rule::Unheard)
+    }
+
+    /// Why packets of a circle, sent on by an entry that changed then, are not held against a manager: it cannot know
+    /// what its predecessor did a moment before, or what it wrote to a switch while that showed another's GUID.
+    pub fn ghost_excuse(&self, oldest: Time, by: Option<&Manager>) -> Option<Rule> {
+        let started = by.and_then(|manager| manager.life.as_ref()).map(|life| life.started);
+        let is_older = !self.is_outside && started.is_none_or(|started| oldest <= started);
+        // Who was master before may have died at any time since.
+        let is_by = |last: Option<Time>| last.is_some_and(|last| oldest <= last);
+        if is_older || is_by(self.setters.master_changed()) || is_by(self.setters.bequeathed()) {
+            return Some(Rule::Predecessor);
+        }
+        is_by(self.faults.cloned()).then_some(Rule::ClonedGuid)
+    }
+
+    /// Why a circle of switches that a Set closed is not held against the manager that sent it: it does not see one
+    /// whose agent is silent.
+    pub fn circle_excuse(&self, scene: &Scene<'_>, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
+        if self.is_outside {
+            return self.faults.is_blind(scene.now).then_some(Rule::Unseen);
+        }
+        let chassis = scene.chassis();
+        let life = by.and_then(|manager| manager.life.as_ref());
+        let accepted = life.and_then(|life| life.plans.accepted());
+        let is_seen =
+            |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
+        (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
+    }
+
+    /// The same of channels, by the ports where they begin: nor does it see a link that lets no MAD pass.
+    pub fn channels_excuse(&self, scene: &Scene<'_>, ports: &[PortIdx], by: Option<&Manager>) -> Option<Rule> {
+        let chassis = scene.chassis();
+        let nodes: Vec<NodeIdx> = ports.iter().map(|&port| chassis.wire(port).node()).collect();
+        let life = by.and_then(|manager| manager.life.as_ref());
+        let is_unseen = |port: &PortIdx| {
+            life.is_some_and(|life| !self.is_outside && self.links.is_unseen(life.client, chassis, *port))
+        };
+        let unseen = || ports.iter().any(is_unseen).then_some(Rule::UnseenLink);
+        self.circle_excuse(scene, &nodes, by).or_else(unseen)
+    }
+}

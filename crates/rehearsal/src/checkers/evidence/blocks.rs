@@ -1,0 +1,306 @@
+//! Blocks of linear tables that are not, or may not be, as their switches acknowledged them; who lied is read back in
+//! time.
+//!
+//! Of some no manager can know: a flipped bit took them to another switch than they were meant for (real links would
+//! have discarded them), a cable did that had been moved, or an earlier life had sent them, and they came when its next
+//! one had read the tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use selvedge_chassis::Chassis;
+use selvedge_emulator::Change;
+use selvedge_fabric::NodeIdx;
+use selvedge_plan::{BLOCK_LIDS, NO_PATH};
+use selvedge_sim::Time;
+use selvedge_sm::Role;
+
+use super::faults::is_since;
+use crate::Violation;
+use crate::checkers::ledger::Ledger;
+use crate::checkers::names::node_name;
+use crate::checkers::rules::{Checker, Rule};
+use crate::checkers::seen::Scene;
+use crate::checkers::taken::Taken;
+use crate::digest::Digest;
+use crate::manager::{Life, ManagerId};
+
+/// A light sweep comes at its interval; then it takes as long as agents that answer late make it.
+const READ_BACK_GRACE: Duration = Duration::from_secs(4);
+
+/// A switch and a block.
+pub(in crate::checkers) type Block = (NodeIdx, u32);
+
+/// A block that a switch acknowledged and does not hold.
+#[derive(Clone, Copy, Debug)]
+struct Lie {
+    since: Time,
+    /// When its switch was last out of reach of who wrote it.
+    apart: Time,
+    by: ManagerId,
+}
+
+/// Blocks that are not known to be as acknowledged.
+#[derive(Clone, Debug, Default)]
+pub(in crate::checkers) struct Blocks {
+    /// Switches whose agents lie just now.
+    liars: BTreeSet<NodeIdx>,
+    lies: BTreeMap<Block, Lie>,
+    /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
+    lies_ended: Vec<Time>,
+    /// When a block was last acknowledged and not taken.
+    lied: Option<Time>,
+    /// Blocks of which nobody knows what their switches hold, and why.
+    strays: BTreeMap<Block, Rule>,
+}
+
+impl Blocks {
+    /// Switches whose agents lie from now on.
+    pub fn set_liars(&mut self, liars: &BTreeSet<NodeIdx>) {
+        self.liars.clone_from(liars);
+    }
+
+    /// A block was read: it is known again.
+    pub fn note_read(&mut self, change: &Change) {
+        if let Change::Read { node, modifier, .. } = *change {
+            self.lies.remove(&(node, modifier));
+            self.strays.remove(&(node, modifier));
+        }
+    }
+
+    /// A switch has taken a block. If a flipped bit took it there, it answers like the one that the Set was meant for,
+    /// and nobody knows by what either forwards until the block is read, or comes again.
+    pub fn note_stray(&mut self, taken: &Taken, is_corrupting: bool) {
+        let (Some((node, block)), Some(sent)) = (taken.block(), taken.sent) else {
+            return;
+        };
+        match sent.to.filter(|to| *to != node && is_corrupting) {
+            Some(to) => {
+                let both = [(node, block), (to, block)];
+                self.strays.extend(both.map(|block| (block, Rule::CorruptMedium)));
+            }
+            None if taken.is_late => {}
+            None => drop(self.strays.remove(&(node, block))),
+        }
+    }
+
+    /// A switch has taken a block, as a cable took it there of which nobody could know. Nobody knows either by what it
+    /// and the one that was meant forward until both are read, or it comes again.
+    pub fn note_unheard(&mut self, (node, block): Block, meant: NodeIdx) {
+        let both = [(node, block), (meant, block)];
+        self.strays.extend(both.map(|block| (block, Rule::Unheard)));
+    }
+
+    /// A switch has taken a block that an earlier life of a manager had sent, who may have read its tables before.
+    pub fn note_bequeathed(&mut self, taken: &Taken) {
+        if let Some(block) = taken.block() {
+            self.strays.entry(block).or_insert(Rule::Predecessor);
+        }
+    }
+
+    /// What a switch acknowledged and does not hold. True if this Set ends such a lie: who sent it believed the switch
+    /// to hold something else than it did.
+    pub fn note_lie(&mut self, now: Time, chassis: &Chassis, taken: &Taken, is_corrupting: bool) -> bool {
+        let (Some((node, modifier)), Some(sent)) = (taken.block(), taken.sent) else {
+            return false;
+        };
+        let block = usize::try_from(modifier).unwrap_or(usize::MAX);
+        let empty = [NO_PATH; BLOCK_LIDS];
+        let held = chassis.switch(node).map_or(&empty, |switch| switch.linear_block(block));
+        let is_held = Digest::default().bytes(held).0 == sent.content;
+        if is_held && !taken.is_late {
+            let was_lied = self.lies.remove(&(node, modifier)).is_some();
+            if was_lied {
+                self.lies_ended.push(now);
+            }
+            return was_lied;
+        }
+        // Where bits are flipped the switch may have taken what came, or not: nobody lied, and nobody knows.
+        if is_corrupting && !self.liars.contains(&node) {
+            self.strays.insert((node, modifier), Rule::CorruptMedium);
+            return false;
+        }
+        self.lied = Some(now);
+        self.lies.entry((node, modifier)).or_insert(Lie {
+            since: now,
+            apart: now,
+            by: sent.manager,
+        });
+        false
+    }
+
+    /// True if some lie is not found out, or was told since then.
+    pub fn lied_since(&self, then: Time) -> bool {
+        !self.lies.is_empty() || is_since(self.lied, then)
+    }
+
+    /// True if a lie ended at that time.
+    pub fn has_lie_ended(&self, at: Time) -> bool {
+        self.lies_ended.contains(&at)
+    }
+
+    /// True if some block is not known for this reason.
+    pub fn is_any_stray(&self, why: Rule) -> bool {
+        self.strays.values().any(|rule| *rule == why)
+    }
+
+    /// Blocks that their switches acknowledged and do not hold.
+    pub fn lies(&self) -> impl Iterator<Item = Block> {
+        self.lies.keys().copied()
+    }
+
+    /// Blocks of which nobody knows what their switches hold, and why.
+    pub fn strays(&self) -> impl Iterator<Item = (Block, Rule)> {
+        self.strays.iter().map(|(block, rule)| (*block, *rule))
+    }
+
+    /// Switches of both.
+    pub fn switches(&self) -> impl Iterator<Item = NodeIdx> {
+        self.lies.keys().chain(self.strays.keys()).map(|(node, _)| *node)
+    }
+
+    /// True if a switch holds another block than it acknowledged last, because it lied or a late Set came after, and
+    /// the manager that wrote the block can read it.
+    pub fn is_any_astray(&self, scene: &Scene<'_>) -> bool {
+        let mut lies = self.lies.iter();
+        lies.any(|(&(node, _), lie)| reader(lie, node, scene).is_some())
+    }
+
+    /// Whoever rests over a block that its switch does not hold must read it back in time.
+    pub fn read_back_in_time(
+        &mut self,
+        scene: &Scene<'_>,
+        is_outside: bool,
+        found: &mut Ledger,
+    ) -> Result<(), Violation> {
+        let (now, managers) = (scene.now, scene.managers);
+        for (&(node, _), lie) in self.lies.iter_mut().filter(|_| !is_outside) {
+            if reader(lie, node, scene).is_none() {
+                lie.apart = now;
+            }
+        }
+        let overdue = self.lies.iter().find(|(_, lie)| {
+            let sweep = managers.get(lie.by.0).and_then(|m| m.config.sweep_interval);
+            let is_over = |from: Time| sweep.is_some_and(|sweep| now > from + sweep + READ_BACK_GRACE);
+            // Nobody reads where he cannot reach: that a switch is back he finds by the next light sweep.
+            is_over(lie.since) && (lie.apart == now || is_over(lie.apart))
+        });
+        let Some((&(node, block), &lie)) = overdue else {
+            return Ok(());
+        };
+        let reaches = reader(&lie, node, scene).is_some_and(|life| life.sm.is_resting());
+        if !reaches && !is_outside {
+            // It has something else to do, and is to read it when that is done.
+            self.lies.insert((node, block), Lie { since: now, ..lie });
+            return Ok(());
+        }
+        self.lies.remove(&(node, block));
+        let manager = managers.get(lie.by.0);
+        found.judge(Checker::ReadBack, None, || Violation::NotReadBack {
+            manager: manager.map_or_else(String::new, |m| m.name.clone()),
+            switch: node_name(scene.chassis(), node),
+            block,
+            seconds: now.since(lie.since).as_secs(),
+        })
+    }
+}
+
+/// The manager that wrote a block which its switch does not hold, if it is master and can reach the switch.
+fn reader<'a>(lie: &Lie, node: NodeIdx, scene: &Scene<'a>) -> Option<&'a Life> {
+    let life = scene.life(lie.by).filter(|life| life.sm.role() == Role::Master)?;
+    let (at, own) = (scene.emulator.port_of(life.client)?, scene.chassis().port_at(node, 0)?);
+    scene.subnets.connected(at, own).then_some(life)
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::Guid;
+    use selvedge_wire::AttributeId;
+
+    use super::*;
+    use crate::checkers::evidence::links::tests::row;
+    use crate::checkers::taken::Sent;
+
+    fn taken(node: NodeIdx, attribute: AttributeId, content: u64, to: Option<NodeIdx>) -> Taken {
+        let sent = Sent {
+            manager: ManagerId(0),
+            content,
+            serial: 1,
+            at: Time::ZERO,
+            looked_at: None,
+            to,
+            astray: None,
+        };
+        Taken {
+            node,
+            attribute,
+            modifier: 0,
+            by: None,
+            sent: Some(sent),
+            is_late: false,
+            excuse: None,
+            is_renumbering: false,
+        }
+    }
+
+    #[test]
+    fn nobody_lies_where_a_bit_was_flipped() {
+        let fabric = row();
+        let switch = fabric.find(Guid(2)).unwrap();
+        let chassis = Chassis::new(&fabric);
+        let table = |content: u64| taken(switch, AttributeId::LINEAR_FORWARDING, content, Some(switch));
+        // Whether bits are flipped, whether the agent lies, and whether what it does not hold is a lie, or of a bit.
+        let check = |is_corrupting: bool, is_liar: bool, want: (bool, bool)| {
+            let mut blocks = Blocks::default();
+            blocks.liars.extend(is_liar.then_some(switch));
+            blocks.note_lie(Time::ZERO, &chassis, &table(1), is_corrupting);
+            let is_of_bit = blocks.strays.get(&(switch, 0)) == Some(&Rule::CorruptMedium);
+            assert_eq!((!blocks.lies.is_empty(), is_of_bit), want, "{is_corrupting} {is_liar}");
+            // What it holds after all is none.
+            let truth = table(Digest::default().bytes(&[NO_PATH; BLOCK_LIDS]).0);
+            blocks.note_stray(&truth, is_corrupting);
+            let ends = blocks.note_lie(Time::ZERO, &chassis, &truth, is_corrupting);
+            assert_eq!(ends, want.0);
+            assert!(blocks.lies.is_empty() && blocks.strays.is_empty());
+        };
+        check(false, false, (true, false));
+        check(false, true, (true, false));
+        check(true, false, (false, true));
+        check(true, true, (true, false));
+    }
+
+    #[test]
+    fn what_a_flipped_bit_took_elsewhere_is_nobody_s_until_it_comes_again() {
+        let fabric = row();
+        let [first, second] = [2, 3].map(|guid| fabric.find(Guid(guid)).unwrap());
+        let mut blocks = Blocks::default();
+        let mut check = |is_corrupting: bool, node: NodeIdx, is_late: bool, want: &[NodeIdx]| {
+            let table = taken(node, AttributeId::LINEAR_FORWARDING, 0, Some(second));
+            blocks.note_stray(&Taken { is_late, ..table }, is_corrupting);
+            let found: Vec<NodeIdx> = blocks.strays.keys().map(|(node, _)| *node).collect();
+            assert_eq!(found, want, "{is_corrupting} {node:?} {is_late}");
+        };
+        // Without a flipped bit it is a cable that was moved.
+        check(false, first, false, &[]);
+        check(true, second, false, &[]);
+        check(true, first, false, &[first, second]);
+        check(false, second, true, &[first, second]);
+        check(false, second, false, &[first]);
+        check(false, first, false, &[]);
+    }
+
+    #[test]
+    fn what_an_earlier_life_had_sent_is_nobody_s_until_it_comes_again() {
+        let switch = row().find(Guid(2)).unwrap();
+        let mut blocks = Blocks::default();
+        blocks.note_bequeathed(&taken(switch, AttributeId::SWITCH_INFO, 0, None));
+        assert!(blocks.strays.is_empty());
+        let table = taken(switch, AttributeId::LINEAR_FORWARDING, 0, Some(switch));
+        blocks.note_bequeathed(&table);
+        assert_eq!(blocks.strays.get(&(switch, 0)), Some(&Rule::Predecessor));
+        blocks.note_stray(&Taken { is_late: true, ..table }, false);
+        assert!(!blocks.strays.is_empty());
+        blocks.note_stray(&table, false);
+        assert!(blocks.strays.is_empty());
+    }
+}

@@ -1,0 +1,151 @@
+//! Which faults struck, and when: a manager cannot know of them before it looks again.
+
+use std::time::Duration;
+
+use selvedge_chassis::Chassis;
+use selvedge_emulator::Fault;
+use selvedge_sim::Time;
+
+use crate::digest::Digest;
+use crate::subnet::{is_up, ports_of};
+
+/// A flipped bit may still be on its way, or in what a manager believes, for so long.
+const CORRUPT_ECHO: Duration = Duration::from_secs(1);
+/// A node that was hidden is found by the next light sweep.
+const BLIND_ECHO: Duration = Duration::from_secs(12);
+
+/// Faults so far.
+#[derive(Clone, Debug)]
+pub(in crate::checkers) struct Faults {
+    /// What is trained and has power.
+    shape: u64,
+    /// When that last changed.
+    disturbed: Option<Time>,
+    /// Whether two nodes show one GUID, and when that was last so.
+    has_clones: bool,
+    cloned: Option<Time>,
+    /// While bits are flipped, and since when not any more.
+    is_corrupting: bool,
+    corrupted: Option<Time>,
+    /// Nodes that are hidden from management just now, and when there last were some.
+    hidden: u32,
+    blind: Option<Time>,
+}
+
+impl Faults {
+    pub fn new(chassis: &Chassis) -> Self {
+        Self {
+            shape: shape(chassis),
+            disturbed: None,
+            has_clones: false,
+            cloned: None,
+            is_corrupting: false,
+            corrupted: None,
+            hidden: 0,
+            blind: None,
+        }
+    }
+
+    /// A fault is about to strike.
+    pub fn strikes(&mut self, now: Time, fault: &Fault) {
+        match fault {
+            Fault::Corrupt(ratio, _) => self.set_corrupting(now, ratio.numerator > 0),
+            Fault::Hang(_) => self.hides(now, true),
+            Fault::Unhang(_) => self.hides(now, false),
+            Fault::Loss(ratio, Some(_)) => self.hides(now, ratio.numerator > 0),
+            _ => {}
+        }
+    }
+
+    /// Bits are flipped from now on, or are not any more.
+    pub const fn set_corrupting(&mut self, now: Time, is_corrupting: bool) {
+        self.is_corrupting = is_corrupting;
+        self.corrupted = Some(now);
+    }
+
+    fn hides(&mut self, now: Time, is_hidden: bool) {
+        self.blind = Some(now);
+        self.hidden = match is_hidden {
+            true => self.hidden.saturating_add(1),
+            false => self.hidden.saturating_sub(1),
+        };
+    }
+
+    /// The hardware changed, and not by a Set. Returns true if what is trained and has power did.
+    pub fn happened(&mut self, now: Time, chassis: &Chassis) -> bool {
+        let shape = shape(chassis);
+        let is_disturbed = std::mem::replace(&mut self.shape, shape) != shape;
+        if is_disturbed {
+            self.disturbed = Some(now);
+        }
+        let mut nodes = chassis.fabric().nodes().iter_enumerated();
+        let had_clones = self.has_clones;
+        self.has_clones = nodes.any(|(node, built)| chassis.node_guid(node) != built.guid);
+        if had_clones || self.has_clones {
+            self.cloned = Some(now);
+        }
+        if self.is_corrupting {
+            self.corrupted = Some(now);
+        }
+        is_disturbed
+    }
+
+    pub const fn is_corrupting(&self) -> bool {
+        self.is_corrupting
+    }
+
+    /// True if bits were ever flipped.
+    pub const fn has_corrupted(&self) -> bool {
+        self.corrupted.is_some()
+    }
+
+    /// True if bits are flipped, or were since then.
+    pub fn corrupted_since(&self, then: Time) -> bool {
+        self.is_corrupting || is_since(self.corrupted, then)
+    }
+
+    /// True if what is believed then may come from a flipped bit.
+    pub fn echoes_flipped_bits(&self, then: Time) -> bool {
+        self.is_corrupting || self.corrupted.is_some_and(|at| at + CORRUPT_ECHO >= then)
+    }
+
+    /// True if links or nodes have changed since then.
+    pub fn disturbed_since(&self, then: Time) -> bool {
+        is_since(self.disturbed, then)
+    }
+
+    /// True if two nodes show one GUID, or did since then.
+    pub fn cloned_since(&self, then: Time) -> bool {
+        self.has_clones || is_since(self.cloned, then)
+    }
+
+    /// When two nodes last showed one GUID.
+    pub const fn cloned(&self) -> Option<Time> {
+        self.cloned
+    }
+
+    /// True if nodes are hidden from management, or were so lately that no light sweep has come since.
+    pub fn is_blind(&self, now: Time) -> bool {
+        self.hidden > 0 || self.blind.is_some_and(|at| at + BLIND_ECHO >= now)
+    }
+}
+
+/// True if something was last so at that time or later.
+pub(super) fn is_since(last: Option<Time>, then: Time) -> bool {
+    last.is_some_and(|last| last >= then)
+}
+
+/// A number over what is trained, what has power and which cable goes where.
+fn shape(chassis: &Chassis) -> u64 {
+    let mut digest = Digest::default();
+    for node in chassis.fabric().nodes().indices() {
+        digest = digest
+            .number(chassis.boots(node).into())
+            .bytes(&[u8::from(chassis.is_powered(node))]);
+        for port in ports_of(chassis, node).filter(|&port| is_up(chassis, port)) {
+            let peer = chassis.wire(port).peer().map_or(0, |peer| peer.0);
+            digest = digest.number(u64::from(port.0) << 32 | u64::from(peer));
+        }
+    }
+    digest.0
+}

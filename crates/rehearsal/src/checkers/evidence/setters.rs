@@ -1,0 +1,51 @@
+//! Which managers had Sets taken, and when: one that has not looked since knows nothing of those of another.
+
+use std::collections::BTreeMap;
+
+use selvedge_sim::Time;
+
+use crate::manager::ManagerId;
+
+/// Managers as agents know them.
+#[derive(Clone, Debug, Default)]
+pub(in crate::checkers) struct Setters {
+    /// When a Set of each manager was last taken.
+    last_set: BTreeMap<ManagerId, Time>,
+    /// The manager whose Set was last taken, and when that was first another one than before.
+    master: Option<ManagerId>,
+    master_changed: Option<Time>,
+    /// When a Set was last taken that an earlier life of a manager had sent.
+    bequeathed: Option<Time>,
+}
+
+impl Setters {
+    /// A Set of a manager was taken.
+    pub fn note(&mut self, now: Time, manager: ManagerId) {
+        self.last_set.insert(manager, now);
+        let before = self.master.replace(manager);
+        if before.is_some_and(|before| before != manager) {
+            self.master_changed = Some(now);
+        }
+    }
+
+    /// A Set was taken that an earlier life of its manager had sent.
+    pub const fn note_bequeathed(&mut self, now: Time) {
+        self.bequeathed = Some(now);
+    }
+
+    /// When a Set of another manager was last taken.
+    pub fn last_of_others(&self, manager: ManagerId) -> Option<Time> {
+        let others = self.last_set.iter().filter(|(id, _)| **id != manager);
+        others.map(|(_, at)| *at).max()
+    }
+
+    /// When a Set of an earlier life of a manager was last taken.
+    pub const fn bequeathed(&self) -> Option<Time> {
+        self.bequeathed
+    }
+
+    /// When a Set of another manager than before was last taken.
+    pub const fn master_changed(&self) -> Option<Time> {
+        self.master_changed
+    }
+}

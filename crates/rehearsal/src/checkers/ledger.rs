@@ -1,0 +1,84 @@
+//! What checkers found: violations, and what rules excuse, counted.
+
+use std::collections::BTreeMap;
+
+use selvedge_sim::Time;
+
+use super::rules::{Checker, Exemptions, Rule};
+use crate::Violation;
+
+/// What a checker found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// How often.
+    pub count: u64,
+    /// The first, with its time.
+    pub first: String,
+}
+
+/// What checkers found while a run went on.
+pub type Findings = BTreeMap<Checker, Found>;
+
+/// Where checkers put what they find.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ledger {
+    exemptions: Exemptions,
+    /// Where managers are programs: what was found. A run goes on whatever it is.
+    findings: Option<Findings>,
+    /// When it was last looked.
+    now: Time,
+}
+
+impl Ledger {
+    /// From now on what is found is counted instead of ending the run.
+    pub fn count_all(&mut self) {
+        self.findings = Some(Findings::default());
+    }
+
+    /// Findings from now on have this time.
+    pub const fn set_time(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    pub const fn exemptions(&self) -> &Exemptions {
+        &self.exemptions
+    }
+
+    pub fn findings(&self) -> Findings {
+        self.findings.clone().unwrap_or_default()
+    }
+
+    /// A checker found something that a rule excuses.
+    pub fn excuse(&mut self, checker: Checker, rule: Rule) {
+        *self.exemptions.entry((checker, rule)).or_default() += 1;
+    }
+
+    /// A checker found something, and a rule may excuse it.
+    pub fn judge(
+        &mut self,
+        checker: Checker,
+        excuse: Option<Rule>,
+        violation: impl FnOnce() -> Violation,
+    ) -> Result<(), Violation> {
+        match excuse {
+            Some(rule) => {
+                self.excuse(checker, rule);
+                Ok(())
+            }
+            None => self.raise(checker, violation()),
+        }
+    }
+
+    /// Counts a finding where findings are counted; else it is handed back.
+    pub fn raise(&mut self, checker: Checker, violation: Violation) -> Result<(), Violation> {
+        let Some(findings) = &mut self.findings else {
+            return Err(violation);
+        };
+        let found = findings.entry(checker).or_default();
+        if found.count == 0 {
+            found.first = format!("at {}: {violation}", self.now);
+        }
+        found.count += 1;
+        Ok(())
+    }
+}

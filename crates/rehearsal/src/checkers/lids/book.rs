@@ -1,0 +1,491 @@
+//! Which port held which LID: a book that outlives every manager.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_fabric::NodeIdx;
+use selvedge_sim::Time;
+use selvedge_types::{Guid, LidRange, Lmc};
+
+use crate::Violation;
+use crate::checkers::holders::end_ports;
+use crate::checkers::names::port_name;
+use crate::checkers::rules::Rule;
+use crate::subnet::ports_of;
+
+/// A port that got another LID than it had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moved {
+    port: PortIdx,
+    guid: Guid,
+    before: LidRange,
+    now: LidRange,
+    /// It held the LIDs until now, and did not come back without them.
+    kept: bool,
+}
+
+impl Moved {
+    pub const fn guid(self) -> Guid {
+        self.guid
+    }
+
+    pub const fn before(self) -> LidRange {
+        self.before
+    }
+
+    pub const fn now(self) -> LidRange {
+        self.now
+    }
+
+    /// True if it held what it had until now: it did not come back without.
+    pub const fn is_kept(self) -> bool {
+        self.kept
+    }
+
+    /// True if a port that is to have so many LIDs cannot keep what it had: a block of them begins at a multiple of its
+    /// length. It may get the first of its new ones only, if others hold the rest.
+    pub const fn must_begin_elsewhere(self, lmc: Lmc) -> bool {
+        !self.before.base.0.is_multiple_of(lmc.lids())
+    }
+
+    /// True if one flipped bit makes the new LID of what the port held, or of none, which it comes back with.
+    pub fn is_off_by_a_bit(self) -> bool {
+        let bits = |held: u16| (held ^ self.now.base.0).count_ones();
+        !self.kept && (bits(0) == 1 || bits(self.before.base.0) == 1)
+    }
+
+    pub fn violation(self, chassis: &Chassis) -> Violation {
+        Violation::LidChanged {
+            port: port_name(chassis, self.port),
+            before: self.before.base,
+            now: self.now.base,
+        }
+    }
+}
+
+/// What every port held last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LidBook {
+    by_guid: BTreeMap<Guid, LidRange>,
+    /// What was last held at a place, whatever GUID it showed.
+    by_port: BTreeMap<PortIdx, LidRange>,
+    /// How often the node had booted then: who boots holds nothing.
+    boots: BTreeMap<Guid, u32>,
+    /// GUIDs that were ever seen at two places.
+    cloned: BTreeSet<Guid>,
+    /// Those whose LIDs fell to a port that has more LIDs now, from the same base: LIDs of one port are a block.
+    overgrown: BTreeSet<Guid>,
+    /// What ports held before a Set that a rule excuses gave them something else.
+    own: BTreeMap<Guid, LidRange>,
+    /// All that ports held before Sets that gave them something else, and when the last of those came: one may have
+    /// moved twice, and a manager that saw the first of its LIDs only gives it back.
+    left: BTreeMap<Guid, Vec<(LidRange, Time)>>,
+}
+
+impl LidBook {
+    pub fn new(chassis: &Chassis) -> Self {
+        let mut book = Self::default();
+        book.read(chassis);
+        book
+    }
+
+    /// Takes in what ports hold now, and who shows whose GUID.
+    pub fn read(&mut self, chassis: &Chassis) {
+        for port in end_ports(chassis) {
+            let range = chassis.port(port).settings().lids;
+            if range.base.is_unicast() {
+                self.by_guid.insert(chassis.port_guid(port), range);
+                self.by_port.insert(port, range);
+                self.boots.insert(chassis.port_guid(port), boots_of(chassis, port));
+            }
+        }
+    }
+
+    /// True if two nodes ever showed a GUID, or one showed another's.
+    pub fn is_cloned(&self, guid: Guid) -> bool {
+        self.cloned.contains(&guid)
+    }
+
+    /// Notes which nodes show the GUIDs of others.
+    pub fn note_clones(&mut self, chassis: &Chassis) {
+        for (node, built) in chassis.fabric().nodes().iter_enumerated() {
+            if chassis.node_guid(node) != built.guid {
+                self.cloned
+                    .extend(ports_of(chassis, node).map(|port| chassis.port_guid(port)));
+                self.cloned.extend(built.end_ports().map(|(_, port)| port.guid));
+            }
+        }
+    }
+
+    /// Takes in what the ports of a node hold: the first LIDs that are new, and the first that are not those which the
+    /// GUID had before.
+    pub fn take(&mut self, chassis: &Chassis, node: NodeIdx) -> (Option<(PortIdx, LidRange)>, Option<Moved>) {
+        let (mut new, mut first) = (None, None);
+        for port in ports_of(chassis, node).filter(|&port| chassis.end_port(port) == port) {
+            let (guid, now) = (chassis.port_guid(port), chassis.port(port).settings().lids);
+            if !now.base.is_unicast() {
+                continue;
+            }
+            let before = self.by_guid.insert(guid, now);
+            let boots = boots_of(chassis, port);
+            let kept = self.boots.insert(guid, boots) == Some(boots);
+            if before != Some(now) {
+                new = new.or(Some((port, now)));
+            }
+            // It may show another's GUID, now or until now.
+            let of_port = self.by_port.insert(port, now);
+            if of_port.is_some_and(|before| before.base == now.base && before.lmc < now.lmc) {
+                let built = chassis.fabric().port(chassis.port_ref(port)).map(|built| built.guid);
+                let overlaps = |range: &LidRange| range.base <= now.last() && now.base <= range.last();
+                let others = self
+                    .by_guid
+                    .iter()
+                    .filter(|(other, range)| **other != guid && Some(**other) != built && overlaps(range));
+                self.overgrown.extend(others.map(|(other, _)| *other));
+            }
+            let before = before.unwrap_or(now);
+            if before != now {
+                first = first.or(Some(Moved {
+                    port,
+                    guid,
+                    before,
+                    now,
+                    kept,
+                }));
+            }
+        }
+        (new, first)
+    }
+
+    /// What the port with a GUID held last.
+    pub fn held_last(&self, guid: Guid) -> Option<LidRange> {
+        self.by_guid.get(&guid).copied()
+    }
+
+    /// True if the port with a GUID held these LIDs last, and does not hold them now.
+    pub fn is_lost(&self, chassis: &Chassis, guid: Guid, range: LidRange) -> bool {
+        let holds = |port: PortIdx| chassis.port_guid(port) == guid && chassis.port(port).settings().lids == range;
+        self.by_guid.get(&guid) == Some(&range) && !end_ports(chassis).any(holds)
+    }
+
+    /// A Set that was meant for another port, as a rule explains, gave a port another LID: its own is what it had.
+    pub fn went_astray(&mut self, moved: &Moved) {
+        self.own.entry(moved.guid).or_insert(moved.before);
+    }
+
+    /// A Set has given a port other LIDs.
+    pub fn note_left(&mut self, moved: &Moved, now: Time) {
+        let left = self.left.entry(moved.guid).or_default();
+        left.retain(|(range, _)| *range != moved.before);
+        left.push((moved.before, now));
+    }
+
+    /// True if a port that came back without its LIDs could not have them, as another one held some of them when its
+    /// manager looked, or had so short a time before (`drain`) that packets to it may have been under way: Sets go out
+    /// side by side, and whose comes first does not matter.
+    pub fn was_held_by_another(&self, moved: &Moved, looked_at: Option<Time>, drain: Duration) -> bool {
+        let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
+        let of_others = self.left.iter().filter(|(guid, _)| **guid != moved.guid);
+        let mut since = of_others
+            .flat_map(|(_, left)| left)
+            .filter(|(_, at)| looked_at.is_some_and(|looked_at| *at + drain >= looked_at));
+        !moved.kept && since.any(|(range, _)| overlaps(range))
+    }
+
+    /// True if the plan gives what a port came back without to another one that had held it as well: it is either's.
+    pub fn is_anothers_again(&self, moved: &Moved, planned: &BTreeMap<Guid, LidRange>) -> bool {
+        let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
+        let had_it = |guid: &Guid| {
+            let mut left = self.left.get(guid).into_iter().flatten();
+            left.any(|(before, _)| overlaps(before))
+        };
+        let mut others = planned.iter().filter(|(guid, _)| **guid != moved.guid);
+        !moved.kept && others.any(|(guid, range)| overlaps(range) && had_it(guid))
+    }
+
+    /// Why a port may get another LID.
+    pub fn excuse(&mut self, chassis: &Chassis, moved: &Moved, knew: bool) -> Option<Rule> {
+        if self.cloned.contains(&moved.guid) {
+            return Some(Rule::ClonedGuid);
+        }
+        let is_own = self.own.get(&moved.guid) == Some(&moved.now);
+        if is_own {
+            self.own.remove(&moved.guid);
+        }
+        let was_overgrown = self.overgrown.remove(&moved.guid);
+        if moved.before.lmc != moved.now.lmc || was_overgrown {
+            return Some(Rule::OtherLids);
+        }
+        let others = || end_ports(chassis).filter(|&port| port != moved.port);
+        let overlaps = |port: &PortIdx| {
+            let held = chassis.port(*port).settings().lids;
+            held.base.is_unicast() && held.base <= moved.before.last() && moved.before.base <= held.last()
+        };
+        // Whoever held it last while the other was off, and may be off now: its LIDs are kept for it. Who comes back
+        // without it has no claim on a port that holds it.
+        let is_of_another = |(guid, range): (&Guid, &LidRange)| {
+            *guid != moved.guid && range.base <= moved.before.last() && moved.before.base <= range.last()
+        };
+        if others().any(|port| overlaps(&port)) || !moved.kept && self.by_guid.iter().any(is_of_another) {
+            return Some(Rule::LidConflict);
+        }
+        if is_own {
+            return Some(Rule::PutRight);
+        }
+        (!knew).then_some(Rule::NeverKnown)
+    }
+}
+
+fn boots_of(chassis: &Chassis, port: PortIdx) -> u32 {
+    chassis.boots(chassis.wire(port).node())
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node};
+    use selvedge_types::{Lid, NodeKind};
+
+    use super::*;
+
+    /// Ports by GUID that get a LID, or whose node goes off, or comes back without one; the last one gets another, and
+    /// why it may.
+    #[derive(Clone, Copy)]
+    enum Step {
+        Gets(u64, u16),
+        /// A block of LIDs, by its LMC.
+        GetsBlock(u64, u16, u8),
+        /// It shows the GUID of another.
+        Shows(u64, u64),
+        /// By a Set that was meant for another.
+        Astray(u64, u16),
+        Off(u64),
+        On(u64),
+    }
+
+    fn check(steps: &[Step], want: Option<Rule>) {
+        let mut b = FabricBuilder::new();
+        for guid in [1, 2, 3] {
+            b.add(Node::new(NodeKind::Switch, Guid(guid), 2, "s"));
+        }
+        let mut chassis = Chassis::new(&b.finish().unwrap());
+        let mut book = LidBook::new(&chassis);
+        let mut excuse = None;
+        for &step in steps {
+            let find = |guid: u64| chassis.fabric().find(Guid(guid)).unwrap();
+            let (node, lid, lmc) = match step {
+                Step::Gets(guid, lid) | Step::Astray(guid, lid) => (find(guid), lid, 0),
+                Step::GetsBlock(guid, lid, lmc) => (find(guid), lid, lmc),
+                Step::Off(guid) => {
+                    chassis.power_off(find(guid));
+                    continue;
+                }
+                Step::On(guid) => {
+                    chassis.power_on(find(guid));
+                    continue;
+                }
+                Step::Shows(guid, other) => {
+                    chassis.clone_guids(find(guid), find(other));
+                    continue;
+                }
+            };
+            let port = chassis.port_at(node, 0).unwrap();
+            let lids = LidRange {
+                base: Lid(lid),
+                lmc: Lmc::new(lmc).unwrap(),
+            };
+            let settings = chassis.port(port).settings();
+            chassis.set_settings(port, selvedge_fabric::PortSettings { lids, ..*settings });
+            let (_, moved) = book.take(&chassis, node);
+            excuse = moved.and_then(|moved| {
+                if matches!(step, Step::Astray(..)) {
+                    book.went_astray(&moved);
+                }
+                book.excuse(&chassis, &moved, true)
+            });
+        }
+        assert_eq!(excuse, want);
+    }
+
+    #[test]
+    fn a_port_keeps_its_lid() {
+        use Step::{Astray, Gets, Off, On};
+        check(&[Gets(1, 4), Gets(1, 5)], None);
+        check(&[Gets(1, 4), Gets(2, 4), Gets(1, 5)], Some(Rule::LidConflict));
+        // One gets it while the other is off, which then comes back without: who holds it keeps it.
+        let one_after_the_other = [Gets(1, 4), Off(1), Gets(2, 4), On(1)];
+        check(&[&one_after_the_other[..], &[Gets(2, 5)]].concat(), None);
+        check(
+            &[&one_after_the_other[..], &[Gets(1, 5)]].concat(),
+            Some(Rule::LidConflict),
+        );
+        // Both come back without: it is either's.
+        check(
+            &[&one_after_the_other[..], &[Off(2), On(2), Gets(2, 5)]].concat(),
+            Some(Rule::LidConflict),
+        );
+        // The one that holds it is off as well now: its LIDs are kept for it.
+        check(
+            &[&one_after_the_other[..], &[Off(2), Gets(1, 5)]].concat(),
+            Some(Rule::LidConflict),
+        );
+        // Its own comes back once.
+        check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4)], Some(Rule::PutRight));
+        check(&[Gets(1, 4), Astray(1, 5), Gets(1, 6)], None);
+        check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4), Gets(1, 5)], None);
+    }
+
+    #[test]
+    fn what_fell_to_a_port_that_has_more_lids_is_its_own_whatever_guid_it_shows() {
+        use Step::{Gets, GetsBlock, Off, On, Shows};
+        for is_cloned in [false, true] {
+            let shown: &[Step] = if is_cloned { &[Shows(1, 3)] } else { &[] };
+            let grown_from = |held: u16| {
+                let before = [Gets(1, held), Gets(2, 9), Off(2)];
+                let then = [GetsBlock(1, 8, 3), Gets(1, 8), On(2), Gets(2, 5)];
+                [&before[..], shown, &then].concat()
+            };
+            check(&grown_from(8), Some(Rule::OtherLids));
+            check(&grown_from(12), None);
+        }
+    }
+
+    #[test]
+    fn what_two_had_is_either_s() {
+        let range = |base| LidRange {
+            base: Lid(base),
+            lmc: Lmc::ZERO,
+        };
+        let moved = |guid, before, now, kept| Moved {
+            port: PortIdx(0),
+            guid: Guid(guid),
+            before: range(before),
+            now: range(now),
+            kept,
+        };
+        let check = |kept: bool, planned: (u64, u16), want: bool| {
+            let mut book = LidBook::default();
+            book.note_left(&moved(7, 3, 5, true), Time::from_secs(5));
+            // What it gave up later does not make what it had before another's.
+            book.note_left(&moved(7, 5, 6, true), Time::from_secs(6));
+            let planned = BTreeMap::from([(Guid(planned.0), range(planned.1)), (Guid(8), range(11))]);
+            assert_eq!(
+                book.is_anothers_again(&moved(8, 3, 11, kept), &planned),
+                want,
+                "{planned:?}"
+            );
+        };
+        check(false, (7, 3), true);
+        // It held it itself; the other gets another one; it is one that never had it.
+        check(true, (7, 3), false);
+        check(false, (7, 4), false);
+        check(false, (9, 3), false);
+    }
+
+    #[test]
+    fn a_port_keeps_lids_that_can_begin_there() {
+        let range = |base| LidRange {
+            base: Lid(base),
+            lmc: Lmc::ZERO,
+        };
+        let check = |before: u16, lmc: u8, want: bool| {
+            let moved = Moved {
+                port: PortIdx(0),
+                guid: Guid(7),
+                before: range(before),
+                now: range(16),
+                kept: true,
+            };
+            assert_eq!(
+                moved.must_begin_elsewhere(Lmc::new(lmc).unwrap()),
+                want,
+                "{before} {lmc}"
+            );
+        };
+        check(13, 0, false);
+        check(13, 1, true);
+        check(14, 1, false);
+        check(14, 2, true);
+    }
+
+    #[test]
+    fn a_flipped_bit_makes_a_lid_of_none_or_of_another() {
+        let check = |before: u16, now: u16, kept: bool, want: bool| {
+            let range = |base| LidRange {
+                base: Lid(base),
+                lmc: Lmc::ZERO,
+            };
+            let moved = Moved {
+                port: PortIdx(0),
+                guid: Guid(7),
+                before: range(before),
+                now: range(now),
+                kept,
+            };
+            assert_eq!(moved.is_off_by_a_bit(), want, "{before} {now}");
+        };
+        check(11, 8192, false, true);
+        check(5, 4, false, true);
+        check(11, 12, false, false);
+        check(5, 4, true, false);
+    }
+
+    #[test]
+    fn lids_that_another_held_when_its_manager_looked_are_not_to_be_had() {
+        let range = |base| LidRange {
+            base: Lid(base),
+            lmc: Lmc::new(1).unwrap(),
+        };
+        let moved = |guid, before, kept| Moved {
+            port: PortIdx(0),
+            guid: Guid(guid),
+            before: range(before),
+            now: range(40),
+            kept,
+        };
+        let check = |moved_now: Moved, looked_at: Option<u64>, want: bool| {
+            let mut book = LidBook::default();
+            book.note_left(&moved(7, 10, true), Time::from_secs(5));
+            let looked_at = looked_at.map(Time::from_secs);
+            let was_held = book.was_held_by_another(&moved_now, looked_at, Duration::from_secs(2));
+            assert_eq!(was_held, want, "{moved_now:?}");
+        };
+        check(moved(8, 10, false), Some(4), true);
+        // Packets to the other may be under way.
+        check(moved(8, 10, false), Some(7), true);
+        // It held them itself; others; long after the other had left them; nobody looked; it is the same port.
+        check(moved(8, 10, true), Some(4), false);
+        check(moved(8, 12, false), Some(4), false);
+        check(moved(8, 10, false), Some(8), false);
+        check(moved(8, 10, false), None, false);
+        check(moved(7, 10, false), Some(4), false);
+    }
+
+    #[test]
+    fn lids_that_a_port_has_no_more_are_lost() {
+        let mut b = FabricBuilder::new();
+        b.add(Node::new(NodeKind::Switch, Guid(1), 2, "s"));
+        let mut chassis = Chassis::new(&b.finish().unwrap());
+        let node = chassis.fabric().find(Guid(1)).unwrap();
+        let port = chassis.port_at(node, 0).unwrap();
+        let range = |base| LidRange {
+            base: Lid(base),
+            lmc: Lmc::ZERO,
+        };
+        let settings = *chassis.port(port).settings();
+        let lids = range(4);
+        chassis.set_settings(port, selvedge_fabric::PortSettings { lids, ..settings });
+        let book = LidBook::new(&chassis);
+        let check = |chassis: &Chassis, want: bool| {
+            assert_eq!(book.is_lost(chassis, Guid(1), range(4)), want);
+            // Neither these nor another port's have ever been held.
+            assert!(!book.is_lost(chassis, Guid(1), range(5)));
+            assert!(!book.is_lost(chassis, Guid(2), range(4)));
+        };
+        check(&chassis, false);
+        chassis.power_off(node);
+        check(&chassis, true);
+        chassis.power_on(node);
+        check(&chassis, true);
+    }
+}

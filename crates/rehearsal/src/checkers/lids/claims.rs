@@ -1,0 +1,253 @@
+//! What managers take ports to hold: one record for the LIDs that a manager ever took a port to have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_chassis::Chassis;
+use selvedge_sim::Time;
+use selvedge_types::{Guid, Lid, LidRange};
+use selvedge_wire::AttributeId;
+
+use crate::checkers::taken::Taken;
+use crate::manager::ManagerId;
+
+/// A manager, a port, and LIDs.
+pub(super) type Key = (ManagerId, Guid, LidRange);
+
+/// Why what a manager takes a port to have is no knowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Doubt {
+    /// It was first stored while bits were flipped: one may be of a flipped bit.
+    Misread,
+    /// The port had lost them before the manager looked, which hit on them by chance.
+    Guessed,
+    /// The manager thought better of it before the port had held them.
+    Dropped,
+    /// Another manager gave them to the port while this one took it to have others, and this one has not seen it since.
+    Unheard,
+}
+
+/// What is known of LIDs that a manager takes a port to have, or took.
+#[derive(Clone, Debug, Default)]
+struct Claim {
+    /// It was stored; with it, until the port holds the LIDs, when the manager had begun to look when it did.
+    stored: Option<Option<Time>>,
+    /// When it stored something else instead.
+    replaced: Option<Time>,
+    doubts: BTreeSet<Doubt>,
+}
+
+/// All claims.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Claims {
+    claims: BTreeMap<Key, Claim>,
+    /// What each manager takes each port to have, and whether the port has held it since.
+    believed: BTreeMap<(ManagerId, Guid), (LidRange, bool)>,
+    /// Base LIDs that a Set was to give a port and gave another one, as a cable had been moved.
+    mistaken: BTreeSet<(ManagerId, Guid, Lid)>,
+}
+
+impl Claims {
+    fn of(&mut self, key: Key) -> &mut Claim {
+        self.claims.entry(key).or_default()
+    }
+
+    fn has(&self, key: Key, doubt: Doubt) -> bool {
+        self.claims.get(&key).is_some_and(|claim| claim.doubts.contains(&doubt))
+    }
+
+    fn settle(&mut self, key: Key, doubts: &[Doubt]) {
+        if let Some(claim) = self.claims.get_mut(&key) {
+            claim.doubts.retain(|doubt| !doubts.contains(doubt));
+        }
+    }
+
+    /// A manager stored LIDs of a port, having begun to look at some time, while the port held some last. Bits may be
+    /// flipped, and the port may have lost the LIDs.
+    pub fn stored(
+        &mut self,
+        key: Key,
+        (now, looked_at): (Time, Option<Time>),
+        held_last: Option<LidRange>,
+        (is_echo, is_lost): (bool, impl FnOnce() -> bool),
+    ) {
+        let is_new = self.believes(key, now, held_last);
+        let claim = self.of(key);
+        if claim.stored.is_some() {
+            if is_new {
+                claim.stored = Some(looked_at);
+            }
+            return;
+        }
+        claim.stored = Some(looked_at);
+        claim.doubts.extend(is_echo.then_some(Doubt::Misread));
+        claim.doubts.extend(is_lost().then_some(Doubt::Guessed));
+    }
+
+    /// A manager takes these for a port's LIDs. What it took for them before is no knowledge, if the port had never
+    /// held it by then: when another manager gives it to the port later, this one hears nothing of that. True if it
+    /// took them to be others, or none, until now.
+    fn believes(&mut self, key: Key, now: Time, held_last: Option<LidRange>) -> bool {
+        let (id, guid, range) = key;
+        let before = self.believed.get(&(id, guid)).copied();
+        let other = before.filter(|(other, _)| *other != range);
+        if let Some((other, was_held)) = other {
+            let claim = self.of((id, guid, other));
+            claim.replaced = Some(now);
+            claim.doubts.extend((!was_held).then_some(Doubt::Dropped));
+            if other.base != range.base {
+                self.mistaken.remove(&(id, guid, other.base));
+            }
+        }
+        self.of(key).replaced = None;
+        self.settle(key, &[Doubt::Dropped, Doubt::Unheard]);
+        let was_held = held_last == Some(range) || before == Some((range, true));
+        self.believed.insert((id, guid), (range, was_held));
+        other.is_some() || before.is_none()
+    }
+
+    /// A program has set these LIDs, and is to keep them.
+    pub fn keep(&mut self, key: Key) {
+        self.of(key).stored = Some(None);
+    }
+
+    /// True if a manager ever stored these LIDs of a port.
+    pub fn is_stored(&self, key: Key) -> bool {
+        self.claims.get(&key).is_some_and(|claim| claim.stored.is_some())
+    }
+
+    /// True if a manager had stored LIDs of a port when it sent a Set of them, or a Set that had been stored before was
+    /// under way: what was sent long ago may be taken now, and the port is to have others by then.
+    pub fn was_stored(&self, key: Key, sent_at: Time) -> bool {
+        let is_still = |claim: &Claim| claim.replaced.is_none_or(|replaced| sent_at <= replaced);
+        let claim = self.claims.get(&key);
+        claim.is_some_and(|claim| claim.stored.is_some() && is_still(claim))
+    }
+
+    /// When a manager had begun to look that stored these LIDs of a port which has not held them since.
+    pub fn planned(&self, key: Key) -> Option<Time> {
+        self.claims.get(&key)?.stored?
+    }
+
+    /// A port holds these LIDs now, by whose Set if that is known. Others who take it to have others hear nothing of
+    /// it, also if they gave it these once, before they gave it what they take it to have.
+    pub fn is_held(&mut self, guid: Guid, range: LidRange, by: Option<ManagerId>) {
+        let of_port = self.believed.iter_mut().filter(|((_, of), _)| *of == guid);
+        for (&(id, _), (believed, was_held)) in of_port {
+            *was_held |= *believed == range;
+            let is_unheard = by.is_some_and(|by| by != id) && *believed != range;
+            if let Some(claim) = self.claims.get_mut(&(id, guid, range)) {
+                claim.stored = claim.stored.map(|_| None);
+            }
+            if is_unheard {
+                let claim = self.claims.entry((id, guid, range)).or_default();
+                claim.doubts.insert(Doubt::Unheard);
+            }
+        }
+        if let Some(id) = by {
+            self.settle((id, guid, range), &[Doubt::Guessed, Doubt::Dropped, Doubt::Unheard]);
+        }
+    }
+
+    /// The port of another node took a Set of a port's LIDs, as a cable had been moved. It may answer like the port
+    /// that was meant, which its manager takes to have those LIDs then.
+    pub fn note_astray(&mut self, chassis: &Chassis, taken: &Taken) {
+        let astray = taken.sent.and_then(|sent| Some((sent.manager, sent.astray?)));
+        let Some((manager, astray)) = astray.filter(|(_, astray)| astray.meant != taken.node) else {
+            return;
+        };
+        if taken.attribute == AttributeId::LINEAR_FORWARDING {
+            return;
+        }
+        let port = |node| chassis.port_at(node, u8::try_from(taken.modifier & 0xff).ok()?);
+        let end_port = |node| port(node).filter(|&port| chassis.end_port(port) == port);
+        if let (Some(meant), Some(taken)) = (end_port(astray.meant), end_port(taken.node)) {
+            let lids = chassis.port(taken).settings().lids;
+            self.mistaken.insert((manager, chassis.port_guid(meant), lids.base));
+        }
+    }
+
+    /// True if a manager knew that a port had these LIDs, which kept them until now or came back without.
+    pub fn knew(&self, key: Key, is_kept: bool) -> bool {
+        let has_heard = is_kept || !self.has(key, Doubt::Unheard);
+        let is_no_guess = !self.has(key, Doubt::Guessed) && !self.has(key, Doubt::Dropped);
+        self.is_stored(key) && is_no_guess && has_heard
+    }
+
+    /// True if the LIDs may be of a flipped bit.
+    pub fn is_misread(&self, key: Key) -> bool {
+        self.has(key, Doubt::Misread)
+    }
+
+    /// True if a Set was to give a port these LIDs, and another one took it.
+    pub fn is_mistaken(&self, (id, guid, range): Key) -> bool {
+        self.mistaken.contains(&(id, guid, range.base))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::Lmc;
+
+    use super::*;
+
+    const A: ManagerId = ManagerId(0);
+    const PORT: Guid = Guid(7);
+
+    fn key(base: u16) -> Key {
+        let (base, lmc) = (Lid(base), Lmc::ZERO);
+        (A, PORT, LidRange { base, lmc })
+    }
+
+    /// What a manager claims that stored these LIDs of a port, at these seconds, as it had looked then.
+    fn claims(stored: &[(u64, u16)]) -> Claims {
+        let mut claims = Claims::default();
+        for &(at, base) in stored {
+            store(&mut claims, at, base);
+        }
+        claims
+    }
+
+    fn store(claims: &mut Claims, at: u64, base: u16) {
+        let at = Time::from_secs(at);
+        claims.stored(key(base), (at, Some(at)), None, (false, || false));
+    }
+
+    #[test]
+    fn what_is_sent_is_stored_by_then() {
+        let check = |stored: &[(u64, u16)], sent_at: u64, base: u16, want: bool| {
+            let found = claims(stored).was_stored(key(base), Time::from_secs(sent_at));
+            assert_eq!(found, want, "{stored:?} {sent_at} {base}");
+        };
+        check(&[(1, 5)], 1, 5, true);
+        check(&[(1, 5)], 1, 6, false);
+        // It was under way when others were stored; or was sent after that.
+        check(&[(1, 5), (3, 9)], 2, 5, true);
+        check(&[(1, 5), (3, 9)], 4, 5, false);
+        check(&[(1, 5), (3, 9), (5, 5)], 6, 5, true);
+    }
+
+    #[test]
+    fn what_was_planned_counts_until_the_port_has_it() {
+        // What was stored when, whether the port took the first of it after that, and since when it is planned.
+        let check = |stored: &[(u64, u16)], is_held: bool, want: Option<u64>| {
+            let mut claims = claims(&stored[..1]);
+            if is_held {
+                let (_, guid, range) = key(5);
+                claims.is_held(guid, range, Some(A));
+            }
+            for &(at, base) in &stored[1..] {
+                store(&mut claims, at, base);
+            }
+            assert_eq!(
+                claims.planned(key(5)),
+                want.map(Time::from_secs),
+                "{stored:?} {is_held}"
+            );
+        };
+        check(&[(1, 5)], false, Some(1));
+        check(&[(1, 5)], true, None);
+        check(&[(1, 5), (2, 5)], true, None);
+        check(&[(1, 5), (2, 6), (3, 5)], false, Some(3));
+        check(&[(1, 5), (2, 6), (3, 5)], true, Some(3));
+    }
+}

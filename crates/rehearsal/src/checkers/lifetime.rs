@@ -1,0 +1,15 @@
+//! How long packets may be under way.
+
+use std::time::Duration;
+
+use selvedge_chassis::Chassis;
+use selvedge_fabric::NodeIdx;
+
+/// How long packets may wait in a switch. The judge counts on the longest of all, once for each switch that they pass.
+pub(super) fn lifetime(chassis: &Chassis, switch: NodeIdx) -> Duration {
+    // Source: IBA vol 1 §18.2.5.4, SwitchInfo.LifeTimeValue: 4.096 µs × 2^value; 20 and above: for ever.
+    const UNIT_NS: u64 = 4_096;
+    const FINITE_MAX: u8 = 19;
+    let value = chassis.switch(switch).map_or(0, |switch| switch.settings().lifetime);
+    Duration::from_nanos(UNIT_NS << value.min(FINITE_MAX))
+}

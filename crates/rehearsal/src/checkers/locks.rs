@@ -1,0 +1,22 @@
+//! Ports that a flipped bit locked: it gave them another M_Key.
+
+use std::time::Duration;
+
+use selvedge_chassis::{Chassis, PortIdx};
+
+use super::holders::end_ports;
+
+/// How long a port with another M_Key than this may be locked for: the longest lease.
+pub(super) fn longest(chassis: &Chassis, m_key: u64) -> Option<Duration> {
+    let settings = end_ports(chassis).map(|port| chassis.port(port).settings());
+    let is_locked = |held: u64, protect: u8| held != 0 && held != m_key && protect > 0;
+    let locked = settings.filter(|held| is_locked(held.m_key, held.m_key_protect));
+    let lease = locked.map(|held| held.m_key_lease_s).filter(|lease| *lease > 0).max()?;
+    Some(Duration::from_secs(lease.into()))
+}
+
+/// End ports whose M_Key differs from this one in one bit.
+pub(super) fn one_bit_off(chassis: &Chassis, m_key: u64) -> Vec<PortIdx> {
+    let is_off = |port: &PortIdx| (chassis.port(*port).settings().m_key ^ m_key).is_power_of_two();
+    end_ports(chassis).filter(is_off).collect()
+}

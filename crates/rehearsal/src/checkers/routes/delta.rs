@@ -1,0 +1,35 @@
+//! What a change of the hardware did to routes.
+
+use selvedge_chassis::PortIdx;
+use selvedge_fabric::NodeIdx;
+use selvedge_types::Lid;
+
+use super::layout::Switches;
+use super::waits::Haunt;
+
+/// What a change did to the routes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Delta {
+    /// LIDs to which packets go in circles now and did not before, each with the switches of the circle.
+    pub loops: Vec<(Lid, Vec<NodeIdx>)>,
+    /// Ports of a circle of channels that a new dependency closed, and the ghosts in it.
+    pub cycle: Option<(Vec<PortIdx>, Vec<Haunt>)>,
+    /// LIDs that some switches reached before and do not now.
+    pub lost: Vec<(Lid, Switches)>,
+    /// LIDs that some switches reach now and did not before.
+    pub gained: Vec<(Lid, Switches)>,
+    /// Entries that are others than before, and packets arrived by them.
+    pub changed: Vec<Changed>,
+}
+
+/// An entry that is another one than before, and packets arrived by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Changed {
+    pub lid: Lid,
+    /// The switch, by position.
+    pub at: u8,
+    /// The port by which packets left.
+    pub was: u8,
+    /// Switches from which they arrived.
+    pub from: Switches,
+}

@@ -1,0 +1,176 @@
+//! Which packets wait for which: the channels of entries, and of packets that old entries have left behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_plan::BLOCK_LIDS;
+use selvedge_sim::Time;
+use selvedge_types::Lid;
+
+use super::channels::{Channels, Circle};
+use super::entries::Entries;
+use super::layout::{Layout, Switches};
+use super::links::{Far, Relinked};
+use crate::checkers::lifetime::lifetime;
+use crate::checkers::rules::Rule;
+
+/// A block of a switch, by position.
+pub(super) type Place = (u8, usize);
+
+/// Packets that may wait for a channel although no entry leads on to it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Haunt {
+    /// Where the channel begins in which they wait.
+    pub at: PortIdx,
+    /// When the last entry changed that led them on.
+    pub since: Time,
+    /// The LID they are for.
+    pub lid: Lid,
+}
+
+/// Blocks that their switches do not hold as managers think.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Doubts {
+    /// They acknowledged these and do not hold them.
+    pub liars: BTreeSet<Place>,
+    /// Of these nobody knows what they hold, and why.
+    pub strays: BTreeMap<Place, Rule>,
+}
+
+/// Channels, and what made their ghosts.
+#[derive(Clone, Debug)]
+pub(super) struct Waits {
+    channels: Channels,
+    doubts: Doubts,
+    /// When ghosts began that entries of lies had made.
+    of_liars: Vec<Time>,
+    /// When ghosts began that entries of strays had made, and why.
+    of_strays: Vec<(Time, Rule)>,
+    /// Since when what no entry makes any more is a ghost.
+    since: Option<Time>,
+    /// How long packets may wait in each switch, at least.
+    lifetimes: Vec<Duration>,
+}
+
+impl Waits {
+    pub fn new(layout: &Layout) -> Self {
+        Self {
+            channels: Channels::new(layout.switches().len(), layout.stride()),
+            doubts: Doubts::default(),
+            of_liars: Vec::new(),
+            of_strays: Vec::new(),
+            since: None,
+            lifetimes: Vec::new(),
+        }
+    }
+
+    /// From now on these blocks are in doubt.
+    pub fn set_doubts(&mut self, doubts: Doubts) {
+        self.doubts = doubts;
+    }
+
+    /// Entries change now. Where a link goes down, what waited for it is thrown away.
+    pub fn begin(&mut self, now: Time, layout: &Layout, chassis: &Chassis, have_links_changed: bool) {
+        self.since = (!have_links_changed).then_some(now);
+        let lifetimes = layout.switches().iter().map(|&node| lifetime(chassis, node));
+        self.lifetimes.clear();
+        self.lifetimes.extend(lifetimes);
+    }
+
+    /// A port leads elsewhere than before, when all led to what is given.
+    pub fn relink(&mut self, layout: &Layout, relinked: Relinked, before: &[Far]) {
+        if relinked.is_discarded {
+            let (switch, port) = (relinked.port / layout.stride(), relinked.port % layout.stride());
+            let enters = |far: &Far| matches!(far, Far::Switch(entered, _) if usize::from(*entered) == switch);
+            for (channel, _) in before.iter().enumerate().filter(|(_, far)| enters(far)) {
+                self.channels.forget(channel, port);
+            }
+        }
+        if relinked.is_elsewhere {
+            self.channels.forget_all(relinked.port);
+        }
+    }
+
+    /// Which channels packets to one LID hold while they wait for which; the switches that they pass, and what was
+    /// behind each before.
+    pub fn depend(&mut self, entries: &Entries, lid: Lid, passed: Switches, before: impl Fn(usize) -> Far) {
+        let (count, stride) = (entries.layout.switches().len(), entries.layout.stride());
+        // Packets to nobody are thrown away where they are.
+        let since = self.since.filter(|_| passed != 0);
+        for at in 0..count {
+            let dependency = match entries.next(at, lid) {
+                Far::Switch(next, ingress) if passed & 1 << at != 0 => {
+                    let out = entries.entry(next.into(), lid);
+                    let goes_on = matches!(entries.next(next.into(), lid), Far::Switch(..)) && out != ingress;
+                    let from = at * stride + usize::from(entries.entry(at, lid));
+                    goes_on.then_some((from * stride + usize::from(out)) as u32)
+                }
+                _ => None,
+            };
+            let holder = match before(at) {
+                Far::Switch(holder, _) => Some(holder),
+                Far::Dead | Far::Host(_) => None,
+            };
+            let ghost = since
+                .zip(holder)
+                .map(|(since, holder)| (since, since + self.lifetimes[usize::from(holder)]));
+            let is_ghost = self.channels.set(lid.index() * count + at, dependency, ghost);
+            if let Some(since) = since.filter(|_| is_ghost) {
+                self.note_makers(since, [u8::try_from(at).ok(), holder], lid);
+            }
+        }
+    }
+
+    /// Notes whether the entries were in doubt that made a ghost.
+    fn note_makers(&mut self, since: Time, ends: [Option<u8>; 2], lid: Lid) {
+        let block = lid.index() / BLOCK_LIDS;
+        let mut ends = ends.iter().flatten();
+        if ends.clone().any(|&at| self.doubts.liars.contains(&(at, block))) {
+            self.of_liars.push(since);
+        }
+        let rule = ends.find_map(|&at| self.doubts.strays.get(&(at, block)));
+        self.of_strays.extend(rule.map(|rule| (since, *rule)));
+    }
+
+    /// A circle that a new dependency closed: its ports, and the ghosts in it.
+    pub fn close(&mut self, now: Time, entries: &Entries, chassis: &Chassis) -> Option<(Vec<PortIdx>, Vec<Haunt>)> {
+        let circle = self.channels.close(now, |channel| entries.links.end(channel))?;
+        let layout = &entries.layout;
+        let haunts = circle.ghosts.iter().filter_map(|ghost| {
+            Some(Haunt {
+                at: layout.port(chassis, ghost.channel as usize)?,
+                since: ghost.since,
+                lid: Lid(u16::try_from(ghost.place / layout.switches().len()).ok()?),
+            })
+        });
+        Some((ports_of(layout, chassis, &circle), haunts.collect()))
+    }
+
+    /// Ports of a circle of channels that begins at one of these switches, if there is one.
+    pub fn any_cycle(&mut self, entries: &Entries, chassis: &Chassis, switches: Switches) -> Option<Vec<PortIdx>> {
+        let layout = &entries.layout;
+        let is_here = |channel: u32| switches & 1 << (channel as usize / layout.stride()) != 0;
+        let end_here = |channel| entries.links.end(channel).filter(|_| is_here(channel));
+        let cycle = self.channels.any_cycle(end_here)?;
+        Some(ports_of(layout, chassis, &cycle))
+    }
+
+    /// True if a lie made a ghost that began then.
+    pub fn is_of_liar(&self, at: Time) -> bool {
+        self.of_liars.contains(&at)
+    }
+
+    /// Why nobody knew of entries that made ghosts which began then.
+    pub fn stray_at(&self, since: &[Time]) -> Option<Rule> {
+        let mut of_strays = self.of_strays.iter().filter(|(at, _)| since.contains(at));
+        of_strays.next().map(|(_, rule)| *rule)
+    }
+}
+
+fn ports_of(layout: &Layout, chassis: &Chassis, circle: &Circle) -> Vec<PortIdx> {
+    let channels = circle.channels.iter();
+    channels
+        .filter_map(|&channel| layout.port(chassis, channel as usize))
+        .collect()
+}

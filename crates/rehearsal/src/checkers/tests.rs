@@ -1,0 +1,185 @@
+//! Each checker finds what it is for: somebody else than the manager breaks the fabric, behind its back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_chassis::Egress;
+use selvedge_fabric::NodeIdx;
+use selvedge_plan::Policy;
+use selvedge_planner::DefaultJudge;
+use selvedge_sm::{Command, Config, Mode};
+use selvedge_topology::Spec;
+use selvedge_types::{Guid, PortNum};
+use selvedge_wire::{
+    Address, Attribute, Datagram, DirectedRoute, LinearForwardingTable, LocalPort, Mad, Method, PortInfo,
+};
+
+use crate::{ManagerId, Options, Rehearsal, RehearsalError, Violation};
+
+fn add(world: &mut Rehearsal, at: &str) -> ManagerId {
+    let nowhere = LocalPort {
+        node_guid: Guid::NONE,
+        port_guid: Guid::NONE,
+        port: PortNum::MANAGEMENT,
+    };
+    let config = Config::new(Mode::Manage, nowhere, Arc::new(Policy::default()));
+    world.add_manager(at, at, config, Arc::new(DefaultJudge::default()))
+}
+
+/// Two switches with two hosts each, up, and swept a second time, so that the manager has seen what it set.
+fn running() -> (Rehearsal, ManagerId) {
+    let Spec::Generated(recipe) = "ring:switches=2,hosts=2".parse().unwrap() else {
+        panic!("a generator")
+    };
+    let mut world = Rehearsal::new(&recipe.fabric().unwrap(), Options::default());
+    let a = add(&mut world, "\"H-0\"");
+    world.start(a).unwrap();
+    world.run_until_quiet(Duration::from_secs(10)).unwrap();
+    world.command(a, Command::Sweep).unwrap();
+    world.run_until_quiet(Duration::from_secs(10)).unwrap();
+    (world, a)
+}
+
+/// What a Set along `route` from H-3 by no manager does, or what a checker says of it.
+fn rogue_set<A: Attribute>(world: &mut Rehearsal, route: &[u8], modifier: u32, value: &A) -> Result<(), Violation> {
+    let ports: Vec<PortNum> = route.iter().map(|&p| PortNum::new(p).unwrap()).collect();
+    let mut mad = Mad::directed(Method::Set, A::ID, modifier, &DirectedRoute::new(&ports).unwrap());
+    mad.write(value);
+    let client = world.emulator.attach_named("\"H-3\"").unwrap();
+    world.emulator.send(
+        world.now,
+        client,
+        &Datagram {
+            address: Address::DIRECTED,
+            mad,
+        },
+    );
+    violation(world.run_for(Duration::from_millis(1)))
+}
+
+fn violation(result: Result<(), RehearsalError>) -> Result<(), Violation> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(RehearsalError::Violated { violation, .. }) => Err(violation),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// PortInfo of a port as it is now.
+fn port_info(world: &Rehearsal, name: &str) -> PortInfo {
+    let chassis = world.emulator.chassis();
+    let name: selvedge_emulator::PortName = name.parse().unwrap();
+    let at = name.end_port(chassis.fabric()).unwrap();
+    let held = chassis.port(chassis.port_idx(at).unwrap());
+    let settings = held.settings();
+    PortInfo {
+        lid: settings.lids.base,
+        sm_lid: settings.sm_lid,
+        gid_prefix: settings.subnet_prefix,
+        neighbor_mtu: Some(settings.mtu),
+        ..PortInfo::default()
+    }
+}
+
+#[test]
+fn a_lid_held_twice() {
+    let (mut world, _) = running();
+    let taken = port_info(&world, "\"H-0\"").lid;
+    // From H-3 by its own port to itself: no hop at all.
+    let own = PortInfo {
+        lid: taken,
+        ..port_info(&world, "\"H-3\"")
+    };
+    let found = rogue_set(&mut world, &[], 1, &own);
+    assert!(
+        matches!(found, Err(Violation::LidTwice { lid, .. }) if lid == taken),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_loop_that_stays() {
+    let (mut world, _) = running();
+    let lid = port_info(&world, "\"H-3\"").lid;
+    let chassis = world.emulator.chassis();
+    let switches: Vec<NodeIdx> = chassis.fabric().switches().iter().copied().collect();
+    let mut entries = *chassis.switch(switches[1]).unwrap().linear_block(0);
+    let Egress::Port(towards) = chassis.egress(switches[0], lid) else {
+        panic!("no way to H-3")
+    };
+    let back = chassis.wire(towards).peer().unwrap();
+    entries[lid.index()] = chassis.wire(back).num().get();
+    rogue_set(&mut world, &[1], 0, &LinearForwardingTable { ports: entries }).unwrap();
+    let found = violation(world.run_until_quiet(Duration::from_secs(1)));
+    assert!(
+        matches!(found, Err(Violation::Loop { lid: l, .. }) if l == lid),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn two_masters() {
+    let (mut world, a) = running();
+    let b = add(&mut world, "\"H-2\"");
+    let hide = |world: &mut Rehearsal, id: ManagerId| {
+        let client = world.client(id).unwrap();
+        let now = world.now;
+        world.emulator.set_is_sm(now, client, false).unwrap();
+    };
+    // Neither shows itself, so neither finds the other.
+    hide(&mut world, a);
+    world.start(b).unwrap();
+    hide(&mut world, b);
+    let found = violation(world.run_for(Duration::from_secs(60)));
+    assert!(matches!(found, Err(Violation::TwoMasters { .. })), "{found:?}");
+}
+
+#[test]
+fn a_set_before_the_plan() {
+    let Spec::Generated(recipe) = "single:ports=4,hosts=2".parse().unwrap() else {
+        panic!("a generator")
+    };
+    let mut world = Rehearsal::new(&recipe.fabric().unwrap(), Options::default());
+    let a = add(&mut world, "\"H-0\"");
+    world.start(a).unwrap();
+    let mut mad = Mad::directed(Method::Set, PortInfo::ID, 1, &DirectedRoute::LOCAL);
+    mad.write(&PortInfo::default());
+    let client = world.client(a).unwrap();
+    world.emulator.send(
+        world.now,
+        client,
+        &Datagram {
+            address: Address::DIRECTED,
+            mad,
+        },
+    );
+    let found = violation(world.run_for(Duration::from_millis(1)));
+    assert!(
+        matches!(found, Err(Violation::UnjudgedSet { sets: 1, .. })),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_port_that_is_active_before_its_tables() {
+    let Spec::Generated(recipe) = "ring:switches=2,hosts=2".parse().unwrap() else {
+        panic!("a generator")
+    };
+    let mut world = Rehearsal::new(&recipe.fabric().unwrap(), Options::default());
+    let a = add(&mut world, "\"H-0\"");
+    let last = *world.emulator.chassis().fabric().switches().iter().next_back().unwrap();
+    let block = |world: &Rehearsal| *world.emulator.chassis().switch(last).unwrap().linear_block(0);
+    let fresh = block(&world);
+    world.start(a).unwrap();
+    let is_written = |world: &Rehearsal| block(world) != fresh;
+    world.run_until(Duration::from_secs(10), "a table", is_written).unwrap();
+    // The manager has its acknowledgement and does not look again before it activates the ports.
+    let mut entries = block(&world);
+    entries[60] = 1;
+    let found = rogue_set(&mut world, &[1], 0, &LinearForwardingTable { ports: entries })
+        .and_then(|()| violation(world.run_for(Duration::from_secs(1))));
+    assert!(
+        matches!(found, Err(Violation::ActiveTooEarly { block: 0, .. })),
+        "{found:?}"
+    );
+}

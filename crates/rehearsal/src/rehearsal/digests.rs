@@ -1,0 +1,31 @@
+//! What a rehearsal did and what agents hold, as digests.
+
+use super::Rehearsal;
+use crate::digest::Digest;
+
+impl Rehearsal {
+    /// Returns the wire digest: every MAD that a manager sent, every state that it asked to be stored and every change
+    /// of IsSM, in order and with its virtual time.
+    #[must_use]
+    pub const fn digest(&self) -> u64 {
+        self.wire.digest.0
+    }
+
+    /// Returns a digest of everything that agents hold now.
+    #[must_use]
+    pub fn held_digest(&self) -> u64 {
+        let mut digest = Digest::default();
+        self.emulator.held(&mut |bytes| digest = digest.bytes(bytes));
+        digest.0
+    }
+
+    /// From now on what the wire digest takes in is kept as text, too.
+    pub(crate) fn keep_wire(&mut self) {
+        self.wire.lines.get_or_insert_default();
+    }
+
+    /// Returns that text since the last call, a line for each output.
+    pub(crate) fn take_wire(&mut self) -> Vec<String> {
+        self.wire.lines.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}

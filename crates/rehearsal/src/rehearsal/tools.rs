@@ -1,0 +1,77 @@
+//! Clients that are no managers: they ask as a diagnostic tool would.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use selvedge_emulator::{ClientId, Delivery};
+use selvedge_types::TransactionId;
+use selvedge_wire::{Datagram, Method};
+
+use super::Rehearsal;
+use crate::RehearsalError;
+
+/// Tools that wait for answers.
+#[derive(Debug, Default)]
+pub(crate) struct Tools {
+    answers: BTreeMap<ClientId, Vec<Datagram>>,
+    requests: u64,
+    /// One is setting something.
+    is_setting: bool,
+}
+
+impl Tools {
+    /// True if one is setting something.
+    pub const fn is_setting(&self) -> bool {
+        self.is_setting
+    }
+
+    /// A tool asks. Returns the number of its request.
+    fn open(&mut self, client: ClientId) -> u64 {
+        self.answers.insert(client, Vec::new());
+        self.requests += 1;
+        self.requests
+    }
+
+    /// Takes what arrives at a tool; false if it is no tool.
+    pub(super) fn take(&mut self, delivery: &Delivery) -> bool {
+        let answers = self.answers.get_mut(&delivery.client);
+        let is_tool = answers.is_some();
+        let is_answer = delivery.datagram.mad.method() == Method::GetResp;
+        if let Some(answers) = answers.filter(|_| is_answer) {
+            answers.push(delivery.datagram);
+        }
+        is_tool
+    }
+
+    fn is_answered(&self, client: ClientId) -> bool {
+        self.answers.get(&client).is_some_and(|answers| !answers.is_empty())
+    }
+
+    fn close(&mut self, client: ClientId) -> Option<Datagram> {
+        self.answers.remove(&client)?.first().copied()
+    }
+}
+
+impl Rehearsal {
+    /// Sends a request from an end port as a diagnostic tool would, and waits for its answer, `None` if there is none
+    /// within a second. What a Set of a tool does to the hardware is not held against the managers.
+    pub fn ask(&mut self, from: &str, request: &Datagram) -> Result<Option<Datagram>, RehearsalError> {
+        let client = self.emulator.attach_named(from)?;
+        let number = self.tools.open(client);
+        let mut request = *request;
+        // Apart from the managers' transaction ids, which fit into 32 bits.
+        request.mad.set_transaction(TransactionId(number << 32 | 0x7001));
+        self.emulator.send(self.now, client, &request);
+        self.tools.is_setting = request.mad.method() == Method::Set;
+        let waited = self.run_until(Duration::from_secs(1), "an answer comes", |r| {
+            r.tools.is_answered(client)
+        });
+        self.tools.is_setting = false;
+        match waited {
+            Ok(()) | Err(RehearsalError::Bound { .. }) => {}
+            Err(other) => return Err(other),
+        }
+        self.emulator.detach(self.now, client);
+        Ok(self.tools.close(client))
+    }
+}

@@ -1,0 +1,122 @@
+//! Where the checkers of a rehearsal are called.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use selvedge_chassis::PortIdx;
+use selvedge_fabric::NodeIdx;
+
+use super::Rehearsal;
+use crate::checkers::{Checker, Exemptions, Findings, Rule, Seen, Stage};
+use crate::{ManagerId, RehearsalError, Tamper, Violation};
+
+impl Rehearsal {
+    /// From now on somebody looks after every Set that an agent takes, every fault and every timer, and not only when
+    /// time goes on. Before any manager is added: what judges pass is noted from then on.
+    pub fn watch(&mut self) {
+        self.checkers.watch(&mut self.emulator);
+    }
+
+    /// How often managers have asked a host to register again.
+    #[must_use]
+    pub const fn asks(&self) -> u64 {
+        self.counts.asks
+    }
+
+    /// The events as text, a line each.
+    #[must_use]
+    pub fn log_text(&self) -> String {
+        let mut text = String::new();
+        for entry in &self.log {
+            let name = self.managers.get(entry.manager.0).map_or("?", |m| m.name.as_str());
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{} {name} {}", entry.at, entry.event);
+        }
+        text
+    }
+
+    /// What was found and excused, by checker and rule.
+    #[must_use]
+    pub fn exemptions(&self) -> Exemptions {
+        self.checkers.exemptions().clone()
+    }
+
+    /// Shows checkers an observation.
+    pub(crate) fn observe(&mut self, seen: &Seen<'_>) -> Result<(), RehearsalError> {
+        self.show(seen).map_err(|violation| self.violated(violation))
+    }
+
+    fn show(&mut self, seen: &Seen<'_>) -> Result<(), Violation> {
+        let stage = Stage::new(self.now, &self.emulator, &self.managers);
+        self.checkers.see(&stage, seen)
+    }
+
+    /// What checkers found while the run went on, and for how long packets went in circles; of programs only.
+    #[must_use]
+    pub fn findings(&self) -> (Findings, Duration) {
+        self.checkers.findings()
+    }
+
+    /// True if a switch holds another block than it acknowledged last, and the manager that wrote the block can read
+    /// it.
+    pub(crate) fn is_any_block_astray(&self) -> bool {
+        self.checkers
+            .is_any_block_astray(&Stage::new(self.now, &self.emulator, &self.managers))
+    }
+
+    /// What must hold around a port where nothing is left to do.
+    pub(crate) fn rest_around(&mut self, at: PortIdx) -> Result<(), Violation> {
+        self.show(&Seen::Rest(at))
+    }
+
+    /// A link is not ACTIVE because it went down too often.
+    pub(crate) fn count_left_out(&mut self) {
+        self.checkers.count(Checker::Convergence, Rule::LeftOut);
+    }
+
+    /// How long a port may be locked that a flipped bit gave another M_Key than this.
+    pub(crate) fn locked_for(&self, m_key: u64) -> Option<Duration> {
+        self.checkers.locked_for(self.emulator.chassis(), m_key)
+    }
+
+    /// Nodes at which a flipped bit has put an M_Key that nobody knows in place of this.
+    pub(crate) fn keys_flipped(&self, m_key: u64) -> Vec<NodeIdx> {
+        let chassis = self.emulator.chassis();
+        let ports = self.checkers.keys_flipped(chassis, m_key).into_iter();
+        ports.map(|port| chassis.wire(port).node()).collect()
+    }
+
+    /// Such a port is why not all was well in time.
+    pub(crate) fn count_locked(&mut self) {
+        self.checkers.count(Checker::Convergence, Rule::Locked);
+    }
+
+    /// Sets that agents took, and looks after events, while somebody watched.
+    #[must_use]
+    pub fn watched(&self) -> (u64, u64) {
+        self.checkers.counts()
+    }
+
+    /// Puts somebody between a manager and the world.
+    pub fn tamper(&mut self, id: ManagerId, tamper: Box<dyn Tamper>) {
+        if let Some(manager) = self.managers.get_mut(id.0) {
+            manager.tamper = Some(tamper);
+        }
+    }
+
+    /// What must hold in a subnet whose master has nothing left to do.
+    pub(crate) fn at_rest(&mut self) -> Result<(), Violation> {
+        self.checkers
+            .at_rest(&Stage::new(self.now, &self.emulator, &self.managers))
+    }
+
+    /// All checkers look.
+    pub(crate) fn check(&mut self) -> Result<(), RehearsalError> {
+        let (emulator, managers) = (&mut self.emulator, &self.managers);
+        let checked = match self.tools.is_setting() {
+            true => self.checkers.foreign_set(self.now, emulator, managers),
+            false => self.checkers.after_event(self.now, emulator, managers),
+        };
+        checked.map_err(|violation| self.violated(violation))
+    }
+}

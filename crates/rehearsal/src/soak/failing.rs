@@ -1,0 +1,145 @@
+//! What schedules do with disks that fail for a time.
+
+use std::time::Duration;
+
+use selvedge_sim::{Ratio, Seed, Time};
+
+use super::action::Action;
+use super::store_faults::{Due, End, StoreFaults};
+use super::world::World;
+use crate::RehearsalError;
+
+/// Registrations are stored a quarter of a second after the first of them.
+const STORED_WITHIN: Duration = Duration::from_secs(1);
+/// How long the master's disk fails at last: hosts have asked again by then.
+const FAILS_AT_LAST: Duration = Duration::from_secs(2);
+
+impl World<'_> {
+    /// Managers get disks, if they are to.
+    pub(super) fn give_disks(&mut self) {
+        if !self.schedule.setup.store_faults || self.rehearsal.is_open() {
+            return;
+        }
+        let disks = self
+            .managers
+            .ids()
+            .iter()
+            .filter_map(|&id| self.rehearsal.give_disk(id))
+            .collect();
+        let seed = Seed(self.schedule.seed);
+        self.store_faults = Some(StoreFaults::new(seed, disks));
+    }
+
+    /// No step goes further than to where a disk begins to fail, or ends to.
+    pub(super) fn until_store_faults(&self, limit: Time) -> Time {
+        let next = self.store_faults.as_ref().and_then(StoreFaults::next);
+        next.map_or(limit, |next| limit.min(next))
+    }
+
+    /// A manager was started. If its disk fails just now, it may not have read what it stored, and has ended.
+    pub(super) fn unless_disk_fails(
+        &mut self,
+        which: usize,
+        started: Result<(), RehearsalError>,
+    ) -> Result<(), RehearsalError> {
+        let faults = self.store_faults.as_ref();
+        let is_failing = faults.is_some_and(|faults| faults.is_failing(which));
+        let why = match started {
+            Err(RehearsalError::Disk { why, .. }) if is_failing => why,
+            started => return started,
+        };
+        self.note(&format!("manager {which} cannot start: {why}"));
+        self.managers.set_running(which, false);
+        Ok(())
+    }
+
+    /// Calls that disks refused so far.
+    pub(super) fn store_failures(&self) -> u64 {
+        self.store_faults.as_ref().map_or(0, StoreFaults::failures)
+    }
+
+    /// A disk begins to fail, or works again.
+    pub(super) fn store_faults_due(&mut self) -> Result<(), RehearsalError> {
+        let now = self.rehearsal.now();
+        match self.store_faults.as_mut().and_then(|faults| faults.due(now)) {
+            Some(Due::Fails(which, share)) => self.fail(which, share),
+            Some(Due::Works(which, end)) => self.end_trouble(which, end),
+            None => Ok(()),
+        }
+    }
+
+    /// So many calls of a disk fail from now on.
+    fn fail(&mut self, which: usize, share: Ratio) -> Result<(), RehearsalError> {
+        let Some(faults) = &mut self.store_faults else {
+            return Ok(());
+        };
+        let trouble = Some((share, faults.count()));
+        self.act(Action::Disk { which, trouble })
+    }
+
+    /// A disk fails from now on, or works.
+    pub(super) fn set_trouble(&mut self, which: usize, trouble: Option<(Ratio, u64)>) {
+        if let Some(faults) = &mut self.store_faults {
+            faults.set_trouble(which, trouble);
+        }
+    }
+
+    /// No trouble of disks is drawn: a resolved schedule names each.
+    pub(super) const fn draw_no_store_faults(&mut self) {
+        if let Some(faults) = &mut self.store_faults {
+            faults.stop();
+        }
+    }
+
+    fn end_trouble(&mut self, which: usize, end: End) -> Result<(), RehearsalError> {
+        let is_killed = end != End::GoesOn && self.managers.is_running(which);
+        if is_killed {
+            self.act(Action::Kill(which))?;
+        }
+        if is_killed && end == End::Restarted {
+            self.act(Action::Start(which))?;
+        }
+        self.act(Action::Disk { which, trouble: None })?;
+        if let Some(faults) = &mut self.store_faults {
+            faults.end();
+        }
+        match is_killed && !self.managers.is_running(which) {
+            true => self.act(Action::Start(which)),
+            false => Ok(()),
+        }
+    }
+
+    /// At last the master's disk fails while hosts change their minds, and the master is killed before it works again:
+    /// after that nothing else makes up for what it may have forgotten.
+    pub(super) fn fail_at_last(&mut self) -> Result<(), RehearsalError> {
+        const WHEN: &str = "when the master had been killed on a disk that failed";
+        if self.store_faults.is_none() {
+            return Ok(());
+        }
+        let master = self.master();
+        // What was registered until now is stored.
+        self.run_for(STORED_WITHIN)?;
+        let all = Ratio {
+            numerator: 1,
+            denominator: 1,
+        };
+        self.fail(master, all)?;
+        self.act(Action::HostsChange)?;
+        self.run_for(FAILS_AT_LAST)?;
+        self.act(Action::Kill(master))?;
+        self.cure_disks()?;
+        self.act(Action::Start(master))?;
+        self.all_well(WHEN)
+    }
+
+    /// All disks work from now on.
+    pub(super) fn cure_disks(&mut self) -> Result<(), RehearsalError> {
+        let Some(faults) = &mut self.store_faults else {
+            return Ok(());
+        };
+        faults.end();
+        faults.stop();
+        let mut disks = 0..faults.disks();
+        disks.try_for_each(|which| self.act(Action::Disk { which, trouble: None }))
+    }
+}

@@ -1,0 +1,81 @@
+//! What a schedule keeps while it is carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_fabric::NodeIdx;
+use selvedge_plan::Policy;
+use selvedge_sim::Time;
+
+use super::action::Action;
+use super::event::Kind;
+use crate::ManagerId;
+use crate::digest::Digest;
+
+/// What an operator has asked for, and done.
+#[derive(Debug)]
+pub struct Operator {
+    pub policy: Arc<Policy>,
+    /// Nodes that were reset, as their M_Key was flipped.
+    reset: BTreeSet<NodeIdx>,
+}
+
+impl Operator {
+    pub const fn new(policy: Arc<Policy>) -> Self {
+        let reset = BTreeSet::new();
+        Self { policy, reset }
+    }
+
+    /// Returns those of some nodes that were not reset yet, which they are now.
+    pub fn reset(&mut self, nodes: Vec<NodeIdx>) -> BTreeSet<NodeIdx> {
+        nodes.into_iter().filter(|node| self.reset.insert(*node)).collect()
+    }
+}
+
+/// Managers of a schedule.
+#[derive(Debug)]
+pub struct Managers {
+    ids: Vec<ManagerId>,
+    running: Vec<bool>,
+}
+
+impl Managers {
+    /// None of them runs.
+    pub fn new(ids: Vec<ManagerId>) -> Self {
+        let running = vec![false; ids.len()];
+        Self { ids, running }
+    }
+
+    pub fn ids(&self) -> &[ManagerId] {
+        &self.ids
+    }
+
+    pub fn id(&self, which: usize) -> ManagerId {
+        self.ids[which]
+    }
+
+    /// True if a manager was started, and not killed since.
+    pub fn is_running(&self, which: usize) -> bool {
+        self.running[which]
+    }
+
+    pub fn set_running(&mut self, which: usize, is_running: bool) {
+        self.running[which] = is_running;
+    }
+}
+
+/// What became of a schedule so far.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// What was done, if it is kept.
+    pub actions: Option<Vec<(Time, Action)>>,
+    /// What was held whenever all was well.
+    pub end: Digest,
+    /// Kind and stage of everything that happened.
+    pub coverage: BTreeMap<(Kind, u8), u64>,
+    /// Happenings begun.
+    pub begun: usize,
+    /// Of programs: how long it took until all was well, or what was not.
+    pub converged: Vec<(&'static str, Result<Duration, String>)>,
+}
