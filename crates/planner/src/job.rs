@@ -11,7 +11,7 @@ use crate::backups::BackUp;
 use crate::basis::{Basis, Outcome};
 use crate::event::PlanEvent;
 use crate::fabric_plan::{PlanFabric, PlanResult};
-use crate::multicast::{MulticastResult, MulticastTask};
+use crate::multicast::{MulticastResult, MulticastTask, PlannedTrees};
 use crate::past::Past;
 use crate::rebalance::{Balance, Rebalance, RebalanceResult};
 use crate::repair::{Repair, RepairResult};
@@ -206,8 +206,11 @@ impl Job {
             Task::Prepare(_) => JobResult::Prepare(None),
             Task::Rebalance(_) => JobResult::Rebalance(RebalanceResult::default()),
             Task::Multicast(_) => JobResult::Multicast(MulticastResult {
+                trees: match events.is_empty() {
+                    true => PlannedTrees::Unchanged,
+                    false => PlannedTrees::Refused,
+                },
                 events,
-                ..MulticastResult::default()
             }),
             Task::Settle(_) => JobResult::Settle(None),
             Task::BackUp(_) => JobResult::BackUp(None),

@@ -54,9 +54,11 @@ pub struct MulticastResult {
 /// Trees as far as they could be planned.
 #[derive(Clone, Debug, Default)]
 pub enum PlannedTrees {
-    /// No trees were planned, or none were accepted: those in force stay.
+    /// No trees were planned: those in force stay.
     #[default]
     Unchanged,
+    /// The judge refused the trees, or planning them failed; an event says why. Those in force stay.
+    Refused,
     /// Trees, accepted.
     Accepted(Box<MulticastPlan>),
     /// Trees must wait until packets that are under way now are gone. These groups are taken apart until then.
@@ -259,7 +261,7 @@ fn accepted(plan: MulticastPlan) -> MulticastResult {
 fn refused(refusal: &Refusal) -> MulticastResult {
     let why = in_words(refusal);
     MulticastResult {
-        trees: PlannedTrees::Unchanged,
+        trees: PlannedTrees::Refused,
         events: vec![PlanEvent::TreesRefused { why }],
     }
 }

@@ -399,17 +399,18 @@ impl Multicast {
             return;
         };
         let is_of_use = is_free && ctx.plan.is_some_and(|plan| Arc::ptr_eq(plan, &planning.plan));
-        let is_refused = !result.events.is_empty();
         effects.extend(result.events.into_iter().map(Event::Plan).map(Effect::Event));
         match (result.trees, ctx.inventory) {
             (PlannedTrees::Accepted(planned), Some(inventory)) if is_of_use => {
                 self.take(ctx, *planned, (planning, &inventory.fabric), effects);
             }
             (trees, inventory) => {
-                // Planned anew when that is dealt with; a plan that the judge refused, when something changes.
+                // Planned anew when that is dealt with; trees that the judge refused, when something changes, as it may
+                // have done meanwhile.
+                let waits = matches!(trees, PlannedTrees::Refused) && self.stale.is_empty();
                 self.stale.extend(planning.stale);
                 self.moves &= matches!(trees, PlannedTrees::Later(_));
-                self.due = (!is_refused).then_some(ctx.now);
+                self.due = (!waits).then_some(ctx.now);
                 if let (PlannedTrees::Later(first), Some(inventory), true) = (trees, inventory, is_of_use) {
                     self.wait(ctx, first, &inventory.fabric, effects);
                 }

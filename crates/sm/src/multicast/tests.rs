@@ -265,15 +265,20 @@ fn trees_of_another_plan_or_at_another_time_are_planned_again() {
     );
     bench.plan(5);
     let refused = MulticastResult {
-        trees: PlannedTrees::Unchanged,
+        trees: PlannedTrees::Refused,
         events: vec![PlanEvent::NoPlan],
     };
     let refusal = Event::Plan(PlanEvent::NoPlan).code();
-    assert_eq!(bench.planned(6, refused), [refusal]);
+    assert_eq!(bench.planned(6, refused.clone()), [refusal]);
     assert_eq!(bench.due(), None, "not before something changes");
-    assert!(bench.planned(7, trees).is_empty(), "nobody waits for it");
+    assert!(bench.planned(7, trees).is_empty(), "no job is on its way");
     bench.hand(8, In::GroupsChanged(vec![group(OTHER)]));
     assert_eq!(bench.task().stale, BTreeSet::from([GROUP, OTHER]));
+    // A group that changes while trees are planned that are refused then.
+    bench.plan(9);
+    bench.hand(10, In::GroupsChanged(vec![group(Lid(OTHER.0 + 1))]));
+    assert_eq!(bench.planned(11, refused), [refusal]);
+    assert_eq!(bench.due(), Some(at(11)), "it is planned at once");
 }
 
 #[test]
