@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 
 use selvedge_fabric::NodeIdx;
 
+use crate::event::SweepReason;
+
 pub mod backups;
 mod late;
 pub mod probe;
@@ -20,6 +22,8 @@ pub struct Suspects {
     /// Those of them that show PortStateChange: something did happen. The others only sent a trap, which may be an old
     /// one.
     flagged: BTreeSet<NodeIdx>,
+    /// Why the first of them is to be probed.
+    reason: Option<SweepReason>,
 }
 
 #[cfg(test)]

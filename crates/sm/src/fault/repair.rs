@@ -20,8 +20,6 @@ use crate::event::SweepReason;
 #[derive(Debug, Default)]
 pub struct Repairs {
     suspects: Suspects,
-    /// Why they are to be probed.
-    reason: Option<SweepReason>,
     /// What makes a repair fast, between jobs.
     warm: Option<Box<Warm>>,
     /// The job that prepares it.
@@ -244,7 +242,7 @@ impl Repairs {
 
     fn suspect(&mut self, node: NodeIdx, reason: SweepReason) {
         self.suspects.nodes.insert(node);
-        self.reason.get_or_insert(reason);
+        self.suspects.reason.get_or_insert(reason);
     }
 
     fn may_probe(&mut self, ctx: &Ctx, chance: Chance) -> Option<Effect> {
@@ -253,11 +251,13 @@ impl Repairs {
         }
         match chance {
             Chance::Probing => return Some(Effect::Join(std::mem::take(&mut self.suspects))),
-            Chance::LightSweep { is_over: false } if !matches!(self.reason, Some(SweepReason::Trap(_))) => return None,
+            Chance::LightSweep { is_over: false } if !matches!(self.suspects.reason, Some(SweepReason::Trap(_))) => {
+                return None;
+            }
             Chance::Free | Chance::LightSweep { .. } => {}
         }
-        let reason = self.reason.take().unwrap_or(SweepReason::Interval);
         let suspects = std::mem::take(&mut self.suspects);
+        let reason = suspects.reason.unwrap_or(SweepReason::Interval);
         Some(match ctx.knows_the_fabric && ctx.has_looked_again {
             true => Effect::Probe {
                 suspects,

@@ -113,6 +113,27 @@ fn suspects_are_probed_unless_only_a_sweep_helps() {
 }
 
 #[test]
+fn a_reason_ends_with_the_suspects_that_it_was_for() {
+    let outcome = outcome();
+    let node = place(&outcome.inventory, FIRST, 1).node;
+    let mut repairs = Repairs::default();
+    hand(&mut repairs, &ALL_KNOWN, In::Suspected(node, SweepReason::Trap(128)));
+    assert_eq!(
+        hand(&mut repairs, &ALL_KNOWN, In::MayProbe(Chance::Probing)),
+        ["join 1"]
+    );
+    hand(&mut repairs, &ALL_KNOWN, In::Suspected(node, SweepReason::LightSweep));
+    let during = |is_over| In::MayProbe(Chance::LightSweep { is_over });
+    assert_eq!(
+        hand(&mut repairs, &ALL_KNOWN, during(false)),
+        [""; 0],
+        "the trap has been dealt with"
+    );
+    let want = format!("probe 1: {}", SweepReason::LightSweep);
+    assert_eq!(hand(&mut repairs, &ALL_KNOWN, during(true)), [want]);
+}
+
+#[test]
 fn a_repair_waits_for_what_is_being_prepared() {
     let outcome = outcome();
     let warm = || Some(Box::new(Warm::default()));
@@ -230,6 +251,7 @@ fn a_probe_ends_when_what_was_said_is_explained() {
         let suspects = Suspects {
             nodes: [node].into(),
             flagged: [node].into(),
+            reason: None,
         };
         let mut probe = Probe::new(start, &suspects);
         let answer = info(state);

@@ -275,7 +275,7 @@ mod tests {
     fn suspects(inventory: &Inventory, switch: usize) -> Suspects {
         Suspects {
             nodes: BTreeSet::from([place(inventory, switch, 1).node]),
-            flagged: BTreeSet::new(),
+            ..Suspects::default()
         }
     }
 
