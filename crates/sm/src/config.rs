@@ -7,8 +7,8 @@ use selvedge_plan::Policy;
 use selvedge_types::debug_without_keys;
 use selvedge_wire::LocalPort;
 
-/// Within less time nobody takes a cable for moved.
-pub const MOVED_AFTER: Duration = Duration::from_millis(100);
+/// The shortest time in which a cable can be unplugged and plugged in elsewhere.
+pub const CABLE_MOVE_MIN: Duration = Duration::from_millis(100);
 
 /// What a manager may do to the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

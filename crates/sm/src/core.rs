@@ -35,7 +35,7 @@ use crate::rebalance::Rebalancer;
 use crate::registration::Registration;
 use crate::report;
 use crate::smp::{self, Smp};
-use crate::stage::{Copying, Stage, Token};
+use crate::stage::{MftWork, Stage, Token};
 use crate::sweep::{Ask as Look, Sweep};
 use crate::timer::Timer;
 use crate::trap::Traps;
@@ -209,7 +209,7 @@ impl Sm {
             }
             (Token::Table { switch, block }, Stage::Reading) => self.table_read(Table::Lft(switch, block), answer),
             (Token::Lanes(table), Stage::Reading) => self.table_read(Table::Lanes(table), answer),
-            (Token::Set(id), Stage::Applying(..)) | (Token::Block(id), Stage::Copying(_) | Stage::Naming(_)) => {
+            (Token::Set(id), Stage::Applying(..)) | (Token::Block(id), Stage::MftBlocks(_) | Stage::GuidBlocks(_)) => {
                 self.run_apply(crate::apply::In::Ended(id, answer), out);
             }
             (Token::Look(Look::Held(_)), Stage::Applying(..)) => {
@@ -224,7 +224,9 @@ impl Sm {
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Look(Look::Held(_)), Stage::Probing(_)) => self.own_port_looked_at(answer, out),
-            (Token::ReadBack(id), Stage::Copying(_) | Stage::Naming(_)) => drop(self.was_read_back(id, answer, out)),
+            (Token::ReadBack(id), Stage::MftBlocks(_) | Stage::GuidBlocks(_)) => {
+                self.was_read_back(id, answer, out);
+            }
             (Token::ReadBack(id), Stage::LightSweep) => {
                 if self.was_read_back(id, answer, out) {
                     self.light_sweep_differs();
@@ -289,7 +291,7 @@ impl Sm {
             self.look_again_if_due(out);
             self.balance_if_due(out);
             self.multicast_if_due(out);
-            self.name_if_due(out);
+            self.aliases_if_due(out);
             self.back_up_if_due(out);
             self.feed(out);
             if self.exchange.open() > 0 || self.waits_for_a_trap() || !self.step(now, out) {
@@ -302,8 +304,8 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Copying(ref copying) if copying.then.is_some() => self.sweep.schedule().may_drop_plan(),
-            Stage::Idle | Stage::LightSweep | Stage::Probing(_) | Stage::Copying(_) | Stage::Naming(_) => true,
+            Stage::MftBlocks(ref copying) if copying.then.is_some() => self.sweep.schedule().may_drop_plan(),
+            Stage::Idle | Stage::LightSweep | Stage::Probing(_) | Stage::MftBlocks(_) | Stage::GuidBlocks(_) => true,
             Stage::Persisting { .. } if self.persist.is_failing() => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.sweep.schedule().may_drop_plan(),
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
@@ -321,7 +323,7 @@ impl Sm {
         let Some(reason) = self.sweep.schedule().due() else {
             return;
         };
-        if self.interrupt_copying() {
+        if self.interrupt_blocks() {
             self.tell_sweep(crate::sweep::In::PlanDropped);
         }
         match std::mem::take(&mut self.stage) {
@@ -355,8 +357,8 @@ impl Sm {
             Stage::Reading => self.tables_asked(now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(probe, out),
-            Stage::Copying(copying) => self.copying_settled(copying, out),
-            Stage::Naming(blocks) => self.naming_settled(blocks, out),
+            Stage::MftBlocks(copying) => self.mft_blocks_done(copying, out),
+            Stage::GuidBlocks(blocks) => self.guid_blocks_done(blocks, out),
             Stage::LightSweep => self.light_sweep_settled(now),
             waiting @ (Stage::Idle
             | Stage::Planning { .. }
@@ -430,9 +432,9 @@ impl Sm {
                 self.ask_back(Kind::Lft);
                 self.ask_back(Kind::Lanes);
             }
-            Stage::Copying(Copying { blocks: None, .. }) => self.ask_back(Kind::Mft),
-            Stage::Naming(None) => self.ask_back(Kind::Guids),
-            Stage::Applying(..) | Stage::Copying(_) | Stage::Naming(_) => self.feed_apply(out),
+            Stage::MftBlocks(MftWork { blocks: None, .. }) => self.ask_back(Kind::Mft),
+            Stage::GuidBlocks(None) => self.ask_back(Kind::Guids),
+            Stage::Applying(..) | Stage::MftBlocks(_) | Stage::GuidBlocks(_) => self.feed_apply(out),
             Stage::Reading => self.ask_for_tables(),
             _ => {}
         }

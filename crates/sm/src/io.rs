@@ -38,7 +38,7 @@ pub enum Input {
         /// Number of the request.
         id: u64,
     },
-    /// State handed out by [`Output::Persist`] could not be stored. The driver tries again until it can, and then hands
+    /// State handed out by [`Output::Persist`] could not be stored. The coordinator tries again until it can, and hands
     /// in [`Input::Persisted`].
     NotPersisted {
         /// Number of the request.

@@ -45,7 +45,7 @@ pub fn question(fabric: &Fabric, table: LaneTable) -> (AttributeId, u32) {
     }
 }
 
-/// Remembers what an agent answered to such a Get.
+/// Stores the answer to a Get of a lane table in `held`.
 pub fn learn(held: &mut HeldLanes, fabric: &Fabric, table: LaneTable, data: &SmpData) {
     let node = fabric.node(table.port().node);
     match table {

@@ -82,9 +82,9 @@ pub enum Stage {
     /// Looking at the ports of switches that said that something changed.
     Probing(Box<Probe>),
     /// Reading or writing multicast tables.
-    Copying(Copying),
+    MftBlocks(MftWork),
     /// Reading or writing alias GUIDs; `None`: reading them back, see [`readback`](crate::readback).
-    Naming(Option<Box<Apply<Blocks>>>),
+    GuidBlocks(Option<Box<Apply<Blocks>>>),
     /// Watching the master.
     Standby,
     /// As master, waiting for a better manager to take the subnet.
@@ -97,14 +97,14 @@ pub enum Stage {
 
 /// What is done about multicast tables.
 #[derive(Debug, Default)]
-pub struct Copying {
+pub struct MftWork {
     /// Blocks that are read or written. `None`: they are read back, see [`readback`](crate::readback).
     pub blocks: Option<Box<Apply<Blocks>>>,
     /// The plan that is applied when that is done.
     pub then: Option<(Box<Apply>, Arc<Inventory>)>,
 }
 
-impl Copying {
+impl MftWork {
     /// Blocks are read or written.
     pub fn of(blocks: Apply<Blocks>) -> Self {
         Self {
@@ -123,7 +123,7 @@ impl Stage {
             Self::Reading => StageName::ReadingTables,
             Self::Planning { .. } => StageName::Planning,
             Self::Persisting { .. } => StageName::Persisting,
-            Self::Applying(..) | Self::Copying(_) | Self::Naming(_) => StageName::Applying,
+            Self::Applying(..) | Self::MftBlocks(_) | Self::GuidBlocks(_) => StageName::Applying,
             Self::Probing(_) => StageName::Probing,
             Self::LightSweep => StageName::LightSweep,
         }

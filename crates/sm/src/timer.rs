@@ -7,8 +7,8 @@
 //! |---|---|
 //! | `Sm::handle` (a wake-up), `Sm::received` | `Answer` |
 //! | `Sm::timers` (a wake-up) | `Release`, the first part of `SecondLook`, `LightSweep`, `Poll` |
-//! | `Sm::advance` (after every input) | `SecondLook`, `Balance`, `Trees`, `Names`, `Backups` |
-//! | `Sm::feed`, called by `advance` | `Doubt` while probing, `Seat` while applying |
+//! | `Sm::advance` (after every input) | `SecondLook`, `Balance`, `MulticastTrees`, `AliasGuids`, `Backups` |
+//! | `Sm::feed`, called by `advance` | `Doubt` while probing, `OwnPort` while applying |
 //! | the end of `Sm::handle` | `Repress` |
 //!
 //! The coordinator has timers of its own: of its intake, of storing, of the administrator and of the copier.
@@ -24,15 +24,15 @@ pub enum Timer {
     /// where something is to be read back, a LID becomes free, or a better manager was told to wait.
     LightSweep,
     /// A plan waits until packets are gone: the manager's own port is asked whether its cable is where it was.
-    Seat,
+    OwnPort,
     /// A link that went down too often has been left out for long enough.
     Release,
     /// Load has been uneven for so long that a step towards balance is planned.
     Balance,
     /// Multicast trees are to be planned or read, or a switch that did not take one has been left out for long enough.
-    Trees,
+    MulticastTrees,
     /// Alias GUIDs are to be read or written, or a port that did not take them has been left out for long enough.
-    Names,
+    AliasGuids,
     /// Repairs of links that are up are planned in advance.
     Backups,
     /// A plan came into force a second ago: changes during it are looked for. Not before packets are gone that go by
@@ -51,11 +51,11 @@ impl Timer {
         Self::Answer,
         Self::Poll,
         Self::LightSweep,
-        Self::Seat,
+        Self::OwnPort,
         Self::Release,
         Self::Balance,
-        Self::Trees,
-        Self::Names,
+        Self::MulticastTrees,
+        Self::AliasGuids,
         Self::Backups,
         Self::SecondLook,
         Self::Doubt,

@@ -59,8 +59,8 @@ impl Activation {
     }
 }
 
-/// While nothing carries packets, a port goes ACTIVE only when its switch holds every block of the plan. Later the
-/// judge's proof of the way counts ports from the start, whenever they go ACTIVE.
+/// While nothing carries packets, a port goes ACTIVE only when its switch holds every block of the plan. Later plans
+/// are not checked: the judge's proof of their steps counts such ports as ACTIVE from the start.
 fn tables_first(scene: &Scene<'_>, several: Option<Time>, newly_active: &[PortIdx]) -> Result<(), Violation> {
     let chassis = scene.chassis();
     for &port in newly_active {

@@ -24,8 +24,8 @@ impl Check for Bounds {
     }
 }
 
-/// The emulator counts no Set of a manager before the judge accepted a plan of it, and none at all of one that only
-/// looks.
+/// Fails if the emulator has counted a Set of a manager before the judge accepted a plan of it, or any Set of a manager
+/// that is not in mode Manage.
 fn sets_are_judged(scene: &Scene<'_>) -> Result<(), Violation> {
     for (manager, life) in lives(scene.managers) {
         let mode = manager.config.mode;
@@ -42,7 +42,8 @@ fn sets_are_judged(scene: &Scene<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Discovery asks each node and port a few questions, an application keeps a few windows queued.
+/// Fails if a manager has more open jobs or requests than the size of its fabric explains: discovery asks each node and
+/// port a few questions, and an application keeps a few windows queued.
 fn memory_is_bounded(scene: &Scene<'_>) -> Result<(), Violation> {
     let chassis = scene.chassis();
     for (manager, life) in lives(scene.managers) {

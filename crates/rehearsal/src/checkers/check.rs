@@ -7,7 +7,7 @@ use super::ledger::Ledger;
 use super::seen::{Scene, Seen};
 use crate::Violation;
 
-/// What is there to be looked at, and what happened of which a manager may not know.
+/// What a checker may read: the scene now, and what has happened that a manager may not know.
 #[derive(Clone, Copy)]
 pub(super) struct Ctx<'a> {
     pub scene: Scene<'a>,

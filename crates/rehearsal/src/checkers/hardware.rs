@@ -7,7 +7,7 @@ use selvedge_types::{IdxVec, LidRange};
 
 use crate::subnet::{Subnets, is_up, ports_of};
 
-/// The kinds whose versions are watched.
+/// Kinds of tables whose version counters show that a node changed.
 const WATCHED: [TableKind; 3] = [TableKind::Links, TableKind::Settings, TableKind::Linear];
 
 /// What changed since the last look.

@@ -26,7 +26,7 @@ pub(super) fn holder(chassis: &Chassis, lid: Lid) -> Option<PortIdx> {
     holders(chassis, lid).next()
 }
 
-/// True if two ports hold a LID.
+/// True if more than one powered port answers to a LID.
 pub(super) fn is_twice(chassis: &Chassis, lid: Lid) -> bool {
     holders(chassis, lid).nth(1).is_some()
 }

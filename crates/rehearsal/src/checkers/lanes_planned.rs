@@ -6,7 +6,7 @@ use super::seen::Seen;
 use crate::Violation;
 use crate::lanes;
 
-/// Lanes as planned.
+/// Checks that packets are put on the planned lanes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LanesPlanned;
 

@@ -26,9 +26,9 @@ use crate::config::Mode;
 
 pub use event::AliasEvent;
 
-/// How long a port that did not take its GUIDs is left alone: at first, as it may be its answers that were lost, and if
-/// it goes on.
+/// How long a port that did not take its GUIDs is left alone the first time: its answers may have been lost.
 const MUTE_FIRST: Duration = Duration::from_secs(4);
+/// How long it is left alone when it goes on refusing them.
 const MUTE: Duration = Duration::from_secs(60);
 /// Blocks that are read or written at a time: what is judged and planned at once takes a millisecond or two.
 const BATCH: usize = 1_024;

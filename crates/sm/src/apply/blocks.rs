@@ -63,7 +63,7 @@ impl Block {
     }
 }
 
-/// Blocks to read, or to write: one that is known is set to what it shall hold.
+/// Blocks to read or to write. A block whose content is given is written.
 #[derive(Debug)]
 pub struct Blocks {
     inventory: Arc<Inventory>,

@@ -41,7 +41,7 @@ impl Sm {
                 (Effect::Write(change), Some(inventory)) => Apply::write_guids(inventory, &change),
                 (Effect::Read(_) | Effect::Write(_), None) => continue,
             };
-            self.stage = Stage::Naming(Some(Box::new(naming)));
+            self.stage = Stage::GuidBlocks(Some(Box::new(naming)));
         }
     }
 
@@ -68,8 +68,8 @@ impl Sm {
     }
 
     /// Reads GUIDs, or plans and writes them, if nothing else is to be done.
-    pub(super) fn name_if_due(&mut self, out: &mut Vec<Output>) {
-        if self.is_due(Timer::Names) {
+    pub(super) fn aliases_if_due(&mut self, out: &mut Vec<Output>) {
+        if self.is_due(Timer::AliasGuids) {
             self.run_aliases(In::Due, out);
         }
     }

@@ -7,7 +7,7 @@ use super::Sm;
 use crate::apply::{Apply, Block, Blocks, Ctx, Effect, In, Request, SetId};
 use crate::io::Output;
 use crate::readback::{Kind, Table};
-use crate::stage::{Copying, Stage, Token};
+use crate::stage::{MftWork, Stage, Token};
 use crate::{aliases, commit, multicast, readback};
 
 impl Sm {
@@ -20,10 +20,10 @@ impl Sm {
         let mut effects = Vec::new();
         match &mut self.stage {
             Stage::Applying(apply, _) => apply.handle(&ctx, input, &mut effects),
-            Stage::Copying(Copying {
+            Stage::MftBlocks(MftWork {
                 blocks: Some(apply), ..
             })
-            | Stage::Naming(Some(apply)) => {
+            | Stage::GuidBlocks(Some(apply)) => {
                 apply.handle(&ctx, input, &mut effects);
             }
             _ => {}
@@ -132,7 +132,7 @@ impl Sm {
     }
 
     /// All that was to be done about MFTs is done.
-    pub(super) fn copying_settled(&mut self, copying: Copying, out: &mut Vec<Output>) {
+    pub(super) fn mft_blocks_done(&mut self, copying: MftWork, out: &mut Vec<Output>) {
         if let Some((apply, inventory)) = copying.then {
             // A switch that does not take its table hears of it again when trees are planned; routes do not wait.
             self.note_copies(out);
@@ -163,7 +163,7 @@ impl Sm {
     }
 
     /// All that was to be done about GUIDInfo is done.
-    pub(super) fn naming_settled(&mut self, blocks: Option<Box<Apply<Blocks>>>, out: &mut Vec<Output>) {
+    pub(super) fn guid_blocks_done(&mut self, blocks: Option<Box<Apply<Blocks>>>, out: &mut Vec<Output>) {
         self.stage = Stage::Idle;
         match blocks {
             Some(blocks) if blocks.writes() && blocks.counts().failed == 0 => {
@@ -177,18 +177,18 @@ impl Sm {
 
     /// Something else comes first than blocks of MFTs and GUIDInfo. Returns true if routes were to follow: they are not
     /// known to be right any more.
-    pub(crate) fn interrupt_copying(&mut self) -> bool {
+    pub(crate) fn interrupt_blocks(&mut self) -> bool {
         self.run_apply(In::Interrupted, &mut Vec::new());
         match std::mem::take(&mut self.stage) {
-            Stage::Copying(Copying { blocks: None, .. }) => {
+            Stage::MftBlocks(MftWork { blocks: None, .. }) => {
                 drop(self.tell_read_back(readback::In::BreaksOff(Kind::Mft)))
             }
-            Stage::Copying(copying) => {
+            Stage::MftBlocks(copying) => {
                 self.tell_multicast(multicast::In::Interrupted);
                 return copying.then.is_some();
             }
-            Stage::Naming(None) => drop(self.tell_read_back(readback::In::BreaksOff(Kind::Guids))),
-            Stage::Naming(Some(_)) => drop(self.tell_aliases(aliases::In::Interrupted)),
+            Stage::GuidBlocks(None) => drop(self.tell_read_back(readback::In::BreaksOff(Kind::Guids))),
+            Stage::GuidBlocks(Some(_)) => drop(self.tell_aliases(aliases::In::Interrupted)),
             other => self.stage = other,
         }
         false

@@ -1,7 +1,8 @@
-//! Routes between probes, repairs and the rest of the manager.
+//! Which stage allows a probe, and what probes and repairs do to the rest of the manager.
 //!
-//! Also here: whether the fabric is known well enough to do anything without a sweep, and whether a fault is being
-//! repaired: then traps are repressed later, and agents get more SMPs at a time.
+//! `suspect_lid` decides whether a trap leads to a probe or to a sweep. Also here: whether the fabric is known well
+//! enough to do anything without a sweep, and whether a fault is being repaired: then traps are repressed later, and
+//! agents get more SMPs at a time.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use selvedge_verify::standing::State;
 use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use super::{Sm, ok};
-use crate::config::{MOVED_AFTER, Mode};
+use crate::config::{CABLE_MOVE_MIN, Mode};
 use crate::election::Role;
 use crate::event::{Event, SweepReason};
 use crate::fault::Suspects;
@@ -137,7 +138,7 @@ impl Sm {
         // A step towards balance is short, and a fault comes next.
         let repairs = self.is_repairing() || self.is_balancing();
         match self.stage {
-            Stage::Idle | Stage::LightSweep | Stage::Copying(_) | Stage::Naming(_) => {
+            Stage::Idle | Stage::LightSweep | Stage::MftBlocks(_) | Stage::GuidBlocks(_) => {
                 self.knows_the_fabric() && self.has_looked_again()
             }
             Stage::Probing(_) => true,
@@ -211,7 +212,7 @@ impl Sm {
         }
         let chance = match self.stage {
             Stage::Probing(_) => Chance::Probing,
-            Stage::Idle | Stage::Copying(_) | Stage::Naming(_) => Chance::Free,
+            Stage::Idle | Stage::MftBlocks(_) | Stage::GuidBlocks(_) => Chance::Free,
             Stage::LightSweep if !self.has_light_sweep_found() => Chance::LightSweep {
                 is_over: self.exchange.open() == 0,
             },
@@ -227,7 +228,7 @@ impl Sm {
         if !is_check {
             self.rebalance(rebalance::In::Interrupted, out);
         }
-        if self.interrupt_copying() {
+        if self.interrupt_blocks() {
             self.want_sweep(reason);
         }
         let start = Start {
@@ -295,7 +296,7 @@ impl Sm {
         let inventory = Arc::clone(&probe.start().inventory);
         self.count_flaps(&mut damage, &inventory, out);
         // Cables may have been moved meanwhile: what a repair sends by them would be taken by others.
-        if self.now.since(began) >= MOVED_AFTER {
+        if self.now.since(began) >= CABLE_MOVE_MIN {
             self.want_sweep(reason);
             return;
         }
@@ -396,7 +397,7 @@ impl Sm {
     pub(crate) fn prepare_for_what_is_under_way(&mut self, out: &mut Vec<Output>) {
         let is_free = matches!(
             self.stage,
-            Stage::Idle | Stage::Copying(_) | Stage::Naming(_) | Stage::LightSweep
+            Stage::Idle | Stage::MftBlocks(_) | Stage::GuidBlocks(_) | Stage::LightSweep
         );
         let is_ready = is_free && self.repairs.lacks_what_is_under_way();
         if is_ready && self.drain.is_settled_with_some() && self.knows_the_fabric() {
@@ -460,8 +461,8 @@ impl Sm {
             | Stage::Reading { .. }
             | Stage::Persisting { .. }
             | Stage::LightSweep
-            | Stage::Copying(_)
-            | Stage::Naming(_)
+            | Stage::MftBlocks(_)
+            | Stage::GuidBlocks(_)
             | Stage::Standby
             | Stage::HandingOver
             | Stage::Disabled

@@ -14,7 +14,7 @@ use super::Sm;
 use crate::apply::Apply;
 use crate::io::Output;
 use crate::multicast::{Ctx, Effect, In};
-use crate::stage::{Copying, Stage};
+use crate::stage::{MftWork, Stage};
 use crate::timer::Timer;
 use crate::{readback, registration};
 
@@ -39,7 +39,7 @@ impl Sm {
             match (effect, self.inventory.clone()) {
                 (Effect::Event(event), _) => out.push(Output::Event(event)),
                 (Effect::Read(blocks), Some(inventory)) => {
-                    self.stage = Stage::Copying(Copying::of(Apply::read_mfts(inventory, blocks)));
+                    self.stage = Stage::MftBlocks(MftWork::of(Apply::read_mfts(inventory, blocks)));
                 }
                 (Effect::Plan { left_out }, Some(inventory)) => {
                     let Some(plan) = self.in_force.plan().cloned() else {
@@ -53,13 +53,13 @@ impl Sm {
                     self.tell_multicast(In::Planning(id, plan));
                 }
                 (Effect::Write(change), Some(inventory)) => {
-                    self.stage = Stage::Copying(Copying::of(Apply::write_mfts(inventory, &change)));
+                    self.stage = Stage::MftBlocks(MftWork::of(Apply::write_mfts(inventory, &change)));
                 }
                 (Effect::WriteFirst(change), _) => {
                     if let Stage::Applying(apply, inventory) = std::mem::take(&mut self.stage) {
-                        self.stage = Stage::Copying(Copying {
+                        self.stage = Stage::MftBlocks(MftWork {
                             then: Some((apply, Arc::clone(&inventory))),
-                            ..Copying::of(Apply::write_mfts(inventory, &change))
+                            ..MftWork::of(Apply::write_mfts(inventory, &change))
                         });
                     }
                 }
@@ -99,7 +99,7 @@ impl Sm {
 
     /// Plans trees, or reads what must be known for that, if nothing else is to be done.
     pub(super) fn multicast_if_due(&mut self, out: &mut Vec<Output>) {
-        if self.is_due(Timer::Trees) {
+        if self.is_due(Timer::MulticastTrees) {
             self.run_multicast(In::Due, out);
         }
     }

@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::multicast::{self, MulticastEvent};
 use crate::readback::{Ctx, Effect, In, Kind, ReadId};
-use crate::stage::{Copying, Stage, Token};
+use crate::stage::{MftWork, Stage, Token};
 use crate::view::ReadBackFigures;
 use crate::{commit, drain};
 
@@ -86,7 +86,7 @@ impl Sm {
         if !self.read_back.has_begun(Kind::Mft) {
             return self.read_guids_back();
         }
-        self.stage = Stage::Copying(Copying::default());
+        self.stage = Stage::MftBlocks(MftWork::default());
     }
 
     /// A light sweep has found nothing, and MFTs are as they should be: now ports are asked for their GUIDs.
@@ -96,7 +96,7 @@ impl Sm {
         }
         self.tell_read_back(In::Begins(Kind::Guids, self.aliases.left_out()));
         if self.read_back.has_begun(Kind::Guids) {
-            self.stage = Stage::Naming(None);
+            self.stage = Stage::GuidBlocks(None);
         }
     }
 

@@ -106,8 +106,8 @@ impl Sm {
                 total: probe.answers() + open,
             },
             Stage::Idle
-            | Stage::Copying(_)
-            | Stage::Naming(_)
+            | Stage::MftBlocks(_)
+            | Stage::GuidBlocks(_)
             | Stage::Electing
             | Stage::Planning { .. }
             | Stage::Persisting { .. }

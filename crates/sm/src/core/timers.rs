@@ -15,25 +15,25 @@ impl Sm {
             (Timer::Answer, _) => self.exchange.next_wake(),
             (Timer::Repress, _) => self.repress_at(),
             (Timer::Poll, Stage::Standby) => self.election().poll_due(),
-            (Timer::Seat, Stage::Applying(apply, _)) => apply.own_port_due(self.config.poll_interval),
+            (Timer::OwnPort, Stage::Applying(apply, _)) => apply.own_port_due(self.config.poll_interval),
             (Timer::Doubt, Stage::Probing(probe)) => probe.due(),
             (Timer::LightSweep, Stage::Idle) => self.light_sweep_due(),
             (Timer::Release, Stage::Idle) => self.flaps().due(),
             (Timer::Balance, Stage::Idle) => self.rebalancer().due().filter(|_| !self.is_preparing_repairs()),
-            (Timer::Trees, Stage::Idle) => self.multicast_due(),
-            (Timer::Names, Stage::Idle) => self.aliases_due(),
+            (Timer::MulticastTrees, Stage::Idle) => self.multicast_due(),
+            (Timer::AliasGuids, Stage::Idle) => self.aliases_due(),
             (Timer::Backups, Stage::Idle) => self.backups().due().filter(|_| !self.is_preparing_repairs()),
             (Timer::SecondLook, Stage::Idle) => self.second_look_due(),
             // No code serves these timers in another stage: one that is due would wake the manager again and again.
             (
                 Timer::Poll
-                | Timer::Seat
+                | Timer::OwnPort
                 | Timer::Doubt
                 | Timer::LightSweep
                 | Timer::Release
                 | Timer::Balance
-                | Timer::Trees
-                | Timer::Names
+                | Timer::MulticastTrees
+                | Timer::AliasGuids
                 | Timer::Backups
                 | Timer::SecondLook,
                 _,

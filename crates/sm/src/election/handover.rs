@@ -18,8 +18,6 @@ use crate::event::{Event, SweepReason};
 
 /// Time until a better manager that had to wait is looked at again: packets are gone after about two seconds as a rule.
 const PUT_OFF: Duration = Duration::from_secs(2);
-/// SMInfo changed: bit 3 of trap 144's changes. Source: IBA vol 1 §14.2.5.1 (SM priority).
-pub(super) const SM_PRIORITY: u16 = 1 << 3;
 
 /// Better managers, and why they have not been given the subnet.
 #[derive(Debug, Default)]

@@ -10,9 +10,9 @@ use selvedge_wire::{
 };
 
 use super::elect::rank;
-use super::handover::SM_PRIORITY;
 use super::{Ask, CopyNews, Ctx, Effect, Election, Phase, Role, ok, request};
 use crate::event::{Event, SweepReason};
+use crate::smp;
 
 /// A standby's watch over the master.
 #[derive(Debug)]
@@ -160,6 +160,8 @@ impl Election {
         watch.misses = watch.misses.saturating_add(polls);
         let is_lost = watch.misses >= ctx.config.poll_misses;
         if is_lost {
+            // The role that others act upon changes with the end of the sweep: until then the copy of what hosts have
+            // registered must stay.
             (self.role, self.master) = (Role::Discovering, None);
             effects.push(Effect::Sweep(SweepReason::MasterLost));
         }
@@ -218,7 +220,7 @@ impl Election {
             lid: own,
             other_local_changes: true,
             capabilities: CapabilityMask(mask).with(CapabilityMask::IS_SM),
-            changes: SM_PRIORITY,
+            changes: smp::SM_PRIORITY,
             ..LocalChange::default()
         };
         let producer = match fabric.node(inventory.local.node).kind {

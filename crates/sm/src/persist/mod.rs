@@ -23,7 +23,7 @@ use crate::io::{PersistentState, ToldLevels};
 mod leave_out;
 mod levels;
 
-/// Generations stored at once: one write in so many plans.
+/// How far the stored generation runs ahead of plans: one write for as many of them.
 pub const GENERATIONS_AHEAD: u64 = 1000;
 
 /// The stored state, and how much of it is on the disk.
@@ -98,7 +98,7 @@ pub enum In<'a> {
     LeavesOut(bool),
     /// The state of this request is on the disk.
     Stored(u64),
-    /// The state of this request could not be stored; the driver tries again.
+    /// The state of this request could not be stored; the coordinator tries again.
     NotStored(u64),
 }
 

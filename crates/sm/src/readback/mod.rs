@@ -53,7 +53,7 @@ pub use table::{Kind, ReadId, Table};
 #[derive(Clone, Debug, Default)]
 pub struct ReadBack {
     /// What is to be read, by [`Kind`].
-    lists: [List; 4],
+    lists: [List; Kind::COUNT],
     /// Where the others' turn goes on.
     turns: Turns,
     /// Whether a light sweep is at its questions for tables.

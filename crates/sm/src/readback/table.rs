@@ -22,6 +22,11 @@ pub enum Kind {
     Guids,
 }
 
+impl Kind {
+    /// How many kinds there are.
+    pub const COUNT: usize = Self::Guids as usize + 1;
+}
+
 /// A table, or a block of one. In this order consecutive questions for LFTs go to different agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Table {

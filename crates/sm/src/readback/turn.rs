@@ -6,7 +6,7 @@ use selvedge_types::{Guid, Idx};
 
 use super::{Ctx, Table};
 
-/// No further node has its turn in a light sweep that has so many lane tables to read: a switch may have 1,296 rows.
+/// Once this many lane tables are listed, a light sweep adds no further node: a switch may have 1,296 rows.
 const LANES_MAX: usize = 1_024;
 
 /// Where the turn of tables goes on that are counted.

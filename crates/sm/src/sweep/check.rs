@@ -24,7 +24,7 @@ use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_sim::Time;
 use selvedge_types::PortNum;
 
-use crate::config::MOVED_AFTER;
+use crate::config::CABLE_MOVE_MIN;
 
 /// How long after the plan: who has just come up has other things to ask, and what is told late has been told by then.
 const AFTER: Duration = Duration::from_secs(1);
@@ -98,7 +98,7 @@ impl Check {
         self.links = ends.collect();
         self.switches = is.switches().iter().copied().filter(|&node| is_new(node)).collect();
         self.due = (self.in_row < IN_ROW_MAX).then(|| now + AFTER);
-        let took_long = now.since(self.since) >= MOVED_AFTER;
+        let took_long = now.since(self.since) >= CABLE_MOVE_MIN;
         self.may_be_moved = !is_step && (took_long || !self.links.is_empty());
         self.state = match self.may_be_moved && !took_long && self.due.is_some() {
             true => State::LinksDue,
@@ -265,7 +265,7 @@ mod tests {
             assert!(!check.is_owed(false));
         };
         check(Duration::ZERO, State::Links);
-        check(MOVED_AFTER, State::Whole);
+        check(CABLE_MOVE_MIN, State::Whole);
     }
 
     #[test]

@@ -42,7 +42,7 @@ mod schedule;
 mod silent;
 mod wires;
 
-/// When sweeps are due, and what they go by.
+/// When sweeps are due, and what they remember from one to the next.
 #[derive(Debug, Default)]
 pub struct Sweep {
     /// When the next one is due, and why.
@@ -136,7 +136,7 @@ pub enum In<'a> {
     },
 }
 
-/// What has come into force.
+/// Which kind of plan came into force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The plan of a heavy sweep.

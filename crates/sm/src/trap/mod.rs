@@ -7,8 +7,9 @@
 //! | others | nothing here; the administrator gets every trap |
 //!
 //! A trap comes here after an [`Intake`](crate::Intake) has let it through. The agent that sent it repeats it until it
-//! is repressed. A trap that comes twice is repressed twice. The second one has no other effect if its switch waits for
-//! a probe already, or a sweep is due.
+//! is repressed. A trap that comes twice is repressed twice. While its switch waits
+//! for a probe, or is being probed, or a sweep is due, the second one asks for nothing more. While the repair is on its
+//! way, its switch is probed once more after that.
 
 mod babble;
 

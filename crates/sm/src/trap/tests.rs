@@ -22,7 +22,7 @@ fn datagram(notice: &Notice) -> Box<Datagram> {
     Box::new(Datagram { address, mad })
 }
 
-/// Trap 144 of the far host, with these bits of what changed.
+/// Trap 144 from the far host, with `changes` as its change bits.
 fn local_change(changes: u16) -> Notice {
     let change = LocalChange {
         lid: LID,

@@ -40,7 +40,7 @@ struct Lie {
     by: ManagerId,
 }
 
-/// Blocks that are not known to be as acknowledged.
+/// Blocks that may hold something else than was acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(in crate::checkers) struct Blocks {
     /// Switches whose agents lie just now.

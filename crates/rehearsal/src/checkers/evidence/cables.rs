@@ -19,7 +19,7 @@ use crate::checkers::holders::holder;
 use crate::checkers::seen::{Scene, Seen};
 use crate::checkers::taken::Astray;
 
-/// How long a trap takes to the manager and until it is heard, at most.
+/// Longest time from when a trap is sent until the manager has handled it.
 const TRAP_WAY: Duration = Duration::from_millis(30);
 
 /// What is known of cables that were moved.
@@ -109,7 +109,8 @@ fn cables(chassis: &Chassis) -> impl Iterator<Item = Option<PortIdx>> + '_ {
     (0..ports).map(|port| chassis.wire(PortIdx(port)).peer())
 }
 
-/// Where the way of a Set of a linear table or of a port is another one than by the cables that its manager knows.
+/// Returns where a Set of LinearForwardingTable or PortInfo really goes, if a moved cable makes its directed route end
+/// elsewhere than by the manager's map.
 pub(in crate::checkers) fn astray(chassis: &Chassis, known: &Fabric, at: Option<PortIdx>, mad: &Mad) -> Option<Astray> {
     let counts = matches!(mad.attribute(), AttributeId::LINEAR_FORWARDING | AttributeId::PORT_INFO);
     let at = at.filter(|_| counts && mad.method() == Method::Set && mad.class() == Class::SubnDirected)?;

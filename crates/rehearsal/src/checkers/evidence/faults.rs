@@ -9,9 +9,9 @@ use selvedge_sim::Time;
 use crate::digest::Digest;
 use crate::subnet::{is_up, ports_of};
 
-/// A flipped bit may still be on its way, or in what a manager believes, for so long.
+/// How long after bit flips stop a wrong value may be in flight or believed.
 const CORRUPT_ECHO: Duration = Duration::from_secs(1);
-/// A node that was hidden is found by the next light sweep.
+/// How long after nodes stop being hidden a manager may still miss them: the next light sweep finds them.
 const BLIND_ECHO: Duration = Duration::from_secs(12);
 
 /// Faults so far.
@@ -130,7 +130,7 @@ impl Faults {
     }
 }
 
-/// True if something was last so at that time or later.
+/// True if `last` is at or after `then`.
 pub(super) fn is_since(last: Option<Time>, then: Time) -> bool {
     last.is_some_and(|last| last >= then)
 }

@@ -8,7 +8,7 @@ use selvedge_wire::{AttributeId, Class, Mad, Method, PortInfo};
 
 use crate::checkers::seen::{Scene, Seen};
 
-/// What the managers that run have heard of links, each in its present life.
+/// What each running manager has learnt of links since it started.
 #[derive(Clone, Debug, Default)]
 pub(in crate::checkers) struct Links {
     heard: BTreeMap<ClientId, Heard>,
@@ -48,7 +48,7 @@ impl Links {
     }
 }
 
-/// What one life of a manager has heard, by port.
+/// What one run of a manager has learnt of each port's link.
 #[derive(Clone, Debug)]
 struct Heard {
     /// The port at the other end of the cable through which an answer came, if one did.
@@ -125,7 +125,7 @@ pub(in crate::checkers) fn along(
     Some(at)
 }
 
-/// The port whose PortInfo is asked for at the node of a port, if it is.
+/// Returns the port that a PortInfo MAD names, on the node of `end`.
 fn asked_about(chassis: &Chassis, end: PortIdx, mad: &Mad) -> Option<PortIdx> {
     if mad.attribute() != AttributeId::PORT_INFO {
         return None;

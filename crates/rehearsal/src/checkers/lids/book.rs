@@ -64,7 +64,7 @@ impl Moved {
     }
 }
 
-/// What every port held last.
+/// The LIDs that each port held last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LidBook {
     by_guid: BTreeMap<Guid, LidRange>,

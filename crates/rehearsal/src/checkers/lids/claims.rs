@@ -36,7 +36,7 @@ struct Claim {
     doubts: BTreeSet<Doubt>,
 }
 
-/// All claims.
+/// Which manager has claimed which LIDs for which port.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims {
     claims: BTreeMap<Key, Claim>,

@@ -66,7 +66,7 @@ pub struct Traffic {
     pub may_be_live: bool,
 }
 
-/// What an application has come to.
+/// The result of applying a plan, finished or broken off.
 #[derive(Debug)]
 pub struct Applied {
     /// What was applied.
