@@ -1,16 +1,15 @@
-//! LIDs by port GUID: those of the last plan, and those that ports held before until they have taken the new ones.
+//! LIDs by port GUID: one claim per port, with how it is known.
 //!
-//! Which LID a port gets is planned in `selvedge_planner::lid`, from what [`LidBook::known`] hands out.
-//! [`In::Accepted`] has the LIDs of a plan; they are stored before any Set goes out, so that nothing an
-//! agent may hold is forgotten. A port that was away meanwhile, or whose Set was not sent because the next plan came,
-//! still holds its former LIDs: if it then loses power, hosts know it by those.
+//! Which LID a port gets is planned in `selvedge_planner::lid`, from what [`LidBook::known`] returns.
+//! [`In::Accepted`] has the LIDs of a plan; they are stored before the first Set, so that no LID that an agent may hold
+//! is forgotten. A port that was away meanwhile, or whose Set was not sent because the next plan came, still holds its
+//! former LIDs: if it then loses power, hosts address it by those.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{Fabric, Port};
 use selvedge_plan::{Lids, Policy};
-use selvedge_types::{Guid, Lid, LidRange};
+use selvedge_types::{Guid, Lid, LidRange, Lmc};
 
 use crate::event::Event;
 use crate::io::PersistentState;
@@ -18,40 +17,75 @@ use crate::io::PersistentState;
 /// LIDs by port GUID.
 #[derive(Clone, Debug, Default)]
 pub struct LidBook {
-    /// Those of the last plan that had the port.
-    planned: BTreeMap<Guid, LidRange>,
-    /// What ports were last known to hold that have not been seen to hold those.
-    before: BTreeMap<Guid, LidRange>,
-    /// Ports that have not been seen to hold what was planned for them in this life.
-    unseen: BTreeSet<Guid>,
-    /// Those of whom nothing was read since that says so: somebody took the Set, and where a cable was moved
-    /// meanwhile, it was somebody else.
-    unread: BTreeSet<Guid>,
-    /// What those were known to hold before.
-    left: BTreeMap<Guid, LidRange>,
-    /// What was planned, until the last plan was made, for ports that hold nothing.
-    planned_until: BTreeMap<Guid, LidRange>,
-    /// Ports that the last plan has given LIDs.
-    of_last_plan: BTreeSet<Guid>,
-    /// Ports that were stored and have not been seen with their LIDs in this life: a Set of an earlier life may have
-    /// gone to somebody else.
-    unproven: BTreeSet<Guid>,
-    /// What an earlier life has stored, and another port was seen to hold: it may give it up again.
-    yielded: BTreeMap<Guid, LidRange>,
-    /// What an earlier life has stored, until it is known whether that is this fabric's.
+    /// Every port that this run, or the state it started with, has known by some LIDs.
+    claims: BTreeMap<Guid, Claim>,
+    /// What an earlier run has stored, until it is known whether that is this fabric's.
     earlier: Earlier,
-    /// Ports that the last sweep saw with LIDs by which they are not known.
-    strangers: BTreeSet<Guid>,
 }
 
-/// What an earlier life has stored.
+/// What one port is known by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Claim {
+    /// LIDs of the last plan that included the port. `None`: another port holds them, and this one was not seen to.
+    assigned: Option<LidRange>,
+    /// How it is known that the port has those.
+    evidence: Evidence,
+    /// LIDs that the port held last, or was assigned before, until it is known to have taken `assigned`.
+    before: Option<LidRange>,
+    /// LIDs of `before` when the port acknowledged others, until it is read to hold those that are assigned.
+    replaced: Option<LidRange>,
+    /// LIDs that an earlier run has stored and another port was seen to hold: that port may give them up again. The
+    /// next heavy sweep forgets them if the port has others assigned by then.
+    yielded: Option<LidRange>,
+    /// The port in the last plan.
+    last_plan: LastPlan,
+    /// True if the last sweep read LIDs from the port by which it is not known.
+    is_stranger: bool,
+}
+
+/// How it is known that a port has the LIDs that are assigned to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Evidence {
+    /// None: no LIDs are assigned.
+    #[default]
+    None,
+    /// An earlier run has stored them, and no plan of this run included the port: a Set of the earlier run may have
+    /// gone to another port.
+    Stored,
+    /// A plan of this run assigned them, and no answer tells whether the port took them.
+    Planned {
+        /// An earlier run has stored LIDs for the port.
+        is_stored: bool,
+        /// The port was read to hold them.
+        is_read: bool,
+    },
+    /// The port took the Set and was not read since. If a cable was moved meanwhile, another port took it.
+    Acknowledged,
+    /// The port was read to hold them.
+    Read,
+}
+
+/// What the last plan has for a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum LastPlan {
+    /// Nothing: the port was away or left out.
+    #[default]
+    Omitted,
+    /// LIDs.
+    Included,
+    /// LIDs; the port held none, and had these assigned until then.
+    InPlaceOf(LidRange),
+}
+
+/// What an earlier run has stored.
 #[derive(Clone, Debug, Default)]
 struct Earlier {
-    /// What was taken for another fabric's.
+    /// LIDs that were taken for another fabric's. Not part of a claim: this fabric's ports may be known by others
+    /// meanwhile, and one port that is found brings back all of them.
     aside: BTreeMap<Guid, LidRange>,
     /// How many ports were stored, until some are met.
     stored: usize,
-    /// None of those has been met, and too few others to say that they are another fabric's.
+    /// None of those has been met, and too few others to decide that they are another fabric's.
     is_doubted: bool,
 }
 
@@ -77,7 +111,7 @@ pub enum In<'a> {
 pub enum Effect {
     /// Ports hold other LIDs than they are known by, and did not in the sweep before.
     Strangers,
-    /// Say this.
+    /// Log this event.
     Event(Event),
     /// What is stored is another fabric's.
     Foreign,
@@ -86,77 +120,77 @@ pub enum Effect {
 impl LidBook {
     /// What was stored.
     pub fn stored(state: &PersistentState) -> Self {
-        // See `befores`.
-        let is_known = |(guid, _): &(Guid, LidRange)| state.lids.contains_key(guid);
-        let (before, yielded) = state.lids_before.clone().into_iter().partition(is_known);
-        Self {
-            planned: state.lids.clone(),
-            before,
-            unseen: BTreeSet::new(),
-            unread: BTreeSet::new(),
-            left: BTreeMap::new(),
-            planned_until: BTreeMap::new(),
-            of_last_plan: BTreeSet::new(),
-            unproven: state.lids.keys().copied().collect(),
-            yielded,
-            earlier: Earlier {
-                aside: state.lids_aside.clone(),
-                stored: state.lids.len(),
-                is_doubted: false,
-            },
-            strangers: BTreeSet::new(),
+        let mut claims: BTreeMap<Guid, Claim> = BTreeMap::new();
+        for (&guid, &range) in &state.lids {
+            let claim = claims.entry(guid).or_default();
+            (claim.assigned, claim.evidence) = (Some(range), Evidence::Stored);
         }
+        // See `befores`.
+        for (&guid, &range) in &state.lids_before {
+            let claim = claims.entry(guid).or_default();
+            match claim.assigned {
+                Some(_) => claim.before = Some(range),
+                None => claim.yielded = Some(range),
+            }
+        }
+        let earlier = Earlier {
+            aside: state.lids_aside.clone(),
+            stored: state.lids.len(),
+            is_doubted: false,
+        };
+        Self { claims, earlier }
     }
 
     /// Takes one input; appends what is to be done.
     pub fn handle(&mut self, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
-            In::Found(fabric) => {
-                let strangers = self.strangers(fabric);
-                let before = std::mem::replace(&mut self.strangers, strangers);
-                if !self.strangers.is_subset(&before) {
-                    effects.push(Effect::Strangers);
-                }
-            }
+            In::Found(fabric) => effects.extend(self.note_strangers(fabric).then_some(Effect::Strangers)),
             In::Planning(fabric) => {
                 self.set_foreign_aside(fabric, effects);
                 self.restore_yielded(fabric);
             }
             In::Accepted(fabric, lids) => self.plan(fabric, lids),
             In::Withdrawn(fabric, lids) => self.withdraw(fabric, lids),
-            In::Applied(fabric, lids) => self.held(fabric, lids),
+            In::Applied(fabric, lids) => self.acknowledge(fabric, lids),
             In::OfAnother(fabric) => self.of_another(fabric),
         }
     }
 
-    /// True if nobody's LID is known: there has been no life before, or its state is gone.
+    /// True if no port's LIDs are known: this is the first run, or its state is gone.
     pub fn is_empty(&self) -> bool {
-        self.planned.is_empty() && self.before.is_empty()
+        self.assigned().next().is_none()
     }
 
     /// Ports whose LIDs are known.
     pub fn guids(&self) -> impl Iterator<Item = Guid> + '_ {
-        self.planned.keys().copied()
+        self.assigned().map(|(guid, _)| guid)
     }
 
-    fn is_untried(&self, guid: Guid) -> bool {
-        self.unproven.contains(&guid) && !self.unseen.contains(&guid)
+    /// The LIDs of the last plan that included each port.
+    fn assigned(&self) -> impl Iterator<Item = (Guid, LidRange)> {
+        let claims = self.claims.iter();
+        claims.filter_map(|(&guid, claim)| Some((guid, claim.assigned?)))
     }
 
-    /// How many ports an earlier life has stored, if this one has met none of them and none is in the fabric. Once
-    /// others have been given LIDs that is looked at no longer, unless they were too few to say whose those are.
+    /// How many ports an earlier run has stored, if this one has met none of them and none is in the fabric. Once
+    /// other ports have LIDs this is no longer decided, unless they were too few to decide it.
     fn none_met(&self, fabric: &Fabric) -> Option<usize> {
-        let untried = self.planned.keys().filter(|&&guid| self.is_untried(guid)).count();
-        let may_be_foreign = self.earlier.is_doubted || untried == self.planned.len();
-        let is_here = || fabric.end_ports().any(|(_, port)| self.is_untried(port.guid));
+        let is_untried = |guid: &Guid| {
+            self.claims
+                .get(guid)
+                .is_some_and(|claim| claim.evidence == Evidence::Stored)
+        };
+        let untried = self.guids().filter(is_untried).count();
+        let may_be_foreign = self.earlier.is_doubted || untried == self.guids().count();
+        let is_here = || fabric.end_ports().any(|(_, port)| is_untried(&port.guid));
         (untried > 0 && untried == self.earlier.stored && may_be_foreign && !is_here()).then_some(untried)
     }
 
-    /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth. What
-    /// this life has met once is its own fabric's, though it may see nobody but itself now, under another GUID. And
-    /// fewer than half as many ports as are stored may be a part that was added and is cut off with this manager: it is
-    /// decided when more are found. Where fewer than half as many ports are stored as are found, it is the other way
-    /// about: the earlier life saw a part that is away now. Those few keep their LIDs.
+    /// Sets stored LIDs of another fabric aside: they would only keep LIDs from being assigned. LIDs of which this run
+    /// has met one port are this fabric's, though the manager may see only its own node now, under another GUID. If
+    /// fewer than half as many ports are found as are stored, they may be a part that was added and is cut off with
+    /// this manager: it is decided when more are found. If fewer than half as many ports are stored as are found, the
+    /// earlier run may have seen a part that is away now: those few keep their LIDs.
     fn set_foreign_aside(&mut self, fabric: &Fabric, effects: &mut Vec<Effect>) {
         let Some(stored) = self.none_met(fabric) else {
             self.earlier.is_doubted = false;
@@ -164,7 +198,8 @@ impl LidBook {
         };
         let found = fabric.end_ports().count();
         if stored * 2 < found {
-            return self.keep_untried();
+            (self.earlier.stored, self.earlier.is_doubted) = (0, false);
+            return;
         }
         let are_few = found * 2 < stored;
         let was_doubted = std::mem::replace(&mut self.earlier.is_doubted, are_few);
@@ -173,54 +208,42 @@ impl LidBook {
         }
         if !are_few {
             self.set_untried_aside();
-            // Unless this life has planned something already: then that is what is stored.
+            // Unless this run has planned something already: then that is what is stored.
             if self.is_empty() {
                 effects.push(Effect::Foreign);
             }
         }
     }
 
-    /// What an earlier life has stored stays known, and is not asked about again.
-    const fn keep_untried(&mut self) {
-        (self.earlier.stored, self.earlier.is_doubted) = (0, false);
-    }
-
-    /// Nothing of what an earlier life has stored is to be counted with, as long as no port of it is found.
+    /// Nothing of what an earlier run has stored counts as long as no port of it is found.
     fn set_untried_aside(&mut self) {
-        let untried: Vec<Guid> = self
-            .planned
-            .keys()
-            .copied()
-            .filter(|&guid| self.is_untried(guid))
-            .collect();
-        self.earlier.aside.append(&mut self.yielded);
-        for guid in untried {
-            self.earlier
-                .aside
-                .extend(self.planned.remove(&guid).map(|range| (guid, range)));
-            self.unproven.remove(&guid);
+        let aside = &mut self.earlier.aside;
+        for (&guid, claim) in &mut self.claims {
+            aside.extend(claim.yielded.take().map(|range| (guid, range)));
+            if let Some(range) = claim.assigned.take_if(|_| claim.evidence == Evidence::Stored) {
+                aside.insert(guid, range);
+                (claim.before, claim.evidence) = (None, Evidence::None);
+            }
         }
-        let planned = &self.planned;
-        self.before.retain(|guid, _| planned.contains_key(guid));
         self.earlier.stored = 0;
     }
 
-    /// True if a port holds what was planned for it, or what it was known to hold before.
+    /// True if a port holds what is assigned to it, or what it was known to hold before.
     pub fn is_stored(&self, port: &Port) -> bool {
         self.of_port(port).any(|known| known.base == port.settings.lids.base)
     }
 
-    /// True if a port holds just that.
+    /// True if a port holds just that, with the same LMC.
     pub fn is_known(&self, port: &Port) -> bool {
-        self.of_port(port).any(|known| *known == port.settings.lids)
+        self.of_port(port).any(|known| known == port.settings.lids)
     }
 
-    fn of_port(&self, port: &Port) -> impl Iterator<Item = &LidRange> {
-        let known = [self.planned.get(&port.guid), self.before.get(&port.guid)];
-        known.into_iter().flatten()
+    fn of_port(&self, port: &Port) -> impl Iterator<Item = LidRange> {
+        let claim = self.claims.get(&port.guid).copied().unwrap_or_default();
+        claim.assigned.into_iter().chain(claim.before)
     }
 
-    /// Ports that hold others than any that they are known by.
+    /// Ports that hold other LIDs than any that they are known by.
     fn strangers(&self, fabric: &Fabric) -> BTreeSet<Guid> {
         let is_other = |port: &Port| {
             let has_some = port.settings.lids.base.is_unicast() && self.of_port(port).next().is_some();
@@ -230,110 +253,98 @@ impl LidBook {
         ports.map(|(_, port)| port.guid).collect()
     }
 
-    /// What each port is known by, and what it may hold instead. A port may have taken the LIDs of the last plan though
-    /// nobody saw it; where that is of another LMC than is wanted now, those before count.
+    /// Notes which ports hold other LIDs than they are known by. True if one did not in the sweep before.
+    fn note_strangers(&mut self, fabric: &Fabric) -> bool {
+        let strangers = self.strangers(fabric);
+        let mut is_news = false;
+        for (guid, claim) in &mut self.claims {
+            let was_one = std::mem::replace(&mut claim.is_stranger, strangers.contains(guid));
+            is_news |= claim.is_stranger && !was_one;
+        }
+        is_news
+    }
+
+    /// What each port is known by, and what it may hold instead.
     pub fn known(&self, policy: &Policy, fabric: &Fabric) -> (BTreeMap<Guid, LidRange>, Vec<LidRange>) {
-        let mut known = self.planned.clone();
-        let mut spared = Vec::new();
-        for (guid, &before) in &self.before {
-            let Some(range) = known.get_mut(guid) else { continue };
-            match range.lmc == before.lmc || range.lmc == policy.lmc {
-                true => spared.push(before),
-                false => spared.push(std::mem::replace(range, before)),
+        let (mut known, mut spared) = (BTreeMap::new(), Vec::new());
+        for (&guid, claim) in &self.claims {
+            if let Some((range, other)) = claim.known(policy.lmc) {
+                known.insert(guid, range);
+                spared.extend(other);
             }
         }
-        let others: BTreeSet<Guid> = match self.unread.is_empty() {
-            true => BTreeSet::new(),
-            false => self.strangers(fabric),
-        };
-        for guid in self.doubtful(&known, &others) {
+        let known_by = |claim: &Claim| claim.known(policy.lmc).map(|(range, _)| range);
+        for (guid, claim) in self.doubtful(known_by, Some(fabric)) {
             spared.extend(known.remove(&guid));
-            known.extend(self.left.get(&guid).map(|&left| (guid, left)));
+            known.extend(claim.replaced.map(|range| (guid, range)));
         }
         (known, spared)
     }
 
-    /// What a later life is to know ports by, which is told claims and not who was read to hold what: LIDs that were
-    /// meant for one and went to another, which answered, are the other's, unless the last plan gives them to the one.
-    pub fn claims(&self) -> Cow<'_, BTreeMap<Guid, LidRange>> {
-        let mut claims = Cow::Borrowed(&self.planned);
-        for guid in self.ceded() {
-            let claims = claims.to_mut();
+    /// What a later run is to know ports by. It reads claims without their evidence: LIDs that were meant for one port
+    /// and went to another, which answered, are the other's, unless the last plan gives them to the one.
+    pub fn claims(&self) -> BTreeMap<Guid, LidRange> {
+        let mut claims: BTreeMap<Guid, LidRange> = self.assigned().collect();
+        for (guid, claim) in self.ceded() {
             claims.remove(&guid);
-            claims.extend(self.left.get(&guid).map(|&left| (guid, left)));
+            claims.extend(claim.replaced.map(|range| (guid, range)));
         }
         claims
     }
 
-    /// Ports whose LIDs another one's are for a later life.
-    fn ceded(&self) -> impl Iterator<Item = Guid> {
-        let is_away = |guid: &Guid| !self.of_last_plan.contains(guid);
-        // Of who never answered it is stored what it had before.
-        let has_answered = |guid: &Guid| !self.unseen.contains(guid) && !self.before.contains_key(guid);
-        let doubtful = self.doubtful(&self.planned, &BTreeSet::new()).into_iter();
-        doubtful.filter(move |guid| is_away(guid) && has_answered(guid))
-    }
-
-    /// What ports held before what they are known by, as a later life is to know it; and what those had that are known
-    /// by nothing, as another port was seen to hold that.
-    pub fn befores(&self) -> Cow<'_, BTreeMap<Guid, LidRange>> {
-        let mut befores = Cow::Borrowed(&self.before);
-        for (&guid, &range) in &self.yielded {
-            befores.to_mut().insert(guid, range);
-        }
-        for guid in self.ceded().filter(|guid| !self.left.contains_key(guid)) {
-            let range = self.planned.get(&guid).map(|&range| (guid, range));
-            befores.to_mut().extend(range);
+    /// What ports held before what they are known by, as a later run is to know it. For ports that are known by
+    /// nothing, as another port was seen to hold their LIDs: those LIDs.
+    pub fn befores(&self) -> BTreeMap<Guid, LidRange> {
+        let of_claim = |(&guid, claim): (&Guid, &Claim)| Some((guid, claim.yielded.or(claim.before)?));
+        let mut befores: BTreeMap<Guid, LidRange> = self.claims.iter().filter_map(of_claim).collect();
+        for (guid, claim) in self.ceded().filter(|(_, claim)| claim.replaced.is_none()) {
+            befores.extend(claim.assigned.map(|range| (guid, range)));
         }
         befores
     }
 
-    /// What an earlier life has stored and was taken for another fabric's.
+    /// What an earlier run has stored and was taken for another fabric's.
     pub const fn aside(&self) -> &BTreeMap<Guid, LidRange> {
         &self.earlier.aside
     }
 
-    /// Ports by whose answers alone they have their LIDs, while another one is known by them that was read to hold
-    /// them: they were meant for the one and went to the other. Unless that one has `others` now: then nobody has them.
-    fn doubtful(&self, known: &BTreeMap<Guid, LidRange>, others: &BTreeSet<Guid>) -> Vec<Guid> {
-        let is_unread = |guid: &Guid| self.unread.contains(guid);
-        let is_proven = |guid: &Guid| !is_unread(guid) && !self.unproven.contains(guid) && !others.contains(guid);
-        let proven = known.iter().filter(|(guid, _)| is_proven(guid));
-        let of_proven: BTreeSet<Lid> = match self.unread.is_empty() {
-            true => BTreeSet::new(),
-            false => proven.flat_map(|(_, range)| range.iter()).collect(),
+    /// Ports whose LIDs are another port's for a later run. A port that never answered cedes nothing: what it had
+    /// before is stored with its claim.
+    fn ceded(&self) -> impl Iterator<Item = (Guid, &Claim)> {
+        let doubtful = self.doubtful(|claim| claim.assigned, None).into_iter();
+        doubtful.filter(|(_, claim)| (claim.evidence, claim.last_plan) == (Evidence::Acknowledged, LastPlan::Omitted))
+    }
+
+    /// Ports that have what they are known by from a plan or a port's acknowledgement alone, while another port is
+    /// known by it and was read to hold it: it was meant for the one and went to the other. Unless that one holds
+    /// others in this fabric: then no port has it.
+    fn doubtful(&self, known: impl Fn(&Claim) -> Option<LidRange>, fabric: Option<&Fabric>) -> Vec<(Guid, &Claim)> {
+        let ranges = || {
+            let claims = self.claims.iter();
+            claims.filter_map(|(&guid, claim)| Some((guid, claim, known(claim)?)))
         };
-        let is_of_another = |range: &LidRange| range.iter().any(|lid| of_proven.contains(&lid));
-        let doubtful = known
-            .iter()
-            .filter(|(guid, range)| is_unread(guid) && is_of_another(range));
-        doubtful.map(|(guid, _)| *guid).collect()
+        let unread: Vec<_> = ranges().filter(|(_, claim, _)| claim.evidence.is_unread()).collect();
+        if unread.is_empty() {
+            return Vec::new();
+        }
+        let strangers = fabric.map(|fabric| self.strangers(fabric)).unwrap_or_default();
+        let is_sure = |claim: &Claim| !claim.evidence.is_unread() && !claim.evidence.is_of_earlier_run();
+        let proven = ranges().filter(|(guid, claim, _)| is_sure(claim) && !strangers.contains(guid));
+        let of_proven: BTreeSet<Lid> = proven.flat_map(|(_, _, range)| range.iter()).collect();
+        let is_of_another = |range: LidRange| range.iter().any(|lid| of_proven.contains(&lid));
+        let doubtful = unread.into_iter().filter(|&(_, _, range)| is_of_another(range));
+        doubtful.map(|(guid, claim, _)| (guid, claim)).collect()
     }
 
     /// A plan is about to be stored, then applied to `fabric`.
     fn plan(&mut self, fabric: &Fabric, lids: &Lids) {
-        self.planned_until.clear();
-        self.of_last_plan.clear();
+        for claim in self.claims.values_mut() {
+            claim.last_plan = LastPlan::Omitted;
+        }
         for (at, range) in lids.iter() {
-            let Some(port) = fabric.port(at) else { continue };
-            let held = port.settings.lids;
-            self.of_last_plan.insert(port.guid);
-            self.unseen.insert(port.guid);
-            // Who has lost what it was read to hold, and gets it again, has no less a claim on it.
-            let is_its_own = self.planned.get(&port.guid) == Some(&range) && !self.unproven.contains(&port.guid);
-            if !is_its_own {
-                self.unread.insert(port.guid);
-            }
-            if held == range {
-                self.seen(port.guid);
-            } else if held.base.is_unicast() {
-                self.before.insert(port.guid, held);
-            } else if let Some(&known) = self.planned.get(&port.guid).filter(|known| **known != range) {
-                self.before.entry(port.guid).or_insert(known);
-            }
-            let planned = self.planned.insert(port.guid, range);
-            if let Some(planned) = planned.filter(|_| !held.base.is_unicast()) {
-                self.planned_until.insert(port.guid, planned);
+            if let Some(port) = fabric.port(at) {
+                let claim = self.claims.entry(port.guid).or_default();
+                claim.plan(range, port.settings.lids);
             }
         }
         self.drop_untaken(|guid, lid| {
@@ -342,121 +353,159 @@ impl LidBook {
         });
     }
 
-    /// Whoever never was seen to hold its LIDs has no claim on what somebody holds: they were given out while nobody
-    /// knew of that one.
+    /// A port that was never seen to hold its LIDs has no claim on those that another port holds: they were assigned
+    /// while this port was not known. It may hold still what it held before.
     fn drop_untaken(&mut self, is_of_another: impl Fn(Guid, Lid) -> bool) {
-        let (unseen, unproven, before) = (&self.unseen, &self.unproven, &mut self.before);
-        let yielded = &mut self.yielded;
-        let is_unseen = |guid: &Guid| unseen.contains(guid) || unproven.contains(guid);
-        let has_claim = |guid: &Guid, range: &LidRange| !range.iter().any(|lid| is_of_another(*guid, lid));
-        self.planned.retain(|guid, range| {
-            if !is_unseen(guid) || has_claim(guid, range) {
-                return true;
+        for (&guid, claim) in &mut self.claims {
+            let has_claim = |range: &LidRange| !range.iter().any(|lid| is_of_another(guid, lid));
+            let is_unseen = matches!(claim.evidence, Evidence::Stored | Evidence::Planned { .. });
+            if let Some(range) = claim.assigned.filter(|range| is_unseen && !has_claim(range)) {
+                claim.assigned = claim.before.take().filter(has_claim);
+                if claim.assigned.is_none() && claim.evidence.is_of_earlier_run() {
+                    claim.yielded = Some(range);
+                }
             }
-            // It may hold still what it held before.
-            let held = before.remove(guid).filter(|held| has_claim(guid, held));
-            if held.is_none() && unproven.contains(guid) {
-                yielded.insert(*guid, *range);
-            }
-            *range = held.unwrap_or(*range);
-            held.is_some()
-        });
+        }
     }
 
-    /// Who yielded its LIDs to a port that holds others now has its claim on them again, unless somebody else has one.
-    /// So has whoever was taken to be of another fabric, once one of those is found: that part of the fabric was away.
+    /// A port that yielded its LIDs to a port that holds others now has its claim on them again, unless another port
+    /// has one. So has a port that was taken to be of another fabric, once one of those is found: that part of the
+    /// fabric was away.
     fn restore_yielded(&mut self, fabric: &Fabric) {
-        if fabric
-            .end_ports()
-            .any(|(_, port)| self.earlier.aside.contains_key(&port.guid))
-        {
-            self.yielded.append(&mut self.earlier.aside);
+        let aside = &mut self.earlier.aside;
+        if fabric.end_ports().any(|(_, port)| aside.contains_key(&port.guid)) {
+            for (guid, range) in std::mem::take(aside) {
+                self.claims.entry(guid).or_default().yielded = Some(range);
+            }
         }
-        if self.yielded.is_empty() {
+        let claims = self.claims.iter_mut();
+        let yielded: Vec<(Guid, LidRange)> = claims
+            .filter_map(|(&guid, claim)| Some((guid, claim.yielded.take()?)).filter(|_| claim.assigned.is_none()))
+            .collect();
+        if yielded.is_empty() {
             return;
         }
         let ports = fabric.end_ports().map(|(_, port)| (port.guid, port.settings.lids));
         let held: BTreeMap<Guid, LidRange> = ports.filter(|(_, held)| held.base.is_unicast()).collect();
-        for (guid, range) in std::mem::take(&mut self.yielded) {
+        for (guid, range) in yielded {
             let overlaps = |other: &LidRange| range.base <= other.last() && other.base <= range.last();
-            let is_of_another = |(other, known): (&Guid, &LidRange)| overlaps(held.get(other).unwrap_or(known));
-            if self.planned.contains_key(&guid) {
-                continue;
-            }
-            if held.values().any(overlaps) || self.planned.iter().any(is_of_another) {
-                self.yielded.insert(guid, range);
+            let is_of_another = |(other, known)| overlaps(held.get(&other).unwrap_or(&known));
+            let is_taken = held.values().any(overlaps) || self.assigned().any(is_of_another);
+            let claim = self.claims.entry(guid).or_default();
+            if is_taken {
+                claim.yielded = Some(range);
             } else {
-                self.planned.insert(guid, range);
-                self.unproven.insert(guid);
+                claim.assigned = Some(range);
+                match &mut claim.evidence {
+                    Evidence::Planned { is_stored, .. } => *is_stored = true,
+                    evidence => *evidence = Evidence::Stored,
+                }
             }
         }
     }
 
-    /// A plan was dropped before anything of it was sent: ports hold what they held. Who holds nothing is known by what
-    /// it was known by until then. That may be the LIDs of an earlier plan, which it took though nobody saw it, and not
-    /// those that it had before that one.
+    /// A plan was dropped before anything of it was sent: ports hold what they held. A port that holds nothing is known
+    /// by what it was known by until then. That may be the LIDs of an earlier plan, which it took unseen, and not those
+    /// that it had before that one.
     fn withdraw(&mut self, fabric: &Fabric, lids: &Lids) {
-        let planned_until = std::mem::take(&mut self.planned_until);
         for (at, range) in lids.iter() {
             let Some(port) = fabric.port(at) else { continue };
-            if self.planned.get(&port.guid) != Some(&range) {
+            let claim = self.claims.get_mut(&port.guid);
+            let Some(claim) = claim.filter(|claim| claim.assigned == Some(range)) else {
                 continue;
-            }
-            if let Some(&planned) = planned_until.get(&port.guid) {
-                self.planned.insert(port.guid, planned);
-                if self.before.get(&port.guid) == Some(&planned) {
-                    self.before.remove(&port.guid);
-                }
-            } else if let Some(before) = self.before.remove(&port.guid) {
-                self.planned.insert(port.guid, before);
-                if port.settings.lids == before {
-                    self.unread.remove(&port.guid);
+            };
+            if let LastPlan::InPlaceOf(known) = claim.last_plan {
+                claim.assigned = Some(known);
+                claim.before = claim.before.filter(|before| *before != known);
+            } else if let Some(before) = claim.before.take() {
+                claim.assigned = Some(before);
+                if let Evidence::Planned { is_read, .. } = &mut claim.evidence {
+                    *is_read |= port.settings.lids == before;
                 }
             }
         }
     }
 
-    /// It was read to hold what is planned for it.
-    fn seen(&mut self, guid: Guid) {
-        self.answered(guid);
-        self.unread.remove(&guid);
-        self.left.remove(&guid);
-    }
-
-    /// It has taken that, as far as answers tell.
-    fn answered(&mut self, guid: Guid) {
-        self.left.extend(self.before.remove(&guid).map(|before| (guid, before)));
-        self.unseen.remove(&guid);
-        self.unproven.remove(&guid);
-    }
-
-    /// What ports hold, as far as their answers tell, after a plan was applied, or a part of it.
-    fn held(&mut self, fabric: &Fabric, lids: &Lids) {
-        if self.before.is_empty() && self.unseen.is_empty() {
-            return;
-        }
+    /// What ports hold, as far as their answers show, after a plan was applied, or a part of it.
+    fn acknowledge(&mut self, fabric: &Fabric, lids: &Lids) {
         for (at, range) in lids.iter() {
-            if let Some(port) = fabric.port(at).filter(|port| port.settings.lids == range) {
-                self.answered(port.guid);
+            let port = fabric.port(at).filter(|port| port.settings.lids == range);
+            if let Some(claim) = port.and_then(|port| self.claims.get_mut(&port.guid)) {
+                claim.replaced = claim.before.take().or(claim.replaced);
+                claim.evidence = match claim.evidence.is_unread() {
+                    true => Evidence::Acknowledged,
+                    false => Evidence::Read,
+                };
             }
         }
     }
 
-    /// What ports hold that another manager takes care of. Where this one meant a LID for somebody who was not seen to
-    /// take it, the other one has given it away: a later life, which is told claims and not who was seen, could not
-    /// tell whose it is.
+    /// What ports hold that another manager takes care of. If this manager meant a LID for a port that was not seen to
+    /// take it, the other manager has assigned it elsewhere: a later run, which reads claims without their evidence,
+    /// could not decide between the two ports.
     fn of_another(&mut self, fabric: &Fabric) {
         let mut held = BTreeSet::new();
-        for (_, port) in fabric
-            .end_ports()
-            .filter(|(_, port)| port.settings.lids.base.is_unicast())
-        {
-            self.seen(port.guid);
-            self.planned.insert(port.guid, port.settings.lids);
-            held.extend(port.settings.lids.iter());
+        for (_, port) in fabric.end_ports() {
+            let lids = port.settings.lids;
+            if lids.base.is_unicast() {
+                let claim = self.claims.entry(port.guid).or_default();
+                claim.assigned = Some(lids);
+                claim.read();
+                held.extend(lids.iter());
+            }
         }
-        // Who holds one itself was seen to just now, and keeps its claim.
+        // A port that holds one itself was read just now, and keeps its claim.
         self.drop_untaken(|_, lid| held.contains(&lid));
+    }
+}
+
+impl Claim {
+    /// A plan assigns LIDs to the port, which holds some, or none.
+    fn plan(&mut self, range: LidRange, held: LidRange) {
+        let known = self.assigned.replace(range);
+        let is_stored = self.evidence.is_of_earlier_run();
+        // A port that has lost what it was read to hold, and gets it again, has no less a claim on it.
+        let is_read = known == Some(range) && !is_stored && !self.evidence.is_unread();
+        self.evidence = Evidence::Planned { is_stored, is_read };
+        if held == range {
+            self.read();
+        } else if held.base.is_unicast() {
+            self.before = Some(held);
+        } else if known != Some(range) {
+            self.before = self.before.or(known);
+        }
+        self.last_plan = match (known, self.last_plan) {
+            (Some(known), _) if !held.base.is_unicast() => LastPlan::InPlaceOf(known),
+            (_, LastPlan::InPlaceOf(known)) => LastPlan::InPlaceOf(known),
+            (_, LastPlan::Omitted | LastPlan::Included) => LastPlan::Included,
+        };
+    }
+
+    /// The port was read to hold what is assigned to it.
+    const fn read(&mut self) {
+        (self.before, self.replaced, self.evidence) = (None, None, Evidence::Read);
+    }
+
+    /// What the port is known by, and what it may hold instead. It may have taken the assigned LIDs unseen; where those
+    /// are of another LMC than is wanted now, those before count.
+    fn known(&self, lmc: Lmc) -> Option<(LidRange, Option<LidRange>)> {
+        let assigned = self.assigned?;
+        Some(match self.before {
+            Some(before) if assigned.lmc != before.lmc && assigned.lmc != lmc => (before, Some(assigned)),
+            other => (assigned, other),
+        })
+    }
+}
+
+impl Evidence {
+    /// True if an earlier run has stored LIDs for the port, and no answer of this run shows that it has any.
+    const fn is_of_earlier_run(self) -> bool {
+        matches!(self, Self::Stored | Self::Planned { is_stored: true, .. })
+    }
+
+    /// True if a plan of this run has assigned the LIDs, and the port was not read to hold them.
+    const fn is_unread(self) -> bool {
+        matches!(self, Self::Acknowledged | Self::Planned { is_read: false, .. })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What ports are known by, plan after plan and life after life.
 
 use selvedge_fabric::{FabricBuilder, Node, PortRef};
+use selvedge_sim::{Rng, Seed};
 use selvedge_types::{Lmc, NodeKind, PortNum};
 
 use super::*;
@@ -19,17 +20,38 @@ fn host(held: LidRange, planned: LidRange) -> (Fabric, Lids) {
 
 /// The same with another GUID.
 fn host_of(guid: u64, held: LidRange, planned: LidRange) -> (Fabric, Lids) {
-    let mut builder = FabricBuilder::new();
+    hosts(&[(guid, held, planned)])
+}
+
+/// Hosts by GUID with what they hold, and a plan that gives them others, as far as those are free.
+fn hosts(hosts: &[(u64, LidRange, LidRange)]) -> (Fabric, Lids) {
+    let (mut builder, mut lids) = (FabricBuilder::new(), Lids::new());
     let port = PortNum::new(1).unwrap();
-    let mut node = Node::new(NodeKind::Ca, Guid(guid), 1, "h");
-    let settings = node.port_mut(port).unwrap();
-    (settings.guid, settings.settings.lids) = (Guid(guid), held);
-    builder.add(node);
+    for &(guid, held, _) in hosts {
+        let mut node = Node::new(NodeKind::Ca, Guid(guid), 1, "h");
+        let settings = node.port_mut(port).unwrap();
+        (settings.guid, settings.settings.lids) = (Guid(guid), held);
+        builder.add(node);
+    }
     let fabric = builder.finish().unwrap();
-    let node = fabric.find(Guid(guid)).unwrap();
-    let mut lids = Lids::new();
-    lids.insert(PortRef { node, port }, planned).unwrap();
+    for &(guid, _, planned) in hosts {
+        let node = fabric.find(Guid(guid)).unwrap();
+        let _taken = lids.insert(PortRef { node, port }, planned);
+    }
     (fabric, lids)
+}
+
+/// What is assigned to the port with this GUID.
+fn assigned(book: &LidBook, guid: u64) -> Option<LidRange> {
+    book.claims.get(&Guid(guid))?.assigned
+}
+
+/// A book that knows one port by LIDs that it was read to hold, and by others before.
+fn book_of(guid: u64, range: LidRange, before: Option<LidRange>) -> LidBook {
+    let mut book = LidBook::default();
+    let claim = book.claims.entry(Guid(guid)).or_default();
+    (claim.assigned, claim.evidence, claim.before) = (Some(range), Evidence::Read, before);
+    book
 }
 
 /// Plans one after another, each with what the port holds when it is made and after it: what the port is known by
@@ -40,7 +62,7 @@ fn check(plans: &[(LidRange, LidRange, LidRange)], lmc: u8, want: LidRange, spar
         let (fabric, lids) = host(before, planned);
         book.plan(&fabric, &lids);
         let (fabric, _) = host(after, planned);
-        book.held(&fabric, &lids);
+        book.acknowledge(&fabric, &lids);
     }
     let policy = Policy {
         lmc: Lmc::new(lmc).unwrap(),
@@ -55,10 +77,8 @@ fn who_holds_other_lids_than_it_is_known_by_is_a_stranger() {
     // What the host holds, and whether that is strange: it was planned to have 4, and had 8 before.
     let check = |held: LidRange, want: bool| {
         let (fabric, _) = host(held, range(4, 0));
-        let mut book = LidBook::default();
-        assert!(book.strangers(&fabric).is_empty(), "nobody knows it");
-        book.planned.insert(Guid(7), range(4, 0));
-        book.before.insert(Guid(7), range(8, 1));
+        assert!(LidBook::default().strangers(&fabric).is_empty(), "nobody knows it");
+        let book = book_of(7, range(4, 0), Some(range(8, 1)));
         assert_eq!(!book.strangers(&fabric).is_empty(), want, "{held:?}");
     };
     check(range(4, 0), false);
@@ -72,13 +92,13 @@ fn who_holds_other_lids_than_it_is_known_by_is_a_stranger() {
 fn who_never_had_its_lids_has_no_claim_on_what_somebody_has() {
     let check = |away: LidRange, (held, planned): (LidRange, LidRange), want: bool| {
         for was_seen in [false, true] {
-            let mut book = LidBook::default();
-            book.planned.insert(Guid(9), away);
-            book.unseen.extend((!was_seen).then_some(Guid(9)));
+            let mut book = book_of(9, away, None);
+            if !was_seen {
+                book.claims.get_mut(&Guid(9)).unwrap().evidence = Evidence::Stored;
+            }
             let (fabric, lids) = host(held, planned);
             book.plan(&fabric, &lids);
-            let is_left = book.planned.contains_key(&Guid(9));
-            assert_eq!(is_left, want || was_seen, "{away:?} {held:?}");
+            assert_eq!(assigned(&book, 9).is_some(), want || was_seen, "{away:?} {held:?}");
         }
     };
     let holds = |range: LidRange| (range, range);
@@ -100,11 +120,11 @@ fn what_another_master_gave_away_is_not_kept_for_who_never_took_it() {
         let (fabric, lids) = host_of(9, held, range(4, 1));
         book.plan(&fabric, &lids);
         let (fabric, _) = host_of(9, if took { range(4, 1) } else { held }, range(4, 1));
-        book.held(&fabric, &lids);
+        book.acknowledge(&fabric, &lids);
         let (fabric, _) = host(of_7, of_7);
         book.of_another(&fabric);
-        assert_eq!(book.planned.get(&Guid(9)), want.as_ref(), "{held:?} {took} {of_7:?}");
-        assert_eq!(book.planned.get(&Guid(7)), Some(&of_7));
+        assert_eq!(assigned(&book, 9), want, "{held:?} {took} {of_7:?}");
+        assert_eq!(assigned(&book, 7), Some(of_7));
     };
     let none = LidRange::default();
     check((none, false), range(5, 0), None);
@@ -118,7 +138,7 @@ fn what_another_master_gave_away_is_not_kept_for_who_never_took_it() {
     book.plan(&fabric, &lids);
     let (fabric, _) = host(range(5, 0), range(5, 0));
     book.of_another(&fabric);
-    assert_eq!(book.planned, BTreeMap::from([(Guid(7), range(5, 0))]));
+    assert_eq!(book.claims(), BTreeMap::from([(Guid(7), range(5, 0))]));
 }
 
 #[test]
@@ -131,11 +151,11 @@ fn what_was_stored_and_another_held_meanwhile_is_its_owners_again() {
         });
         let (fabric, _) = host(range(5, 0), range(5, 0));
         book.of_another(&fabric);
-        assert_eq!(book.planned.get(&Guid(9)), None);
+        assert_eq!(assigned(&book, 9), None);
         // Then this life ends.
         let mut book = LidBook::stored(&PersistentState {
-            lids: book.claims().into_owned(),
-            lids_before: book.befores().into_owned(),
+            lids: book.claims(),
+            lids_before: book.befores(),
             ..PersistentState::default()
         });
         let (fabric, _) = match of_7 {
@@ -143,7 +163,7 @@ fn what_was_stored_and_another_held_meanwhile_is_its_owners_again() {
             None => host_of(8, range(20, 0), range(20, 0)),
         };
         book.restore_yielded(&fabric);
-        assert_eq!(book.planned.get(&Guid(9)), want.as_ref(), "{of_7:?}");
+        assert_eq!(assigned(&book, 9), want, "{of_7:?}");
     };
     check(Some(range(8, 3)), Some(range(5, 0)));
     check(Some(range(5, 0)), None);
@@ -162,7 +182,7 @@ fn a_set_that_somebody_took_is_no_claim_on_what_another_was_read_to_hold() {
             let (fabric, lids) = host_of(9, held, range(5, 0));
             book.plan(&fabric, &lids);
             let (fabric, lids) = host_of(9, range(5, 0), range(5, 0));
-            book.held(&fabric, &lids);
+            book.acknowledge(&fabric, &lids);
         }
         assert_eq!(known(&book).0.get(&Guid(9)), Some(&range(5, 0)));
         // The Set of LID 5 that was meant for 9 may have gone to 7, over a cable that was moved.
@@ -191,7 +211,7 @@ fn a_later_life_is_told_whose_lids_went_to_another() {
         let (fabric, lids) = host_of(9, held_before, range(5, 0));
         book.plan(&fabric, &lids);
         let (fabric, _) = host_of(9, range(5, 0), range(5, 0));
-        book.held(&fabric, &lids);
+        book.acknowledge(&fabric, &lids);
         assert_eq!(book.claims().get(&Guid(9)), Some(&range(5, 0)));
         let (fabric, lids) = host(of_7, of_7);
         book.plan(&fabric, &lids);
@@ -200,13 +220,13 @@ fn a_later_life_is_told_whose_lids_went_to_another() {
         assert_eq!(claims.get(&Guid(7)), Some(&of_7));
         // That life has it again once 7 holds others.
         let mut later = LidBook::stored(&PersistentState {
-            lids: claims.into_owned(),
-            lids_before: book.befores().into_owned(),
+            lids: claims,
+            lids_before: book.befores(),
             ..PersistentState::default()
         });
         let (fabric, _) = host(range(20, 0), range(20, 0));
         later.restore_yielded(&fabric);
-        assert_eq!(later.planned.get(&Guid(9)), want.or(Some(range(5, 0))).as_ref());
+        assert_eq!(assigned(&later, 9), want.or(Some(range(5, 0))));
     };
     let none = LidRange::default();
     check(none, range(5, 0), None);
@@ -224,12 +244,12 @@ fn who_never_answered_keeps_its_claim() {
     }
     let (fabric, lids) = host_of(9, range(12, 0), range(12, 1));
     book.plan(&fabric, &lids);
-    book.held(&fabric, &lids);
+    book.acknowledge(&fabric, &lids);
     let (fabric, lids) = host_of(8, range(20, 0), range(20, 0));
     book.plan(&fabric, &lids);
     let claims = book.claims();
-    let stored = (claims.get(&Guid(9)), book.before.get(&Guid(9)));
-    assert_eq!(stored, (Some(&range(12, 1)), Some(&range(12, 0))));
+    assert_eq!(claims.get(&Guid(9)), Some(&range(12, 1)));
+    assert_eq!(book.befores().get(&Guid(9)), Some(&range(12, 0)));
 }
 
 #[test]
@@ -249,15 +269,17 @@ fn what_the_last_plan_gives_out_is_stored() {
 }
 
 #[test]
-fn what_was_stored_is_kept_and_not_asked_about_again() {
+fn stored_lids_that_are_few_are_kept_and_not_asked_about_again() {
     let mut book = LidBook::stored(&PersistentState {
         lids: BTreeMap::from([(Guid(7), range(5, 0))]),
         ..PersistentState::default()
     });
-    let (fabric, _) = host_of(8, LidRange::default(), range(6, 0));
+    let none = LidRange::default();
+    let (fabric, _) = hosts(&[(8, none, none), (9, none, none), (10, none, none)]);
     assert_eq!(book.none_met(&fabric), Some(1));
-    book.keep_untried();
-    assert_eq!(book.none_met(&fabric), None);
+    let mut effects = Vec::new();
+    book.handle(In::Planning(&fabric), &mut effects);
+    assert_eq!((book.none_met(&fabric), effects.len()), (None, 0));
     assert_eq!(book.claims().get(&Guid(7)), Some(&range(5, 0)));
 }
 
@@ -284,8 +306,8 @@ fn who_has_no_claim_on_new_lids_has_one_on_the_old() {
         book.plan(&fabric, &lids);
         let (known, _) = book.known(&Policy::default(), &Fabric::default());
         assert_eq!(known.get(&Guid(9)), want.as_ref(), "{held:?} {of_another:?}");
-        assert_eq!(book.planned.get(&Guid(9)), want.as_ref());
-        assert!(book.before.is_empty());
+        assert_eq!(assigned(&book, 9), want);
+        assert!(book.befores().is_empty());
     };
     check(range(12, 0), range(14, 0), Some(range(12, 0)));
     check(range(12, 1), range(12, 0), None);
@@ -298,7 +320,7 @@ fn who_only_seemed_to_take_its_lids_is_known_by_the_old() {
     let (fabric, lids) = host_of(9, range(14, 0), range(5, 0));
     book.plan(&fabric, &lids);
     let (fabric, _) = host_of(9, range(5, 0), range(5, 0));
-    book.held(&fabric, &lids);
+    book.acknowledge(&fabric, &lids);
     let known = |book: &LidBook| {
         book.known(&Policy::default(), &Fabric::default())
             .0
@@ -313,7 +335,10 @@ fn who_only_seemed_to_take_its_lids_is_known_by_the_old() {
     // It is back, with what it had.
     let (fabric, lids) = host_of(9, range(14, 0), range(14, 0));
     book.plan(&fabric, &lids);
-    assert_eq!((known(&book), book.left.len()), (Some(range(14, 0)), 0));
+    assert_eq!(
+        (known(&book), book.claims[&Guid(9)].replaced),
+        (Some(range(14, 0)), None)
+    );
 }
 
 #[test]
@@ -326,12 +351,12 @@ fn what_was_only_stored_is_no_claim_on_what_somebody_has() {
             ..PersistentState::default()
         });
         if was_seen {
-            book.seen(Guid(9));
+            book.claims.get_mut(&Guid(9)).unwrap().read();
         }
         let (fabric, lids) = host(range(5, 0), range(5, 0));
         book.plan(&fabric, &lids);
-        assert_eq!(book.planned.contains_key(&Guid(9)), was_seen);
-        assert!(book.planned.contains_key(&Guid(7)));
+        assert_eq!(assigned(&book, 9).is_some(), was_seen);
+        assert!(assigned(&book, 7).is_some());
     }
 }
 
@@ -368,25 +393,25 @@ fn what_is_another_fabrics_is_set_aside_until_a_port_of_it_is_found() {
         book.plan(&fabric, &lids);
         book.set_untried_aside();
         let of_this_life = BTreeMap::from([(Guid(8), range(6, 0))]);
-        assert_eq!(book.planned, of_this_life);
+        assert_eq!(book.claims(), of_this_life);
         assert_eq!(
-            (book.before.contains_key(&Guid(7)), book.none_met(&fabric)),
+            (book.befores().contains_key(&Guid(7)), book.none_met(&fabric)),
             (false, None)
         );
         // Then this life ends.
         let mut book = LidBook::stored(&PersistentState {
-            lids: book.claims().into_owned(),
-            lids_before: book.befores().into_owned(),
+            lids: book.claims(),
+            lids_before: book.befores(),
             lids_aside: book.earlier.aside.clone(),
             ..PersistentState::default()
         });
         book.restore_yielded(&fabric);
-        assert_eq!(book.planned, of_this_life);
+        assert_eq!(book.claims(), of_this_life);
         let (fabric, _) = host_of(found, held, range(20, 0));
         book.restore_yielded(&fabric);
-        assert_eq!(book.planned.get(&Guid(7)), want.as_ref(), "{found} {held:?}");
+        assert_eq!(assigned(&book, 7), want, "{found} {held:?}");
         // What this life has given to another is nobody else's.
-        assert_eq!(book.planned.get(&Guid(9)), None);
+        assert_eq!(assigned(&book, 9), None);
     };
     check(10, range(20, 0), None);
     check(7, LidRange::default(), Some(range(5, 0)));
@@ -397,13 +422,12 @@ fn what_is_another_fabrics_is_set_aside_until_a_port_of_it_is_found() {
 #[test]
 fn a_plan_that_was_not_sent_changes_nothing() {
     let check = |held: LidRange, planned: LidRange| {
-        let mut book = LidBook::default();
-        book.planned.insert(Guid(7), held);
+        let mut book = book_of(7, held, None);
         let (fabric, lids) = host(held, planned);
         book.plan(&fabric, &lids);
         book.withdraw(&fabric, &lids);
-        assert_eq!(book.planned, BTreeMap::from([(Guid(7), held)]));
-        assert!(book.before.is_empty());
+        assert_eq!(book.claims(), BTreeMap::from([(Guid(7), held)]));
+        assert!(book.befores().is_empty());
     };
     check(range(5, 0), range(8, 0));
     check(range(5, 0), range(5, 0));
@@ -422,7 +446,7 @@ fn who_lost_its_lids_is_known_by_the_same_after_a_plan_that_was_not_sent() {
         let (fabric, lids) = host(LidRange::default(), to_get);
         book.plan(&fabric, &lids);
         book.withdraw(&fabric, &lids);
-        assert_eq!((&book.planned, &book.before), (&stored.lids, &stored.lids_before));
+        assert_eq!((&book.claims(), &book.befores()), (&stored.lids, &stored.lids_before));
     };
     for before in [None, Some(range(6, 0))] {
         check(before, range(12, 2));
@@ -447,4 +471,85 @@ fn a_port_is_known_by_what_it_held_until_it_has_the_new() {
     check(&[(none, new, none)], 0, new, &[]);
     // Another LID, not another LMC.
     check(&[(old, range(9, 0), old)], 0, range(9, 0), &[old]);
+}
+
+/// What holds of every claim, and of what a later run makes of it.
+fn check_claims(book: &LidBook) {
+    for (guid, claim) in &book.claims {
+        assert!(claim.assigned.is_some() || claim.before.is_none(), "{claim:?}");
+        let is_aside = book.aside().contains_key(guid);
+        match claim.evidence {
+            Evidence::None => assert!(claim.assigned.is_none(), "{claim:?}"),
+            Evidence::Stored => assert_ne!(
+                claim.assigned.is_some(),
+                claim.yielded.is_some() || is_aside,
+                "{claim:?}"
+            ),
+            Evidence::Planned { .. } => {}
+            Evidence::Acknowledged => assert!(claim.before.is_none(), "{claim:?}"),
+            Evidence::Read => assert!(claim.assigned.is_some() && claim.before.is_none(), "{claim:?}"),
+        }
+    }
+    let later = LidBook::stored(&state_of(book));
+    assert_eq!((later.claims(), later.befores()), (book.claims(), book.befores()));
+}
+
+/// What is stored of a book.
+fn state_of(book: &LidBook) -> PersistentState {
+    PersistentState {
+        lids: book.claims(),
+        lids_before: book.befores(),
+        lids_aside: book.aside().clone(),
+        ..PersistentState::default()
+    }
+}
+
+#[test]
+fn claims_are_whole_whatever_happens() {
+    for seed in 0..400 {
+        let (mut rng, mut book) = (Seed(seed).rng(), LidBook::default());
+        for _ in 0..30 {
+            let any = |rng: &mut Rng| match rng.below(4) {
+                0 => LidRange::default(),
+                _ => [
+                    range(1, 0),
+                    range(2, 1),
+                    range(4, 0),
+                    range(4, 2),
+                    range(8, 1),
+                    range(9, 0),
+                ][rng.below(6) as usize],
+            };
+            let (mut found, mut took) = (Vec::new(), Vec::new());
+            for guid in 1..7 {
+                if rng.below(3) > 0 {
+                    let (held, planned) = (any(&mut rng), any(&mut rng));
+                    found.push((guid, held, planned));
+                    took.push((guid, if rng.below(3) > 0 { planned } else { held }, planned));
+                }
+            }
+            let ((fabric, lids), (applied, _)) = (hosts(&found), hosts(&took));
+            let inputs = match rng.below(8) {
+                0 => vec![In::OfAnother(&fabric)],
+                1 => vec![
+                    In::Planning(&fabric),
+                    In::Accepted(&fabric, &lids),
+                    In::Withdrawn(&fabric, &lids),
+                ],
+                2 => {
+                    book = LidBook::stored(&state_of(&book));
+                    vec![In::Found(&fabric)]
+                }
+                _ => vec![
+                    In::Planning(&fabric),
+                    In::Accepted(&fabric, &lids),
+                    In::Applied(&applied, &lids),
+                ],
+            };
+            for input in inputs {
+                book.handle(input, &mut Vec::new());
+                check_claims(&book);
+            }
+        }
+    }
 }

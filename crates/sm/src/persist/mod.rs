@@ -7,7 +7,6 @@
 //! The first failure has a plan that waits replaced by a sweep. Further failures change nothing; the coordinator tries
 //! again after 250 ms, and then after twice as long each time, up to 5 s. The first success ends it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use selvedge_fabric::Fabric;
@@ -60,9 +59,9 @@ pub struct Ctx<'a> {
 #[derive(Debug)]
 pub struct KnownLids<'a> {
     /// The LIDs of each port.
-    pub claims: Cow<'a, BTreeMap<Guid, LidRange>>,
+    pub claims: BTreeMap<Guid, LidRange>,
     /// The LIDs that ports held before those.
-    pub befores: Cow<'a, BTreeMap<Guid, LidRange>>,
+    pub befores: BTreeMap<Guid, LidRange>,
     /// The LIDs of ports that were taken for another fabric's.
     pub aside: &'a BTreeMap<Guid, LidRange>,
 }
@@ -193,8 +192,8 @@ impl Persist {
         let lanes = by_switch.unwrap_or_default();
         let of_ports = relied_on.map(|levels| others(fabric, &plan.lids, levels, &lanes));
         let mut state = PersistentState {
-            lids: lids.claims.into_owned(),
-            lids_before: lids.befores.into_owned(),
+            lids: lids.claims,
+            lids_before: lids.befores,
             lids_aside: lids.aside.clone(),
             generation: self.state.generation,
             lanes,
@@ -237,8 +236,7 @@ impl Persist {
     /// its former ones back after a restart, however long no other plan is made.
     fn take_lids(&mut self, lids: &KnownLids<'_>) -> bool {
         let state = &mut self.state;
-        let is_new =
-            state.lids_before != *lids.befores || state.lids != *lids.claims || state.lids_aside != *lids.aside;
+        let is_new = state.lids_before != lids.befores || state.lids != lids.claims || state.lids_aside != *lids.aside;
         if is_new {
             state.lids.clone_from(&lids.claims);
             state.lids_aside.clone_from(lids.aside);

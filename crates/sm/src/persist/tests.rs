@@ -66,8 +66,8 @@ impl Bench {
             inventory: &inventory,
             plan: &plan,
             lids: KnownLids {
-                claims: Cow::Owned(claims),
-                befores: Cow::default(),
+                claims,
+                befores: BTreeMap::new(),
                 aside: &aside,
             },
         };
@@ -164,8 +164,8 @@ fn the_levels_of_another_master_are_not_taken_for_those_of_this_manager() {
     let mut bench = Bench::new(state);
     let none = BTreeMap::new();
     let known = || KnownLids {
-        claims: Cow::default(),
-        befores: Cow::default(),
+        claims: BTreeMap::new(),
+        befores: BTreeMap::new(),
         aside: &none,
     };
     let (stored, _) = bench.hand(In::StoodBy(known()));
