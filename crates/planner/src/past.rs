@@ -7,6 +7,8 @@ mod aged;
 mod asleep;
 mod leaving;
 mod lost;
+#[cfg(test)]
+mod random;
 mod reset;
 mod taken;
 mod unanswered;
