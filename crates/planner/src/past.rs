@@ -7,6 +7,8 @@ mod aged;
 mod asleep;
 mod leaving;
 mod lost;
+#[cfg(test)]
+mod random;
 mod reset;
 mod taken;
 mod unanswered;
@@ -26,6 +28,7 @@ pub use self::leaving::leaving;
 pub(crate) use self::lost::lost;
 use self::lost::{Lost, lost_since};
 use self::reset::Gone;
+use self::taken::{Step, Written};
 pub use self::taken::{Taken, goes_unnoticed};
 pub use self::unanswered::Unanswered;
 
@@ -34,7 +37,7 @@ pub use self::unanswered::Unanswered;
 pub(crate) const FOG_LIFETIMES: u32 = 2;
 /// Where switches keep packets for ever, packets of an earlier change are assumed to be gone after this time. Nothing
 /// bounds it.
-pub(crate) const ASSUMED_GONE: Duration = Duration::from_secs(60);
+const ASSUMED_GONE: Duration = Duration::from_secs(60);
 
 /// The fabric, LIDs and tables after a change.
 #[derive(Clone, Debug)]
@@ -50,96 +53,105 @@ pub struct After {
 /// The last changes, until packets of their old entries are gone.
 #[derive(Clone, Debug, Default)]
 pub struct Past {
-    taken: Taken,
-    /// When the last step was acknowledged.
+    /// By which old entries they may go.
+    recent: Recent,
+    /// When the last step was acknowledged, also if its packets are gone.
     at: Time,
-    /// How many lifetimes after that its packets matter, once it is known.
-    lifetimes: u32,
     /// When the last block was acknowledged, also if its switch forwards no packet otherwise for that.
     sent_at: Time,
-    /// The longest of the switches that it was for: some may be out of sight now, and keep packets all the same.
-    longest: u8,
-    /// What it is to be worked out from, until it is.
-    after: Option<After>,
-    /// What will be told of the last fabric, but for how long ago it was.
-    prepared: Option<Prepared>,
-    /// The fabric after the last change.
-    last: Option<Arc<Fabric>>,
-    /// Links that had carried packets, and did not after some change.
-    lost: BTreeSet<Lost>,
-    /// Ends of links that were seen not to be ACTIVE, and came back: what had waited there was discarded by then.
-    emptied: BTreeMap<(Guid, u8), Time>,
+    /// How many lifetimes after the last step packets matter, of the last change of which that is known.
+    lifetimes: u32,
     /// Until when packets may be under way by entries that nobody knows.
     fog_until: Time,
     /// What switches held that are out of sight.
     gone: Gone,
-    /// What nobody acknowledged.
+    /// Blocks with unanswered Sets.
     unanswered: Unanswered,
     /// Counts its changes: what was worked out of an earlier one is of no use.
     revision: u64,
 }
 
-/// What is known of packets under way on a fabric, worked out while nobody waits for it.
+/// What is forgotten once all packets are gone that were under way.
+#[derive(Clone, Debug, Default)]
+struct Recent {
+    /// Blocks that were written.
+    written: Written,
+    /// Ends of links that were seen not to be ACTIVE, and came back: what had waited there was discarded by then.
+    emptied: BTreeMap<(Guid, u8), Time>,
+    /// The fabric after the last change; `None`: this manager has changed nothing.
+    seen: Option<Seen>,
+}
+
+/// A fabric as it was after the last change.
 #[derive(Clone, Debug)]
-struct Prepared {
-    /// The fabric: this very snapshot.
+struct Seen {
     fabric: Arc<Fabric>,
-    /// How long after the last step its packets matter; `None`: nothing bounds it.
-    bound_ns: Option<u64>,
-    blocks: UnderWay,
+    /// The longest LifeTimeValue of switches that changes were for: some may be out of sight now, and keep packets all
+    /// the same.
+    longest: u8,
+    /// Links that had carried packets, and did not after some change.
+    lost: BTreeSet<Lost>,
+    matter: Matter,
+}
+
+/// What is known of how long packets under way matter.
+#[derive(Clone, Debug)]
+enum Matter {
+    /// It is to be worked out from this.
+    Unknown(After),
+    /// How many lifetimes.
+    Lifetimes,
+    /// Also which blocks changed on this very snapshot of a fabric.
+    Prepared(Arc<Fabric>, UnderWay),
 }
 
 impl Past {
     /// Adds a change that was applied, wholly or up to a wait. `waited`: it has let packets drain on its way.
     pub fn add(&mut self, mut taken: Taken, waited: bool, now: Time, after: After) {
         taken.end_phase();
+        let Taken { written, is_sent, .. } = taken;
         self.revision += 1;
-        if taken.is_sent {
+        if is_sent {
             self.sent_at = now;
         }
-        if taken.is_blind {
+        if written.is_blind {
             self.fog_from(now, &after.fabric);
         }
         if waited {
             self.forget();
         }
-        if taken.is_empty() && self.taken.is_empty() {
+        if written.is_empty() && self.recent.written.is_empty() {
             return;
         }
         // Also where no table changed, as when a link is back: looking for what was lost since must not be left to the
         // next repair.
-        if let Some(last) = self.last.replace(Arc::clone(&after.fabric)) {
-            self.lost.extend(lost_since(&last, &after.fabric));
-            // Should they go down again, that will be seen: where links come and go for hours this must not grow.
-            let is_back = |link: &Lost| link.found_in(&after.fabric).is_some_and(|(_, is_back)| is_back);
-            self.lost.retain(|link| !is_back(link));
-        }
-        if taken.is_empty() {
+        let seen = self.recent.seen.get_or_insert_with(|| Seen::new(&after.fabric));
+        seen.follow(&after.fabric);
+        if written.is_empty() {
             return;
         }
-        self.prepared = None;
         self.at = now;
-        self.taken.follow(taken, now);
-        self.longest = longest(&after.fabric).max(self.longest);
-        if self.taken.is_long() {
+        self.recent.written.follow(written, now);
+        seen.longest = seen.longest.max(longest(&after.fabric));
+        seen.matter = Matter::Unknown(after.clone());
+        if self.recent.written.is_long() {
             // Nobody had time to do so.
-            self.forget_aged(now, &after);
+            self.recent.forget_aged(now, &after);
         }
-        let fabric = Arc::clone(&after.fabric);
-        self.after = Some(after);
-        if std::mem::take(&mut self.taken.is_blind) {
-            self.fog_from(now, &fabric);
+        if std::mem::take(&mut self.recent.written.is_blind) {
+            self.fog_from(now, &after.fabric);
         }
     }
 
     /// Returns true if it is not known yet how long packets under way matter.
     pub fn is_unsettled(&self) -> bool {
-        self.after.is_some() || self.last.as_ref().is_some_and(|last| self.prepared_for(last).is_none())
+        let seen = self.recent.seen.as_ref();
+        seen.is_some_and(|seen| seen.prepared_for(&seen.fabric).is_none())
     }
 
     /// Returns true if packets may be under way, and it is known for how long they matter.
     pub fn is_settled_with_some(&self) -> bool {
-        !self.taken.is_empty() && !self.is_unsettled()
+        !self.recent.written.is_empty() && !self.is_unsettled()
     }
 
     /// Takes what was worked out on a copy of this, unless changes were added since; returns false then.
@@ -154,84 +166,38 @@ impl Past {
     /// Works out how long packets under way matter, unless that is known. It takes some milliseconds in a large fabric,
     /// and a repair must not wait for that: it is a job.
     pub fn settle(&mut self, now: Time) {
-        if let Some(after) = self.after.clone() {
-            self.know_lifetimes();
-            self.forget_aged(now, &after);
+        if let Some(after) = self.know_lifetimes() {
+            self.recent.forget_aged(now, &after);
         }
-        if let Some(fabric) = self.last.clone().filter(|last| self.prepared_for(last).is_none()) {
-            self.prepared = Some(Prepared {
-                bound_ns: self.bound_ns(&fabric),
-                blocks: self.blocks_on(&fabric),
-                fabric,
-            });
+        if let Some(fabric) = self.recent.seen.as_ref().map(|seen| Arc::clone(&seen.fabric)) {
+            let blocks = self.recent.blocks_on(&fabric);
+            self.recent.set_matter(Matter::Prepared(fabric, blocks));
         }
     }
 
-    fn know_lifetimes(&mut self) {
-        if let Some(after) = self.after.take() {
-            let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
-            self.lifetimes = lifetimes_after(&after.fabric, &after.plan.lids, entry, self.taken.lids());
-        }
-    }
-
-    fn prepared_for(&self, fabric: &Fabric) -> Option<&Prepared> {
-        let prepared = self.prepared.as_ref();
-        prepared.filter(|prepared| std::ptr::eq(Arc::as_ptr(&prepared.fabric), fabric))
-    }
-
-    fn bound_ns(&self, fabric: &Fabric) -> Option<u64> {
-        drain_bound_ns([longest(fabric).max(self.longest)], self.lifetimes)
-    }
-
-    /// Blocks that have changed, by the numbers that switches have in a fabric.
-    fn blocks_on(&self, fabric: &Fabric) -> UnderWay {
-        let switch = |guid: Guid| fabric.find(guid).and_then(|node| fabric.switch_index(node));
-        let before = self.taken.before.iter();
-        let step = |step: &Vec<BlockOf<Guid>>| {
-            let blocks = step
-                .iter()
-                .filter_map(|(guid, block, data)| Some((switch(*guid)?, *block, *data)));
-            blocks.collect()
-        };
-        UnderWay {
-            before: before
-                .filter_map(|((guid, block), data)| Some((switch(*guid)?, *block, *data)))
-                .collect(),
-            phases: self.taken.steps.iter().map(step).collect(),
-            ..UnderWay::default()
-        }
+    /// Works out how many lifetimes packets under way matter, unless that is known; returns from what.
+    fn know_lifetimes(&mut self) -> Option<After> {
+        let after = self.recent.unknown()?.clone();
+        let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
+        let lids = self.recent.written.lids();
+        self.lifetimes = lifetimes_after(&after.fabric, &after.plan.lids, entry, lids);
+        self.recent.set_matter(Matter::Lifetimes);
+        Some(after)
     }
 
     /// All packets are gone that were under way.
     fn forget(&mut self) {
         self.revision += 1;
-        self.taken.clear();
-        (self.last, self.after, self.prepared) = (None, None, None);
-        self.lost.clear();
-        self.emptied.clear();
-        self.longest = 0;
+        self.recent = Recent::default();
     }
 
     /// Records that a switch port was not ACTIVE some time after `asked`. Only a manager makes it ACTIVE again: no
     /// packet waits for it by an entry that was replaced before.
     pub fn note_emptied(&mut self, switch: Guid, port: PortNum, asked: Time) {
-        if !self.taken.is_empty() {
+        if !self.recent.written.is_empty() {
             self.revision += 1;
-            self.emptied.insert((switch, port.get()), asked);
+            self.recent.emptied.insert((switch, port.get()), asked);
         }
-    }
-
-    /// Those ends on a fabric, each with the number of steps that had been taken when it was asked.
-    fn emptied_on(&self, fabric: &Fabric) -> Vec<EmptiedLink> {
-        let of = |(&(switch, port), asked): (&(Guid, u8), &Time)| {
-            let is_over = |ended: &&Time| **ended != Time::ZERO && **ended <= *asked;
-            Some(EmptiedLink {
-                from: fabric.switch_index(fabric.find(switch)?)?,
-                port,
-                phases: self.taken.ended.iter().take_while(is_over).count(),
-            })
-        };
-        self.emptied.iter().filter_map(of).collect()
     }
 
     /// Records that tables are not what the last change made of them: some of its Sets reached other agents.
@@ -248,9 +214,7 @@ impl Past {
     fn fog_from(&mut self, at: Time, fabric: &Fabric) {
         self.revision += 1;
         self.know_lifetimes();
-        let longest = longest(fabric).max(self.longest);
-        let bound = drain_bound_ns([longest], self.lifetimes.max(FOG_LIFETIMES));
-        let until = at + bound.map_or(ASSUMED_GONE, Duration::from_nanos);
+        let until = at + self.recent.bound(fabric, self.lifetimes.max(FOG_LIFETIMES));
         self.fog_until = self.fog_until.max(until);
     }
 
@@ -260,57 +224,146 @@ impl Past {
         self.fog_until.since(now)
     }
 
+    /// Blocks were written at this time, or have been by then, and not by a change of this manager.
+    fn note_written(&mut self, at: Time) {
+        self.know_lifetimes();
+        self.at = self.at.max(at);
+        self.lifetimes = self.lifetimes.max(FOG_LIFETIMES);
+        self.recent.set_matter(Matter::Lifetimes);
+    }
+
+    /// Returns what may still be under way on a fabric; `None`: nothing.
+    pub fn under_way(&mut self, fabric: &Fabric, now: Time) -> Option<Arc<UnderWay>> {
+        if self.recent.written.is_empty() {
+            return None;
+        }
+        // Nobody has to work out how long they matter who comes before the shortest time there is.
+        if !self.recent.is_surely_under_way(fabric, self.at, now) {
+            self.know_lifetimes();
+        }
+        let age = now.since(self.at);
+        if self.recent.unknown().is_none() && age >= self.recent.bound(fabric, self.lifetimes) {
+            self.forget();
+            return None;
+        }
+        Some(Arc::new(UnderWay {
+            age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
+            lost: self.recent.lost_until(fabric),
+            emptied: self.recent.emptied_on(fabric),
+            ..self.recent.blocks_on(fabric)
+        }))
+    }
+}
+
+impl Recent {
+    /// From what it is to be worked out how long packets under way matter, if that is not known.
+    fn unknown(&self) -> Option<&After> {
+        match &self.seen.as_ref()?.matter {
+            Matter::Unknown(after) => Some(after),
+            Matter::Lifetimes | Matter::Prepared(..) => None,
+        }
+    }
+
+    fn set_matter(&mut self, matter: Matter) {
+        if let Some(seen) = &mut self.seen {
+            seen.matter = matter;
+        }
+    }
+
+    /// LifeTimeValue of the switch that keeps packets longest, in sight or not.
+    fn longest(&self, fabric: &Fabric) -> u8 {
+        longest(fabric).max(self.seen.as_ref().map_or(0, |seen| seen.longest))
+    }
+
+    /// For how long packets matter of which it is known how many lifetimes.
+    fn bound(&self, fabric: &Fabric, lifetimes: u32) -> Duration {
+        drain_time(self.longest(fabric), lifetimes)
+    }
+
+    /// True if packets of a step that was taken at this time are taken to be under way, whatever has changed: every
+    /// change of an entry matters for so many lifetimes at least.
+    fn is_surely_under_way(&self, fabric: &Fabric, at: Time, now: Time) -> bool {
+        now.since(at) < self.bound(fabric, FOG_LIFETIMES)
+    }
+
+    /// Blocks that have changed, by the numbers that switches have in a fabric.
+    fn blocks_on(&self, fabric: &Fabric) -> UnderWay {
+        if let Some(blocks) = self.seen.as_ref().and_then(|seen| seen.prepared_for(fabric)) {
+            return blocks.clone();
+        }
+        let on_switch = |(guid, block, data): BlockOf<Guid>| {
+            let switch = fabric.switch_index(fabric.find(guid)?)?;
+            Some((switch, block, data))
+        };
+        let before = self.written.before.iter().map(|(at, data)| (at.0, at.1, *data));
+        let step = |step: &Step| step.blocks.iter().copied().filter_map(on_switch).collect();
+        UnderWay {
+            before: before.filter_map(on_switch).collect(),
+            phases: self.written.steps.iter().map(step).collect(),
+            ..UnderWay::default()
+        }
+    }
+
+    /// Ends of links that were emptied, each with the number of steps that had been taken when it was asked.
+    fn emptied_on(&self, fabric: &Fabric) -> Vec<EmptiedLink> {
+        let of = |(&(switch, port), asked): (&(Guid, u8), &Time)| {
+            let is_over = |step: &&Step| step.ended.is_some_and(|ended| ended <= *asked);
+            Some(EmptiedLink {
+                from: fabric.switch_index(fabric.find(switch)?)?,
+                port,
+                phases: self.written.steps.iter().take_while(is_over).count(),
+            })
+        };
+        self.emptied.iter().filter_map(of).collect()
+    }
+
     /// Links that have gone down since the first of the changes.
     fn lost_until(&self, now: &Fabric) -> Vec<LostLink> {
-        let of_last = self.last.as_ref().map_or_else(Vec::new, |last| lost_since(last, now));
-        let all = self.lost.iter().chain(&of_last);
+        let Some(seen) = &self.seen else { return Vec::new() };
+        let of_last = lost_since(&seen.fabric, now);
+        let all = seen.lost.iter().chain(&of_last);
         let mut lost: Vec<LostLink> = all.filter_map(|link| link.in_fabric(now)).collect();
         lost.sort_unstable();
         lost.dedup();
         lost
     }
+}
 
-    /// True if packets of a step that was taken then are gone, whatever has changed.
-    fn is_waited_out(&self, fabric: &Fabric, at: Time, now: Time) -> bool {
-        !self.is_surely_under_way(now.since(at), fabric)
+impl Seen {
+    fn new(fabric: &Arc<Fabric>) -> Self {
+        Self {
+            fabric: Arc::clone(fabric),
+            longest: 0,
+            lost: BTreeSet::new(),
+            matter: Matter::Lifetimes,
+        }
     }
 
-    /// True if packets are taken to be under way after so long, whatever has changed: every change of an entry matters
-    /// for so many lifetimes at least.
-    fn is_surely_under_way(&self, age: Duration, fabric: &Fabric) -> bool {
-        let least = drain_bound_ns([longest(fabric).max(self.longest)], FOG_LIFETIMES);
-        age < least.map_or(ASSUMED_GONE, Duration::from_nanos)
+    /// Blocks that have changed, if they have been worked out for this very snapshot of a fabric.
+    fn prepared_for(&self, fabric: &Fabric) -> Option<&UnderWay> {
+        match &self.matter {
+            Matter::Prepared(of, blocks) if std::ptr::eq(Arc::as_ptr(of), fabric) => Some(blocks),
+            Matter::Prepared(..) | Matter::Unknown(_) | Matter::Lifetimes => None,
+        }
     }
 
-    /// Returns what may still be under way on a fabric; `None`: nothing.
-    pub fn under_way(&mut self, fabric: &Fabric, now: Time) -> Option<Arc<UnderWay>> {
-        if self.taken.is_empty() {
-            return None;
-        }
-        let age = now.since(self.at);
-        // Nobody has to work out how long they matter who comes before the shortest time there is.
-        if self.after.is_none() || !self.is_surely_under_way(age, fabric) {
-            self.know_lifetimes();
-            let prepared = self.prepared_for(fabric);
-            let bound = prepared.map_or_else(|| self.bound_ns(fabric), |prepared| prepared.bound_ns);
-            if age >= bound.map_or(ASSUMED_GONE, Duration::from_nanos) {
-                self.forget();
-                return None;
-            }
-        }
-        let prepared = self.prepared_for(fabric);
-        let blocks = prepared.map_or_else(|| self.blocks_on(fabric), |prepared| prepared.blocks.clone());
-        Some(Arc::new(UnderWay {
-            age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
-            lost: self.lost_until(fabric),
-            emptied: self.emptied_on(fabric),
-            ..blocks
-        }))
+    /// The fabric is this one after another change.
+    fn follow(&mut self, fabric: &Arc<Fabric>) {
+        let last = std::mem::replace(&mut self.fabric, Arc::clone(fabric));
+        self.lost.extend(lost_since(&last, fabric));
+        // Should they go down again, that will be seen: where links come and go for hours this must not grow.
+        let is_back = |link: &Lost| link.found_in(fabric).is_some_and(|(_, is_back)| is_back);
+        self.lost.retain(|link| !is_back(link));
     }
 }
 
+/// So many lifetimes, where no switch keeps packets longer than by this LifeTimeValue.
+pub(crate) fn drain_time(longest: u8, lifetimes: u32) -> Duration {
+    drain_bound_ns([longest], lifetimes).map_or(ASSUMED_GONE, Duration::from_nanos)
+}
+
 /// LifeTimeValue of the switch that keeps packets longest.
-fn longest(fabric: &Fabric) -> u8 {
+pub(crate) fn longest(fabric: &Fabric) -> u8 {
     let switches = fabric.switches().iter();
     let lifetimes = switches.map(|&node| fabric.node(node).switch_settings.lifetime);
     lifetimes.max().unwrap_or(0)
@@ -354,20 +407,27 @@ mod tests {
         Arc::new(b.finish().unwrap())
     }
 
+    /// A fabric after the last change, and links lost until then.
+    fn seen(fabric: &Arc<Fabric>, lost: Vec<Lost>) -> Recent {
+        let lost = lost.into_iter().collect();
+        Recent {
+            seen: Some(Seen {
+                lost,
+                ..Seen::new(fabric)
+            }),
+            ..Recent::default()
+        }
+    }
+
     fn check(now: &Arc<Fabric>, want: &[(Option<u32>, u8, u32, u8)]) {
         let before = row(&[1, 2, 3], None);
         // Lost at the last change, and before that.
-        let mut past = Past {
-            last: Some(Arc::clone(&before)),
-            ..Past::default()
-        };
-        let found = past.lost_until(now);
-        past.lost = lost_since(&before, now).into_iter().collect();
-        past.last = Some(Arc::clone(now));
-        assert_eq!(past.lost_until(now), found);
+        let found = seen(&before, Vec::new()).lost_until(now);
+        let lost = lost_since(&before, now);
+        assert_eq!(seen(now, lost.clone()).lost_until(now), found);
         // What carries packets again is not, if both its ends are known.
-        past.last = Some(Arc::clone(&before));
-        assert!(past.lost_until(&before).iter().all(|link| link.from.is_none()));
+        let found_before = seen(&before, lost).lost_until(&before);
+        assert!(found_before.iter().all(|link| link.from.is_none()));
         let found: Vec<_> = found
             .iter()
             .map(|l| (l.from.map(|s| s.0), l.port, l.to.0, l.into))
@@ -386,12 +446,8 @@ mod tests {
     #[test]
     fn what_crossed_a_link_is_still_there_when_the_other_side_comes_into_sight_again() {
         let before = row(&[1, 2, 3], None);
-        let past = Past {
-            lost: lost_since(&before, &row(&[1], None)).into_iter().collect(),
-            last: Some(row(&[1], None)),
-            ..Past::default()
-        };
-        let found = past.lost_until(&row(&[1, 2, 3], Some(1)));
+        let recent = seen(&row(&[1], None), lost_since(&before, &row(&[1], None)));
+        let found = recent.lost_until(&row(&[1, 2, 3], Some(1)));
         let found: Vec<_> = found.iter().map(|l| (l.from.map(|s| s.0), l.to.0)).collect();
         // The first one's link leads to a switch again; who was behind it meanwhile nobody knows.
         assert_eq!(found, [(None, 0), (Some(0), 1), (Some(1), 0)]);
@@ -399,14 +455,11 @@ mod tests {
 
     #[test]
     fn who_was_never_seen_has_sent_until_more_is_seen() {
-        let past = Past {
-            last: Some(row(&[1], None)),
-            ..Past::default()
-        };
-        let found = past.lost_until(&row(&[1, 2], None));
+        let recent = seen(&row(&[1], None), Vec::new());
+        let found = recent.lost_until(&row(&[1, 2], None));
         let found: Vec<_> = found.iter().map(|l| (l.from, l.to.0, l.into)).collect();
         assert_eq!(found, [(None, 0, 1)]);
-        assert!(past.lost_until(&row(&[1], None)).is_empty());
+        assert!(recent.lost_until(&row(&[1], None)).is_empty());
     }
 
     #[test]
@@ -421,12 +474,16 @@ mod tests {
         let mut taken = Taken::default();
         taken.note((Guid(2), 0, [1; BLOCK_LIDS]), Some([0; BLOCK_LIDS]));
         past.add(taken, false, Time::ZERO, after(&up));
+        let lost = |past: &Past| {
+            let kept = past.recent.seen.as_ref().map_or(0, |seen| seen.lost.len());
+            (kept, past.recent.lost_until(&down).len())
+        };
         for _ in 0..2 {
             past.add(Taken::default(), false, Time::ZERO, after(&down));
-            assert_eq!((past.lost.len(), past.lost_until(&down).len()), (2, 2));
+            assert_eq!(lost(&past), (2, 2));
             past.add(Taken::default(), false, Time::ZERO, after(&up));
             // It went down unseen meanwhile.
-            assert_eq!((past.lost.len(), past.lost_until(&down).len()), (0, 2));
+            assert_eq!(lost(&past), (0, 2));
         }
     }
 
@@ -473,7 +530,7 @@ mod tests {
         add(1, 2);
         // Somebody else had written it.
         add(7, 2);
-        let blocks = past.blocks_on(&fabric);
+        let blocks = past.recent.blocks_on(&fabric);
         let values = |step: &Vec<BlockOf<SwitchIdx>>| step.iter().map(|(_, _, data)| data[0]).collect::<Vec<_>>();
         assert_eq!(values(&blocks.before), [9]);
         assert_eq!(
@@ -500,7 +557,7 @@ mod tests {
             }
             past.note_emptied(Guid(2), port(1), Time::from_millis(asked));
             past.note_emptied(Guid(9), port(1), Time::from_millis(asked));
-            let found = past.emptied_on(&fabric);
+            let found = past.recent.emptied_on(&fabric);
             let of = |phases| EmptiedLink {
                 from: SwitchIdx(1),
                 port: 1,
@@ -508,7 +565,7 @@ mod tests {
             };
             assert_eq!(found, want.map(of).into_iter().collect::<Vec<_>>(), "{ended:?} {asked}");
             past.forget();
-            assert_eq!(past.emptied_on(&fabric), []);
+            assert_eq!(past.recent.emptied_on(&fabric), []);
         };
         check(&[], 5, None);
         check(&[3, 7], 2, Some(0));
@@ -539,7 +596,7 @@ mod tests {
         let mut later = past.clone();
         later.add(taken(2), false, Time::ZERO, after());
         assert!(!later.take_settled(settled.clone()));
-        assert_eq!((later.is_unsettled(), later.taken.steps.len()), (true, 2));
+        assert_eq!((later.is_unsettled(), later.recent.written.steps.len()), (true, 2));
         assert!(past.take_settled(settled) && past.is_settled_with_some());
     }
 

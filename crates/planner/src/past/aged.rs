@@ -10,29 +10,29 @@ use selvedge_types::Guid;
 use selvedge_verify::phases::{Aging, drain_bound_ns};
 use selvedge_verify::standing::{Entry, Replaced};
 
-use super::taken::Change;
-use super::{After, FOG_LIFETIMES, Past, longest};
+use super::taken::{Change, Step};
+use super::{After, FOG_LIFETIMES, Recent};
 
-impl Past {
+impl Recent {
     /// Forgets changes whose packets are gone, LID by LID, though others were made since: where faults follow each
     /// other there is no moment at which all packets are gone.
     pub(super) fn forget_aged(&mut self, now: Time, after: &After) {
-        let longest = longest(&after.fabric).max(self.longest);
+        let longest = self.longest(&after.fabric);
         // Steps, from the first on, that are so many lifetimes old.
         let aged = |lifetimes: u32| {
             let bound = drain_bound_ns([longest], lifetimes).map(Duration::from_nanos);
-            let is_aged = |at: &&Time| bound.is_some_and(|bound| now.since(**at) >= bound);
-            self.taken.ended.iter().take_while(is_aged).count()
+            let is_aged = |step: &&Step| step.ended.zip(bound).is_some_and(|(at, bound)| now.since(at) >= bound);
+            self.written.steps.iter().take_while(is_aged).count()
         };
         let least = aged(FOG_LIFETIMES);
         // If that is all, everything will be forgotten in a moment.
-        if least == 0 || least == self.taken.steps.len() {
+        if least == 0 || least == self.written.steps.len() {
             return;
         }
         let (fabric, lost) = (&after.fabric, self.lost_until(&after.fabric));
         let mut aging = Aging::new(fabric, &after.plan.lids, &lost);
         let mut upto = BTreeMap::new();
-        for changes in self.taken.changes().chunk_by(|a, b| a.lid == b.lid) {
+        for changes in self.written.changes().chunk_by(|a, b| a.lid == b.lid) {
             let lid = changes[0].lid;
             let entry = |switch| after.installed.get(switch, lid).unwrap_or(NO_PATH);
             // As much as can be: the last of its steps first.
@@ -46,7 +46,7 @@ impl Past {
             };
             upto.extend(last.into_iter().rev().find(is_gone).map(|step| (lid, step)));
         }
-        self.taken.forget(&upto);
+        self.written.forget(&upto);
     }
 }
 

@@ -21,12 +21,8 @@ pub fn with_links_asleep(
     let known = under_way.is_some();
     let mut under_way = under_way.unwrap_or_else(|| {
         let lost = before.map_or_else(Vec::new, |before| lost(before, fabric));
-        let age_ns = 0;
-        Arc::new(UnderWay {
-            lost,
-            age_ns,
-            ..UnderWay::default()
-        })
+        let rest = UnderWay::default();
+        Arc::new(UnderWay { lost, ..rest })
     });
     if !under_way.lost.is_empty() {
         note_what_led_there(Arc::make_mut(&mut under_way), fabric, installed);

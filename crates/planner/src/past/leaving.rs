@@ -6,9 +6,8 @@ use std::time::Duration;
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{Installed, NO_PATH, Plan};
 use selvedge_types::{Idx, Lid, PortNum};
-use selvedge_verify::phases::drain_bound_ns;
 
-use super::ASSUMED_GONE;
+use super::drain_time;
 
 /// Entries that are followed to find the longest way; of more the number of switches is taken.
 const FOLLOWED_MAX: usize = 4_000_000;
@@ -36,20 +35,12 @@ pub fn leaving(fabric: &Fabric, installed: &Installed, plan: &Plan) -> (BTreeSet
 /// How long packets to these LIDs may be under way by these tables, if no entry becomes another than 255.
 fn drain(fabric: &Fabric, installed: &Installed, lids: &BTreeSet<Lid>) -> Duration {
     let switches = fabric.switches().len();
+    let ways = lids.iter().map(|&lid| longest_way(fabric, installed, lid));
     let longest = match lids.len().saturating_mul(switches) > FOLLOWED_MAX {
         true => switches,
-        false => lids
-            .iter()
-            .map(|&lid| longest_way(fabric, installed, lid))
-            .max()
-            .unwrap_or(0),
+        false => ways.max().unwrap_or(0),
     };
-    let lifetimes = fabric
-        .switches()
-        .iter()
-        .map(|&node| fabric.node(node).switch_settings.lifetime);
-    let bound = drain_bound_ns(lifetimes, u32::try_from(longest).unwrap_or(u32::MAX));
-    bound.map_or(ASSUMED_GONE, Duration::from_nanos)
+    drain_time(super::longest(fabric), u32::try_from(longest).unwrap_or(u32::MAX))
 }
 
 /// Most switches on a way to a LID; as many as there are if entries go round.

@@ -19,9 +19,8 @@ pub(super) struct Lost {
 impl Lost {
     /// The link as a fabric numbers it; none if packets cross it again, or what it entered is gone.
     pub(super) fn in_fabric(&self, fabric: &Fabric) -> Option<LostLink> {
-        self.found_in(fabric)
-            .filter(|(_, is_back)| !is_back)
-            .map(|(link, _)| link)
+        let (link, is_back) = self.found_in(fabric)?;
+        (!is_back).then_some(link)
     }
 
     /// The link, and whether packets cross it again; none if what it entered is gone.
@@ -39,8 +38,7 @@ impl Lost {
         };
         let leaves = link.from.and_then(|from| end(from, link.port));
         let enters = end(link.to, link.into)?;
-        let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
-        let far = fabric.peer(enters).filter(|&far| is_active(far) && is_active(enters));
+        let far = fabric.peer(enters).filter(|&far| carries(fabric, far, enters));
         let is_back = match self.from {
             Some(_) => leaves.is_some() && far == leaves,
             // Whatever host is there now sends as the other one did.
@@ -55,50 +53,56 @@ impl Lost {
 pub(super) fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
     match std::ptr::eq(Arc::as_ptr(before), now) {
         true => Vec::new(),
-        false => names_of_lost(before, now)
-            .into_iter()
-            .chain(unseen_senders(before, now))
-            .collect(),
+        false => names_of_lost(before, now).chain(unseen_senders(before, now)).collect(),
     }
 }
 
 /// Returns the links into switches that carried packets before and do not now.
 pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
-    let all = names_of_lost(before, now);
-    all.iter().filter_map(|link| link.in_fabric(now)).collect()
+    names_of_lost(before, now)
+        .filter_map(|link| link.in_fabric(now))
+        .collect()
 }
 
-fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
-    let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
-    let carries = |fabric: &Fabric, at: PortRef, to: PortRef| is_active(fabric, at) && is_active(fabric, to);
+fn is_active(fabric: &Fabric, at: PortRef) -> bool {
+    fabric.port(at).is_some_and(|port| port.link.state == PortState::Active)
+}
+
+fn carries(fabric: &Fabric, from: PortRef, to: PortRef) -> bool {
+    is_active(fabric, from) && is_active(fabric, to)
+}
+
+/// Ports of switches, and what they are cabled to.
+fn switch_ports(fabric: &Fabric) -> impl Iterator<Item = (PortRef, Option<PortRef>)> {
+    fabric.switches().iter().flat_map(|&node| {
+        let ports = fabric.node(node).external_ports();
+        ports.map(move |(port, seen)| (PortRef { node, port }, seen.peer))
+    })
+}
+
+fn names_of_lost<'a>(before: &'a Fabric, now: &'a Fabric) -> impl Iterator<Item = Lost> + 'a {
     let guid = |at: PortRef| before.node(at.node).guid;
-    // Nearly always they are.
-    let is_numbered_alike = |at: PortRef| now.nodes().get(at.node).is_some_and(|node| node.guid == guid(at));
-    let end = |at: PortRef| {
-        let node = match is_numbered_alike(at) {
+    let end = move |at: PortRef| {
+        // Nearly always they are numbered alike.
+        let is_numbered_alike = now.nodes().get(at.node).is_some_and(|node| node.guid == guid(at));
+        let node = match is_numbered_alike {
             true => at.node,
             false => now.find(guid(at))?,
         };
         Some(PortRef { node, port: at.port })
     };
-    let is_switch = |at: PortRef| before.switch_index(at.node).is_some();
-    let one_way = |(from, to): (PortRef, PortRef)| {
+    switch_ports(before).filter_map(move |(to, peer)| {
+        let from = peer.filter(|&from| carries(before, from, to))?;
         let stays = end(from)
             .zip(end(to))
             .is_some_and(|(leaves, enters)| now.peer(leaves) == Some(enters) && carries(now, leaves, enters));
         (!stays).then(|| Lost {
-            from: is_switch(from).then(|| guid(from)),
+            from: before.switch_index(from.node).map(|_| guid(from)),
             port: from.port.get(),
             to: guid(to),
             into: to.port.get(),
         })
-    };
-    let into_switches = before.switches().iter().flat_map(|&node| {
-        let ports = before.node(node).external_ports();
-        ports.filter_map(move |(port, seen)| Some((seen.peer?, PortRef { node, port })))
-    });
-    let carried = into_switches.filter(|&(from, to)| carries(before, from, to));
-    carried.filter_map(one_way).collect()
+    })
 }
 
 /// Links into switches by which somebody may have sent of whom nothing was known, and that count for nobody now. A port
@@ -106,28 +110,19 @@ fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
 /// switch, or has gone down, it does so no more; but whoever is behind it has sent until now, and may not be in sight
 /// yet.
 fn unseen_senders<'a>(before: &'a Fabric, now: &'a Fabric) -> impl Iterator<Item = Lost> + 'a {
-    let switches = before.switches().iter();
-    let ports = switches.flat_map(|&node| {
-        before
-            .node(node)
-            .external_ports()
-            .map(move |(port, seen)| (node, port, seen))
-    });
-    let unseen = ports.filter(|(_, _, seen)| seen.link.state == PortState::Active && seen.peer.is_none());
-    unseen.filter_map(|(node, port, _)| {
-        let guid = before.node(node).guid;
-        let at = PortRef {
-            node: now.find(guid)?,
-            port,
-        };
-        let seen = now.port(at)?;
+    let unseen = switch_ports(before).filter(|&(at, peer)| peer.is_none() && is_active(before, at));
+    unseen.filter_map(|(PortRef { node, port }, _)| {
+        let to = before.node(node).guid;
+        let node = now.find(to)?;
+        let seen = now.port(PortRef { node, port })?;
         let is_of_switch = seen.peer.is_some_and(|peer| now.switch_index(peer.node).is_some());
         let counts = seen.link.state == PortState::Active && !is_of_switch;
+        let (from, port) = (None, port.get());
         (!counts).then_some(Lost {
-            from: None,
-            port: port.get(),
-            to: guid,
-            into: port.get(),
+            from,
+            port,
+            to,
+            into: port,
         })
     })
 }

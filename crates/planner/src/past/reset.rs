@@ -7,14 +7,11 @@
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::{BLOCK_LIDS, Installed, NO_PATH};
+use selvedge_plan::{BLOCK_LIDS, Installed};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, PortState};
 
-use super::{FOG_LIFETIMES, Past};
-
-/// Entries that lead nowhere.
-const EMPTY: [u8; BLOCK_LIDS] = [NO_PATH; BLOCK_LIDS];
+use super::Past;
 
 /// The blocks of a switch.
 type Row = Vec<Option<[u8; BLOCK_LIDS]>>;
@@ -58,7 +55,9 @@ impl Past {
     /// Returns true if packets of links between switches may be under way: some link carried packets a moment ago, and
     /// may be out of sight now.
     pub fn has_carried(&self, fabric: &Fabric, now: Time) -> bool {
-        self.gone.live_at.is_some_and(|at| !self.is_waited_out(fabric, at, now))
+        self.gone
+            .live_at
+            .is_some_and(|at| self.recent.is_surely_under_way(fabric, at, now))
     }
 
     /// Takes what a sweep has read: which switches were off, which go by another GUID, and which Sets were carried out
@@ -71,33 +70,16 @@ impl Past {
 
     /// Switches that look up no LID have been off. `before`: what was known last.
     fn note_reset(&mut self, fabric: &Fabric, before: Option<Known<'_>>, now: Time) {
-        let fresh = fabric.switches().iter().map(|&node| fabric.node(node));
-        for guid in fresh
-            .filter(|node| node.switch_settings.linear_top == 0)
-            .map(|node| node.guid)
-        {
-            let seen = before
-                .and_then(|known| row_of(known, guid))
-                .map(|row| (now, row.clone()));
-            let Some((at, row)) = seen.or_else(|| self.gone.rows.remove(&guid)) else {
+        let switches = fabric.switches().iter().map(|&node| fabric.node(node));
+        for node in switches.filter(|node| node.switch_settings.linear_top == 0) {
+            let gone = self.gone.rows.remove(&node.guid);
+            let seen = before.and_then(|known| row_of(known, node.guid));
+            let Some((at, row)) = seen.map(|row| (now, row.clone())).or(gone) else {
                 continue;
             };
             self.revision += 1;
-            self.gone.rows.remove(&guid);
-            if self.is_waited_out(fabric, at, now) {
-                continue;
-            }
-            self.taken.end_phase();
-            for (block, held) in (0_u16..).zip(row) {
-                if let Some(held) = held.filter(|held| *held != EMPTY && !self.taken.ends_empty((guid, block))) {
-                    self.taken.note((guid, block, EMPTY), Some(held));
-                }
-            }
-            if self.taken.end_open(at) {
-                self.at = self.at.max(at);
-                self.know_lifetimes();
-                self.lifetimes = self.lifetimes.max(FOG_LIFETIMES);
-                self.prepared = None;
+            if self.recent.is_surely_under_way(fabric, at, now) && self.recent.written.empty(node.guid, &row, at) {
+                self.note_written(at);
             }
         }
     }
@@ -105,29 +87,27 @@ impl Past {
     /// A switch that was written to a moment ago goes by another name, if a link is ACTIVE that had led to it: somebody
     /// showed another's GUID, now or then. Nobody knows then what was written to whom.
     fn note_renamed(&mut self, fabric: &Fabric) {
-        let Some(last) = self.last.clone() else { return };
+        let Some(seen) = &self.recent.seen else { return };
+        let last = &seen.fabric;
         let is_switch = |guid| {
             fabric
                 .find(guid)
                 .is_some_and(|node| fabric.switch_index(node).is_some())
         };
-        let missing = self
-            .taken
-            .before
-            .keys()
-            .map(|(guid, _)| *guid)
-            .filter(|&guid| !is_switch(guid));
+        let mut written = self.recent.written.before.keys().map(|(guid, _)| *guid);
         let leads_to_another = |guid: Guid| {
-            let node = last.find(guid)?;
-            let mut links = last.node(node).external_ports().filter_map(|(_, port)| port.peer);
-            links.find(|&near| {
+            let ports = last
+                .find(guid)
+                .into_iter()
+                .flat_map(|node| last.node(node).external_ports());
+            ports.filter_map(|(_, port)| port.peer).any(|near| {
                 let here = fabric.find(last.node(near.node).guid);
                 let here = here.map(|node| PortRef { node, port: near.port });
                 let port = here.and_then(|here| fabric.port(here));
                 port.is_some_and(|port| port.link.state == PortState::Active && port.peer.is_some())
             })
         };
-        if missing.map(leads_to_another).any(|link| link.is_some()) {
+        if written.any(|guid| !is_switch(guid) && leads_to_another(guid)) {
             self.fog_from(self.at, fabric);
         }
     }

@@ -6,33 +6,49 @@ use selvedge_plan::{BLOCK_LIDS, BlockOf, NO_PATH};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
 
+use super::unanswered::Late;
+
 /// Steps that are kept; of more, two are taken for one, which allows for more than can be. Where that cannot be done,
 /// as when the same entries change back and forth, nobody knows any more by what packets are under way. Three lifetimes
 /// of 1.07 s have room for 256 steps if a fault takes two and the next comes 25 ms later.
 const STEPS_MAX: usize = 256;
 
-/// LFT blocks that were written, by switch GUID, as switches are numbered anew in every sweep.
+/// Entries that lead nowhere.
+const EMPTY: [u8; BLOCK_LIDS] = [NO_PATH; BLOCK_LIDS];
+
+/// LFT blocks that a change has written up to now.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
-    /// As they were before the first of them was written.
-    pub(super) before: BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>,
-    /// By step.
-    pub(super) steps: Vec<Vec<BlockOf<Guid>>>,
-    /// By step: when its change was acknowledged, once that is over.
-    pub(super) ended: Vec<Time>,
+    pub(super) written: Written,
     /// The step that is being taken.
     open: Vec<BlockOf<Guid>>,
-    /// Some block was in force, and nobody knew what it held; or too much has changed to be kept.
-    pub(super) is_blind: bool,
     /// Some block was sent, whether packets of the switch that it was for noticed or not.
     pub(super) is_sent: bool,
+}
+
+/// LFT blocks that were written, by switch GUID, as switches are numbered anew in every sweep.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Written {
+    /// As they were before the first of them was written.
+    pub(super) before: BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>,
+    pub(super) steps: Vec<Step>,
+    /// Some block was in force, and nobody knew what it held; or too much has changed to be kept.
+    pub(super) is_blind: bool,
+}
+
+/// LFT blocks that were written before anything else was.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) blocks: Vec<BlockOf<Guid>>,
+    /// When its change was acknowledged; `None`: that is not over.
+    pub(super) ended: Option<Time>,
 }
 
 impl Taken {
     /// Records that a block was written, or may have been.
     pub fn note(&mut self, block: BlockOf<Guid>, before: Option<[u8; BLOCK_LIDS]>) {
-        let held = before.unwrap_or([NO_PATH; BLOCK_LIDS]);
-        self.before.entry((block.0, block.1)).or_insert(held);
+        let held = before.unwrap_or(EMPTY);
+        self.written.before.entry((block.0, block.1)).or_insert(held);
         self.open.push(block);
     }
 
@@ -44,115 +60,138 @@ impl Taken {
     /// Records that a block was overwritten which had not been read, and by whose entries packets may have been
     /// forwarded.
     pub const fn note_blind(&mut self) {
-        self.is_blind = true;
-    }
-
-    /// Another change followed, acknowledged at this time.
-    pub(super) fn follow(&mut self, taken: Self, now: Time) {
-        self.found(taken.before);
-        for step in taken.steps {
-            self.open = step;
-            self.end_phase();
-        }
-        self.date(now);
-    }
-
-    /// Blocks were written some time up to now, nobody knows when: they held these in turn.
-    pub(super) fn note_late(&mut self, late: &BTreeMap<(Guid, u16), Vec<[u8; BLOCK_LIDS]>>, now: Time) {
-        self.end_phase();
-        let first = late.iter().filter_map(|(at, held)| Some((*at, *held.first()?)));
-        self.found(first.collect());
-        let most = late.values().map(Vec::len).max().unwrap_or(0);
-        for turn in 1..most {
-            let written = late
-                .iter()
-                .filter_map(|(at, held)| Some((at.0, at.1, *held.get(turn)?)));
-            self.open.extend(written);
-            self.end_phase();
-        }
-        self.date(now);
-    }
-
-    /// Steps of which it was not known have ended now.
-    fn date(&mut self, now: Time) {
-        let unknown = self.ended.iter_mut().filter(|at| **at == Time::ZERO);
-        unknown.for_each(|at| *at = now);
-    }
-
-    /// Blocks as they were before more of them was written. Where one was not as it had been written last (others had
-    /// changed it, or it went by another name), packets have been forwarded by it as well.
-    fn found(&mut self, before: BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>) {
-        let written = self.steps.iter().flatten();
-        let last: BTreeMap<_, _> = written.map(|(guid, block, data)| ((*guid, *block), *data)).collect();
-        for (at, held) in before {
-            self.before.entry(at).or_insert(held);
-            if last.get(&at).is_some_and(|last| *last != held) {
-                self.open.push((at.0, at.1, held));
-            }
-        }
-        self.end_phase();
+        self.written.is_blind = true;
     }
 
     /// Ends a step: its blocks are acknowledged.
     pub fn end_phase(&mut self) {
-        if !self.open.is_empty() {
-            self.steps.push(std::mem::take(&mut self.open));
-            self.ended.push(Time::ZERO);
+        self.written.push(std::mem::take(&mut self.open), None);
+    }
+
+    /// Forgets everything, as no packet is left that was under way.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Written {
+    /// Adds a step, if it writes anything.
+    fn push(&mut self, blocks: Vec<BlockOf<Guid>>, ended: Option<Time>) {
+        if !blocks.is_empty() {
+            self.steps.push(Step { blocks, ended });
         }
         if self.steps.len() > STEPS_MAX && !self.join_two() {
             self.is_blind = true;
         }
     }
 
-    /// The same of a step that was not part of a change, at this time. False if it writes nothing.
-    pub(super) fn end_open(&mut self, at: Time) -> bool {
-        let writes = !self.open.is_empty();
-        self.end_phase();
-        if let Some(ended) = self.ended.last_mut().filter(|_| writes) {
-            *ended = at;
+    /// Another change followed, acknowledged at this time.
+    pub(super) fn follow(&mut self, taken: Self, now: Time) {
+        self.found(taken.before, now);
+        for step in taken.steps {
+            self.push(step.blocks, Some(now));
         }
-        writes
     }
 
-    /// True if a block was last written so that it leads nowhere.
-    pub(super) fn ends_empty(&self, (guid, block): (Guid, u16)) -> bool {
-        let mut written = self.steps.iter().flatten().rev();
-        let last = written.find(|written| (written.0, written.1) == (guid, block));
-        last.is_some_and(|last| last.2 == [NO_PATH; BLOCK_LIDS])
+    /// Blocks were written some time up to now, nobody knows when: they held these in turn.
+    pub(super) fn note_late(&mut self, late: &Late, now: Time) {
+        self.push(Vec::new(), None);
+        let in_turn = |turn: usize| late.iter().filter_map(move |(at, held)| Some((*at, *held.get(turn)?)));
+        self.found(in_turn(0).collect(), now);
+        let most = late.values().map(Vec::len).max().unwrap_or(0);
+        for turn in 1..most {
+            let written = in_turn(turn).map(|((guid, block), data)| (guid, block, data));
+            self.push(written.collect(), Some(now));
+        }
+    }
+
+    /// Blocks as they were before more of them was written. Where one was not as it had been written last (others had
+    /// changed it, or it went by another name), packets have been forwarded by it as well.
+    fn found(&mut self, before: BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>, now: Time) {
+        let last: BTreeMap<_, _> = self
+            .blocks()
+            .map(|(guid, block, data)| ((*guid, *block), *data))
+            .collect();
+        let mut others = Vec::new();
+        for (at, held) in before {
+            self.before.entry(at).or_insert(held);
+            if last.get(&at).is_some_and(|last| *last != held) {
+                others.push((at.0, at.1, held));
+            }
+        }
+        self.push(others, Some(now));
+    }
+
+    /// A switch held these blocks and lost all entries at this time; returns false if it had lost them before.
+    pub(super) fn empty(&mut self, guid: Guid, row: &[Option<[u8; BLOCK_LIDS]>], at: Time) -> bool {
+        self.push(Vec::new(), None);
+        let mut emptied = Vec::new();
+        for (block, held) in (0_u16..).zip(row) {
+            let last = self
+                .blocks()
+                .rev()
+                .find(|written| (written.0, written.1) == (guid, block));
+            let is_known = last.is_some_and(|last| last.2 == EMPTY);
+            if let Some(held) = held.filter(|held| *held != EMPTY && !is_known) {
+                self.before.entry((guid, block)).or_insert(held);
+                emptied.push((guid, block, EMPTY));
+            }
+        }
+        let is_new = !emptied.is_empty();
+        self.push(emptied, Some(at));
+        is_new
     }
 
     /// Takes two steps for one, the earliest that have no entry in common: a step writes nothing twice. False if all
     /// have one in common with the next.
     fn join_two(&mut self) -> bool {
-        let mut held = self.before.clone();
-        let changed: Vec<BTreeSet<(Lid, Guid)>> = self
-            .steps
-            .iter()
-            .map(|step| {
-                let changes = changes_in(step, &mut held);
-                changes.into_iter().map(|change| (change.lid, change.switch)).collect()
-            })
-            .collect();
+        let entries = |changes: Vec<Change>| changes.iter().map(|change| (change.lid, change.switch)).collect();
+        let changed: Vec<BTreeSet<(Lid, Guid)>> = self.changes_by_step().map(entries).collect();
         let Some(at) = changed.windows(2).position(|two| two[0].is_disjoint(&two[1])) else {
             return false;
         };
-        let later = self.steps.remove(at + 1);
+        let earlier = self.steps.remove(at).blocks;
+        let later = &mut self.steps[at].blocks;
         let blocks: BTreeSet<(Guid, u16)> = later.iter().map(|b| (b.0, b.1)).collect();
-        self.steps[at].retain(|b| !blocks.contains(&(b.0, b.1)));
-        self.steps[at].extend(later);
-        // That of the later one counts.
-        self.ended.remove(at);
+        later.splice(0..0, earlier.into_iter().filter(|b| !blocks.contains(&(b.0, b.1))));
         true
+    }
+
+    /// All blocks, as time went by.
+    pub(super) fn blocks(&self) -> impl DoubleEndedIterator<Item = &BlockOf<Guid>> {
+        self.steps.iter().flat_map(|step| &step.blocks)
+    }
+
+    /// Entries that each step changes.
+    fn changes_by_step(&self) -> impl Iterator<Item = Vec<Change>> {
+        let mut held = self.before.clone();
+        self.steps.iter().enumerate().map(move |(step, Step { blocks, .. })| {
+            let mut changes = Vec::new();
+            for &(switch, block, data) in blocks {
+                let first = usize::from(block) * BLOCK_LIDS;
+                let Some(before) = held.insert((switch, block), data) else {
+                    continue;
+                };
+                let changed = (first..)
+                    .zip(before.into_iter().zip(data))
+                    .filter(|(_, (old, new))| old != new);
+                changes.extend(changed.filter_map(|(lid, (before, _))| {
+                    let lid = Lid(u16::try_from(lid).ok()?);
+                    Some(Change {
+                        lid,
+                        switch,
+                        step,
+                        before,
+                    })
+                }));
+            }
+            changes
+        })
     }
 
     /// What changed, by LID, then as time went by.
     pub(super) fn changes(&self) -> Vec<Change> {
-        let mut held = self.before.clone();
-        let mut all = Vec::new();
-        for (number, step) in self.steps.iter().enumerate() {
-            let changes = changes_in(step, &mut held);
-            all.extend(changes.into_iter().map(|change| Change { step: number, ..change }));
-        }
+        let mut all: Vec<Change> = self.changes_by_step().flatten().collect();
         all.sort_by_key(|change| (change.lid, change.step));
         all
     }
@@ -166,7 +205,7 @@ impl Taken {
         // What is known to have been there before what is left.
         let mut first = std::mem::take(&mut self.before);
         for (number, step) in self.steps.iter().enumerate() {
-            for (guid, block, data) in step {
+            for (guid, block, data) in &step.blocks {
                 let known = first.entry((*guid, *block)).or_insert(*data);
                 let forgotten = (0..BLOCK_LIDS).filter(|&i| is_forgotten(*block, i, number));
                 forgotten.for_each(|i| known[i] = data[i]);
@@ -174,7 +213,7 @@ impl Taken {
         }
         let mut held = first.clone();
         for (number, step) in self.steps.iter_mut().enumerate() {
-            step.retain_mut(|(guid, block, data)| {
+            step.blocks.retain_mut(|(guid, block, data)| {
                 let at = (*guid, *block);
                 let known = first.get(&at).unwrap_or(data);
                 let kept: [u8; BLOCK_LIDS] = std::array::from_fn(|i| match is_forgotten(*block, i, number) {
@@ -185,17 +224,10 @@ impl Taken {
                 held.insert(at, kept) != Some(kept)
             });
         }
-        let mut is_left = self.steps.iter().map(|step| !step.is_empty());
-        self.ended.retain(|_| is_left.next().unwrap_or(true));
-        self.steps.retain(|step| !step.is_empty());
-        let left: BTreeSet<(Guid, u16)> = self.steps.iter().flatten().map(|b| (b.0, b.1)).collect();
+        self.steps.retain(|step| !step.blocks.is_empty());
+        let left: BTreeSet<(Guid, u16)> = self.blocks().map(|b| (b.0, b.1)).collect();
         first.retain(|at, _| left.contains(at));
         self.before = first;
-    }
-
-    /// Forgets everything, as no packet is left that was under way.
-    pub fn clear(&mut self) {
-        *self = Self::default();
     }
 
     /// True if there are so many steps that those whose packets are gone should be forgotten before more come.
@@ -204,15 +236,12 @@ impl Taken {
     }
 
     pub(super) const fn is_empty(&self) -> bool {
-        self.steps.is_empty() && self.open.is_empty()
+        self.steps.is_empty()
     }
 
     /// LIDs of which an entry changed.
     pub(super) fn lids(&self) -> BTreeSet<Lid> {
-        let mut held = self.before.clone();
-        let steps = self.steps.iter().chain([&self.open]);
-        let changes = steps.flat_map(|step| changes_in(step, &mut held));
-        changes.map(|change| change.lid).collect()
+        self.changes_by_step().flatten().map(|change| change.lid).collect()
     }
 }
 
@@ -222,7 +251,7 @@ impl Taken {
 pub fn goes_unnoticed(met: Option<&[u8; BLOCK_LIDS]>, is_looked_up: bool, data: &[u8; BLOCK_LIDS]) -> bool {
     match met {
         Some(met) => met == data,
-        None => !is_looked_up && *data == [NO_PATH; BLOCK_LIDS],
+        None => !is_looked_up && *data == EMPTY,
     }
 }
 
@@ -235,30 +264,6 @@ pub(super) struct Change {
     pub(super) step: usize,
     /// What it was.
     pub(super) before: u8,
-}
-
-/// Entries that a step changes; what is held follows.
-fn changes_in(step: &[BlockOf<Guid>], held: &mut BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>) -> Vec<Change> {
-    let mut changes = Vec::new();
-    for (guid, block, data) in step {
-        let first = usize::from(*block) * BLOCK_LIDS;
-        let Some(before) = held.insert((*guid, *block), *data) else {
-            continue;
-        };
-        let changed = (first..)
-            .zip(before.iter().zip(data))
-            .filter(|(_, (old, new))| old != new);
-        changes.extend(changed.filter_map(|(lid, (&before, _))| {
-            let (lid, switch) = (Lid(u16::try_from(lid).ok()?), *guid);
-            Some(Change {
-                lid,
-                switch,
-                step: 0,
-                before,
-            })
-        }));
-    }
-    changes
 }
 
 #[cfg(test)]
@@ -294,15 +299,17 @@ mod tests {
                 taken.note(block, Some([NO_PATH; BLOCK_LIDS]));
                 taken.end_phase();
             }
-            for step in &taken.steps {
+            for Step { blocks: step, .. } in &taken.written.steps {
                 let met: BTreeSet<_> = step.iter().map(|b| (b.0, b.1)).collect();
                 assert_eq!(met.len(), step.len(), "{blocks} {steps}");
             }
-            let written = taken.steps.iter().flatten();
-            let written = written.map(|(_, _, data)| usize::from(data[0]) + 251 * usize::from(data[1]));
+            let written = taken
+                .written
+                .blocks()
+                .map(|(_, _, data)| usize::from(data[0]) + 251 * usize::from(data[1]));
             assert!(written.eq(0..steps), "in turn");
             assert_eq!(
-                (!taken.is_blind, taken.steps.len() <= STEPS_MAX),
+                (!taken.written.is_blind, taken.written.steps.len() <= STEPS_MAX),
                 (is_kept, is_kept),
                 "{blocks} {steps}"
             );
@@ -315,7 +322,7 @@ mod tests {
     }
 
     /// Changes of entries of one switch, each a step of its own: LID and port.
-    fn steps(changes: &[(usize, u8)]) -> Taken {
+    fn steps(changes: &[(usize, u8)]) -> Written {
         let (mut taken, mut data) = (Taken::default(), [NO_PATH; BLOCK_LIDS]);
         for &(lid, egress) in changes {
             let before = data;
@@ -323,7 +330,7 @@ mod tests {
             taken.note((Guid(1), 0, data), Some(before));
             taken.end_phase();
         }
-        taken
+        taken.written
     }
 
     #[test]
@@ -353,14 +360,13 @@ mod tests {
         // Changes, up to which step each LID's are forgotten, and what is left: LID, step, port before.
         let check = |changes: &[(usize, u8)], upto: &[(u16, usize)], want: &[(u16, usize, u8)]| {
             let mut taken = steps(changes);
-            let held = *taken.steps.iter().flatten().last().map(|block| &block.2).unwrap();
+            let held = *taken.blocks().last().map(|block| &block.2).unwrap();
             taken.forget(&upto.iter().map(|&(lid, step)| (Lid(lid), step)).collect());
             let left: Vec<_> = taken.changes().iter().map(|c| (c.lid.0, c.step, c.before)).collect();
             assert_eq!(left, want, "{changes:?} {upto:?}");
-            assert_eq!(taken.steps.len(), taken.ended.len());
             assert_eq!(taken.before.is_empty(), want.is_empty());
             // What is in force in the end is as it was, of the blocks that are left.
-            let last = taken.steps.iter().flatten().last().map(|block| block.2);
+            let last = taken.blocks().last().map(|block| block.2);
             assert_eq!(last.unwrap_or(held), held);
         };
         let three = [(1, 4), (2, 5), (1, 6)];

@@ -11,36 +11,48 @@ use selvedge_plan::{BLOCK_LIDS, Installed};
 use selvedge_sim::Time;
 use selvedge_types::Guid;
 
-use super::{FOG_LIFETIMES, Past};
+use super::Past;
 
 /// Entries of a block.
 type Block = [u8; BLOCK_LIDS];
 
-/// A block that may have been written late: what it held in turn, as far as that is known.
-type Late = ((Guid, u16), Option<Vec<Block>>);
+/// Blocks that may have been written late: what each held in turn.
+pub(super) type Late = BTreeMap<(Guid, u16), Vec<Block>>;
 
 /// Tables of one block that are told apart; of more nobody needs to know which came when.
 const TABLES_MAX: usize = 8;
 
-/// LFT blocks with unanswered Sets: what they held, if that was known, and what was sent to them in turn.
+/// LFT blocks with unanswered Sets.
 #[derive(Clone, Debug, Default)]
 pub struct Unanswered {
-    blocks: BTreeMap<(Guid, u16), (Option<Block>, Vec<Block>)>,
+    blocks: BTreeMap<(Guid, u16), Sets>,
+}
+
+/// The unanswered Sets of a block.
+#[derive(Clone, Debug)]
+struct Sets {
+    /// What it held before, if that was known.
+    met: Option<Block>,
+    /// What was sent to it in turn, none twice.
+    sent: Vec<Block>,
 }
 
 impl Unanswered {
     /// Records an unanswered Set. The block held `met` before, if that is known, or what an earlier Set was to write.
     pub fn note(&mut self, (guid, block, data): (Guid, u16, Block), met: Option<Block>) {
-        let (_, sent) = self.blocks.entry((guid, block)).or_insert((met, Vec::new()));
+        let Sets { sent, .. } = self
+            .blocks
+            .entry((guid, block))
+            .or_insert(Sets { met, sent: Vec::new() });
         if sent.len() <= TABLES_MAX && !sent.contains(&data) {
             sent.push(data);
         }
     }
 
-    /// Takes out what has been read since: what each block held in turn, as far as that is known.
-    fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> Vec<Late> {
-        let mut found = Vec::new();
-        self.blocks.retain(|&(guid, block), (met, sent)| {
+    /// Takes out what has been read since: what each block held in turn, and whether that is unknown of others.
+    fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> (Late, bool) {
+        let (mut late, mut is_any_unknown) = (Late::new(), false);
+        self.blocks.retain(|&(guid, block), Sets { met, sent }| {
             let Some(switch) = fabric.find(guid).and_then(|node| fabric.switch_index(node)) else {
                 return true;
             };
@@ -51,15 +63,18 @@ impl Unanswered {
             let Some(now) = read.block(switch, usize::from(block)).copied() else {
                 return true;
             };
-            if *met != Some(now) {
-                let known = met.filter(|_| sent.len() <= TABLES_MAX);
-                let others = sent.iter().copied().filter(|data| *data != now);
-                let held = known.map(|met| std::iter::once(met).chain(others).chain([now]).collect());
-                found.push(((guid, block), held));
+            let others = sent.iter().copied().filter(|data| *data != now);
+            match *met {
+                Some(met) if met == now => {}
+                Some(met) if sent.len() <= TABLES_MAX => {
+                    let held = std::iter::once(met).chain(others).chain([now]);
+                    late.insert((guid, block), held.collect());
+                }
+                Some(_) | None => is_any_unknown = true,
             }
             false
         });
-        found
+        (late, is_any_unknown)
     }
 }
 
@@ -67,7 +82,7 @@ impl Past {
     /// Takes the unanswered Sets of a change.
     pub fn note_unanswered(&mut self, unanswered: Unanswered) {
         self.revision += 1;
-        for ((guid, block), (met, sent)) in unanswered.blocks {
+        for ((guid, block), Sets { met, sent }) in unanswered.blocks {
             for data in sent {
                 self.unanswered.note((guid, block, data), met);
             }
@@ -76,26 +91,19 @@ impl Past {
 
     /// Tables have been read: what was sent and not acknowledged may have been taken just now.
     pub(super) fn note_late(&mut self, fabric: &Fabric, read: &Installed, now: Time) {
-        let late = self.unanswered.take_read(fabric, read);
-        if late.is_empty() {
-            return;
-        }
-        self.revision += 1;
+        let (late, is_any_unknown) = self.unanswered.take_read(fabric, read);
+        self.revision += u64::from(is_any_unknown || !late.is_empty());
         // In which order several of them were taken nobody knows: in any, if each was written once.
-        let is_mixed = late.len() > 1 && late.iter().flat_map(|(_, held)| held).any(|held| held.len() > 2);
-        if is_mixed || late.iter().any(|(_, held)| held.is_none()) {
+        let is_mixed = late.len() > 1 && late.values().any(|held| held.len() > 2);
+        if is_mixed || is_any_unknown {
             self.fog_from(now, fabric);
         }
-        let late: BTreeMap<(Guid, u16), Vec<Block>> =
-            late.into_iter().filter_map(|(at, held)| Some((at, held?))).collect();
         if late.is_empty() {
             return;
         }
         self.know_lifetimes();
-        self.taken.note_late(&late, now);
-        self.at = self.at.max(now);
-        self.lifetimes = self.lifetimes.max(FOG_LIFETIMES);
-        self.prepared = None;
+        self.recent.written.note_late(&late, now);
+        self.note_written(now);
     }
 }
 
@@ -131,16 +139,16 @@ mod tests {
             let now = Time::ZERO + Duration::from_secs(100);
             past.note_late(&fabric, &installed, now);
             // Nothing is said twice.
-            let steps = past.taken.steps.len();
+            let steps = past.recent.written.steps.len();
             past.note_late(&fabric, &installed, now);
-            assert_eq!(past.taken.steps.len(), steps);
-            let before = past.taken.before.values().map(|held| held[0]);
-            let steps = past.taken.steps.iter().flatten().map(|block| block.2[0]);
+            assert_eq!(past.recent.written.steps.len(), steps);
+            let before = past.recent.written.before.values().map(|held| held[0]);
+            let steps = past.recent.written.blocks().map(|block| block.2[0]);
             let held: Vec<u8> = before.chain(steps).collect();
             assert_eq!((&*held, !past.fog(now).is_zero()), want, "{met:?} {sent:?} {read:?}");
             let is_kept = !past.unanswered.blocks.is_empty();
             assert_eq!(is_kept, read.is_none());
-            assert!(past.taken.ended.iter().all(|at| *at == now));
+            assert!(past.recent.written.steps.iter().all(|step| step.ended == Some(now)));
         };
         check(Some(1), &[2], Some(2), (&[1, 2], false));
         // It was never taken.
@@ -171,8 +179,12 @@ mod tests {
             installed.learn(second, 0, block(2));
             let now = Time::ZERO + Duration::from_secs(100);
             past.note_late(&fabric, &installed, now);
-            assert_eq!(past.taken.steps[0].len(), 2, "{sent:?}");
-            assert_eq!((past.taken.steps.len(), !past.fog(now).is_zero()), want, "{sent:?}");
+            assert_eq!(past.recent.written.steps[0].blocks.len(), 2, "{sent:?}");
+            assert_eq!(
+                (past.recent.written.steps.len(), !past.fog(now).is_zero()),
+                want,
+                "{sent:?}"
+            );
         };
         // One step: whatever mix of old and new there may have been.
         check(&[2], (1, false));

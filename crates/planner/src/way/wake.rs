@@ -13,7 +13,7 @@ use selvedge_verify::Subject;
 use selvedge_verify::phases::{self, Links, Measured, PhaseOptions, Proposal, Wake, Write};
 
 use super::WayOptions;
-use crate::past::{ASSUMED_GONE, FOG_LIFETIMES};
+use crate::past::{FOG_LIFETIMES, drain_time, longest};
 
 const LABEL: &str = "drop old entries that lead to links which come up";
 const ABOVE: &str = "drop old entries that lie above LinearFDBTop";
@@ -99,9 +99,7 @@ pub fn out_of_sight(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Dura
     if !into_the_dark(&held, &plan.tables, &silent).iter().any(is_seen) {
         return Duration::ZERO;
     }
-    let settings = fabric.switches().iter().map(|&node| fabric.node(node).switch_settings);
-    let bound = phases::drain_bound_ns(settings.map(|settings| settings.lifetime), FOG_LIFETIMES);
-    bound.map_or(ASSUMED_GONE, Duration::from_nanos)
+    drain_time(longest(fabric), FOG_LIFETIMES)
 }
 
 /// ACTIVE ports of switches behind which nobody is known.
