@@ -126,7 +126,7 @@ pub enum Effect {
     /// Read these blocks.
     Read(Vec<(PortRef, Place)>),
     /// Write a change that the judge has accepted.
-    Write(Judged<AliasChange>),
+    Write(Box<Judged<AliasChange>>),
 }
 
 impl AliasGuids {
@@ -257,7 +257,7 @@ impl AliasGuids {
             .judge
             .judge_aliases(inventory, &self.held, &self.wanted, next.change);
         effects.push(match judged {
-            Ok(change) => Effect::Write(change),
+            Ok(change) => Effect::Write(Box::new(change)),
             Err(refusal) => Effect::Event(AliasEvent::Refused {
                 why: refusal.to_string(),
             }),

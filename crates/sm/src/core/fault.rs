@@ -147,7 +147,7 @@ impl Sm {
             Stage::Planning { .. } => repairs,
             Stage::Discovering(_)
             | Stage::Electing
-            | Stage::Reading { .. }
+            | Stage::Reading
             | Stage::Persisting { .. }
             | Stage::Standby
             | Stage::HandingOver
@@ -458,7 +458,7 @@ impl Sm {
             Stage::Idle
             | Stage::Discovering(_)
             | Stage::Electing
-            | Stage::Reading { .. }
+            | Stage::Reading
             | Stage::Persisting { .. }
             | Stage::LightSweep
             | Stage::MftBlocks(_)
