@@ -1,7 +1,7 @@
 //! What the manager does by itself, and when.
 //!
-//! Each timer is due at one time or not at all, by [`Sm::due`]: nothing else says when to wake the manager, and the
-//! code that serves a timer asks there whether it is time. In this order they are served:
+//! Each timer is due at one time or not at all, by [`Sm::due`](crate::Sm::due): nothing else says when to wake the
+//! manager, and the code that serves a timer asks there whether it is time. In this order they are served:
 //!
 //! | served in | timers |
 //! |---|---|

@@ -18,7 +18,7 @@ pub struct GivenUp {
     until: BTreeMap<Lid, Time>,
     /// LIDs that the plan which is being applied takes from their holders, and how long packets to them live.
     leaving: (BTreeSet<Lid>, Duration),
-    /// When ports that wait for LIDs of others may get them: see [`selvedge_planner::lid::short`].
+    /// When ports that wait for LIDs of others may get them: see `selvedge_planner::lid::is_short`.
     again: Option<Time>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A heavy sweep walks the fabric (`discover`), reads tables and has a plan made. Here it is decided when one begins
 //! ([`schedule`]), whether what it has found is enough ([`looks`]), and what did not answer and is there all the same
-//! ([`recall`], [`wires`]).
+//! ([`mod@recall`], [`wires`]).
 //!
 //! The stage of a light sweep has three uses: a light sweep, the check after a plan ([`check`]), and no question at
 //! all, where a sweep ends without a plan and what comes at the end of a light sweep is to be done.
