@@ -32,13 +32,15 @@ const CABLE: &str = "\"S-L1-1\"[3]";
 /// Traps a second, as many as in the reported case.
 const RATE: u64 = 14_000;
 /// Cuts of each phase.
-const CUTS: usize = 3;
+const CUTS: usize = 5;
 /// Pause before a cut, after which no packet is under way by old entries: a repair need not wait for them.
 const REST: Duration = Duration::from_millis(2_700);
 /// Most log bytes a second during a flood.
 const LOG_BYTES_PER_S: f64 = 10_000.0;
 /// Most times slower that a repair may be during a flood.
 const CUT_FACTOR: f64 = 3.0;
+/// Time by which it may be slower beside that, on a machine where other tests run.
+const CUT_MORE: Duration = Duration::from_millis(2);
 /// Time by which the 99th percentile of SA answers may grow during a flood: the emulator handles one datagram after
 /// another, and five threads share the processors.
 const ANSWER_MORE: Duration = Duration::from_millis(1);
@@ -230,12 +232,14 @@ fn assert_bounded(name: &str, of: &Figures, quiet: &Figures) {
         "{name}: {log_bytes_per_s} B/s of log"
     );
     let (cut, answer) = (of.cut, of.answer_p99);
+    let is_quiet = std::env::var_os("SELVEDGE_QUIET_MACHINE").is_some();
+    let more = if is_quiet { Duration::ZERO } else { CUT_MORE };
     assert!(
-        cut <= quiet.cut.mul_f64(CUT_FACTOR),
+        cut <= quiet.cut.mul_f64(CUT_FACTOR) + more,
         "{name}: {cut:?}, quiet {:?}",
         quiet.cut
     );
-    if std::env::var_os("SELVEDGE_QUIET_MACHINE").is_some() {
+    if is_quiet {
         let most = quiet.answer_p99 + ANSWER_MORE;
         assert!(answer <= most, "{name}: {answer:?}, quiet {:?}", quiet.answer_p99);
     }
