@@ -35,8 +35,8 @@ pub struct Registration {
     served: Option<BTreeMap<Guid, Served>>,
     /// Hosts that plans wrote to without asking them, since an election in which no other manager was master.
     renamed: BTreeSet<Guid>,
-    /// The fabric in which the manager stood by last, in this run; `None`: never, or it met another master since while
-    /// it was master without a plan in force.
+    /// The fabric in which the manager stood by last, in this run; `None`: never, or since then it was master, and met
+    /// another one without a plan in force or was cut off.
     stood_by_in: Option<Arc<Fabric>>,
 }
 
@@ -141,8 +141,10 @@ impl Registration {
             In::NoOtherMaster => self.renamed.clear(),
             In::StoodBy(fabric) => self.stood_by_in = Some(fabric),
             In::RoleChanged => match ctx.role {
-                // Its own link is down: what hosts had registered is known still.
-                Role::Master | Role::Discovering => {}
+                Role::Master => {}
+                // Its own link is down: what hosts had registered is known still, but for hosts that name another
+                // manager when it is back.
+                Role::Discovering => self.stood_by_in = None,
                 Role::Standby | Role::NotActive => self.served = None,
             },
             In::Planning {

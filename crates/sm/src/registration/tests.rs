@@ -121,6 +121,17 @@ fn a_host_that_was_not_there_is_asked() {
     let mut registration = stood_by(&inventory.fabric);
     registration.handle(&ctx(Role::Master), In::OtherMaster);
     assert!(is_asked(&mut registration, &[at]));
+    // It became master, and was cut off before a plan was in force: another one may have taken over.
+    let mut found = row();
+    found[FAR].ports[1].info.as_mut().unwrap().sm_lid = Lid(9);
+    let names_another = self::inventory(found);
+    let mut registration = stood_by(&names_another.fabric);
+    registration.handle(&ctx(Role::Master), In::RoleChanged);
+    plan(&mut registration, &names_another, &[]);
+    assert!(registration.unasked().is_empty());
+    registration.handle(&ctx(Role::Discovering), In::RoleChanged);
+    plan(&mut registration, &names_another, &[]);
+    assert!(registration.unasked().contains(&host));
 }
 
 #[test]
