@@ -1,5 +1,5 @@
 //! What a manager shows of itself: cheap to clone, complete, and read-only for other programs.
-//! It is made by `Sm::view` when somebody asks; no decision reads it.
+//! `Sm::view` makes it on request; no decision reads it.
 
 use std::collections::BTreeMap;
 use std::fmt;

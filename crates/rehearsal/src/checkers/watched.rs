@@ -94,7 +94,7 @@ impl Watched {
         checkers.try_for_each(|checker| checker.see(&ctx, seen, found))
     }
 
-    /// Nobody looks at what changed until now.
+    /// No look at what changed is under way.
     pub fn drop_changes(&mut self, emulator: &mut Emulator) {
         self.changes.clear();
         emulator.take_changes(&mut self.changes);

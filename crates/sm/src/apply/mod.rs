@@ -66,7 +66,7 @@ pub struct Ctx<'a> {
 pub enum In<'a> {
     /// There is room for one more request.
     Room,
-    /// A request has ended: its answer, or nobody answered.
+    /// A request has ended, with an answer or without one.
     Ended(SetId, Option<&'a Mad>),
     /// A request was not sent, as its agent has not answered others.
     LeftOut(SetId),

@@ -86,7 +86,7 @@ impl Sm {
         }
     }
 
-    /// A Set is not sent, as nobody answers by its directed route.
+    /// A Set is not sent, as its directed route gives no answers.
     pub(crate) fn leave_set_out(&mut self, id: SetId) {
         self.tell_apply(In::LeftOut(id));
     }

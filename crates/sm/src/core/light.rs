@@ -112,7 +112,7 @@ impl Sm {
         matches!(self.stage, Stage::Idle) && self.knows_the_fabric()
     }
 
-    /// Returns true if nobody owes a look at what happened while the plan was on its way.
+    /// Returns true if no look is owed at what happened while the plan was on its way.
     pub(crate) fn has_looked_again(&self) -> bool {
         let is_asking = matches!(self.stage, Stage::LightSweep) && self.exchange.open() > 0;
         !self.sweep().check().is_owed(is_asking)

@@ -81,7 +81,7 @@ impl Sm {
         self.sweep.schedule().reason()
     }
 
-    /// Returns when a light sweep is due, to whoever is idle.
+    /// Returns when a light sweep is due, if the manager is idle.
     pub(crate) const fn light_sweep_due(&self) -> Option<Time> {
         self.sweep.schedule().light()
     }

@@ -44,7 +44,7 @@ pub struct Step {
 /// What happened.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// Somebody must know what is under way on a fabric.
+    /// What is under way on a fabric is asked for.
     Asked(&'a Fabric),
     /// What is known of the fabric is about to be replaced by something else.
     Replaced {
@@ -74,14 +74,14 @@ pub enum In<'a> {
     Applied {
         /// Its last step.
         step: Step,
-        /// Sets that nobody has acknowledged.
+        /// Sets without an acknowledgement.
         unanswered: Unanswered,
         /// It gives ports fewer LIDs than they are to have.
         is_short: bool,
     },
     /// A sweep takes the place of a plan that is applied in part.
     Interrupted {
-        /// Sets that nobody has acknowledged.
+        /// Sets without an acknowledgement.
         unanswered: Unanswered,
         /// The step before the wait that it is in.
         step: Option<Step>,
@@ -158,7 +158,7 @@ impl Drain {
         self.past.add(step.taken, step.has_drained, step.at, step.after);
     }
 
-    /// Returns for how much longer packets may be under way by entries that nobody knows.
+    /// Returns for how much longer packets may be under way by unknown entries.
     pub fn fog(&self, now: Time) -> Duration {
         self.past.fog(now)
     }

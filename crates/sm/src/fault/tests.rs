@@ -281,6 +281,6 @@ fn a_probe_ends_when_what_was_said_is_explained() {
     check(false, Active, true, &["", "", "sweep"]);
     check(true, Active, true, &["", "", "confirmed"]);
     check(true, Down, true, &["", "", "repair"]);
-    // Who is behind it is asked first.
+    // The node behind it is asked first.
     check(false, Init, true, &["ask", ""]);
 }

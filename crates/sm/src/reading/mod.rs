@@ -82,7 +82,7 @@ pub enum Effect {
     Ask(Table, NodeIdx, Smp),
     /// Questions are yet to be asked.
     Asking,
-    /// Who is silent now will not take its new table either: a sweep finds who is there.
+    /// A switch that is silent now will not take its new table either: a sweep finds the switches that are there.
     SweepAgain,
     /// Tables are read as far as possible.
     Read(Arc<Inventory>, Installed),

@@ -1,4 +1,4 @@
-//! Tables that nobody answers for.
+//! Tables that are asked for in vain.
 
 use selvedge_types::PortState;
 

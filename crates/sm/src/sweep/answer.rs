@@ -44,7 +44,7 @@ pub fn differs(ask: Ask, answer: Option<&Mad>, inventory: Option<&Inventory>, tw
                 .zip(known)
                 .is_some_and(|(info, known)| info.port_guid != known.guid)
         }
-        // Who says nothing may be busy, and if he is gone the switch says so.
+        // A silent agent may be busy; if it is gone, its switch says so.
         Ask::AtLink(at) => {
             let fabric = inventory.map(|inventory| &inventory.fabric);
             let far = fabric.and_then(|fabric| Some((fabric, fabric.peer(at)?)));

@@ -35,7 +35,7 @@ const IN_ROW_MAX: u32 = 6;
 /// A check that is owed, or goes on.
 #[derive(Debug, Default)]
 pub struct Check {
-    /// When to check: a plan came into force, and nobody has looked since.
+    /// When to check: a plan came into force, and no look has followed.
     due: Option<Time>,
     /// When the sweep before began.
     since: Time,
@@ -56,7 +56,7 @@ pub struct Check {
 /// How far the check is. It stays so when something else interrupts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Nobody has begun to check.
+    /// The check has not begun.
     #[default]
     Ahead,
     /// Links are to be looked behind at once, and then the rest is ahead.

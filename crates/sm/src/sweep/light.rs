@@ -205,7 +205,7 @@ impl Asked<'_> {
         }));
     }
 
-    /// Asks who is behind a link; `None` if no route leads there.
+    /// Asks the node behind a link for NodeInfo; `None` if no route leads there.
     pub fn behind(self, at: PortRef) -> Option<Effect> {
         let route = self.inventory.agents.get(at.node)?.route.then(at.port)?;
         Some(self.node(AgentId::UNKNOWN, &route, Ask::AtLink(at)))

@@ -1,4 +1,4 @@
-//! Heavy sweeps that are repeated because somebody did not answer.
+//! Heavy sweeps that are repeated because an agent did not answer.
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_planner::held::has_silent_link;

@@ -51,9 +51,9 @@ pub struct Sweep {
     light: Light,
     /// The check after a plan.
     check: Check,
-    /// Heavy sweeps that were repeated because somebody did not answer.
+    /// Heavy sweeps that were repeated because an agent did not answer.
     looks: Looks,
-    /// Directed routes by which nobody has answered in this stage.
+    /// Directed routes without an answer in this stage.
     silent: Silent,
     /// Where cables lead that were seen once.
     wires: Wires,
@@ -264,7 +264,7 @@ impl Sweep {
         &self.check
     }
 
-    /// Returns the directed routes by which nobody has answered in this stage.
+    /// Returns the directed routes without an answer in this stage.
     pub const fn silent(&self) -> &Silent {
         &self.silent
     }
@@ -349,7 +349,7 @@ impl Sweep {
         effects.push(Effect::CheckBegins);
     }
 
-    /// Asks who is behind the next link that is to be looked behind.
+    /// Asks the node behind the next link of the list for NodeInfo.
     fn ask_behind_link(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         let Some(inventory) = ctx.inventory else { return };
         let asked = asked(ctx, inventory);

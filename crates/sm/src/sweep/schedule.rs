@@ -130,7 +130,7 @@ pub fn is_cut_off(inventory: &Inventory) -> bool {
     inventory.local.port != PortNum::MANAGEMENT && port.is_some_and(|p| p.link.state == PortState::Down)
 }
 
-/// Returns true if nobody answers behind our own link, which is up: its agent may only be busy.
+/// Returns true if our own link is up and the node behind it does not answer: its agent may only be busy.
 fn is_alone(inventory: &Inventory) -> bool {
     let troubles = &inventory.agents[inventory.local.node].troubles;
     troubles.get(&inventory.local.port) == Some(&PortReason::PeerSilent)

@@ -50,7 +50,7 @@ pub(in crate::checkers) struct Blocks {
     lies_ended: Vec<Time>,
     /// When a block was last acknowledged and not taken.
     lied: Option<Time>,
-    /// Blocks of which nobody knows what their switches hold, and why.
+    /// Blocks with unknown content, and why it is unknown.
     strays: BTreeMap<Block, Rule>,
 }
 
@@ -149,7 +149,7 @@ impl Blocks {
         self.lies.keys().copied()
     }
 
-    /// Blocks of which nobody knows what their switches hold, and why.
+    /// Blocks with unknown content, and why it is unknown.
     pub fn strays(&self) -> impl Iterator<Item = (Block, Rule)> {
         self.strays.iter().map(|(block, rule)| (*block, *rule))
     }

@@ -278,7 +278,7 @@ impl RoutesStay {
     }
 }
 
-/// A route is missed only if somebody holds the LID; agents in switches do not talk to each other.
+/// A route is missed only if a port holds the LID; agents in switches do not talk to each other.
 fn matters(picture: &Picture, chassis: &Chassis, lid: Lid, from: Switches) -> bool {
     match holder(chassis, lid) {
         Some(port) if chassis.is_switch(chassis.wire(port).node()) => from & picture.with_hosts() != 0,

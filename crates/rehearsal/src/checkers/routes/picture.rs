@@ -136,7 +136,7 @@ impl Picture {
         self.followed.delivered(lid)
     }
 
-    /// True if packets to somebody go in circles.
+    /// True if packets to some port go in circles.
     pub fn is_any_circle(&self) -> bool {
         self.followed.circles().any(|lid| self.is_of_somebody(lid))
     }

@@ -34,7 +34,7 @@ pub(super) struct Haunt {
 pub(super) struct Doubts {
     /// They acknowledged these and do not hold them.
     pub liars: BTreeSet<Place>,
-    /// Of these nobody knows what they hold, and why.
+    /// Blocks with unknown content, and why it is unknown.
     pub strays: BTreeMap<Place, Rule>,
 }
 

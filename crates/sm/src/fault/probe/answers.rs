@@ -9,7 +9,7 @@ use selvedge_types::PortNum;
 
 /// Who has been asked for less than so many times as long as the slowest answer took is not late.
 const TIMES_AS_LONG: u32 = 4;
-/// But nobody is late before.
+/// No agent is late before.
 const LATE_AFTER: Duration = Duration::from_micros(500);
 
 /// Which ports have been asked, and which have answered.
@@ -69,7 +69,7 @@ impl Answers {
         self.heard.contains(&node)
     }
 
-    /// Returns true if nobody is missed.
+    /// Returns true if no agent is missed.
     pub(super) const fn are_complete(&self) -> bool {
         self.silent == 0
     }

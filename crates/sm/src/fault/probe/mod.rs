@@ -97,7 +97,7 @@ pub enum In<'a> {
         /// It is.
         is_as_known: bool,
     },
-    /// Whoever was asked has answered, or will not.
+    /// Each agent that was asked has answered, or will not.
     AllEnded,
 }
 
@@ -123,7 +123,7 @@ pub enum Effect {
         attribute: AttributeId,
         /// And modifier.
         modifier: u32,
-        /// Of whom.
+        /// The manager.
         route: DirectedRoute,
     },
     /// Only switches that are gone have not answered: nothing is waited for any more.

@@ -72,7 +72,7 @@ impl Probe {
         }
     }
 
-    /// Returns true while nobody is asked yet.
+    /// Returns true before the first question.
     pub fn waits(&self, now: Time) -> bool {
         matches!(self.order.pace, Pace::Nobody(until) if now < until)
     }

@@ -1,4 +1,4 @@
-//! Links that came back: who is behind them is asked before anything is planned by them.
+//! Links that came back: the nodes behind them are asked before anything is planned by them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
