@@ -15,11 +15,18 @@ impl Election {
     pub(super) fn begin(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         let Some(inventory) = ctx.inventory else { return };
         let silent = self.silent.take();
+        if self.copy.take_doubt() && !silent.as_ref().is_some_and(|silent| silent.has_same_way(inventory)) {
+            // This manager may have been cut off from a master that lived on, and hosts may have registered with it.
+            effects.push(Effect::Reregister);
+        }
         for at in managers(inventory) {
             let route = inventory.agents[at.node].route_to(at.port);
             let guid = inventory.fabric.port(at).map(|port| port.guid);
             // It did not answer its polls by the same route.
-            if silent.is_some_and(|(silent, by)| Some(silent) == guid && by == *route) {
+            if silent
+                .as_ref()
+                .is_some_and(|silent| Some(silent.master) == guid && silent.route == *route)
+            {
                 continue;
             }
             effects.push(request(ctx, inventory, at, Ask::Election(at)));

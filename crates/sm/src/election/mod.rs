@@ -22,13 +22,13 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_planner::Inventory;
 use selvedge_sim::Time;
 use selvedge_types::Guid;
-use selvedge_wire::{AttributeId, CapabilityMask, Datagram, DirectedRoute, Mad, SmControl, SmInfo};
+use selvedge_wire::{AttributeId, CapabilityMask, Datagram, Mad, SmControl, SmInfo};
 
 use crate::config::{Config, Mode};
 use crate::event::{Event, SweepReason};
 use crate::smp::{self, Smp};
 use handover::Offers;
-use poll::{RegistrationCopy, Watch};
+use poll::{RegistrationCopy, Silent, Watch};
 pub use role::Role;
 
 /// What this manager knows of the other managers, and its own role among them.
@@ -52,8 +52,8 @@ pub struct Election {
     asked: Asked,
     /// Managers that showed another SM_Key. Each is reported once.
     strangers: BTreeSet<Guid>,
-    /// A master that did not answer its polls, and the directed route by which it was polled.
-    silent: Option<(Guid, DirectedRoute)>,
+    /// A master that did not answer its polls.
+    silent: Option<Silent>,
 }
 
 /// What this manager awaits of other managers.

@@ -2,11 +2,12 @@
 //! that sweep: see `elect`.
 
 use selvedge_fabric::PortRef;
+use selvedge_planner::Inventory;
 use selvedge_sim::Time;
-use selvedge_types::{Guid, NodeKind};
+use selvedge_types::{Guid, NodeKind, PortNum, PortState};
 use selvedge_wire::{
-    Address, Attribute, AttributeId, CapabilityMask, Class, Datagram, LocalChange, Mad, Method, Notice, PRODUCER_CA,
-    PRODUCER_ROUTER, PRODUCER_SWITCH, SmInfo, SmState, Trap,
+    Address, Attribute, AttributeId, CapabilityMask, Class, Datagram, DirectedRoute, LocalChange, Mad, Method, Notice,
+    PRODUCER_CA, PRODUCER_ROUTER, PRODUCER_SWITCH, SmInfo, SmState, Trap,
 };
 
 use super::elect::rank;
@@ -23,6 +24,50 @@ pub(super) struct Watch {
     misses: u32,
     /// When it is polled next.
     next_poll: Time,
+    /// Nodes on the directed route by which it is polled, without the first and the last.
+    between: Vec<Guid>,
+}
+
+/// A master that did not answer its polls.
+#[derive(Debug)]
+pub(super) struct Silent {
+    /// Its port GUID.
+    pub(super) master: Guid,
+    /// The directed route by which it was polled.
+    pub(super) route: DirectedRoute,
+    /// Nodes on this route when this manager began to stand by, without the first and the last.
+    between: Vec<Guid>,
+}
+
+impl Silent {
+    /// True if the route still leads over the same nodes, and its links are ACTIVE: the silence was the master's, and
+    /// no host has registered with it meanwhile. The last link may be gone: then the master's node was cut off itself.
+    pub(super) fn has_same_way(&self, inventory: &Inventory) -> bool {
+        let fabric = &inventory.fabric;
+        let is_active = |at: PortRef| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+        nodes_between(inventory, &self.route, is_active).is_some_and(|between| between == self.between)
+    }
+}
+
+/// Returns the GUIDs of the nodes that a directed route crosses, without the first and the last. `None` if a link
+/// between them is missing, or one of its ends is not as it has to be.
+fn nodes_between(
+    inventory: &Inventory,
+    route: &DirectedRoute,
+    is_right: impl Fn(PortRef) -> bool,
+) -> Option<Vec<Guid>> {
+    let fabric = &inventory.fabric;
+    let (_, crossed) = route.ports().split_last()?;
+    let mut node = inventory.local.node;
+    let mut guids = Vec::new();
+    for &port in crossed {
+        let port = PortNum::new(port)?;
+        let near = PortRef { node, port };
+        let far = fabric.peer(near).filter(|&far| is_right(near) && is_right(far))?;
+        node = far.node;
+        guids.push(fabric.node(node).guid);
+    }
+    Some(guids)
 }
 
 /// The copy, beside this standby, of what hosts registered with the master.
@@ -44,6 +89,12 @@ impl RegistrationCopy {
     /// True while the copy of the master at hand is not complete.
     pub(super) const fn is_awaited(&self) -> bool {
         self.is_awaited
+    }
+
+    /// Returns true if hosts may have registered what the copy lacks, should the master have lived on. From now on they
+    /// count as asked.
+    pub(super) const fn take_doubt(&mut self) -> bool {
+        std::mem::replace(&mut self.is_doubtful, false)
     }
 
     /// True if what hosts registered is known by a copy only.
@@ -84,10 +135,15 @@ impl Election {
         self.copy.is_doubtful = false;
         effects.push(Effect::StoodBy);
         self.change_role(Role::Standby, Some(master.guid), effects);
+        let between = ctx.inventory.and_then(|seen| {
+            let route = seen.agents[at.node].route_to(at.port);
+            nodes_between(seen, route, |_| true)
+        });
         self.phase = Phase::Standby(Watch {
             at,
             misses: 0,
             next_poll: ctx.now + ctx.config.poll_interval,
+            between: between.unwrap_or_default(),
         });
         // Nobody offers the subnet to a manager that is still discovering.
         self.notify_worse_master(ctx, master, effects);
@@ -125,7 +181,7 @@ impl Election {
         if let Phase::Standby(watch) = &mut self.phase {
             watch.misses = 0;
         }
-        if std::mem::take(&mut self.copy.is_doubtful) {
+        if self.copy.take_doubt() {
             effects.push(Effect::Reregister);
         }
         self.notify_worse_master(ctx, &info, effects);
@@ -140,8 +196,12 @@ impl Election {
         let route = ctx
             .inventory
             .map(|seen| *seen.agents[watch.at.node].route_to(watch.at.port));
-        let silent = self.master.zip(route);
-        if let Some((master, _)) = silent {
+        let silent = self.master.zip(route).map(|(master, route)| Silent {
+            master,
+            route,
+            between: watch.between.clone(),
+        });
+        if let Some(Silent { master, .. }) = silent {
             let (missed, of) = (watch.misses.saturating_add(1), ctx.config.poll_misses);
             effects.push(Effect::Event(Event::PollMissed { master, missed, of }));
         }
@@ -240,6 +300,7 @@ mod tests {
     use super::super::In;
     use super::super::made::{Bench, answer, far};
     use super::*;
+    use crate::made::{FAR, SECOND, inventory, row};
 
     #[test]
     fn a_master_that_misses_enough_polls_is_lost() {
@@ -338,6 +399,36 @@ mod tests {
         check(&[CopyNews::Complete], false);
         check(&[CopyNews::Complete, CopyNews::Doubtful], true);
         check(&[CopyNews::Doubtful, CopyNews::Known], false);
+    }
+
+    #[test]
+    fn hosts_are_asked_if_the_way_to_a_silent_master_is_another_one() {
+        // Whether the administrator beside the master was silent as well, the link of the way that is no longer ACTIVE
+        // when the standby sweeps, and whether hosts are asked.
+        let check = |news: CopyNews, lost: Option<(usize, u8)>, want: bool| {
+            let mut bench = Bench::standby(far(SmState::Master, 9));
+            bench.hand(In::Copy(news));
+            for _ in 0..bench.config.poll_misses {
+                bench.hand(In::Answered(Ask::Poll, None));
+            }
+            bench.hand(In::SweepBegun);
+            if let Some((node, port)) = lost {
+                let mut found = row();
+                found[node].ports[usize::from(port)].info.as_mut().unwrap().state = Some(PortState::Init);
+                bench.inventory = inventory(found);
+            }
+            let effects = bench.hand(In::Swept);
+            let asks = effects.iter().any(|effect| matches!(effect, Effect::Reregister));
+            assert_eq!(asks, want, "{news:?} {lost:?}");
+            // Once is enough.
+            let effects = bench.hand(In::Swept);
+            assert!(!effects.iter().any(|effect| matches!(effect, Effect::Reregister)));
+        };
+        check(CopyNews::Complete, Some((SECOND, 1)), false);
+        check(CopyNews::Doubtful, None, false);
+        check(CopyNews::Doubtful, Some((SECOND, 1)), true);
+        // The last link of the way: the host of the master has lost it.
+        check(CopyNews::Doubtful, Some((FAR, 1)), false);
     }
 
     #[test]
