@@ -14,7 +14,7 @@ use super::Ask;
 pub fn differs(ask: Ask, answer: Option<&Mad>, inventory: Option<&Inventory>, twins: &BTreeSet<Guid>) -> bool {
     let node = || answer.and_then(|mad| NodeInfo::parse(mad.smp_data()).ok());
     match ask {
-        Ask::Switch(node) => says_changed(answer).is_none() || was_reset(inventory, node, answer),
+        Ask::Switch(node) => says_changed(answer).is_none() || has_lower_top(inventory, node, answer),
         Ask::Held(at) => inventory.is_none_or(|inventory| is_other_port(at, answer, inventory)),
         // A link that came up before its switch knew whom to tell, or changed before the switch was told to forget it.
         Ask::Unwatched(at) => match answer.map(|mad| PortInfo::parse(mad.smp_data())) {
@@ -79,11 +79,14 @@ pub fn is_other_port(at: PortRef, answer: Option<&Mad>, inventory: &Inventory) -
     (state, info.lid, info.sm_lid) != (known.link.state, known.settings.lids.base, known.settings.sm_lid)
 }
 
-/// True if a switch has been off since it was given its tables: it looks up no LID.
-fn was_reset(known: Option<&Inventory>, node: NodeIdx, answer: Option<&Mad>) -> bool {
+/// True if a switch looks up fewer LIDs than it was set to: it has been off since it was given its tables, or an
+/// earlier copy of a Set that was repeated came after a newer Set.
+fn has_lower_top(known: Option<&Inventory>, node: NodeIdx, answer: Option<&Mad>) -> bool {
     let known = known.and_then(|known| known.fabric.nodes().get(node));
-    let top = answer.and_then(|mad| SwitchInfo::parse(mad.smp_data()).ok());
-    known.is_some_and(|known| known.switch_settings.linear_top > 0) && top.is_some_and(|info| info.linear_top.0 == 0)
+    let info = answer.and_then(|mad| SwitchInfo::parse(mad.smp_data()).ok());
+    known
+        .zip(info)
+        .is_some_and(|(known, info)| info.linear_top.0 < known.switch_settings.linear_top)
 }
 
 #[cfg(test)]
@@ -137,6 +140,27 @@ mod tests {
             check(at, Some(with_lid), true);
             check(at, None, true);
         }
+    }
+
+    #[test]
+    fn a_switch_that_looks_up_fewer_lids_than_it_was_set_to_differs() {
+        let known = inventory(row());
+        let node = place(&known, SECOND, 0).node;
+        let set = known.fabric.node(node).switch_settings.linear_top;
+        let check = |top: u16, want: bool| {
+            let mut mad = Mad::directed(Method::GetResp, AttributeId::SWITCH_INFO, 0, &DirectedRoute::LOCAL);
+            let info = SwitchInfo {
+                linear_top: Lid(top),
+                ..row()[SECOND].switch.unwrap()
+            };
+            mad.set_smp_data(&info.emit());
+            let is_other = differs(Ask::Switch(node), Some(&mad), Some(&known), &BTreeSet::new());
+            assert_eq!(is_other, want, "{top}");
+        };
+        check(set, false);
+        check(set + 1, false);
+        check(set - 1, true);
+        check(0, true);
     }
 
     #[test]
