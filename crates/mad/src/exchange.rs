@@ -272,6 +272,13 @@ impl<T> Exchange<T> {
         self.end(key)
     }
 
+    /// Returns true if the request that this answers was sent more than once: an earlier copy may still be on its way.
+    #[must_use]
+    pub fn was_repeated(&self, answer: &Mad) -> bool {
+        self.find(answer)
+            .is_some_and(|key| self.flights[key.place as usize].repeats > 0)
+    }
+
     /// Takes a request that the layer below handed back unanswered: it is repeated, or has failed, and its token is
     /// given back.
     pub fn returned(&mut self, mad: &Mad) -> Option<T> {

@@ -172,8 +172,14 @@ impl Sm {
                 while let Some(failed) = self.exchange.expired(now) {
                     self.ended(failed, None, out);
                 }
+                let was_repeated = self.exchange.was_repeated(&datagram.mad);
                 match self.exchange.received(&datagram.mad) {
-                    Some(asked) => self.ended(asked, Some(&datagram.mad), out),
+                    Some(asked) => {
+                        if was_repeated {
+                            self.note_repeated(asked.0);
+                        }
+                        self.ended(asked, Some(&datagram.mad), out);
+                    }
                     None => self.straggles(&datagram.mad),
                 }
             }

@@ -202,10 +202,14 @@ fn a_late_answer_after_a_repeat_still_counts() {
     let mut ex = Exchange::new(CONFIG);
     ex.submit(AgentId(0), 1);
     let sent = drain(&mut ex, Time::ZERO);
+    let answer = answer(&sent[0]).mad;
+    assert!(!ex.was_repeated(&answer));
     assert!(ex.expired(Time::from_millis(200)).is_none());
     drain(&mut ex, Time::from_millis(200));
-    assert_eq!(ex.received(&answer(&sent[0]).mad), Some(1));
+    assert!(ex.was_repeated(&answer));
+    assert_eq!(ex.received(&answer), Some(1));
     assert_eq!(ex.open(), 0);
+    assert!(!ex.was_repeated(&answer));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::election::Role;
 use crate::event::Event;
 use crate::io::Output;
 use crate::multicast::{self, MulticastEvent};
-use crate::readback::{Ctx, Effect, In, Kind, ReadId};
+use crate::readback::{Ctx, Effect, In, Kind, ReadId, Table};
 use crate::stage::{MftWork, Stage, Token};
 use crate::view::ReadBackFigures;
 use crate::{commit, drain};
@@ -37,6 +37,17 @@ impl Sm {
         let mut effects = Vec::new();
         self.read_back.handle(&ctx, input, &mut effects);
         effects
+    }
+
+    /// A request was sent more than once, and is answered: an earlier copy may still come.
+    pub(super) fn note_repeated(&mut self, token: Token) {
+        let (Token::Set(id), Stage::Applying(apply, inventory)) = (token, &self.stage) else {
+            return;
+        };
+        if let Some((node, block)) = apply.lft_block(id) {
+            let switch = inventory.fabric.node(node).guid;
+            self.tell_read_back(In::Repeated(Table::Lft { block, switch }));
+        }
     }
 
     /// Returns what the read-back has found so far.

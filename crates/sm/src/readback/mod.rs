@@ -16,6 +16,9 @@
 //! | differs | only what was written is still read | nothing more is read | the others are still read |
 //! | broken off | what was not answered is read again | no more is read | all is read again |
 //!
+//! If a Set of an LFT block was repeated, its first copy may come after the answer, and after a newer Set of that block.
+//! Such a block stays to be read until no copy can come any more: as long as a request is repeated before it fails.
+//!
 //! LFT blocks that were written are read within an interval, whatever else there is to do: a switch that lies swallows
 //! what tells another to be quiet, and a trap that is repeated each second must not put the read-back off for ever. A
 //! switch that goes on to hold other blocks than it acknowledges is told of by itself, and gets its tables again at
@@ -64,6 +67,8 @@ pub struct ReadBack {
     tried: Option<Time>,
     /// Switches that do not hold what they acknowledge.
     lies: Lies,
+    /// LFT blocks whose Sets were repeated, with the time until which an earlier copy may come.
+    repeated: BTreeMap<Table, Time>,
     /// What heavy sweeps are to read again.
     doubt: Doubt,
     /// LFT blocks read back so far.
@@ -123,6 +128,8 @@ pub enum In<'a> {
     },
     /// A block of this kind was written: an MFT's, or of GUIDInfo.
     Acknowledged(Table),
+    /// A Set of this LFT block was sent more than once, and is answered: an earlier copy may still come.
+    Repeated(Table),
     /// A switch may not hold any more what it was read to hold.
     MayHaveLost {
         /// The switch.
@@ -197,6 +204,10 @@ impl ReadBack {
                 is_live,
             } => self.written(fabric, changes, is_live),
             In::Acknowledged(table) => self.list(table.kind()).add([table]),
+            In::Repeated(table) => {
+                let copies_end = ctx.config.timeout * (u32::from(ctx.config.retries) + 1);
+                self.repeated.insert(table, ctx.now + copies_end);
+            }
             In::MayHaveLost { switch, blocks } => {
                 self.settle();
                 let blocks = (0..blocks).map(|block| Table::Lft { block, switch });
@@ -331,6 +342,7 @@ impl ReadBack {
         let Some(inventory) = ctx.inventory else { return };
         let fabric = &inventory.fabric;
         self.settle();
+        self.repeated.retain(|_, until| ctx.now < *until);
         self.lies.forget_sweep();
         let others = self.turns.lft(fabric, ctx.installed, ctx.config.read_back_sweeps);
         self.list(Kind::Lft)
@@ -381,10 +393,13 @@ impl ReadBack {
         let Some(is_as_known) = answer::is_as_known(ctx, inventory, (table, data), effects) else {
             return;
         };
+        let may_change = self.repeated.contains_key(&table);
         let list = self.list(id.kind);
         match (table, is_as_known) {
             (Table::Lft { switch, .. }, true) => {
-                list.note_read(id.number);
+                if !may_change {
+                    list.note_read(id.number);
+                }
                 self.read += 1;
                 self.doubt.unproved.remove(&table);
                 self.lies.holds(switch);

@@ -113,6 +113,14 @@ impl Apply {
         })
     }
 
+    /// Returns the LFT block that a Set writes, and its switch; `None` if it writes something else.
+    pub fn lft_block(&self, id: SetId) -> Option<(NodeIdx, u16)> {
+        match self.work.outcome.changes.value().phases.get(id.phase)?.ops.get(id.op)? {
+            Op::Lft { node, block, .. } => Some((*node, *block)),
+            _ => None,
+        }
+    }
+
     /// Returns the same, where links between switches `carried` packets a moment ago, as far as was known.
     pub fn with_traffic_of_late(mut self, carried: bool) -> Self {
         self.work.traffic.may_be_live |= carried;
