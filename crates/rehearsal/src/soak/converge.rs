@@ -1,4 +1,8 @@
 //! How a schedule must end: the faults are mended, and all is well within a bounded time.
+//!
+//! Not a checker: it drives the world. What is wrong at one instant may be right before the bound, and meanwhile the
+//! operator acts on it: asks for a sweep, resets a port. What must hold at an instant is judged by the checkers
+//! ([`crate::Rehearsal::at_rest`]) and by [`Observed::trouble`].
 
 use std::time::Duration;
 
@@ -6,7 +10,8 @@ use selvedge_sm::Role;
 
 use super::action::Action;
 use super::world::{CONVERGE_REST, SWEEPS_TO_CONVERGE, World};
-use crate::{Observed, RehearsalError, Violation};
+use crate::observed::{Observed, Trouble};
+use crate::{RehearsalError, Violation};
 
 impl World<'_> {
     /// Agents and the medium work again, GUIDs are unique, managers run; cables stay unplugged and nodes off.
@@ -115,28 +120,11 @@ impl World<'_> {
             if !view.is_up() {
                 return Ok(Some(format!("manager {} is not up: {} Sets failed", id.0, view.failed)));
             }
-            if let Some((at, conflict)) = observed.without_lid.first() {
-                return Ok(Some(format!("{}: {conflict:?}", observed.fabric.port_name(*at))));
-            }
-            // The other rail's port of a host may be on an island where no manager sits.
-            let other_lmc = |(at, port): &(_, &selvedge_fabric::Port)| {
-                observed.fabric.link_is_up(*at) && port.settings.lids.lmc != self.operator.policy.lmc
-            };
-            let mut hosts = observed
-                .fabric
-                .end_ports()
-                .filter(|(at, _)| !observed.fabric.node(at.node).is_switch());
-            if let Some((at, _)) = hosts.find(other_lmc) {
-                let (port, want) = (observed.fabric.port_name(at), self.operator.policy.lmc.get());
-                return Ok(Some(format!("{port} has another LMC than the policy's {want}")));
-            }
-            if let Some(idle) = observed.not_active().next() {
-                let name = observed.fabric.port_name(idle);
-                self.let_in(id, &name)?;
-                return Ok(Some(format!("{name} is not ACTIVE")));
-            }
-            if let Some(error) = observed.judge().errors().next() {
-                return Ok(Some(error.to_string()));
+            if let Some(trouble) = observed.trouble(Some(self.operator.policy.lmc)) {
+                if let Trouble::NotActive(port) = &trouble {
+                    self.let_in(id, port)?;
+                }
+                return Ok(Some(trouble.to_string()));
             }
         }
         for (which, &id) in self.managers.ids().iter().enumerate() {

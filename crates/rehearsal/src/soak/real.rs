@@ -9,7 +9,8 @@ use selvedge_sim::Time;
 use super::event::Kind;
 use super::schedule::Schedule;
 use super::world::{Nobody, World};
-use crate::{Exemptions, Findings, Observed, Outside, RehearsalError};
+use crate::observed::Observed;
+use crate::{Exemptions, Findings, Outside, RehearsalError};
 
 /// What became of a schedule in real time.
 #[derive(Clone, Debug, Default)]
@@ -90,14 +91,8 @@ impl World<'_> {
             if observed.fabric.nodes().is_empty() {
                 continue;
             }
-            if let Some((at, conflict)) = observed.without_lid.first() {
-                return Ok(Some(format!("{}: {conflict:?}", observed.fabric.port_name(*at))));
-            }
-            if let Some(idle) = observed.not_active().next() {
-                return Ok(Some(format!("{} is not ACTIVE", observed.fabric.port_name(idle))));
-            }
-            if let Some(error) = observed.judge().errors().next() {
-                return Ok(Some(error.to_string()));
+            if let Some(trouble) = observed.trouble(None) {
+                return Ok(Some(trouble.to_string()));
             }
             if let Err(violation) = self.rehearsal.rest_around(at) {
                 return Ok(Some(violation.to_string()));
