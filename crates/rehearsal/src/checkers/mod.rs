@@ -25,6 +25,7 @@ mod one_master;
 mod routes;
 mod rules;
 mod seen;
+mod served;
 mod sets;
 mod taken;
 mod timers;
@@ -52,10 +53,13 @@ use self::masters::{is_content, lives};
 use self::one_master::OneMaster;
 pub use self::rules::{Checker, Exemptions, Rule};
 pub(crate) use self::seen::{Seen, Stage};
+pub(crate) use self::served::Hosts;
+use self::served::HostsServed;
 use self::timers::Timers;
 use self::unique::LidsUnique;
 use self::watched::Watched;
 use crate::Violation;
+use crate::clients::served::Served;
 use crate::manager::{Life, Manager};
 use crate::subnet::Subnets;
 
@@ -68,6 +72,7 @@ pub(crate) struct Checkers {
     bring_up: BringUp,
     one_master: OneMaster,
     timers: Timers,
+    hosts: HostsServed,
     evidence: Evidence,
     ledger: Ledger,
     /// Those that follow every Set, if they do.
@@ -83,6 +88,7 @@ impl Checkers {
             bring_up: BringUp::default(),
             one_master: OneMaster::default(),
             timers: Timers::default(),
+            hosts: HostsServed::default(),
             evidence: Evidence::new(chassis),
             ledger: Ledger::default(),
             watched: None,
@@ -113,7 +119,10 @@ impl Checkers {
     pub fn see(&mut self, stage: &Stage<'_>, seen: &Seen<'_>) -> Result<(), Violation> {
         let scene = stage.scene(self.hardware.subnets());
         let evidence = &self.evidence;
-        self.timers.see(&Ctx { scene, evidence }, seen, &mut self.ledger)?;
+        let checkers: [&mut dyn Check; 2] = [&mut self.timers, &mut self.hosts];
+        for checker in checkers {
+            checker.see(&Ctx { scene, evidence }, seen, &mut self.ledger)?;
+        }
         let Some(watched) = &mut self.watched else {
             return Ok(());
         };
@@ -248,6 +257,12 @@ impl Checkers {
     pub fn is_any_block_astray(&self, stage: &Stage<'_>) -> bool {
         let scene = stage.scene(self.hardware.subnets());
         self.evidence.blocks().is_any_astray(&scene)
+    }
+
+    /// What can be asked of hosts and their administrators now.
+    pub fn hosts<'a>(&'a self, stage: &Stage<'a>, served: Served<'a>) -> Hosts<'a> {
+        let scene = stage.scene(self.hardware.subnets());
+        Hosts { scene, served }
     }
 
     /// How long a port that a flipped bit gave another M_Key may be locked for.

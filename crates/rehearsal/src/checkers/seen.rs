@@ -10,6 +10,7 @@ use selvedge_wire::Datagram;
 
 use super::hardware::Changes;
 use super::taken::Taken;
+use crate::clients::served::{PathAsked, Question, Served};
 use crate::manager::{Life, Manager, ManagerId};
 use crate::subnet::Subnets;
 
@@ -62,6 +63,11 @@ impl<'a> Scene<'a> {
     /// The present process of a manager, unless it is a program.
     pub fn life(&self, id: ManagerId) -> Option<&'a Life> {
         self.managers.get(id.0)?.life.as_ref()
+    }
+
+    /// The name of a manager.
+    pub fn manager_name(&self, id: ManagerId) -> String {
+        self.managers.get(id.0).map(|m| m.name.clone()).unwrap_or_default()
     }
 }
 
@@ -126,4 +132,28 @@ pub(crate) enum Seen<'a> {
     Content { life: &'a Life, at: PortIdx },
     /// Nothing is left to do around a port: routes are complete.
     Rest(PortIdx),
+    /// A question of a host has arrived at an administrator.
+    HostAsks(Question),
+    /// An administrator has answered the question with this number.
+    HostAnswered { number: u64 },
+    /// A manager has another role than before, or its process has started or ended.
+    RoleChanged(ManagerId),
+    /// Hosts and administrators have done what was due.
+    HostsDone,
+    /// A host has asked for a path.
+    PathTold(PathAsked<'a>),
+    /// A host has asked for a path while nothing was left to do.
+    PathAtRest {
+        path: PathAsked<'a>,
+        /// Packets of the host arrive at the other one.
+        arrives: bool,
+    },
+    /// Hosts ask for nothing more, and nothing is left to do.
+    HostsRest(Served<'a>),
+    /// A node went off and came back under one master, some time ago.
+    NodeReturned {
+        served: Served<'a>,
+        /// Its description.
+        node: &'a str,
+    },
 }

@@ -15,53 +15,33 @@
 //! - subscribers are told that a port went and came back.
 
 mod check;
-mod host;
-mod ways;
+pub(crate) mod host;
+pub(crate) mod served;
+pub(crate) mod ways;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_coordinator::In;
 use selvedge_fabric::PortRef;
 use selvedge_sim::{Rng, Seed, Time};
-use selvedge_sm::Role;
-use selvedge_types::{Guid, Lid, Sl, TransactionId};
+use selvedge_types::{Lid, Sl, TransactionId};
 use selvedge_wire::sa::records;
-use selvedge_wire::{Address, Datagram, Mad, Method, Status};
+use selvedge_wire::{Address, Datagram, Mad, Method};
 
 use self::host::{Asked, Host, What, path, to_administrator};
-use self::ways::{arrives, is_active, is_planned};
+use self::served::{Desk, PathAsked, Question, Served};
+use self::ways::{arrives, is_active};
+use crate::checkers::Seen;
 use crate::digest::Digest;
 pub use crate::manager::DeskDefect;
-use crate::{ManagerId, Rehearsal, RehearsalError, Violation};
+use crate::{ManagerId, Rehearsal, RehearsalError};
 
 /// How often hosts look at their ports, and do something.
 const TICK: Duration = Duration::from_millis(50);
-/// ClassPortInfo.RespTimeValue 18 of the administrator.
-pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(1_074);
 /// Of so many ticks each host changes its mind in one.
 const CHANGES_EVERY: u64 = 400;
-
-/// A question that is not answered yet.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    host: usize,
-    number: u64,
-    desk: usize,
-    since: Time,
-}
-
-/// Where an administrator sits, and what was seen of its manager.
-#[derive(Debug)]
-struct Desk {
-    id: ManagerId,
-    seat: PortIdx,
-    /// See [`Rehearsal::role_number`].
-    role_number: Option<(u64, u64)>,
-    /// What hosts registered, and the ports whose registrations were forgotten.
-    registered: ([usize; 5], BTreeSet<Guid>),
-}
 
 /// Hosts, and the administrators that they talk to.
 pub struct Clients {
@@ -75,7 +55,6 @@ pub struct Clients {
     draws: BTreeMap<&'static str, u64>,
     ticked: Time,
     serial: u64,
-    open: Vec<Open>,
     /// Hosts change their minds.
     is_lively: bool,
     /// How often a manager had become master when reports began to be expected.
@@ -111,10 +90,17 @@ impl Clients {
             draws: BTreeMap::new(),
             ticked: Time::ZERO,
             serial: 0,
-            open: Vec::new(),
             is_lively: true,
             led_before: 0,
             notes: Vec::new(),
+        }
+    }
+
+    /// Hosts and administrators, as checkers see them.
+    fn served(&self) -> Served<'_> {
+        Served {
+            hosts: &self.hosts,
+            desks: &self.desks,
         }
     }
 
@@ -197,7 +183,7 @@ impl Clients {
 
     /// The world went one step further.
     pub fn after_step(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
-        self.note_managers(world);
+        self.note_managers(world)?;
         // Before anything arrives: it does not matter then how often this is called.
         self.reregister(world);
         self.carry(world, Vec::new())?;
@@ -212,28 +198,20 @@ impl Clients {
                 self.ask_path(world, host)?;
             }
         }
-        let late = |open: &&Open| world.now().since(open.since) > ANSWER_MAX;
-        match self.open.iter().find(late) {
-            None => Ok(()),
-            Some(open) => Err(world.violated(Violation::Unanswered {
-                host: world.port_name(self.hosts[open.host].at),
-                manager: world.name(self.desks[open.desk].id),
-                millis: u64::try_from(ANSWER_MAX.as_millis()).unwrap_or(u64::MAX),
-            })),
-        }
+        world.observe(&Seen::HostsDone)
     }
 
     fn below(&mut self, count: usize) -> usize {
         usize::try_from(self.rng.below(count.max(1) as u64)).unwrap_or(0)
     }
 
-    /// Notes what became of managers: who changes its role, or ends, answers no question from before.
-    fn note_managers(&mut self, world: &Rehearsal) {
+    /// Notes which managers have another role or process than before, and what their administrators know.
+    fn note_managers(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
         for number in 0..self.desks.len() {
             let desk = &mut self.desks[number];
             let role_number = world.role_number(desk.id);
             if std::mem::replace(&mut desk.role_number, role_number) != role_number {
-                self.open.retain(|open| open.desk != number);
+                world.observe(&Seen::RoleChanged(desk.id))?;
             }
             let Some(sa) = world.administrator(desk.id) else {
                 continue;
@@ -250,14 +228,7 @@ impl Clients {
                 self.note(world.now(), text);
             }
         }
-    }
-
-    /// A question is answered now, whether the answer gets to the host or not.
-    fn note_answer(&mut self, mad: &Mad) {
-        if mad.method().is_response() && mad.method() != Method::ReportResp {
-            let number = mad.transaction().0 & 0xFFFF_FFFF;
-            self.open.retain(|open| open.number != number);
-        }
+        Ok(())
     }
 
     /// Carries datagrams, each from a port, and what administrators have sent, until none is on its way.
@@ -265,7 +236,10 @@ impl Clients {
         let mut todo = VecDeque::from(todo);
         loop {
             while let Some((id, datagram)) = world.take_administered() {
-                self.note_answer(&datagram.mad);
+                let mad = &datagram.mad;
+                if mad.method().is_response() && mad.method() != Method::ReportResp {
+                    world.observe(&Seen::HostAnswered { number: number_of(mad) })?;
+                }
                 let desk = self.desks.iter().find(|desk| desk.id == id);
                 todo.extend(desk.map(|desk| (desk.seat, datagram)));
             }
@@ -304,23 +278,15 @@ impl Clients {
         if self.defect == Some(DeskDefect::LosesServices) && mad.attribute() == records::SERVICE.id {
             return Ok(());
         }
-        let (id, asker) = (
-            self.desks[number].id,
-            self.hosts.iter().position(|host| host.at == from),
-        );
-        let is_master = world.life_of(id).is_some_and(|sm| sm.role() == Role::Master);
-        if let (Some(host), false, true) = (asker, mad.method().is_response(), is_master) {
-            self.open.push(Open {
-                host,
-                number: mad.transaction().0 & 0xFFFF_FFFF,
-                desk: number,
-                since: world.now(),
-            });
+        let of = self.desks[number].id;
+        if !mad.method().is_response() && self.hosts.iter().any(|host| host.at == from) {
+            let (host, number) = (from, number_of(mad));
+            world.observe(&Seen::HostAsks(Question { host, number, of }))?;
         }
         if self.defect == Some(DeskDefect::IgnoresPaths) && mad.attribute() == records::PATH.id {
             return Ok(());
         }
-        world.coordinate(id, In::Arrived(*arrived))
+        world.coordinate(of, In::Arrived(*arrived))
     }
 
     /// Hosts whose agents were told to register again.
@@ -368,39 +334,33 @@ impl Clients {
     /// A host asks for the path to any other.
     fn ask_path(&mut self, world: &mut Rehearsal, number: usize) -> Result<(), RehearsalError> {
         let other = self.below(self.hosts.len());
-        self.ask_for_path(world, number, other)
+        self.ask_for_path(world, number, other).map(|_| ())
     }
 
-    /// A host asks for the path to another; what it is told must be of the plan in force.
-    fn ask_for_path(&mut self, world: &mut Rehearsal, number: usize, other: usize) -> Result<(), RehearsalError> {
+    /// A host asks for the path to another host. Nothing is asked while one of them has no LID.
+    fn ask_for_path(
+        &mut self,
+        world: &mut Rehearsal,
+        number: usize,
+        other: usize,
+    ) -> Result<PathAsked<'_>, RehearsalError> {
         self.hosts[number].answer = None;
         let chassis = world.emulator().chassis();
         let [from, to] = [number, other].map(|host| chassis.port(self.hosts[host].at).settings().lids.base);
-        if from == Lid::NONE || to == Lid::NONE {
-            return Ok(());
-        }
         let own = self.hosts[number].at;
         let at = arrives(chassis, own, chassis.port(own).settings().sm_lid);
-        let answer = self.ask(world, number, path(from, to), None)?;
-        let Some(answer) = answer.filter(|mad| mad.status() == Status::OK) else {
-            return Ok(());
-        };
+        if from != Lid::NONE && to != Lid::NONE {
+            self.ask(world, number, path(from, to), None)?;
+        }
         let desk = self.desks.iter().find(|desk| Some(desk.seat) == at);
-        let wrong = match desk.and_then(|desk| world.in_force(desk.id)) {
-            None => Some("no plan is in force".to_owned()),
-            Some((fabric, plan)) => {
-                let level = records::path::SL.get(answer.sa_data());
-                let told = u64::from(plan.told_levels().to(to).get());
-                let from = plan.lids.owner(from);
-                match from.is_some_and(|from| is_planned(fabric, plan, from, to)) {
-                    false => Some("the plan has no such way".to_owned()),
-                    true => (level != told).then(|| format!("service level {level}, the plan's is {told}")),
-                }
-            }
+        let path = PathAsked {
+            from,
+            to,
+            of: desk.map(|desk| desk.id),
+            answer: self.hosts[number].answer.as_ref(),
         };
-        wrong.map_or(Ok(()), |what| {
-            Err(world.violated(Violation::WrongPath { from, to, what }))
-        })
+        world.observe(&Seen::PathTold(path))?;
+        Ok(path)
     }
 
     /// A host asks its administrator.
@@ -430,16 +390,9 @@ impl Clients {
     }
 }
 
-impl Desk {
-    /// Beside a manager that was never started.
-    fn new(id: ManagerId, seat: PortIdx) -> Self {
-        Self {
-            id,
-            seat,
-            role_number: None,
-            registered: Default::default(),
-        }
-    }
+/// The number of a host's question, in the question and in its answer.
+fn number_of(mad: &Mad) -> u64 {
+    mad.transaction().0 & 0xFFFF_FFFF
 }
 
 /// The chassis of a world.
@@ -455,11 +408,6 @@ impl Rehearsal {
         let port = self.emulator.port_of(client);
         self.emulator.detach(self.now, client);
         port
-    }
-
-    fn port_name(&self, port: PortIdx) -> String {
-        let chassis = self.emulator.chassis();
-        chassis.fabric().port_name(chassis.port_ref(port))
     }
 
     fn name(&self, id: ManagerId) -> String {

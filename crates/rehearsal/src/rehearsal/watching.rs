@@ -7,7 +7,8 @@ use selvedge_chassis::PortIdx;
 use selvedge_fabric::NodeIdx;
 
 use super::Rehearsal;
-use crate::checkers::{Checker, Exemptions, Findings, Rule, Seen, Stage};
+use crate::checkers::{Checker, Exemptions, Findings, Hosts, Rule, Seen, Stage};
+use crate::clients::served::Served;
 use crate::{ManagerId, RehearsalError, Tamper, Violation};
 
 impl Rehearsal {
@@ -62,6 +63,12 @@ impl Rehearsal {
     pub(crate) fn is_any_block_astray(&self) -> bool {
         self.checkers
             .is_any_block_astray(&Stage::new(self.now, &self.emulator, &self.managers))
+    }
+
+    /// What can be asked of hosts and their administrators now.
+    pub(crate) fn hosts<'a>(&'a self, served: Served<'a>) -> Hosts<'a> {
+        let stage = Stage::new(self.now, &self.emulator, &self.managers);
+        self.checkers.hosts(&stage, served)
     }
 
     /// What must hold around a port where nothing is left to do.

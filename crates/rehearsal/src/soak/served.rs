@@ -87,11 +87,11 @@ impl World<'_> {
             // A report that was lost where tables led nowhere yet is repeated.
             let are_told = |world: &Self| {
                 let clients = world.clients.as_ref();
-                clients.is_none_or(|clients| clients.check_reports(&world.rehearsal, &gone).is_ok())
+                clients.is_none_or(|clients| clients.are_reported(&world.rehearsal, &gone))
             };
             self.run_until(TOLD, are_told)?;
             if let Some(clients) = &self.clients {
-                clients.check_reports(&self.rehearsal, &gone)?;
+                clients.check_reports(&mut self.rehearsal, &gone)?;
             }
         }
         let (master, bound) = (
