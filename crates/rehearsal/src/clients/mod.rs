@@ -1,18 +1,19 @@
-//! Clients of the subnet administrator: hosts that join, leave, subscribe, offer services and ask for paths, an
-//! administrator beside each manager, and checkers of what hosts were told.
+//! Clients of subnet administration: hosts that join groups, subscribe, offer services and ask for paths, and an
+//! administrator beside each manager. What must hold of them is judged in `checkers::served`.
 //!
 //! The coordinator between manager and administrator is the daemon's. Datagrams of administrators go by the tables that
-//! switches hold, and take no time: what they cost, and what they do to SMPs, is the business of `conformance`. What is
-//! drawn for clients comes from a seed of their own, so that all else happens as without them, but for what they cause.
+//! switches hold, and take no time: their cost, and their effect on SMPs, is tested in `conformance`. The wishes of
+//! hosts are drawn from a seed of their own, so that everything else happens as without clients, except for what they
+//! cause.
 //!
 //! What must hold, as seen from outside:
-//! - a question that gets to the administrator of a master is answered within 1.074 s;
-//! - a path that it names is one of the plan in force, with the service level that senders are told, and at rest
-//!   packets get there;
-//! - at rest each host has what it wants, and the master knows of all that hosts were told they have. A host takes
-//!   nothing for registered when its link was down or it was asked to register again;
-//! - at rest a packet to a group comes to each member once, and to nobody whom the master does not take for one;
-//! - subscribers are told that a port went and came back.
+//! - a question that arrives at the administrator of a master is answered within 1.074 s;
+//! - a path in an answer is one of the plan in force, with the service level that the plan tells senders, and at rest
+//!   packets arrive by it;
+//! - at rest each host has registered what it wants, and the master knows everything that hosts were told is
+//!   registered. A host forgets its registrations when its link was down or it was asked to register again;
+//! - at rest a packet to a group arrives once at each member, and at no port that the master does not know as a member;
+//! - subscribers are told that a node went and came back.
 
 mod check;
 pub(crate) mod host;
@@ -38,9 +39,9 @@ use crate::digest::Digest;
 pub use crate::manager::DeskDefect;
 use crate::{ManagerId, Rehearsal, RehearsalError};
 
-/// How often hosts look at their ports, and do something.
+/// How often hosts look at their ports, and ask for something.
 const TICK: Duration = Duration::from_millis(50);
-/// Of so many ticks each host changes its mind in one.
+/// Each host changes its wishes once in so many ticks on average.
 const CHANGES_EVERY: u64 = 400;
 
 /// Hosts, and the administrators that they talk to.
@@ -49,13 +50,13 @@ pub struct Clients {
     hosts: Vec<Host>,
     defect: Option<DeskDefect>,
     seed: Seed,
-    /// Draws what hosts do just now; see [`Self::begin_draws`].
+    /// Draws what hosts do now; see [`Self::begin_draws`].
     rng: Rng,
     /// How often each purpose has drawn.
     draws: BTreeMap<&'static str, u64>,
     ticked: Time,
     serial: u64,
-    /// Hosts change their minds.
+    /// Hosts change their wishes now and then.
     is_lively: bool,
     /// How often a manager had become master when reports began to be expected.
     led_before: u64,
@@ -64,7 +65,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// At all ports of channel adapters but those where managers sit.
+    /// Makes every port of a channel adapter a host, except the ports that managers use.
     #[must_use]
     pub fn new(world: &mut Rehearsal, seats: &[(ManagerId, PortIdx)], seed: Seed, defect: Option<DeskDefect>) -> Self {
         world.watch_reregistration();
@@ -104,21 +105,22 @@ impl Clients {
         }
     }
 
-    /// Returns when they want to be called next, at the latest. Timers of administrators are the rehearsal's to serve.
+    /// Returns when [`Self::after_step`] is to be called next, at the latest. Timers of administrators are served by
+    /// the rehearsal.
     #[must_use]
     pub fn next(&self) -> Time {
         self.ticked + TICK
     }
 
-    /// What is drawn from now on depends on the purpose and on how often that has drawn, not on what was drawn for
-    /// anything else: hosts do the same at the same times, whatever managers do.
+    /// Draws from now on depend on the purpose and on how often it has drawn, not on other draws: hosts do the same at
+    /// the same times, whatever managers do.
     fn begin_draws(&mut self, purpose: &'static str) {
         let count = self.draws.entry(purpose).or_default();
         self.rng = self.seed.child(purpose).nth(*count).rng();
         *count += 1;
     }
 
-    /// From now on hosts change their minds now and then, or do not.
+    /// From now on hosts change their wishes now and then, or do not.
     pub const fn set_lively(&mut self, is_lively: bool) {
         self.is_lively = is_lively;
     }
@@ -139,7 +141,7 @@ impl Clients {
         host.has[what] &= !host.wants[what];
     }
 
-    /// What happened to them since the last call, by time.
+    /// Returns what happened to hosts since the last call, by time.
     pub fn take_notes(&mut self) -> Vec<(Time, String)> {
         std::mem::take(&mut self.notes)
     }
@@ -148,8 +150,8 @@ impl Clients {
         self.notes.push((now, what));
     }
 
-    /// Takes into a digest what administrators of running managers know that hosts have registered, whatever the order
-    /// in which hosts did so.
+    /// Takes into a digest what administrators of running managers have registered, in whatever order hosts have asked
+    /// for it.
     pub(crate) fn registered(&self, world: &Rehearsal, digest: Digest) -> Digest {
         let mut digest = digest;
         for desk in &self.desks {
@@ -181,10 +183,10 @@ impl Clients {
         digest
     }
 
-    /// The world went one step further.
+    /// Called after each step of the rehearsal.
     pub fn after_step(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
         self.note_managers(world)?;
-        // Before anything arrives: it does not matter then how often this is called.
+        // Before anything arrives: the result does not depend on how often this is called.
         self.reregister(world);
         self.carry(world, Vec::new())?;
         if world.now() >= self.next() {
@@ -231,7 +233,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Carries datagrams, each from a port, and what administrators have sent, until none is on its way.
+    /// Carries datagrams, each from a port, and those that administrators send, until none is left.
     fn carry(&mut self, world: &mut Rehearsal, todo: Vec<(PortIdx, Datagram)>) -> Result<(), RehearsalError> {
         let mut todo = VecDeque::from(todo);
         loop {
@@ -289,7 +291,7 @@ impl Clients {
         world.coordinate(of, In::Arrived(*arrived))
     }
 
-    /// Hosts whose agents were told to register again.
+    /// Hosts whose agents were told to register again forget their registrations.
     fn reregister(&mut self, world: &mut Rehearsal) {
         for port in world.take_reregistered() {
             if let Some(host) = self.hosts.iter_mut().find(|host| host.at == port) {
@@ -300,7 +302,7 @@ impl Clients {
         }
     }
 
-    /// What a host does at its leisure.
+    /// What a host does at each tick.
     fn live(&mut self, world: &mut Rehearsal, number: usize) -> Result<(), RehearsalError> {
         let chassis = world.emulator().chassis();
         if self.is_lively && self.rng.below(CHANGES_EVERY) == 0 {
@@ -309,7 +311,7 @@ impl Clients {
         let host = &mut self.hosts[number];
         let lives = (chassis.boots(host.node), chassis.counters(host.at).link_downed);
         if !is_active(chassis, host.at) || lives != host.lives {
-            // It knows that its link was down.
+            // The host knows that its link was down.
             let was = std::mem::take(&mut host.has);
             host.lives = lives;
             if was.contains(&true) {
@@ -331,7 +333,7 @@ impl Clients {
         Ok(())
     }
 
-    /// A host asks for the path to any other.
+    /// A host asks for the path to any host.
     fn ask_path(&mut self, world: &mut Rehearsal, number: usize) -> Result<(), RehearsalError> {
         let other = self.below(self.hosts.len());
         self.ask_for_path(world, number, other).map(|_| ())

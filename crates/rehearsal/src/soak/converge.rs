@@ -47,8 +47,8 @@ impl World<'_> {
         self.well()
     }
 
-    /// Takes the end digest. Where a schedule is resolved this is a light sweep later, so that a manager that takes a
-    /// little longer holds the same by then.
+    /// Takes the end digest. Where a schedule is resolved this is done a light sweep later, so that a slower manager
+    /// holds the same by then.
     pub(super) fn well(&mut self) -> Result<(), RehearsalError> {
         if self.keeps_actions() {
             self.run_for(self.schedule.setup.sweep())?;
@@ -66,11 +66,12 @@ impl World<'_> {
         let began = self.rehearsal.now();
         let mut bound = bound;
         let mut was_locked = false;
-        // What just happened must be seen by somebody first.
+        // A manager must first see what has just happened.
         self.run_for(Duration::from_millis(100))?;
         loop {
             let left = (began + bound).since(self.rehearsal.now());
-            // Traps about it may let nobody rest until it ends: then it is not to be seen any more.
+            // While a port is locked, traps about it may keep managers busy until its lease ends: at rest it cannot be
+            // seen any more.
             let locked = self.rehearsal.locked_for(self.operator.policy.m_key);
             let quiet = self.run_until(left, |world| world.rehearsal.is_quiet())?;
             let trouble = match quiet {
@@ -78,11 +79,11 @@ impl World<'_> {
                 false => Some("it does not come to rest".to_owned()),
             };
             let Some(what) = trouble else { return Ok(()) };
-            // It may end just before the bound, and is not to be seen then.
+            // The lease may end just before the bound, and cannot be seen then.
             let locked = locked.or_else(|| self.rehearsal.locked_for(self.operator.policy.m_key));
             if !was_locked && let Some(lease) = locked {
                 self.rehearsal.count_locked();
-                // It began when a manager first tried to set the port, at the latest a moment ago.
+                // The lease began when a manager first tried to set the port, at the latest a moment ago.
                 was_locked = true;
                 bound += lease + SWEEPS_TO_CONVERGE * sweep;
             }
@@ -98,7 +99,7 @@ impl World<'_> {
         }
     }
 
-    /// What is not as it should be at rest, if anything.
+    /// What is wrong at rest, if anything.
     fn trouble(&mut self) -> Result<Option<String>, RehearsalError> {
         let mut masters = Vec::new();
         for &id in self.managers.ids() {
