@@ -30,9 +30,9 @@ pub(crate) struct Manager {
     pub at: String,
     pub config: Config,
     pub judge: Arc<dyn Judge>,
-    /// What its judge has passed, where somebody watches.
+    /// What its judge has passed, where Sets are followed.
     pub passed: Option<Passed>,
-    /// What somebody makes of its inputs and outputs.
+    /// Changes its inputs and outputs, in tests of checkers.
     pub tamper: Option<Box<dyn Tamper>>,
     pub stored: PersistentState,
     /// The disk for its state; `None`: state is kept as a value, and storing always works.

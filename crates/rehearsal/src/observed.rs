@@ -1,17 +1,18 @@
 //! What the hardware of one subnet holds, as a judge wants to see it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_emulator::Emulator;
 use selvedge_fabric::{Fabric, FabricBuilder, PortRef};
 use selvedge_plan::{LidConflict, Lids, ServiceLevels, SlToVl, Tables};
-use selvedge_types::{LidRange, PortNum, PortState};
+use selvedge_types::{LidRange, Lmc, PortNum, PortState};
 use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 
 use crate::subnet::{Subnets, is_up, ports_of};
 
-/// One subnet as its hardware is now, whoever programmed it.
+/// One subnet as its hardware is now, whichever managers have programmed it.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// Its nodes that have power, and their cables.
@@ -24,6 +25,24 @@ pub struct Observed {
     pub tables: Tables,
     /// Lanes as switches put packets on them, between ports whose links are up.
     pub lanes: SlToVl,
+}
+
+/// A thing of a subnet that is not as it is to be at rest.
+#[derive(Clone, Debug)]
+pub(crate) enum Trouble {
+    /// The link of the port with this name is trained, and the port is not ACTIVE.
+    NotActive(String),
+    /// Anything else, in words.
+    Other(String),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotActive(port) => write!(f, "{port} is not ACTIVE"),
+            Self::Other(what) => f.write_str(what),
+        }
+    }
 }
 
 impl Observed {
@@ -98,6 +117,36 @@ impl Observed {
         let ports = nodes.flat_map(|(node, n)| n.external_ports().map(move |(port, p)| (PortRef { node, port }, p)));
         let up = ports.filter(|(at, _)| self.fabric.link_is_up(*at));
         up.filter(|(_, p)| p.link.state != PortState::Active).map(|(at, _)| at)
+    }
+
+    /// The first thing that is not as it is to be at rest: a port without a LID, a port of a host with another LMC than
+    /// this one, a port that is not ACTIVE, an error that the judge finds.
+    pub(crate) fn trouble(&self, lmc: Option<Lmc>) -> Option<Trouble> {
+        if let Some((at, conflict)) = self.without_lid.first() {
+            return Some(Trouble::Other(format!("{}: {conflict:?}", self.fabric.port_name(*at))));
+        }
+        if let Some(other) = lmc.and_then(|lmc| self.other_lmc(lmc)) {
+            return Some(Trouble::Other(other));
+        }
+        if let Some(idle) = self.not_active().next() {
+            return Some(Trouble::NotActive(self.fabric.port_name(idle)));
+        }
+        self.judge()
+            .errors()
+            .next()
+            .map(|error| Trouble::Other(error.to_string()))
+    }
+
+    /// The first port of a host with another LMC than the policy's. A port whose link is down is left out: the second
+    /// port of a host may be in a subnet without a manager.
+    fn other_lmc(&self, policy: Lmc) -> Option<String> {
+        let mut ends = self.fabric.end_ports();
+        let (at, _) = ends.find(|(at, port)| {
+            let is_host = !self.fabric.node(at.node).is_switch();
+            is_host && self.fabric.link_is_up(*at) && port.settings.lids.lmc != policy
+        })?;
+        let (port, want) = (self.fabric.port_name(at), policy.get());
+        Some(format!("{port} has another LMC than the policy's {want}"))
     }
 }
 

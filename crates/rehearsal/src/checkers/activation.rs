@@ -14,7 +14,7 @@ use crate::Violation;
 use crate::manager::AcceptedPlan;
 use crate::subnet::ports_of;
 
-/// Ports that are ACTIVE.
+/// The ports that were ACTIVE when last looked at.
 #[derive(Debug)]
 pub(super) struct Activation(IdxVec<PortIdx, bool>);
 
@@ -40,7 +40,7 @@ impl Check for Activation {
 }
 
 impl Activation {
-    /// No port is.
+    /// No port is ACTIVE.
     pub fn new(chassis: &Chassis) -> Self {
         Self(IdxVec::filled(false, chassis.port_count()))
     }
@@ -59,8 +59,8 @@ impl Activation {
     }
 }
 
-/// While nothing carries packets, a port goes ACTIVE only when its switch holds every block of the plan. Later plans
-/// are not checked: the judge's proof of their steps counts such ports as ACTIVE from the start.
+/// While no link between switches carries packets, a port goes ACTIVE only when its switch holds every block of the
+/// plan. Later plans are not checked: the judge's proof of their steps counts such ports as ACTIVE from the start.
 fn tables_first(scene: &Scene<'_>, several: Option<Time>, newly_active: &[PortIdx]) -> Result<(), Violation> {
     let chassis = scene.chassis();
     for &port in newly_active {
@@ -84,7 +84,7 @@ fn tables_first(scene: &Scene<'_>, several: Option<Time>, newly_active: &[PortId
 
 /// The first block of a switch that is not as planned.
 fn first_unlike(chassis: &Chassis, accepted: &AcceptedPlan, node: NodeIdx) -> Option<usize> {
-    // It lost its tables after they were read back: the trap about its links is on its way.
+    // The switch lost its tables after they were read back: the trap about its links is on its way.
     if accepted.boots.get(node.to_usize()) != Some(&chassis.boots(node)) {
         return None;
     }

@@ -8,10 +8,11 @@ use super::masters::lives;
 use super::seen::{Scene, Seen};
 use crate::Violation;
 
-/// Jobs and requests to store that are not done yet: a sweep may begin some while those of the last are on their way.
+/// Most jobs and requests to store that are not done: a sweep may begin some while those of the last sweep are on their
+/// way.
 const JOBS_MAX: usize = 16;
 
-/// Managers within bounds.
+/// Checks that managers stay within these bounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds;
 

@@ -16,11 +16,11 @@ use crate::Violation;
 use crate::manager::AcceptedPlan;
 use crate::subnet::{Subnets, is_up};
 
-/// Loops that come and go.
+/// Forwarding loops while a subnet is brought up.
 #[derive(Debug, Default)]
 pub(super) struct BringUp {
     looked_at: LookedAt,
-    /// Loops there are just now, at the switch whose Set closed them.
+    /// Present loops, by the switch whose Set closed them, and LID.
     loops: BTreeSet<(NodeIdx, Lid)>,
     met: u64,
 }
@@ -48,9 +48,9 @@ impl BringUp {
         self.met
     }
 
-    /// There is no loop, however few of the tables are written, be links ACTIVE yet or not. When routes change, loops
-    /// between old and new tables come and go over links that are not: they are counted. Those over ACTIVE links are
-    /// found as routes.
+    /// While the first plan of a subnet is written, there is no loop, however few of its tables are written and whether
+    /// links are ACTIVE or not. When routes change, loops between old and new tables come and go over links that are
+    /// not ACTIVE: they are counted. Loops over ACTIVE links are found by the checkers of routes.
     fn no_loops(&mut self, scene: &Scene<'_>, written: &[NodeIdx]) -> Result<(), Violation> {
         let chassis = scene.chassis();
         self.loops.retain(|&(switch, lid)| loops(chassis, switch, lid));
@@ -74,8 +74,8 @@ impl BringUp {
         Ok(())
     }
 
-    /// LIDs of live ports that loop at a switch: of those whose entries have changed there since it was last looked at,
-    /// and of those that looped then.
+    /// LIDs of live ports whose packets loop at a switch: among the LIDs whose entries changed there since the last
+    /// look, and those that looped then.
     fn loops_at(&mut self, scene: &Scene<'_>, switch: NodeIdx, own: PortIdx) -> Vec<Lid> {
         let chassis = scene.chassis();
         let known = self.loops.range((switch, Lid(0))..=(switch, Lid(u16::MAX)));
@@ -161,29 +161,29 @@ fn loops(chassis: &Chassis, switch: NodeIdx, lid: Lid) -> bool {
     true
 }
 
-/// Which entries were looked at for loops.
+/// Which entries have been checked for loops.
 #[derive(Debug, Default)]
 struct LookedAt {
-    /// LinearFDBTop and blocks, by switch.
+    /// LinearFDBTop and blocks when last checked, by switch.
     entries: BTreeMap<NodeIdx, (u16, Vec<[u8; BLOCK_LIDS]>)>,
-    /// LIDs that nobody held when they looped: looked at again when their switch is next written.
+    /// LIDs that no port held when they looped: checked again when their switch is next written.
     dormant: BTreeSet<(NodeIdx, Lid)>,
-    /// LIDs that live ports hold, by group of the subnet, while none changes.
+    /// LIDs that live ports hold, by group of the subnet, until LIDs change.
     live: BTreeMap<PortIdx, BTreeSet<Lid>>,
 }
 
 impl LookedAt {
-    /// LIDs went, came or changed their ports.
+    /// Ports took, lost or changed LIDs.
     fn forget_lids(&mut self) {
         self.live.clear();
     }
 
-    /// Cables were moved: every entry of a switch that is written next is looked at.
+    /// Cables were moved: when a switch is next written, all its entries are checked.
     fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// LIDs of whose entries at a switch nobody knows whether they make a loop.
+    /// LIDs whose entries at a switch were not checked for a loop yet.
     fn unknown(&mut self, chassis: &Chassis, switch: NodeIdx) -> BTreeSet<Lid> {
         let mut lids: BTreeSet<Lid> = BTreeSet::new();
         let Some(data) = chassis.switch(switch) else {
@@ -221,7 +221,7 @@ impl LookedAt {
         lids
     }
 
-    /// It loops, but nobody holds it.
+    /// The LID loops, but no port holds it.
     fn sleeps(&mut self, switch: NodeIdx, lid: Lid) {
         self.dormant.insert((switch, lid));
     }

@@ -1,4 +1,4 @@
-//! The one way into each checker: an observation goes in, violations come out.
+//! The one way into each checker: it takes observations in and returns violations.
 
 use std::ops::Deref;
 
@@ -7,7 +7,7 @@ use super::ledger::Ledger;
 use super::seen::{Scene, Seen};
 use crate::Violation;
 
-/// What a checker may read: the scene now, and what has happened that a manager may not know.
+/// What a checker may read: the hardware and managers now, and what has happened that a manager cannot know.
 #[derive(Clone, Copy)]
 pub(super) struct Ctx<'a> {
     pub scene: Scene<'a>,
@@ -22,7 +22,7 @@ impl<'a> Deref for Ctx<'a> {
     }
 }
 
-/// A checker: the state of one subject, which only it can see.
+/// A checker: the state of one subject, private to it.
 pub(super) trait Check {
     /// Takes an observation in. Returns the first violation that no rule excuses.
     fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, found: &mut Ledger) -> Result<(), Violation>;

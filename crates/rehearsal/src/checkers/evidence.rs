@@ -1,4 +1,4 @@
-//! What happened of which a manager may not know, and why what checkers find is not held against it then.
+//! What happened that a manager may not know of, and why a violation is not held against it then.
 
 pub(super) mod blocks;
 pub(super) mod cables;
@@ -27,10 +27,10 @@ use super::taken::Taken;
 use crate::Violation;
 use crate::manager::{Life, Manager, ManagerId};
 
-/// What a program may have looked at before something changed: its sweep and its plan take less.
+/// How old a program's view of the fabric may be: its sweep and its plan take less.
 const LOOKED_WITHIN: Duration = Duration::from_secs(1);
 
-/// All that is known, by subject.
+/// What is known, by subject.
 #[derive(Debug)]
 pub(super) struct Evidence {
     faults: Faults,
@@ -38,8 +38,7 @@ pub(super) struct Evidence {
     blocks: Blocks,
     cables: MovedCables,
     links: Links,
-    /// Managers are programs: nothing of their plans is known, so that rules go by time alone. The same holds for every
-    /// program.
+    /// Managers are programs: their plans are not known, so rules go by time alone. This holds for every program.
     is_outside: bool,
 }
 
@@ -73,7 +72,7 @@ impl Evidence {
         &self.blocks
     }
 
-    /// Takes note of what the medium has lost.
+    /// Notes MADs that the medium has lost.
     pub fn note_lost(&mut self, emulator: &mut Emulator) {
         self.links.note_lost(emulator);
     }
@@ -92,7 +91,7 @@ impl Evidence {
         Ok(())
     }
 
-    /// The hardware changed, and not by a Set. Returns true if what is trained and has power did.
+    /// The hardware changed other than by a Set. Returns true if trained links or powered nodes changed.
     pub fn happened(&mut self, scene: &Scene<'_>) -> bool {
         let is_disturbed = self.faults.happened(scene.now, scene.chassis());
         if is_disturbed {
@@ -101,7 +100,7 @@ impl Evidence {
         is_disturbed
     }
 
-    /// The hardware changed: first of all, which agents lie.
+    /// The hardware changed: notes which agents lie now.
     pub fn changed(&mut self, scene: &Scene<'_>) {
         self.blocks.set_liars(scene.emulator.liars());
     }
@@ -111,7 +110,7 @@ impl Evidence {
         self.blocks.note_read(change);
     }
 
-    /// An agent took a Set. Returns why that may do harm, if it may.
+    /// An agent took a Set. Returns the rule that excuses harm done by it, if one does.
     pub fn take(&mut self, scene: &Scene<'_>, taken: &Taken) -> Option<Rule> {
         let (now, chassis) = (scene.now, scene.chassis());
         let is_corrupting = self.faults.is_corrupting();
@@ -127,7 +126,7 @@ impl Evidence {
         }
         let ends_lie = self.blocks.note_lie(now, chassis, taken, is_corrupting);
         let life = taken.sent.and_then(|sent| scene.life(sent.manager));
-        // What an earlier life sent before it was killed nobody can call back.
+        // A new process cannot call back Sets that an earlier one sent before it was killed.
         let is_of_now = |life: &&Life| Some(life.client) == taken.by || self.is_outside;
         if life.is_some_and(|life| !is_of_now(&life)) {
             self.setters.note_bequeathed(now);
@@ -145,8 +144,8 @@ impl Evidence {
         }
     }
 
-    /// Why what is found just now is not held against the master that there is, and when that had begun to look; rules
-    /// go by what was found.
+    /// The rule that excuses a violation of the only master at this instant, and when that master had last begun to
+    /// look.
     pub fn excuse_now(&self, scene: &Scene<'_>) -> (Option<Rule>, Option<Time>) {
         let ids = (0..scene.managers.len()).map(ManagerId);
         let lives = ids.filter_map(|id| Some((id, scene.life(id)?)));
@@ -160,31 +159,31 @@ impl Evidence {
         }
     }
 
-    /// Why a Set that was taken just now may do harm.
+    /// The rule that excuses harm done by a Set that was taken just now.
     fn excuse_of(&self, now: Time, by: Option<(ManagerId, Option<Time>)>, life: Option<&Life>) -> Option<Rule> {
         let (Some((manager, looked_at)), Some(life)) = (by, life) else {
-            // A flipped bit made its transaction id one that nobody sent, or its manager is no more.
+            // A flipped bit changed its transaction id, or its manager does not run any more.
             return Some(self.nobody_s());
         };
         let since = looked_at.unwrap_or(Time::ZERO);
         if self.faults.echoes_flipped_bits(since.min(now)) {
             return Some(Rule::CorruptMedium);
         }
-        // It goes by the tables of its last sweep until the next one.
+        // A manager goes by the tables of its last sweep until the next one.
         let swept_at = life.looks.swept_at().map_or(since, |at| at.min(since));
-        // Who looks at some ports sees no tables.
+        // A look at some ports reads no tables.
         let is_unaware = |at: Time| at >= since || at >= swept_at && at + TWO_MASTERS_MAX >= now;
         if self.setters.last_of_others(manager).is_some_and(is_unaware) {
             return Some(Rule::SeveralMasters);
         }
-        // What an earlier life had sent came after the tables were read: it is as if another master had written them.
+        // A Set of an earlier process came after the tables were read: as if another master had sent it.
         if self.setters.bequeathed().is_some_and(is_unaware) {
             return Some(Rule::LateSet);
         }
         self.unnoticed_since(since)
     }
 
-    /// Why a Set of a program may do harm.
+    /// The rule that excuses harm done by a Set of a program.
     fn excuse_outside(&self, now: Time, manager: Option<ManagerId>) -> Option<Rule> {
         let Some(manager) = manager else {
             return Some(self.nobody_s());
@@ -203,7 +202,7 @@ impl Evidence {
         self.unnoticed_since(since)
     }
 
-    /// Why a Set may do harm of which nobody knows who sent it.
+    /// The rule that excuses harm done by a Set whose manager is not known.
     const fn nobody_s(&self) -> Rule {
         match self.faults.is_corrupting() {
             true => Rule::CorruptMedium,
@@ -211,7 +210,7 @@ impl Evidence {
         }
     }
 
-    /// What a manager that has not looked since then cannot know.
+    /// The rule for what happened after a manager last looked, which it cannot know.
     fn unnoticed_since(&self, since: Time) -> Option<Rule> {
         if self.faults.disturbed_since(since) {
             return Some(Rule::Overtaken);
@@ -222,20 +221,20 @@ impl Evidence {
         self.faults.cloned_since(since).then_some(Rule::ClonedGuid)
     }
 
-    /// Why packets may go wrong of a manager that looked then: it does not know what a table did that went astray, as
-    /// nobody has told it before the traps are repeated.
+    /// The rule for packets that go wrong because a block went astray: no agent has told the manager, and traps are not
+    /// repeated yet.
     pub fn unheard_excuse(&self, looked_at: Option<Time>, now: Time) -> Option<Rule> {
         let since = looked_at.unwrap_or(Time::ZERO);
         let are_out = self.blocks.is_any_stray(Rule::Unheard);
         self.cables.is_unheard(since, now, are_out).then_some(Rule::Unheard)
     }
 
-    /// Why packets of a circle, sent on by an entry that changed then, are not held against a manager: it cannot know
-    /// what its predecessor did a moment before, or what it wrote to a switch while that showed another's GUID.
+    /// The rule for a circle with packets that an entry sent on before it changed: a manager cannot know what its
+    /// predecessor did a moment before, or what it wrote itself to a switch that showed another node's GUID.
     pub fn ghost_excuse(&self, oldest: Time, by: Option<&Manager>) -> Option<Rule> {
         let started = by.and_then(|manager| manager.life.as_ref()).map(|life| life.started);
         let is_older = !self.is_outside && started.is_none_or(|started| oldest <= started);
-        // Who was master before may have died at any time since.
+        // The master before may have ended at any time since.
         let is_by = |last: Option<Time>| last.is_some_and(|last| oldest <= last);
         if is_older || is_by(self.setters.master_changed()) || is_by(self.setters.bequeathed()) {
             return Some(Rule::Predecessor);
@@ -243,8 +242,7 @@ impl Evidence {
         is_by(self.faults.cloned()).then_some(Rule::ClonedGuid)
     }
 
-    /// Why a circle of switches that a Set closed is not held against the manager that sent it: it does not see one
-    /// whose agent is silent.
+    /// The rule for a circle of switches that a Set closed: its manager does not see a switch whose agent is silent.
     pub fn circle_excuse(&self, scene: &Scene<'_>, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
         if self.is_outside {
             return self.faults.is_blind(scene.now).then_some(Rule::Unseen);
@@ -257,7 +255,8 @@ impl Evidence {
         (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
     }
 
-    /// The same of channels, by the ports where they begin: nor does it see a link that lets no MAD pass.
+    /// The same for a circle of channels, given the ports where they begin: a manager does not see a link that lets no
+    /// MAD pass either.
     pub fn channels_excuse(&self, scene: &Scene<'_>, ports: &[PortIdx], by: Option<&Manager>) -> Option<Rule> {
         let chassis = scene.chassis();
         let nodes: Vec<NodeIdx> = ports.iter().map(|&port| chassis.wire(port).node()).collect();

@@ -1,5 +1,5 @@
-//! What the hardware looked like when last looked at, so that after an event checkers look only at what it changed: a
-//! fabric of ten thousand hosts takes half a million Sets to come up.
+//! The hardware as last looked at, so that checkers look only at what an event changed: a fabric of ten thousand hosts
+//! takes half a million Sets to come up.
 
 use selvedge_chassis::{Chassis, PortIdx, TableKind};
 use selvedge_fabric::NodeIdx;
@@ -18,7 +18,7 @@ pub(crate) struct Changes {
     settings: Vec<NodeIdx>,
     /// Switches whose linear tables were written.
     pub linear: Vec<NodeIdx>,
-    /// Ports can reach other ones than before.
+    /// Ports can reach other ports than before.
     pub are_cables_moved: bool,
     /// Ports hold other LIDs than before.
     pub are_lids_changed: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Changes {
 #[derive(Debug)]
 pub(super) struct Hardware {
     versions: IdxVec<NodeIdx, [u32; 3]>,
-    /// All changes that are taken in.
+    /// Number of changes that are taken in.
     taken_in: u64,
     subnets: Subnets,
     cabling: Cabling,
@@ -98,11 +98,11 @@ fn versions(chassis: &Chassis, node: NodeIdx) -> [u32; 3] {
     WATCHED.map(|kind| chassis.version(node, kind))
 }
 
-/// LIDs as ports hold them, live or not.
+/// LIDs that ports hold, live or not.
 #[derive(Debug, Default)]
 struct HeldLids {
     ranges: IdxVec<PortIdx, LidRange>,
-    /// How many ports hold it, by LID.
+    /// How many ports hold a LID, by LID.
     holders: Vec<u32>,
     /// LIDs that several ports hold.
     contested: usize,
@@ -120,7 +120,7 @@ impl HeldLids {
         held
     }
 
-    /// Looks at nodes whose settings changed; true if any LID did.
+    /// Looks at nodes whose settings changed. Returns true if a LID changed.
     fn look(&mut self, chassis: &Chassis, nodes: impl Iterator<Item = NodeIdx>) -> bool {
         let mut changed = false;
         for port in nodes.flat_map(|node| ports_of(chassis, node)) {
@@ -159,7 +159,7 @@ impl HeldLids {
     }
 }
 
-/// What subnets are made of, port by port: whether its node has power, and what its trained link leads to.
+/// For each port, whether its node has power, and the port at the other end of its trained link.
 #[derive(Debug, Default)]
 struct Cabling(IdxVec<PortIdx, (bool, Option<PortIdx>)>);
 
@@ -171,7 +171,7 @@ impl Cabling {
         cabling
     }
 
-    /// Looks at nodes whose links changed; true if it is not only their logical state.
+    /// Looks at nodes whose links changed. Returns true if more changed than the logical state of links.
     fn look(&mut self, chassis: &Chassis, nodes: impl Iterator<Item = NodeIdx>) -> bool {
         let mut changed = false;
         for node in nodes {

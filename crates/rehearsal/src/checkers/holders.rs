@@ -1,4 +1,4 @@
-//! Ports as they hold LIDs just now.
+//! Ports by the LIDs that they hold now.
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_types::Lid;
@@ -31,7 +31,7 @@ pub(super) fn is_twice(chassis: &Chassis, lid: Lid) -> bool {
     holders(chassis, lid).nth(1).is_some()
 }
 
-/// True if those that hold a LID have different LMCs: they are on the way from one to another.
+/// True if ports that hold a LID have different LMCs: a change of LMC is under way.
 pub(super) fn is_held_by_ranges(chassis: &Chassis, lid: Lid) -> bool {
     let mut lmcs = holders(chassis, lid).map(|port| chassis.port(port).settings().lids.lmc);
     let first = lmcs.next();

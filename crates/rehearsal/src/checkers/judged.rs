@@ -7,7 +7,7 @@ use super::sets::changes_an_agent;
 use crate::Violation;
 use crate::passed::Passed;
 
-/// Sets that leave a manager are those that its judge has passed.
+/// Checks that a manager sends no Set that its judge has not passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SetsJudged;
 

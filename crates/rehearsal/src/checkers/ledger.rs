@@ -1,4 +1,4 @@
-//! What checkers found: violations, and what rules excuse, counted.
+//! What checkers found: violations, and counts of those that rules excuse.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,35 @@ use selvedge_sim::Time;
 use super::rules::{Checker, Exemptions, Rule};
 use crate::Violation;
 
-/// What a checker found.
+/// Violations that one checker found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// How often.
+    /// Their number.
     pub count: u64,
     /// The first, with its time.
     pub first: String,
 }
 
-/// What checkers found while a run went on.
+/// Violations found while a run went on.
 pub type Findings = BTreeMap<Checker, Found>;
 
-/// Where checkers put what they find.
+/// Takes what checkers find.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     exemptions: Exemptions,
-    /// Where managers are programs: what was found. A run goes on whatever it is.
+    /// Where managers are programs: violations found. They do not end the run.
     findings: Option<Findings>,
-    /// When it was last looked.
+    /// Time of the last look.
     now: Time,
 }
 
 impl Ledger {
-    /// From now on what is found is counted instead of ending the run.
+    /// From now on violations are counted instead of ending the run.
     pub fn count_all(&mut self) {
         self.findings = Some(Findings::default());
     }
 
-    /// Findings from now on have this time.
+    /// Violations found from now on have this time.
     pub const fn set_time(&mut self, now: Time) {
         self.now = now;
     }
@@ -48,12 +48,12 @@ impl Ledger {
         self.findings.clone().unwrap_or_default()
     }
 
-    /// A checker found something that a rule excuses.
+    /// A checker found a violation that a rule excuses.
     pub fn excuse(&mut self, checker: Checker, rule: Rule) {
         *self.exemptions.entry((checker, rule)).or_default() += 1;
     }
 
-    /// A checker found something, and a rule may excuse it.
+    /// A checker found a violation, which a rule may excuse.
     pub fn judge(
         &mut self,
         checker: Checker,
@@ -69,7 +69,7 @@ impl Ledger {
         }
     }
 
-    /// Counts a finding where findings are counted; else it is handed back.
+    /// Counts a violation where violations are counted, else returns it.
     pub fn raise(&mut self, checker: Checker, violation: Violation) -> Result<(), Violation> {
         let Some(findings) = &mut self.findings else {
             return Err(violation);

@@ -1,4 +1,4 @@
-//! Ports that a flipped bit locked: it gave them another M_Key.
+//! Ports that a flipped bit locked: the bit gave them another M_Key.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use selvedge_chassis::{Chassis, PortIdx};
 
 use super::holders::end_ports;
 
-/// How long a port with another M_Key than this may be locked for: the longest lease.
+/// How long a port with another M_Key than this may be locked: the longest lease.
 pub(super) fn longest(chassis: &Chassis, m_key: u64) -> Option<Duration> {
     let settings = end_ports(chassis).map(|port| chassis.port(port).settings());
     let is_locked = |held: u64, protect: u8| held != 0 && held != m_key && protect > 0;

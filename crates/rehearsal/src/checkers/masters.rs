@@ -8,8 +8,8 @@ use selvedge_sm::Role;
 use super::seen::Scene;
 use crate::manager::{Life, Manager};
 
-/// Two masters may meet when a partition heals. A light sweep (10 s) finds the other if its trap was lost, and one
-/// sweep, in which the worse one hands over, settles it.
+/// How long one subnet may have two masters after a partition heals. If the trap about the other was lost, a light
+/// sweep (at 10 s) finds it, and the worse master hands over after one heavy sweep.
 pub(super) const TWO_MASTERS_MAX: Duration = Duration::from_secs(15);
 
 /// Managers with a process.
@@ -17,12 +17,12 @@ pub(super) fn lives(managers: &[Manager]) -> impl Iterator<Item = (&Manager, &Li
     managers.iter().filter_map(|m| Some((m, m.life.as_ref()?)))
 }
 
-/// Those that are masters.
+/// Managers that are masters.
 pub(super) fn masters(managers: &[Manager]) -> impl Iterator<Item = (&Manager, &Life)> {
     lives(managers).filter(|(_, life)| life.sm.role() == Role::Master)
 }
 
-/// The master around a port, if it is the only one there.
+/// The master of the subnet of a port, if that has one master only.
 pub(super) fn only_master<'a>(scene: &Scene<'a>, port: PortIdx) -> Option<&'a Life> {
     let is_here = |life: &Life| {
         let at = scene.emulator.port_of(life.client);

@@ -1,10 +1,10 @@
 //! Checkers outside the managers: they look at the hardware after every event.
 //!
-//! They believe no manager: what they know comes from the simulated hardware, from the datagrams that left a manager,
-//! and from what judges passed. Each has the state of one subject ([`check::Check`]): an observation goes in, and what
-//! must not be comes out. Some look only where versions of the hardware changed. Others follow every Set that an agent
-//! took, every fault and every timer, if that is asked for: what one of them finds and a [`Rule`] excuses, by the
-//! [`evidence`] of what happened, is counted.
+//! They trust no manager: what they know comes from the simulated hardware, from the MADs that left a manager, and from
+//! the plans and Sets that judges passed. Each checker keeps the state of one subject ([`check::Check`]): it takes
+//! observations in and returns violations. Some checkers look only at hardware whose version counters changed. Others
+//! follow every Set that an agent took, every fault and every timer, if [`Checkers::watch`] was called. A violation
+//! that a [`Rule`] excuses, by the [`evidence`] of what happened, is counted and does not end the run.
 
 mod activation;
 mod bounds;
@@ -25,6 +25,7 @@ mod one_master;
 mod routes;
 mod rules;
 mod seen;
+mod served;
 mod sets;
 mod taken;
 mod timers;
@@ -52,10 +53,13 @@ use self::masters::{is_content, lives};
 use self::one_master::OneMaster;
 pub use self::rules::{Checker, Exemptions, Rule};
 pub(crate) use self::seen::{Seen, Stage};
+pub(crate) use self::served::Hosts;
+use self::served::HostsServed;
 use self::timers::Timers;
 use self::unique::LidsUnique;
 use self::watched::Watched;
 use crate::Violation;
+use crate::clients::served::Served;
 use crate::manager::{Life, Manager};
 use crate::subnet::Subnets;
 
@@ -68,9 +72,10 @@ pub(crate) struct Checkers {
     bring_up: BringUp,
     one_master: OneMaster,
     timers: Timers,
+    hosts: HostsServed,
     evidence: Evidence,
     ledger: Ledger,
-    /// Those that follow every Set, if they do.
+    /// Checkers that follow every Set. `None`: Sets are not followed.
     watched: Option<Box<Watched>>,
 }
 
@@ -83,6 +88,7 @@ impl Checkers {
             bring_up: BringUp::default(),
             one_master: OneMaster::default(),
             timers: Timers::default(),
+            hosts: HostsServed::default(),
             evidence: Evidence::new(chassis),
             ledger: Ledger::default(),
             watched: None,
@@ -101,7 +107,7 @@ impl Checkers {
         self.watched.is_some()
     }
 
-    /// From now on managers are programs, and what is found of Sets is counted.
+    /// From now on managers are programs, and violations are counted instead of ending the run.
     pub fn count_all(&mut self) {
         if self.watched.is_some() {
             self.ledger.count_all();
@@ -113,14 +119,17 @@ impl Checkers {
     pub fn see(&mut self, stage: &Stage<'_>, seen: &Seen<'_>) -> Result<(), Violation> {
         let scene = stage.scene(self.hardware.subnets());
         let evidence = &self.evidence;
-        self.timers.see(&Ctx { scene, evidence }, seen, &mut self.ledger)?;
+        let checkers: [&mut dyn Check; 2] = [&mut self.timers, &mut self.hosts];
+        for checker in checkers {
+            checker.see(&Ctx { scene, evidence }, seen, &mut self.ledger)?;
+        }
         let Some(watched) = &mut self.watched else {
             return Ok(());
         };
         watched.see(&scene, seen, &mut self.evidence, &mut self.ledger)
     }
 
-    /// Looks after every event.
+    /// Checks the hardware after every event.
     pub fn after_event(&mut self, now: Time, emulator: &mut Emulator, managers: &[Manager]) -> Result<(), Violation> {
         let (evidence, ledger) = (&mut self.evidence, &mut self.ledger);
         let followed = self.watched.as_mut().map_or(Ok(()), |watched| {
@@ -170,7 +179,7 @@ impl Checkers {
         watched.excuses(&scene, violation, &self.evidence, &mut self.ledger)
     }
 
-    /// Takes what is as given: another than a manager set something.
+    /// Takes the hardware as it is: a tool, not a manager, has sent a Set.
     pub fn foreign_set(&mut self, now: Time, emulator: &mut Emulator, managers: &[Manager]) -> Result<(), Violation> {
         self.hardware.renew(emulator.chassis());
         let stage = Stage::new(now, emulator, managers);
@@ -182,7 +191,7 @@ impl Checkers {
         self.see(&stage, &Seen::ForeignSet)
     }
 
-    /// What must hold when everything is quiet and a master is there.
+    /// What must hold when nothing is left to do and a subnet has a master.
     pub fn at_rest(&mut self, stage: &Stage<'_>) -> Result<(), Violation> {
         let content = lives(stage.managers).filter(|(_, life)| is_content(life));
         let content: Vec<(&Life, PortIdx)> = content
@@ -195,7 +204,7 @@ impl Checkers {
         seats.try_for_each(|(_, at)| self.see(stage, &Seen::Rest(at)))
     }
 
-    /// Those that look at the hardware take an observation in.
+    /// Checkers that look at the hardware take an observation in.
     fn stand(&mut self, stage: &Stage<'_>, seen: &Seen<'_>) -> Result<(), Violation> {
         let ctx = Ctx {
             scene: stage.scene(self.hardware.subnets()),
@@ -211,7 +220,7 @@ impl Checkers {
         checkers.try_for_each(|checker| checker.see(&ctx, seen, &mut self.ledger))
     }
 
-    /// Something was found that a rule excuses.
+    /// Counts a violation that a rule excuses.
     pub fn count(&mut self, checker: Checker, rule: Rule) {
         if self.watched.is_some() {
             self.ledger.excuse(checker, rule);
@@ -232,13 +241,13 @@ impl Checkers {
         self.ledger.exemptions()
     }
 
-    /// What was found, and for how long packets went in circles.
+    /// Violations found, and the time for which packets went in circles.
     pub fn findings(&self) -> (Findings, Duration) {
         let watched = self.watched.as_deref();
         (self.ledger.findings(), watched.map_or(Duration::ZERO, Watched::looping))
     }
 
-    /// Sets that agents took, and looks after events, while every Set was followed.
+    /// Number of Sets that agents took, and of looks after events, while every Set was followed.
     pub fn counts(&self) -> (u64, u64) {
         self.watched.as_deref().map_or((0, 0), Watched::counts)
     }
@@ -250,13 +259,20 @@ impl Checkers {
         self.evidence.blocks().is_any_astray(&scene)
     }
 
-    /// How long a port that a flipped bit gave another M_Key may be locked for.
+    /// What can be asked of hosts and their administrators now.
+    pub fn hosts<'a>(&'a self, stage: &Stage<'a>, served: Served<'a>) -> Hosts<'a> {
+        let scene = stage.scene(self.hardware.subnets());
+        Hosts { scene, served }
+    }
+
+    /// How long a port may be locked after a flipped bit gave it another M_Key.
     pub fn locked_for(&self, chassis: &Chassis, m_key: u64) -> Option<Duration> {
         let has_corrupted = self.evidence.faults().has_corrupted();
         has_corrupted.then(|| locks::longest(chassis, m_key)).flatten()
     }
 
-    /// End ports whose M_Key differs from this one in one bit, where bits were flipped: nobody meant them to have it.
+    /// End ports whose M_Key differs from this one in one bit, if bits of MADs were ever flipped: no manager chose
+    /// those keys.
     pub fn keys_flipped(&self, chassis: &Chassis, m_key: u64) -> Vec<PortIdx> {
         match self.evidence.faults().has_corrupted() {
             true => locks::one_bit_off(chassis, m_key),

@@ -1,4 +1,4 @@
-//! One subnet has one master, but for a short time.
+//! One subnet has two masters for a short time at most.
 
 use selvedge_chassis::PortIdx;
 use selvedge_sim::Time;
@@ -10,12 +10,12 @@ use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::manager::{Life, Manager};
 
-/// When there were several.
+/// When there were several masters.
 #[derive(Debug, Default)]
 pub(super) struct OneMaster {
-    /// Since when two of one subnet know of each other.
+    /// Since when two masters of one subnet have known of each other.
     since: Option<Time>,
-    /// When there were last several masters, in whatever subnets: the Sets of one may have met those of another.
+    /// When there were last several masters, in any subnets: Sets of one may have reached switches of another.
     several: Option<Time>,
 }
 
@@ -41,7 +41,7 @@ impl OneMaster {
         if masters.len() > 1 {
             self.several = Some(scene.now);
         }
-        // A switch whose agent hangs hides one from the other: as long as neither sees the other, both are right.
+        // A switch whose agent hangs hides one master from the other: while neither sees the other, both are right.
         let knows = |life: &Life, port: PortIdx| {
             let guid = scene.chassis().node_guid(scene.chassis().wire(port).node());
             let accepted = life.plans.accepted();

@@ -1,52 +1,56 @@
-//! Exemptions: what a checker lets pass, each with a name and a reason, and counted.
+//! Exemptions: violations that a checker lets pass, each by a rule with a name and a reason, and counted.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Why something that a checker found is not held against a manager.
+/// Why a violation that a checker found is not held against a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {
-    /// A bit of a MAD was flipped on its way and no check sum saw it: real links discard such a packet.
+    /// A bit of a MAD was flipped in flight and no CRC saw it: real links discard such a packet.
     CorruptMedium,
-    /// A Set arrived after a later one to the same place: the medium kept or doubled it. Or one that a manager had sent
-    /// before it was killed arrived after its next life had read the tables, which sets by what it read.
+    /// A Set arrived after a later one of the same node, attribute and modifier, because the medium delayed or
+    /// duplicated it. Or a Set that a manager had sent before it was killed arrived after its next process had read the
+    /// tables, and that process sets what differs from what it read.
     LateSet,
-    /// Two managers set one subnet while neither knew of the other, or one did before the other's next sweep.
+    /// Two managers sent Sets to one subnet while neither knew of the other, or one did before the other's next sweep.
     SeveralMasters,
     /// Links or nodes changed after the manager had looked: its Sets were right for what it saw.
     Overtaken,
-    /// A table was taken by another switch than it was meant for, as a cable had been moved and no trap about that had
-    /// come, and none been repeated yet: packets go by what neither switch was to have.
+    /// A block was taken by another switch than it was meant for, because a cable had been moved and no trap about it
+    /// had come, nor been repeated yet: packets go by entries that neither switch was to have.
     Unheard,
-    /// A switch acknowledged a block that it did not take, and no light sweep could have found out yet.
+    /// A switch acknowledged a block that it did not take, and no light sweep has read it back yet.
     LyingAgent,
-    /// Two nodes show one GUID: the fabric cannot say which of them is meant.
+    /// Two nodes show one GUID: no manager can tell which of them is meant.
     ClonedGuid,
-    /// The operator asked for other LIDs (another LMC), with which a port may be unable to keep its base LID; or did
-    /// while the port was away, and another one that kept its base LID got those of the port as well.
+    /// The operator asked for other LIDs (another LMC), with which a port may be unable to keep its base LID. Or the
+    /// operator did so while the port was away, and another port that kept its base LID got the LIDs of the absent one
+    /// as well.
     OtherLids,
-    /// A port got another LID because two held the same: of fabrics that were joined, say, or because one got it from
-    /// a manager that had never seen the other, which was off; then the one that came back without it has no claim on
-    /// a port that holds it.
+    /// A port got another LID because two ports held the same LID: their fabrics were joined, or one port got it from a
+    /// manager that had never seen the other port, which was off. In the second case a port that comes back without the
+    /// LID has no claim on it against a port that holds it.
     LidConflict,
-    /// A Set that another rule excuses, as it went astray over a cable that was being moved, had given the port a LID
-    /// that its manager had never stored for it, and now it gets its own back.
+    /// A Set that another rule excuses, because it went astray over a cable that was being moved, had given the port a
+    /// LID that its manager had never stored for it. Now the port gets its own LID back.
     PutRight,
-    /// The route was to become another one: between its old and its new entries packets may be dropped.
+    /// The plan changes the route: between its old and its new entries packets may be dropped.
     AnotherRoute,
-    /// A switch that the manager cannot see forwards by old entries: its agent hangs, or two show its GUID.
+    /// A switch that the manager cannot see forwards by old entries: its agent hangs, or another node shows its GUID.
     Unseen,
-    /// A link through which no answer has come since the manager started, as what it asked through it was lost, or
-    /// whether it is up: it carries packets by old entries.
+    /// A link that the manager has not seen since it started carries packets by old entries: MADs sent over it, or the
+    /// PortInfo that shows it up, were lost.
     UnseenLink,
-    /// Nobody who can be reached holds the LID: no packet is meant for it.
+    /// No port that can be reached holds the LID: no packet is meant for it.
     LidOfNobody,
-    /// Neither what the manager stored nor the fabric told it which LID the port once had.
+    /// Neither the manager's stored state nor the fabric told it which LID the port once had.
     NeverKnown,
-    /// Packets were under way by what another manager, or an earlier life of this one, had set a moment before.
+    /// Packets were under way by entries that another manager, or an earlier process of this one, had set a moment
+    /// before.
     Predecessor,
-    /// A flipped bit gave a port an M_Key that nobody can read: it may be set again when the lease of the key runs out.
+    /// A flipped bit gave a port an M_Key that no manager knows: the port may be set again when the lease of the key
+    /// runs out.
     Locked,
     /// A link that went down too often within a short time is left out until an operator asks for a sweep.
     LeftOut,
@@ -85,24 +89,24 @@ impl fmt::Display for Rule {
     }
 }
 
-/// What a checker looks at.
+/// The checkers, by the property that each checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Checker {
     /// No packet goes in circles.
     Loops,
-    /// No circle of channels that wait for each other.
+    /// No channels wait for each other in a circle.
     Cycles,
-    /// No circle of channels with packets that an entry sent on which has changed since.
+    /// No channels wait for each other in a circle that includes packets sent on by an entry that has changed since.
     Ghosts,
     /// No Set takes a route away.
     Routes,
-    /// No Set moves a route that nothing touched.
+    /// No Set changes a route of which every entry was as planned.
     Untouched,
-    /// A port keeps its LID.
+    /// A port keeps its LIDs.
     Lids,
     /// No port gets a LID that is not stored.
     Stored,
-    /// No trap is ignored.
+    /// Every trap is repressed.
     Traps,
     /// No LID belongs to two ports.
     LidsUnique,
@@ -114,7 +118,7 @@ pub enum Checker {
     Window,
     /// A switch that does not hold what it acknowledged is read back.
     ReadBack,
-    /// Everything is well some time after the last fault.
+    /// A bounded time after the last fault all subnets are configured as planned.
     Convergence,
 }
 

@@ -1,4 +1,4 @@
-//! What checkers get to see.
+//! Observations, and what checkers may look at.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use selvedge_wire::Datagram;
 
 use super::hardware::Changes;
 use super::taken::Taken;
+use crate::clients::served::{PathAsked, Question, Served};
 use crate::manager::{Life, Manager, ManagerId};
 use crate::subnet::Subnets;
 
-/// What is there to be looked at.
+/// The emulator and the managers at one instant.
 #[derive(Clone, Copy)]
 pub(crate) struct Stage<'a> {
     /// Virtual time.
@@ -31,7 +32,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The same with what is known of subnets.
+    /// The same with the subnets.
     pub(super) const fn scene(&self, subnets: &'a Subnets) -> Scene<'a> {
         Scene {
             now: self.now,
@@ -42,7 +43,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// What stands around a checker while it looks.
+/// The emulator, the managers and the subnets at one instant.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
     /// Virtual time.
@@ -63,6 +64,11 @@ impl<'a> Scene<'a> {
     pub fn life(&self, id: ManagerId) -> Option<&'a Life> {
         self.managers.get(id.0)?.life.as_ref()
     }
+
+    /// The name of a manager.
+    pub fn manager_name(&self, id: ManagerId) -> String {
+        self.managers.get(id.0).map(|m| m.name.clone()).unwrap_or_default()
+    }
 }
 
 /// An observation.
@@ -72,24 +78,24 @@ pub(crate) enum Seen<'a> {
     Step,
     /// A fault is about to strike.
     Fault(&'a Fault),
-    /// A manager begins to look: it waits no more for answers to what it asked before.
+    /// A manager begins a sweep or a look at some ports: it no longer awaits answers to its earlier requests.
     LooksAnew(ClientId),
     /// The process of a manager was killed.
     Killed(ManagerId),
-    /// A timer of a manager is due, when so many outputs of managers were carried out.
+    /// A timer of a manager is due. So many outputs of managers were carried out before.
     Wakes { id: ManagerId, outputs: u64 },
-    /// It was woken.
+    /// The manager was woken for it. So many outputs of managers were carried out by now.
     Woken { id: ManagerId, outputs: u64 },
-    /// An operator, or a start, changes what is wanted.
+    /// An operator's command, or the start of a manager, changes what is wanted.
     WantedChanged,
-    /// A datagram leaves a manager, which waits so long for an answer.
+    /// A MAD leaves a manager, which awaits an answer for this time.
     Sends {
         id: ManagerId,
         client: ClientId,
         datagram: &'a Datagram,
         timeout: Duration,
     },
-    /// A manager receives a datagram.
+    /// A manager receives a MAD.
     Receives {
         id: ManagerId,
         client: ClientId,
@@ -97,33 +103,57 @@ pub(crate) enum Seen<'a> {
     },
     /// A manager's state is stored.
     Stored { id: ManagerId, state: &'a PersistentState },
-    /// Links, power or GUIDs changed, and not by a Set.
+    /// Links, power or GUIDs changed other than by a Set.
     Happened {
-        /// What is trained and has power changed.
+        /// Trained links or powered nodes changed.
         is_disturbed: bool,
     },
-    /// Ports reach other ones than before, or hold other LIDs.
+    /// Ports reach other ports than before, or hold other LIDs.
     Rewired {
-        /// They reach other ones.
+        /// Ports reach other ports.
         are_cables_moved: bool,
     },
-    /// The hardware is looked at as it is after an event.
+    /// The hardware after an event.
     Event {
         /// What the event changed.
         changes: &'a Changes,
-        /// No two ports hold the same LID, whichever subnets they are in.
+        /// No two ports hold the same LID, not even in different subnets.
         are_lids_unique: bool,
         /// When there were last several masters.
         several_masters: Option<Time>,
     },
-    /// The hardware changed. The Sets that did it follow, one by one.
+    /// The hardware changed. The Sets that changed it follow, one by one.
     Changed,
     /// An agent took a Set.
     Set(&'a Taken),
-    /// Another than a manager set something.
+    /// A tool, not a manager, has sent a Set.
     ForeignSet,
     /// A master at a port has nothing left to do.
     Content { life: &'a Life, at: PortIdx },
     /// Nothing is left to do around a port: routes are complete.
     Rest(PortIdx),
+    /// A question of a host has arrived at an administrator.
+    HostAsks(Question),
+    /// An administrator has answered the question with this number.
+    HostAnswered { number: u64 },
+    /// A manager has another role than before, or its process has started or ended.
+    RoleChanged(ManagerId),
+    /// Hosts and administrators have done what was due.
+    HostsDone,
+    /// A host has asked for a path.
+    PathTold(PathAsked<'a>),
+    /// A host has asked for a path while nothing was left to do.
+    PathAtRest {
+        path: PathAsked<'a>,
+        /// Packets of the host arrive at the other one.
+        arrives: bool,
+    },
+    /// Hosts ask for nothing more, and nothing is left to do.
+    HostsRest(Served<'a>),
+    /// A node went off and came back under one master, some time ago.
+    NodeReturned {
+        served: Served<'a>,
+        /// Its description.
+        node: &'a str,
+    },
 }

@@ -22,9 +22,10 @@ use crate::manager::ManagerId;
 #[derive(Debug, Default)]
 pub(super) struct Sets {
     sent: BTreeMap<(ClientId, TransactionId), Sent>,
-    /// How many were sent in all.
+    /// Number of Sets sent in all.
     serial: u64,
-    /// The newest Set of each manager that each node has taken, by attribute and modifier: routes may change.
+    /// The newest Set of each manager that each node has taken, by attribute and modifier: its directed route may
+    /// change.
     taken: BTreeMap<(ClientId, NodeIdx, AttributeId, u32), u64>,
 }
 

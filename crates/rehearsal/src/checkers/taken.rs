@@ -9,12 +9,12 @@ use selvedge_wire::AttributeId;
 use super::rules::Rule;
 use crate::manager::ManagerId;
 
-/// A table on a way that is not what its manager takes it for.
+/// A Set on a directed route that leads elsewhere than its manager believes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Astray {
-    /// Whom it is meant for.
+    /// The node that it is meant for.
     pub meant: NodeIdx,
-    /// The first port on the way whose cable leads elsewhere, and the nodes where it did and does.
+    /// The first port on the route whose cable leads elsewhere, and the nodes at the other end before and now.
     pub port: PortIdx,
     pub ends: [NodeIdx; 2],
 }
@@ -23,17 +23,19 @@ pub(crate) struct Astray {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub manager: ManagerId,
-    /// Of its data.
+    /// Digest of its data.
     pub content: u64,
-    /// How many were sent before it.
+    /// Number of the Set, by order of sending.
     pub serial: u64,
     /// When it was sent.
     pub at: Time,
-    /// When its manager had last begun to look: it is right for what was there then, however late it arrives.
+    /// When its manager had last begun a sweep, or a look at some ports: the Set is right for the fabric of that time,
+    /// however late it arrives.
     pub looked_at: Option<Time>,
-    /// The switch that it is meant for, if it is a table.
+    /// The switch that it is meant for, if it is a block of a linear table.
     pub to: Option<NodeIdx>,
-    /// Whether its way is another one than its manager knows, if it is a table, or for a port.
+    /// Where its route leads instead, if it is a block of a linear table or sets a port and a cable on the route was
+    /// moved.
     pub astray: Option<Astray>,
 }
 
@@ -46,11 +48,11 @@ pub(crate) struct Taken {
     /// The client that sent it, unless a flipped bit made its transaction id one that no client sent.
     pub by: Option<ClientId>,
     pub sent: Option<Sent>,
-    /// A later one to the same place was taken before it.
+    /// A later Set of the same node, attribute and modifier was taken before it.
     pub is_late: bool,
-    /// Why it may do harm, if it may.
+    /// The rule that excuses harm done by the Set, if one does.
     pub excuse: Option<Rule>,
-    /// It gave a port other LIDs.
+    /// The Set gave a port other LIDs.
     pub is_renumbering: bool,
 }
 

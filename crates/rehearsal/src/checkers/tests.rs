@@ -1,4 +1,4 @@
-//! Each checker finds what it is for: somebody else than the manager breaks the fabric, behind its back.
+//! Each checker finds its violation: a tool, not the manager, changes the fabric.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn running() -> (Rehearsal, ManagerId) {
     (world, a)
 }
 
-/// What a Set along `route` from H-3 by no manager does, or what a checker says of it.
+/// The result of a Set along `route` from H-3 that no manager sent: the violation that a checker finds, if one does.
 fn rogue_set<A: Attribute>(world: &mut Rehearsal, route: &[u8], modifier: u32, value: &A) -> Result<(), Violation> {
     let ports: Vec<PortNum> = route.iter().map(|&p| PortNum::new(p).unwrap()).collect();
     let mut mad = Mad::directed(Method::Set, A::ID, modifier, &DirectedRoute::new(&ports).unwrap());
@@ -126,7 +126,7 @@ fn two_masters() {
         let now = world.now;
         world.emulator.set_is_sm(now, client, false).unwrap();
     };
-    // Neither shows itself, so neither finds the other.
+    // Neither manager shows IsSM, so neither finds the other.
     hide(&mut world, a);
     world.start(b).unwrap();
     hide(&mut world, b);
@@ -173,7 +173,7 @@ fn a_port_that_is_active_before_its_tables() {
     world.start(a).unwrap();
     let is_written = |world: &Rehearsal| block(world) != fresh;
     world.run_until(Duration::from_secs(10), "a table", is_written).unwrap();
-    // The manager has its acknowledgement and does not look again before it activates the ports.
+    // The manager has the answer and does not read the block again before it activates the ports.
     let mut entries = block(&world);
     entries[60] = 1;
     let found = rogue_set(&mut world, &[1], 0, &LinearForwardingTable { ports: entries })

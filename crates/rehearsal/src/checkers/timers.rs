@@ -1,4 +1,4 @@
-//! A timer that is due is served: a manager that is woken does something.
+//! A due timer is served: a manager that is woken for it does something.
 
 use selvedge_sim::Time;
 use selvedge_sm::{StageName, Timer};
@@ -12,7 +12,7 @@ use crate::manager::ManagerId;
 /// The next timer of a manager, its stage, and how many outputs of managers were carried out.
 type State = ((Time, Timer), StageName, u64);
 
-/// The manager that is being woken, as it was before.
+/// The state of the manager that is being woken, before it was woken.
 #[derive(Debug, Default)]
 pub(super) struct Timers(Option<State>);
 
@@ -20,7 +20,7 @@ impl Check for Timers {
     fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
         match *seen {
             Seen::Wakes { id, outputs } => self.0 = state(ctx, id, outputs),
-            // A timer that is due as before, where nothing was put out, would be so for ever.
+            // A timer that is still due although the manager put nothing out would stay due for ever.
             Seen::Woken { id, outputs } => {
                 let before = self.0.take();
                 let same = state(ctx, id, outputs).filter(|now| Some(*now) == before);

@@ -16,12 +16,12 @@ use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::manager::ManagerId;
 
-/// A trap is repressed in the same breath.
+/// Longest time until a simulated master represses a trap.
 const TRAP_ANSWER: Duration = Duration::from_millis(10);
-/// A program takes longer: its process may have to wait.
+/// The same for a program, whose process may have to wait.
 const TRAP_ANSWER_OUTSIDE: Duration = Duration::from_secs(1);
 
-/// Traps that reached a master and are not repressed yet, with when.
+/// Traps that a master received and has not repressed, with the manager and the time of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Traps(BTreeMap<(ClientId, TransactionId), (ManagerId, Time)>);
 
@@ -47,7 +47,7 @@ impl Check for Traps {
 }
 
 impl Traps {
-    /// A master represses a trap at once; one that was killed or gave way meanwhile does not.
+    /// A master represses a trap at once. A manager that was killed or gave way meanwhile need not.
     fn in_time(&mut self, scene: &Scene<'_>) -> Result<(), Violation> {
         let mut ignored = None;
         self.0.retain(|&(client, _), &mut (id, at)| {

@@ -15,7 +15,7 @@ use crate::Violation;
 use crate::manager::Life;
 use crate::subnet::Subnets;
 
-/// LIDs that were held twice when last looked at; those are the fabric's own fault.
+/// LIDs that two ports held when last looked at. The fabric came with them: no manager made these conflicts.
 #[derive(Debug, Default)]
 pub(super) struct LidsUnique(BTreeSet<(PortIdx, Lid)>);
 
@@ -51,8 +51,9 @@ impl Check for LidsUnique {
 }
 
 impl LidsUnique {
-    /// A Set never makes a LID conflict between ports that its manager knew of. Moved cables may: then it is there
-    /// until the manager has seen it. Two masters that do not know of each other yet may, too.
+    /// A Set never makes a LID conflict between two ports that its manager knows. Moved cables may join two ports with
+    /// one LID: the conflict stays until the manager has seen it. So may two masters that do not know of each other
+    /// yet.
     fn none_new(&mut self, scene: &Scene<'_>, twice: &[Conflict], are_cables_moved: bool) -> Result<(), Violation> {
         let chassis = scene.chassis();
         let before = std::mem::replace(&mut self.0, sides(twice));
@@ -116,7 +117,7 @@ fn held_twice(chassis: &Chassis, subnets: &Subnets) -> Vec<Conflict> {
         .collect()
 }
 
-/// True if a manager's plan is for both ports. It cannot help a LID held by a port that did not answer it.
+/// True if the manager's plan includes both ports. A manager cannot know the LID of a port that did not answer it.
 fn is_known(chassis: &Chassis, life: &Life, conflict: &Conflict) -> bool {
     let Some(accepted) = life.plans.accepted() else {
         return false;
@@ -129,8 +130,8 @@ fn is_known(chassis: &Chassis, life: &Life, conflict: &Conflict) -> bool {
     knows(conflict.first) && knows(conflict.second)
 }
 
-/// True if the manager read the LID at one of the two ports before it gave it to the other. Else somebody else set it
-/// since: a manager that was cut off while it sent Sets, and the one that took over.
+/// True if the manager read the LID at one of the two ports before it gave it to the other. If not, another manager has
+/// set it since: one that was cut off while it sent Sets, and the one that took over.
 fn was_seen(chassis: &Chassis, life: &Life, conflict: &Conflict) -> bool {
     let Some(accepted) = life.plans.accepted() else {
         return false;

@@ -22,7 +22,7 @@ use crate::Violation;
 use crate::manager::Manager;
 use crate::subnet::Subnets;
 
-/// All that do.
+/// All of them.
 #[derive(Debug)]
 pub(super) struct Watched {
     traps: Traps,
@@ -30,12 +30,12 @@ pub(super) struct Watched {
     sets: Sets,
     lids: LidsStay,
     routes: RoutesStay,
-    /// Why the Set that was taken just now may do harm, if it may.
+    /// The rule that excuses harm done by the Set that was taken just now, if one does.
     excused: Option<Rule>,
     changes: Vec<Change>,
-    /// When it was last looked.
+    /// Time of the last look.
     now: Time,
-    /// Sets that were looked at.
+    /// Number of Sets looked at.
     taken: u64,
     looks: u64,
 }
@@ -56,12 +56,12 @@ impl Watched {
         }
     }
 
-    /// For how long packets went in circles.
+    /// Time for which packets went in circles.
     pub const fn looping(&self) -> Duration {
         self.routes.looping()
     }
 
-    /// Sets that agents took, and looks.
+    /// Number of Sets that agents took, and of looks.
     pub const fn counts(&self) -> (u64, u64) {
         (self.taken, self.looks)
     }
@@ -74,7 +74,7 @@ impl Watched {
         evidence: &mut Evidence,
         found: &mut Ledger,
     ) -> Result<(), Violation> {
-        // What is stored counts from the last look on.
+        // State that is stored counts from the last look on.
         let now = match seen {
             Seen::Stored { .. } => self.now,
             _ => scene.now,
@@ -94,13 +94,13 @@ impl Watched {
         checkers.try_for_each(|checker| checker.see(&ctx, seen, found))
     }
 
-    /// No look at what changed is under way.
+    /// Forgets changes that were not looked at yet.
     pub fn drop_changes(&mut self, emulator: &mut Emulator) {
         self.changes.clear();
         emulator.take_changes(&mut self.changes);
     }
 
-    /// Looks after every event.
+    /// Follows the changes of one event.
     pub fn after_event(
         &mut self,
         now: Time,
@@ -172,7 +172,7 @@ impl Watched {
         self.routes.see(&ctx, &Seen::Set(&taken), found)
     }
 
-    /// True if a rule excuses what was found of the hardware.
+    /// True if a rule excuses a violation that the checkers of the hardware found.
     pub fn excuses(&self, scene: &Scene<'_>, violation: &Violation, evidence: &Evidence, found: &mut Ledger) -> bool {
         let checker = match violation {
             Violation::LidTwice { .. } => Checker::LidsUnique,

@@ -14,12 +14,12 @@ use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::manager::ManagerId;
 
-/// A request that has waited so long holds no other back: what keeps an agent from answering does not concern others.
+/// A request that has waited so long no longer fills the window: one slow agent must not hold up requests to others.
 const STALE_AFTER: Duration = Duration::from_millis(20);
-/// Repeats may overlap with what they repeat: an answer that is late is on the wire together with its second request.
+/// Requests beyond the window: a repeat may be on the wire together with the late answer to the first request.
 const WINDOW_SLACK: usize = 4;
 
-/// Requests of each manager that have no answer yet, with the time after which they count as lost.
+/// Requests of each manager that have no answer yet, each with the time after which it counts as lost.
 #[derive(Debug, Default)]
 pub(super) struct Window(BTreeMap<ClientId, BTreeMap<TransactionId, Time>>);
 

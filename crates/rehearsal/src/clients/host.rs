@@ -1,4 +1,4 @@
-//! A host's port as its clients use it: what it registers, and what it asks.
+//! A host's port as a client of subnet administration: what it registers, and what it asks for.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use selvedge_types::{Guid, Lid, Sl};
 use selvedge_wire::sa::records;
 use selvedge_wire::{Address, Class, Datagram, Mad, Method, Status};
 
-/// Something that a host registers.
+/// A thing that a host can register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
-    /// Membership of IPoIB's broadcast group, which is always there.
+    /// Membership of IPoIB's broadcast group, which exists without members.
     Broadcast,
-    /// Membership of a group that begins with its first member and ends with its last.
+    /// Membership of a group that exists while it has members.
     Group,
     /// Reports of all traps.
     Reports,
@@ -45,43 +45,43 @@ impl What {
     }
 }
 
-/// What is registered, by [`What`].
+/// True for each [`What`] that is registered, or wanted.
 pub type Flags = [bool; What::ALL.len()];
 
-/// What a host has asked.
+/// A question of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// Its number.
     pub number: u64,
-    /// What it is to have afterwards; `None`: it asked for a path.
+    /// What is registered, or no longer, once the answer says OK. `None`: it asks for a path.
     pub meaning: Option<(What, bool)>,
 }
 
 /// A port with clients.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Where it is.
+    /// The port.
     pub at: PortIdx,
     /// Its node.
     pub node: NodeIdx,
     /// Its GUID.
     pub guid: Guid,
-    /// How often it was switched on, and its link lost: however short that was, it knows.
+    /// How often its node was switched on, and its link went down: it notices even a short time without link.
     pub lives: (u32, u64),
-    /// What it wants to have registered.
+    /// Registrations that it wants.
     pub wants: Flags,
-    /// What it was told that it has.
+    /// Registrations that it was told are made.
     pub has: Flags,
-    /// What it has asked last.
+    /// Its last question.
     pub asked: Option<Asked>,
-    /// What it was answered.
+    /// The answer to it.
     pub answer: Option<Mad>,
     /// Numbers of the traps that were reported to it.
     pub reports: BTreeSet<u64>,
 }
 
 impl Host {
-    /// One that has registered nothing.
+    /// A host that has registered nothing.
     pub const fn new(at: PortIdx, node: NodeIdx, guid: Guid, wants: Flags) -> Self {
         Self {
             at,
@@ -96,7 +96,7 @@ impl Host {
         }
     }
 
-    /// Takes a datagram; returns what it answers.
+    /// Takes a datagram. Returns the host's answer to it, if it answers.
     pub fn receives(&mut self, datagram: &Datagram) -> Option<Datagram> {
         let mad = &datagram.mad;
         if mad.method() == Method::Report {
@@ -109,7 +109,7 @@ impl Host {
         if mad.transaction().0 & 0xFFFF_FFFF == asked.number {
             self.answer = Some(*mad);
             if let Some((what, has)) = asked.meaning {
-                // Who is told that there is nothing to end has ended it: the answer to an earlier question was lost.
+                // A refusal to end a registration means that there is none: the answer to an earlier question was lost.
                 let is_over = !has && !matches!(mad.status(), Status::OK | Status::BUSY);
                 if mad.status() == Status::OK || is_over {
                     self.has[what as usize] = has;
@@ -119,7 +119,7 @@ impl Host {
         None
     }
 
-    /// What it asks so that it has, or has no longer, what it wants.
+    /// The question by which the host registers a thing, or ends that.
     pub fn request(&self, what: What, begins: bool) -> Mad {
         match what.group() {
             Some(group) => member(self.guid, group, begins),
@@ -141,7 +141,7 @@ fn member(guid: Guid, group: u128, joins: bool) -> Mad {
     let mut mask = f::MGID.mask() | f::PORT_GID.mask();
     f::MGID.put(mad.sa_data_mut(), &group.to_be_bytes());
     f::PORT_GID.put(mad.sa_data_mut(), &gid_of(guid));
-    // Whoever comes first makes the group.
+    // The first member creates the group.
     let makes = [
         (f::JOIN_STATE, 1),
         (f::QKEY, 0xB1B),
@@ -150,8 +150,8 @@ fn member(guid: Guid, group: u128, joins: bool) -> Mad {
         (f::SL, 0),
         (f::FLOW_LABEL, 0),
     ];
-    // What policies change is left out of its parameters: who makes it must not keep others out (exactly 2,048 bytes,
-    // exactly 2.5 Gb/s). The other group is there already, with what its partition says.
+    // Parameters that a policy may change are fixed, so that the first member keeps no other out: exactly 2,048 bytes,
+    // exactly 2.5 Gb/s. The broadcast group exists already, with the parameters of its partition.
     let slow = [(f::MTU_SELECTOR, 2), (f::MTU, 4), (f::RATE_SELECTOR, 2), (f::RATE, 2)];
     let slow = slow.into_iter().filter(|_| joins && Some(group) == What::Group.group());
     for (field, value) in makes.into_iter().take(if joins { 6 } else { 1 }).chain(slow) {
@@ -200,7 +200,7 @@ pub fn path(from: Lid, to: Lid) -> Mad {
     mad
 }
 
-/// Where a question to an administrator goes.
+/// The address of a question to an administrator.
 pub fn to_administrator(lid: Lid) -> Address {
     Address::gsi(lid, Sl::default())
 }

@@ -1,67 +1,48 @@
-//! Clients of the subnet administrator: hosts that join, leave, subscribe, offer services and ask for paths, an
-//! administrator beside each manager, and checkers of what hosts were told.
+//! Clients of subnet administration: hosts that join groups, subscribe, offer services and ask for paths, and an
+//! administrator beside each manager. What must hold of them is judged in `checkers::served`.
 //!
 //! The coordinator between manager and administrator is the daemon's. Datagrams of administrators go by the tables that
-//! switches hold, and take no time: what they cost, and what they do to SMPs, is the business of `conformance`. What is
-//! drawn for clients comes from a seed of their own, so that all else happens as without them, but for what they cause.
+//! switches hold, and take no time: their cost, and their effect on SMPs, is tested in `conformance`. The wishes of
+//! hosts are drawn from a seed of their own, so that everything else happens as without clients, except for what they
+//! cause.
 //!
 //! What must hold, as seen from outside:
-//! - a question that gets to the administrator of a master is answered within 1.074 s;
-//! - a path that it names is one of the plan in force, with the service level that senders are told, and at rest
-//!   packets get there;
-//! - at rest each host has what it wants, and the master knows of all that hosts were told they have. A host takes
-//!   nothing for registered when its link was down or it was asked to register again;
-//! - at rest a packet to a group comes to each member once, and to nobody whom the master does not take for one;
-//! - subscribers are told that a port went and came back.
+//! - a question that arrives at the administrator of a master is answered within 1.074 s;
+//! - a path in an answer is one of the plan in force, with the service level that the plan tells senders, and at rest
+//!   packets arrive by it;
+//! - at rest each host has registered what it wants, and the master knows everything that hosts were told is
+//!   registered. A host forgets its registrations when its link was down or it was asked to register again;
+//! - at rest a packet to a group arrives once at each member, and at no port that the master does not know as a member;
+//! - subscribers are told that a node went and came back.
 
 mod check;
-mod host;
-mod ways;
+pub(crate) mod host;
+pub(crate) mod served;
+pub(crate) mod ways;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_coordinator::In;
 use selvedge_fabric::PortRef;
 use selvedge_sim::{Rng, Seed, Time};
-use selvedge_sm::Role;
-use selvedge_types::{Guid, Lid, Sl, TransactionId};
+use selvedge_types::{Lid, Sl, TransactionId};
 use selvedge_wire::sa::records;
-use selvedge_wire::{Address, Datagram, Mad, Method, Status};
+use selvedge_wire::{Address, Datagram, Mad, Method};
 
 use self::host::{Asked, Host, What, path, to_administrator};
-use self::ways::{arrives, is_active, is_planned};
+use self::served::{Desk, PathAsked, Question, Served};
+use self::ways::{arrives, is_active};
+use crate::checkers::Seen;
 use crate::digest::Digest;
 pub use crate::manager::DeskDefect;
-use crate::{ManagerId, Rehearsal, RehearsalError, Violation};
+use crate::{ManagerId, Rehearsal, RehearsalError};
 
-/// How often hosts look at their ports, and do something.
+/// How often hosts look at their ports, and ask for something.
 const TICK: Duration = Duration::from_millis(50);
-/// ClassPortInfo.RespTimeValue 18 of the administrator.
-pub(crate) const ANSWER_MAX: Duration = Duration::from_millis(1_074);
-/// Of so many ticks each host changes its mind in one.
+/// Each host changes its wishes once in so many ticks on average.
 const CHANGES_EVERY: u64 = 400;
-
-/// A question that is not answered yet.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    host: usize,
-    number: u64,
-    desk: usize,
-    since: Time,
-}
-
-/// Where an administrator sits, and what was seen of its manager.
-#[derive(Debug)]
-struct Desk {
-    id: ManagerId,
-    seat: PortIdx,
-    /// See [`Rehearsal::role_number`].
-    role_number: Option<(u64, u64)>,
-    /// What hosts registered, and the ports whose registrations were forgotten.
-    registered: ([usize; 5], BTreeSet<Guid>),
-}
 
 /// Hosts, and the administrators that they talk to.
 pub struct Clients {
@@ -69,14 +50,13 @@ pub struct Clients {
     hosts: Vec<Host>,
     defect: Option<DeskDefect>,
     seed: Seed,
-    /// Draws what hosts do just now; see [`Self::begin_draws`].
+    /// Draws what hosts do now; see [`Self::begin_draws`].
     rng: Rng,
     /// How often each purpose has drawn.
     draws: BTreeMap<&'static str, u64>,
     ticked: Time,
     serial: u64,
-    open: Vec<Open>,
-    /// Hosts change their minds.
+    /// Hosts change their wishes now and then.
     is_lively: bool,
     /// How often a manager had become master when reports began to be expected.
     led_before: u64,
@@ -85,7 +65,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// At all ports of channel adapters but those where managers sit.
+    /// Makes every port of a channel adapter a host, except the ports that managers use.
     #[must_use]
     pub fn new(world: &mut Rehearsal, seats: &[(ManagerId, PortIdx)], seed: Seed, defect: Option<DeskDefect>) -> Self {
         world.watch_reregistration();
@@ -111,28 +91,36 @@ impl Clients {
             draws: BTreeMap::new(),
             ticked: Time::ZERO,
             serial: 0,
-            open: Vec::new(),
             is_lively: true,
             led_before: 0,
             notes: Vec::new(),
         }
     }
 
-    /// Returns when they want to be called next, at the latest. Timers of administrators are the rehearsal's to serve.
+    /// Hosts and administrators, as checkers see them.
+    fn served(&self) -> Served<'_> {
+        Served {
+            hosts: &self.hosts,
+            desks: &self.desks,
+        }
+    }
+
+    /// Returns when [`Self::after_step`] is to be called next, at the latest. Timers of administrators are served by
+    /// the rehearsal.
     #[must_use]
     pub fn next(&self) -> Time {
         self.ticked + TICK
     }
 
-    /// What is drawn from now on depends on the purpose and on how often that has drawn, not on what was drawn for
-    /// anything else: hosts do the same at the same times, whatever managers do.
+    /// Draws from now on depend on the purpose and on how often it has drawn, not on other draws: hosts do the same at
+    /// the same times, whatever managers do.
     fn begin_draws(&mut self, purpose: &'static str) {
         let count = self.draws.entry(purpose).or_default();
         self.rng = self.seed.child(purpose).nth(*count).rng();
         *count += 1;
     }
 
-    /// From now on hosts change their minds now and then, or do not.
+    /// From now on hosts change their wishes now and then, or do not.
     pub const fn set_lively(&mut self, is_lively: bool) {
         self.is_lively = is_lively;
     }
@@ -153,7 +141,7 @@ impl Clients {
         host.has[what] &= !host.wants[what];
     }
 
-    /// What happened to them since the last call, by time.
+    /// Returns what happened to hosts since the last call, by time.
     pub fn take_notes(&mut self) -> Vec<(Time, String)> {
         std::mem::take(&mut self.notes)
     }
@@ -162,8 +150,8 @@ impl Clients {
         self.notes.push((now, what));
     }
 
-    /// Takes into a digest what administrators of running managers know that hosts have registered, whatever the order
-    /// in which hosts did so.
+    /// Takes into a digest what administrators of running managers have registered, in whatever order hosts have asked
+    /// for it.
     pub(crate) fn registered(&self, world: &Rehearsal, digest: Digest) -> Digest {
         let mut digest = digest;
         for desk in &self.desks {
@@ -195,10 +183,10 @@ impl Clients {
         digest
     }
 
-    /// The world went one step further.
+    /// Called after each step of the rehearsal.
     pub fn after_step(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
-        self.note_managers(world);
-        // Before anything arrives: it does not matter then how often this is called.
+        self.note_managers(world)?;
+        // Before anything arrives: the result does not depend on how often this is called.
         self.reregister(world);
         self.carry(world, Vec::new())?;
         if world.now() >= self.next() {
@@ -212,28 +200,20 @@ impl Clients {
                 self.ask_path(world, host)?;
             }
         }
-        let late = |open: &&Open| world.now().since(open.since) > ANSWER_MAX;
-        match self.open.iter().find(late) {
-            None => Ok(()),
-            Some(open) => Err(world.violated(Violation::Unanswered {
-                host: world.port_name(self.hosts[open.host].at),
-                manager: world.name(self.desks[open.desk].id),
-                millis: u64::try_from(ANSWER_MAX.as_millis()).unwrap_or(u64::MAX),
-            })),
-        }
+        world.observe(&Seen::HostsDone)
     }
 
     fn below(&mut self, count: usize) -> usize {
         usize::try_from(self.rng.below(count.max(1) as u64)).unwrap_or(0)
     }
 
-    /// Notes what became of managers: who changes its role, or ends, answers no question from before.
-    fn note_managers(&mut self, world: &Rehearsal) {
+    /// Notes which managers have another role or process than before, and what their administrators know.
+    fn note_managers(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
         for number in 0..self.desks.len() {
             let desk = &mut self.desks[number];
             let role_number = world.role_number(desk.id);
             if std::mem::replace(&mut desk.role_number, role_number) != role_number {
-                self.open.retain(|open| open.desk != number);
+                world.observe(&Seen::RoleChanged(desk.id))?;
             }
             let Some(sa) = world.administrator(desk.id) else {
                 continue;
@@ -250,22 +230,18 @@ impl Clients {
                 self.note(world.now(), text);
             }
         }
+        Ok(())
     }
 
-    /// A question is answered now, whether the answer gets to the host or not.
-    fn note_answer(&mut self, mad: &Mad) {
-        if mad.method().is_response() && mad.method() != Method::ReportResp {
-            let number = mad.transaction().0 & 0xFFFF_FFFF;
-            self.open.retain(|open| open.number != number);
-        }
-    }
-
-    /// Carries datagrams, each from a port, and what administrators have sent, until none is on its way.
+    /// Carries datagrams, each from a port, and those that administrators send, until none is left.
     fn carry(&mut self, world: &mut Rehearsal, todo: Vec<(PortIdx, Datagram)>) -> Result<(), RehearsalError> {
         let mut todo = VecDeque::from(todo);
         loop {
             while let Some((id, datagram)) = world.take_administered() {
-                self.note_answer(&datagram.mad);
+                let mad = &datagram.mad;
+                if mad.method().is_response() && mad.method() != Method::ReportResp {
+                    world.observe(&Seen::HostAnswered { number: number_of(mad) })?;
+                }
                 let desk = self.desks.iter().find(|desk| desk.id == id);
                 todo.extend(desk.map(|desk| (desk.seat, datagram)));
             }
@@ -304,26 +280,18 @@ impl Clients {
         if self.defect == Some(DeskDefect::LosesServices) && mad.attribute() == records::SERVICE.id {
             return Ok(());
         }
-        let (id, asker) = (
-            self.desks[number].id,
-            self.hosts.iter().position(|host| host.at == from),
-        );
-        let is_master = world.life_of(id).is_some_and(|sm| sm.role() == Role::Master);
-        if let (Some(host), false, true) = (asker, mad.method().is_response(), is_master) {
-            self.open.push(Open {
-                host,
-                number: mad.transaction().0 & 0xFFFF_FFFF,
-                desk: number,
-                since: world.now(),
-            });
+        let of = self.desks[number].id;
+        if !mad.method().is_response() && self.hosts.iter().any(|host| host.at == from) {
+            let (host, number) = (from, number_of(mad));
+            world.observe(&Seen::HostAsks(Question { host, number, of }))?;
         }
         if self.defect == Some(DeskDefect::IgnoresPaths) && mad.attribute() == records::PATH.id {
             return Ok(());
         }
-        world.coordinate(id, In::Arrived(*arrived))
+        world.coordinate(of, In::Arrived(*arrived))
     }
 
-    /// Hosts whose agents were told to register again.
+    /// Hosts whose agents were told to register again forget their registrations.
     fn reregister(&mut self, world: &mut Rehearsal) {
         for port in world.take_reregistered() {
             if let Some(host) = self.hosts.iter_mut().find(|host| host.at == port) {
@@ -334,7 +302,7 @@ impl Clients {
         }
     }
 
-    /// What a host does at its leisure.
+    /// What a host does at each tick.
     fn live(&mut self, world: &mut Rehearsal, number: usize) -> Result<(), RehearsalError> {
         let chassis = world.emulator().chassis();
         if self.is_lively && self.rng.below(CHANGES_EVERY) == 0 {
@@ -343,7 +311,7 @@ impl Clients {
         let host = &mut self.hosts[number];
         let lives = (chassis.boots(host.node), chassis.counters(host.at).link_downed);
         if !is_active(chassis, host.at) || lives != host.lives {
-            // It knows that its link was down.
+            // The host knows that its link was down.
             let was = std::mem::take(&mut host.has);
             host.lives = lives;
             if was.contains(&true) {
@@ -365,42 +333,36 @@ impl Clients {
         Ok(())
     }
 
-    /// A host asks for the path to any other.
+    /// A host asks for the path to any host.
     fn ask_path(&mut self, world: &mut Rehearsal, number: usize) -> Result<(), RehearsalError> {
         let other = self.below(self.hosts.len());
-        self.ask_for_path(world, number, other)
+        self.ask_for_path(world, number, other).map(|_| ())
     }
 
-    /// A host asks for the path to another; what it is told must be of the plan in force.
-    fn ask_for_path(&mut self, world: &mut Rehearsal, number: usize, other: usize) -> Result<(), RehearsalError> {
+    /// A host asks for the path to another host. Nothing is asked while one of them has no LID.
+    fn ask_for_path(
+        &mut self,
+        world: &mut Rehearsal,
+        number: usize,
+        other: usize,
+    ) -> Result<PathAsked<'_>, RehearsalError> {
         self.hosts[number].answer = None;
         let chassis = world.emulator().chassis();
         let [from, to] = [number, other].map(|host| chassis.port(self.hosts[host].at).settings().lids.base);
-        if from == Lid::NONE || to == Lid::NONE {
-            return Ok(());
-        }
         let own = self.hosts[number].at;
         let at = arrives(chassis, own, chassis.port(own).settings().sm_lid);
-        let answer = self.ask(world, number, path(from, to), None)?;
-        let Some(answer) = answer.filter(|mad| mad.status() == Status::OK) else {
-            return Ok(());
-        };
+        if from != Lid::NONE && to != Lid::NONE {
+            self.ask(world, number, path(from, to), None)?;
+        }
         let desk = self.desks.iter().find(|desk| Some(desk.seat) == at);
-        let wrong = match desk.and_then(|desk| world.in_force(desk.id)) {
-            None => Some("no plan is in force".to_owned()),
-            Some((fabric, plan)) => {
-                let level = records::path::SL.get(answer.sa_data());
-                let told = u64::from(plan.told_levels().to(to).get());
-                let from = plan.lids.owner(from);
-                match from.is_some_and(|from| is_planned(fabric, plan, from, to)) {
-                    false => Some("the plan has no such way".to_owned()),
-                    true => (level != told).then(|| format!("service level {level}, the plan's is {told}")),
-                }
-            }
+        let path = PathAsked {
+            from,
+            to,
+            of: desk.map(|desk| desk.id),
+            answer: self.hosts[number].answer.as_ref(),
         };
-        wrong.map_or(Ok(()), |what| {
-            Err(world.violated(Violation::WrongPath { from, to, what }))
-        })
+        world.observe(&Seen::PathTold(path))?;
+        Ok(path)
     }
 
     /// A host asks its administrator.
@@ -430,16 +392,9 @@ impl Clients {
     }
 }
 
-impl Desk {
-    /// Beside a manager that was never started.
-    fn new(id: ManagerId, seat: PortIdx) -> Self {
-        Self {
-            id,
-            seat,
-            role_number: None,
-            registered: Default::default(),
-        }
-    }
+/// The number of a host's question, in the question and in its answer.
+fn number_of(mad: &Mad) -> u64 {
+    mad.transaction().0 & 0xFFFF_FFFF
 }
 
 /// The chassis of a world.
@@ -455,11 +410,6 @@ impl Rehearsal {
         let port = self.emulator.port_of(client);
         self.emulator.detach(self.now, client);
         port
-    }
-
-    fn port_name(&self, port: PortIdx) -> String {
-        let chassis = self.emulator.chassis();
-        chassis.fabric().port_name(chassis.port_ref(port))
     }
 
     fn name(&self, id: ManagerId) -> String {

@@ -1,4 +1,4 @@
-//! How datagrams of clients get from port to port: by the tables that switches hold.
+//! How datagrams of hosts get from port to port: by the tables that switches hold.
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::{Fabric, PortRef};
@@ -17,7 +17,7 @@ fn beyond(chassis: &Chassis, port: PortIdx) -> Option<PortIdx> {
     (is_active(chassis, port) && is_active(chassis, peer)).then_some(peer)
 }
 
-/// The port of a channel adapter that a packet from another one gets to.
+/// The port of a channel adapter at which a packet from another one arrives.
 pub fn arrives(chassis: &Chassis, from: PortIdx, lid: Lid) -> Option<PortIdx> {
     let holds = |port: PortIdx| chassis.port(port).settings().lids.contains(lid);
     if holds(from) {
@@ -39,8 +39,8 @@ pub fn arrives(chassis: &Chassis, from: PortIdx, lid: Lid) -> Option<PortIdx> {
     None
 }
 
-/// The port at the other end of a cable that packets pass, if no switch is there: it gets whatever is sent, and no
-/// table of any manager has a say in it.
+/// The port at the other end of a cable that packets pass, if that is no switch: it gets every packet that is sent,
+/// whatever the tables of switches say.
 pub fn next_to(chassis: &Chassis, port: PortIdx) -> Option<PortIdx> {
     beyond(chassis, port).filter(|&peer| chassis.switch(chassis.port_ref(peer).node).is_none())
 }
@@ -71,14 +71,14 @@ pub fn is_planned(fabric: &Fabric, plan: &Plan, from: PortRef, to: Lid) -> bool 
     false
 }
 
-/// Channel adapters' ports that get a packet to a multicast LID, ascending, one entry for each time; `None` if it goes
-/// round.
+/// Ports of channel adapters at which a packet to a multicast LID arrives, ascending, once for each copy; `None` if
+/// copies go in circles.
 pub fn copies(chassis: &Chassis, from: PortIdx, mlid: Lid) -> Option<Vec<PortIdx>> {
     let fabric = chassis.fabric();
     let index = usize::from(mlid.0.checked_sub(0xC000)?);
     let mut got = Vec::new();
     let mut under_way: Vec<PortIdx> = beyond(chassis, from).into_iter().collect();
-    // Each port is entered at most once unless a copy goes round or comes twice.
+    // Each port is entered at most once, unless copies go in circles or meet.
     let mut left = 4 * chassis.port_count();
     while let Some(at) = under_way.pop() {
         left = left.checked_sub(1)?;

@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use selvedge_chassis::PortIdx;
 use selvedge_coordinator::{Administrated, In, Out};
-use selvedge_fabric::Fabric;
-use selvedge_plan::Plan;
 use selvedge_sa::{Config, Registrations, Sa, Snapshot, Sources};
 use selvedge_sm::{Command, Input, Milestone, Output, Role};
 use selvedge_store::{Found, StateDir, StoreError};
@@ -35,11 +33,6 @@ impl Rehearsal {
     /// Returns the administrator beside a running manager.
     pub(crate) fn administrator(&self, id: ManagerId) -> Option<&Sa> {
         self.life(id)?.coordinator.administrator()
-    }
-
-    /// Returns the plan in force and its fabric, as a running manager reported last.
-    pub(crate) fn in_force(&self, id: ManagerId) -> Option<&(Arc<Fabric>, Arc<Plan>)> {
-        self.life(id)?.plans.in_force()
     }
 
     /// Returns the number of the manager's process, and how often its role has changed.

@@ -7,12 +7,13 @@ use selvedge_chassis::PortIdx;
 use selvedge_fabric::NodeIdx;
 
 use super::Rehearsal;
-use crate::checkers::{Checker, Exemptions, Findings, Rule, Seen, Stage};
+use crate::checkers::{Checker, Exemptions, Findings, Hosts, Rule, Seen, Stage};
+use crate::clients::served::Served;
 use crate::{ManagerId, RehearsalError, Tamper, Violation};
 
 impl Rehearsal {
-    /// From now on somebody looks after every Set that an agent takes, every fault and every timer, and not only when
-    /// time goes on. Before any manager is added: what judges pass is noted from then on.
+    /// From now on checkers follow every Set that an agent takes, every fault and every timer. To be called before any
+    /// manager is added: what judges pass is noted from then on.
     pub fn watch(&mut self) {
         self.checkers.watch(&mut self.emulator);
     }
@@ -35,7 +36,7 @@ impl Rehearsal {
         text
     }
 
-    /// What was found and excused, by checker and rule.
+    /// Violations that rules excuse, counted by checker and rule.
     #[must_use]
     pub fn exemptions(&self) -> Exemptions {
         self.checkers.exemptions().clone()
@@ -64,6 +65,12 @@ impl Rehearsal {
             .is_any_block_astray(&Stage::new(self.now, &self.emulator, &self.managers))
     }
 
+    /// What can be asked of hosts and their administrators now.
+    pub(crate) fn hosts<'a>(&'a self, served: Served<'a>) -> Hosts<'a> {
+        let stage = Stage::new(self.now, &self.emulator, &self.managers);
+        self.checkers.hosts(&stage, served)
+    }
+
     /// What must hold around a port where nothing is left to do.
     pub(crate) fn rest_around(&mut self, at: PortIdx) -> Result<(), Violation> {
         self.show(&Seen::Rest(at))
@@ -79,7 +86,7 @@ impl Rehearsal {
         self.checkers.locked_for(self.emulator.chassis(), m_key)
     }
 
-    /// Nodes at which a flipped bit has put an M_Key that nobody knows in place of this.
+    /// Nodes at which a flipped bit has put an M_Key that no manager knows in place of this one.
     pub(crate) fn keys_flipped(&self, m_key: u64) -> Vec<NodeIdx> {
         let chassis = self.emulator.chassis();
         let ports = self.checkers.keys_flipped(chassis, m_key).into_iter();
@@ -91,13 +98,13 @@ impl Rehearsal {
         self.checkers.count(Checker::Convergence, Rule::Locked);
     }
 
-    /// Sets that agents took, and looks after events, while somebody watched.
+    /// Number of Sets that agents took, and of looks after events, while every Set was followed.
     #[must_use]
     pub fn watched(&self) -> (u64, u64) {
         self.checkers.counts()
     }
 
-    /// Puts somebody between a manager and the world.
+    /// Puts a [`Tamper`] between a manager and the world.
     pub fn tamper(&mut self, id: ManagerId, tamper: Box<dyn Tamper>) {
         if let Some(manager) = self.managers.get_mut(id.0) {
             manager.tamper = Some(tamper);

@@ -1,4 +1,4 @@
-//! What a schedule does to a rehearsal, as values in which nothing is left to be found out, and as text.
+//! Actions of a schedule upon a rehearsal, complete as values and as text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use selvedge_types::{Lmc, Mtu};
 /// Managers of a schedule.
 pub(super) const MANAGERS: usize = 2;
 
-/// One thing that is done to a rehearsal.
+/// One action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A fault strikes, or ends.
@@ -37,11 +37,11 @@ pub enum Action {
     HostsSettle,
     /// Each host wants one registration more or less.
     HostsChange,
-    /// What hosts were told is checked, and each asks for a path.
+    /// Checks what hosts were told, and each asks for a path.
     HostsCheck,
     /// All is well: the end digest takes in what is held.
     Well,
-    /// Nothing happens any more, and the run ends.
+    /// The run ends.
     End,
 }
 
@@ -61,7 +61,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Puts it into a policy.
+    /// Changes a policy accordingly.
     pub fn apply(self, policy: &mut Policy) {
         match self {
             Self::Engines(engines) => policy.engines = engines,
@@ -111,7 +111,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// What actions look like, for messages.
+/// An action as text.
 pub(super) const ACTION_FORM: &str = "a time in ns and an action, as 120000 fault cut \"S-L1-0\"[3], start 0, kill 1, \
     sweep 0, policy lmc 1, disk 0 fails 1/2 3, disk 0 works, hosts settle, hosts change, hosts check, heal, well, end";
 

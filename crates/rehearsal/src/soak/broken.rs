@@ -1,4 +1,4 @@
-//! Managers with one defect each: what the checkers must find. A checker that finds none of them checks nothing.
+//! Managers with one defect each, which the checkers must find. A checker that finds none of them checks nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,7 +27,7 @@ pub enum Broken {
     EditEntry,
     /// Blocks are sent after the links behind them are ACTIVE.
     TablesLast,
-    /// Blocks are sent in the opposite order, whatever waits for what.
+    /// Blocks are sent in the opposite order, against their dependencies.
     ReverseTables,
     /// The judge lets deadlock pass.
     AcceptCycles,
@@ -35,21 +35,21 @@ pub enum Broken {
     StoreNothing,
     /// State that could not be stored counts as stored.
     StoreFailureIgnored,
-    /// A new policy is taken as leave to give new LIDs to all ports.
+    /// A new policy makes the manager give new LIDs to all ports.
     Reassign,
     /// Other managers get no answer.
     Silent,
     /// Other managers are told that this one is not active.
     FalseRole,
-    /// What other managers say of themselves is taken for "not active".
+    /// SMInfo of other managers is read as NOT-ACTIVE.
     NeverYield,
     /// Traps are thrown away.
     IgnoreTraps,
     /// Traps are acted upon and never repressed.
     NeverRepress,
-    /// A port gets the LID behind the one that was judged.
+    /// A port gets the LID after the one that was judged.
     Renumber,
-    /// A port gets the LID that another one got before.
+    /// A port gets the LID that another port got before.
     SameLid,
     /// Each request is sent many times.
     Flood,
@@ -63,21 +63,22 @@ pub enum Broken {
     OldResult,
     /// Each switch's table is emptied before it is written.
     BlankFirst,
-    /// When a change is done, blocks are sent once more as they were before its last step, and then as they are to be.
+    /// When a change is done, blocks that had dropped packets before its last step are sent once more as they were
+    /// before it, and then as planned.
     Stutter,
-    /// The same where the step had moved entries.
+    /// The same with blocks of which the last step only moved entries.
     Relapse,
-    /// It does not wait for packets under way.
+    /// The manager does not wait for packets under way.
     SkipWaits,
-    /// It forgets at once what it has changed: no packet is under way.
+    /// The manager forgets at once what it has changed, so that it knows of no packets under way.
     ForgetPast,
-    /// A standby takes every answer of the master for silence.
+    /// A standby ignores every answer of the master.
     Usurp,
-    /// When it starts, it sends again what it sent before it was killed.
+    /// When the manager starts, it sends again what it sent before it was killed.
     Replay,
-    /// It asks for its state to be stored whenever it asks the fabric anything.
+    /// The manager asks for its state to be stored with every MAD that it sends.
     Hoard,
-    /// Blocks are not read back: what was written is believed.
+    /// Blocks are not read back: the manager believes what it wrote.
     BelieveWrites,
 }
 
@@ -115,7 +116,7 @@ impl Broken {
         Self::BelieveWrites,
     ];
 
-    /// Codes of what the checkers must find.
+    /// Codes of the violations that checkers must find.
     #[must_use]
     pub const fn found_by(self) -> &'static [&'static str] {
         match self {
@@ -154,7 +155,7 @@ impl Broken {
         Arc::new(DefaultJudge { options })
     }
 
-    /// Stands between such a manager and the world.
+    /// Returns what stands between such a manager and the world.
     pub(super) fn tamper(self) -> Box<dyn Tamper> {
         Box::new(Defect {
             broken: self,
@@ -179,17 +180,17 @@ impl fmt::Display for Broken {
 #[derive(Debug)]
 struct Defect {
     broken: Broken,
-    /// Blocks that wait.
+    /// Blocks that are held back.
     held: Vec<Output>,
     last_lid: Option<Lid>,
     last_table: Option<Datagram>,
     old: Option<Box<JobResult>>,
     sent: BTreeSet<TransactionId>,
-    /// Each block as it was sent last, and before that.
+    /// Each block as it was sent last, and as it was sent before that.
     written: BTreeMap<Place, [Option<Datagram>; 2]>,
-    /// What was sent in this life, or the one before.
+    /// Blocks sent by this process, or the one before.
     former: Vec<Output>,
-    /// What was stored last.
+    /// State that was stored last.
     state: Option<(u64, PersistentState)>,
 }
 
@@ -248,7 +249,7 @@ impl Tamper for Defect {
                 out.push(Output::SetIsSm(true));
                 out.append(&mut self.former);
             }
-            // What waits goes out at the end of a change.
+            // Blocks that were held back go out at the end of a change.
             Output::Milestone(Milestone::Committed(committed)) => {
                 out.extend(self.held.drain(..).rev());
                 self.go_back(out);
@@ -267,7 +268,7 @@ impl Tamper for Defect {
 }
 
 impl Defect {
-    /// Blocks as they were before their last Set, and then as they are to be.
+    /// Sends blocks as they were before their last Set, and then as planned.
     fn go_back(&mut self, out: &mut Vec<Output>) {
         if !matches!(self.broken, Broken::Stutter | Broken::Relapse) {
             return;
@@ -287,7 +288,7 @@ impl Defect {
         }
     }
 
-    /// Answers a question for a block with what was written last, if that is known.
+    /// Answers a Get of a block with the block that was written last, if that is known.
     fn believed(&self, asked: &Datagram) -> Option<Input> {
         let [written, _] = self.written.get(&place(asked)?)?;
         let mut answer = *asked;
@@ -369,7 +370,7 @@ impl Defect {
         out.push(Output::Send { datagram, timeout });
     }
 
-    /// Changes a PortInfo; true if it is not sent at all.
+    /// Changes a PortInfo. Returns true if it is not to be sent at all.
     fn port(&mut self, mut info: PortInfo, datagram: &mut Datagram) -> bool {
         match self.broken {
             Broken::NeverActivate => return info.state == Some(PortState::Active),
@@ -384,14 +385,14 @@ impl Defect {
     }
 }
 
-/// The same once more, as another transaction.
+/// The same datagram as another transaction.
 fn copy(mut datagram: Datagram, number: u64, timeout: Duration) -> Output {
     let transaction = datagram.mad.transaction().0 | number << 40;
     datagram.mad.set_transaction(TransactionId(transaction));
     Output::Send { datagram, timeout }
 }
 
-/// Where a block goes.
+/// Route and number of a block.
 fn place(datagram: &Datagram) -> Option<Place> {
     let route = datagram.mad.route().ok()?;
     Some((route.ports().to_vec(), datagram.mad.modifier()))

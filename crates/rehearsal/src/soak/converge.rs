@@ -1,4 +1,8 @@
 //! How a schedule must end: the faults are mended, and all is well within a bounded time.
+//!
+//! Not a checker: it drives the world. What is wrong at one instant may be right before the bound, and meanwhile the
+//! operator acts on it: asks for a sweep, resets a port. What must hold at an instant is judged by the checkers
+//! ([`crate::Rehearsal::at_rest`]) and by [`Observed::trouble`].
 
 use std::time::Duration;
 
@@ -6,7 +10,8 @@ use selvedge_sm::Role;
 
 use super::action::Action;
 use super::world::{CONVERGE_REST, SWEEPS_TO_CONVERGE, World};
-use crate::{Observed, RehearsalError, Violation};
+use crate::observed::{Observed, Trouble};
+use crate::{RehearsalError, Violation};
 
 impl World<'_> {
     /// Agents and the medium work again, GUIDs are unique, managers run; cables stay unplugged and nodes off.
@@ -42,8 +47,8 @@ impl World<'_> {
         self.well()
     }
 
-    /// Takes the end digest. Where a schedule is resolved this is a light sweep later, so that a manager that takes a
-    /// little longer holds the same by then.
+    /// Takes the end digest. Where a schedule is resolved this is done a light sweep later, so that a slower manager
+    /// holds the same by then.
     pub(super) fn well(&mut self) -> Result<(), RehearsalError> {
         if self.keeps_actions() {
             self.run_for(self.schedule.setup.sweep())?;
@@ -61,11 +66,12 @@ impl World<'_> {
         let began = self.rehearsal.now();
         let mut bound = bound;
         let mut was_locked = false;
-        // What just happened must be seen by somebody first.
+        // A manager must first see what has just happened.
         self.run_for(Duration::from_millis(100))?;
         loop {
             let left = (began + bound).since(self.rehearsal.now());
-            // Traps about it may let nobody rest until it ends: then it is not to be seen any more.
+            // While a port is locked, traps about it may keep managers busy until its lease ends: at rest it cannot be
+            // seen any more.
             let locked = self.rehearsal.locked_for(self.operator.policy.m_key);
             let quiet = self.run_until(left, |world| world.rehearsal.is_quiet())?;
             let trouble = match quiet {
@@ -73,11 +79,11 @@ impl World<'_> {
                 false => Some("it does not come to rest".to_owned()),
             };
             let Some(what) = trouble else { return Ok(()) };
-            // It may end just before the bound, and is not to be seen then.
+            // The lease may end just before the bound, and cannot be seen then.
             let locked = locked.or_else(|| self.rehearsal.locked_for(self.operator.policy.m_key));
             if !was_locked && let Some(lease) = locked {
                 self.rehearsal.count_locked();
-                // It began when a manager first tried to set the port, at the latest a moment ago.
+                // The lease began when a manager first tried to set the port, at the latest a moment ago.
                 was_locked = true;
                 bound += lease + SWEEPS_TO_CONVERGE * sweep;
             }
@@ -93,7 +99,7 @@ impl World<'_> {
         }
     }
 
-    /// What is not as it should be at rest, if anything.
+    /// What is wrong at rest, if anything.
     fn trouble(&mut self) -> Result<Option<String>, RehearsalError> {
         let mut masters = Vec::new();
         for &id in self.managers.ids() {
@@ -115,28 +121,11 @@ impl World<'_> {
             if !view.is_up() {
                 return Ok(Some(format!("manager {} is not up: {} Sets failed", id.0, view.failed)));
             }
-            if let Some((at, conflict)) = observed.without_lid.first() {
-                return Ok(Some(format!("{}: {conflict:?}", observed.fabric.port_name(*at))));
-            }
-            // The other rail's port of a host may be on an island where no manager sits.
-            let other_lmc = |(at, port): &(_, &selvedge_fabric::Port)| {
-                observed.fabric.link_is_up(*at) && port.settings.lids.lmc != self.operator.policy.lmc
-            };
-            let mut hosts = observed
-                .fabric
-                .end_ports()
-                .filter(|(at, _)| !observed.fabric.node(at.node).is_switch());
-            if let Some((at, _)) = hosts.find(other_lmc) {
-                let (port, want) = (observed.fabric.port_name(at), self.operator.policy.lmc.get());
-                return Ok(Some(format!("{port} has another LMC than the policy's {want}")));
-            }
-            if let Some(idle) = observed.not_active().next() {
-                let name = observed.fabric.port_name(idle);
-                self.let_in(id, &name)?;
-                return Ok(Some(format!("{name} is not ACTIVE")));
-            }
-            if let Some(error) = observed.judge().errors().next() {
-                return Ok(Some(error.to_string()));
+            if let Some(trouble) = observed.trouble(Some(self.operator.policy.lmc)) {
+                if let Trouble::NotActive(port) = &trouble {
+                    self.let_in(id, port)?;
+                }
+                return Ok(Some(trouble.to_string()));
             }
         }
         for (which, &id) in self.managers.ids().iter().enumerate() {

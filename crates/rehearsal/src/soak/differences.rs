@@ -12,21 +12,21 @@ use super::world::Observer;
 use crate::subnet::ports_of;
 use crate::{ManagerId, Rehearsal};
 
-/// What a walk shows of one step.
+/// The changes of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// When.
     pub at: Time,
-    /// What happened of the schedule.
+    /// Events of the schedule.
     pub happened: Vec<String>,
-    /// What is different now.
+    /// What has changed.
     pub changed: Vec<String>,
 }
 
 /// Takes each step that changed anything; false ends the walk's printing.
 pub type Taker<'a> = dyn FnMut(&Step) -> bool + 'a;
 
-/// An observer that compares what is with what was.
+/// An observer that compares hardware and managers with the step before.
 pub struct Differences<'a> {
     taker: &'a mut Taker<'a>,
     on: bool,

@@ -9,10 +9,10 @@ use super::schedule::{ENGINES, Family, Requests, Schedule, Setup};
 
 /// Events of a schedule, at least.
 pub const HAPPENINGS_MIN: usize = 50;
-/// And at most.
+/// Events of a schedule, at most.
 const HAPPENINGS_MAX: usize = 70;
 
-/// How often each kind is drawn, in parts of the sum.
+/// Weights of the kinds of events.
 const WEIGHTS: [(Kind, u64); 23] = [
     (Kind::Cut, 12),
     (Kind::Restore, 10),
@@ -39,14 +39,14 @@ const WEIGHTS: [(Kind, u64); 23] = [
     (Kind::Sweep, 3),
 ];
 
-/// Of so many seeds one has most of its events in stages that are brought about: what is brief is met as often as what
-/// lasts, and each kind as often as any other.
+/// One of so many seeds has most of its events in stages that the schedule causes: short stages are met as often as
+/// long ones, and each kind of event as often as any other.
 const AMID_EVERY: u64 = 4;
-/// Of so many seeds one has managers that work out repairs before there is need: that costs as much as all repairs.
+/// One of so many seeds has managers that work out repairs before there is need: that costs as much as all repairs.
 const BACKUPS_ONE_IN: u64 = 4;
 
 impl Schedule {
-    /// What a seed stands for.
+    /// The schedule of a seed.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let mut schedule = Self::draw_restless(seed);
@@ -58,7 +58,7 @@ impl Schedule {
         schedule
     }
 
-    /// What it stood for before some schedules had rests: what was found then must be met again as it was.
+    /// The schedule of the seed before schedules had rests: failures found then are found again.
     #[must_use]
     pub fn draw_restless(seed: u64) -> Self {
         let root = Seed(seed).child("soak");
@@ -69,8 +69,8 @@ impl Schedule {
         setup.uses_lanes = setup.lanes > 1 && root.child("lanes").rng().below(2) == 1;
         let mut rng = root.child("happenings").rng();
         let count = HAPPENINGS_MIN + pick(&mut rng, HAPPENINGS_MAX - HAPPENINGS_MIN + 1);
-        // A few kinds at a time: what happens together is then more often of the same few kinds, in another mixture
-        // each time.
+        // A few kinds at a time: events that overlap are then more often of the same few kinds, in another mixture each
+        // time.
         let kinds: Vec<(Kind, u64)> = match rng.below(3) {
             0 => WEIGHTS.to_vec(),
             _ => subset(&mut rng),
@@ -93,7 +93,7 @@ fn pick(rng: &mut Rng, count: usize) -> usize {
     usize::try_from(rng.below(count.max(1) as u64)).unwrap_or(0)
 }
 
-/// At least five kinds; with each that breaks something, what makes it good again.
+/// At least five kinds; with each that breaks something, the one that mends it.
 fn subset(rng: &mut Rng) -> Vec<(Kind, u64)> {
     let mut all = WEIGHTS.to_vec();
     rng.shuffle(&mut all);
@@ -140,7 +140,7 @@ fn happening(rng: &mut Rng, kinds: &[(Kind, u64)]) -> Happening {
     }
 }
 
-/// Two thirds of what happens comes in the middle of something, of any kind and in any stage.
+/// Two thirds of the events come during a stage, of any kind and in any stage.
 fn amid(rng: &mut Rng, happenings: &mut [Happening]) {
     for happening in happenings {
         if rng.below(3) > 0 {
@@ -150,7 +150,7 @@ fn amid(rng: &mut Rng, happenings: &mut [Happening]) {
     }
 }
 
-/// Some of what happens, links that are lost above all, comes when packets under way are gone and repairs worked out.
+/// Some events, lost links above all, come when packets under way are gone and repairs are worked out.
 fn rest(rng: &mut Rng, happenings: &mut [Happening]) {
     for happening in happenings {
         if rng.below(6) == 0 {
@@ -162,7 +162,7 @@ fn rest(rng: &mut Rng, happenings: &mut [Happening]) {
     }
 }
 
-/// Between so many microseconds, every order of magnitude as often as any other.
+/// A time in this range of microseconds, every order of magnitude as often as any other.
 pub(super) fn scale(rng: &mut Rng, from: u64, to: u64) -> Duration {
     let steps = u64::from((to / from.max(1)).max(1).ilog2());
     let low = from << rng.below(steps + 1);

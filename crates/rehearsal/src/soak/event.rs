@@ -1,5 +1,5 @@
-//! What happens in a schedule: small values whose picks are reduced to whatever fabric there is, so that the same
-//! events make sense on a smaller one.
+//! Events of a schedule: small values whose picks are reduced modulo what the fabric has, so that the same events make
+//! sense on a smaller fabric.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use selvedge_sm::StageName;
 
-/// What kind of thing happens.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A cable is unplugged.
@@ -18,9 +18,9 @@ pub enum Kind {
     Flap,
     /// A switch or host loses its power.
     Die,
-    /// It has power again, and empty tables.
+    /// A switch or host has power again, and empty tables.
     Revive,
-    /// Off and on at once.
+    /// A switch or host loses its power and has it again at once.
     Reboot,
     /// Two cables change places.
     Swap,
@@ -123,19 +123,19 @@ impl fmt::Display for Kind {
     }
 }
 
-/// When something happens.
+/// When an event happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// So long after what happened before.
+    /// So long after the event before.
     After(Duration),
-    /// So long after some manager is next in the middle of this; after half a second at the latest.
+    /// So long after any manager next enters this stage; after half a second at the latest.
     During(StageName, Duration),
-    /// So long after the manager that matters most is next in the middle of this, which is brought about if need be.
+    /// So long after the master next enters this stage, which is caused if need be.
     Amid(StageName, Duration),
 }
 
 impl When {
-    /// The time that passes before, after whatever is waited for.
+    /// The time that passes after the stage, or the event before.
     pub const fn span_mut(&mut self) -> &mut Duration {
         match self {
             Self::After(span) | Self::During(_, span) | Self::Amid(_, span) => span,
@@ -143,18 +143,18 @@ impl When {
     }
 }
 
-/// Something that happens.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Happening {
     /// When.
     pub when: When,
     /// What.
     pub kind: Kind,
-    /// Which cable, node or manager, or how much: reduced to what there is.
+    /// Which cable, node or manager, or how much: reduced modulo what there is.
     pub pick: u32,
-    /// The other one, or how much.
+    /// The other cable or node, or how much.
     pub other: u32,
-    /// For how long, where it ends by itself.
+    /// For how long, if it ends by itself.
     pub span: Duration,
 }
 
@@ -197,7 +197,7 @@ impl fmt::Display for Happening {
     }
 }
 
-/// What a happening looks like, for messages.
+/// An event as text.
 pub(super) const FORM: &str = "after 120us cut 17 0 0us, or during applying 5us hang 3 0 40000us";
 
 impl FromStr for Happening {

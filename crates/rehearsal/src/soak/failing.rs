@@ -15,7 +15,7 @@ const STORED_WITHIN: Duration = Duration::from_secs(1);
 const FAILS_AT_LAST: Duration = Duration::from_secs(2);
 
 impl World<'_> {
-    /// Managers get disks, if they are to.
+    /// Gives managers disks, if the setup has them.
     pub(super) fn give_disks(&mut self) {
         if !self.schedule.setup.store_faults || self.rehearsal.is_open() {
             return;
@@ -30,7 +30,7 @@ impl World<'_> {
         self.store_faults = Some(StoreFaults::new(seed, disks));
     }
 
-    /// No step goes further than to where a disk begins to fail, or ends to.
+    /// Limits a step to when a disk next begins or ends to fail.
     pub(super) fn until_store_faults(&self, limit: Time) -> Time {
         let next = self.store_faults.as_ref().and_then(StoreFaults::next);
         next.map_or(limit, |next| limit.min(next))
@@ -84,7 +84,7 @@ impl World<'_> {
         }
     }
 
-    /// No trouble of disks is drawn: a resolved schedule names each.
+    /// No failures of disks are drawn: a resolved schedule names each.
     pub(super) const fn draw_no_store_faults(&mut self) {
         if let Some(faults) = &mut self.store_faults {
             faults.stop();
@@ -109,8 +109,8 @@ impl World<'_> {
         }
     }
 
-    /// At last the master's disk fails while hosts change their minds, and the master is killed before it works again:
-    /// after that nothing else makes up for what it may have forgotten.
+    /// At last the master's disk fails while hosts change their wishes, and the master is killed before the disk works
+    /// again: nothing later makes up for what the manager may have forgotten.
     pub(super) fn fail_at_last(&mut self) -> Result<(), RehearsalError> {
         const WHEN: &str = "when the master had been killed on a disk that failed";
         if self.store_faults.is_none() {

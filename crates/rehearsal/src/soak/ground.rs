@@ -1,4 +1,4 @@
-//! The fabric of a schedule as it was built: what faults strike.
+//! The fabric of a schedule as it was built, which faults strike.
 
 use selvedge_fabric::{Fabric, Link, NodeIdx};
 

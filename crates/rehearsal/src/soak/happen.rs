@@ -1,4 +1,4 @@
-//! What a drawn event comes to on the fabric at hand, and when it happens.
+//! What a drawn event does on the fabric at hand, and when it happens.
 
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ impl World<'_> {
         }
     }
 
-    /// Waits until the master is in a stage, and brings it about if that does not come by itself.
+    /// Waits until the master is in a stage, and causes the stage if it does not come unasked.
     fn amid(&mut self, stage: StageName, pick: u32, span: Duration) -> Result<(), RehearsalError> {
         let wait = match stage {
-            // It comes at its interval, once a manager rests.
+            // A light sweep comes at its interval, once a manager rests.
             StageName::LightSweep => self.schedule.setup.sweep() + STAGE_WAIT,
             _ => STAGE_WAIT / 4,
         };
@@ -43,7 +43,7 @@ impl World<'_> {
         }
     }
 
-    /// Whatever leads to a stage.
+    /// Does what leads to a stage.
     fn bring_about(&mut self, stage: StageName, pick: u32) -> Result<(), RehearsalError> {
         match stage {
             StageName::Idle | StageName::LightSweep => Ok(()),
@@ -51,7 +51,7 @@ impl World<'_> {
                 let link = self.ground.link(pick / 7);
                 self.fault(&format!("flap {link} times=1 down=5ms up=5ms"))
             }
-            // Whoever starts reads all tables and stores what it takes over.
+            // A manager that starts reads all tables and stores what it takes over.
             StageName::ReadingTables | StageName::Persisting => {
                 let which = self.master();
                 if self.managers.is_running(which) {
@@ -60,7 +60,7 @@ impl World<'_> {
                 self.act(Action::Start(which))
             }
             StageName::Discovering | StageName::Planning | StageName::Applying => {
-                // A policy that was not there before: else there is nothing to apply.
+                // A policy that differs from the last one: else there is nothing to apply.
                 let what = Happening {
                     when: When::After(Duration::ZERO),
                     kind: Kind::Settings,
@@ -73,7 +73,7 @@ impl World<'_> {
         }
     }
 
-    /// One thing happens; false if there was nothing to happen to.
+    /// One event happens. Returns false if the fabric has nothing that it could strike.
     pub(super) fn happen(&mut self, what: &Happening) -> Result<bool, RehearsalError> {
         let (pick, span) = (what.pick, what.span);
         let (link, node) = (self.ground.link(pick), self.ground.node(pick));
@@ -150,7 +150,7 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// No MAD passes between two parts.
+    /// No MAD passes between two parts of the fabric for a time.
     fn part(&mut self, what: &Happening) -> Result<(), RehearsalError> {
         let between = self.ground.between(what.pick);
         for at in between {

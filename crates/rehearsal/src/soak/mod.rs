@@ -43,18 +43,18 @@ pub use totals::Totals;
 use world::World;
 pub use world::{Nobody, Observer};
 
-/// What became of a schedule.
+/// The outcome of a schedule.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What a checker found and no rule excuses.
+    /// The violation that no rule excuses, if a checker found one.
     pub failure: Option<Failure>,
     /// Happenings by kind and the master's stage just then (position in the order of [`selvedge_sm::StageName`]).
     pub coverage: BTreeMap<(Kind, u8), u64>,
-    /// What was found and excused.
+    /// Violations that rules excuse, counted.
     pub exemptions: Exemptions,
-    /// Sets that agents took.
+    /// Number of Sets that agents took.
     pub sets: u64,
-    /// How often the checkers looked.
+    /// Number of looks of the checkers.
     pub looks: u64,
     /// Repairs that had been worked out before.
     pub known: u64,
@@ -62,13 +62,13 @@ pub struct Outcome {
     pub store_failures: u64,
     /// Virtual time at the end.
     pub ended: Time,
-    /// What managers sent, and what was held whenever all was well, as digests.
+    /// Digests of what managers sent, and of what the hardware held whenever all was well.
     pub digests: Digests,
-    /// What the managers said, a line each; filled in on failure only.
+    /// Events of the managers, a line each; filled in on failure only.
     pub log: String,
 }
 
-/// What a checker found.
+/// The violation that a checker found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// When.
@@ -80,7 +80,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Its code: failures with the same one are taken for the same.
+    /// Its code: failures with the same code count as the same.
     #[must_use]
     pub fn code(&self) -> &str {
         let after_time = self
@@ -110,7 +110,7 @@ impl Schedule {
         self.run_with(fabric, (None, Some(defect)), &mut Nobody)
     }
 
-    /// Carries it out, and returns everything that was done to the rehearsal meanwhile.
+    /// Carries it out. Returns its actions as well, each with its time.
     #[must_use]
     pub fn resolve(&self, fabric: &Fabric) -> (Outcome, Resolved) {
         let mut nobody = Nobody;
@@ -143,7 +143,7 @@ impl Schedule {
 }
 
 impl World<'_> {
-    /// What became of the run.
+    /// The outcome of the run.
     fn outcome(&mut self, result: Result<(), RehearsalError>) -> Outcome {
         let rehearsal = &self.rehearsal;
         let failure = result.err().map(|error| Failure {

@@ -1,4 +1,4 @@
-//! What an operator does when told that something is left to him.
+//! What an operator does when a manager reports that something is left to the operator.
 
 use selvedge_planner::PortReason;
 use selvedge_sm::Role;
@@ -8,7 +8,8 @@ use super::world::World;
 use crate::{ManagerId, RehearsalError};
 
 impl World<'_> {
-    /// A link that went down too often is left out for ten minutes, or until the operator asks for a sweep: he does.
+    /// A link that went down too often is left out for ten minutes, or until the operator asks for a sweep. The
+    /// operator asks.
     pub(super) fn let_in(&mut self, id: ManagerId, name: &str) -> Result<(), RehearsalError> {
         let view = self.rehearsal.view(id).unwrap_or_default();
         let mut left_out = view.ports.iter().filter(|report| report.reason == PortReason::LeftOut);
@@ -21,8 +22,9 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A manager stays away from ports whose M_Key it does not know, and says that they are to be reset: he does, where
-    /// a flipped bit has put that key there. True if he did anything. Each node once: it must help.
+    /// A manager does not touch ports whose M_Key it does not know, and reports that they are to be reset. The operator
+    /// reboots their nodes, if a flipped bit has put that key there, each node once. Returns true if any node was
+    /// rebooted.
     pub(super) fn reset_keys(&mut self) -> Result<bool, RehearsalError> {
         let views = self.managers.ids().iter().filter_map(|&id| self.rehearsal.view(id));
         let refuses = views.filter(|view| view.role == Role::Master && view.plan.is_none());

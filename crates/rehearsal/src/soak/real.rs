@@ -1,4 +1,4 @@
-//! A schedule against managers that are programs, in real time: the run goes on whatever is found.
+//! A schedule against managers that are programs, in real time: violations do not end the run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,33 +9,34 @@ use selvedge_sim::Time;
 use super::event::Kind;
 use super::schedule::Schedule;
 use super::world::{Nobody, World};
-use crate::{Exemptions, Findings, Observed, Outside, RehearsalError};
+use crate::observed::Observed;
+use crate::{Exemptions, Findings, Outside, RehearsalError};
 
 /// What became of a schedule in real time.
 #[derive(Clone, Debug, Default)]
 pub struct RealOutcome {
-    /// What checkers found and no rule excuses.
+    /// Violations that no rule excuses.
     pub findings: Findings,
-    /// What was found and excused.
+    /// Violations that rules excuse, counted.
     pub exemptions: Exemptions,
-    /// Sets that agents took.
+    /// Number of Sets that agents took.
     pub sets: u64,
-    /// How often the checkers looked.
+    /// Number of looks of the checkers.
     pub looks: u64,
-    /// For how long packets to somebody went in circles.
+    /// Time for which packets to a port that can be reached went in circles.
     pub looping: Duration,
     /// How long it took until all was well after faults had stopped, or what was not well in the end.
     pub converged: Vec<(&'static str, Result<Duration, String>)>,
     /// Happenings by kind.
     pub happenings: BTreeMap<Kind, u64>,
-    /// Programs that ended by themselves, and were started again.
+    /// Programs that ended unasked, and were started again.
     pub crashes: Vec<String>,
     /// Time at the end.
     pub ended: Time,
 }
 
 impl Schedule {
-    /// Carries it out on its fabric with managers that somebody else keeps.
+    /// Carries it out on its fabric with programs as managers, which `hands` starts and ends.
     pub fn run_outside(&self, fabric: &Fabric, hands: Box<dyn Outside>) -> Result<RealOutcome, RehearsalError> {
         let mut nobody = Nobody;
         let mut world = World::open(self, fabric, hands, &mut nobody)?;
@@ -64,7 +65,7 @@ impl Schedule {
 }
 
 impl World<'_> {
-    /// Waits until all is well, and notes how long that took, or what is not.
+    /// Waits until all is well, and notes how long that took, or what is wrong.
     pub(super) fn converge_outside(&mut self, when: &'static str, bound: Duration) -> Result<(), RehearsalError> {
         let began = self.rehearsal.now();
         let mut trouble = None;
@@ -80,7 +81,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What is not as it should be around the managers, if anything.
+    /// What is wrong in the subnets of the managers, if anything.
     fn trouble_outside(&mut self) -> Result<Option<String>, RehearsalError> {
         for &id in &self.managers.ids().to_vec() {
             let Some(at) = self.rehearsal.outside_at(id) else {
@@ -90,14 +91,8 @@ impl World<'_> {
             if observed.fabric.nodes().is_empty() {
                 continue;
             }
-            if let Some((at, conflict)) = observed.without_lid.first() {
-                return Ok(Some(format!("{}: {conflict:?}", observed.fabric.port_name(*at))));
-            }
-            if let Some(idle) = observed.not_active().next() {
-                return Ok(Some(format!("{} is not ACTIVE", observed.fabric.port_name(idle))));
-            }
-            if let Some(error) = observed.judge().errors().next() {
-                return Ok(Some(error.to_string()));
+            if let Some(trouble) = observed.trouble(None) {
+                return Ok(Some(trouble.to_string()));
             }
             if let Err(violation) = self.rehearsal.rest_around(at) {
                 return Ok(Some(violation.to_string()));
@@ -106,10 +101,10 @@ impl World<'_> {
         Ok(None)
     }
 
-    /// No manager outlives the run.
+    /// Ends all managers.
     fn end(&mut self) {
         for &id in &self.managers.ids().to_vec() {
-            // One that does not run need not be killed.
+            // A manager that does not run need not be killed.
             let _ = self.rehearsal.kill(id);
         }
     }

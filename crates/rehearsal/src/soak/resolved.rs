@@ -19,7 +19,7 @@ use crate::{Digests, Tamper};
 pub struct Resolved {
     /// Fabric, managers and policy, without drawn events.
     pub schedule: Schedule,
-    /// What is done, and when.
+    /// Actions, each with its time.
     pub actions: Vec<(Time, Action)>,
 }
 
@@ -30,7 +30,7 @@ impl Resolved {
         self.replay_in(World::new(&self.schedule, fabric, None, observer))
     }
 
-    /// Carries it out, and returns as well what the wire digest takes in, a line for each output of a manager.
+    /// Carries it out. Returns the input of the wire digest as well, a line for each output of a manager.
     #[must_use]
     pub fn replay_wire(&self, fabric: &Fabric) -> (Outcome, Vec<String>) {
         let mut nobody = Nobody;

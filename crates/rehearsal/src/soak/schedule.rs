@@ -11,7 +11,7 @@ use selvedge_types::{Lmc, Mtu};
 use super::action::Setting;
 use super::event::{FORM, Happening};
 
-/// What kind of fabric it is, for the coverage table.
+/// The kind of a fabric, for the coverage table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// A tree of two levels.
@@ -68,9 +68,9 @@ pub struct Setup {
     pub engine: u8,
     /// LMC at the start.
     pub lmc: u8,
-    /// Lanes that links are set up for.
+    /// Virtual lanes of links.
     pub lanes: u8,
-    /// Packets are put on all of them.
+    /// Packets are put on all lanes.
     pub uses_lanes: bool,
     /// Hosts talk to subnet administration.
     pub sa: bool,
@@ -80,7 +80,7 @@ pub struct Setup {
     pub sweep_s: u8,
     /// How SMPs are sent.
     pub requests: Requests,
-    /// What a job costs, in ms; `None`: its documented cost.
+    /// Virtual time of a job, in ms; `None`: its documented cost.
     pub plan_ms: Option<u16>,
     /// The second manager starts with the first.
     pub both: bool,
@@ -158,10 +158,10 @@ pub(super) fn other_setting(policy: &Policy, pick: u32) -> Setting {
     }
 }
 
-/// Everything that a run is made of.
+/// Everything that a run depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// What chance of the run itself is drawn from: which MADs get lost, and when.
+    /// Seed of what the run itself draws: which MADs get lost, and when.
     pub seed: u64,
     /// The fabric's family.
     pub family: Family,

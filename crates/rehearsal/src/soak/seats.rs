@@ -1,4 +1,4 @@
-//! Where the managers of a schedule sit, and how they are configured.
+//! The ports of the managers of a schedule, and their configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub fn config(schedule: &Schedule, policy: &Arc<Policy>, priority: u8) -> Config
     config
 }
 
-/// Where the managers sit: at the first host, and at the last port of the last one.
+/// Ports of the managers: at the first host, and at the last port of the last host.
 pub fn seats(fabric: &Fabric) -> [String; 2] {
     let mut hosts = fabric.nodes().iter().filter(|n| !n.is_switch());
     let seat = |node: Option<&selvedge_fabric::Node>, port: u8| {

@@ -1,4 +1,4 @@
-//! Clients of the administrators in a schedule: they are there if it says so, and draw from a seed of their own.
+//! Clients of subnet administration in a schedule: present if the setup says so, with a seed of their own.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::world::{CONVERGE_REST, SWEEPS_TO_CONVERGE, World};
 use crate::RehearsalError;
 use crate::clients::Clients;
 
-/// How long a port is gone that subscribers are to be told of, beside what a light sweep takes to find it.
+/// How long a node is off of which subscribers are to be told, beside the time that a light sweep takes to find it.
 const GONE: Duration = Duration::from_secs(5);
 
-/// How long it may take until the last subscriber is told of something: reports are repeated.
+/// How long it may take until the last subscriber is told: reports are repeated.
 const TOLD: Duration = Duration::from_secs(20);
 
 impl World<'_> {
-    /// They come, if they are to.
+    /// Adds clients, if the setup has them.
     pub(super) fn invite_clients(&mut self) {
         if !self.schedule.setup.sa || self.rehearsal.is_open() {
             return;
@@ -37,12 +37,12 @@ impl World<'_> {
         )));
     }
 
-    /// No step goes further than to where clients want to do something.
+    /// Limits a step to when clients are to be called next.
     pub(super) fn until_clients(&self, limit: Time) -> Time {
         self.clients.as_ref().map_or(limit, |clients| limit.min(clients.next()))
     }
 
-    /// The world has gone one step further.
+    /// Calls the clients after a step.
     pub(super) fn clients_go_on(&mut self) -> Result<(), RehearsalError> {
         let Some(clients) = &mut self.clients else {
             return Ok(());
@@ -54,7 +54,7 @@ impl World<'_> {
         went
     }
 
-    /// Hosts change their minds no more; all are served within a bounded time, and what they were told is right.
+    /// Hosts change their wishes no more: all are served within a bounded time, and what they were told holds.
     pub(super) fn serve(&mut self, when: &'static str) -> Result<(), RehearsalError> {
         if self.clients.is_none() {
             return Ok(());
@@ -74,7 +74,8 @@ impl World<'_> {
         self.act(Action::HostsCheck)
     }
 
-    /// A host goes and comes back, of which subscribers are told; then the master ends, and the other one knows all.
+    /// A host goes off and comes back, and subscribers are told; then the master ends, and the other manager knows all
+    /// registrations.
     pub(super) fn last_questions(&mut self) -> Result<(), RehearsalError> {
         let Some(clients) = &mut self.clients else {
             return Ok(());
@@ -84,14 +85,14 @@ impl World<'_> {
             self.run_for(self.schedule.setup.sweep() + GONE)?;
             self.fault(&format!("revive \"{gone}\""))?;
             self.all_well("when a host had come back")?;
-            // A report that was lost where tables led nowhere yet is repeated.
+            // A report that was lost while tables had no route yet is repeated.
             let are_told = |world: &Self| {
                 let clients = world.clients.as_ref();
-                clients.is_none_or(|clients| clients.check_reports(&world.rehearsal, &gone).is_ok())
+                clients.is_none_or(|clients| clients.are_reported(&world.rehearsal, &gone))
             };
             self.run_until(TOLD, are_told)?;
             if let Some(clients) = &self.clients {
-                clients.check_reports(&self.rehearsal, &gone)?;
+                clients.check_reports(&mut self.rehearsal, &gone)?;
             }
         }
         let (master, bound) = (

@@ -1,4 +1,4 @@
-//! What a schedule keeps while it is carried out.
+//! State of a schedule while it is carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::event::Kind;
 use crate::ManagerId;
 use crate::digest::Digest;
 
-/// What an operator has asked for, and done.
+/// The operator's policy, and what the operator has done.
 #[derive(Debug)]
 pub struct Operator {
     pub policy: Arc<Policy>,
-    /// Nodes that were reset, as their M_Key was flipped.
+    /// Nodes that were reset because a bit of their M_Key was flipped.
     reset: BTreeSet<NodeIdx>,
 }
 
@@ -27,7 +27,7 @@ impl Operator {
         Self { policy, reset }
     }
 
-    /// Returns those of some nodes that were not reset yet, which they are now.
+    /// Returns the nodes among these that were not reset yet. They count as reset now.
     pub fn reset(&mut self, nodes: Vec<NodeIdx>) -> BTreeSet<NodeIdx> {
         nodes.into_iter().filter(|node| self.reset.insert(*node)).collect()
     }
@@ -65,12 +65,12 @@ impl Managers {
     }
 }
 
-/// What became of a schedule so far.
+/// The outcome of a schedule so far.
 #[derive(Debug, Default)]
 pub struct Record {
-    /// What was done, if it is kept.
+    /// Actions so far, if they are kept.
     pub actions: Option<Vec<(Time, Action)>>,
-    /// What was held whenever all was well.
+    /// Digest of what the hardware held whenever all was well.
     pub end: Digest,
     /// Kind and stage of everything that happened.
     pub coverage: BTreeMap<(Kind, u8), u64>,

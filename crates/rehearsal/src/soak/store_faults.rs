@@ -9,7 +9,7 @@ use selvedge_store::{MemoryDisk, Trouble};
 
 use super::draw::scale;
 
-/// Quiet times between two troubles and how long a trouble lasts, in microseconds: at least, and at most.
+/// Range of the times between two failures of a disk, and of their length, in microseconds.
 const QUIET_US: (u64, u64) = (5_000, 4_000_000);
 const LASTS_US: (u64, u64) = (1_000, 16_000_000);
 /// Shares of the calls that fail: all of them most often, as on a full disk.
@@ -18,11 +18,11 @@ const SHARES: [(u32, u32); 5] = [(1, 1), (1, 1), (1, 2), (1, 4), (1, 16)];
 /// What becomes of a manager before its disk works again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It goes on.
+    /// The manager goes on.
     GoesOn,
-    /// It is killed, and starts when the disk works.
+    /// The manager is killed, and starts when the disk works.
     Killed,
-    /// It is killed and started, while the disk fails.
+    /// The manager is killed and started while the disk fails.
     Restarted,
 }
 
@@ -40,16 +40,16 @@ pub struct StoreFaults {
     sick: Option<(usize, End)>,
     /// Disks that fail.
     failing: BTreeSet<usize>,
-    /// No trouble comes any more.
+    /// No more failures.
     is_over: bool,
 }
 
-/// What is due of a disk.
+/// What is due for a disk.
 #[derive(Clone, Copy, Debug)]
 pub enum Due {
-    /// It begins to fail: such a share of its calls.
+    /// The disk begins to fail this share of its calls.
     Fails(usize, Ratio),
-    /// It works again.
+    /// The disk works again.
     Works(usize, End),
 }
 
@@ -115,18 +115,18 @@ impl StoreFaults {
         Some(Due::Fails(which, Ratio { numerator, denominator }))
     }
 
-    /// The number of one more trouble.
+    /// Number of the next failure.
     pub const fn count(&mut self) -> u64 {
         self.troubles += 1;
         self.troubles
     }
 
-    /// The trouble that was drawn is over.
+    /// The present failure is over.
     pub const fn end(&mut self) {
         self.sick = None;
     }
 
-    /// No trouble is drawn any more.
+    /// No failure is drawn any more.
     pub const fn stop(&mut self) {
         self.is_over = true;
     }

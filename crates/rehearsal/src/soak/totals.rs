@@ -1,4 +1,4 @@
-//! What many schedules came to.
+//! The outcome of many schedules.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::Exemptions;
 pub struct Totals {
     /// Schedules carried out.
     pub schedules: u64,
-    /// Those in which a checker found something, by seed.
+    /// Schedules in which a checker found a violation, by seed.
     pub failures: BTreeMap<u64, Failure>,
     /// Happenings that had an effect.
     pub happenings: u64,
@@ -28,7 +28,7 @@ pub struct Totals {
     pub virtual_ns: u64,
     /// Happenings by kind, the master's stage just then (position in [`selvedge_sm::StageName`]), and family.
     pub coverage: BTreeMap<(Kind, u8, Family), u64>,
-    /// What was found and excused.
+    /// Violations that rules excuse, counted.
     pub exemptions: Exemptions,
 }
 

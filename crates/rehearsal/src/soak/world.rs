@@ -1,4 +1,4 @@
-//! One schedule, carried out: what happens, what comes undone by itself, and how everything must end.
+//! One schedule, carried out: its events, faults that end by themselves, and the state in which everything must end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use super::store_faults::StoreFaults;
 use crate::clients::{Clients, DeskDefect};
 use crate::{Options, Outside, Rehearsal, RehearsalError};
 
-/// Who wants to see every step.
+/// Sees every step of a schedule.
 pub trait Observer {
-    /// Something of the schedule happened, or came undone.
+    /// An action of the schedule was done.
     fn happened(&mut self, world: &Rehearsal, what: &str);
-    /// The world went one step further.
+    /// The rehearsal went one step further.
     fn stepped(&mut self, world: &Rehearsal);
 }
 
-/// Nobody.
+/// An observer that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
 
@@ -37,26 +37,26 @@ impl Observer for Nobody {
     fn stepped(&mut self, _world: &Rehearsal) {}
 }
 
-/// How long is waited for a stage.
+/// Longest wait for a stage of a manager.
 pub(super) const STAGE_WAIT: Duration = Duration::from_millis(500);
 /// After the last fault: so many light sweeps, and a rest, until everything must be well. A partition may leave two
 /// masters, which a sweep of either ends; the second sweep repairs what the first found in use.
 pub(super) const SWEEPS_TO_CONVERGE: u32 = 4;
 pub(super) const CONVERGE_REST: Duration = Duration::from_secs(30);
 
-/// A schedule on its way.
+/// A schedule while it is carried out.
 pub(super) struct World<'a> {
     pub rehearsal: Rehearsal,
     pub schedule: &'a Schedule,
     pub(super) ground: Ground<'a>,
     pub managers: Managers,
     pub(super) operator: Operator,
-    /// What comes undone by itself, and when.
+    /// Faults that end others, and when they are due.
     pub(super) undo: Vec<(Time, Fault)>,
     pub record: Record,
     /// Clients of the administrators, if the schedule has any.
     pub clients: Option<Box<Clients>>,
-    /// What is wrong with the administrators, in tests of the checkers.
+    /// The defect of the administrators, in tests of the checkers.
     pub(super) desk_defect: Option<DeskDefect>,
     /// Disks that fail for a time, if the schedule has any.
     pub(super) store_faults: Option<StoreFaults>,
@@ -64,7 +64,7 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// With managers that are programs.
+    /// Prepares a schedule with programs as managers.
     pub fn open(
         schedule: &'a Schedule,
         fabric: &'a Fabric,
@@ -146,7 +146,7 @@ impl<'a> World<'a> {
         self.act(Action::End)
     }
 
-    /// Does what a resolved schedule says, at the times that it says.
+    /// Does the actions of a resolved schedule at their times.
     pub fn replay(&mut self, actions: &[(Time, Action)]) -> Result<(), RehearsalError> {
         self.invite_clients();
         self.draw_no_store_faults();
@@ -176,8 +176,8 @@ impl<'a> World<'a> {
         self.observer.happened(&self.rehearsal, what);
     }
 
-    /// Does something to the rehearsal, when all else that is due at this instant is done. Nothing is done to it
-    /// otherwise: so a run is the list of its actions, each with its time.
+    /// Does something to the rehearsal, after everything else that is due at this instant. All changes come through
+    /// here: a run is the list of its actions, each with its time.
     pub(super) fn act(&mut self, action: Action) -> Result<(), RehearsalError> {
         self.finish_instant()?;
         if let Some(actions) = &mut self.record.actions {
@@ -206,17 +206,17 @@ impl<'a> World<'a> {
 
     /// Lets everything happen that is due at this instant.
     fn finish_instant(&mut self) -> Result<(), RehearsalError> {
-        // Programs know no instants.
+        // Programs run in real time: nothing is due at one instant.
         let mut is_done = self.rehearsal.is_open();
         while !is_done {
             let now = self.rehearsal.now();
-            // Clients may cause something more, so it takes a second look.
+            // Clients may cause more, so one more step is tried.
             is_done = !self.step(now)? && !self.step(now)?;
         }
         Ok(())
     }
 
-    /// One step of the rehearsal, and what clients make of it; false if there was none up to `limit`.
+    /// One step of the rehearsal and of its clients. Returns false if there was none up to `limit`.
     fn step(&mut self, limit: Time) -> Result<bool, RehearsalError> {
         let stepped = self.rehearsal.step(limit);
         self.observer.stepped(&self.rehearsal);
@@ -230,7 +230,7 @@ impl<'a> World<'a> {
         self.act(Action::Fault(fault))
     }
 
-    /// Does something, and the opposite some time later.
+    /// Lets a fault strike, and its opposite some time later.
     pub(super) fn for_a_time(&mut self, span: Duration, text: &str, opposite: &str) -> Result<(), RehearsalError> {
         self.fault(text)?;
         self.undo.push((self.rehearsal.now() + span, opposite.parse()?));
@@ -257,7 +257,7 @@ impl<'a> World<'a> {
         managers.try_for_each(|&id| self.rehearsal.reload(id, Arc::clone(&self.operator.policy)))
     }
 
-    /// Takes what is held into the end digest. Where nothing is left to do, the checkers look as well.
+    /// Takes what the hardware holds into the end digest. Where nothing is left to do, the checkers look as well.
     fn take_end(&mut self) -> Result<(), RehearsalError> {
         if self.rehearsal.is_quiet() {
             let rest = self.rehearsal.at_rest();
@@ -270,10 +270,10 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// The stage of the manager that matters most, as a number.
+    /// The stage of the master, or of the first manager that runs, as a number.
     pub(super) fn stage(&self) -> u8 {
         if self.rehearsal.is_open() {
-            // What can be seen of a program.
+            // Only the MADs of a program can be seen.
             return match self.rehearsal.outside_does() {
                 Some(Method::Set) => StageName::Applying as u8,
                 Some(_) => StageName::Discovering as u8,
@@ -293,7 +293,7 @@ impl<'a> World<'a> {
         lives.any(|sm| sm.stage_name() == stage)
     }
 
-    /// The manager that matters most.
+    /// The master, or the first manager if there is none.
     pub(super) fn master(&self) -> usize {
         let is_master = |&which: &usize| {
             let sm = self.rehearsal.life_of(self.managers.id(which));
@@ -306,7 +306,7 @@ impl<'a> World<'a> {
         self.run_until(span, |_| false).map(|_| ())
     }
 
-    /// Goes on until something holds; false if it did not within the span.
+    /// Runs until a condition holds. Returns false if it did not within the span.
     pub fn run_until(&mut self, span: Duration, holds: impl Fn(&Self) -> bool) -> Result<bool, RehearsalError> {
         let end = self.rehearsal.now() + span;
         loop {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use selvedge_fabric::PortRef;
 use selvedge_mad::AgentId;
 use selvedge_plan::Installed;
 use selvedge_planner::Inventory;
@@ -12,7 +11,7 @@ use selvedge_verify::phases::is_live;
 use selvedge_wire::SmInfo;
 
 use crate::core::Sm;
-use crate::election::{Ctx, Effect, Election, Foreign, In, Role};
+use crate::election::{Ctx, Effect, Election, Foreign, In, Other, Role};
 use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::Milestone;
@@ -70,10 +69,10 @@ impl Sm {
             Effect::ForgetPlan => self.forget_plan(),
             Effect::NoOtherMaster => self.update_registration(registration::In::NoOtherMaster),
             Effect::ForeignPackets(last) => self.await_foreign_packets(last),
-            Effect::Yield(at, master) => self.yield_to(at, master, out),
-            Effect::Weigh(at, to) => {
+            Effect::Yield(master) => self.yield_to(master, out),
+            Effect::Weigh(to) => {
                 let is_draining = self.is_draining();
-                self.run_election(In::Weighed { at, to, is_draining }, out);
+                self.run_election(In::Weighed { to, is_draining }, out);
             }
             Effect::Lead => {
                 self.run_election(In::Lead, out);
@@ -128,7 +127,7 @@ impl Sm {
     }
 
     /// Stands by for another manager, with what it takes to stand in for it.
-    fn yield_to(&mut self, at: PortRef, master: SmInfo, out: &mut Vec<Output>) {
+    fn yield_to(&mut self, master: Other, out: &mut Vec<Output>) {
         let Some(inventory) = self.inventory.clone() else {
             return;
         };
@@ -136,7 +135,7 @@ impl Sm {
         self.tell_lids(lid_book::In::OfAnother(&inventory.fabric));
         // Whatever this manager planned, the master writes over it.
         self.drop_plans();
-        self.run_election(In::StandBy(at, master), out);
+        self.run_election(In::StandBy(master), out);
         let (fabric, installed) = (Arc::clone(&inventory.fabric), Installed::default());
         self.finish(&inventory, fabric, installed, &report::Failures::none());
     }

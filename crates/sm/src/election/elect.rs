@@ -7,7 +7,7 @@ use selvedge_sim::Time;
 use selvedge_types::Guid;
 use selvedge_wire::{Attribute, Mad, SmInfo, SmState};
 
-use super::{Ask, Ctx, Effect, Election, Foreign, Phase, managers, ok, request};
+use super::{Ask, Ctx, Effect, Election, Foreign, Other, Phase, managers, ok, request};
 use crate::event::{Event, SweepReason};
 
 impl Election {
@@ -56,7 +56,7 @@ impl Election {
         };
         if let Phase::Electing { others, silent } = &mut self.phase {
             match info {
-                Some(info) => drop(others.insert(info.guid, (at, info))),
+                Some(info) => drop(others.insert(info.guid, Other { at, info })),
                 None => *silent += usize::from(answer.is_none()),
             }
         }
@@ -66,7 +66,7 @@ impl Election {
     pub(super) fn decide(
         &mut self,
         ctx: &Ctx<'_>,
-        others: &BTreeMap<Guid, (PortRef, SmInfo)>,
+        others: &BTreeMap<Guid, Other>,
         silent: usize,
         effects: &mut Vec<Effect>,
     ) {
@@ -75,23 +75,23 @@ impl Election {
             effects.push(Effect::Sweep(reason));
             return;
         }
-        if others.values().any(|(_, other)| other.state == SmState::Master) {
+        if others.values().any(|other| other.info.state == SmState::Master) {
             self.forget_plan(ctx.now, effects);
         } else {
             effects.push(Effect::NoOtherMaster);
-            if others.values().any(|&(at, _)| was_out_of_sight(ctx, at)) {
+            if others.values().any(|other| was_out_of_sight(ctx, other.at)) {
                 self.foreign.last = Some(ctx.now);
             }
         }
         let handed_over_by = self.handed_over_by.take();
         let best = others
             .values()
-            .map(|&(at, other)| (at, as_left(other, handed_over_by)))
-            .filter(|(_, other)| yields(&own, other))
-            .max_by_key(|(_, other)| rank(other));
+            .map(|other| other.as_left(handed_over_by))
+            .filter(|other| yields(&own, &other.info))
+            .max_by_key(|other| rank(&other.info));
         effects.push(match best {
-            Some((at, to)) if own.state == SmState::Master => Effect::Weigh(at, to),
-            Some((at, master)) => Effect::Yield(at, master),
+            Some(to) if own.state == SmState::Master => Effect::Weigh(to),
+            Some(master) => Effect::Yield(master),
             None => Effect::Lead,
         });
     }
@@ -181,14 +181,14 @@ pub(super) fn yields(own: &SmInfo, other: &SmInfo) -> bool {
     }
 }
 
-/// Returns the SMInfo of a manager, as standby if it is the manager that handed the subnet over.
-fn as_left(info: SmInfo, handed_over_by: Option<Guid>) -> SmInfo {
-    match info.state {
-        SmState::Master if handed_over_by == Some(info.guid) => SmInfo {
-            state: SmState::Standby,
-            ..info
-        },
-        _ => info,
+impl Other {
+    /// The manager as it answered, or as standby if it is the one that handed the subnet over.
+    fn as_left(self, handed_over_by: Option<Guid>) -> Self {
+        let mut left = self;
+        if left.info.state == SmState::Master && handed_over_by == Some(left.info.guid) {
+            left.info.state = SmState::Standby;
+        }
+        left
     }
 }
 

@@ -3,7 +3,6 @@
 //! A standby that gets HANDOVER is master at once, and sweeps. If HANDOVER comes again, it is a master that gets it:
 //! it forgets its plan and sweeps once more, as the other master may have written in between.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use selvedge_fabric::PortRef;
@@ -13,39 +12,59 @@ use selvedge_types::Guid;
 use selvedge_wire::{Mad, SmControl, SmInfo, SmState};
 
 use super::elect::yields;
-use super::{Ask, Ctx, Effect, Election, Phase, Role, managers, ok, request, set};
+use super::{Ask, Ctx, Effect, Election, Other, Phase, Role, managers, ok, request, set};
 use crate::event::{Event, SweepReason};
 
 /// Time until a better manager that had to wait is looked at again: packets are gone after about two seconds as a rule.
 const PUT_OFF: Duration = Duration::from_secs(2);
 
-/// Better managers, and why they have not been given the subnet.
+/// The better manager that has not been given the subnet, and why. An election offers the subnet to one manager at most.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
-    /// The manager that the last election did not offer the subnet, because packets are under way.
-    put_off: Option<Guid>,
-    /// The same manager after that sweep, and when it is looked at again.
+    /// What became of the offer of the last election.
+    last: Offer,
+    /// A better manager that had to wait, and when it is looked at again.
     waiting: Option<(Guid, Time)>,
-    /// Managers that refused. They are offered the subnet again after the next heavy sweep.
-    refused: BTreeSet<Guid>,
+}
+
+/// What became of the offer of the subnet to a better manager, by its port GUID.
+#[derive(Debug, Default)]
+enum Offer {
+    /// None was made, it was taken, or its manager is the one in `Offers::waiting` now.
+    #[default]
+    None,
+    /// It was not made, because packets are under way. Counts until this manager rests; then the other one waits.
+    PutOff(Guid),
+    /// The manager refused it. Counts until the next heavy sweep, whose election may offer the subnet again.
+    Refused(Guid),
 }
 
 impl Offers {
     /// A heavy sweep begins.
     pub(super) fn sweep_begun(&mut self) {
-        self.refused.clear();
+        if matches!(self.last, Offer::Refused(_)) {
+            self.last = Offer::None;
+        }
     }
 
-    /// The manager rests. It may do so several times before the manager that waits is looked at again.
+    /// This manager rests. It may do so several times before the manager that waits is looked at again.
     pub(super) fn resting(&mut self, now: Time) {
-        let waiting = self.put_off.take().map(|guid| (guid, now + PUT_OFF));
-        self.waiting = waiting.or(self.waiting);
+        if let Offer::PutOff(guid) = self.last {
+            (self.last, self.waiting) = (Offer::None, Some((guid, now + PUT_OFF)));
+        }
     }
 
     /// The manager that waits, if there is one.
     fn waiting(&self, now: Time) -> Option<Guid> {
-        let waiting = self.waiting.filter(|(_, until)| now < *until);
-        self.put_off.or(waiting.map(|(guid, _)| guid))
+        match self.last {
+            Offer::PutOff(guid) => Some(guid),
+            Offer::None | Offer::Refused(_) => self.waiting.filter(|(_, until)| now < *until).map(|(guid, _)| guid),
+        }
+    }
+
+    /// True if the manager has refused the subnet since the last heavy sweep began.
+    fn is_refused_by(&self, guid: Guid) -> bool {
+        matches!(self.last, Offer::Refused(by) if by == guid)
     }
 }
 
@@ -63,15 +82,13 @@ impl Election {
 
     /// Offers the subnet to a better manager, unless packets are under way of which only this manager knows. Another
     /// master is not kept waiting.
-    pub(super) fn offer(
-        &mut self,
-        ctx: &Ctx<'_>,
-        (at, to): (PortRef, SmInfo),
-        is_draining: bool,
-        effects: &mut Vec<Effect>,
-    ) {
-        let waits = to.state != SmState::Master && is_draining;
-        self.offers.put_off = waits.then_some(to.guid);
+    pub(super) fn offer(&mut self, ctx: &Ctx<'_>, to: Other, is_draining: bool, effects: &mut Vec<Effect>) {
+        let Other { at, info } = to;
+        let waits = info.state != SmState::Master && is_draining;
+        self.offers.last = match waits {
+            true => Offer::PutOff(info.guid),
+            false => Offer::None,
+        };
         let Some(inventory) = ctx.inventory.filter(|_| !waits) else {
             effects.push(Effect::StayMaster);
             return;
@@ -79,10 +96,10 @@ impl Election {
         let smp = set(ctx, inventory, at, (SmControl::Handover, &self.own(ctx)));
         let ask = Ask::Handover;
         effects.push(Effect::Request { at, ask, smp });
-        effects.push(Effect::Event(Event::HandingOver { to: to.guid }));
+        effects.push(Effect::Event(Event::HandingOver { to: info.guid }));
         effects.push(Effect::Offered);
         let is_taken = false;
-        self.phase = Phase::Offering { at, to, is_taken };
+        self.phase = Phase::Offering { to, is_taken };
     }
 
     /// Takes the answer to HANDOVER.
@@ -94,13 +111,14 @@ impl Election {
 
     /// Ends the handover: stands by if the offer was taken, else stays master. A better manager that is master already
     /// is left alone in any case.
-    pub(super) fn conclude(&mut self, (at, to): (PortRef, SmInfo), is_taken: bool, effects: &mut Vec<Effect>) {
-        if is_taken || to.state == SmState::Master {
-            effects.push(Effect::Yield(at, to));
+    pub(super) fn conclude(&mut self, to: Other, is_taken: bool, effects: &mut Vec<Effect>) {
+        if is_taken || to.info.state == SmState::Master {
+            effects.push(Effect::Yield(to));
             return;
         }
-        self.offers.refused.insert(to.guid);
-        effects.push(Effect::Event(Event::HandoverRefused { by: to.guid }));
+        let by = to.info.guid;
+        self.offers.last = Offer::Refused(by);
+        effects.push(Effect::Event(Event::HandoverRefused { by }));
         effects.push(Effect::StayMaster);
     }
 
@@ -124,8 +142,8 @@ impl Election {
                 effects.push(Effect::Sweep(SweepReason::HandedOver));
             }
             (SmControl::Acknowledge, Role::Master) => {
-                if let Phase::Offering { to, is_taken, .. } = &mut self.phase
-                    && to.guid == guid
+                if let Phase::Offering { to, is_taken } = &mut self.phase
+                    && to.info.guid == guid
                 {
                     *is_taken = true;
                     effects.push(Effect::ClearRequests);
@@ -141,7 +159,7 @@ impl Election {
             }
             (SmControl::Standby, Role::NotActive) if matches!(self.phase, Phase::Disabled) => {
                 match ctx.inventory.and_then(|inventory| place_of(inventory, guid)) {
-                    Some(at) => self.stand_by(ctx, at, sender, effects),
+                    Some(at) => self.stand_by(ctx, &Other { at, info: *sender }, effects),
                     // It came while this manager was disabled.
                     None => self.discover(effects),
                 }
@@ -185,7 +203,7 @@ impl Election {
         let Some(info) = info.filter(|info| self.believes(ctx.config, info, effects)) else {
             return;
         };
-        let is_better = yields(&self.own(ctx), &info) && !self.offers.refused.contains(&info.guid);
+        let is_better = yields(&self.own(ctx), &info) && !self.offers.is_refused_by(info.guid);
         if info.state == SmState::Master || is_better {
             effects.push(Effect::Rival);
         }
@@ -210,7 +228,8 @@ mod tests {
         let check = |state: SmState, is_draining: bool, waits: bool| {
             let (mut bench, to) = (Bench::master(), far(state, 9));
             let at = bench.far();
-            let effects = bench.hand(In::Weighed { at, to, is_draining });
+            let to = Other { at, info: to };
+            let effects = bench.hand(In::Weighed { to, is_draining });
             let is_offered = matches!(effects[..], [Effect::Request { .. }, Effect::Event(_), Effect::Offered]);
             assert_eq!(is_offered, !waits, "{effects:?}");
             assert_eq!(matches!(effects[..], [Effect::StayMaster]), waits, "{effects:?}");
@@ -230,8 +249,7 @@ mod tests {
         assert!(matches!(bench.hand(in_light_sweep)[..], [Effect::Rival]));
         let at = bench.far();
         bench.hand(In::Weighed {
-            at,
-            to,
+            to: Other { at, info: to },
             is_draining: false,
         });
         assert!(bench.hand(In::Answered(Ask::Handover, None)).is_empty());
@@ -250,7 +268,8 @@ mod tests {
         let check = |put_off: Option<u64>, waiting: Option<(u64, u64)>, want: Option<u64>| {
             let mut bench = Bench::master();
             let waiting = waiting.map(|(guid, until)| (Guid(guid), Time(until)));
-            (bench.election.offers.put_off, bench.election.offers.waiting) = (put_off.map(Guid), waiting);
+            let last = put_off.map_or(Offer::None, |guid| Offer::PutOff(Guid(guid)));
+            bench.election.offers = Offers { last, waiting };
             assert_eq!(
                 bench.election.waiting(Time(5)),
                 want.map(Guid),
@@ -285,7 +304,7 @@ mod tests {
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let check = |rests: &[u64], want: &[Option<u64>]| {
             let mut bench = Bench::master();
-            bench.election.offers.put_off = Some(Guid(7));
+            bench.election.offers.last = Offer::PutOff(Guid(7));
             let mut due = |ms: &u64| {
                 bench.now = at(*ms);
                 bench.hand(In::Resting);

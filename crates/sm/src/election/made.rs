@@ -9,7 +9,7 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::{AttributeId, Bits, DirectedRoute, LocalPort, Mad, Method, SmInfo, SmState};
 
-use super::{Ctx, Effect, Election, In};
+use super::{Ctx, Effect, Election, In, Other};
 use crate::config::{Config, Mode};
 use crate::event::SweepReason;
 use crate::made::{FAR, NEAR, guid, inventory, place, port, row};
@@ -59,7 +59,7 @@ impl Bench {
     pub fn standby(master: SmInfo) -> Self {
         let mut bench = Self::new();
         let at = bench.far();
-        bench.hand(In::StandBy(at, master));
+        bench.hand(In::StandBy(Other { at, info: master }));
         bench
     }
 

@@ -36,15 +36,17 @@ pub use role::Role;
 pub struct Election {
     /// SMInfo state of this manager.
     role: Role,
-    /// Port GUID of the master, or of the manager that disabled this one. `None`: none is known, or this manager leads.
+    /// Port GUID of the master, or of the manager that disabled this one, until the role changes. `None`: none is known,
+    /// or this manager leads.
     master: Option<Guid>,
     /// What it awaits of other managers.
     phase: Phase,
-    /// The manager that handed the subnet over. It is no longer master, whatever its SMInfo said before.
+    /// The manager that handed the subnet over: it counts as standby, whatever its SMInfo says, until the next election
+    /// is decided or this manager stands by.
     handed_over_by: Option<Guid>,
     /// What other masters may have written to the fabric.
     foreign: ForeignWrites,
-    /// Better managers that have not been given the subnet.
+    /// The better manager that has not been given the subnet.
     offers: Offers,
     /// The copy of what hosts registered with the master.
     copy: RegistrationCopy,
@@ -52,7 +54,7 @@ pub struct Election {
     asked: Asked,
     /// Managers that showed another SM_Key. Each is reported once.
     strangers: BTreeSet<Guid>,
-    /// A master that did not answer its polls.
+    /// A master that did not answer its polls, until the next election asks or the local link goes down.
     silent: Option<Silent>,
 }
 
@@ -64,8 +66,8 @@ enum Phase {
     None,
     /// Answers to SubnGet(SMInfo) of every other manager.
     Electing {
-        /// Those that came, by port GUID.
-        others: BTreeMap<Guid, (PortRef, SmInfo)>,
+        /// Managers that answered, by port GUID.
+        others: BTreeMap<Guid, Other>,
         /// Number of requests without an answer.
         silent: usize,
     },
@@ -73,15 +75,22 @@ enum Phase {
     Standby(Watch),
     /// As master: the answer of a better manager to HANDOVER.
     Offering {
-        /// Its port.
-        at: PortRef,
-        /// Its SMInfo.
-        to: SmInfo,
+        /// That manager.
+        to: Other,
         /// True once it has taken the subnet.
         is_taken: bool,
     },
     /// After DISABLE: STANDBY from the master.
     Disabled,
+}
+
+/// Another manager, as its last answer shows it. It counts until the next sweep, whose election asks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// Its port in the inventory.
+    pub at: PortRef,
+    /// Its SMInfo.
+    pub info: SmInfo,
 }
 
 /// What other masters may have written to the fabric.
@@ -163,14 +172,12 @@ pub enum In<'a> {
     Control(SmControl, SmInfo),
     /// This manager becomes master. Follows [`Effect::Lead`].
     Lead,
-    /// This manager becomes standby of the master at a port. Follows [`Effect::Yield`].
-    StandBy(PortRef, SmInfo),
+    /// This manager becomes standby of this master. Follows [`Effect::Yield`].
+    StandBy(Other),
     /// Whether packets may be under way of which only this manager knows. Follows [`Effect::Weigh`].
     Weighed {
-        /// Port of the better manager.
-        at: PortRef,
-        /// Its SMInfo.
-        to: SmInfo,
+        /// The better manager.
+        to: Other,
         /// True if packets are.
         is_draining: bool,
     },
@@ -246,9 +253,9 @@ pub enum Effect {
     /// Packets may be under way by entries that another master wrote until this time.
     ForeignPackets(Time),
     /// Hand in [`In::StandBy`], and show what the sweep found.
-    Yield(PortRef, SmInfo),
+    Yield(Other),
     /// Hand in [`In::Weighed`].
-    Weigh(PortRef, SmInfo),
+    Weigh(Other),
     /// Hand in [`In::Lead`], and read tables.
     Lead,
     /// Stay master, and read tables.
@@ -291,15 +298,15 @@ impl Election {
             In::Answered(Ask::Handover, answer) => self.handover_answered(answer),
             In::AllAnswered => match std::mem::take(&mut self.phase) {
                 Phase::Electing { others, silent } => self.decide(ctx, &others, silent, effects),
-                Phase::Offering { at, to, is_taken } => self.conclude((at, to), is_taken, effects),
+                Phase::Offering { to, is_taken } => self.conclude(to, is_taken, effects),
                 phase @ (Phase::None | Phase::Standby(_) | Phase::Disabled) => self.phase = phase,
             },
             In::PollDue => self.poll(ctx, effects),
             In::Requested(datagram) => self.answer(ctx, datagram, effects),
             In::Control(control, sender) => self.obey(ctx, control, &sender, effects),
             In::Lead => self.change_role(Role::Master, None, effects),
-            In::StandBy(at, master) => self.stand_by(ctx, at, &master, effects),
-            In::Weighed { at, to, is_draining } => self.offer(ctx, (at, to), is_draining, effects),
+            In::StandBy(master) => self.stand_by(ctx, &master, effects),
+            In::Weighed { to, is_draining } => self.offer(ctx, to, is_draining, effects),
             In::Foreign(sign) => self.note_foreign(ctx.now, sign, effects),
             In::Copy(news) => self.note_copy(ctx, news),
         }

@@ -11,7 +11,7 @@ use selvedge_wire::{
 };
 
 use super::elect::rank;
-use super::{Ask, CopyNews, Ctx, Effect, Election, Phase, Role, ok, request};
+use super::{Ask, CopyNews, Ctx, Effect, Election, Other, Phase, Role, ok, request};
 use crate::event::{Event, SweepReason};
 use crate::smp;
 
@@ -127,26 +127,27 @@ impl Election {
         }
     }
 
-    /// Watches the master at a port from now on.
-    pub(super) fn stand_by(&mut self, ctx: &Ctx<'_>, at: PortRef, master: &SmInfo, effects: &mut Vec<Effect>) {
+    /// Watches a master from now on.
+    pub(super) fn stand_by(&mut self, ctx: &Ctx<'_>, master: &Other, effects: &mut Vec<Effect>) {
+        let Other { at, info } = master;
         self.handed_over_by = None;
         self.foreign.has_links = false;
-        self.copy.is_awaited = self.copy.is_wanted && self.copy.of != Some(master.guid);
+        self.copy.is_awaited = self.copy.is_wanted && self.copy.of != Some(info.guid);
         self.copy.is_doubtful = false;
         effects.push(Effect::StoodBy);
-        self.change_role(Role::Standby, Some(master.guid), effects);
+        self.change_role(Role::Standby, Some(info.guid), effects);
         let between = ctx.inventory.and_then(|seen| {
             let route = seen.agents[at.node].route_to(at.port);
             nodes_between(seen, route, |_| true)
         });
         self.phase = Phase::Standby(Watch {
-            at,
+            at: *at,
             misses: 0,
             next_poll: ctx.now + ctx.config.poll_interval,
             between: between.unwrap_or_default(),
         });
         // Nobody offers the subnet to a manager that is still discovering.
-        self.notify_worse_master(ctx, master, effects);
+        self.notify_worse_master(ctx, info, effects);
     }
 
     /// Polls the master. A poll without an answer until now is missed: the poll interval may be shorter than the time
@@ -369,7 +370,7 @@ mod tests {
         bench.hand(In::Copy(CopyNews::Wanted));
         let (at, master) = (bench.far(), far(SmState::Master, 0));
         // No trap 144 to a worse master yet.
-        let effects = bench.hand(In::StandBy(at, master));
+        let effects = bench.hand(In::StandBy(Other { at, info: master }));
         assert!(matches!(effects[..], [Effect::StoodBy, Effect::RoleChanged { .. }]));
         let state = |bench: &Bench| bench.election.sm_info(&bench.config, 0).state;
         assert_eq!(state(&bench), SmState::Discovering);

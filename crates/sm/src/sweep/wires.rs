@@ -1,10 +1,11 @@
-//! Where the cables of ACTIVE ports lead, however long ago that was seen.
+//! Cables between switches: one record each, with how it is known and until when.
 //!
-//! A switch of which nothing is heard in a sweep is left out, and what leads to it with it. When it is heard again, and
-//! some link of it lets no MAD pass just then, both its ends say that they are ACTIVE and nobody says what is behind
-//! them: the plan would know nothing of a link that carries packets. But only a manager makes a link ACTIVE, and one
-//! that has been lost is so no longer: while both ends are ACTIVE the cable is where it was. A standby has seen cables
-//! before the master made them ACTIVE; where neither end tells of another one, they are where they were as well.
+//! A switch that answers nothing in a sweep is left out of the inventory, and so are its links. When it answers again,
+//! and one of its links lets no MAD pass just then, both ends of that link say that they are ACTIVE and neither end
+//! shows its peer: the plan would lack a link that carries packets. But only a manager makes a link ACTIVE, and a link
+//! that has been lost is ACTIVE no longer: while both ends are ACTIVE the cable is where it was. A standby has seen
+//! cables before the master made them ACTIVE. While neither end shows another peer, such a cable is where it was as
+//! well.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +16,33 @@ use selvedge_types::{Guid, PortNum, PortState};
 /// A port of a switch.
 pub type End = (Guid, PortNum);
 
-/// Cables between switches by both their ends, and whether these were ACTIVE.
+/// Cables between switches. Each is kept under both its ends.
 #[derive(Clone, Debug, Default)]
 pub struct Wires {
-    far: BTreeMap<End, (End, bool)>,
+    cables: BTreeMap<End, Cable>,
+}
+
+/// A cable, as seen from the end under which it is kept. It is known until a sweep shows an end of it that is not
+/// ACTIVE, or that has another peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cable {
+    /// The other end.
+    far: End,
+    /// The links of the two ends, when a sweep last saw both.
+    evidence: Evidence,
+}
+
+/// How it is known that a cable carries packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Evidence {
+    /// Both ends were seen up, and not both ACTIVE: another manager may have made them ACTIVE since.
+    Up,
+    /// Both ends were seen ACTIVE.
+    Active,
 }
 
 impl Wires {
-    /// Takes in what is known now; of what is out of sight it stays as it was.
+    /// Takes in what a sweep has found. Cables with both ends out of sight stay as they were.
     pub fn note(&mut self, fabric: &Fabric) {
         for &node in fabric.switches().iter() {
             let guid = fabric.node(node).guid;
@@ -32,8 +52,8 @@ impl Wires {
                 if is_active && peer.is_none() {
                     continue;
                 }
-                if let Some((far, _)) = self.far.remove(&(guid, port)) {
-                    self.far.remove(&far);
+                if let Some(cable) = self.cables.remove(&(guid, port)) {
+                    self.cables.remove(&cable.far);
                 }
             }
         }
@@ -44,15 +64,20 @@ impl Wires {
         for link in fabric.links().filter(|link| is_switch(link.a) && is_switch(link.b)) {
             if is_up(link.a) && is_up(link.b) {
                 let [a, b] = [link.a, link.b].map(|at| (fabric.node(at.node).guid, at.port));
-                let is_active = [link.a, link.b].map(state) == [PortState::Active; 2];
-                self.far.extend([(a, (b, is_active)), (b, (a, is_active))]);
+                let evidence = match [link.a, link.b].map(state) {
+                    [PortState::Active, PortState::Active] => Evidence::Active,
+                    _ => Evidence::Up,
+                };
+                self.cables
+                    .extend([(a, b), (b, a)].map(|(near, far)| (near, Cable { far, evidence })));
             }
         }
     }
 
-    /// True if a cable was between two ports when one of them was last seen up, and both were ACTIVE.
+    /// True if a cable is known between two ports, and both were seen ACTIVE.
     fn were_active(&self, near: End, far: End) -> bool {
-        self.far.get(&near) == Some(&(far, true))
+        let evidence = Evidence::Active;
+        self.cables.get(&near) == Some(&Cable { far, evidence })
     }
 
     /// True if a link between switches is ACTIVE `now`, and was not in the `known` fabric: another manager has made it
@@ -80,7 +105,7 @@ impl Wires {
         })
     }
 
-    /// Completes a sweep: ports that are ACTIVE, and behind which nobody answered, lead where they did.
+    /// Completes a sweep: the peer of an ACTIVE port behind which no agent answered is the far end of its cable.
     pub fn recall(&self, found: &mut [Found]) {
         let place: BTreeMap<Guid, usize> = (0..).zip(&*found).map(|(at, node)| (node.info.node_guid, at)).collect();
         let open = |found: &[Found], (guid, port): End| {
@@ -88,8 +113,8 @@ impl Wires {
             let is_open = found[node].ports.get(port.index()).is_some_and(is_open);
             is_open.then_some((node, port))
         };
-        for (&near, &(far, _)) in &self.far {
-            if let (Some(near), Some(far)) = (open(found, near), open(found, far)) {
+        for (&near, cable) in &self.cables {
+            if let (Some(near), Some(far)) = (open(found, near), open(found, cable.far)) {
                 found[near.0].ports[near.1.index()].peer = Some(far);
                 found[far.0].ports[far.1.index()].peer = Some(near);
             }
@@ -97,7 +122,7 @@ impl Wires {
     }
 }
 
-/// True if a port is ACTIVE and nobody knows what is behind it.
+/// True if a port is ACTIVE and its peer is not known.
 fn is_open(port: &FoundPort) -> bool {
     port.peer.is_none() && port.info.is_some_and(|info| info.state == Some(PortState::Active))
 }
@@ -139,7 +164,7 @@ mod tests {
         for &(guids, state) in seen {
             wires.note(&pair(guids, state));
         }
-        assert_eq!(wires.far.len(), want, "{seen:?}");
+        assert_eq!(wires.cables.len(), want, "{seen:?}");
     }
 
     #[test]

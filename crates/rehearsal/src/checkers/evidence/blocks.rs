@@ -1,9 +1,9 @@
-//! Blocks of linear tables that are not, or may not be, as their switches acknowledged them; who lied is read back in
-//! time.
+//! Blocks of linear tables that differ, or may differ, from what their switches acknowledged; managers read them back
+//! in time.
 //!
-//! Of some no manager can know: a flipped bit took them to another switch than they were meant for (real links would
-//! have discarded them), a cable did that had been moved, or an earlier life had sent them, and they came when its next
-//! one had read the tables.
+//! Of some blocks no manager can know that: a flipped bit took them to another switch (real links would have discarded
+//! them), or a moved cable did, or an earlier process had sent them and they came after its next process had read the
+//! tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::checkers::taken::Taken;
 use crate::digest::Digest;
 use crate::manager::{Life, ManagerId};
 
-/// A light sweep comes at its interval; then it takes as long as agents that answer late make it.
+/// Time beyond the interval of light sweeps: the sweep itself takes longer where agents answer late.
 const READ_BACK_GRACE: Duration = Duration::from_secs(4);
 
 /// A switch and a block.
@@ -35,22 +35,23 @@ pub(in crate::checkers) type Block = (NodeIdx, u32);
 #[derive(Clone, Copy, Debug)]
 struct Lie {
     since: Time,
-    /// When its switch was last out of reach of who wrote it.
+    /// When the manager that wrote it was last unable to reach the switch.
     apart: Time,
     by: ManagerId,
 }
 
-/// Blocks that may hold something else than was acknowledged.
+/// Blocks whose content may differ from what their switches acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(in crate::checkers) struct Blocks {
-    /// Switches whose agents lie just now.
+    /// Switches whose agents lie now: they acknowledge blocks and do not take them.
     liars: BTreeSet<NodeIdx>,
     lies: BTreeMap<Block, Lie>,
-    /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
+    /// Times at which a Set put right a block that a switch had lied about: until then it forwarded by entries that no
+    /// manager knew.
     lies_ended: Vec<Time>,
     /// When a block was last acknowledged and not taken.
     lied: Option<Time>,
-    /// Blocks with unknown content, and why it is unknown.
+    /// Blocks whose content no manager knows, and why.
     strays: BTreeMap<Block, Rule>,
 }
 
@@ -68,8 +69,8 @@ impl Blocks {
         }
     }
 
-    /// A switch has taken a block. If a flipped bit took it there, it answers like the one that the Set was meant for,
-    /// and nobody knows by what either forwards until the block is read, or comes again.
+    /// A switch has taken a block. If a flipped bit took it there, the switch answers like the one that the Set was
+    /// meant for, and the blocks of both are unknown until they are read or set again.
     pub fn note_stray(&mut self, taken: &Taken, is_corrupting: bool) {
         let (Some((node, block)), Some(sent)) = (taken.block(), taken.sent) else {
             return;
@@ -84,22 +85,23 @@ impl Blocks {
         }
     }
 
-    /// A switch has taken a block, as a cable took it there of which nobody could know. Nobody knows either by what it
-    /// and the one that was meant forward until both are read, or it comes again.
+    /// A switch has taken a block over a moved cable that no manager could know of. Its block and that of the switch
+    /// that was meant are unknown until they are read or set again.
     pub fn note_unheard(&mut self, (node, block): Block, meant: NodeIdx) {
         let both = [(node, block), (meant, block)];
         self.strays.extend(both.map(|block| (block, Rule::Unheard)));
     }
 
-    /// A switch has taken a block that an earlier life of a manager had sent, who may have read its tables before.
+    /// A switch has taken a block that an earlier process of a manager had sent; the present process may have read its
+    /// tables before.
     pub fn note_bequeathed(&mut self, taken: &Taken) {
         if let Some(block) = taken.block() {
             self.strays.entry(block).or_insert(Rule::Predecessor);
         }
     }
 
-    /// What a switch acknowledged and does not hold. True if this Set ends such a lie: who sent it believed the switch
-    /// to hold something else than it did.
+    /// Notes whether a switch holds the block that it acknowledged. Returns true if this Set ends a lie: its manager
+    /// believed that the switch held something else than it did.
     pub fn note_lie(&mut self, now: Time, chassis: &Chassis, taken: &Taken, is_corrupting: bool) -> bool {
         let (Some((node, modifier)), Some(sent)) = (taken.block(), taken.sent) else {
             return false;
@@ -115,7 +117,8 @@ impl Blocks {
             }
             return was_lied;
         }
-        // Where bits are flipped the switch may have taken what came, or not: nobody lied, and nobody knows.
+        // Where bits are flipped the switch may have taken the block as it came: that is no lie, and its content is
+        // unknown.
         if is_corrupting && !self.liars.contains(&node) {
             self.strays.insert((node, modifier), Rule::CorruptMedium);
             return false;
@@ -129,7 +132,7 @@ impl Blocks {
         false
     }
 
-    /// True if some lie is not found out, or was told since then.
+    /// True if a switch lies still, or a lie was told since then.
     pub fn lied_since(&self, then: Time) -> bool {
         !self.lies.is_empty() || is_since(self.lied, then)
     }
@@ -139,7 +142,7 @@ impl Blocks {
         self.lies_ended.contains(&at)
     }
 
-    /// True if some block is not known for this reason.
+    /// True if the content of a block is unknown for this reason.
     pub fn is_any_stray(&self, why: Rule) -> bool {
         self.strays.values().any(|rule| *rule == why)
     }
@@ -149,12 +152,12 @@ impl Blocks {
         self.lies.keys().copied()
     }
 
-    /// Blocks with unknown content, and why it is unknown.
+    /// Blocks whose content no manager knows, and why.
     pub fn strays(&self) -> impl Iterator<Item = (Block, Rule)> {
         self.strays.iter().map(|(block, rule)| (*block, *rule))
     }
 
-    /// Switches of both.
+    /// Switches of these lies and strays.
     pub fn switches(&self) -> impl Iterator<Item = NodeIdx> {
         self.lies.keys().chain(self.strays.keys()).map(|(node, _)| *node)
     }
@@ -166,7 +169,7 @@ impl Blocks {
         lies.any(|(&(node, _), lie)| reader(lie, node, scene).is_some())
     }
 
-    /// Whoever rests over a block that its switch does not hold must read it back in time.
+    /// A manager that rests while a switch does not hold a block of it must read the block back in time.
     pub fn read_back_in_time(
         &mut self,
         scene: &Scene<'_>,
@@ -182,7 +185,7 @@ impl Blocks {
         let overdue = self.lies.iter().find(|(_, lie)| {
             let sweep = managers.get(lie.by.0).and_then(|m| m.config.sweep_interval);
             let is_over = |from: Time| sweep.is_some_and(|sweep| now > from + sweep + READ_BACK_GRACE);
-            // Nobody reads where he cannot reach: that a switch is back he finds by the next light sweep.
+            // A manager cannot read what it cannot reach: that a switch is back it finds by the next light sweep.
             is_over(lie.since) && (lie.apart == now || is_over(lie.apart))
         });
         let Some((&(node, block), &lie)) = overdue else {
@@ -190,7 +193,7 @@ impl Blocks {
         };
         let reaches = reader(&lie, node, scene).is_some_and(|life| life.sm.is_resting());
         if !reaches && !is_outside {
-            // It has something else to do, and is to read it when that is done.
+            // The manager has something else to do, and is to read the block when that is done.
             self.lies.insert((node, block), Lie { since: now, ..lie });
             return Ok(());
         }
@@ -249,14 +252,15 @@ mod tests {
         let switch = fabric.find(Guid(2)).unwrap();
         let chassis = Chassis::new(&fabric);
         let table = |content: u64| taken(switch, AttributeId::LINEAR_FORWARDING, content, Some(switch));
-        // Whether bits are flipped, whether the agent lies, and whether what it does not hold is a lie, or of a bit.
+        // Whether bits are flipped, whether the agent lies, and whether a block that differs counts as a lie, or as a
+        // flipped bit.
         let check = |is_corrupting: bool, is_liar: bool, want: (bool, bool)| {
             let mut blocks = Blocks::default();
             blocks.liars.extend(is_liar.then_some(switch));
             blocks.note_lie(Time::ZERO, &chassis, &table(1), is_corrupting);
             let is_of_bit = blocks.strays.get(&(switch, 0)) == Some(&Rule::CorruptMedium);
             assert_eq!((!blocks.lies.is_empty(), is_of_bit), want, "{is_corrupting} {is_liar}");
-            // What it holds after all is none.
+            // A block that it does hold is neither.
             let truth = table(Digest::default().bytes(&[NO_PATH; BLOCK_LIDS]).0);
             blocks.note_stray(&truth, is_corrupting);
             let ends = blocks.note_lie(Time::ZERO, &chassis, &truth, is_corrupting);
@@ -280,7 +284,7 @@ mod tests {
             let found: Vec<NodeIdx> = blocks.strays.keys().map(|(node, _)| *node).collect();
             assert_eq!(found, want, "{is_corrupting} {node:?} {is_late}");
         };
-        // Without a flipped bit it is a cable that was moved.
+        // Without a flipped bit a moved cable is the reason.
         check(false, first, false, &[]);
         check(true, second, false, &[]);
         check(true, first, false, &[first, second]);

@@ -1,9 +1,9 @@
-//! Cables that were moved while no trap about it came.
+//! Cables that were moved before a trap about it came.
 //!
-//! A table goes by a directed route, over links that are not ACTIVE as well, and its answer does not name the switch
-//! that took it. So as long as nobody has told a manager that a cable leads elsewhere, a repair's tables may be taken
-//! by a switch that they are not meant for. To ask every switch for its name before would double what a repair sends
-//! and how long it takes, and switches repeat their traps: it is let pass until then.
+//! A block goes by a directed route, also over links that are not ACTIVE, and the answer does not name the switch that
+//! took it. So until an agent has told the manager that a cable leads elsewhere, the blocks of a repair may be taken by
+//! a switch that they are not meant for. Asking every switch for its NodeInfo first would double the MADs and the time
+//! of a repair, and switches repeat their traps: the checkers let it pass until then.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,20 +19,20 @@ use crate::checkers::holders::holder;
 use crate::checkers::seen::{Scene, Seen};
 use crate::checkers::taken::Astray;
 
-/// Longest time from when a trap is sent until the manager has handled it.
+/// Longest time from the sending of a trap until the manager has handled it.
 const TRAP_WAY: Duration = Duration::from_millis(30);
 
-/// What is known of cables that were moved.
+/// Moved cables, and what managers have been told of them.
 #[derive(Clone, Debug, Default)]
 pub(in crate::checkers) struct MovedCables {
-    /// Where cables lead, by port.
+    /// The other end of the cable, by port.
     far: Vec<Option<PortIdx>>,
-    /// When a cable was last moved, by both ports where it is now.
+    /// When a cable was last moved, by each of its present ports.
     at: BTreeMap<PortIdx, Time>,
     /// When a manager last received a trap of a node.
     told: BTreeMap<NodeIdx, Time>,
-    /// When a table last went astray over a cable of which nobody could know that it had been moved, and until when
-    /// nobody could.
+    /// When a block last went astray over a cable that the manager could not know had been moved, and until when it
+    /// could not.
     unheard: Option<(Time, Time)>,
 }
 
@@ -53,7 +53,7 @@ impl MovedCables {
         }
     }
 
-    /// Takes note of the traps that masters receive.
+    /// Notes the traps that masters receive.
     pub fn see(&mut self, scene: &Scene<'_>, seen: &Seen<'_>) {
         let Seen::Receives { id, datagram, .. } = *seen else {
             return;
@@ -67,8 +67,8 @@ impl MovedCables {
         }
     }
 
-    /// A table was taken by another switch than it is meant for. Returns true if nobody could know that a cable had
-    /// been moved.
+    /// A block was taken by another switch than it is meant for. Returns true if the manager could not know that a
+    /// cable had been moved.
     pub fn note_astray(&mut self, now: Time, chassis: &Chassis, astray: &Astray) -> bool {
         let until = self.unheard_until(now, chassis, astray);
         if let Some(until) = until {
@@ -77,15 +77,15 @@ impl MovedCables {
         until.is_some()
     }
 
-    /// True if a manager that looked at some time does not know what a table did that went astray, as nobody has told
-    /// it before the traps are repeated. Some are where they went as long as such blocks were not read.
+    /// True if a manager that looked at some time does not know what a stray block did: no agent has told it, and traps
+    /// are not repeated yet. Stray blocks stay as long as they are not read.
     pub fn is_unheard(&self, since: Time, now: Time, are_out: bool) -> bool {
         let is_out = |(at, until): (Time, Time)| at >= since || are_out && until >= now;
         self.unheard.is_some_and(is_out)
     }
 
-    /// When those who could tell that the cable was moved will have told, if no trap of theirs has come since: the
-    /// medium lost it, its way led over that cable, or one before it is not repressed yet. Each is sent again.
+    /// When the switches that could report the moved cable will have repeated their traps, if none of these has arrived
+    /// since: the medium lost it, its route led over that cable, or an earlier trap is not repressed yet.
     fn unheard_until(&self, now: Time, chassis: &Chassis, astray: &Astray) -> Option<Time> {
         let moved = *self.at.get(&astray.port)?;
         let near = chassis.wire(astray.port).node();
@@ -97,7 +97,7 @@ impl MovedCables {
     }
 }
 
-/// How long until a switch repeats a trap that nobody has repressed: SubnetTimeOut, and the way to the manager.
+/// How long until a switch repeats a trap that was not repressed: SubnetTimeOut, and the way to the manager.
 fn repeats_after(chassis: &Chassis, node: NodeIdx) -> Duration {
     let own = chassis.port_at(node, 0).map(|own| chassis.port(own).settings());
     let exponent = own.map_or(18, |settings| settings.subnet_timeout).min(31);
@@ -109,8 +109,8 @@ fn cables(chassis: &Chassis) -> impl Iterator<Item = Option<PortIdx>> + '_ {
     (0..ports).map(|port| chassis.wire(PortIdx(port)).peer())
 }
 
-/// Returns where a Set of LinearForwardingTable or PortInfo really goes, if a moved cable makes its directed route end
-/// elsewhere than by the manager's map.
+/// Returns which node a Set of LinearForwardingTable or PortInfo arrives at, if a moved cable makes its directed route
+/// end elsewhere than the manager believes.
 pub(in crate::checkers) fn astray(chassis: &Chassis, known: &Fabric, at: Option<PortIdx>, mad: &Mad) -> Option<Astray> {
     let counts = matches!(mad.attribute(), AttributeId::LINEAR_FORWARDING | AttributeId::PORT_INFO);
     let at = at.filter(|_| counts && mad.method() == Method::Set && mad.class() == Class::SubnDirected)?;
@@ -156,7 +156,7 @@ mod tests {
         PortNum::new(n).unwrap()
     }
 
-    /// A host at a switch, port 2 of which leads to the second of two others, or to the third.
+    /// A host at a switch whose port 2 leads to the second of two other switches, or to the third.
     fn fabric(to: usize) -> Fabric {
         let mut b = FabricBuilder::new();
         let host = b.add(Node::new(NodeKind::Ca, Guid(1), 1, "h"));
@@ -189,14 +189,14 @@ mod tests {
         check(&now, AttributeId::LINEAR_FORWARDING, false);
     }
 
-    /// SubnetTimeOut of a chassis that nobody has set, 2^18 × 4.096 µs, and the way.
+    /// Default SubnetTimeOut of a chassis, 2^18 × 4.096 µs, and the way of the trap.
     const REPEATED_MS: u64 = 1_103;
 
     #[test]
     fn it_is_unheard_until_somebody_tells_or_traps_are_repeated() {
         let now = fabric(2);
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
-        // When the cable was moved, of whom a trap came and when, and when a table goes astray.
+        // When the cable was moved, from which node a trap came and when, and when a block goes astray.
         let check = |moved: u64, told: Option<(u64, u64)>, when: u64, want: bool| {
             let emulator = Emulator::new(&now, EmulatorConfig::default(), Seed(1));
             let chassis = emulator.chassis();
@@ -217,14 +217,15 @@ mod tests {
             assert_eq!(is_unheard, want, "{moved} {told:?} {when}");
             let is_excused = |looked: u64, when: u64| cables.is_unheard(at(looked), at(when), is_unheard);
             assert_eq!(is_excused(when, when), want, "{moved} {told:?} {when}");
-            // Whoever looks later still does not know, until the trap is repeated.
+            // A manager that looks later still does not know, until the trap is repeated.
             assert_eq!(is_excused(when + 1, when + 1), want);
             assert!(!is_excused(when + 1, moved + REPEATED_MS + 1));
         };
         check(10, None, 11, true);
-        // They were repeated.
+        // The traps were repeated.
         check(10, None, 10 + REPEATED_MS + 1, false);
-        // One end, or who is there now, or was, told of it; or somebody else did, or told of something before.
+        // A trap about it came from one end, from the switch that is there now, or from the one before. Or from another
+        // node, or before the move.
         check(10, Some((2, 10)), 11, false);
         check(10, Some((3, 10)), 11, false);
         check(10, Some((4, 10)), 11, false);

@@ -1,4 +1,4 @@
-//! Which faults struck, and when: a manager cannot know of them before it looks again.
+//! Faults, and when they struck: a manager cannot know of them before it looks again.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use selvedge_sim::Time;
 use crate::digest::Digest;
 use crate::subnet::{is_up, ports_of};
 
-/// How long after bit flips stop a wrong value may be in flight or believed.
+/// How long after the last flipped bit a wrong value may be in flight, or in a manager.
 const CORRUPT_ECHO: Duration = Duration::from_secs(1);
 /// How long after nodes stop being hidden a manager may still miss them: the next light sweep finds them.
 const BLIND_ECHO: Duration = Duration::from_secs(12);
@@ -17,17 +17,17 @@ const BLIND_ECHO: Duration = Duration::from_secs(12);
 /// Faults so far.
 #[derive(Clone, Debug)]
 pub(in crate::checkers) struct Faults {
-    /// What is trained and has power.
+    /// Digest of trained links, their peers and powered nodes.
     shape: u64,
     /// When that last changed.
     disturbed: Option<Time>,
     /// Whether two nodes show one GUID, and when that was last so.
     has_clones: bool,
     cloned: Option<Time>,
-    /// While bits are flipped, and since when not any more.
+    /// Whether bits are flipped, and when they last were.
     is_corrupting: bool,
     corrupted: Option<Time>,
-    /// Nodes that are hidden from management just now, and when there last were some.
+    /// Number of nodes that are hidden from management, and when there last were some.
     hidden: u32,
     blind: Option<Time>,
 }
@@ -57,7 +57,7 @@ impl Faults {
         }
     }
 
-    /// Bits are flipped from now on, or are not any more.
+    /// Bits are flipped from now on, or no longer.
     pub const fn set_corrupting(&mut self, now: Time, is_corrupting: bool) {
         self.is_corrupting = is_corrupting;
         self.corrupted = Some(now);
@@ -71,7 +71,7 @@ impl Faults {
         };
     }
 
-    /// The hardware changed, and not by a Set. Returns true if what is trained and has power did.
+    /// The hardware changed other than by a Set. Returns true if trained links or powered nodes changed.
     pub fn happened(&mut self, now: Time, chassis: &Chassis) -> bool {
         let shape = shape(chassis);
         let is_disturbed = std::mem::replace(&mut self.shape, shape) != shape;
@@ -104,7 +104,7 @@ impl Faults {
         self.is_corrupting || is_since(self.corrupted, then)
     }
 
-    /// True if what is believed then may come from a flipped bit.
+    /// True if what managers read at that time may come from a flipped bit.
     pub fn echoes_flipped_bits(&self, then: Time) -> bool {
         self.is_corrupting || self.corrupted.is_some_and(|at| at + CORRUPT_ECHO >= then)
     }
@@ -135,7 +135,7 @@ pub(super) fn is_since(last: Option<Time>, then: Time) -> bool {
     last.is_some_and(|last| last >= then)
 }
 
-/// A number over what is trained, what has power and which cable goes where.
+/// Digest of trained links, their peers and powered nodes.
 fn shape(chassis: &Chassis) -> u64 {
     let mut digest = Digest::default();
     for node in chassis.fabric().nodes().indices() {

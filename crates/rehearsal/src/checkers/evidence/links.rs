@@ -1,4 +1,4 @@
-//! Which links a manager has heard of in this life, and of which nothing came through although it asked.
+//! Links through which MADs have come to a process of a manager, and links through which they were lost.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use selvedge_wire::{AttributeId, Class, Mad, Method, PortInfo};
 
 use crate::checkers::seen::{Scene, Seen};
 
-/// What each running manager has learnt of links since it started.
+/// Links by process of a manager, since it started.
 #[derive(Clone, Debug, Default)]
 pub(in crate::checkers) struct Links {
     heard: BTreeMap<ClientId, Heard>,
@@ -16,7 +16,7 @@ pub(in crate::checkers) struct Links {
 }
 
 impl Links {
-    /// Takes note of what the medium has lost.
+    /// Notes MADs that the medium has lost.
     pub fn note_lost(&mut self, emulator: &mut Emulator) {
         emulator.take_lost(&mut self.lost);
         let chassis = emulator.chassis();
@@ -28,7 +28,7 @@ impl Links {
         }
     }
 
-    /// Takes note of the answers that managers receive.
+    /// Notes answers that managers receive.
     pub fn see(&mut self, scene: &Scene<'_>, seen: &Seen<'_>) {
         let Seen::Receives { id, client, datagram } = *seen else {
             return;
@@ -41,22 +41,22 @@ impl Links {
         }
     }
 
-    /// True if no answer ever came to a manager through the link of a port, by the medium's doing.
+    /// True if no answer ever came to a manager through the link of a port, because the medium lost it.
     pub fn is_unseen(&self, client: ClientId, chassis: &Chassis, port: PortIdx) -> bool {
         let heard = self.heard.get(&client);
         heard.is_some_and(|heard| heard.is_unseen(chassis, port))
     }
 }
 
-/// What one run of a manager has learnt of each port's link.
+/// Links as one process of a manager has seen them, by port.
 #[derive(Clone, Debug)]
 struct Heard {
-    /// The port at the other end of the cable through which an answer came, if one did.
+    /// The port at the other end of the cable, if an answer came through it.
     through: Vec<Option<PortIdx>>,
-    /// A question to what is behind the link was lost, or its answer.
+    /// A request to the node behind the link, or its answer, was lost.
     is_cut_off: Vec<bool>,
-    /// The last question for the port's state was lost, or its answer: whoever does not know that a link is up asks
-    /// nothing through it.
+    /// The last request for the port's PortInfo, or its answer, was lost: a manager that does not know that a link is
+    /// up sends nothing through it.
     is_unknown: Vec<bool>,
 }
 
@@ -70,7 +70,7 @@ impl Heard {
         }
     }
 
-    /// An answer came: every link on its way lets MADs pass.
+    /// An answer came: every link on its route lets MADs pass.
     fn answer(&mut self, chassis: &Chassis, at: PortIdx, mad: &Mad) {
         let end = along(chassis, at, mad, |from, to| {
             self.through[from.0 as usize] = Some(to);
@@ -81,7 +81,7 @@ impl Heard {
         }
     }
 
-    /// A question or its answer was lost.
+    /// A request or its answer was lost.
     fn lost(&mut self, chassis: &Chassis, at: PortIdx, mad: &Mad) {
         let mut last = None;
         let end = along(chassis, at, mad, |from, to| last = Some((from, to)));
@@ -93,8 +93,8 @@ impl Heard {
         }
     }
 
-    /// True if no answer ever came through the link of a port, and that is the medium's doing: what was asked through
-    /// it was lost, or whether it is up.
+    /// True if no answer ever came through the link of a port because the medium lost it: a MAD through the link was
+    /// lost, or the PortInfo that shows the link up.
     fn is_unseen(&self, chassis: &Chassis, port: PortIdx) -> bool {
         let Some(far) = chassis.wire(port).peer() else {
             return false;
@@ -105,7 +105,8 @@ impl Heard {
     }
 }
 
-/// Calls for every link on a directed route; the port by which its last node is entered, if it leads there now.
+/// Calls `call` for every link on a directed route. Returns the port by which its last node is entered, if the route is
+/// complete now.
 pub(in crate::checkers) fn along(
     chassis: &Chassis,
     at: PortIdx,
@@ -157,8 +158,8 @@ pub(in crate::checkers) mod tests {
         b.finish().unwrap()
     }
 
-    /// What happened to questions (hops, PortInfo of which port if not NodeInfo, answered), and whether the link
-    /// between the switches counts as unseen then.
+    /// Requests (hops, port of PortInfo or `None` for NodeInfo, answered or not), and whether the link between the
+    /// switches counts as unseen then.
     fn check(asked: &[(u8, Option<u32>, bool)], want: bool) {
         let chassis = Chassis::new(&row());
         let find = |guid| chassis.fabric().find(Guid(guid)).unwrap();
@@ -182,13 +183,13 @@ pub(in crate::checkers) mod tests {
 
     #[test]
     fn a_link_is_unseen_only_by_the_mediums_doing() {
-        // Nobody asked: that is the manager's own fault.
+        // The manager has not asked: that is its own fault.
         check(&[], false);
         check(&[(1, None, true)], false);
         check(&[(1, None, true), (2, None, false)], true);
         check(&[(2, None, false), (2, None, true)], false);
         check(&[(2, None, true), (2, None, false)], false);
-        // Whether it is up was not known, and then it was.
+        // PortInfo was lost, and then it came.
         check(&[(1, Some(2), false)], true);
         check(&[(1, Some(2), false), (1, Some(2), true)], false);
         // Another port, another link.

@@ -1,4 +1,4 @@
-//! Which managers had Sets taken, and when: one that has not looked since knows nothing of those of another.
+//! Managers whose Sets agents took, and when: a manager that has not looked since does not know of the other's Sets.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use selvedge_sim::Time;
 
 use crate::manager::ManagerId;
 
-/// Managers as agents know them.
+/// Managers by their Sets.
 #[derive(Clone, Debug, Default)]
 pub(in crate::checkers) struct Setters {
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
-    /// The manager whose Set was last taken, and when that was first another one than before.
+    /// The manager whose Set was last taken, and when that last changed to another manager.
     master: Option<ManagerId>,
     master_changed: Option<Time>,
-    /// When a Set was last taken that an earlier life of a manager had sent.
+    /// When a Set was last taken that an earlier process of its manager had sent.
     bequeathed: Option<Time>,
 }
 
@@ -28,7 +28,7 @@ impl Setters {
         }
     }
 
-    /// A Set was taken that an earlier life of its manager had sent.
+    /// A Set was taken that an earlier process of its manager had sent.
     pub const fn note_bequeathed(&mut self, now: Time) {
         self.bequeathed = Some(now);
     }
@@ -39,12 +39,12 @@ impl Setters {
         others.map(|(_, at)| *at).max()
     }
 
-    /// When a Set of an earlier life of a manager was last taken.
+    /// When a Set of an earlier process of a manager was last taken.
     pub const fn bequeathed(&self) -> Option<Time> {
         self.bequeathed
     }
 
-    /// When a Set of another manager than before was last taken.
+    /// When the manager whose Sets are taken last changed.
     pub const fn master_changed(&self) -> Option<Time> {
         self.master_changed
     }

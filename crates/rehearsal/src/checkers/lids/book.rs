@@ -1,4 +1,4 @@
-//! Which port held which LID: a book that outlives every manager.
+//! Which port held which LIDs: this record outlives every manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::checkers::names::port_name;
 use crate::checkers::rules::Rule;
 use crate::subnet::ports_of;
 
-/// A port that got another LID than it had.
+/// A port that got other LIDs than it had.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moved {
     port: PortIdx,
     guid: Guid,
     before: LidRange,
     now: LidRange,
-    /// It held the LIDs until now, and did not come back without them.
+    /// The port held its LIDs until now: it did not boot in between.
     kept: bool,
 }
 
@@ -38,18 +38,18 @@ impl Moved {
         self.now
     }
 
-    /// True if it held what it had until now: it did not come back without.
+    /// True if the port held its LIDs until now: it did not boot in between.
     pub const fn is_kept(self) -> bool {
         self.kept
     }
 
-    /// True if a port that is to have so many LIDs cannot keep what it had: a block of them begins at a multiple of its
-    /// length. It may get the first of its new ones only, if others hold the rest.
+    /// True if a port that is to have this LMC cannot keep its base LID: its LIDs must begin at a multiple of their
+    /// number. If other ports hold the rest of its new LIDs, it may get the first of them only.
     pub const fn must_begin_elsewhere(self, lmc: Lmc) -> bool {
         !self.before.base.0.is_multiple_of(lmc.lids())
     }
 
-    /// True if one flipped bit makes the new LID of what the port held, or of none, which it comes back with.
+    /// True if the port booted, and its new base LID differs in one bit from its old one, or from 0.
     pub fn is_off_by_a_bit(self) -> bool {
         let bits = |held: u16| (held ^ self.now.base.0).count_ones();
         !self.kept && (bits(0) == 1 || bits(self.before.base.0) == 1)
@@ -68,18 +68,19 @@ impl Moved {
 #[derive(Clone, Debug, Default)]
 pub(super) struct LidBook {
     by_guid: BTreeMap<Guid, LidRange>,
-    /// What was last held at a place, whatever GUID it showed.
+    /// LIDs that each port of the chassis held last, whatever GUID it showed.
     by_port: BTreeMap<PortIdx, LidRange>,
-    /// How often the node had booted then: who boots holds nothing.
+    /// How often the node had booted then: a node that boots loses its LIDs.
     boots: BTreeMap<Guid, u32>,
-    /// GUIDs that were ever seen at two places.
+    /// GUIDs that two nodes ever showed.
     cloned: BTreeSet<Guid>,
-    /// Those whose LIDs fell to a port that has more LIDs now, from the same base: LIDs of one port are a block.
+    /// Ports whose LIDs went to a port that has more LIDs now, from the same base: the LIDs of one port are
+    /// consecutive.
     overgrown: BTreeSet<Guid>,
-    /// What ports held before a Set that a rule excuses gave them something else.
+    /// LIDs that ports held before a Set that a rule excuses gave them others.
     own: BTreeMap<Guid, LidRange>,
-    /// All that ports held before Sets that gave them something else, and when the last of those came: one may have
-    /// moved twice, and a manager that saw the first of its LIDs only gives it back.
+    /// All LIDs that ports held before Sets gave them others, and when the last such Set came. A port may have changed
+    /// twice, and a manager that saw only its first LIDs gives them back.
     left: BTreeMap<Guid, Vec<(LidRange, Time)>>,
 }
 
@@ -90,7 +91,7 @@ impl LidBook {
         book
     }
 
-    /// Takes in what ports hold now, and who shows whose GUID.
+    /// Takes in the LIDs that ports hold now, by the GUIDs that they show now.
     pub fn read(&mut self, chassis: &Chassis) {
         for port in end_ports(chassis) {
             let range = chassis.port(port).settings().lids;
@@ -102,7 +103,7 @@ impl LidBook {
         }
     }
 
-    /// True if two nodes ever showed a GUID, or one showed another's.
+    /// True if two nodes ever showed this GUID, or its node showed the GUID of another.
     pub fn is_cloned(&self, guid: Guid) -> bool {
         self.cloned.contains(&guid)
     }
@@ -118,8 +119,8 @@ impl LidBook {
         }
     }
 
-    /// Takes in what the ports of a node hold: the first LIDs that are new, and the first that are not those which the
-    /// GUID had before.
+    /// Takes in the LIDs of the ports of a node. Returns the first port with new LIDs, and the first whose GUID had
+    /// others before.
     pub fn take(&mut self, chassis: &Chassis, node: NodeIdx) -> (Option<(PortIdx, LidRange)>, Option<Moved>) {
         let (mut new, mut first) = (None, None);
         for port in ports_of(chassis, node).filter(|&port| chassis.end_port(port) == port) {
@@ -133,7 +134,7 @@ impl LidBook {
             if before != Some(now) {
                 new = new.or(Some((port, now)));
             }
-            // It may show another's GUID, now or until now.
+            // The port may show the GUID of another node, now or until now.
             let of_port = self.by_port.insert(port, now);
             if of_port.is_some_and(|before| before.base == now.base && before.lmc < now.lmc) {
                 let built = chassis.fabric().port(chassis.port_ref(port)).map(|built| built.guid);
@@ -158,7 +159,7 @@ impl LidBook {
         (new, first)
     }
 
-    /// What the port with a GUID held last.
+    /// LIDs that the port with this GUID held last.
     pub fn held_last(&self, guid: Guid) -> Option<LidRange> {
         self.by_guid.get(&guid).copied()
     }
@@ -169,7 +170,8 @@ impl LidBook {
         self.by_guid.get(&guid) == Some(&range) && !end_ports(chassis).any(holds)
     }
 
-    /// A Set that was meant for another port, as a rule explains, gave a port another LID: its own is what it had.
+    /// A Set that was meant for another port gave this one other LIDs, and a rule excuses it: the LIDs before stay its
+    /// own.
     pub fn went_astray(&mut self, moved: &Moved) {
         self.own.entry(moved.guid).or_insert(moved.before);
     }
@@ -181,9 +183,9 @@ impl LidBook {
         left.push((moved.before, now));
     }
 
-    /// True if a port that came back without its LIDs could not have them, as another one held some of them when its
-    /// manager looked, or had so short a time before (`drain`) that packets to it may have been under way: Sets go out
-    /// side by side, and whose comes first does not matter.
+    /// True if a port that came back without its LIDs could not get them again: another port held some of them when the
+    /// manager looked, or had held them so short a time before (`drain`) that packets to it may have been under way.
+    /// The order of Sets to different agents does not matter.
     pub fn was_held_by_another(&self, moved: &Moved, looked_at: Option<Time>, drain: Duration) -> bool {
         let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
         let of_others = self.left.iter().filter(|(guid, _)| **guid != moved.guid);
@@ -193,7 +195,8 @@ impl LidBook {
         !moved.kept && since.any(|(range, _)| overlaps(range))
     }
 
-    /// True if the plan gives what a port came back without to another one that had held it as well: it is either's.
+    /// True if the port came back without its LIDs and the plan gives them to another port that had held them as well:
+    /// either port may have them.
     pub fn is_anothers_again(&self, moved: &Moved, planned: &BTreeMap<Guid, LidRange>) -> bool {
         let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
         let had_it = |guid: &Guid| {
@@ -204,7 +207,7 @@ impl LidBook {
         !moved.kept && others.any(|(guid, range)| overlaps(range) && had_it(guid))
     }
 
-    /// Why a port may get another LID.
+    /// The rule that excuses other LIDs of a port, if one does.
     pub fn excuse(&mut self, chassis: &Chassis, moved: &Moved, knew: bool) -> Option<Rule> {
         if self.cloned.contains(&moved.guid) {
             return Some(Rule::ClonedGuid);
@@ -222,8 +225,8 @@ impl LidBook {
             let held = chassis.port(*port).settings().lids;
             held.base.is_unicast() && held.base <= moved.before.last() && moved.before.base <= held.last()
         };
-        // Whoever held it last while the other was off, and may be off now: its LIDs are kept for it. Who comes back
-        // without it has no claim on a port that holds it.
+        // Another port held the LID last while this one was off, and may be off now: its LIDs are kept for it. A port
+        // that comes back without the LID has no claim on it against a port that holds it.
         let is_of_another = |(guid, range): (&Guid, &LidRange)| {
             *guid != moved.guid && range.base <= moved.before.last() && moved.before.base <= range.last()
         };
@@ -248,16 +251,16 @@ mod tests {
 
     use super::*;
 
-    /// Ports by GUID that get a LID, or whose node goes off, or comes back without one; the last one gets another, and
-    /// why it may.
+    /// A step: the port with a GUID gets a LID, or its node goes off, or comes back without a LID. The rule is that of
+    /// the last change of LIDs.
     #[derive(Clone, Copy)]
     enum Step {
         Gets(u64, u16),
         /// A block of LIDs, by its LMC.
         GetsBlock(u64, u16, u8),
-        /// It shows the GUID of another.
+        /// The node shows the GUID of another node.
         Shows(u64, u64),
-        /// By a Set that was meant for another.
+        /// The port gets a LID by a Set that was meant for another port.
         Astray(u64, u16),
         Off(u64),
         On(u64),
@@ -312,24 +315,24 @@ mod tests {
         use Step::{Astray, Gets, Off, On};
         check(&[Gets(1, 4), Gets(1, 5)], None);
         check(&[Gets(1, 4), Gets(2, 4), Gets(1, 5)], Some(Rule::LidConflict));
-        // One gets it while the other is off, which then comes back without: who holds it keeps it.
+        // The second port gets the LID while the first is off, which then comes back without it: the second keeps it.
         let one_after_the_other = [Gets(1, 4), Off(1), Gets(2, 4), On(1)];
         check(&[&one_after_the_other[..], &[Gets(2, 5)]].concat(), None);
         check(
             &[&one_after_the_other[..], &[Gets(1, 5)]].concat(),
             Some(Rule::LidConflict),
         );
-        // Both come back without: it is either's.
+        // Both come back without the LID: either may have it.
         check(
             &[&one_after_the_other[..], &[Off(2), On(2), Gets(2, 5)]].concat(),
             Some(Rule::LidConflict),
         );
-        // The one that holds it is off as well now: its LIDs are kept for it.
+        // The port that holds the LID is off as well now: its LIDs are kept for it.
         check(
             &[&one_after_the_other[..], &[Off(2), Gets(1, 5)]].concat(),
             Some(Rule::LidConflict),
         );
-        // Its own comes back once.
+        // A port gets its own LID back once.
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4)], Some(Rule::PutRight));
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 6)], None);
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4), Gets(1, 5)], None);
@@ -366,7 +369,7 @@ mod tests {
         let check = |kept: bool, planned: (u64, u16), want: bool| {
             let mut book = LidBook::default();
             book.note_left(&moved(7, 3, 5, true), Time::from_secs(5));
-            // What it gave up later does not make what it had before another's.
+            // LIDs that a port gave up later do not make its earlier LIDs another port's.
             book.note_left(&moved(7, 5, 6, true), Time::from_secs(6));
             let planned = BTreeMap::from([(Guid(planned.0), range(planned.1)), (Guid(8), range(11))]);
             assert_eq!(
@@ -376,7 +379,7 @@ mod tests {
             );
         };
         check(false, (7, 3), true);
-        // It held it itself; the other gets another one; it is one that never had it.
+        // The port held the LID itself; the other port gets another LID; that port never had it.
         check(true, (7, 3), false);
         check(false, (7, 4), false);
         check(false, (9, 3), false);
@@ -451,9 +454,10 @@ mod tests {
             assert_eq!(was_held, want, "{moved_now:?}");
         };
         check(moved(8, 10, false), Some(4), true);
-        // Packets to the other may be under way.
+        // Packets to the other port may be under way.
         check(moved(8, 10, false), Some(7), true);
-        // It held them itself; others; long after the other had left them; nobody looked; it is the same port.
+        // The port held the LIDs itself; other LIDs; long after the other port had left them; the manager did not look;
+        // the same port.
         check(moved(8, 10, true), Some(4), false);
         check(moved(8, 12, false), Some(4), false);
         check(moved(8, 10, false), Some(8), false);
@@ -478,7 +482,7 @@ mod tests {
         let book = LidBook::new(&chassis);
         let check = |chassis: &Chassis, want: bool| {
             assert_eq!(book.is_lost(chassis, Guid(1), range(4)), want);
-            // Neither these nor another port's have ever been held.
+            // Neither these LIDs nor those of another port have ever been held.
             assert!(!book.is_lost(chassis, Guid(1), range(5)));
             assert!(!book.is_lost(chassis, Guid(2), range(4)));
         };

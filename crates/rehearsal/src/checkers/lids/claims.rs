@@ -1,4 +1,4 @@
-//! What managers take ports to hold: one record for the LIDs that a manager ever took a port to have.
+//! LIDs that managers believe ports to hold: one record per manager, port and LIDs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,36 +13,38 @@ use crate::manager::ManagerId;
 /// A manager, a port, and LIDs.
 pub(super) type Key = (ManagerId, Guid, LidRange);
 
-/// Why what a manager takes a port to have is no knowledge.
+/// Why a manager does not know the LIDs that it believes a port to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Doubt {
-    /// It was first stored while bits were flipped: one may be of a flipped bit.
+    /// They were first stored while bits were flipped, and may come from a flipped bit.
     Misread,
-    /// The port had lost them before the manager looked, which hit on them by chance.
+    /// The port had lost them before the manager looked: it chose them by chance.
     Guessed,
-    /// The manager thought better of it before the port had held them.
+    /// The manager assigned others before the port had held these.
     Dropped,
-    /// Another manager gave them to the port while this one took it to have others, and this one has not seen it since.
+    /// Another manager gave them to the port while this one believed that it holds others, and this one has not seen
+    /// the port since.
     Unheard,
 }
 
-/// What is known of LIDs that a manager takes a port to have, or took.
+/// One manager's belief that a port holds, or held, certain LIDs.
 #[derive(Clone, Debug, Default)]
 struct Claim {
-    /// It was stored; with it, until the port holds the LIDs, when the manager had begun to look when it did.
+    /// Set once the manager has stored the LIDs. Inside, until the port holds them: when the manager had last begun to
+    /// look before it stored them.
     stored: Option<Option<Time>>,
-    /// When it stored something else instead.
+    /// When the manager stored other LIDs instead.
     replaced: Option<Time>,
     doubts: BTreeSet<Doubt>,
 }
 
-/// Which manager has claimed which LIDs for which port.
+/// Beliefs of all managers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims {
     claims: BTreeMap<Key, Claim>,
-    /// What each manager takes each port to have, and whether the port has held it since.
+    /// LIDs that each manager believes each port to hold, and whether the port has held them since.
     believed: BTreeMap<(ManagerId, Guid), (LidRange, bool)>,
-    /// Base LIDs that a Set was to give a port and gave another one, as a cable had been moved.
+    /// Base LIDs that a Set was to give a port and gave another port, because a cable had been moved.
     mistaken: BTreeSet<(ManagerId, Guid, Lid)>,
 }
 
@@ -61,8 +63,8 @@ impl Claims {
         }
     }
 
-    /// A manager stored LIDs of a port, having begun to look at some time, while the port held some last. Bits may be
-    /// flipped, and the port may have lost the LIDs.
+    /// A manager stored LIDs of a port. Given: when it was stored, when the manager had begun to look, the LIDs that
+    /// the port held last, whether bits may be flipped, and whether the port has lost the LIDs.
     pub fn stored(
         &mut self,
         key: Key,
@@ -83,9 +85,9 @@ impl Claims {
         claim.doubts.extend(is_lost().then_some(Doubt::Guessed));
     }
 
-    /// A manager takes these for a port's LIDs. What it took for them before is no knowledge, if the port had never
-    /// held it by then: when another manager gives it to the port later, this one hears nothing of that. True if it
-    /// took them to be others, or none, until now.
+    /// A manager believes that a port holds these LIDs. LIDs that it believed before are doubted if the port had never
+    /// held them: the manager does not hear of it when another manager gives them to the port later. Returns true if
+    /// the manager believed other LIDs, or none, until now.
     fn believes(&mut self, key: Key, now: Time, held_last: Option<LidRange>) -> bool {
         let (id, guid, range) = key;
         let before = self.believed.get(&(id, guid)).copied();
@@ -105,7 +107,7 @@ impl Claims {
         other.is_some() || before.is_none()
     }
 
-    /// A program has set these LIDs, and is to keep them.
+    /// A program has set these LIDs, and is to keep them for the port.
     pub fn keep(&mut self, key: Key) {
         self.of(key).stored = Some(None);
     }
@@ -115,21 +117,21 @@ impl Claims {
         self.claims.get(&key).is_some_and(|claim| claim.stored.is_some())
     }
 
-    /// True if a manager had stored LIDs of a port when it sent a Set of them, or a Set that had been stored before was
-    /// under way: what was sent long ago may be taken now, and the port is to have others by then.
+    /// True if a manager had stored these LIDs of a port when it sent a Set of them. A Set that was sent before the
+    /// manager stored others counts: it may be taken late.
     pub fn was_stored(&self, key: Key, sent_at: Time) -> bool {
         let is_still = |claim: &Claim| claim.replaced.is_none_or(|replaced| sent_at <= replaced);
         let claim = self.claims.get(&key);
         claim.is_some_and(|claim| claim.stored.is_some() && is_still(claim))
     }
 
-    /// When a manager had begun to look that stored these LIDs of a port which has not held them since.
+    /// When the manager that stored these LIDs of a port had begun to look; `None` if the port has held them since.
     pub fn planned(&self, key: Key) -> Option<Time> {
         self.claims.get(&key)?.stored?
     }
 
-    /// A port holds these LIDs now, by whose Set if that is known. Others who take it to have others hear nothing of
-    /// it, also if they gave it these once, before they gave it what they take it to have.
+    /// A port holds these LIDs now, by the Set of a manager if that is known. Managers that believe other LIDs do not
+    /// hear of it, even if they gave the port these LIDs once, before the ones that they believe.
     pub fn is_held(&mut self, guid: Guid, range: LidRange, by: Option<ManagerId>) {
         let of_port = self.believed.iter_mut().filter(|((_, of), _)| *of == guid);
         for (&(id, _), (believed, was_held)) in of_port {
@@ -148,8 +150,8 @@ impl Claims {
         }
     }
 
-    /// The port of another node took a Set of a port's LIDs, as a cable had been moved. It may answer like the port
-    /// that was meant, which its manager takes to have those LIDs then.
+    /// The port of another node took a Set of a port's LIDs, because a cable had been moved. It may answer like the
+    /// port that was meant, and then its manager believes that the port holds those LIDs.
     pub fn note_astray(&mut self, chassis: &Chassis, taken: &Taken) {
         let astray = taken.sent.and_then(|sent| Some((sent.manager, sent.astray?)));
         let Some((manager, astray)) = astray.filter(|(_, astray)| astray.meant != taken.node) else {
@@ -166,19 +168,20 @@ impl Claims {
         }
     }
 
-    /// True if a manager knew that a port had these LIDs, which kept them until now or came back without.
+    /// True if a manager knew that a port had these LIDs; the port kept them until now (`is_kept`) or came back without
+    /// them.
     pub fn knew(&self, key: Key, is_kept: bool) -> bool {
         let has_heard = is_kept || !self.has(key, Doubt::Unheard);
         let is_no_guess = !self.has(key, Doubt::Guessed) && !self.has(key, Doubt::Dropped);
         self.is_stored(key) && is_no_guess && has_heard
     }
 
-    /// True if the LIDs may be of a flipped bit.
+    /// True if the LIDs may come from a flipped bit.
     pub fn is_misread(&self, key: Key) -> bool {
         self.has(key, Doubt::Misread)
     }
 
-    /// True if a Set was to give a port these LIDs, and another one took it.
+    /// True if a Set was to give the port these LIDs, and another port took it.
     pub fn is_mistaken(&self, (id, guid, range): Key) -> bool {
         self.mistaken.contains(&(id, guid, range.base))
     }
@@ -198,7 +201,7 @@ mod tests {
         (A, PORT, LidRange { base, lmc })
     }
 
-    /// What a manager claims that stored these LIDs of a port, at these seconds, as it had looked then.
+    /// Beliefs of a manager that stored these LIDs of a port, at these seconds, having looked at the same time.
     fn claims(stored: &[(u64, u16)]) -> Claims {
         let mut claims = Claims::default();
         for &(at, base) in stored {
@@ -220,7 +223,7 @@ mod tests {
         };
         check(&[(1, 5)], 1, 5, true);
         check(&[(1, 5)], 1, 6, false);
-        // It was under way when others were stored; or was sent after that.
+        // The Set was under way when other LIDs were stored; or was sent after that.
         check(&[(1, 5), (3, 9)], 2, 5, true);
         check(&[(1, 5), (3, 9)], 4, 5, false);
         check(&[(1, 5), (3, 9), (5, 5)], 6, 5, true);
@@ -228,7 +231,7 @@ mod tests {
 
     #[test]
     fn what_was_planned_counts_until_the_port_has_it() {
-        // What was stored when, whether the port took the first of it after that, and since when it is planned.
+        // LIDs stored, by second; whether the port took the first of them after that; and since when they are planned.
         let check = |stored: &[(u64, u16)], is_held: bool, want: Option<u64>| {
             let mut claims = claims(&stored[..1]);
             if is_held {

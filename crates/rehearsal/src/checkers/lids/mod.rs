@@ -1,4 +1,5 @@
-//! Ports keep their LIDs: what every Set of one is held against, and what its manager can have known.
+//! Ports keep their LIDs: every Set of PortInfo is checked against the LIDs that ports held, and against what its
+//! manager can have known.
 
 mod book;
 mod claims;
@@ -26,11 +27,11 @@ use crate::manager::{Manager, ManagerId};
 /// LIDs of all ports.
 #[derive(Debug)]
 pub(super) struct LidsStay {
-    /// What ports hold.
+    /// LIDs that ports hold.
     book: LidBook,
-    /// What managers take them to hold.
+    /// LIDs that managers believe them to hold.
     claims: Claims,
-    /// The Set that was seen last gave a port other LIDs.
+    /// The last Set gave a port other LIDs.
     is_renumbered: bool,
 }
 
@@ -44,7 +45,8 @@ impl Check for LidsStay {
                 let is_after_faults = looked_at.is_some_and(|at| !ctx.evidence.faults().disturbed_since(at));
                 for (&guid, &range) in &state.lids {
                     let held_last = self.book.held_last(guid);
-                    // Nothing that it could see told it so; of a plan that is never sent nobody else hears.
+                    // The port lost its LIDs, and nothing that the manager could see showed it. Of a plan that is never
+                    // sent no other manager hears.
                     let is_lost = || is_after_faults && self.book.is_lost(chassis, guid, range);
                     let claim = (id, guid, range);
                     self.claims
@@ -75,12 +77,12 @@ impl LidsStay {
         }
     }
 
-    /// True if the Set that was seen last gave a port other LIDs.
+    /// True if the last Set gave a port other LIDs.
     pub const fn is_renumbered(&self) -> bool {
         self.is_renumbered
     }
 
-    /// Looks at what a Set of PortInfo gave the ports of a node.
+    /// Checks the LIDs that a Set of PortInfo gave the ports of a node.
     fn stay(&mut self, ctx: &Ctx<'_>, taken: &Taken, found: &mut Ledger) -> Result<(), Violation> {
         let chassis = ctx.chassis();
         let id = taken.sent.map(|sent| sent.manager);
@@ -88,16 +90,16 @@ impl LidsStay {
         let (held, moved) = self.book.take(chassis, taken.node);
         self.is_renumbered = held.is_some();
         let claim_now = id.zip(moved).map(|(id, moved)| (id, moved.guid(), moved.now()));
-        // What its manager had stored for the port was meant for it.
+        // LIDs that the manager had stored for the port were meant for it.
         let was_meant = claim_now.is_some_and(|claim| self.claims.is_stored(claim));
         if let (Some(id), Some((port, range)), true) = (id, held, ctx.evidence.is_outside()) {
-            // What it has set it is to keep: it has a file for that.
+            // A program is to keep the LIDs that it has set: it has a file for them.
             unique_outside(chassis, (port, range), taken.excuse, found)?;
             self.claims.keep((id, chassis.port_guid(port), range));
         } else if let (Some(manager), Some(held)) = (manager, held) {
             self.stored_before(chassis, manager, taken, held, found)?;
         }
-        // The port may have taken what an earlier plan gave it, though nobody saw it.
+        // The port may have taken LIDs of an earlier plan without an answer to the manager.
         let planned = claim_now.and_then(|claim| self.claims.planned(claim));
         if let Some((port, range)) = held {
             self.claims.is_held(chassis.port_guid(port), range, id);
@@ -136,7 +138,7 @@ impl LidsStay {
         })
     }
 
-    /// Why a port may get other LIDs, by what ports held and what was asked for.
+    /// The rule that excuses other LIDs of a port, by the LIDs that ports held and the operator's policy.
     fn excuse(
         &mut self,
         ctx: &Ctx<'_>,
@@ -156,16 +158,16 @@ impl LidsStay {
         self.book.note_left(moved, ctx.now);
         let excuse = self.book.excuse(chassis, moved, knew).or(taken.excuse);
         let excuse = excuse.or(was_held.then_some(Rule::LidConflict));
-        // A switch has one LID, whatever the policy.
+        // A switch has one LID, whatever the LMC of the policy.
         let is_asked_to = manager
             .filter(|_| !chassis.is_switch(taken.node))
             .is_some_and(|manager| moved.must_begin_elsewhere(manager.config.policy.lmc));
         excuse.or(is_asked_to.then_some(Rule::OtherLids))
     }
 
-    /// Why a manager may take a port that came back without LIDs to have had some that it never had: a flipped bit, or
-    /// another one that took them. Or to have had none, as it takes those for somebody's whose GUID is one bit off, and
-    /// who is nobody.
+    /// The rule for a port that came back without LIDs, if its manager errs about its former LIDs: a flipped bit, or
+    /// another port that took its Set, made the manager believe LIDs that the port never had. Or the manager believes
+    /// that they belong to a GUID that differs in one bit and is no port's.
     fn error_excuse(&self, ctx: &Ctx<'_>, (id, manager): (ManagerId, &Manager), moved: &Moved) -> Option<Rule> {
         if moved.is_kept() {
             return None;
@@ -183,7 +185,7 @@ impl LidsStay {
     }
 }
 
-/// Two ports hold a LID that one of them has just got from a program.
+/// Fails if two ports hold a LID that a program has just given one of them.
 fn unique_outside(
     chassis: &Chassis,
     (port, range): (PortIdx, LidRange),
@@ -201,7 +203,7 @@ fn unique_outside(
     })
 }
 
-/// How long packets may be under way that meet every switch: a packet lives as long as each lets it.
+/// How long a packet that passes every switch may be under way: the sum of the lifetimes of all switches.
 fn drain(chassis: &Chassis) -> Duration {
     let switches = chassis
         .fabric()

@@ -1,4 +1,4 @@
-//! Which channels between switches wait for which: a graph with a use count on every edge, and its circles.
+//! Channels between switches and which of them wait for which: a graph with a use count on every edge, and its circles.
 //!
 //! A channel is a port of a switch, numbered switch × stride + port; an edge is a channel and the port by which packets
 //! leave the switch that it enters. An edge that no entry makes any more stays as a ghost while packets that took it
@@ -14,18 +14,18 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Circle {
     /// The channels, first to last.
     pub channels: Vec<u32>,
-    /// The ghosts in it, if it has any: then entries make no circle, and packets may.
+    /// The ghosts in it, if any. With ghosts, the circle is one of packets under way, not of present entries.
     pub ghosts: Vec<Ghost>,
 }
 
-/// A dependency in a circle that no entry makes any more.
+/// A dependency in a circle that present entries no longer make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ghost {
     /// The channel in which its packets wait.
     pub channel: u32,
-    /// When it became one.
+    /// When it became a ghost.
     pub since: Time,
-    /// The place whose entries had made it last.
+    /// The place (LID, then switch) whose entry had made it last.
     pub place: usize,
 }
 
@@ -35,17 +35,17 @@ pub(super) struct Channels {
     stride: usize,
     /// The edge that packets to a LID at a switch make, by LID, then switch.
     edges: Vec<u32>,
-    /// How many of them make an edge.
+    /// How many places make an edge.
     uses: Vec<u16>,
-    /// Since when an edge is a ghost, and until when.
+    /// From when until when an edge is a ghost.
     ghosts: Vec<(Time, Time)>,
-    /// Which place had made it.
+    /// The place that made the edge last.
     makers: Vec<usize>,
     /// When the last ghost ends.
     haunted: Time,
-    /// Edges that came since the last look.
+    /// Edges added since the last look.
     new: Vec<u32>,
-    /// When a channel was last visited, and from where.
+    /// Number of the search that last visited a channel, and the channel that it came from.
     visited: Vec<(u32, u32)>,
     visit: u32,
 }
@@ -65,8 +65,8 @@ impl Channels {
         }
     }
 
-    /// Says which edge packets make at a place; `None`: none. The edge of before is a ghost for a span of time: true if
-    /// it has become one.
+    /// Sets the edge that packets make at a place. The edge before becomes a ghost for the given time if no place makes
+    /// it any more. Returns true if it has become one.
     pub fn set(&mut self, place: usize, edge: Option<u32>, ghost: Option<(Time, Time)>) -> bool {
         if self.edges.len() <= place {
             self.edges.resize(place + 1, NONE);
@@ -97,17 +97,17 @@ impl Channels {
         is_ghost
     }
 
-    /// No packet waits on a channel any more for the port by which it was to leave.
+    /// Removes the ghost of packets on a channel that waited for a port of the next switch.
     pub fn forget(&mut self, channel: usize, port: usize) {
         self.ghosts[channel * self.stride + port] = (Time::ZERO, Time::ZERO);
     }
 
-    /// A channel leads elsewhere than before: packets that wait where it led do not hold it any more.
+    /// Removes the ghosts of a channel that leads elsewhere now: packets that wait where it led no longer hold it.
     pub fn forget_all(&mut self, channel: usize) {
         self.ghosts[channel * self.stride..][..self.stride].fill((Time::ZERO, Time::ZERO));
     }
 
-    /// A circle that an edge closed which came since the last call; of entries alone if there is one.
+    /// A circle closed by an edge added since the last call. Circles of entries alone come first.
     pub fn close(&mut self, now: Time, end: impl Fn(u32) -> Option<u8>) -> Option<Circle> {
         let mut new = std::mem::take(&mut self.new);
         new.retain(|&edge| self.uses[edge as usize] > 0);
@@ -120,14 +120,14 @@ impl Channels {
         found
     }
 
-    /// Any circle of entries.
+    /// Any circle of present entries.
     pub fn any_cycle(&mut self, end: impl Fn(u32) -> Option<u8>) -> Option<Circle> {
         let edges = (0_u32..).zip(&self.uses).filter(|(_, uses)| **uses > 0);
         let edges: Vec<u32> = edges.map(|(edge, _)| edge).collect();
         edges.into_iter().find_map(|edge| self.circle_through(edge, None, &end))
     }
 
-    /// Looks for a way from the end of an edge back to its beginning; `haunted`: over the ghosts of that time, too.
+    /// Searches a path from the end of an edge back to its beginning; with `haunted`, also over ghosts of that time.
     fn circle_through(&mut self, edge: u32, haunted: Option<Time>, end: &impl Fn(u32) -> Option<u8>) -> Option<Circle> {
         let (from, out) = (edge / self.stride as u32, edge % self.stride as u32);
         let first = u32::from(end(from)?) * self.stride as u32 + out;

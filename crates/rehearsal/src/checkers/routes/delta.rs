@@ -1,4 +1,4 @@
-//! What a change of the hardware did to routes.
+//! The effect of a change of the hardware on routes.
 
 use selvedge_chassis::PortIdx;
 use selvedge_fabric::NodeIdx;
@@ -7,7 +7,7 @@ use selvedge_types::Lid;
 use super::layout::Switches;
 use super::waits::Haunt;
 
-/// What a change did to the routes.
+/// The effect of one change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delta {
     /// LIDs to which packets go in circles now and did not before, each with the switches of the circle.
@@ -18,18 +18,18 @@ pub(super) struct Delta {
     pub lost: Vec<(Lid, Switches)>,
     /// LIDs that some switches reach now and did not before.
     pub gained: Vec<(Lid, Switches)>,
-    /// Entries that are others than before, and packets arrived by them.
+    /// Changed entries by which packets arrived before.
     pub changed: Vec<Changed>,
 }
 
-/// An entry that is another one than before, and packets arrived by it.
+/// A changed entry by which packets arrived before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Changed {
     pub lid: Lid,
     /// The switch, by position.
     pub at: u8,
-    /// The port by which packets left.
+    /// The port by which packets left before.
     pub was: u8,
-    /// Switches from which they arrived.
+    /// Switches from which packets arrived before.
     pub from: Switches,
 }

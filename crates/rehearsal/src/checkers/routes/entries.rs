@@ -48,7 +48,7 @@ impl Entries {
         }
     }
 
-    /// LIDs of which packets leave by a port, by its number.
+    /// LIDs whose packets leave by a port, given its number.
     pub fn lids_by(&self, port: usize) -> impl Iterator<Item = u16> + '_ {
         let stride = self.layout.stride();
         let num = u8::try_from(port % stride).unwrap_or(0);
@@ -62,7 +62,7 @@ impl Entries {
         row.and_then(|row| row.get(lid.index())).copied().unwrap_or(NO_PATH)
     }
 
-    /// What packets to a LID do at a switch.
+    /// Where packets to a LID go from a switch.
     pub fn next(&self, at: usize, lid: Lid) -> Far {
         match self.entry(at, lid) {
             NO_PATH => Far::Dead,

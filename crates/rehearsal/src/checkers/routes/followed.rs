@@ -1,4 +1,4 @@
-//! Follows packets to one LID by the tables as they are: who gets there, who goes in circles, where they pass.
+//! Follows packets to one LID by present tables: where they arrive, where they go in circles, which switches they pass.
 
 use selvedge_chassis::Chassis;
 use selvedge_fabric::NodeIdx;
@@ -16,7 +16,7 @@ const ON_THE_WAY: u8 = 1;
 const ARRIVES: u8 = 2;
 const LOST: u8 = 3;
 
-/// What became of packets when they were last followed, by LID.
+/// Results of the last time that packets were followed, by LID.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Followed {
     /// Switches from which packets arrive.
@@ -70,8 +70,8 @@ impl Followed {
         self.before[lid.index() * count + at].1
     }
 
-    /// Follows packets to one LID from everywhere, which belongs to somebody as seen from some switches. Returns the
-    /// switches that packets to it may pass.
+    /// Follows packets to one LID from all switches; `reach`: switches from which a port that holds it can be reached.
+    /// Returns the switches that packets to it may pass.
     pub fn follow(
         &mut self,
         entries: &Entries,
@@ -101,7 +101,7 @@ impl Followed {
         for start in 0..count {
             let end = match walk(entries, chassis, lid, start, &mut state) {
                 (at, ON_THE_WAY) => {
-                    // Packets to a switch come from hosts, and where no host has an ACTIVE link there are none.
+                    // Packets to a switch come from hosts: where no host has an ACTIVE link there are none.
                     let is_of_nobody = passed == 0 && !self.of_switch[index];
                     let counts = is_of_nobody || passed & 1 << at != 0;
                     circle = circle.or(Some(at).filter(|_| counts));
@@ -131,8 +131,8 @@ impl Followed {
         passed
     }
 
-    /// Switches that packets to one LID may pass. Switches themselves send to hosts only, and nobody sends to somebody
-    /// who is off or lies apart: in two halves of a fabric one LID may be that of two hosts.
+    /// Switches that packets to one LID may pass. Switches themselves send to hosts only, and no port sends to a port
+    /// that is off or in another subnet: one LID may belong to two hosts in two parts of a fabric.
     fn passed_by(&self, entries: &Entries, lid: Lid, reach: Switches) -> Switches {
         if !self.of_switch[lid.index()] {
             return reach;
@@ -151,7 +151,7 @@ impl Followed {
         passed
     }
 
-    /// Notes where packets go, and which entries changed by which they arrived.
+    /// Notes where packets go, and which entries changed by which packets arrived before.
     fn note_ways(&mut self, entries: &Entries, lid: Lid, complete: Switches, delta: &mut Delta) {
         let count = entries.layout.switches().len();
         let base = lid.index() * count;
@@ -175,7 +175,7 @@ impl Followed {
     }
 }
 
-/// Follows packets from a switch until something is known. Returns where, and what.
+/// Follows packets from a switch until their end is known. Returns the last switch, and their end.
 fn walk(entries: &Entries, chassis: &Chassis, lid: Lid, start: usize, state: &mut [u8]) -> (usize, u8) {
     let holds = |at: usize| {
         let own = entries.layout.switch(at).and_then(|node| chassis.port_at(node, 0));
@@ -194,7 +194,7 @@ fn walk(entries: &Entries, chassis: &Chassis, lid: Lid, start: usize, state: &mu
     (at, state[at])
 }
 
-/// All switches on the way from one share its end.
+/// All switches on the way from a switch share its end.
 fn mark(entries: &Entries, lid: Lid, start: usize, end: u8, state: &mut [u8]) {
     let mut at = start;
     while state[at] == ON_THE_WAY {

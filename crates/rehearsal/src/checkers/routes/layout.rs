@@ -9,7 +9,7 @@ pub(super) type Switches = u64;
 /// The most switches that are watched: a bit each.
 const SWITCHES_MAX: usize = 64;
 
-/// Which switch has which position. Port `p` of the switch at position `s` has the number `s × stride + p`.
+/// Switches by position. Port `p` of the switch at position `s` has the number `s × stride + p`.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     switches: Vec<NodeIdx>,
@@ -43,7 +43,7 @@ impl Layout {
         self.stride
     }
 
-    /// How many ports have numbers.
+    /// Number of port numbers.
     pub const fn ports(&self) -> usize {
         self.switches.len() * self.stride
     }

@@ -5,10 +5,10 @@ use selvedge_types::{PhysState, PortState};
 
 use super::layout::{Layout, Switches};
 
-/// What lies behind a port of a switch.
+/// What is at the other end of a link of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Far {
-    /// Nothing that a packet could be sent to.
+    /// Nothing: no packet leaves by this port.
     #[default]
     Dead,
     /// Another switch, by position, and the port by which it is entered.
@@ -17,14 +17,14 @@ pub(super) enum Far {
     Host(PortIdx),
 }
 
-/// A port that leads elsewhere than before.
+/// A port with another far end than before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Relinked {
     /// Its number.
     pub port: usize,
-    /// What waited in its switch to leave by it is thrown away: it led to a switch.
+    /// It led to a switch: packets that waited to leave by it are dropped.
     pub is_discarded: bool,
-    /// It leads to another switch than it last led to.
+    /// It leads to another switch, or enters it by another port, than when it last led to a switch.
     pub is_elsewhere: bool,
 }
 
@@ -32,14 +32,14 @@ pub(super) struct Relinked {
 #[derive(Clone, Debug)]
 pub(super) struct Links {
     far: Vec<Far>,
-    /// The same when it last was a switch.
+    /// The last far end that was a switch.
     led: Vec<Far>,
-    /// Switches at which a host with an ACTIVE link sits.
+    /// Switches with a host whose link is ACTIVE.
     with_hosts: Switches,
 }
 
 impl Links {
-    /// No port leads anywhere.
+    /// All ports without a far end.
     pub fn new(layout: &Layout) -> Self {
         Self {
             far: vec![Far::Dead; layout.ports()],
@@ -48,7 +48,7 @@ impl Links {
         }
     }
 
-    /// Reads which links are ACTIVE. Returns the ports that lead elsewhere than before, and where all did.
+    /// Reads which links are ACTIVE. Returns the ports with another far end than before, and all far ends before.
     pub fn read(&mut self, layout: &Layout, chassis: &Chassis) -> (Vec<Relinked>, Vec<Far>) {
         let before = self.far.clone();
         let mut relinked = Vec::new();
@@ -77,17 +77,17 @@ impl Links {
         (relinked, before)
     }
 
-    /// Switches at which a host with an ACTIVE link sits.
+    /// Switches with a host whose link is ACTIVE.
     pub const fn with_hosts(&self) -> Switches {
         self.with_hosts
     }
 
-    /// What lies behind a port.
+    /// The far end of a port.
     pub fn far(&self, port: usize) -> Far {
         self.far.get(port).copied().unwrap_or_default()
     }
 
-    /// The switch that a port leads to.
+    /// The switch at the far end of a port.
     pub fn end(&self, port: u32) -> Option<u8> {
         match self.far(port as usize) {
             Far::Switch(switch, _) => Some(switch),

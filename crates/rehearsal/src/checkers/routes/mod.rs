@@ -37,28 +37,28 @@ use crate::manager::Manager;
 /// A route that a Set took away.
 #[derive(Clone, Debug)]
 struct Interrupted {
-    /// Switches and ports of it.
+    /// Its switches, by position, and the ports by which packets left them.
     way: Vec<(u8, u8)>,
     by: NodeIdx,
 }
 
-/// Routes as they are, and what the last change did to them.
+/// Routes by the tables that switches hold, and what the last change did to them.
 #[derive(Debug)]
 pub(super) struct RoutesStay {
     picture: Picture,
     delta: Delta,
     /// Routes taken away by Sets since everything was at rest, by LID and first switch.
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
-    /// For how long packets to somebody went in circles, of programs.
+    /// Time for which packets to a port that can be reached went in circles; counted for programs only.
     looping: Duration,
-    /// When it was last looked, and whether some did then.
+    /// Time of the last look, and whether packets went in circles then.
     last: Option<(Time, bool)>,
 }
 
 impl Check for RoutesStay {
     fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, found: &mut Ledger) -> Result<(), Violation> {
         match *seen {
-            // What a fault does to a route hides what Sets do.
+            // After a fault, it is not known which routes Sets took away.
             Seen::WantedChanged | Seen::Happened { is_disturbed: true } => self.interrupted.clear(),
             Seen::Changed => self.mend(ctx),
             Seen::ForeignSet => drop(self.picture.mend(ctx.now, ctx.chassis())),
@@ -81,12 +81,12 @@ impl RoutesStay {
         }
     }
 
-    /// For how long packets to somebody went in circles; of programs only.
+    /// Time for which packets to a port that can be reached went in circles; counted for programs only.
     pub const fn looping(&self) -> Duration {
         self.looping
     }
 
-    /// Takes in what changed.
+    /// Takes in changes of the hardware.
     fn mend(&mut self, ctx: &Ctx<'_>) {
         let picture = &self.picture;
         let placed = |(node, block): (NodeIdx, u32)| Some((picture.position(node)?, usize::try_from(block).ok()?));
@@ -104,7 +104,7 @@ impl RoutesStay {
         }
     }
 
-    /// Adds up for how long packets to somebody go in circles.
+    /// Adds the time since the last look if packets went in circles then.
     fn clock_circles(&mut self, now: Time) {
         if let Some((since, true)) = self.last {
             self.looping += now.since(since);
@@ -112,7 +112,7 @@ impl RoutesStay {
         self.last = Some((now, self.picture.is_any_circle()));
     }
 
-    /// Looks at what a Set did.
+    /// Checks what a Set did to routes.
     fn stay(&mut self, ctx: &Ctx<'_>, taken: &Taken, found: &mut Ledger) -> Result<(), Violation> {
         let manager = taken.sent.and_then(|sent| ctx.managers.get(sent.manager.0));
         let unheard = || {
@@ -163,16 +163,16 @@ impl RoutesStay {
         }
         let since: Vec<Time> = ghosts.iter().map(|ghost| ghost.since).collect();
         let excuse = excuse.or_else(|| self.ghost_excuse(ctx, &since, by));
-        // A LID that is another port's now makes other dependencies than before.
+        // A LID that belongs to another port now makes other dependencies than before.
         let excuse = excuse.or(is_renumbering.then_some(Rule::OtherLids));
         found.judge(Checker::Ghosts, excuse, || Violation::Undrained {
             channels: channels(),
         })
     }
 
-    /// Why packets of a circle, sent on by entries that changed at these times, are not held against a manager: it
-    /// cannot know what its predecessor did a moment before, what a switch held that lied, what a flipped bit had
-    /// brought to another switch, or what it wrote to a switch while that showed another's GUID.
+    /// The rule for a circle with packets that entries sent on before they changed at these times. A manager cannot
+    /// know what its predecessor did a moment before, what a lying switch held, which block a flipped bit took to
+    /// another switch, or what it wrote itself to a switch that showed another node's GUID.
     fn ghost_excuse(&self, ctx: &Ctx<'_>, since: &[Time], by: Option<&Manager>) -> Option<Rule> {
         let oldest = *since.iter().min()?;
         let waits = self.picture.waits();
@@ -182,7 +182,8 @@ impl RoutesStay {
         excuse.or_else(of_liar).or_else(|| waits.stray_at(since))
     }
 
-    /// Notes which routes are gone that were not as planned: what was is found by `untouched_stay`.
+    /// Notes routes that are gone and were not as planned. Lost routes that were as planned are found by
+    /// `untouched_stay`.
     fn none_lost(
         &mut self,
         chassis: &Chassis,
@@ -208,8 +209,8 @@ impl RoutesStay {
         }
     }
 
-    /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that
-    /// then comes back as it was.
+    /// A Set may take away a route that the plan changes. Where no plan is known, it may not take away a route that
+    /// later comes back as it was.
     fn back_as_it_was(&mut self, chassis: &Chassis, found: &mut Ledger) -> Result<(), Violation> {
         if self.interrupted.is_empty() {
             return Ok(());
@@ -232,7 +233,8 @@ impl RoutesStay {
         Ok(())
     }
 
-    /// What must hold when everything is quiet: nothing in circles, and everybody reaches every port that holds a LID.
+    /// What must hold when nothing is left to do: no channels wait in a circle, and packets from all switches reach
+    /// every port that holds a LID.
     fn at_rest(&mut self, ctx: &Ctx<'_>, at: PortIdx) -> Result<(), Violation> {
         let (chassis, subnets) = (ctx.chassis(), ctx.subnets);
         drop(self.picture.mend(ctx.now, chassis));
@@ -253,7 +255,7 @@ impl RoutesStay {
         Ok(())
     }
 
-    /// Packets reach a live port from all these switches, if it is to get any.
+    /// Packets from all these switches reach a live port, if it has a LID and, on a host, its link is ACTIVE.
     fn reached_from(&self, chassis: &Chassis, port: PortIdx, switches: Switches) -> Result<(), Violation> {
         let node = chassis.wire(port).node();
         let range = chassis.port(port).settings().lids;
@@ -278,7 +280,8 @@ impl RoutesStay {
     }
 }
 
-/// A route is missed only if a port holds the LID; agents in switches do not talk to each other.
+/// True if a lost route matters: a port holds the LID, and packets are sent to it. Agents in switches do not send to
+/// each other.
 fn matters(picture: &Picture, chassis: &Chassis, lid: Lid, from: Switches) -> bool {
     match holder(chassis, lid) {
         Some(port) if chassis.is_switch(chassis.wire(port).node()) => from & picture.with_hosts() != 0,
@@ -287,7 +290,8 @@ fn matters(picture: &Picture, chassis: &Chassis, lid: Lid, from: Switches) -> bo
     }
 }
 
-/// Ports of a circle, and behind a channel in which old entries have left packets, for which LID and when.
+/// The ports of a circle, in words; a channel in which old entries have left packets is followed by their LID and the
+/// time of the change.
 fn haunted_ways(chassis: &Chassis, ports: &[PortIdx], ghosts: &[Haunt]) -> String {
     let one = |&port: &PortIdx| {
         let name = port_name(chassis, port);

@@ -1,8 +1,8 @@
-//! A standing picture of how all switches forward, mended after each change: who reaches which LID, what goes in
+//! How all switches forward, updated after each change: from which switches packets to a LID arrive, which LIDs go in
 //! circles, which channels wait for which.
 //!
-//! Only entries whose egress link is ACTIVE at both ends count: a packet leaves by no other. It shares no code with the
-//! judge of `selvedge-verify` on purpose.
+//! Only entries whose egress link is ACTIVE at both ends count: a packet leaves by no other. On purpose this shares no
+//! code with the judge of `selvedge-verify`.
 
 use std::collections::BTreeSet;
 
@@ -25,10 +25,10 @@ struct Version {
     linear: u32,
 }
 
-/// The standing picture.
+/// How all switches forward.
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
-    /// Of each node, as last read.
+    /// Version counters of each node, as last read.
     versions: Vec<Version>,
     entries: Entries,
     reach: Reach,
@@ -56,7 +56,7 @@ impl Picture {
         self.waits.set_doubts(doubts);
     }
 
-    /// Takes in what changed since the last call.
+    /// Takes in changes since the last call.
     pub fn mend(&mut self, now: Time, chassis: &Chassis) -> Delta {
         self.stale.clear();
         let (mut links, mut lids) = (false, false);
@@ -87,7 +87,7 @@ impl Picture {
         self.follow_stale(now, chassis)
     }
 
-    /// Reads which links are ACTIVE; what leads over one that changed is looked at again.
+    /// Reads which links are ACTIVE. Packets that leave by a changed link are followed again.
     fn read_links(&mut self, chassis: &Chassis) {
         let entries = &mut self.entries;
         let with_hosts = entries.links.with_hosts();
@@ -114,7 +114,7 @@ impl Picture {
         delta
     }
 
-    /// Switches at which a host with an ACTIVE link sits.
+    /// Switches with a host whose link is ACTIVE.
     pub const fn with_hosts(&self) -> Switches {
         self.entries.links.with_hosts()
     }
@@ -136,7 +136,7 @@ impl Picture {
         self.followed.delivered(lid)
     }
 
-    /// True if packets to some port go in circles.
+    /// True if packets to a port that can be reached go in circles.
     pub fn is_any_circle(&self) -> bool {
         self.followed.circles().any(|lid| self.is_of_somebody(lid))
     }
@@ -166,7 +166,7 @@ impl Picture {
         self.entries.layout.position(node)
     }
 
-    /// True if somebody who can be reached holds a LID.
+    /// True if a port that can be reached holds a LID.
     pub fn is_of_somebody(&self, lid: Lid) -> bool {
         self.reach.of(lid) != 0
     }

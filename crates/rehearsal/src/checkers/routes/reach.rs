@@ -1,4 +1,4 @@
-//! Which LIDs belong to somebody, and from where that can be reached: no packet is meant for the others.
+//! LIDs that ports hold, and the switches from which these ports can be reached: no packet is meant for other LIDs.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use crate::subnet::{Subnets, is_up};
 /// Holders of LIDs, and the switches around them.
 #[derive(Clone, Debug)]
 pub(super) struct Reach {
-    /// LIDs of end ports as last seen, first and last, by port.
+    /// First and last LID of each end port as last read, by port.
     held: Vec<(u16, u16)>,
     /// By port: the switches from which it can be reached, over links that are up.
     reach: Vec<Switches>,
-    /// Switches from which a port that holds the LID can be reached.
+    /// By LID: switches from which a port that holds it can be reached.
     of_somebody: Vec<Switches>,
 }
 
@@ -29,7 +29,7 @@ impl Reach {
         }
     }
 
-    /// Reads the LIDs of a node. Those that another port held, or none, are stale.
+    /// Reads the LIDs of a node. LIDs that its ports took or lost are stale.
     pub fn read_lids(&mut self, chassis: &Chassis, node: NodeIdx, stale: &mut BTreeSet<u16>) {
         for num in 0..=chassis.fabric().node(node).port_count() {
             let Some(port) = chassis
@@ -52,8 +52,8 @@ impl Reach {
         }
     }
 
-    /// Reads with which switches each port is connected, if links changed or nobody has read it yet: what lies apart
-    /// from them sends them nothing, and gets nothing.
+    /// Reads the switches that each port is connected with, if links changed or on the first call: ports of another
+    /// subnet send no packets to these switches, and get none from them.
     pub fn read(&mut self, layout: &Layout, chassis: &Chassis, have_links_changed: bool) {
         if !have_links_changed && !self.reach.is_empty() {
             return;
@@ -70,7 +70,8 @@ impl Reach {
         self.reach.extend((0..).map(PortIdx).take(self.held.len()).map(reach));
     }
 
-    /// Reads which LIDs belong to somebody who can be reached, and from where. Those that differ are stale.
+    /// Reads which LIDs ports hold that can be reached, and from which switches. LIDs that differ from the last call
+    /// are stale.
     pub fn read_holders(&mut self, chassis: &Chassis, stale: &mut BTreeSet<u16>) {
         let mut now = vec![0; self.of_somebody.len()];
         for (port, &(from, to)) in (0..).map(PortIdx).zip(&self.held).filter(|(_, held)| held.0 > 0) {
@@ -93,7 +94,7 @@ impl Reach {
         self.of_somebody = now;
     }
 
-    /// Switches from which somebody who holds a LID can be reached.
+    /// Switches from which a port that holds a LID can be reached.
     pub fn of(&self, lid: Lid) -> Switches {
         self.of_somebody.get(lid.index()).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! What nobody is to change stays as it is: routes of which every entry is as planned.
+//! Routes of which every entry is as planned stay as they are.
 
 use selvedge_chassis::Chassis;
 use selvedge_types::Lid;
@@ -13,7 +13,7 @@ use crate::checkers::rules::{Checker, Rule};
 use crate::checkers::seen::Scene;
 use crate::manager::{AcceptedPlan, Manager};
 
-/// A Set leaves alone what its manager's plan leaves alone: a live route of which every entry is as planned.
+/// Fails if a Set changed a live route of which every entry was as its manager's plan has it.
 pub(super) fn untouched_stay(
     scene: &Scene<'_>,
     picture: &Picture,
@@ -37,7 +37,7 @@ pub(super) fn untouched_stay(
     Ok(())
 }
 
-/// A route that was as planned and is not any more, as an entry changed.
+/// The violation, if a changed entry took part in a route that was as planned.
 fn touched(chassis: &Chassis, accepted: &AcceptedPlan, picture: &Picture, changed: Changed) -> Option<Violation> {
     let (lid, at) = (changed.lid, changed.at);
     let planned = |at: u8, lid: Lid| {

@@ -1,4 +1,5 @@
-//! Which packets wait for which: the channels of entries, and of packets that old entries have left behind.
+//! Packets that wait for each other: by channels of present entries, and of old entries whose packets are still under
+//! way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,38 +19,38 @@ use crate::checkers::rules::Rule;
 /// A block of a switch, by position.
 pub(super) type Place = (u8, usize);
 
-/// Packets that may wait for a channel although no entry leads on to it any more.
+/// Packets that may wait for a channel although no present entry leads to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Haunt {
-    /// Where the channel begins in which they wait.
+    /// The port at which the channel begins in which they wait.
     pub at: PortIdx,
-    /// When the last entry changed that led them on.
+    /// When the last entry that sent them on changed.
     pub since: Time,
     /// The LID they are for.
     pub lid: Lid,
 }
 
-/// Blocks that their switches do not hold as managers think.
+/// Blocks that switches do not hold as managers believe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Doubts {
-    /// They acknowledged these and do not hold them.
+    /// Blocks that switches acknowledged and do not hold.
     pub liars: BTreeSet<Place>,
-    /// Blocks with unknown content, and why it is unknown.
+    /// Blocks whose content no manager knows, and why.
     pub strays: BTreeMap<Place, Rule>,
 }
 
-/// Channels, and what made their ghosts.
+/// Channels, and which entries made their ghosts.
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
     channels: Channels,
     doubts: Doubts,
-    /// When ghosts began that entries of lies had made.
+    /// Times at which ghosts began that entries of lying switches had made.
     of_liars: Vec<Time>,
-    /// When ghosts began that entries of strays had made, and why.
+    /// Times at which ghosts began that entries of unknown blocks had made, and why the block is unknown.
     of_strays: Vec<(Time, Rule)>,
-    /// Since when what no entry makes any more is a ghost.
+    /// When dependencies that no entry makes any more become ghosts; `None`: they do not.
     since: Option<Time>,
-    /// How long packets may wait in each switch, at least.
+    /// How long packets may wait in each switch, by position.
     lifetimes: Vec<Duration>,
 }
 
@@ -70,7 +71,8 @@ impl Waits {
         self.doubts = doubts;
     }
 
-    /// Entries change now. Where a link goes down, what waited for it is thrown away.
+    /// Entries change now. If links changed as well, no ghosts begin: packets that waited for a link that went down are
+    /// dropped.
     pub fn begin(&mut self, now: Time, layout: &Layout, chassis: &Chassis, have_links_changed: bool) {
         self.since = (!have_links_changed).then_some(now);
         let lifetimes = layout.switches().iter().map(|&node| lifetime(chassis, node));
@@ -78,7 +80,7 @@ impl Waits {
         self.lifetimes.extend(lifetimes);
     }
 
-    /// A port leads elsewhere than before, when all led to what is given.
+    /// A port has another far end than before; `before`: all far ends before.
     pub fn relink(&mut self, layout: &Layout, relinked: Relinked, before: &[Far]) {
         if relinked.is_discarded {
             let (switch, port) = (relinked.port / layout.stride(), relinked.port % layout.stride());
@@ -92,11 +94,11 @@ impl Waits {
         }
     }
 
-    /// Which channels packets to one LID hold while they wait for which; the switches that they pass, and what was
-    /// behind each before.
+    /// Sets the channels that packets to one LID hold while they wait; `passed`: the switches that they pass; `before`:
+    /// the far end of each switch's entry before.
     pub fn depend(&mut self, entries: &Entries, lid: Lid, passed: Switches, before: impl Fn(usize) -> Far) {
         let (count, stride) = (entries.layout.switches().len(), entries.layout.stride());
-        // Packets to nobody are thrown away where they are.
+        // Packets to a LID of no port are dropped where they are.
         let since = self.since.filter(|_| passed != 0);
         for at in 0..count {
             let dependency = match entries.next(at, lid) {
@@ -122,7 +124,7 @@ impl Waits {
         }
     }
 
-    /// Notes whether the entries were in doubt that made a ghost.
+    /// Notes whether the entries that made a ghost were in doubt.
     fn note_makers(&mut self, since: Time, ends: [Option<u8>; 2], lid: Lid) {
         let block = lid.index() / BLOCK_LIDS;
         let mut ends = ends.iter().flatten();
@@ -156,12 +158,12 @@ impl Waits {
         Some(ports_of(layout, chassis, &cycle))
     }
 
-    /// True if a lie made a ghost that began then.
+    /// True if an entry of a lying switch made a ghost that began then.
     pub fn is_of_liar(&self, at: Time) -> bool {
         self.of_liars.contains(&at)
     }
 
-    /// Why nobody knew of entries that made ghosts which began then.
+    /// Why no manager knew of the entries that made ghosts which began at these times.
     pub fn stray_at(&self, since: &[Time]) -> Option<Rule> {
         let mut of_strays = self.of_strays.iter().filter(|(at, _)| since.contains(at));
         of_strays.next().map(|(_, rule)| *rule)

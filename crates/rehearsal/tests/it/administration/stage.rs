@@ -203,6 +203,6 @@ impl Stage {
         self.run(Duration::from_secs(25))?;
         self.fault(&format!("revive \"{gone}\""));
         self.settle()?;
-        self.clients.check_reports(&self.world, &gone).map_err(Box::new)
+        self.clients.check_reports(&mut self.world, &gone).map_err(Box::new)
     }
 }

@@ -1,0 +1,52 @@
+//! Questions of hosts: the administrator of a master answers each in time.
+
+use std::time::Duration;
+
+use selvedge_sim::Time;
+use selvedge_sm::Role;
+
+use crate::Violation;
+use crate::checkers::names::port_name;
+use crate::checkers::seen::Scene;
+use crate::clients::served::Question;
+use crate::manager::ManagerId;
+
+/// ClassPortInfo.RespTimeValue 18 of the administrator.
+const ANSWER_MAX: Duration = Duration::from_millis(1_074);
+
+/// Questions without an answer, each with when it arrived; the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Answers(Vec<(Question, Time)>);
+
+impl Answers {
+    /// A question has arrived at an administrator. It counts if that is a master's.
+    pub fn note_asked(&mut self, scene: &Scene<'_>, question: Question) {
+        let life = scene.life(question.of);
+        if life.is_some_and(|life| life.sm.role() == Role::Master) {
+            self.0.push((question, scene.now));
+        }
+    }
+
+    /// A question is answered, whether or not the answer arrives at the host.
+    pub fn note_answered(&mut self, number: u64) {
+        self.0.retain(|(question, _)| question.number != number);
+    }
+
+    /// The process or the role of a manager is another than before: questions from before need no answer.
+    pub fn forget(&mut self, id: ManagerId) {
+        self.0.retain(|(question, _)| question.of != id);
+    }
+
+    /// Fails if a question has waited too long.
+    pub fn in_time(&self, scene: &Scene<'_>) -> Result<(), Violation> {
+        let late = |(_, since): &&(Question, Time)| scene.now.since(*since) > ANSWER_MAX;
+        match self.0.iter().find(late) {
+            None => Ok(()),
+            Some((question, _)) => Err(Violation::Unanswered {
+                host: port_name(scene.chassis(), question.host),
+                manager: scene.manager_name(question.of),
+                millis: u64::try_from(ANSWER_MAX.as_millis()).unwrap_or(u64::MAX),
+            }),
+        }
+    }
+}

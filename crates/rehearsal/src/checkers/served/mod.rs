@@ -1,0 +1,174 @@
+//! Hosts are served: administrators answer each question in time, and what hosts were told holds.
+
+mod answers;
+mod copies;
+mod paths;
+mod registered;
+mod reports;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_fabric::Fabric;
+use selvedge_plan::Plan;
+use selvedge_sa::Sa;
+use selvedge_sm::Role;
+use selvedge_types::{Guid, Lid};
+use selvedge_wire::Gid;
+
+use self::answers::Answers;
+use super::check::{Check, Ctx};
+use super::ledger::Ledger;
+use super::names::port_name;
+use super::seen::{Scene, Seen};
+use crate::Violation;
+use crate::clients::host::What;
+use crate::clients::served::{Desk, Served};
+use crate::clients::ways::{is_active, is_planned};
+use crate::manager::ManagerId;
+
+/// Checks that hosts are served. Its state: questions without an answer.
+#[derive(Debug, Default)]
+pub(super) struct HostsServed(Answers);
+
+impl Check for HostsServed {
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
+        let hosts = |served| Hosts {
+            scene: ctx.scene,
+            served,
+        };
+        match *seen {
+            Seen::HostAsks(question) => self.0.note_asked(ctx, question),
+            Seen::HostAnswered { number } => self.0.note_answered(number),
+            Seen::RoleChanged(id) => self.0.forget(id),
+            Seen::HostsDone => return self.0.in_time(ctx),
+            Seen::PathTold(path) => return paths::is_of_plan(ctx, &path),
+            Seen::PathAtRest { path, arrives } => return paths::leads_there(&path, arrives),
+            Seen::HostsRest(served) => return hosts(served).told(),
+            Seen::NodeReturned { served, node } => return hosts(served).reported(node),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// What can be asked of hosts and their administrators at one instant.
+#[derive(Clone, Copy)]
+pub(crate) struct Hosts<'a> {
+    pub(super) scene: Scene<'a>,
+    pub(super) served: Served<'a>,
+}
+
+impl<'a> Hosts<'a> {
+    /// The administrator that serves a host: the host's link carries packets, and the administrator's manager is
+    /// master of the subnet that the link leads to.
+    pub fn server(&self, host: usize) -> Option<usize> {
+        let at = self.served.hosts[host].at;
+        let is_master = |id| self.scene.life(id).is_some_and(|life| life.sm.role() == Role::Master);
+        let serves = |desk: &Desk| is_master(desk.id) && self.scene.subnets.connected(desk.seat, at);
+        let server = self.served.desks.iter().position(serves);
+        server.filter(|_| is_active(self.chassis(), at))
+    }
+
+    /// True if all hosts are served as they want, managers know of all groups, and switches copy packets to groups as
+    /// they are to. Multicast trees may have to wait for seconds, until packets by old entries are gone. A block that
+    /// its switch does not hold, because a late Set has overwritten it, is found by a light sweep.
+    pub fn are_content(&self, is_any_block_astray: impl FnOnce() -> bool) -> bool {
+        let mut desks = self.served.desks.iter();
+        let are_groups_told = desks.all(|desk| {
+            let sa = self.administrator(desk.id);
+            sa.is_none_or(|sa| !sa.groups().has_changed())
+        });
+        let are_served = are_groups_told && self.unserved().is_none() && self.unknown().is_none();
+        are_served && !is_any_block_astray() && self.copies().is_ok()
+    }
+
+    /// What is not as it is to be, although all had so many seconds.
+    pub fn complaint(&self, when: &'static str, seconds: u64) -> Violation {
+        let not_served = |what: String| Violation::NotServed { what, when, seconds };
+        let unserved = self.unserved().or_else(|| self.unknown()).map(not_served);
+        let rest = || not_served("it does not come to rest".to_owned());
+        unserved.or_else(|| self.told().err()).unwrap_or_else(rest)
+    }
+
+    /// What hosts were told holds, where they ask for nothing more and all managers are at rest.
+    fn told(&self) -> Result<(), Violation> {
+        self.registered().and_then(|()| self.copies())
+    }
+
+    /// The first host that has not registered what it wants, in words; `None` if all have.
+    fn unserved(&self) -> Option<String> {
+        let hosts = self.served.hosts;
+        let is_content = |host: &usize| hosts[*host].has == hosts[*host].wants;
+        let host = (0..hosts.len()).find(|host| self.server(*host).is_some() && !is_content(host))?;
+        let of = &hosts[host];
+        let differs = What::ALL
+            .into_iter()
+            .find(|what| of.has[*what as usize] != of.wants[*what as usize]);
+        let (name, what) = (self.port_name(of.at), differs.map_or("nothing", What::name));
+        let said = of
+            .answer
+            .map_or_else(|| "nothing".to_owned(), |mad| mad.status().to_string());
+        Some(format!(
+            "{name} does not get {what}, or is not rid of it; it is answered {said}"
+        ))
+    }
+
+    /// The first host whose LID the plan in force of its master does not have, or from which that plan has no route to
+    /// the master. A host that was left out because of a fault is found by a light sweep after the fault. Under which
+    /// GUID the plan knows the host does not matter: if a host showed another host's GUID for a time and did not lose
+    /// its link, no manager hears of that before the host asks for something.
+    fn unknown(&self) -> Option<String> {
+        let is_known = |host: usize| {
+            let Some(server) = self.server(host) else {
+                return true;
+            };
+            let (desk, at) = (&self.served.desks[server], self.served.hosts[host].at);
+            let [own, seat] = [at, desk.seat].map(|at| self.lid(at));
+            self.in_force(desk.id).is_some_and(|(fabric, plan)| {
+                let from = plan.lids.owner(own);
+                from.is_some_and(|from| is_planned(fabric, plan, from, seat))
+            })
+        };
+        let host = (0..self.served.hosts.len()).find(|&host| !is_known(host))?;
+        let name = self.port_name(self.served.hosts[host].at);
+        Some(format!("the plan in force does not know {name}"))
+    }
+
+    /// LID of a multicast group and port GUIDs of its members, as an administrator knows them.
+    fn members(&self, server: usize, group: u128) -> Option<(Lid, BTreeSet<Guid>)> {
+        let mgid = Gid(group.to_be_bytes());
+        let groups = self.administrator(self.served.desks[server].id)?.groups();
+        let group = groups.iter().find(|known| known.mgid == mgid)?;
+        Some((group.mlid, group.members.iter().map(|member| member.guid).collect()))
+    }
+
+    /// The GUID by which an administrator knows a port: the one that its manager read where the port's LID is.
+    fn seen_as(&self, server: usize, port: PortIdx) -> Option<Guid> {
+        let (fabric, plan) = self.in_force(self.served.desks[server].id)?;
+        let at = plan.lids.owner(self.lid(port))?;
+        fabric.port(at).map(|port| port.guid)
+    }
+
+    fn chassis(&self) -> &'a Chassis {
+        self.scene.chassis()
+    }
+
+    /// The base LID that a port holds.
+    fn lid(&self, port: PortIdx) -> Lid {
+        self.chassis().port(port).settings().lids.base
+    }
+
+    fn administrator(&self, id: ManagerId) -> Option<&'a Sa> {
+        self.scene.life(id)?.coordinator.administrator()
+    }
+
+    fn in_force(&self, id: ManagerId) -> Option<&'a (Arc<Fabric>, Arc<Plan>)> {
+        self.scene.life(id)?.plans.in_force()
+    }
+
+    fn port_name(&self, port: PortIdx) -> String {
+        port_name(self.chassis(), port)
+    }
+}
