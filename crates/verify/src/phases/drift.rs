@@ -354,7 +354,7 @@ impl<'a> Drift<'a> {
         }
     }
 
-    /// Packets on a channel meet an entry.
+    /// Packets on a channel reach a switch and use an entry.
     fn turn(&mut self, from: u32, from_vl: u8, senders: u8, entry: u8) {
         let held = self.net.channels[from as usize];
         let Way::Channel(to) = self.net.way(held.dst as usize, entry) else {
@@ -399,11 +399,12 @@ impl<'a> Drift<'a> {
         });
     }
 
-    /// The first channel of a way to a channel, and whether a host sends: the witness of a turn.
+    /// Returns the first channel of a path that leads to a channel, as the witness of a turn. The path begins at a host
+    /// or at a switch, depending on `traffic`.
     pub fn origin(&self, channel: u32, traffic: Traffic) -> u32 {
         let sender = if traffic == Traffic::Hosts { HOSTS } else { SWITCHES };
         let mut at = channel;
-        // Each channel was entered after the one before it, so this ends.
+        // Each channel was entered after the one before it, so this loop ends.
         while self.before[sender][at as usize] != SOURCE {
             at = self.before[sender][at as usize];
         }
@@ -411,7 +412,7 @@ impl<'a> Drift<'a> {
     }
 }
 
-/// The step before which the next wait after `step` is.
+/// Returns the step that has the next wait after `step`.
 fn next_wait(waits: &[bool], step: u32) -> u32 {
     let later = (0..).zip(waits).skip(step as usize + 1).find(|(_, wait)| **wait);
     later.map_or(waits.len() as u32, |(at, _)| at)
