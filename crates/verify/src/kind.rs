@@ -6,7 +6,7 @@ use serde::Serialize;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])+ $variant:ident, $code:literal, $name:literal;)+) => {
-        /// What kind of fault a finding is about.
+        /// Kind of fault that a finding is about.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
         #[serde(rename_all = "kebab-case")]
         #[non_exhaustive]
@@ -15,10 +15,10 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// All kinds by code.
+            /// All kinds, by code.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// The code, which never changes its meaning.
+            /// Returns the code. A code never changes its meaning.
             #[must_use]
             pub const fn code(self) -> &'static str {
                 match self {
@@ -26,7 +26,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The name, as in `--accept <name>`.
+            /// Returns the name, as in `--accept <name>`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -134,7 +134,7 @@ kinds! {
 }
 
 impl Kind {
-    /// True if a warning of this kind means that a part of the fabric is isolated or out of the manager's reach. Such a
+    /// True if a warning of this kind means that a part of the fabric is isolated or beyond the manager's reach. Such a
     /// plan may be sent, because it serves the other parts, but its verdict is not good.
     #[must_use]
     pub const fn is_of_the_whole(self) -> bool {
@@ -162,20 +162,20 @@ impl Kind {
     }
 }
 
-/// A name that is no kind of finding.
+/// A name that cannot be accepted as a kind of finding.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownKind {
     /// SLV-JUDGE-0100: no kind of finding has this name.
     #[error("SLV-JUDGE-0100: '{name}' is no kind of finding; known: {}", names())]
     Unknown {
-        /// What was asked for.
+        /// The name given.
         name: String,
     },
     /// SLV-JUDGE-0101: findings of this kind cannot be accepted.
     #[error("SLV-JUDGE-0101: findings of kind '{name}' cannot be accepted; make a new plan")]
     NotAcceptable {
-        /// What was asked for.
+        /// The name given.
         name: String,
     },
 }
@@ -192,7 +192,7 @@ fn names() -> String {
 impl FromStr for Kind {
     type Err = UnknownKind;
 
-    /// Reads the name of a kind that may be accepted.
+    /// Parses the name of a kind that may be accepted.
     fn from_str(text: &str) -> Result<Self, UnknownKind> {
         match Self::ALL.iter().find(|k| k.name() == text) {
             Some(kind) if kind.is_acceptable() => Ok(*kind),

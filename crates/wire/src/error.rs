@@ -1,6 +1,6 @@
-//! Why bytes were refused.
+//! Errors of decoding.
 
-/// A datagram or attribute that cannot be decoded: what, expected, found.
+/// A datagram or attribute that cannot be decoded, with the expected and the actual value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -9,17 +9,17 @@ pub enum DecodeError {
     Truncated {
         /// The structure.
         what: &'static str,
-        /// Bytes it has.
+        /// Required length in bytes.
         need: usize,
-        /// Bytes there are.
+        /// Actual length in bytes.
         have: usize,
     },
     /// SLV-WIRE-0002: a field holds a value that the standard reserves or forbids.
     #[error("SLV-WIRE-0002: {field} is {found:#x}, want {want}")]
     Field {
-        /// Structure and field, as `PortInfo.LMC`.
+        /// Structure and field, for example `PortInfo.LMC`.
         field: &'static str,
-        /// Legal values in words.
+        /// Legal values, as text.
         want: &'static str,
         /// The value found.
         found: u64,

@@ -1,4 +1,4 @@
-//! The switches as flat arrays: which entry leads over which channel.
+//! The switches in flat arrays: the channel of each entry.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Channel {
     pub dst: u32,
 }
 
-/// No channel, no switch.
+/// No channel or switch.
 pub const NONE: u32 = u32::MAX;
 
 /// Switches, channels that carry packets, hosts.
@@ -37,7 +37,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// Reads the fabric. `activates`: links that are trained count as those that carry packets already.
+    /// Reads the fabric. `activates`: trained links count as carrying packets already.
     pub fn new(fabric: &Fabric, activates: bool) -> Self {
         let switches = fabric.switches().len();
         let ports = fabric.switches().iter().map(|&node| fabric.node(node).port_count());
@@ -57,7 +57,7 @@ impl Net {
             let at = switch.0 as usize;
             for (port, seen) in fabric.node(node).external_ports() {
                 if seen.peer.is_none() && seen.link.state == PortState::Active {
-                    // Whoever does not answer there may send.
+                    // A node that does not answer may still send.
                     net.hosts[at] += 1;
                 }
                 let peer = seen.peer.filter(|_| carries(fabric, PortRef { node, port }, activates));
@@ -96,7 +96,8 @@ impl Net {
         }
     }
 
-    /// The channel that an entry leads over, or [`NONE`]: to a host, to the switch itself, nowhere.
+    /// Returns the channel that an entry leads over. [`NONE`] for an entry to a host, to the switch itself, or to
+    /// nowhere.
     #[inline]
     pub fn way(&self, switch: u32, entry: u8) -> u32 {
         if usize::from(entry) < self.stride {
@@ -106,25 +107,25 @@ impl Net {
         }
     }
 
-    /// First channel out of a switch.
+    /// Returns the first channel out of a switch.
     #[inline]
     pub fn first_out(&self, switch: u32) -> u32 {
         self.first_out[switch as usize]
     }
 
-    /// Number of channels out of a switch.
+    /// Returns the number of channels out of a switch.
     pub fn out_degree(&self, switch: u32) -> u32 {
         self.first_out[switch as usize + 1] - self.first_out[switch as usize]
     }
 
-    /// Channels into a switch.
+    /// Returns the channels into a switch.
     #[inline]
     pub fn entering(&self, switch: u32) -> &[u32] {
         let at = switch as usize;
         &self.entering[self.first_in[at] as usize..self.first_in[at + 1] as usize]
     }
 
-    /// Who sends to a LID where.
+    /// Returns the senders to a LID.
     pub fn senders(&self, fabric: &Fabric, lids: &Lids, lid: Lid, strict: bool) -> Senders {
         let owner = lids.owner(lid);
         let leaf = owner.and_then(|at| self.leaf_of.get(&at).copied());
@@ -136,7 +137,7 @@ impl Net {
         }
     }
 
-    /// True if somebody on this switch sends to the LID.
+    /// True if a host or the agent of this switch sends to the LID.
     #[inline]
     pub fn sends(&self, switch: u32, senders: Senders) -> bool {
         senders.agents || self.has_host(switch, senders)
@@ -149,12 +150,12 @@ impl Net {
     }
 }
 
-/// Who sends to a LID.
+/// The senders to a LID.
 #[derive(Clone, Copy, Debug)]
 pub struct Senders {
-    /// The owner's switch, if it is a host: it does not send to itself.
+    /// The owner's switch, if the owner is a host. A host does not send to itself.
     leaf: u32,
-    /// Agents in switches send too.
+    /// True if switch agents send too.
     agents: bool,
 }
 
@@ -167,7 +168,7 @@ fn carries(fabric: &Fabric, at: PortRef, activates: bool) -> bool {
     }
 }
 
-/// A fabric has fewer than 2^32 ports: each needs memory.
+/// Converts an index. A fabric has fewer than 2^32 ports, because each needs memory.
 fn index(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }

@@ -1,9 +1,9 @@
-//! Dependencies that may exist together: a graph kept acyclic by an order of its vertices (Pearce and Kelly 2007). An
-//! edge that would close a cycle is refused.
+//! Dependencies that may exist together: a graph that is kept acyclic by an order of its vertices (Pearce and Kelly
+//! 2007). An edge that would close a cycle is refused.
 
 use super::net::Net;
 
-/// A channel on a lane: lane × channels + channel; lanes by position among those in use.
+/// A channel on a lane: lane × channels + channel. Lanes are numbered among those in use.
 pub type Vertex = u32;
 
 /// The graph.
@@ -11,13 +11,13 @@ pub type Vertex = u32;
 pub struct Order {
     channels: usize,
     lanes: usize,
-    /// First word of each channel's row of bits, and the end.
+    /// Index of the first word of each channel's row of bits, and the total count at the end.
     rows: Vec<u32>,
     /// First channel out of the switch that each channel enters.
     base: Vec<u32>,
     /// By pair of lanes, then row.
     bits: Vec<Vec<u64>>,
-    /// The same: turns that the graph refuses for good, as it only grows.
+    /// In the same layout: turns that are refused permanently, because the graph only grows.
     refused: Vec<Vec<u64>>,
     /// Place of each vertex in the order.
     place: Vec<u32>,
@@ -25,21 +25,21 @@ pub struct Order {
     round: u32,
     /// Bits set since the last [`Self::keep`].
     log: Vec<(u32, u32)>,
-    /// Work left: rows looked at in searches.
+    /// Work left: rows that searches may still read.
     pub budget: u64,
 }
 
-/// Why a dependency is not taken.
+/// Reason why a dependency is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// It closes a cycle.
     Cycle,
-    /// The work allowed is done.
+    /// The allowed work is used up.
     Budget,
 }
 
 impl Order {
-    /// Without a dependency.
+    /// Returns a graph without dependencies.
     pub fn new(net: &Net, lanes: usize, budget: u64) -> Self {
         let (mut rows, mut base) = (vec![0], Vec::new());
         let mut end = 0;
@@ -77,7 +77,7 @@ impl Order {
         self.rows.last().map_or(0, |&end| end as usize)
     }
 
-    /// Notes a dependency without looking at the order; [`Self::sort`] must follow.
+    /// Adds a dependency without checking the order. Call [`Self::sort`] afterwards.
     pub fn put(&mut self, from: Vertex, to: Vertex) {
         let (pair, bit) = self.bit(from, to);
         let words = self.words();
@@ -88,7 +88,7 @@ impl Order {
         bits[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// Sorts what was put in (Kahn 1962); false if it has a cycle.
+    /// Sorts the added dependencies (Kahn 1962). False if they have a cycle.
     pub fn sort(&mut self) -> bool {
         let vertices = self.place.len();
         let mut waiting = vec![0_u32; vertices];
@@ -129,7 +129,7 @@ impl Order {
         }
     }
 
-    /// Takes a dependency unless it closes a cycle.
+    /// Adds a dependency unless it closes a cycle.
     pub fn insert(&mut self, net: &Net, from: Vertex, to: Vertex) -> Result<(), Refused> {
         let (pair, bit) = self.bit(from, to);
         let mask = 1 << (bit % 64);
@@ -155,7 +155,8 @@ impl Order {
         Ok(())
     }
 
-    /// What leads on from `to` up to `from`, and back from `from` down to `to`, changes places.
+    /// Moves the vertices between `to` and `from` in the order: those that lead to `from` go before those reachable
+    /// from `to`.
     fn reorder(&mut self, net: &Net, from: Vertex, to: Vertex) -> Result<(), Refused> {
         let (low, high) = (self.place[to as usize], self.place[from as usize]);
         self.round += 1;
@@ -217,7 +218,7 @@ impl Order {
         Ok(before)
     }
 
-    /// Both lists keep their own order and share their places, `before` first.
+    /// Puts both lists into the places that they occupy together, `before` first, each in its own order.
     fn merge(&mut self, mut before: Vec<Vertex>, mut after: Vec<Vertex>) {
         before.sort_unstable_by_key(|&v| self.place[v as usize]);
         after.sort_unstable_by_key(|&v| self.place[v as usize]);
@@ -229,19 +230,19 @@ impl Order {
         }
     }
 
-    /// How much has been taken since the last [`Self::keep`].
+    /// Returns a mark: how much has been added since the last [`Self::keep`].
     pub const fn mark(&self) -> usize {
         self.log.len()
     }
 
-    /// Takes back what was taken since a mark. The order stays good without it.
+    /// Removes what was added since a mark. The order stays valid without it.
     pub fn undo(&mut self, mark: usize) {
         for (pair, bit) in self.log.drain(mark..) {
             self.bits[pair as usize][bit as usize / 64] &= !(1 << (bit % 64));
         }
     }
 
-    /// What was taken stays.
+    /// Makes the additions permanent.
     pub fn keep(&mut self) {
         self.log.clear();
     }

@@ -1,9 +1,9 @@
-//! Why a standing proof refuses.
+//! Errors of a standing proof.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::{Lid, PortNum};
 
-/// Why there is no standing proof, or a change was not taken.
+/// Reason why there is no standing proof, or why a change was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StandingError {
@@ -18,7 +18,7 @@ pub enum StandingError {
     /// SLV-JUDGE-0301: the fabric is in parts.
     #[error("SLV-JUDGE-0301: the fabric has {parts} parts without a link between them; judge the whole plan instead")]
     Parts {
-        /// How many; 0: no switch.
+        /// Number of parts; 0: the fabric has no switch.
         parts: u64,
     },
     /// SLV-JUDGE-0302: some switch hides LIDs, or the tables are not those of the fabric.
@@ -32,15 +32,15 @@ pub enum StandingError {
     Circle {
         /// The LID.
         lid: Lid,
-        /// A switch of the circle.
+        /// A switch of the loop.
         switch: SwitchIdx,
     },
     /// SLV-JUDGE-0304: more switches or hosts than a standing proof counts.
     #[error("SLV-JUDGE-0304: {count} switches or host ports, a standing proof has room for {limit}")]
     Size {
-        /// How many there are.
+        /// Number of switches or hosts.
         count: u64,
-        /// How many there may be.
+        /// Largest supported number.
         limit: u64,
     },
     /// SLV-JUDGE-0305: no such entry.
