@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use selvedge_api::Severity;
 use selvedge_daemon::{LogSink, Manager, Running};
 use selvedge_sm::{StageName, View};
+use selvedge_study::{Progress, Watch};
 
 /// How often is looked whether the manager has ended: what `--once` waits too long at most.
 const STEP: Duration = Duration::from_millis(1);
@@ -70,6 +71,18 @@ pub fn spinner() -> ProgressBar {
     }
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
+}
+
+/// Draws the progress of a study.
+pub struct Drawn<'a>(pub &'a ProgressBar);
+
+impl Watch for Drawn<'_> {
+    fn progress(&self, progress: &Progress) {
+        self.0.set_length(progress.total);
+        self.0.set_position(progress.done);
+        self.0.set_message(progress.stage.to_string());
+        self.0.tick();
+    }
 }
 
 /// Draws what a manager does until it ends, or until `done`, asked as often as is drawn, says so.

@@ -18,6 +18,7 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::{Policy, SlToVl};
 use selvedge_routing::{Engine, Listed, Options};
 use selvedge_sim::{Par, Seed};
+use selvedge_study::Parts;
 use selvedge_topology::{LinkRemoval, without_links};
 use selvedge_types::{Guid, LidRange};
 use selvedge_workload::{Arrivals, Collective, Pattern, PatternTraffic, Program, Traffic, read_goal};
@@ -27,10 +28,10 @@ use self::grids::{links_grid, series_grid};
 use self::settings::{HardwareArgs, SlArg, TransportArgs};
 use crate::exit::{CliError, Exit};
 use crate::load;
-use crate::measure::peak_rss_bytes;
+use crate::meter::peak_rss_bytes;
 use crate::out::{Cell, Facts, Format, Out, thousands};
 use crate::progress;
-use crate::route::{HowArgs, InputArgs, Parts};
+use crate::route::{self, HowArgs, InputArgs};
 use crate::tables_io::{known_lids, lane_maps, lids, service_levels};
 
 /// Simulate traffic packet by packet; exit code 1 if packets end up waiting for each other for ever.
@@ -431,7 +432,7 @@ impl SimulateArgs {
             None => Exit::Good,
             Some(_) => Exit::NotGood,
         };
-        parts.say("packets from one part to another are dropped");
+        route::say(&parts, "packets from one part to another are dropped");
         let mut out = Out::new(self.format);
         if self.format.json {
             out.document(selvedge_api::Simulation {

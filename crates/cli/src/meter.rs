@@ -1,0 +1,53 @@
+//! What studies ask of the process that runs them: threads, the clock, memory.
+
+use std::fs;
+use std::time::Instant;
+
+use selvedge_sim::Time;
+use selvedge_study::{Meter, Threads};
+
+use crate::exit::CliError;
+
+/// Starts so many threads; 0: as many as there are cores. A process starts them once.
+pub fn start_threads(count: u16) -> Result<Threads, CliError> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(usize::from(count));
+    pool.build_global().map_err(|cause| CliError::Usage {
+        what: format!("--threads {count}: {cause}"),
+    })?;
+    Ok(all_threads())
+}
+
+/// Returns the threads of this process.
+pub fn all_threads() -> Threads {
+    Threads::new(rayon::current_num_threads())
+}
+
+/// The clock and the memory of this process.
+pub struct Process {
+    start: Instant,
+}
+
+impl Process {
+    /// Counts time from now on.
+    pub fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Meter for Process {
+    fn now(&self) -> Time {
+        Time::ZERO + self.start.elapsed()
+    }
+
+    fn peak_rss_bytes(&self) -> Option<u64> {
+        peak_rss_bytes()
+    }
+}
+
+/// Highest resident memory of this process so far, in bytes, where the system states it (Linux: VmHWM).
+pub fn peak_rss_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
