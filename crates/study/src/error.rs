@@ -1,8 +1,11 @@
 //! Why a study has no answer.
 
+use selvedge_dataplane::BuildError;
+use selvedge_model::NoSeat;
 use selvedge_planner::lid::OutOfLids;
 use selvedge_routing::{EngineError, Note};
 use selvedge_topology::DamageError;
+use selvedge_workload::{JobError, ReceiversError, TooManyOps};
 
 /// Why a study has no answer.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -39,4 +42,19 @@ pub enum StudyError {
     /// Too many LIDs.
     #[error(transparent)]
     Lids(#[from] OutOfLids),
+    /// A place at which no manager can sit.
+    #[error(transparent)]
+    Seat(#[from] NoSeat),
+    /// A simulation that cannot begin.
+    #[error(transparent)]
+    Simulation(#[from] BuildError),
+    /// Jobs that do not fit on the hosts.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// Traffic that the hosts cannot carry out.
+    #[error(transparent)]
+    Receivers(#[from] ReceiversError),
+    /// A collective operation that would need too much memory.
+    #[error(transparent)]
+    TooManyOps(#[from] TooManyOps),
 }

@@ -11,6 +11,9 @@
 //! | [`backups`] | What would be done about each single fault? |
 //! | [`failures`] | How many links can be lost, one after another and without repair? |
 //! | [`transition`] | In which steps and with which waits would tables be changed under traffic? |
+//! | [`simulate`] | What would this traffic do, packet by packet? |
+//! | [`model`] | What would bring-up and faults cost, ours and OpenSM's? |
+//! | [`published`] | Where does the published model differ from its own tables? |
 //!
 //! - **Progress.** A study reports to a [`Watch`]: the stage, the work that is done, the work in all.
 //! - **Cancelling.** A study asks [`Watch::is_cancelled`] between two pieces of work. It then ends with
@@ -27,7 +30,10 @@ pub mod failures;
 mod in_force;
 pub mod measure;
 mod meter;
+pub mod model;
 mod parts;
+pub mod published;
+pub mod simulate;
 #[cfg(test)]
 mod testing;
 mod threads;

@@ -9,6 +9,9 @@ pub trait Meter: Sync {
 
     /// Returns the highest resident memory of the process so far, in bytes; `None` where the system does not state it.
     fn peak_rss_bytes(&self) -> Option<u64>;
+
+    /// Returns the processor time of the calling thread so far, in ns; `None` where the system does not state it.
+    fn thread_cpu_ns(&self) -> Option<u64>;
 }
 
 /// Measures nothing: all times are 0.
@@ -21,6 +24,10 @@ impl Meter for NoMeter {
     }
 
     fn peak_rss_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn thread_cpu_ns(&self) -> Option<u64> {
         None
     }
 }
@@ -73,6 +80,10 @@ pub(crate) mod tests {
 
         fn peak_rss_bytes(&self) -> Option<u64> {
             Some(4_096)
+        }
+
+        fn thread_cpu_ns(&self) -> Option<u64> {
+            Some(self.now().0)
         }
     }
 

@@ -57,6 +57,10 @@ pub enum Stage {
     Steps,
     /// The judge proves the steps of a transition.
     Proof,
+    /// The costs of managers are predicted. Unit of work: a manager.
+    Model,
+    /// Packets move. Unit of work: a simulated nanosecond.
+    Simulating,
 }
 
 impl fmt::Display for Stage {
@@ -69,6 +73,8 @@ impl fmt::Display for Stage {
             Self::InARow => f.write_str("in a row"),
             Self::Steps => f.write_str("steps"),
             Self::Proof => f.write_str("proof"),
+            Self::Model => f.write_str("model"),
+            Self::Simulating => f.write_str("simulating"),
         }
     }
 }
@@ -104,6 +110,11 @@ impl<'w> Reporter<'w> {
     /// Counts one unit of work.
     pub(crate) fn done(&self) {
         self.change(|progress| progress.done += 1);
+    }
+
+    /// So many units of work are done in all.
+    pub(crate) fn reach(&self, done: u64) {
+        self.change(|progress| progress.done = progress.done.max(done));
     }
 
     /// Reports while the lock is held, so that reports of threads arrive in order.
