@@ -12,6 +12,7 @@ use selvedge_model::NoSeat;
 use selvedge_planner::lid::OutOfLids;
 use selvedge_rehearsal::soak::ScheduleError;
 use selvedge_routing::EngineError;
+use selvedge_study::StudyError;
 use selvedge_topology::{DumpError, FileError, SpecError};
 use selvedge_transport::PortSpecError;
 use selvedge_transport::ibsim::ServerError;
@@ -232,6 +233,9 @@ pub enum CliError {
     /// A place at which no manager can sit.
     #[error(transparent)]
     Seat(#[from] NoSeat),
+    /// A what-if question.
+    #[error(transparent)]
+    Study(#[from] StudyError),
     /// A fabric's name.
     #[error(transparent)]
     Spec(#[from] SpecError),

@@ -19,6 +19,7 @@ mod keys;
 mod load;
 mod manage;
 mod measure;
+mod meter;
 mod model;
 mod opensm;
 mod out;

@@ -4,95 +4,24 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_api::Backup;
-use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, SlToVl, Tables};
-use selvedge_routing::{Engine, FatTree, Options, Routed, TreeMender};
+use selvedge_fabric::{PortRef, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
+use selvedge_routing::{Engine, FatTree, Routed, TreeMender};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Idx, Lid};
-use selvedge_verify::standing::{Change, Entry, Proof, Standing};
-use selvedge_verify::{JudgeOptions, Kind, Subject, Verdict, verify};
+use selvedge_verify::Subject;
+use selvedge_verify::standing::{Change, Entry, Standing};
 
-use crate::backups::cuts::{Cuts, pairs};
-use crate::backups::faults::{Damaged, What, link_changes};
+use crate::cuts::pairs;
+use crate::damage::{Damaged, What, link_changes};
+use crate::in_force::{InForce, Judged};
 
-/// A fabric and what is in force in it.
-pub struct InForce<'a> {
-    /// The fabric, whole.
-    pub fabric: &'a Fabric,
-    /// Its LIDs.
-    pub lids: &'a Lids,
-    /// The engine that computes new tables.
-    pub engine: Engine,
-    /// How; the tables in force are among it.
-    pub options: Options,
-    /// The tables in force.
-    pub routed: Routed,
-    /// Lane maps.
-    pub sl_to_vl: SlToVl,
-    /// Live links between switches.
-    pub links: Vec<PortRef>,
-    /// Live host ports of each switch.
-    pub hosts: Vec<u64>,
-    /// What no tables can mend.
-    pub cuts: Cuts,
-}
-
-/// The judge's figures that count here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judged {
-    /// Pairs of hosts that reach each other.
-    pub reached: u64,
-    /// Pairs on the busiest link.
-    pub max_load: u64,
-    /// True if no packets can wait for each other in a cycle.
-    pub deadlock_free: bool,
-}
-
-impl From<&Proof> for Judged {
-    fn from(proof: &Proof) -> Self {
-        let is_harmless = |traffic| traffic == selvedge_verify::Traffic::Switches;
-        Self {
-            reached: proof.host_pairs_reached,
-            max_load: proof.load.max,
-            deadlock_free: proof.cyclic.is_none_or(is_harmless),
-        }
-    }
-}
-
-impl From<&Verdict> for Judged {
-    fn from(verdict: &Verdict) -> Self {
-        let cycles = [Kind::HostCycle, Kind::AgentCycle].map(|kind| verdict.count_of(kind));
-        Self {
-            reached: verdict.figures.host_pairs_reached,
-            max_load: verdict.figures.load.max,
-            deadlock_free: cycles.iter().sum::<u64>() == 0,
-        }
-    }
-}
-
-impl InForce<'_> {
-    /// What the judge says of tables on a fabric with these cables.
-    pub fn judge(&self, fabric: &Fabric, routed: &Routed, par: Par) -> Verdict {
-        let subject = Subject::tables(
-            fabric,
-            self.lids,
-            &routed.tables,
-            &routed.service_levels,
-            &self.sl_to_vl,
-        );
-        let options = JudgeOptions {
-            par,
-            findings_max: 1,
-            ..JudgeOptions::default()
-        };
-        verify(subject, &options)
-    }
-
+impl InForce {
     /// Ready to try faults, one at a time.
-    pub fn trial(&self) -> Trial<'_> {
+    pub(crate) fn trial(&self) -> Trial<'_> {
         let subject = Subject::tables(
-            self.fabric,
-            self.lids,
+            &self.fabric,
+            &self.lids,
             &self.routed.tables,
             &self.routed.service_levels,
             &self.sl_to_vl,
@@ -100,15 +29,15 @@ impl InForce<'_> {
         let standing = Standing::new(subject, Par::Sequential).ok();
         let whole = match &standing {
             Some(standing) => Judged::from(&standing.proof()),
-            None => Judged::from(&self.judge(self.fabric, &self.routed, Par::Sequential)),
+            None => Judged::from(&self.judge(&self.fabric, &self.routed, Par::Sequential)),
         };
         let tree = (self.engine == Engine::FatTree)
-            .then(|| FatTree::detect(self.fabric, &self.options.fat_tree, Par::Sequential).ok());
+            .then(|| FatTree::detect(&self.fabric, &self.options.fat_tree, Par::Sequential).ok());
         Trial {
             mender: tree.flatten().map(TreeMender::new),
             tables: self.routed.tables.clone(),
             force: self,
-            damaged: Damaged::new(self.fabric),
+            damaged: Damaged::new(&self.fabric),
             standing,
             whole,
         }
@@ -121,7 +50,7 @@ impl InForce<'_> {
         let (mut entries, mut blocks) = (Vec::new(), 0);
         for block in 0..old.blocks().min(new.blocks()) {
             for (switch, (was, now)) in (0..).zip(old.tile(block).iter().zip(new.tile(block))) {
-                let switch = selvedge_fabric::SwitchIdx(switch);
+                let switch = SwitchIdx(switch);
                 if was == now || what == What::Switch(switch) {
                     continue;
                 }
@@ -137,9 +66,7 @@ impl InForce<'_> {
         }
         (entries, blocks)
     }
-}
 
-impl InForce<'_> {
     /// Returns entries of LIDs that no port has any more. No packets go there, so these entries make no channel wait
     /// for another.
     fn forgotten(&self, lids: &Lids, what: What) -> Vec<Entry> {
@@ -161,8 +88,8 @@ impl InForce<'_> {
 }
 
 /// A fabric in which one fault after another is tried.
-pub struct Trial<'a> {
-    force: &'a InForce<'a>,
+pub(crate) struct Trial<'a> {
+    force: &'a InForce,
     damaged: Damaged,
     /// What repairs trees; it cannot take a loss back, so each fault has a copy.
     mender: Option<TreeMender>,
@@ -171,16 +98,16 @@ pub struct Trial<'a> {
     /// The judge's proof of the tables in force; `None` if they are none it can stand on.
     standing: Option<Standing>,
     /// While nothing is lost.
-    pub whole: Judged,
+    pub(crate) whole: Judged,
 }
 
 impl Trial<'_> {
     /// Makes a fault, sees what would be done, makes it good again.
-    pub fn of(&mut self, what: What) -> Backup {
+    pub(crate) fn of(&mut self, what: What) -> Backup {
         let force = self.force;
-        let ports = what.ports(force.fabric, &force.links);
+        let ports = what.ports(&force.fabric, &force.links);
         self.damaged.lose(&ports);
-        let lids = self.damaged.lids(force.lids, what);
+        let lids = self.damaged.lids(&force.lids, what);
         let backup = match self.in_place(what, &ports, &lids) {
             Some(backup) => backup,
             None => self.anew(what, &ports, &lids),
@@ -192,7 +119,7 @@ impl Trial<'_> {
     /// As a manager repairs a tree: only what led over the lost links is looked at.
     fn in_place(&mut self, what: What, ports: &[PortRef], lids: &Lids) -> Option<Backup> {
         let force = self.force;
-        let changes = link_changes(force.fabric, ports);
+        let changes = link_changes(&force.fabric, ports);
         let ends = changes.iter().flat_map(|change| {
             let at = PortRef {
                 node: force.fabric.switches()[change.switch],
@@ -320,7 +247,7 @@ impl Trial<'_> {
     fn by_proof(&mut self, what: What, ports: &[PortRef], entries: Vec<Entry>) -> Option<(Judged, Judged)> {
         let force = self.force;
         let lost = Change {
-            links: link_changes(force.fabric, ports),
+            links: link_changes(&force.fabric, ports),
             entries: Vec::new(),
         };
         let repaired = Change {
@@ -360,7 +287,7 @@ fn mended(standing: &mut Standing, first: Change, second: Change) -> Option<(Jud
 }
 
 /// Weakest points first: what parts hosts, what leaves no plan, what loads links most, what takes most SMPs.
-pub fn sort(faults: &mut [Backup]) {
+pub(crate) fn sort(faults: &mut [Backup]) {
     faults.sort_by_key(|fault| {
         let lost = fault.pairs_lost.max(fault.pairs_cut);
         let is_bad = fault.refused.is_some() || !fault.deadlock_free;

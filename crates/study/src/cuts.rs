@@ -5,11 +5,11 @@ use selvedge_types::Idx;
 
 /// Ordered pairs of hosts that no tables can join any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cuts {
+pub(crate) struct Cuts {
     /// When a link goes; in the order of the links.
-    pub by_link: Vec<u64>,
+    pub(crate) by_link: Vec<u64>,
     /// Pairs of other hosts, when a switch goes.
-    pub by_switch: Vec<u64>,
+    pub(crate) by_switch: Vec<u64>,
 }
 
 /// A switch on the way from the root of the walk to where it is.
@@ -25,7 +25,7 @@ const NO_LINK: usize = usize::MAX;
 
 /// Walks all switches once, depth first (Tarjan 1974). `links` are the live links between switches, `hosts` the live
 /// host ports of each switch.
-pub fn cuts(fabric: &Fabric, links: &[PortRef], hosts: &[u64]) -> Cuts {
+pub(crate) fn cuts(fabric: &Fabric, links: &[PortRef], hosts: &[u64]) -> Cuts {
     let mut neighbours: Vec<Vec<(usize, usize)>> = vec![Vec::new(); hosts.len()];
     for (link, &at) in links.iter().enumerate() {
         let ends = [Some(at), fabric.peer(at)].map(|end| Some(fabric.switch_index(end?.node)?.to_usize()));
@@ -136,15 +136,15 @@ impl Walk<'_> {
 }
 
 /// Ordered pairs of so many.
-pub const fn pairs(count: u64) -> u64 {
+pub(crate) const fn pairs(count: u64) -> u64 {
     count * count.saturating_sub(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backups::faults::{hosts_of, switch_links};
-    use crate::load;
+    use crate::damage::{hosts_of, switch_links};
+    use crate::testing;
 
     /// The same by trying: pairs joined before less pairs joined after.
     fn tried(fabric: &Fabric, links: &[PortRef], hosts: &[u64]) -> Cuts {
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn as_many_pairs_as_trying_finds() {
         let check = |spec: &str| {
-            let fabric = load::fabric(spec).unwrap();
+            let fabric = testing::fabric(spec);
             let (links, hosts) = (switch_links(&fabric), hosts_of(&fabric));
             assert_eq!(cuts(&fabric, &links, &hosts), tried(&fabric, &links, &hosts), "{spec}");
         };
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_chain_is_cut_anywhere() {
-        let fabric = load::fabric("mesh:3x1,hosts=2").unwrap();
+        let fabric = testing::fabric("mesh:3x1,hosts=2");
         let cuts = cuts(&fabric, &switch_links(&fabric), &hosts_of(&fabric));
         assert_eq!((cuts.by_link, cuts.by_switch), (vec![16, 16], vec![0, 8, 0]));
     }

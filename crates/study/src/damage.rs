@@ -9,7 +9,7 @@ use selvedge_verify::standing::LinkChange;
 
 /// What goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub(crate) enum What {
     /// The link with this number among those between switches.
     Link(usize),
     /// All links of a switch.
@@ -17,14 +17,14 @@ pub enum What {
 }
 
 /// Live links between switches, each by its first end.
-pub fn switch_links(fabric: &Fabric) -> Vec<PortRef> {
+pub(crate) fn switch_links(fabric: &Fabric) -> Vec<PortRef> {
     let between = |link: &Link| [link.a, link.b].iter().all(|end| fabric.node(end.node).is_switch());
     let live = fabric.links().filter(|link| fabric.link_is_up(link.a));
     live.filter(between).map(|link| link.a).collect()
 }
 
 /// Live host ports of each switch.
-pub fn hosts_of(fabric: &Fabric) -> Vec<u64> {
+pub(crate) fn hosts_of(fabric: &Fabric) -> Vec<u64> {
     let mut hosts = vec![0; fabric.switches().len()];
     for (at, _) in fabric.end_ports().filter(|(at, _)| fabric.link_is_up(*at)) {
         let home = fabric.peer(at).and_then(|peer| fabric.switch_index(peer.node));
@@ -36,15 +36,15 @@ pub fn hosts_of(fabric: &Fabric) -> Vec<u64> {
 }
 
 /// A fabric in which links are lost for a while.
-pub struct Damaged {
+pub(crate) struct Damaged {
     /// As it is now.
-    pub fabric: Fabric,
+    pub(crate) fabric: Fabric,
     lost: Vec<(PortRef, LinkState, PortSettings)>,
 }
 
 impl Damaged {
     /// Nothing is lost yet.
-    pub fn new(fabric: &Fabric) -> Self {
+    pub(crate) fn new(fabric: &Fabric) -> Self {
         Self {
             fabric: fabric.clone(),
             lost: Vec::new(),
@@ -52,7 +52,7 @@ impl Damaged {
     }
 
     /// Loses the links at these ports.
-    pub fn lose(&mut self, ports: &[PortRef]) {
+    pub(crate) fn lose(&mut self, ports: &[PortRef]) {
         for &at in ports {
             for end in std::iter::once(at).chain(self.fabric.peer(at)) {
                 if let Some(port) = self.fabric.port(end).filter(|port| port.is_up()) {
@@ -64,7 +64,7 @@ impl Damaged {
     }
 
     /// Makes everything good again.
-    pub fn mend(&mut self) {
+    pub(crate) fn mend(&mut self) {
         for (at, link, settings) in self.lost.drain(..) {
             self.fabric.set_port(at, link, settings);
         }
@@ -72,7 +72,7 @@ impl Damaged {
 
     /// Returns the LIDs that can still be reached: without a switch that lost its links, and without the hosts behind
     /// it.
-    pub fn lids<'l>(&self, all: &'l Lids, what: What) -> Cow<'l, Lids> {
+    pub(crate) fn lids<'l>(&self, all: &'l Lids, what: What) -> Cow<'l, Lids> {
         let What::Switch(dead) = what else {
             return Cow::Borrowed(all);
         };
@@ -92,7 +92,7 @@ impl Damaged {
 
 impl What {
     /// Returns the ports that lose their links.
-    pub fn ports(self, fabric: &Fabric, links: &[PortRef]) -> Vec<PortRef> {
+    pub(crate) fn ports(self, fabric: &Fabric, links: &[PortRef]) -> Vec<PortRef> {
         match self {
             Self::Link(link) => vec![links[link]],
             Self::Switch(switch) => {
@@ -106,7 +106,7 @@ impl What {
 }
 
 /// The same for a proof that stands: links between switches.
-pub fn link_changes(fabric: &Fabric, ports: &[PortRef]) -> Vec<LinkChange> {
+pub(crate) fn link_changes(fabric: &Fabric, ports: &[PortRef]) -> Vec<LinkChange> {
     let is_switch = |at: PortRef| fabric.peer(at).is_some_and(|peer| fabric.node(peer.node).is_switch());
     let each = ports.iter().filter(|&&at| is_switch(at)).filter_map(|at| {
         Some(LinkChange {
