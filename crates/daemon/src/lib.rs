@@ -30,6 +30,7 @@ mod memory;
 mod names;
 mod notice;
 mod outcome;
+mod partitions;
 pub mod record;
 mod reload;
 mod served;
@@ -40,7 +41,7 @@ mod start;
 mod storing;
 mod worker;
 
-pub use clock::utc_text;
+pub use clock::{utc_ms, utc_text};
 pub use convert::{config_line, findings};
 pub use driver::Until;
 pub use dumps::{Dump, DumpSink};
