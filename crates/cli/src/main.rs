@@ -16,8 +16,10 @@ mod exit;
 mod experiment;
 mod fault;
 mod findings;
+mod headings;
 mod keys;
 mod load;
+mod man;
 mod manage;
 mod measure;
 mod model;
@@ -43,8 +45,6 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::args::Cli;
 use crate::exit::{CliError, Exit};
 use crate::out::{Format, Out, note, note_json};
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     selvedge_transport::keep_freed_memory();
     selvedge_transport::outlive_file_limit();
     args::warn_of_old_spellings(std::env::args_os());
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::of_process() {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error),
     };
