@@ -47,7 +47,7 @@ use std::process::ExitCode;
 
 use crate::args::Cli;
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, Out, note, note_json};
+use crate::out::{Format, Out, complain, note, note_json};
 
 /// The C library's takes a twentieth of the time that planning takes (`selvedge soak`, 200 seeds).
 #[global_allocator]
@@ -79,7 +79,7 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
             let what = flags.join("; ");
             note_json(&CliError::Usage { what }.text(true));
         }
-        (false, true) => note(CliError::usage_text(error).trim_end()),
+        (false, true) => complain(CliError::usage_text(error).trim_end()),
         (false, false) => {
             for flag in flags {
                 note(format!("SLV-CLI-0007: {flag}"));
@@ -107,7 +107,7 @@ fn failed(error: &CliError, json: bool) -> Exit {
         background::not_started(&text);
         match json {
             true => note_json(&text),
-            false => note(text),
+            false => complain(text),
         }
     }
     error.exit()
