@@ -168,6 +168,19 @@ pub mod tests {
     }
 
     #[test]
+    fn the_cheat_sheet_has_commands_that_the_program_takes() {
+        let page = include_str!("../../../docs/cheat-sheet.md");
+        let code = page.split('`').skip(1).step_by(2);
+        let lines: Vec<&str> = code.filter(|code| code.starts_with("selvedge ")).collect();
+        assert!(lines.len() > 25, "{lines:?}");
+        for line in lines {
+            if let Err(error) = command().try_get_matches_from(words(line)) {
+                panic!("{line}\n{error}");
+            }
+        }
+    }
+
+    #[test]
     fn definitions_are_sound() {
         command().debug_assert();
     }
