@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use selvedge_api::Severity;
-use selvedge_daemon::{LogSink, Manager, Running};
+use selvedge_daemon::{Journal, LogSink, Manager, Running};
 use selvedge_sm::{StageName, View};
 use selvedge_study::{Progress, Stage, Watch};
 
@@ -141,24 +141,27 @@ fn draw(bar: &ProgressBar, view: &View) {
     }
 }
 
-/// Log lines on standard error that do not tear the bar.
+/// Log lines on standard error that do not tear the bar, with priorities where the journal reads them.
 pub struct BarLog {
     bar: ProgressBar,
     least: Severity,
+    journal: Journal,
 }
 
 impl BarLog {
     /// Shows lines from `least` on.
-    pub const fn new(bar: ProgressBar, least: Severity) -> Self {
-        Self { bar, least }
+    pub fn new(bar: ProgressBar, least: Severity) -> Self {
+        let journal = Journal::of_stderr();
+        Self { bar, least, journal }
     }
 }
 
 impl LogSink for BarLog {
     fn line(&mut self, severity: Severity, line: &str) {
         if severity >= self.least {
+            let priority = self.journal.prefix(severity);
             // Standard error may be closed; that is no failure.
-            self.bar.suspend(|| drop(writeln!(io::stderr(), "{line}")));
+            self.bar.suspend(|| drop(writeln!(io::stderr(), "{priority}{line}")));
         }
     }
 }

@@ -58,6 +58,20 @@ impl Client {
         self.read(&self.exchange(Method::GET, what, Bytes::new())?)
     }
 
+    /// `GET /api/v1/<what>` with the parameters of a query.
+    pub fn select<T: Body + DeserializeOwned>(
+        &self,
+        what: &str,
+        parameters: &[(String, String)],
+    ) -> Result<T, HttpError> {
+        if parameters.is_empty() {
+            return self.get(what);
+        }
+        // Pairs of texts always have an encoded form.
+        let query = serde_urlencoded::to_string(parameters).unwrap_or_default();
+        self.get(&format!("{what}?{query}"))
+    }
+
     /// `POST /api/v1/<what>`, answered without a body.
     pub fn post(&self, what: &str) -> Result<(), HttpError> {
         self.exchange(Method::POST, what, Bytes::new()).map(drop)

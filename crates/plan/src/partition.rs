@@ -1,6 +1,7 @@
 //! Partitions: which ports may communicate, and the IPoIB groups that exist from the start.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_types::{Guid, NodeKind, PKey, PortNum};
@@ -100,6 +101,34 @@ pub struct Rule {
     pub is_first: bool,
 }
 
+impl Rule {
+    /// Returns true if the rule applies to an end port: kind of its node, its GUID, and whether it is the manager's own.
+    #[must_use]
+    pub fn applies_to(&self, kind: NodeKind, guid: Guid, is_manager: bool) -> bool {
+        match self.who {
+            Who::All => true,
+            Who::Kind(of) => of == kind,
+            Who::Manager => is_manager,
+            Who::Port(of) => of == guid,
+        }
+    }
+}
+
+/// As `partitions.conf` has it: `ALL_CAS=limited`, `0x0002c90300001234=full`.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.who {
+            Who::All => f.write_str("ALL")?,
+            Who::Kind(NodeKind::Ca) => f.write_str("ALL_CAS")?,
+            Who::Kind(NodeKind::Switch) => f.write_str("ALL_SWITCHES")?,
+            Who::Kind(NodeKind::Router) => f.write_str("ALL_ROUTERS")?,
+            Who::Manager => f.write_str("SELF")?,
+            Who::Port(guid) => write!(f, "{guid}")?,
+        }
+        f.write_str(if self.is_full { "=full" } else { "=limited" })
+    }
+}
+
 /// A partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
@@ -193,12 +222,7 @@ impl Partitions {
 
     /// Keys of a port, without the places in its table: first the one for index 0.
     fn keys(&self, kind: NodeKind, guid: Guid, is_manager: bool) -> Vec<PKey> {
-        let holds = |rule: &&Rule| match rule.who {
-            Who::All => true,
-            Who::Kind(of) => of == kind,
-            Who::Manager => is_manager,
-            Who::Port(of) => of == guid,
-        };
+        let holds = |rule: &&Rule| rule.applies_to(kind, guid, is_manager);
         let mut keys = Vec::new();
         let mut first = None;
         for partition in self.partitions.values() {
