@@ -10,16 +10,17 @@ use selvedge_types::{Guid, Lid, Lmc, Sl};
 
 use crate::balance::{Balance, fill};
 use crate::destinations::Destinations;
-use crate::fat_tree::{FatTree, FatTreeOptions, NotATree};
-use crate::ftree::{self, FtreeOptions, NoFatTree};
+use crate::engines::fat_tree::{FatTree, FatTreeOptions, NotATree};
+use crate::engines::ftree::{self, FtreeOptions, NoFatTree};
+use crate::engines::listed::{self, Listed};
+use crate::engines::updn::{self, UpDnOptions};
+use crate::engines::weave::{self, WeaveOptions};
+use crate::engines::{auto, dnup, minhop, sssp};
 use crate::graph::Graph;
-use crate::listed::{self, Listed};
+use crate::note;
 use crate::note::Note;
 use crate::paths::Paths;
 use crate::ports::{self, HopWeight, PortOrder};
-use crate::updn::{self, UpDnOptions};
-use crate::weave::{self, WeaveOptions};
-use crate::{auto, dnup, minhop, note, sssp};
 
 /// A routing engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -24,17 +24,12 @@
 //! # Ok(()) }
 //! ```
 
-mod auto;
 mod balance;
 mod destinations;
-mod dnup;
 mod engine;
-mod fat_tree;
-mod ftree;
+mod engines;
 mod graph;
 mod lanes;
-mod listed;
-mod minhop;
 pub mod multicast;
 mod note;
 mod paths;
@@ -42,18 +37,15 @@ mod ports;
 mod previous;
 mod rebalance;
 mod spread;
-mod sssp;
-mod updn;
-mod weave;
 
-pub use auto::{Grid, Irregular, Reason, Side, Topology};
 pub use engine::{DFSSSP_LANES, Engine, EngineError, HostLists, Options, Rebalance, Routed, WEAVE_LANES};
-pub use fat_tree::{FatTree, FatTreeOptions, LikelyTurn, Moved, NotATree, TreeMender, TreeShape};
-pub use ftree::{FtreeOptions, NoFatTree};
-pub use listed::{LidMatrix, Listed};
+pub use engines::auto::{Grid, Irregular, Reason, Side, Topology};
+pub use engines::fat_tree::{FatTree, FatTreeOptions, LikelyTurn, Moved, NotATree, TreeMender, TreeShape};
+pub use engines::ftree::{FtreeOptions, NoFatTree};
+pub use engines::listed::{LidMatrix, Listed};
+pub use engines::updn::UpDnOptions;
+pub use engines::weave::{Effort, Rehung, WeaveMender, WeaveOptions, lanes_in_force};
 pub use note::{Note, RootSource};
 pub use ports::{HopWeight, PortOrder};
 pub use previous::carry_over;
 pub use rebalance::{BalanceStep, Difference, difference, goal_for, step_towards};
-pub use updn::UpDnOptions;
-pub use weave::{Effort, Rehung, WeaveMender, WeaveOptions, lanes_in_force};

@@ -1,8 +1,8 @@
 //! The one computation per target that keeps up and down apart.
 
+use crate::engines::updn::order::Order;
 use crate::graph::{Graph, Lists};
 use crate::paths::Entry;
-use crate::updn::order::Order;
 
 /// No way, in hop counts.
 const NONE: u16 = u16::MAX;

@@ -12,7 +12,7 @@ use std::fmt;
 use selvedge_plan::{ServiceLevels, Tables};
 
 use crate::engine::{Engine, EngineError};
-use crate::fat_tree::TreeShape;
+use crate::engines::fat_tree::TreeShape;
 use crate::graph::Graph;
 use crate::note::Note;
 pub use grid::{Grid, Side};

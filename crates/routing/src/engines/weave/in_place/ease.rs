@@ -12,7 +12,7 @@ use selvedge_types::{Idx, Lid};
 
 use super::hang::Hang;
 use super::{Loss, Turn};
-use crate::weave::net::NONE;
+use crate::engines::weave::net::NONE;
 
 /// Most links that are eased, and most entries that may be looked at and changed for it.
 const LINKS: usize = 16;

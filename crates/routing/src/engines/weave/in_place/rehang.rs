@@ -3,15 +3,15 @@
 //! Packets may be on channels into the switch. Whatever is before these in the graph (packets there may wait for
 //! packets on them) cannot be on its new way: that would close a cycle. If no way in force can be reached over the
 //! other channels there is none while packets are under way, whatever else changes. Else ways with few new entries are
-//! tried, then any is looked for by [`Order::sweep`](crate::weave::order::Order::sweep).
+//! tried, then any is looked for by [`Order::sweep`](crate::engines::weave::order::Order::sweep).
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::Lid;
 
 use super::loads::{Loads, Sums};
 use super::{Loss, Rehung, Trip};
-use crate::weave::net::{NONE, Net};
-use crate::weave::order::{Cost, Sweep, Task};
+use crate::engines::weave::net::{NONE, Net};
+use crate::engines::weave::order::{Cost, Sweep, Task};
 
 /// Most entries that one switch and LID may cost: each takes a step of its own.
 const CHAIN_MAX: usize = 8;

@@ -1,6 +1,6 @@
 //! Ways out of what is cut off, found turn by turn.
 //!
-//! [`Order::sweep`](crate::weave::order::Order::sweep) gives every channel of the lane its place anew, so what it takes
+//! [`Order::sweep`](crate::engines::weave::order::Order::sweep) gives every channel of the lane its place anew, so what it takes
 //! has nothing to do with how little was lost. Mostly each switch that is cut off has a next hop that leads on and fits
 //! the graph as it is. So whoever has the best one takes it, then the next, as long as all find one. That changes fewer
 //! entries as well. If one finds none a sweep may: it sees all of them together.
@@ -12,8 +12,8 @@ use selvedge_types::Lid;
 
 use super::Loss;
 use super::rehang::Scratch;
-use crate::weave::net::NONE;
-use crate::weave::order::Rank;
+use crate::engines::weave::net::NONE;
+use crate::engines::weave::order::Rank;
 
 /// Something to send by, the best first: a channel, and the one behind it.
 type Offer = Reverse<(Rank, u32, u32)>;

@@ -35,9 +35,9 @@ use selvedge_types::{Guid, Sl};
 
 use crate::destinations::Destinations;
 use crate::engine::EngineError;
+use crate::engines::updn::{self, Ranking};
 use crate::graph::Graph;
 use crate::note::{Note, RootSource};
-use crate::updn::{self, Ranking};
 pub use in_place::{Rehung, WeaveMender};
 use loom::{Loom, Score, Variant, Work};
 use net::{Errand, Goal, NONE, Net};

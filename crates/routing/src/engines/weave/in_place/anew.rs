@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use selvedge_types::Lid;
 
 use super::{Loss, Rehung, Victim};
-use crate::weave::net::NONE;
+use crate::engines::weave::net::NONE;
 
 /// So many switches are tried as the root of the tree.
 const ROOTS: usize = 16;

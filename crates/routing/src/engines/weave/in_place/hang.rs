@@ -10,7 +10,7 @@ use std::ops::Range;
 use selvedge_types::Lid;
 
 use super::{Loss, Victim};
-use crate::weave::net::NONE;
+use crate::engines::weave::net::NONE;
 
 /// One LID and the switch that lost it.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use selvedge_types::Lid;
 
 use super::rehang::Scratch;
 use super::{Loss, Trip};
-use crate::weave::net::{NONE, Net};
+use crate::engines::weave::net::{NONE, Net};
 
 /// What a hop weighs.
 const HOP: u64 = 256;

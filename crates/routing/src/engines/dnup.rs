@@ -44,7 +44,7 @@ pub(crate) fn paths(fabric: &Fabric, graph: &Graph, par: Par) -> Option<Paths> {
     if bearing.is_empty() {
         return None;
     }
-    let rank = crate::ftree::ranks::below(graph, bearing);
+    let rank = crate::engines::ftree::ranks::below(graph, bearing);
     let reverses = graph.reverses();
     let hops = Hops::new(graph, par, |target, scratch: &mut Scratch, row| {
         search(graph, &rank, &reverses, target, scratch, row);

@@ -11,13 +11,13 @@ use std::collections::BinaryHeap;
 use super::{NONE, Net, Order};
 
 /// What a way costs: entries or hops, whatever comes first for the caller, then the rest.
-pub(in crate::weave) type Cost = (u32, u64);
+pub(in crate::engines::weave) type Cost = (u32, u64);
 /// What is preferred among channels that a switch may send by: the lowest. Its cost comes last.
-pub(in crate::weave) type Rank = (bool, u32, u64);
+pub(in crate::engines::weave) type Rank = (bool, u32, u64);
 
 /// What a sweep is for.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::weave) struct Task<'a> {
+pub(in crate::engines::weave) struct Task<'a> {
     /// The switch that all ways lead to.
     pub goal: u32,
     /// The switch that a way is wanted for; `None`: all.
@@ -42,7 +42,7 @@ enum Place {
 
 /// Memory of sweeps, and the tree of the last one.
 #[derive(Clone, Debug, Default)]
-pub(in crate::weave) struct Sweep {
+pub(in crate::engines::weave) struct Sweep {
     /// The channel by which each switch sends; [`NONE`] for the goal, and for those that a sweep is to find a way for.
     pub next: Vec<u32>,
     /// What the way from each switch costs.

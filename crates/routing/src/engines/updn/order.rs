@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::engines::updn::roots::Ranking;
 use crate::graph::Graph;
-use crate::updn::roots::Ranking;
 
 /// The order: by part of the fabric; roots and what joins them first; then rank; then GUID.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use selvedge_sim::Par;
 use selvedge_types::Guid;
 
 use crate::destinations::links_to;
+use crate::engines::minhop;
 use crate::graph::Graph;
-use crate::minhop;
 use crate::note::{Note, RootSource, guids};
 use crate::paths::Levels;
 

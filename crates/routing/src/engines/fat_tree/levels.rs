@@ -80,7 +80,7 @@ impl Levels {
     fn downwards(fabric: &Fabric, net: &Net, roots: &[Guid]) -> Result<Self, NotATree> {
         let mut start = Vec::new();
         for &guid in roots {
-            match crate::updn::switch_of(fabric, guid) {
+            match crate::engines::updn::switch_of(fabric, guid) {
                 Some(at) => start.push(at.0 as usize),
                 None => return Err(NotATree::UnknownRoot { guid }),
             }
