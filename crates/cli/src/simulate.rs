@@ -289,7 +289,7 @@ impl SimulateArgs {
         let mut options = self.inputs.options(&fabric)?;
         let lids = lids(&fabric, &Policy::default(), &self.known_lids(&fabric, &options)?)?;
         let engine = self.engine(&options)?;
-        if self.hardware.vls > 1 && matches!(self.hardware.sl, SlArg::Routing) || engine == Engine::Dfsssp {
+        if self.hardware.vls > 1 && matches!(self.hardware.sl, SlArg::Routing) || engine.lanes().by_default() > 1 {
             options.lanes = Some(self.hardware.vls);
         }
         self.how.apply(&mut options);

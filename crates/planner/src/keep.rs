@@ -1,7 +1,7 @@
 //! Plans that keep tables: found ones, and those of an interrupted plan.
 
 use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, ServiceLevels, Tables};
-use selvedge_routing::{Engine, Routed};
+use selvedge_routing::{Capability, Engine, Routed};
 use selvedge_sim::Par;
 
 use crate::adopt::{Adopt, drop_idle_circles, mended};
@@ -11,15 +11,12 @@ use crate::event::PlanEvent;
 use crate::fabric_plan::{PlanFabric, PlanResult};
 use crate::held::covering;
 
-/// True for engines that keep entries by themselves and first recognise the topology.
-const fn looks_first(engine: Engine) -> bool {
-    matches!(engine, Engine::Auto | Engine::FatTree)
-}
-
 impl PlanFabric {
     /// Returns a plan with the found tables, if they are correct, before the engine is called.
     pub(crate) fn kept(&self, engine: &EngineName, lids: &Lids, found: Option<&Tables>, par: Par) -> Option<Outcome> {
-        let engine = Engine::try_from(engine).ok().filter(|engine| !looks_first(*engine))?;
+        let engine = Engine::try_from(engine)
+            .ok()
+            .filter(|engine| !engine.can(Capability::Recognises))?;
         self.as_found(engine, lids, found?, par)
     }
 
@@ -36,13 +33,14 @@ impl PlanFabric {
             let tells = (&routed.service_levels, routed.lanes);
             routed.tables != **found || !self.told.agrees(&self.basis.inventory.fabric, lids, tells)
         })?;
-        Engine::try_from(engine).ok().filter(|engine| looks_first(*engine))?;
+        Engine::try_from(engine)
+            .ok()
+            .filter(|engine| engine.can(Capability::Recognises))?;
         self.as_found(Engine::try_from(&routed.engine).ok()?, lids, found, par)
     }
 
     fn as_found(&self, engine: Engine, lids: &Lids, found: &Tables, par: Par) -> Option<Outcome> {
-        // With engine `file`, the tables of the file are what the operator wants.
-        if self.adopt == Adopt::No || engine == Engine::File {
+        if self.adopt == Adopt::No || engine.can(Capability::Given) {
             return None;
         }
         // Service levels cannot be read back. Tables that need some are correct only if these are known from another
@@ -104,10 +102,10 @@ impl PlanFabric {
     pub(crate) fn aimed(&self, lids: &Lids, par: Par) -> Option<(Outcome, &Aim)> {
         let (aim, routes) = (self.aim.as_deref()?, self.lane_use().routes);
         let plan = Some(&aim.plan).filter(|_| aim.is_wanted(&self.basis, lids, routes))?;
-        // With engine `file`, the file may have changed since.
+        // Given tables may be others by now.
         Engine::try_from(&plan.engine)
             .ok()
-            .filter(|&engine| engine != Engine::File)?;
+            .filter(|engine| !engine.can(Capability::Given))?;
         let routed = Routed {
             tables: plan.tables.clone(),
             service_levels: plan.service_levels.clone(),

@@ -13,8 +13,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::engines::sssp::NONE;
 use crate::graph::Graph;
-use crate::sssp::NONE;
 
 /// Dependencies that a lane did not have before.
 pub(crate) type Added = Vec<(u32, u32)>;

@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 
 use crate::destinations::Destinations;
+use crate::engines::sssp::NONE;
 use crate::graph::Graph;
 use crate::lanes::{Added, Lane};
-use crate::sssp::NONE;
 
 /// Loads, and the memory of one destination.
 #[derive(Clone)]

@@ -1,6 +1,7 @@
 //! A packet to a multicast group arrives once at each member, and at no other port.
 
 use selvedge_chassis::PortIdx;
+use selvedge_routing::{Capability, Engine};
 use selvedge_types::{Guid, Lid};
 
 use super::Hosts;
@@ -68,7 +69,6 @@ impl Hosts<'_> {
     /// True if a master reports that no tree joins a member with the others, and its routes may leave it so: some engines
     /// promise room for a tree, but tables that were found and kept do not.
     fn is_left_apart(&self, server: usize, member: (Lid, Guid)) -> bool {
-        const PROMISE: [&str; 3] = ["weave", "updn", "fat-tree"];
         let id = self.served.desks[server].id;
         let Some(life) = self
             .scene
@@ -77,7 +77,8 @@ impl Hosts<'_> {
         else {
             return false;
         };
-        let engine = self.in_force(id).map(|(_, plan)| &*plan.engine.0);
-        life.sm.keeps_found_tables() || engine.is_some_and(|engine| !PROMISE.contains(&engine))
+        let engine = self.in_force(id).map(|(_, plan)| Engine::try_from(&plan.engine));
+        let promises = |engine: Engine| engine.can(Capability::LeavesRoomForCopies);
+        life.sm.keeps_found_tables() || engine.is_some_and(|engine| !engine.is_ok_and(promises))
     }
 }
