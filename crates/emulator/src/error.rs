@@ -1,4 +1,4 @@
-//! What a caller can ask wrongly.
+//! Errors of the emulator's interface.
 
 /// A request to the emulator that it cannot carry out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,15 +22,15 @@ pub enum EmulatorError {
     /// SLV-EMU-0004: a node that the fabric does not have.
     #[error("SLV-EMU-0004: the fabric has no node \"{name}\"; give its description or its GUID as 0x…")]
     UnknownNode {
-        /// What was asked for.
+        /// The name given.
         name: String,
     },
     /// SLV-EMU-0005: a description that several nodes have.
     #[error("SLV-EMU-0005: {count} nodes are called \"{name}\"; give the GUID as 0x…")]
     AmbiguousNode {
-        /// What was asked for.
+        /// The name given.
         name: String,
-        /// How many there are.
+        /// Number of nodes with that description.
         count: usize,
     },
     /// SLV-EMU-0006: a port that the node does not have.
@@ -38,9 +38,9 @@ pub enum EmulatorError {
     NoSuchPort {
         /// The node.
         node: String,
-        /// The number asked for.
+        /// The port number given.
         port: u8,
-        /// External ports it has.
+        /// Number of its external ports.
         count: u8,
     },
     /// SLV-EMU-0007: a fault on a link where there is no cable.
@@ -54,7 +54,7 @@ pub enum EmulatorError {
     Syntax {
         /// The text.
         text: String,
-        /// What would be right.
+        /// The text expected.
         want: &'static str,
     },
 }
