@@ -18,7 +18,7 @@
 //! |---|---|
 //! | UD | a third `Transport` in `qp.rs`: a packet a message, DETH, no pair, `Opcode::Data` with its own destination |
 //! | path migration (APM) | a second (LID, SL) in `Qp`; the time-out that leads to ERROR (`timer`) changes over |
-//! | congestion control | marks in `arbitrate`, `wait_for_credits`; an `Opcode` beside `Ack`; throttling in `take_turn` |
+//! | congestion control | marks in `arbitrate`, `wait_for_credits`; an `Opcode`; throttling in `take_turn` |
 //! | MPI | a layer above `Program` of `workload`, which has sends, receives and matching |
 //! | RDMA READ, atomics | `Operation` in `settings.rs`; the answer is a request of the receiver's |
 //! | multicast, P_Keys | `Layout::entry` knows one output a destination; a packet has no key |
