@@ -10,8 +10,8 @@
 //! by `weave` on so many lanes, as a library would (the manager programs one), and the load after each repair is shown
 //! beside that of a whole new plan of the damaged fabric.
 //!
-//! Figures, released build, AMD EPYC, one thread, `chrt -f 10`, 2026-11-24 to 2026-11-27: planning and judging, median and
-//! where the slowest tenth begins.
+//! Figures, released build, AMD EPYC, one thread, `chrt -f 10`, 2026-11-24 to 2026-11-27: planning and judging, median
+//! and where the slowest tenth begins.
 //!
 //! | fabric | leaf–mid | mid–spine |
 //! |---|---|---|
@@ -36,7 +36,8 @@
 //! | `karytree:k=18,n=3`, 40 mid–spine links | – | 0 of 40 |
 //!
 //! What is left: packets that a top sends back down while its entries change, and the link with which all pieces above
-//! the leaves have lost one of a leaf. The judge of whole plans may see a wait where none is needed when links come back.
+//! the leaves have lost one of a leaf. The judge of whole plans may see a wait where none is needed when links come
+//! back.
 //!
 //! `weave` on `random:switches=N,degree=4,hosts=2`, `apart`, seeds 21–30, twelve links each, shorter of two runs:
 //!
