@@ -282,7 +282,7 @@ fn a_block_whose_set_was_repeated_is_read_until_no_copy_can_come() {
     assert_eq!(asked, [repeated, other]);
     // It holds what was written, and a copy may come still.
     assert_eq!(bench.light_sweep(Some(1)).0, [repeated]);
-    bench.now = bench.now + copies_end;
+    bench.now += copies_end;
     assert_eq!(bench.light_sweep(Some(1)).0, [repeated]);
     assert!(bench.light_sweep(Some(1)).0.is_empty());
 }
