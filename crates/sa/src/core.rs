@@ -322,6 +322,7 @@ impl Sa {
             self.tell(&Event::of_gid(DELETED, issuer, mgid), out);
         }
         if old.is_none() {
+            self.standbys.begin(self.now, snapshot.other_managers());
             self.registered.groups.all_changed();
             self.registered.aliases.all_changed();
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef, SwitchIdx};
 use selvedge_plan::{Generation, HeldLanes, Plan, Tables};
 use selvedge_types::{Guid, Lid, LidRange, PKey, PortNum, PortState, Sl, Vl};
-use selvedge_wire::{Gid, PortInfo, SmInfo, SwitchInfo};
+use selvedge_wire::{CapabilityMask, Gid, PortInfo, SmInfo, SwitchInfo};
 
 use crate::rate::StaticRate;
 
@@ -306,6 +306,17 @@ impl Snapshot {
     #[must_use]
     pub fn by_lid(&self, lid: Lid) -> Option<u32> {
         self.owner.get(lid.index()).copied().filter(|&place| place != NONE)
+    }
+
+    /// Returns the base LIDs of the other ports that show IsSM.
+    pub(crate) fn other_managers(&self) -> impl Iterator<Item = Lid> + '_ {
+        let (own, _) = self.sources.manager;
+        let others = self.ends.iter().filter(move |end| {
+            let port = self.sources.fabric.port(end.at);
+            end.at != own
+                && port.is_some_and(|port| CapabilityMask(port.capability.mask).contains(CapabilityMask::IS_SM))
+        });
+        others.map(|end| end.lids.base)
     }
 
     /// Returns the index of the end port with a GUID.

@@ -8,6 +8,10 @@
 //!
 //! A standby that shows nothing for [`WAIT`] is no longer waited for. By then it has noticed that it gets no answers,
 //! and its manager checks whether the master is alive ([`crate::Worth::Unproven`]).
+//!
+//! When this manager becomes master, other managers in the fabric may hold all that an earlier master knew, without
+//! knowing that there is a new master. Until each of them has asked, or for [`WAIT`], changes are not answered either:
+//! if this master ended at once, its standbys would rely on their earlier copies.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -40,6 +44,10 @@ pub(crate) struct Standbys {
     /// Standbys that may still do so although something has changed: the revision of their copy, and until when they
     /// are waited for.
     unaware: BTreeMap<Standby, (Revision, Time)>,
+    /// LIDs of managers that have asked nothing since this manager became master, and until when each is waited for.
+    unheard: BTreeMap<Lid, Time>,
+    /// LIDs of managers that have asked something since this manager last stopped to answer.
+    heard: BTreeSet<Lid>,
     /// Answers to hosts.
     held: BTreeMap<Exchange, Output>,
     /// Until when each waits at most, earliest first.
@@ -50,6 +58,8 @@ impl Standbys {
     /// Handles a query of a standby, which states the revision of its complete copy, if it has one.
     pub fn asked(&mut self, now: Time, exchange: Exchange, shown: Option<Revision>, in_force: Revision) {
         let who = exchange.who();
+        self.heard.insert(who.0);
+        self.unheard.remove(&who.0);
         if self.unaware.get(&who).is_some_and(|(old, _)| shown != Some(*old)) {
             self.unaware.remove(&who);
         }
@@ -61,6 +71,12 @@ impl Standbys {
             Some(shown) if shown.0 != in_force.0 => _ = self.unaware.entry(who).or_insert((shown, now + WAIT)),
             Some(_) | None => {}
         }
+    }
+
+    /// This manager is master, and other managers have these LIDs.
+    pub fn begin(&mut self, now: Time, others: impl IntoIterator<Item = Lid>) {
+        let others = others.into_iter().filter(|lid| !self.heard.contains(lid));
+        self.unheard = others.take(STANDBYS_MAX).map(|lid| (lid, now + WAIT)).collect();
     }
 
     /// Something has changed since revision `before`.
@@ -77,7 +93,7 @@ impl Standbys {
 
     /// Sends the answer to a change: at once, or when standbys know of the change.
     pub fn answer(&mut self, now: Time, answer: Output, out: &mut Vec<Output>) {
-        if self.content.is_empty() && self.unaware.is_empty() {
+        if self.content.is_empty() && self.unaware.is_empty() && self.unheard.is_empty() {
             return out.push(answer);
         }
         // The request is repeated while its answer waits: one answer is enough, the one to the latest request.
@@ -90,13 +106,15 @@ impl Standbys {
     /// Returns when the wait for some standby ends.
     pub fn next_wake(&self) -> Option<Time> {
         let dues = self.unaware.values().map(|(_, due)| *due);
+        let dues = dues.chain(self.unheard.values().copied());
         dues.chain(self.dues.front().map(|(due, _)| *due)).min()
     }
 
     /// Sends the answers that wait for no standby any more.
     pub fn release(&mut self, now: Time, out: &mut Vec<Output>) {
         self.unaware.retain(|_, (_, due)| *due > now);
-        if self.unaware.is_empty() {
+        self.unheard.retain(|_, due| *due > now);
+        if self.unaware.is_empty() && self.unheard.is_empty() {
             self.dues.clear();
             out.extend(std::mem::take(&mut self.held).into_values());
         }
@@ -123,6 +141,8 @@ impl Standbys {
     /// dropped answers.
     pub fn withdraw(&mut self) -> usize {
         self.dues.clear();
+        self.unheard.clear();
+        self.heard.clear();
         std::mem::take(&mut self.held).len()
     }
 }
@@ -188,6 +208,40 @@ mod tests {
             assert_eq!(released(&mut standbys, ms(at)), want, "{at}");
             assert_eq!(standbys.next_wake().is_none(), at == 1_590);
         }
+    }
+
+    #[test]
+    fn a_new_master_waits_for_managers_that_have_asked_nothing_yet() {
+        let ms = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        // Whether one of two other managers asks before this one is master, when the other asks, and when a host that
+        // registers at once is answered.
+        let check = |has_asked: bool, asks: Option<u64>, want: u64| {
+            let mut standbys = Standbys::default();
+            let [first, second] = [1, 2].map(|lid| Exchange::of(&datagram(lid, 0)));
+            if has_asked {
+                standbys.asked(ms(0), first, None, (9, 0));
+            }
+            standbys.begin(ms(10), [Lid(1), Lid(2)]);
+            let mut out = Vec::new();
+            let (datagram, timeout) = (datagram(9, 1), Duration::ZERO);
+            standbys.answer(ms(10), Output { datagram, timeout }, &mut out);
+            standbys.release(ms(10), &mut out);
+            assert!(out.is_empty());
+            if let Some(at) = asks {
+                standbys.asked(ms(at), second, None, (9, 1));
+                standbys.release(ms(at), &mut out);
+            }
+            if out.is_empty() {
+                assert_eq!(standbys.next_wake(), Some(ms(want)), "{has_asked} {asks:?}");
+                standbys.release(ms(want), &mut out);
+            } else {
+                assert_eq!(asks, Some(want), "{has_asked}");
+            }
+            assert_eq!(out.len(), 1);
+        };
+        check(true, Some(50), 50);
+        check(true, None, 810);
+        check(false, Some(50), 810);
     }
 
     #[test]
