@@ -16,7 +16,7 @@
 //! | differs | only what was written is still read | nothing more is read | the others are still read |
 //! | broken off | what was not answered is read again | no more is read | all is read again |
 //!
-//! If a Set of an LFT block was repeated, its first copy may come after the answer, and after a newer Set of that block.
+//! If a Set of an LFT block was repeated, its first copy may come after the answer and after a newer Set of that block.
 //! Such a block stays to be read until no copy can come any more: as long as a request is repeated before it fails.
 //!
 //! LFT blocks that were written are read within an interval, whatever else there is to do: a switch that lies swallows
