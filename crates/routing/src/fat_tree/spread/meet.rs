@@ -10,6 +10,21 @@
 //! away for nothing; two leaves that give each other's way to a destination away meet less. So entries change, singly
 //! and in exchange, at random, by threshold accepting (Dueck and Scheuer 1990): also for the worse at first, by less
 //! and less. No link carries more than [`SPARE`] of what it carries in the whole tree.
+//!
+//! The limit where links are parallel, `sx6536`, seeds 1–10, 50,000 pairings: twenty times as many changes gain nothing
+//! more. OpenSM's ftree sends all that a lost link carried over the one beside it; with more than 27 destinations on a
+//! link its nue (486 to 558 host pairs) would be better in load.
+//!
+//! | most that a link may carry | fullest link, 1 % and 3 % lost | bandwidth less ftree's, 1 % and 3 % |
+//! |---|---|---|
+//! | 1.15 × whole | 344, 367 | −0.0010, −0.0016 |
+//! | 1.5 × | 450, 450 | −0.0002, +0.0001 |
+//! | 1.6 × (so it is) | 486, 486 | ±0, +0.0006 |
+//! | 1.65 × | 504, 504 | +0.0001, +0.0007 |
+//! | 2.1 × | 598, 612 | +0.0002, +0.0011 |
+//! | ftree | 612, 612 | – |
+//!
+//! Over 200,000 pairings, seeds 21–30, 1 % lost: lower than ftree's by 0.00004 in the mean, by 0.00012 at most.
 
 use selvedge_sim::{Rng, Seed};
 
