@@ -1,6 +1,16 @@
 //! The published model: equations 1 to 10 for m-port n-trees, as printed.
 //!
-//! Nothing here is corrected. What does not add up stands in `docs/model.md`; [`crate::RULES`] is the model that does.
+//! Nothing here is corrected; [`crate::RULES`] is the model that is. What does not add up:
+//!
+//! - With t(1,1) = 10.6 / 41 ms from Table 1 the equations give 20.17 ms for t_TD(4, 2) and 2.16 for t_PD; the paper's
+//!   model has 21.60 and 2.24, its experiment 22.40 and 2.32. From the experiment's 10.82, t_TD(4, 2) would be 20.6.
+//! - At 8,192 nodes the equations make 16-port switches cheaper than 8-port ones by 47 % (discovery) and 68 %
+//!   (distribution); the text says 22 % and 24 %.
+//! - S is 1 + ⌊3N / MTU⌋ under equation 7 and ⌈3N / MTU⌉ under equation 10: 13 and 12 at 8,192 nodes.
+//! - Equation 5 sets PortInfo of end nodes only; section 3.1 sets every switch port.
+//! - A forwarding block is 64 entries of one byte, whatever the MTU: 305 blocks a switch at 8,192 nodes, not 12.
+//! - Managers also read NodeDescription, SwitchInfo and P_Keys, and set each port two or three times.
+//! - The caption of Figure 5 repeats that of Figure 8; the text beside it is about subnet discovery.
 
 use selvedge_fabric::{Fabric, FabricBuilder, Node};
 use selvedge_types::{Guid, NodeKind, PortNum};
