@@ -1,4 +1,5 @@
-//! The administrator beside the manager: it gets the manager's milestones, and returns the registrations of hosts.
+//! The administrator together with the manager: it gets the manager's milestones, and returns the registrations of
+//! hosts.
 
 mod copy;
 
@@ -270,7 +271,7 @@ impl Administration {
             Role::Standby | Role::NotActive => {
                 self.keeper.lose();
                 self.administer(now, Input::Forget, out);
-                // This forgets the copy of before. A manager that is not active asks no master.
+                // This drops the previous copy. A manager that is not active copies from no master.
                 self.copier.begin(now);
                 if role == Role::NotActive {
                     self.copier.end();

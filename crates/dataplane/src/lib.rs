@@ -1,16 +1,16 @@
-//! The packet simulator: what the data plane of an InfiniBand subnet does with packets, event by event.
+//! The packet simulator: an event-driven simulation of the data plane of an InfiniBand subnet.
 //!
 //! It takes the fabric, LIDs, forwarding tables, service levels and lane maps that a subnet manager programs, and moves
 //! packets over them: real header sizes, credits in blocks of 64 bytes, virtual cut-through, arbitration between lanes.
-//! Nothing is counted per flit. A packet costs one event per hop while no other packet is in its way, and one more if
-//! it or a packet behind it has to wait. Times are whole picoseconds. Events are ordered by time, component and
-//! insertion, and every host has its own stream of random numbers: the same seed gives the same bytes.
+//! There are no events per flit. A packet costs one event per hop without contention, and one more if it or a packet
+//! behind it has to wait. Times are whole picoseconds. Events are ordered by time, component and insertion, and every
+//! host has its own stream of random numbers: the same seed gives the same bytes.
 //!
 //! What is simplified:
-//! - Credits of a packet come back when its last byte has left the buffer, not block by block; flow-control packets
-//!   and the delimiters of packets take no time on the wire.
+//! - Credits of a packet return when its last byte has left the buffer, not block by block. Flow-control packets and
+//!   packet delimiters take no time on the wire.
 //! - A packet whose first byte has reached a switch when the link breaks counts as received.
-//! - A host takes whatever comes at the rate of its link.
+//! - A host accepts packets at the rate of its link.
 //!
 //! What is not there yet, and where it goes:
 //!

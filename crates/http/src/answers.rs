@@ -13,7 +13,7 @@ use crate::limits::{KEPT, MADE_AT_ONCE, UNREAD_KIB_MAX};
 /// A question that many clients may ask, and that may have a large answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// The fabric in figures.
+    /// Counts of the fabric.
     Fabric,
     /// Every node.
     Nodes,

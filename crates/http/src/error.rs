@@ -1,9 +1,9 @@
-//! Why the API cannot be served or reached.
+//! Errors of serving or reaching the API.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why the API cannot be served or reached.
+/// Reason why the API cannot be served or reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
@@ -12,7 +12,7 @@ pub enum HttpError {
     Bind {
         /// The socket.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         cause: io::Error,
     },
     /// SLV-HTTP-0002: another process listens there.
@@ -32,7 +32,7 @@ pub enum HttpError {
         path: PathBuf,
         /// ` or PATH` for each other socket path that was tried; empty if the user named the socket.
         looked: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         cause: io::Error,
     },
     /// SLV-HTTP-0004: the conversation broke off.
@@ -54,7 +54,7 @@ pub enum HttpError {
     /// SLV-HTTP-0006: the server's thread cannot be started.
     #[error("SLV-HTTP-0006: cannot start the API's thread: {cause}; raise the limit of processes (ulimit -u)")]
     Thread {
-        /// What the operating system said.
+        /// Error of the operating system.
         cause: io::Error,
     },
     /// SLV-HTTP-0007: something else than a socket is there.

@@ -1,4 +1,4 @@
-//! Paths and what answers them.
+//! Paths and their handlers.
 
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ async fn events(State(answers): Shared, query: Parameters) -> Response {
     show(answers.alone(selected).await)
 }
 
-/// An empty body asks for what the defaults say.
+/// An empty body means the default request.
 async fn rebalance(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
     let body = match read(&headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,

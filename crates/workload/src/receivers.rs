@@ -16,13 +16,13 @@ pub struct Receivers {
 enum Kind {
     /// Any other host.
     Any,
-    /// The first so many to any of the others.
+    /// The first hosts send to any of the others.
     Split(u32),
-    /// One each; itself: silent.
+    /// A fixed receiver for each host; a host with itself as receiver sends nothing.
     Fixed(Vec<Host>),
-    /// One with a probability, else any other.
+    /// One host with a given probability, else any other.
     Hot(Host, Ratio),
-    /// The others in turn; how far each host has come.
+    /// The other hosts in turn, with the current position of each sender.
     Turn(Vec<u32>),
 }
 
@@ -35,7 +35,7 @@ pub enum ReceiversError {
     NoHost {
         /// Its number.
         host: u32,
-        /// The highest there is.
+        /// The highest host number.
         last: u32,
     },
     /// SLV-WORKLOAD-0003: more senders than the hosts beside the receivers.
@@ -55,7 +55,7 @@ pub enum ReceiversError {
 }
 
 impl Receivers {
-    /// A pattern over `hosts` hosts, at least 2; `seed` is for patterns that are drawn once.
+    /// Returns a pattern over `hosts` hosts, at least 2. `seed` is for patterns that are drawn once.
     pub fn new(pattern: &Pattern, hosts: u32, seed: Seed) -> Result<Self, ReceiversError> {
         let exists = |host: u32| match host < hosts {
             true => Ok(host),
