@@ -1,5 +1,5 @@
-//! Graphs as flat arrays: the switches of a fabric with their channels ([`Graph`]), lists of varying length ([`Lists`]),
-//! and graphs that are kept free of cycles, edge by edge ([`Dag`], [`Order`]).
+//! Graphs as flat arrays: the switches of a fabric with their channels ([`Graph`]), lists of varying length
+//! ([`Lists`]), and graphs that are kept free of cycles, edge by edge ([`Dag`], [`Order`]).
 //!
 //! `routing`, `planner` and `study` build on these. The judge does not: it has its own.
 //!
