@@ -185,7 +185,7 @@ pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, Cli
     let mut options = args.inputs.options(&fabric)?;
     let lids = lids(&fabric, &Policy::default(), &args.known_lids(&fabric, &options)?)?;
     let engine = args.engine(&options)?;
-    if args.hardware.vls > 1 && matches!(args.hardware.sl, SlArg::Routing) || engine == Engine::Dfsssp {
+    if args.hardware.vls > 1 && matches!(args.hardware.sl, SlArg::Routing) || engine.lanes().by_default() > 1 {
         options.lanes = Some(args.hardware.vls);
     }
     args.how.apply(&mut options);

@@ -8,16 +8,9 @@ use crate::partition::Partitions;
 use selvedge_fabric::PortSettings;
 use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl, debug_without_keys};
 
-/// Name of a routing engine, as in `-R` and `routing_engine`.
+/// Name of a routing engine, as in `-R` and `routing_engine`. Which names there are says the registry of `routing`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EngineName(pub String);
-
-impl EngineName {
-    /// The names of all engines, in display order.
-    pub const KNOWN: [&'static str; 10] = [
-        "auto", "fat-tree", "minhop", "updn", "weave", "dnup", "ftree", "sssp", "dfsssp", "file",
-    ];
-}
 
 /// In which order LIDs are given out in a fabric in which no port holds one and none is known. A LID that is held,
 /// stored or in guid2lid never changes for it, and ports that come later get the lowest free LIDs.

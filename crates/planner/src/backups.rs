@@ -217,15 +217,9 @@ impl BackUp {
     fn one(&mut self, ends: [End; 2]) -> Option<Backup> {
         let (warm, tables) = &mut **self.copies.as_mut()?;
         let (standing, fabric) = (warm.standing.as_mut()?, &self.basis.inventory.fabric);
-        // They are of no use afterwards, and small.
-        let (mut tree, mut weave) = (warm.mender.clone(), warm.weave.clone());
-        let made = Changed::by(
-            (&mut tree, &mut weave),
-            (&self.plan.lids, tables),
-            &ends,
-            standing,
-            true,
-        );
+        // It is of no use afterwards, and small.
+        let mut mender = warm.mender.clone()?;
+        let made = Changed::by(&mut mender, (&self.plan.lids, tables), &ends, standing, true);
         let Some(changed) = made else {
             tables.clone_from(&self.plan.tables);
             return None;

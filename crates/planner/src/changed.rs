@@ -4,39 +4,35 @@ use std::cmp::Reverse;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, Lids, Op, Phase, Tables};
-use selvedge_routing::{Moved, Rehung, TreeMender, WeaveMender};
+use selvedge_routing::{Mender, Moved, Rehung};
 use selvedge_types::{IdxVec, Lid, PortNum};
 use selvedge_verify::standing::Standing;
 
 use crate::rehang;
-
-/// Whoever leads around lost links: one of them, as a rule.
-pub type Menders<'a> = (&'a mut Option<TreeMender>, &'a mut Option<WeaveMender>);
 
 /// Entries that changed in place.
 #[derive(Debug)]
 pub enum Changed {
     /// Those of a tree.
     Tree(Vec<Moved>),
-    /// Those of `weave`.
+    /// Those that were found by the order of the dependency graph.
     Woven(Vec<Rehung>),
 }
 
 impl Changed {
     /// Leads around links, by both their ends, in `tables`, those that `standing` proves. `is_quiet`: no packets are
-    /// under way by other entries. `None` if that cannot be done: then whoever tried is of no use any more.
+    /// under way by other entries. `None` if that cannot be done: then `mender` is of no use any more.
     pub fn by(
-        menders: Menders<'_>,
+        mender: &mut Mender,
         (lids, tables): (&Lids, &mut Tables),
         links: &[(SwitchIdx, PortNum)],
         standing: &Standing,
         is_quiet: bool,
     ) -> Option<Self> {
         let by_hosts = |switch, lid| standing.carries_hosts(switch, lid);
-        Some(match menders {
-            (Some(tree), _) => Self::Tree(tree.lose(lids, tables, links, by_hosts)?),
-            (None, Some(weave)) => Self::Woven(weave.lose(tables, links, is_quiet)?),
-            (None, None) => return None,
+        Some(match mender {
+            Mender::Tree(tree) => Self::Tree(tree.lose(lids, tables, links, by_hosts)?),
+            Mender::Ordered(weave) => Self::Woven(weave.lose(tables, links, is_quiet)?),
         })
     }
 

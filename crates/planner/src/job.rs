@@ -157,7 +157,7 @@ impl Job {
     pub fn is_brief(&self) -> bool {
         let Task::Repair(repair) = &self.task else { return false };
         let entries = repair.basis.inventory.fabric.switches().len() * repair.plan.lids.len();
-        repair.is_prepared() && is_small(entries, repair.is_woven())
+        repair.is_prepared() && is_small(entries, repair.searches())
     }
 
     /// Makes a repair in place, if it is prepared for and that does. If not, [`Self::run`] is to be called: it takes

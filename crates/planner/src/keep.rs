@@ -1,7 +1,7 @@
 //! Plans that keep tables: those that were found, and those of a plan that was left half-way.
 
 use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, ServiceLevels, Tables};
-use selvedge_routing::{Engine, Routed};
+use selvedge_routing::{Capability, Engine, Routed};
 use selvedge_sim::Par;
 
 use crate::adopt::{Adopt, drop_idle_circles, mended};
@@ -11,15 +11,12 @@ use crate::event::PlanEvent;
 use crate::fabric_plan::{PlanFabric, PlanResult};
 use crate::held::covering;
 
-/// True for engines that keep what they can by themselves, and find out first what the fabric is.
-const fn looks_first(engine: Engine) -> bool {
-    matches!(engine, Engine::Auto | Engine::FatTree)
-}
-
 impl PlanFabric {
     /// Returns a plan with the tables as they were found, if they are right, for an engine that has not been asked yet.
     pub(crate) fn kept(&self, engine: &EngineName, lids: &Lids, found: Option<&Tables>, par: Par) -> Option<Outcome> {
-        let engine = Engine::try_from(engine).ok().filter(|engine| !looks_first(*engine))?;
+        let engine = Engine::try_from(engine)
+            .ok()
+            .filter(|engine| !engine.can(Capability::Recognises))?;
         self.as_found(engine, lids, found?, par)
     }
 
@@ -36,13 +33,14 @@ impl PlanFabric {
             let tells = (&routed.service_levels, routed.lanes);
             routed.tables != **found || !self.told.agrees(&self.basis.inventory.fabric, lids, tells)
         })?;
-        Engine::try_from(engine).ok().filter(|engine| looks_first(*engine))?;
+        Engine::try_from(engine)
+            .ok()
+            .filter(|engine| engine.can(Capability::Recognises))?;
         self.as_found(Engine::try_from(&routed.engine).ok()?, lids, found, par)
     }
 
     fn as_found(&self, engine: Engine, lids: &Lids, found: &Tables, par: Par) -> Option<Outcome> {
-        // Of a file the tables are what the operator wants.
-        if self.adopt == Adopt::No || engine == Engine::File {
+        if self.adopt == Adopt::No || engine.can(Capability::Given) {
             return None;
         }
         // Nobody can read service levels back: tables that need some are right only if these are known otherwise.
@@ -103,10 +101,10 @@ impl PlanFabric {
     pub(crate) fn aimed(&self, lids: &Lids, par: Par) -> Option<(Outcome, &Aim)> {
         let (aim, routes) = (self.aim.as_deref()?, self.lane_use().routes);
         let plan = Some(&aim.plan).filter(|_| aim.is_wanted(&self.basis, lids, routes))?;
-        // Of a file the tables are what the operator wants, and it may say something else by now.
+        // Given tables may be others by now.
         Engine::try_from(&plan.engine)
             .ok()
-            .filter(|&engine| engine != Engine::File)?;
+            .filter(|engine| !engine.can(Capability::Given))?;
         let routed = Routed {
             tables: plan.tables.clone(),
             service_levels: plan.service_levels.clone(),

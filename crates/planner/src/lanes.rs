@@ -9,7 +9,7 @@ use selvedge_plan::{
     EngineName, HeldLanes, LaneTable, LaneTables, Lids, MulticastLane, Plan, Policy, ServiceLevels, SlToVl,
     has_sl_mapping, link_lanes, own_row, ports_in_use, tables_of,
 };
-use selvedge_routing::Engine;
+use selvedge_routing::{Engine, LaneUse};
 use selvedge_types::{Lid, PortNum, PortState, Sl, Vl};
 
 use crate::damage::Returned;
@@ -128,8 +128,8 @@ pub(crate) struct Levels {
     pub tables: Option<LaneTables>,
 }
 
-/// Returns the lanes of routes that an engine made with these lanes and levels. Paths that go up, then down need no
-/// lanes: the levels of `fat-tree` are dropped, so that its routes are proved for any level.
+/// Returns the lanes of routes that an engine made with these lanes and levels. The levels of an engine that uses lanes
+/// only to spread packets are dropped, so that its routes are proved for any level.
 pub(crate) fn of_routes(
     fabric: &Fabric,
     (policy, to_use): (&Policy, Use),
@@ -137,7 +137,8 @@ pub(crate) fn of_routes(
     held: &HeldLanes,
     (engine, lanes, made): (&EngineName, u8, ServiceLevels),
 ) -> Levels {
-    let needs_none = engine.0 == Engine::FatTree.name();
+    let uses = Engine::try_from(engine).map_or(LaneUse::One, Engine::lanes);
+    let needs_none = matches!(uses, LaneUse::ToSpread { .. });
     // Tables of a file may rely on any lane.
     let copies = to_use.copies.filter(|own| needs_none || own.get() >= lanes);
     if lanes > 1 && !needs_none {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use selvedge_fabric::Fabric;
 use selvedge_plan::{ChangeSet, Installed, NO_PATH, Op, Plan, Policy, Tables};
 pub use selvedge_routing::Difference;
-use selvedge_routing::{Engine, Options, Rebalance as Spread, difference, goal_for, step_towards};
+use selvedge_routing::{Capability, Engine, Options, Rebalance as Spread, difference, goal_for, step_towards};
 use selvedge_sim::{Par, Seed};
 use selvedge_verify::phases::{Passage, passage};
 use selvedge_verify::{JudgeOptions, Load, Subject, verify};
@@ -143,9 +143,9 @@ fn find_goal(fabric: &Fabric, plan: &Plan, options: &Options, par: Par) -> Resul
         (verdict.is_ok(), verdict.figures.load)
     };
     let (_, before) = load(&plan.tables);
-    let spreads: &[Spread] = match engine {
-        Engine::FatTree => &[Spread::Minimal, Spread::Full],
-        _ => &[Spread::Minimal],
+    let spreads: &[Spread] = match engine.can(Capability::SpreadsAnew) {
+        true => &[Spread::Minimal, Spread::Full],
+        false => &[Spread::Minimal],
     };
     let mut best: Option<Goal> = None;
     for &rebalance in spreads {

@@ -125,10 +125,10 @@ impl Repair {
         self.damage.returned.is_empty() && self.warm.as_ref().is_some_and(|warm| warm.spare.is_some())
     }
 
-    /// True if what was prepared is for `weave`.
+    /// True if what was prepared searches the dependency graph.
     #[must_use]
-    pub(crate) fn is_woven(&self) -> bool {
-        self.warm.as_ref().is_some_and(|warm| warm.weave.is_some())
+    pub(crate) fn searches(&self) -> bool {
+        self.warm.as_ref().is_some_and(|warm| warm.searches())
     }
 
     /// Makes the repaired plan in place, if that can be done.
@@ -146,7 +146,7 @@ impl Repair {
             }),
             None => {
                 // What was changed half-way is of no use.
-                (warm.spare, warm.mender, warm.weave, warm.left) = (None, None, None, None);
+                (warm.spare, warm.mender, warm.left) = (None, None, None);
                 self.warm = Some(warm);
                 None
             }
@@ -276,9 +276,9 @@ impl Repair {
         links: &[End],
     ) -> Option<(Accepted, Duration)> {
         let (standing, fabric) = (warm.standing.as_mut()?, &inventory.fabric);
-        let menders = (&mut warm.mender, &mut warm.weave);
+        let mender = warm.mender.as_mut()?;
         let tables = (&self.plan.lids, &mut plan.tables);
-        let changed = Changed::by(menders, tables, links, standing, self.basis.under_way.is_none())?;
+        let changed = Changed::by(mender, tables, links, standing, self.basis.under_way.is_none())?;
         let tables = (&self.plan.tables, &plan.tables);
         let changes = ChangeSet {
             generation: plan.generation,

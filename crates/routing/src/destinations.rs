@@ -11,7 +11,7 @@ use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
 use selvedge_plan::Lids;
 use selvedge_types::{Guid, LidRange, PortNum};
 
-use crate::engine::EngineError;
+use crate::error::EngineError;
 use crate::graph::{Graph, Lists};
 use crate::note::Note;
 

@@ -6,7 +6,7 @@ use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::Lids;
 use selvedge_types::{Guid, Lid};
 
-use crate::engine::Engine;
+use crate::engines::Engine;
 use crate::engines::auto::{Reason, Topology};
 use crate::engines::fat_tree::TreeShape;
 use crate::graph::Graph;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_routing::{Capability, Engine};
 use selvedge_sm::Role;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::Gid;
@@ -199,13 +200,13 @@ impl Clients {
     /// Whether a master says of a member that no tree joins it with the others, and may: engines that promise room for
     /// a tree keep it.
     fn is_left_apart(&self, world: &Rehearsal, server: usize, member: (Lid, Guid)) -> bool {
-        const PROMISE: [&str; 3] = ["weave", "updn", "fat-tree"];
         let desk = &self.desks[server];
         let is_told = world
             .life_of(desk.id)
             .is_some_and(|sm| sm.left_apart().contains(&member));
-        let engine = world.in_force(desk.id).map(|(_, plan)| &*plan.engine.0);
-        is_told && engine.is_some_and(|engine| !PROMISE.contains(&engine))
+        let engine = world.in_force(desk.id).map(|(_, plan)| Engine::try_from(&plan.engine));
+        let promises = |engine: Engine| engine.can(Capability::LeavesRoomForCopies);
+        is_told && engine.is_some_and(|engine| !engine.is_ok_and(promises))
     }
 
     /// A packet to a group comes to each member once, and to nobody else; but for members that may be left apart.

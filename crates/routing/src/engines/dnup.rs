@@ -13,8 +13,26 @@ use selvedge_fabric::Fabric;
 use selvedge_sim::Par;
 
 use crate::destinations::links_to;
+use crate::engine::{Capability, Input, Made, RoutingEngine};
+use crate::error::EngineError;
 use crate::graph::Graph;
+use crate::note::Note;
 use crate::paths::{Hops, NO_WAY, Paths};
+
+/// Engine `dnup`.
+#[derive(Debug)]
+pub struct DnUp;
+
+impl RoutingEngine for DnUp {
+    fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError> {
+        let paths = paths(input.fabric, input.graph, input.par).ok_or(EngineError::NoHosts)?;
+        Ok(Made::on_one_lane(input.balanced(&paths, notes)))
+    }
+
+    fn capabilities(&self) -> &'static [Capability] {
+        &[]
+    }
+}
 
 /// How a step changes the rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +56,7 @@ struct Scratch {
 }
 
 /// Paths between all switches; `None` if no switch has a host.
-pub(crate) fn paths(fabric: &Fabric, graph: &Graph, par: Par) -> Option<Paths> {
+fn paths(fabric: &Fabric, graph: &Graph, par: Par) -> Option<Paths> {
     let has_hosts = |s: &usize| links_to(fabric, *s, |node| !node.is_switch()) > 0;
     let bearing: Vec<usize> = (0..graph.switches()).filter(has_hosts).collect();
     if bearing.is_empty() {

@@ -7,12 +7,39 @@ use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{Lids, NO_PATH, Tables};
-use selvedge_types::{Guid, Lid};
+use selvedge_types::{Guid, Lid, Lmc};
 
-use crate::engine::EngineError;
+use crate::engine::{Capability, Input, Made, RoutingEngine};
+use crate::error::EngineError;
 use crate::graph::Graph;
 use crate::note::Note;
+use crate::options::Options;
 use crate::paths::{Hops, NO_WAY, Paths};
+
+/// Engine `file`.
+#[derive(Debug)]
+pub struct File;
+
+impl RoutingEngine for File {
+    fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError> {
+        let tables = match input.options.listed()? {
+            Listed::Tables { tables: listed, lids } => tables(input.fabric, input.lids, (listed, lids), notes)?,
+            Listed::Hops(matrix) => {
+                let paths = paths(input.fabric, input.graph, matrix, notes);
+                input.balanced(&paths, notes)
+            }
+        };
+        Ok(Made::on_one_lane(tables))
+    }
+
+    fn capabilities(&self) -> &'static [Capability] {
+        &[Capability::Given]
+    }
+
+    fn refuses_always(&self, _lmc: Lmc, options: &Options) -> Option<EngineError> {
+        options.listed().err()
+    }
+}
 
 /// What was read for engine `file`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +65,7 @@ pub struct LidMatrix {
 }
 
 /// The tables, for the LIDs of today.
-pub(crate) fn tables(
+fn tables(
     fabric: &Fabric,
     lids: &Lids,
     (listed, of): (&Tables, &Lids),
@@ -88,7 +115,7 @@ fn moved(lids: &Lids, of: &Lids, old: Lid) -> Option<Lid> {
 }
 
 /// The hop counts, for the channels of today.
-pub(crate) fn paths(fabric: &Fabric, graph: &Graph, matrix: &LidMatrix, notes: &mut Vec<Note>) -> Paths {
+fn paths(fabric: &Fabric, graph: &Graph, matrix: &LidMatrix, notes: &mut Vec<Note>) -> Paths {
     let guid = |switch: usize| fabric.switch(SwitchIdx(u32::try_from(switch).unwrap_or(u32::MAX))).guid;
     let of = |from: usize, target: usize| matrix.hops.get(&guid(from))?.get(&guid(target));
     let switches = graph.switches();

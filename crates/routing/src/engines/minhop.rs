@@ -8,11 +8,31 @@ use std::collections::BinaryHeap;
 
 use selvedge_sim::Par;
 
+use crate::engine::{Capability, Input, Made, RoutingEngine};
+use crate::error::EngineError;
 use crate::graph::Graph;
+use crate::note::Note;
 use crate::paths::{Entry, Levels, Paths};
+use crate::ports;
+
+/// Engine `minhop`.
+#[derive(Debug)]
+pub struct MinHop;
+
+impl RoutingEngine for MinHop {
+    fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError> {
+        let weights = ports::weights(input.fabric, input.graph, &input.options.hop_weights, notes);
+        let paths = paths(input.graph, weights, input.par);
+        Ok(Made::on_one_lane(input.balanced(&paths, notes)))
+    }
+
+    fn capabilities(&self) -> &'static [Capability] {
+        &[]
+    }
+}
 
 /// Shortest paths between all switches. `weights`: of every channel, if not all are 1.
-pub(crate) fn paths(graph: &Graph, weights: Option<Vec<u8>>, par: Par) -> Paths {
+fn paths(graph: &Graph, weights: Option<Vec<u8>>, par: Par) -> Paths {
     Paths::Levels(match weights {
         None => distances(graph, par),
         Some(weights) => Levels::new(graph.switches(), None, par, |target, heap: &mut Heap, row| {

@@ -24,9 +24,12 @@ use selvedge_plan::{Lids, Tables};
 use selvedge_types::{Guid, Lid, NodeKind};
 
 use crate::destinations::{Destination, Destinations};
-use crate::engine::HostLists;
+use crate::engine::{Capability, Input, LaneUse, Made, RoutingEngine};
+use crate::error::EngineError;
 use crate::graph::Graph;
 use crate::lanes::{Added, Lane, Lanes};
+use crate::note::Note;
+use crate::options::HostLists;
 use crate::spread::Spread;
 
 /// No next hop.
@@ -46,14 +49,50 @@ struct Target {
     egress: u8,
 }
 
+/// Engine `sssp`.
+#[derive(Debug)]
+pub struct Sssp;
+
+impl RoutingEngine for Sssp {
+    fn route(&self, input: &Input<'_>, _notes: &mut Vec<Note>) -> Result<Made, EngineError> {
+        Ok(Made::on_one_lane(route(
+            input.fabric,
+            input.graph,
+            input.lids,
+            input.destinations,
+            &input.options.hosts,
+        )))
+    }
+
+    fn capabilities(&self) -> &'static [Capability] {
+        &[]
+    }
+}
+
+/// Engine `dfsssp`.
+#[derive(Debug)]
+pub struct Dfsssp;
+
+impl RoutingEngine for Dfsssp {
+    fn route(&self, input: &Input<'_>, _notes: &mut Vec<Note>) -> Result<Made, EngineError> {
+        let most = input.lanes(self.lanes());
+        let hosts = (&input.options.hosts, most);
+        let routed = route_on_lanes(input.fabric, input.graph, input.lids, input.destinations, hosts);
+        let (tables, lane_of, lanes) = routed.ok_or(EngineError::TooFewLanes { engine: "dfsssp", most })?;
+        Ok(Made::on_lanes(tables, lane_of, lanes))
+    }
+
+    fn capabilities(&self) -> &'static [Capability] {
+        &[Capability::DeadlockFree]
+    }
+
+    fn lanes(&self) -> LaneUse {
+        LaneUse::ToBeSafe { by_default: 8 }
+    }
+}
+
 /// Routes all LIDs.
-pub(crate) fn route(
-    fabric: &Fabric,
-    graph: &Graph,
-    lids: &Lids,
-    destinations: &Destinations,
-    lists: &HostLists,
-) -> Tables {
+fn route(fabric: &Fabric, graph: &Graph, lids: &Lids, destinations: &Destinations, lists: &HostLists) -> Tables {
     let targets = ordered(fabric, lids, destinations, lists);
     let tables = Tables::new(graph.switches(), lids.top());
     routed(graph, &targets, tables, &Spread::new(graph, destinations))
@@ -97,7 +136,7 @@ fn routed(graph: &Graph, targets: &[Target], mut tables: Tables, empty: &Spread<
 /// Routes all LIDs, each on one of at most `most` lanes: the tables, the lane of every LID, the number of lanes.
 ///
 /// Where the least loaded way of a LID fits no lane in use, another way of the same length that does is taken.
-pub(crate) fn route_on_lanes(
+fn route_on_lanes(
     fabric: &Fabric,
     graph: &Graph,
     lids: &Lids,

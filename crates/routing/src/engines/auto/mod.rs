@@ -9,10 +9,10 @@ mod grid;
 
 use std::fmt;
 
-use selvedge_plan::{ServiceLevels, Tables};
-
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Capability, Input, LaneUse, Made, RoutingEngine};
+use crate::engines::Engine;
 use crate::engines::fat_tree::TreeShape;
+use crate::error::EngineError;
 use crate::graph::Graph;
 use crate::note::Note;
 pub use grid::{Grid, Side};
@@ -115,8 +115,37 @@ impl fmt::Display for Reason {
     }
 }
 
+/// Engine `auto`.
+#[derive(Debug)]
+pub struct Auto;
+
+impl RoutingEngine for Auto {
+    /// Tries `fat-tree`, takes it or `weave`, and notes what the fabric looks like and why.
+    fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError> {
+        let first = notes.len();
+        let mut made = Engine::FatTree.make(input, notes);
+        let topology = recognise(input.graph, &notes[first..]);
+        let reason = reason(&made, &notes[first..]);
+        if reason.engine() != Engine::FatTree {
+            notes.truncate(first);
+            made = reason.engine().make(input, notes);
+        }
+        let about = [Note::Recognised { topology }, Note::Chosen { reason }];
+        notes.splice(first..first, about);
+        made
+    }
+
+    fn capabilities(&self) -> &'static [Capability] {
+        &[Capability::Recognises, Capability::DeadlockFree]
+    }
+
+    fn lanes(&self) -> LaneUse {
+        Engine::Weave.lanes()
+    }
+}
+
 /// What `fat-tree` had to say, as a reason to take it or not.
-pub(crate) fn reason(tried: &Result<(Tables, ServiceLevels, u8), EngineError>, notes: &[Note]) -> Reason {
+fn reason(tried: &Result<Made, EngineError>, notes: &[Note]) -> Reason {
     match tried {
         Err(error) => Reason::NoTree { why: error.to_string() },
         Ok(_) => match shape(notes) {
@@ -146,7 +175,7 @@ impl Reason {
 }
 
 /// What the largest part of the fabric looks like, given what `fat-tree` noted about it.
-pub(crate) fn recognise(graph: &Graph, notes: &[Note]) -> Topology {
+fn recognise(graph: &Graph, notes: &[Note]) -> Topology {
     if let Some(shape) = shape(notes) {
         return Topology::Tree(shape);
     }

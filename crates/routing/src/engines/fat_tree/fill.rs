@@ -7,7 +7,7 @@ use selvedge_types::Lid;
 use super::FatTree;
 use super::rows::{OWN, Piece, SLOW};
 use super::targets::Target;
-use crate::engine::EngineError;
+use crate::error::EngineError;
 
 /// What a run of LIDs of one block has in common.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use selvedge_types::{Idx, Lid};
 use super::FatTree;
 use super::net::Link;
 use super::targets::Target;
-use crate::engine::EngineError;
+use crate::error::EngineError;
 
 impl FatTree {
     /// Puts entries of `previous` (of the same switches) back into `tables`, which [`Self::fill`] wrote, wherever they

@@ -5,7 +5,7 @@ use selvedge_types::{Lid, Sl};
 
 use super::FatTree;
 use super::targets::Target;
-use crate::engine::EngineError;
+use crate::error::EngineError;
 
 impl FatTree {
     /// Service levels that put destinations on `lanes` (1–15) data lanes: those that share a link go by different ones,

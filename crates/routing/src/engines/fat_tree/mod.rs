@@ -37,7 +37,12 @@ use selvedge_plan::{Lids, NO_PATH, Tables};
 use selvedge_sim::Par;
 use selvedge_types::{Guid, Idx, Lid};
 
-use crate::engine::{EngineError, HostLists};
+use super::weave;
+use crate::engine::{Capability, InForce, Input, LaneUse, Made, RoutingEngine};
+use crate::error::EngineError;
+use crate::mender::Mender;
+use crate::note::Note;
+use crate::options::{HostLists, Rebalance};
 pub use error::NotATree;
 use levels::Levels;
 pub use mend::{LikelyTurn, Moved, TreeMender};
@@ -60,6 +65,61 @@ pub struct FatTreeOptions {
     /// Who is a compute node and who is none: leaves are the switches with compute nodes, and both kinds are spread on
     /// their own. Default: all hosts are compute nodes, or those of [`Options::hosts`](crate::Options::hosts).
     pub hosts: HostLists,
+}
+
+/// Engine `fat-tree`.
+#[derive(Debug)]
+pub struct ClosedForm;
+
+impl RoutingEngine for ClosedForm {
+    /// Detects the tree and writes its tables.
+    fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError> {
+        let (fabric, lids) = (input.fabric, input.lids);
+        let mut options = input.options.fat_tree.clone();
+        if options.hosts == HostLists::default() {
+            options.hosts.clone_from(&input.options.hosts);
+        }
+        let tree = FatTree::without_stranded(fabric, &options, input.par)?;
+        let shape = tree.shape();
+        notes.push(Note::Tree { shape });
+        if shape.level_links > 0 {
+            let count = shape.level_links;
+            notes.push(Note::LevelLinks { count });
+        }
+        let mut tables = input.tables();
+        tree.fill(lids, &mut tables, input.par)?;
+        match (input.options.rebalance, input.options.previous.as_deref()) {
+            (Rebalance::Full, _) => tree.spread(lids, &mut tables)?,
+            (Rebalance::Minimal, Some(previous)) => tree.keep(lids, previous, &mut tables)?,
+            (Rebalance::Minimal, None) => {}
+        }
+        tree.join_agents(fabric, lids, &mut tables);
+        let lanes = weave::lanes_to_use(fabric, lids, input.lanes(self.lanes()), notes);
+        Ok(Made {
+            service_levels: tree.service_levels(lids, lanes)?,
+            lanes,
+            ..Made::on_one_lane(tables)
+        })
+    }
+
+    fn mender(&self, force: &InForce<'_>) -> Option<Mender> {
+        let tree = FatTree::detect(force.fabric, &force.options.fat_tree, force.par).ok()?;
+        let mender = TreeMender::new(tree).with_detours(force.lids, force.tables, force.by_hosts);
+        Some(Mender::Tree(Box::new(mender)))
+    }
+
+    fn capabilities(&self) -> &'static [Capability] {
+        &[
+            Capability::Recognises,
+            Capability::SpreadsAnew,
+            Capability::DeadlockFree,
+            Capability::LeavesRoomForCopies,
+        ]
+    }
+
+    fn lanes(&self) -> LaneUse {
+        LaneUse::ToSpread { by_default: 1 }
+    }
 }
 
 /// A fabric recognised as a fat tree, ready to give tables for any LIDs.

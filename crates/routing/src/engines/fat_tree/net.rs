@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
 use selvedge_types::{Guid, Idx, NodeKind};
 
-use crate::engine::HostLists;
 use crate::graph::Lists;
+use crate::options::HostLists;
 
 /// One end of a link between two switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use selvedge_types::{Idx, Lid, LidRange};
 use super::FatTree;
 use super::rule::Rule;
 use super::shape::{NONE, by_level};
-use crate::engine::EngineError;
+use crate::error::EngineError;
 use meet::Meet;
 
 /// Steps per channel; far more than were ever needed.

@@ -18,11 +18,33 @@ use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{Lids, NO_PATH, Tables};
 use selvedge_types::{Guid, Lid, Lmc};
 
-use crate::engine::HostLists;
+use crate::engine::{Capability, Input, Made, RoutingEngine};
+use crate::error::EngineError;
 use crate::graph::Graph;
 use crate::note::Note;
+use crate::options::{HostLists, Options};
 use climb::Climb;
 use tree::{Host, Tree};
+
+/// Engine `ftree`.
+#[derive(Debug)]
+pub struct Ftree;
+
+impl RoutingEngine for Ftree {
+    fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError> {
+        let lists = (&input.options.ftree, &input.options.hosts);
+        let tables = route(input.fabric, input.graph, input.lids, lists, notes);
+        Ok(Made::on_one_lane(tables.map_err(|why| EngineError::NoFatTree { why })?))
+    }
+
+    fn capabilities(&self) -> &'static [Capability] {
+        &[]
+    }
+
+    fn refuses_always(&self, lmc: Lmc, _options: &Options) -> Option<EngineError> {
+        takes(lmc).map_err(|why| EngineError::NoFatTree { why }).err()
+    }
+}
 
 /// Options of `ftree`. OpenSM's `max_reverse_hops` and `quasi_ftree_indexing` have no counterpart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

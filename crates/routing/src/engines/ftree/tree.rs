@@ -9,9 +9,9 @@ use selvedge_types::{Guid, Lid, NodeKind, PortNum};
 use super::places::{self, Place};
 use super::ranks::{self, UNRANKED};
 use super::{FtreeOptions, NoFatTree, index};
-use crate::engine::HostLists;
 use crate::graph::Graph;
 use crate::note::{Note, RootSource, guids};
+use crate::options::HostLists;
 
 /// Most levels of a tree: OpenSM's limit, and the length of a place.
 pub(crate) const LEVELS_MAX: u32 = 8;

@@ -17,6 +17,8 @@ use selvedge_fabric::Fabric;
 use selvedge_sim::Par;
 use selvedge_types::Guid;
 
+use crate::engine::{Capability, Input, Made, RoutingEngine};
+use crate::error::EngineError;
 use crate::graph::Graph;
 use crate::note::{Note, guids};
 use crate::paths::{Levels as Entries, Paths};
@@ -44,8 +46,23 @@ impl Default for UpDnOptions {
     }
 }
 
+/// Engine `updn`.
+#[derive(Debug)]
+pub struct UpDn;
+
+impl RoutingEngine for UpDn {
+    fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError> {
+        let paths = paths(input.fabric, input.graph, &input.options.updn, input.par, notes);
+        Ok(Made::on_one_lane(input.balanced(&paths, notes)))
+    }
+
+    fn capabilities(&self) -> &'static [Capability] {
+        &[Capability::DeadlockFree, Capability::LeavesRoomForCopies]
+    }
+}
+
 /// Up*/down* paths between all switches.
-pub(crate) fn paths(fabric: &Fabric, graph: &Graph, options: &UpDnOptions, par: Par, notes: &mut Vec<Note>) -> Paths {
+fn paths(fabric: &Fabric, graph: &Graph, options: &UpDnOptions, par: Par, notes: &mut Vec<Note>) -> Paths {
     let ranking = Ranking::new(fabric, graph, &options.roots, par, notes);
     let order = Order::new(graph, &ranking, options.connect_roots);
     if order.equal_rank_links > 0 {

@@ -34,15 +34,44 @@ use selvedge_sim::Par;
 use selvedge_types::{Guid, Sl};
 
 use crate::destinations::Destinations;
-use crate::engine::EngineError;
+use crate::engine::{self, Capability, Input, LaneUse, Made, RoutingEngine};
 use crate::engines::updn::{self, Ranking};
-use crate::graph::Graph;
+use crate::error::EngineError;
+use crate::mender::Mender;
 use crate::note::{Note, RootSource};
 pub use in_place::{Rehung, WeaveMender};
 use loom::{Loom, Score, Variant, Work};
 use net::{Errand, Goal, NONE, Net};
 use order::Base;
 use repair::InForce;
+
+/// Engine `weave`.
+#[derive(Debug)]
+pub struct Weave;
+
+impl RoutingEngine for Weave {
+    fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError> {
+        let lanes = input.lanes(self.lanes());
+        let woven = weave(input, lanes, notes);
+        Ok(Made {
+            service_levels: woven.service_levels,
+            lanes: woven.lanes,
+            ..Made::on_one_lane(woven.tables)
+        })
+    }
+
+    fn mender(&self, force: &engine::InForce<'_>) -> Option<Mender> {
+        Mender::of_any_tables(force)
+    }
+
+    fn capabilities(&self) -> &'static [Capability] {
+        &[Capability::DeadlockFree, Capability::LeavesRoomForCopies]
+    }
+
+    fn lanes(&self) -> LaneUse {
+        LaneUse::ToBeSafe { by_default: 1 }
+    }
+}
 
 /// How long to look for a better routing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,24 +139,9 @@ pub(crate) struct Woven {
     pub lanes: u8,
 }
 
-/// What is to be routed.
-#[derive(Debug)]
-pub(crate) struct Input<'a> {
-    /// The fabric.
-    pub fabric: &'a Fabric,
-    /// Its switches and channels.
-    pub graph: &'a Graph,
-    /// LIDs.
-    pub lids: &'a Lids,
-    /// End ports.
-    pub destinations: &'a Destinations,
-    /// The tables in force, of as many switches.
-    pub previous: Option<&'a Tables>,
-}
-
 /// Routes a fabric on up to `lanes` lanes.
-pub(crate) fn weave(input: &Input<'_>, lanes: u8, options: &WeaveOptions, par: Par, notes: &mut Vec<Note>) -> Woven {
-    let (fabric, lids) = (input.fabric, input.lids);
+fn weave(input: &Input<'_>, lanes: u8, notes: &mut Vec<Note>) -> Woven {
+    let (fabric, lids, options, par) = (input.fabric, input.lids, &input.options.weave, input.par);
     let goals = &goals(input.destinations);
     let net = Net::new(fabric, input.graph, goals);
     let lanes = lanes_to_use(fabric, lids, lanes, notes);
@@ -185,7 +199,7 @@ fn repaired(
     notes: &mut Vec<Note>,
 ) -> Option<Woven> {
     let in_force = InForce {
-        tables: input.previous?,
+        tables: input.options.previous.as_deref()?,
         levels: options.previous_levels.as_deref()?,
         lanes,
     };
