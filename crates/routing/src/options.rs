@@ -42,11 +42,9 @@ pub struct Options {
     pub updn: UpDnOptions,
     /// Of `ftree` only.
     pub ftree: FtreeOptions,
-    /// Data lanes that may be used, 1–15, by the engines that can use several. Default (`None`): of each what suits it.
-    /// - `weave`, `fat-tree`: 1, since hosts must be able to ask for a service level to profit from more;
-    ///   never more than the poorest link has.
-    /// - `dfsssp`: 8, what most hardware has; it uses no more than it needs, and refuses if they do not
-    ///   suffice.
+    /// Data lanes that may be used, 1–15, by the engines that can use several. Default (`None`): as
+    /// [`RoutingEngine::lanes`](crate::RoutingEngine::lanes) says. `weave` and `fat-tree` never use more than the
+    /// poorest link has; engines that need lanes to be free of deadlocks refuse if they do not suffice.
     pub lanes: Option<u8>,
     /// Of `file` only: what was read.
     pub listed: Option<Arc<Listed>>,

@@ -268,7 +268,7 @@ impl OpenSmOption {
             Engines(
                 "routing.engines",
                 "a plan that the judge refuses is not programmed: the next engine of the list is tried, and there is \
-                 no silent minhop after the last; dor, lash, nue and torus-2QoS become weave",
+                 no silent minhop after the last; an engine that does not exist here becomes weave",
             ),
         ),
         option(
