@@ -97,7 +97,7 @@ mod tests {
         check("ftree updn\tminhop", &["ftree", "updn", "minhop"]);
         check("ftree,updn,no_fallback", &["ftree", "updn"]);
         check("lash,nue", &["weave"]);
-        check("torus-2QoS, dor,updn", &["weave", "updn"]);
+        check("torus-2QoS, dor,updn", &["weave", "dor", "updn"]);
         check("no_fallback", &[]);
         check("(null)", &[]);
         check("", &[]);

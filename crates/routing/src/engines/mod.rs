@@ -2,6 +2,7 @@
 
 pub mod auto;
 pub mod dnup;
+pub mod dor;
 pub mod fat_tree;
 pub mod ftree;
 pub mod listed;
@@ -47,6 +48,8 @@ pub enum Engine {
     Sssp,
     /// The same with destinations on several lanes, so that it is deadlock-free. Refuses if lanes do not suffice.
     Dfsssp,
+    /// Shortest paths by the lowest port. Not deadlock-free on tori, and where cables do not follow dimensions.
+    Dor,
     /// Tables, or hop counts, that were read from a file.
     File,
 }
@@ -105,7 +108,7 @@ const REGISTRY: &[Row] = &[
     Row {
         engine: Engine::Weave,
         name: "weave",
-        stands_in_for: &["dor", "lash", "nue", "torus-2QoS"],
+        stands_in_for: &["lash", "nue", "torus-2QoS"],
         in_opensm: "updn",
         needs: "–",
         itself: &weave::Weave,
@@ -141,6 +144,14 @@ const REGISTRY: &[Row] = &[
         in_opensm: "updn",
         needs: "enough lanes",
         itself: &sssp::Dfsssp,
+    },
+    Row {
+        engine: Engine::Dor,
+        name: "dor",
+        stands_in_for: &[],
+        in_opensm: "dor",
+        needs: "–",
+        itself: &dor::Dor,
     },
     Row {
         engine: Engine::File,
@@ -362,12 +373,12 @@ mod tests {
         check(
             "UpDown",
             "SLV-ROUTE-0001: there is no routing engine 'UpDown' (did you mean 'updn'?); known engines: \
-             auto, fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, file",
+             auto, fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, dor, file",
         );
         check(
             "random",
             "SLV-ROUTE-0001: there is no routing engine 'random'; known engines: \
-             auto, fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, file",
+             auto, fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, dor, file",
         );
     }
 
