@@ -96,7 +96,7 @@ mod tests {
         check("ftree, updn", &["ftree", "updn"]);
         check("ftree updn\tminhop", &["ftree", "updn", "minhop"]);
         check("ftree,updn,no_fallback", &["ftree", "updn"]);
-        check("lash,nue", &["weave"]);
+        check("lash,nue", &["lash", "weave"]);
         check("torus-2QoS, dor,updn", &["weave", "dor", "updn"]);
         check("no_fallback", &[]);
         check("(null)", &[]);

@@ -5,6 +5,7 @@ pub mod dnup;
 pub mod dor;
 pub mod fat_tree;
 pub mod ftree;
+pub mod lash;
 pub mod listed;
 pub mod minhop;
 pub mod sssp;
@@ -50,6 +51,8 @@ pub enum Engine {
     Dfsssp,
     /// Shortest paths by the lowest port. Not deadlock-free on tori, and where cables do not follow dimensions.
     Dor,
+    /// Shortest paths with destinations on lanes, so that it is deadlock-free. Refuses if lanes do not suffice.
+    Lash,
     /// Tables, or hop counts, that were read from a file.
     File,
 }
@@ -108,7 +111,7 @@ const REGISTRY: &[Row] = &[
     Row {
         engine: Engine::Weave,
         name: "weave",
-        stands_in_for: &["lash", "nue", "torus-2QoS"],
+        stands_in_for: &["nue", "torus-2QoS"],
         in_opensm: "updn",
         needs: "–",
         itself: &weave::Weave,
@@ -152,6 +155,14 @@ const REGISTRY: &[Row] = &[
         in_opensm: "dor",
         needs: "–",
         itself: &dor::Dor,
+    },
+    Row {
+        engine: Engine::Lash,
+        name: "lash",
+        stands_in_for: &[],
+        in_opensm: "updn",
+        needs: "enough lanes",
+        itself: &lash::Lash,
     },
     Row {
         engine: Engine::File,
@@ -373,12 +384,12 @@ mod tests {
         check(
             "UpDown",
             "SLV-ROUTE-0001: there is no routing engine 'UpDown' (did you mean 'updn'?); known engines: \
-             auto, fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, dor, file",
+             auto, fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, dor, lash, file",
         );
         check(
             "random",
             "SLV-ROUTE-0001: there is no routing engine 'random'; known engines: \
-             auto, fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, dor, file",
+             auto, fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, dor, lash, file",
         );
     }
 
