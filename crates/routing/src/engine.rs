@@ -3,6 +3,7 @@
 use core::fmt;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_graph::Graph;
 use selvedge_plan::{EngineName, Lids, ServiceLevels, Tables};
 use selvedge_sim::Par;
 use selvedge_types::{Lid, Lmc, Sl};
@@ -11,7 +12,6 @@ use crate::balance::{Balance, fill};
 use crate::destinations::Destinations;
 use crate::engines::Engine;
 use crate::error::EngineError;
-use crate::graph::Graph;
 use crate::mender::Mender;
 use crate::note::Note;
 use crate::options::Options;

@@ -13,8 +13,9 @@
 
 use std::collections::BTreeSet;
 
+use selvedge_graph::Graph;
+
 use crate::engines::sssp::NONE;
-use crate::graph::Graph;
 
 /// Dependencies that a lane did not have before.
 pub(crate) type Added = Vec<(u32, u32)>;

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeSet;
 
+use selvedge_graph::Graph;
+
 use crate::destinations::Destinations;
 use crate::engines::sssp::NONE;
-use crate::graph::Graph;
 use crate::lanes::{Added, Lane};
 
 /// Loads, and the memory of one destination.

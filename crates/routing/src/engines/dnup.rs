@@ -10,12 +10,12 @@
 use std::collections::VecDeque;
 
 use selvedge_fabric::Fabric;
+use selvedge_graph::Graph;
 use selvedge_sim::Par;
 
 use crate::destinations::links_to;
 use crate::engine::{Capability, Input, Made, RoutingEngine};
 use crate::error::EngineError;
-use crate::graph::Graph;
 use crate::note::Note;
 use crate::paths::{Hops, NO_WAY, Paths};
 

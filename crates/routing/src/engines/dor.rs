@@ -8,12 +8,12 @@
 //!
 //! Work: that of `minhop`, and a step for each channel and target. Memory: a byte per switch and channel.
 
+use selvedge_graph::Graph;
 use selvedge_sim::Par;
 
 use super::minhop;
 use crate::engine::{Capability, Input, Made, RoutingEngine};
 use crate::error::EngineError;
-use crate::graph::Graph;
 use crate::note::Note;
 use crate::paths::{Hops, Paths};
 use crate::ports;

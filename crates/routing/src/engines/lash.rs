@@ -13,6 +13,7 @@
 //! it. Memory: four bytes per pair of switches.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_graph::Graph;
 use selvedge_plan::Tables;
 use selvedge_types::Idx;
 
@@ -20,7 +21,6 @@ use crate::destinations::{Destination, links_to};
 use crate::engine::{Capability, Input, LaneUse, Made, RoutingEngine};
 use crate::engines::sssp::NONE;
 use crate::error::EngineError;
-use crate::graph::Graph;
 use crate::lanes::Lanes;
 use crate::note::Note;
 

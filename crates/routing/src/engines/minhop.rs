@@ -6,11 +6,11 @@
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use selvedge_graph::Graph;
 use selvedge_sim::Par;
 
 use crate::engine::{Capability, Input, Made, RoutingEngine};
 use crate::error::EngineError;
-use crate::graph::Graph;
 use crate::note::Note;
 use crate::paths::{Entry, Levels, Paths};
 use crate::ports;

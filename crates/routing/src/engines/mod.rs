@@ -15,6 +15,7 @@ pub mod weave;
 use std::str::FromStr;
 
 use selvedge_fabric::Fabric;
+use selvedge_graph::Graph;
 use selvedge_plan::{EngineName, Lids};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::Lmc;
@@ -22,7 +23,6 @@ use selvedge_types::Lmc;
 use crate::destinations::Destinations;
 use crate::engine::{Capability, InForce, Input, LaneUse, Made, Routed, RoutingEngine};
 use crate::error::EngineError;
-use crate::graph::Graph;
 use crate::mender::Mender;
 use crate::note::{self, Note};
 use crate::options::Options;

@@ -20,13 +20,13 @@
 use std::collections::BTreeSet;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_graph::Graph;
 use selvedge_plan::{Lids, Tables};
 use selvedge_types::{Guid, Lid, NodeKind};
 
 use crate::destinations::{Destination, Destinations};
 use crate::engine::{Capability, Input, LaneUse, Made, RoutingEngine};
 use crate::error::EngineError;
-use crate::graph::Graph;
 use crate::lanes::{Added, Lane, Lanes};
 use crate::note::Note;
 use crate::options::HostLists;

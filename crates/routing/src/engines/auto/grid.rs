@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::graph::Graph;
+use selvedge_graph::Graph;
 
 /// A switch with more neighbours is in no grid that anybody builds: a torus of ten dimensions has twenty.
 const NEIGHBOURS_MAX: usize = 20;

@@ -9,11 +9,12 @@ mod grid;
 
 use std::fmt;
 
+use selvedge_graph::Graph;
+
 use crate::engine::{Capability, Input, LaneUse, Made, RoutingEngine};
 use crate::engines::Engine;
 use crate::engines::fat_tree::TreeShape;
 use crate::error::EngineError;
-use crate::graph::Graph;
 use crate::note::Note;
 pub use grid::{Grid, Side};
 

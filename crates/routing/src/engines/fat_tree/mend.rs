@@ -25,6 +25,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use selvedge_fabric::SwitchIdx;
+use selvedge_graph::Lists;
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
 use selvedge_types::{Idx, Lid, PortNum};
 
@@ -33,7 +34,6 @@ use super::net::Link;
 use super::rule::Rule;
 use super::shape::{NONE, by_level};
 use super::targets::Target;
-use crate::graph::Lists;
 use turns::{Arrow, Care, Turns};
 
 /// A tree that follows what happens to the fabric, for repairs.

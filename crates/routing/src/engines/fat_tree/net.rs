@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
+use selvedge_graph::Lists;
 use selvedge_types::{Guid, Idx, NodeKind};
 
-use crate::graph::Lists;
 use crate::options::HostLists;
 
 /// One end of a link between two switches.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use selvedge_graph::Lists;
 use selvedge_plan::NO_PATH;
 use selvedge_sim::Par;
 
@@ -9,7 +10,6 @@ use super::bits::{BitSets, ones};
 use super::rule::Rule;
 use super::shape::Slot;
 use super::targets::Targets;
-use crate::graph::Lists;
 
 /// Longest period of a pattern; entries of a longer one are worked out one by one. 16 KiB: it should stay in a cache.
 const PERIOD_MAX: u64 = 1 << 14;

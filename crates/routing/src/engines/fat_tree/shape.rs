@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use selvedge_graph::Lists;
+
 use super::bits::BitSets;
 use super::levels::Levels;
 use super::net::Net;
 use super::pieces::{Joined, slots_of_pieces};
-use crate::graph::Lists;
 
 /// No switch.
 pub(super) const NONE: u32 = u32::MAX;

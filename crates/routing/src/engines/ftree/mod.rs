@@ -15,12 +15,12 @@ pub(crate) mod ranks;
 mod tree;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_graph::Graph;
 use selvedge_plan::{Lids, NO_PATH, Tables};
 use selvedge_types::{Guid, Lid, Lmc};
 
 use crate::engine::{Capability, Input, Made, RoutingEngine};
 use crate::error::EngineError;
-use crate::graph::Graph;
 use crate::note::Note;
 use crate::options::{HostLists, Options};
 use climb::Climb;

@@ -1,6 +1,6 @@
 //! How far below the roots each switch stands.
 
-use crate::graph::Graph;
+use selvedge_graph::Graph;
 
 /// Not reached from any root.
 pub(crate) const UNRANKED: u32 = u32::MAX;

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_graph::Graph;
 use selvedge_plan::Lids;
 use selvedge_types::{Guid, Lid, NodeKind, PortNum};
 
 use super::places::{self, Place};
 use super::ranks::{self, UNRANKED};
 use super::{FtreeOptions, NoFatTree, index};
-use crate::graph::Graph;
 use crate::note::{Note, RootSource, guids};
 use crate::options::HostLists;
 

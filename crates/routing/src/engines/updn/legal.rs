@@ -1,7 +1,8 @@
 //! The one computation per target that keeps up and down apart.
 
+use selvedge_graph::{Graph, Lists};
+
 use crate::engines::updn::order::Order;
-use crate::graph::{Graph, Lists};
 use crate::paths::Entry;
 
 /// No way, in hop counts.

@@ -14,12 +14,12 @@ mod order;
 mod roots;
 
 use selvedge_fabric::Fabric;
+use selvedge_graph::Graph;
 use selvedge_sim::Par;
 use selvedge_types::Guid;
 
 use crate::engine::{Capability, Input, Made, RoutingEngine};
 use crate::error::EngineError;
-use crate::graph::Graph;
 use crate::note::{Note, guids};
 use crate::paths::{Levels as Entries, Paths};
 use legal::{Levels, Scratch};

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use selvedge_graph::Graph;
+
 use crate::engines::updn::roots::Ranking;
-use crate::graph::Graph;
 
 /// The order: by part of the fabric; roots and what joins them first; then rank; then GUID.
 #[derive(Clone, Debug)]

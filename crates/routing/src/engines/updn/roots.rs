@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
+use selvedge_graph::Graph;
 use selvedge_sim::Par;
 use selvedge_types::Guid;
 
 use crate::destinations::links_to;
 use crate::engines::minhop;
-use crate::graph::Graph;
 use crate::note::{Note, RootSource, guids};
 use crate::paths::Levels;
 

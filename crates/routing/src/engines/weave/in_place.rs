@@ -34,13 +34,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_graph::Graph;
 use selvedge_plan::{BLOCK_LIDS, Lids, ServiceLevels, Tables};
 use selvedge_types::{Idx, Lid, PortNum};
 
 use super::net::{NONE, Net};
 use super::order::Order;
 use crate::destinations::Destinations;
-use crate::graph::Graph;
 use rehang::Scratch;
 
 /// A LID, and switches that sent it over a lost link.

@@ -1,10 +1,9 @@
 //! The fabric as flat arrays: channels by number, each with its reverse, and the turns between them.
 
 use selvedge_fabric::{Fabric, PortRef};
+use selvedge_graph::Graph;
 use selvedge_plan::Lids;
 use selvedge_types::{Lid, LidRange, PortNum};
-
-use crate::graph::Graph;
 
 /// A channel that is none.
 pub(super) const NONE: u32 = u32::MAX;

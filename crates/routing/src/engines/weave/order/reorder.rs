@@ -182,7 +182,7 @@ mod tests {
     use selvedge_topology::Spec;
 
     use super::*;
-    use crate::graph::Graph;
+    use selvedge_graph::Graph;
 
     /// True if a channel depends on another by turns that are counted.
     fn leads_to(net: &Net, counts: &[u32], from: u32, to: u32) -> bool {

@@ -1,13 +1,16 @@
-//! The switches and their live channels as arrays.
+//! The switches of a fabric and the channels between them.
 //!
-//! Inside this crate a switch is its position (`u32`, the number inside its `SwitchIdx`): ascending GUID.
+//! A switch is its position here, the number inside its `SwitchIdx`: ascending GUID. A channel is its number among all
+//! channels, which stand by the switch they leave, then by port.
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_types::Guid;
 
-/// One direction of a live link between two switches.
+use crate::{Lists, number};
+
+/// One direction of a link between two switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Channel {
+pub struct Channel {
     /// The switch it leads to.
     pub to: u32,
     /// The port it leaves by.
@@ -16,64 +19,9 @@ pub(crate) struct Channel {
     pub ingress: u8,
 }
 
-/// Lists of varying length in one array: `lists[i] = items[first[i] .. first[i + 1]]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lists<T> {
-    first: Vec<u32>,
-    items: Vec<T>,
-}
-
-impl<T> Default for Lists<T> {
-    fn default() -> Self {
-        Self {
-            first: vec![0],
-            items: Vec::new(),
-        }
-    }
-}
-
-impl<T> Lists<T> {
-    /// Appends a list.
-    pub fn push(&mut self, list: impl IntoIterator<Item = T>) {
-        self.items.extend(list);
-        // A fabric has at most 49,151 switches of 254 ports.
-        self.first.push(u32::try_from(self.items.len()).unwrap_or(u32::MAX));
-    }
-
-    /// Number of lists.
-    pub fn len(&self) -> usize {
-        self.first.len() - 1
-    }
-
-    /// Where list `i` starts in [`Self::items`].
-    pub fn start(&self, i: usize) -> usize {
-        self.first[i] as usize
-    }
-
-    /// Where list `i` stands in [`Self::items`].
-    pub fn range(&self, i: usize) -> core::ops::Range<usize> {
-        self.start(i)..self.start(i + 1)
-    }
-
-    /// One item, by its place among all.
-    pub fn item(&self, place: usize) -> &T {
-        &self.items[place]
-    }
-
-    /// All items, to be changed.
-    pub fn items_mut(&mut self) -> &mut [T] {
-        &mut self.items
-    }
-
-    /// List `i`.
-    pub fn get(&self, i: usize) -> &[T] {
-        &self.items[self.range(i)]
-    }
-}
-
 /// The switches of a fabric and the channels between them: only links that are up at both ends.
 #[derive(Clone, Debug)]
-pub(crate) struct Graph {
+pub struct Graph {
     channels: Lists<Channel>,
     neighbours: Lists<u32>,
     system: Vec<Guid>,
@@ -82,21 +30,28 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Reads the live links of a fabric. A cable from a switch to itself is none.
+    /// Reads the links of a fabric that are up at both ends. A cable from a switch to itself is none.
+    #[must_use]
     pub fn new(fabric: &Fabric) -> Self {
+        Self::over(fabric, |at, peer| at.node != peer.node && fabric.link_is_up(at))
+    }
+
+    /// Reads the links between switches for which `is_used` returns true at an end, given with its peer.
+    #[must_use]
+    pub fn over(fabric: &Fabric, is_used: impl Fn(PortRef, PortRef) -> bool) -> Self {
         let mut channels = Lists::default();
         let mut neighbours = Lists::default();
-        for (from, &node) in fabric.switches().iter_enumerated() {
-            let out: Vec<Channel> = fabric
-                .node(node)
-                .external_ports()
-                .filter(|&(port, _)| fabric.link_is_up(PortRef { node, port }))
-                .filter_map(|(port, p)| {
-                    let SwitchIdx(to) = fabric.switch_index(p.peer?.node)?;
-                    let (egress, ingress) = (port.get(), p.peer?.port.get());
-                    (to != from.0).then_some(Channel { to, egress, ingress })
+        for &node in fabric.switches().iter() {
+            let out = fabric.node(node).external_ports().filter_map(|(port, seen)| {
+                let (at, peer) = (PortRef { node, port }, seen.peer?);
+                let SwitchIdx(to) = fabric.switch_index(peer.node)?;
+                is_used(at, peer).then_some(Channel {
+                    to,
+                    egress: port.get(),
+                    ingress: peer.port.get(),
                 })
-                .collect();
+            });
+            let out: Vec<Channel> = out.collect();
             let mut near: Vec<u32> = out.iter().map(|c| c.to).collect();
             near.sort_unstable();
             near.dedup();
@@ -115,17 +70,20 @@ impl Graph {
     }
 
     /// Number of switches.
+    #[must_use]
     pub fn switches(&self) -> usize {
         self.system.len()
     }
 
     /// Channels that leave a switch, by ascending port.
+    #[must_use]
     pub fn channels(&self) -> &Lists<Channel> {
         &self.channels
     }
 
     /// The other direction of every channel's link, as a place in all channels. A link has two directions; a channel
     /// without its other one, which a fabric cannot have, would be its own.
+    #[must_use]
     pub fn reverses(&self) -> Vec<u32> {
         let mut reverses = Vec::new();
         for from in 0..self.switches() {
@@ -133,28 +91,45 @@ impl Graph {
                 let there = self.channels.get(channel.to as usize);
                 let found = there.binary_search_by_key(&channel.ingress, |c| c.egress);
                 let back = found.map_or(i, |k| self.channels.start(channel.to as usize) + k);
-                reverses.push(u32::try_from(back).unwrap_or(u32::MAX));
+                reverses.push(number(back));
             }
         }
         reverses
     }
 
     /// Switches beside a switch, ascending, each once however many links there are.
+    #[must_use]
     pub fn neighbours(&self, switch: usize) -> &[u32] {
         self.neighbours.get(switch)
     }
 
+    /// The switch that each channel leaves.
+    #[must_use]
+    pub fn sources(&self) -> Vec<u32> {
+        let of_switch = |s: usize| core::iter::repeat_n(number(s), self.channels.get(s).len());
+        (0..self.switches()).flat_map(of_switch).collect()
+    }
+
+    /// The channels that enter each switch, ascending.
+    #[must_use]
+    pub fn entering(&self) -> Lists<u32> {
+        Lists::grouped(self.switches(), self.channels.items().iter().map(|channel| channel.to))
+    }
+
     /// SystemImageGUID of a switch.
+    #[must_use]
     pub fn system(&self, switch: usize) -> Guid {
         self.system[switch]
     }
 
     /// The part of the fabric a switch belongs to: parts are numbered by their lowest switch.
+    #[must_use]
     pub fn component(&self, switch: usize) -> usize {
         self.component[switch] as usize
     }
 
     /// Number of parts that no link joins.
+    #[must_use]
     pub fn components(&self) -> usize {
         self.components
     }
