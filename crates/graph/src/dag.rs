@@ -4,7 +4,7 @@ use crate::order::{Edges, Order};
 
 /// What became of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
+pub enum Insertion {
     /// It is new.
     New,
     /// It was there already.
@@ -74,19 +74,16 @@ impl Dag {
     }
 
     /// Adds an edge unless it closes a cycle.
-    pub fn add(&mut self, from: u32, to: u32) -> Added {
+    pub fn add(&mut self, from: u32, to: u32) -> Insertion {
         if self.has(from, to) {
-            return Added::Known;
+            return Insertion::Known;
         }
-        if self
-            .order
-            .make_room(&self.edges, from, to, &mut u64::MAX.clone())
-            .is_err()
-        {
-            return Added::Closes;
+        let mut unbounded = u64::MAX;
+        if (self.order.make_room(&self.edges, from, to, &mut unbounded)).is_err() {
+            return Insertion::Closes;
         }
         self.edges.push(from, to);
-        Added::New
+        Insertion::New
     }
 
     /// Takes an edge away.
@@ -140,16 +137,16 @@ mod tests {
                     continue;
                 }
                 let want = match (edges.contains(&(from, to)), leads(&edges, to, from)) {
-                    (true, _) => Added::Known,
-                    (false, true) => Added::Closes,
-                    (false, false) => Added::New,
+                    (true, _) => Insertion::Known,
+                    (false, true) => Insertion::Closes,
+                    (false, false) => Insertion::New,
                 };
                 assert_eq!(dag.add(from, to), want, "seed {seed}: {from} to {to}");
-                if want == Added::New {
+                if want == Insertion::New {
                     edges.push((from, to));
                     taken += 1;
                 }
-                refused += u32::from(want == Added::Closes);
+                refused += u32::from(want == Insertion::Closes);
                 assert!(dag.is_in_order(), "seed {seed}");
             }
             let again = Dag::of(12, edges.iter().copied()).unwrap();

@@ -4,12 +4,12 @@
 //! `routing`, `planner` and `study` build on these. The judge does not: it has its own.
 //!
 //! ```
-//! use selvedge_graph::{Added, Dag};
+//! use selvedge_graph::{Insertion, Dag};
 //!
 //! let mut waits = Dag::new(3);
-//! assert_eq!(waits.add(2, 1), Added::New);
-//! assert_eq!(waits.add(1, 0), Added::New);
-//! assert_eq!(waits.add(0, 2), Added::Closes, "2 to 1 to 0 to 2");
+//! assert_eq!(waits.add(2, 1), Insertion::New);
+//! assert_eq!(waits.add(1, 0), Insertion::New);
+//! assert_eq!(waits.add(0, 2), Insertion::Closes, "2 to 1 to 0 to 2");
 //! ```
 
 mod dag;
@@ -18,7 +18,7 @@ mod lists;
 mod order;
 mod ports;
 
-pub use dag::{Added, Dag};
+pub use dag::{Dag, Insertion};
 pub use graph::{Channel, Graph};
 pub use lists::Lists;
 pub use order::{Edges, Order, Refused};
