@@ -285,7 +285,7 @@ fn at_rest((ground, rest): (&Ground<'_>, &Rest), tables: &Tables, lids: &[Lid], 
     let mut order = rest.order.clone();
     let gone = lids.iter().copied().filter(|lid| ground.lids.owner(*lid).is_none());
     ground.put(tables, rest.changing.iter().copied().chain(gone), &mut order);
-    if !order.sort() {
+    if !order.sort(ground.net) {
         return None;
     }
     let mut track = Track::new(ground.net, ground.lanes);
