@@ -46,3 +46,21 @@ pub use meter::{Meter, NoMeter};
 pub use parts::Parts;
 pub use threads::Threads;
 pub use watch::{NoWatch, Progress, Stage, Watch};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_can_hand_questions_to_a_thread_and_answers_back() {
+        fn values<T: Send + Sync + 'static>() {}
+        values::<(backups::Question, backups::Answer)>();
+        values::<(compare::Question, compare::Answer)>();
+        values::<(failures::Question, failures::Answer)>();
+        values::<(measure::Question, measure::Answer)>();
+        values::<(model::Question, selvedge_api::Model)>();
+        values::<(simulate::Question, simulate::Answer)>();
+        values::<(transition::Question, transition::Answer)>();
+        values::<(Progress, StudyError)>();
+    }
+}
