@@ -146,8 +146,8 @@ impl World {
     }
 }
 
-/// Returns true if the command prints a table without rows here: no host has joined a group, and the judge has nothing to
-/// say of a whole tree.
+/// Returns true if the command prints a table without rows here: no host has joined a group, and the judge has no
+/// findings on a whole tree.
 fn is_without_rows(command: &str, rest: &str) -> bool {
     command == "status" && ["groups", "findings"].contains(&rest)
 }
