@@ -146,9 +146,8 @@ impl World {
     }
 }
 
-/// Returns true if the command prints a table without rows here: no host has joined a group, and the judge has no
-/// findings on a whole tree.
-fn is_without_rows(command: &str, rest: &str) -> bool {
+/// Returns true if a table may have no rows here: no host has joined a group, and the judge has no findings on a tree.
+fn may_be_empty(command: &str, rest: &str) -> bool {
     command == "status" && ["groups", "findings"].contains(&rest)
 }
 
@@ -265,7 +264,7 @@ fn csv_is_one_table_of_plain_numbers_and_json_has_a_schema() {
             assert!(key.split('_').all(is_word), "{what}: header {key}");
         }
         let lines: Vec<&str> = lines.collect();
-        assert_eq!(lines.is_empty(), is_without_rows(command, rest), "{what}: {csv}");
+        assert!(!lines.is_empty() || may_be_empty(command, rest), "{what}: {csv}");
         for line in lines {
             let cells = cells(line);
             assert_eq!(cells.len(), header.len(), "{what}: {line}");
@@ -326,9 +325,8 @@ fn no_number_is_broken_on_a_narrow_terminal() {
             let (_, narrow, _) = world.run(&words, &[], Some(columns));
             let known = numbers(&wide);
             let left_out = narrow.split("left out at").nth(1).unwrap_or_default().to_owned();
-            assert_eq!(
-                numbers(&narrow).is_empty(),
-                is_without_rows(command, rest),
+            assert!(
+                !numbers(&narrow).is_empty() || may_be_empty(command, rest),
                 "{words:?} at {columns}: {narrow}"
             );
             for number in numbers(&narrow) {
