@@ -46,7 +46,7 @@ pub use partition::{Partition, PartitionMember, PartitionRule, Partitions};
 pub use plan::{Changes, Plan, Reroute};
 pub use rebalance::{LinkLoad, Rebalance, RebalanceRequest, RebalanceStatus};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
-pub use select::{Field, ORDER, Rows, SORT, Selection, fits};
+pub use select::{Field, ORDER, Rows, SORT, Selection};
 pub use simulation::{SimulatedJob, Simulation};
 pub use soak::{
     Soak, SoakCoverage, SoakDifference, SoakDigest, SoakDigests, SoakExemption, SoakFailure, SoakReal, SoakRealFinding,

@@ -27,7 +27,7 @@ pub struct PartitionMember {
 pub struct PartitionRule {
     /// As `partitions.conf` has it: `0x0002c90300001234=full`, `ALL_CAS=limited`.
     pub rule: String,
-    /// End ports of the fabric that it applies to. With 0 it matches nothing: a wrong GUID, or a port that is not there.
+    /// End ports of the fabric that it applies to. With 0 it matches nothing: a wrong GUID, or a port that is absent.
     pub matches: u64,
     /// Ports whose membership it decides: for each port, the last rule that applies to it.
     pub decides: u64,

@@ -270,7 +270,7 @@ impl<T: Rows> Selection<T> {
             let values = (field.values)(row);
             globs
                 .iter()
-                .any(|glob| values.iter().any(|value| fits(glob, &value.text)))
+                .any(|glob| values.iter().any(|value| is_match(glob, &value.text)))
         })
     }
 }
@@ -286,8 +286,7 @@ fn is_descending(order: &str) -> Result<bool, Error> {
 /// Returns true if the whole text fits the glob: `*` is any characters, `?` one, upper and lower case are the same.
 ///
 /// A star that proves too short is extended by one character: work is at most length of glob × length of text.
-#[must_use]
-pub fn fits(glob: &str, text: &str) -> bool {
+fn is_match(glob: &str, text: &str) -> bool {
     let [glob, text] = [glob, text].map(|of| of.to_lowercase().chars().collect::<Vec<_>>());
     let (mut at, mut read) = (0, 0);
     // The last star, and the text from which it is followed by the rest of the glob.
@@ -318,7 +317,7 @@ mod tests {
 
     #[test]
     fn globs() {
-        let check = |glob: &str, text: &str, want| assert_eq!(fits(glob, text), want, "{glob} {text}");
+        let check = |glob: &str, text: &str, want| assert_eq!(is_match(glob, text), want, "{glob} {text}");
         check("S-L1-*", "S-L1-12", true);
         check("s-l1-*", "S-L1-12", true);
         check("S-L1-?", "S-L1-12", false);

@@ -98,14 +98,14 @@ fn page(command: &Command) -> String {
     text + &roff.to_roff()
 }
 
-/// The options of a command. Headings of help are below OPTIONS.
+/// The options of a command: one section, with the headings of help below it.
 fn options(man: &Man) -> String {
     let mut text = Vec::new();
     let _ = man.render_options_section(&mut text);
-    let text = String::from_utf8_lossy(&text).replace("\n.SH ", "\n.SS ");
-    match text.strip_prefix(".SH OPTIONS") {
-        Some(_) => text,
-        None => text.replacen(".SH ", ".SH OPTIONS\n.SS ", 1),
+    let text = String::from_utf8_lossy(&text).replace(".SH ", ".SS ");
+    match text.contains(".SS OPTIONS") {
+        true => text.replacen(".SS OPTIONS", ".SH OPTIONS", 1),
+        false => text.replacen(".SS ", ".SH OPTIONS\n.SS ", 1),
     }
 }
 
@@ -191,6 +191,7 @@ mod tests {
                 "NAME",
                 "SYNOPSIS",
                 "DESCRIPTION",
+                "OPTIONS",
                 "\"EXIT STATUS\"",
                 "FILES",
                 "EXAMPLES",

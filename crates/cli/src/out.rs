@@ -177,7 +177,7 @@ pub fn note(text: impl AsRef<str>) {
     let _ = writeln!(io::stderr(), "{}", printable_lines(text.as_ref()));
 }
 
-/// Writes an error for people to standard error, as [`note`] does. Where the journal reads it, each line has a priority.
+/// Writes an error for people to standard error, as [`note`] does. Where the journal reads it, lines have a priority.
 pub fn complain(text: impl AsRef<str>) {
     let priority = Journal::of_stderr().prefix(Severity::Error);
     let text = printable_lines(text.as_ref());

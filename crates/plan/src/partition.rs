@@ -102,7 +102,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns true if the rule applies to an end port: kind of its node, its GUID, and whether it is the manager's own.
+    /// Returns true if the rule applies to an end port: kind of its node, its GUID, whether it is the manager's own.
     #[must_use]
     pub fn applies_to(&self, kind: NodeKind, guid: Guid, is_manager: bool) -> bool {
         match self.who {

@@ -104,7 +104,10 @@ impl World {
             ("status", "plan"),
             ("status", "findings"),
             ("status", "groups"),
+            ("status", "partitions"),
+            ("status", "links --name S-L1-1 --sort rate"),
             ("status", "events"),
+            ("status", "events --since 1h --severity info"),
             ("topology diff", "ring:switches=4,hosts=1 ring:switches=5,hosts=1"),
             ("topology show", "sx6536"),
             ("topology show", "sx6536 --nodes"),
@@ -141,6 +144,11 @@ impl World {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
     }
+}
+
+/// Returns true if a table may have no rows here: no host has joined a group, and the judge has no findings on a tree.
+fn may_be_empty(command: &str, rest: &str) -> bool {
+    command == "status" && ["groups", "findings"].contains(&rest)
 }
 
 /// Returns every command that help lists; those of `topology` and `config` with two words.
@@ -255,6 +263,8 @@ fn csv_is_one_table_of_plain_numbers_and_json_has_a_schema() {
                 |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
             assert!(key.split('_').all(is_word), "{what}: header {key}");
         }
+        let lines: Vec<&str> = lines.collect();
+        assert!(!lines.is_empty() || may_be_empty(command, rest), "{what}: {csv}");
         for line in lines {
             let cells = cells(line);
             assert_eq!(cells.len(), header.len(), "{what}: {line}");
@@ -315,6 +325,10 @@ fn no_number_is_broken_on_a_narrow_terminal() {
             let (_, narrow, _) = world.run(&words, &[], Some(columns));
             let known = numbers(&wide);
             let left_out = narrow.split("left out at").nth(1).unwrap_or_default().to_owned();
+            assert!(
+                !numbers(&narrow).is_empty() || may_be_empty(command, rest),
+                "{words:?} at {columns}: {narrow}"
+            );
             for number in numbers(&narrow) {
                 let is_of_time = number.contains('.') || number.contains(':');
                 let is_known = known.contains(&number) || left_out.contains(&number);

@@ -24,6 +24,32 @@ fn refusal_code(result: Result<impl Sized, HttpError>) -> String {
     }
 }
 
+/// Conditions and orders of lists, with names that need escapes in a URL.
+fn select(client: &Client, before: &Events) {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    // Names are encoded and decoded.
+    let named: Nodes = client
+        .select("nodes", &[pair("name", "H-&=% +"), pair("name", "S-*")])
+        .unwrap();
+    assert_eq!(named.nodes.len(), 4);
+    let sorted: Nodes = client
+        .select("nodes", &[pair("sort", "lid"), pair("order", "descending")])
+        .unwrap();
+    assert!(sorted.nodes.len() == 8 && sorted.nodes.is_sorted_by(|a, b| a.lid > b.lid));
+    let none: Events = client
+        .select("events", &[pair("since_ms", &u64::MAX.to_string())])
+        .unwrap();
+    assert!(none.events.is_empty() && none.last >= before.last);
+    for query in [
+        "nodes?nam=x",
+        "ports?sort=colour",
+        "links?order=up",
+        "events?severity=loud",
+    ] {
+        assert_eq!(refusal_code(client.get::<Nodes>(query)), "SLV-API-0002", "{query}");
+    }
+}
+
 #[test]
 fn every_path_answers() {
     let Spec::Generated(recipe) = "ring:switches=4,hosts=1".parse().unwrap() else {
@@ -58,28 +84,7 @@ fn every_path_answers() {
         (partitions.partitions.len(), partitions.partitions[0].members.len()),
         (1, 8)
     );
-    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    // Names are encoded and decoded.
-    let named: Nodes = client
-        .select("nodes", &[pair("name", "H-&=% +"), pair("name", "S-*")])
-        .unwrap();
-    assert_eq!(named.nodes.len(), 4);
-    let sorted: Nodes = client
-        .select("nodes", &[pair("sort", "lid"), pair("order", "descending")])
-        .unwrap();
-    assert!(sorted.nodes.len() == 8 && sorted.nodes.is_sorted_by(|a, b| a.lid > b.lid));
-    let none: Events = client
-        .select("events", &[pair("since_ms", &u64::MAX.to_string())])
-        .unwrap();
-    assert!(none.events.is_empty() && none.last >= events.last);
-    for query in [
-        "nodes?nam=x",
-        "ports?sort=colour",
-        "links?order=up",
-        "events?severity=loud",
-    ] {
-        assert_eq!(refusal_code(client.get::<Nodes>(query)), "SLV-API-0002", "{query}");
-    }
+    select(&client, &events);
     client.post("sweep").unwrap();
     assert!(
         !client

@@ -82,6 +82,7 @@ fn what_was_worked_out_is_what_would_be_done() {
 
 #[test]
 fn what_is_prepared_follows() {
+    let (mut proofs, mut repairs) = (0, 0);
     for spec in SPECS {
         let start = ready(spec);
         let links = between_switches(&start.inventory.fabric);
@@ -107,6 +108,7 @@ fn what_is_prepared_follows() {
                 (fresh.state(), fresh.proof()),
                 "{spec} {first:?}"
             );
+            proofs += 1;
             for &second in links.iter().step_by(5).filter(|&&second| second != first) {
                 let what = format!("{spec} {first:?} {second:?}");
                 let [known, anew] = [&known, &anew].map(|bench| bench.lose(&[second].into()));
@@ -114,10 +116,13 @@ fn what_is_prepared_follows() {
                 assert_eq!(known.mended.is_some(), anew.mended.is_some(), "{what}");
                 if known.mended.is_some() {
                     assert_same(&known, &anew, &what);
+                    repairs += 1;
                 }
             }
         }
     }
+    println!("{proofs} proofs, {repairs} second repairs");
+    assert!(proofs > 0 && repairs > 0, "{proofs} proofs, {repairs} second repairs");
 }
 
 /// A repair that comes before what is prepared has followed.

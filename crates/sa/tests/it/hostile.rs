@@ -125,6 +125,7 @@ mod masks {
     #[test]
     fn of_components_that_a_record_does_not_have_are_refused() {
         let mut bench = tree(Config::default());
+        let mut refused = 0;
         for layout in records::ALL {
             let more = !layout.components();
             // Of a ClassPortInfo nothing is compared.
@@ -136,8 +137,10 @@ mod masks {
                 mad.set_component_mask(1 << more.trailing_zeros());
                 let status = bench.exchange(&mad).status;
                 assert_eq!(status, SaStatus::REQUEST_INVALID, "{} {method:?}", layout.name);
+                refused += 1;
             }
         }
+        assert!(refused > records::ALL.len(), "{refused} requests");
     }
 
     #[test]
@@ -238,10 +241,12 @@ mod segments {
         for transaction in 0..2_000 {
             part(&mut bench, transaction, (1, 2, 0));
         }
-        assert!(bench.sa.counters().busy > 0, "there is a limit");
+        let busy = bench.sa.counters().busy;
+        assert!(busy > 0, "there is a limit");
         bench.later(Duration::from_secs(10));
         let said = part(&mut bench, 5_000, (1, 2, 0));
         assert!(said.iter().all(|mad| mad.status() == Status::OK), "room again");
+        assert_eq!(bench.sa.counters().busy, busy, "room again");
     }
 
     #[test]
