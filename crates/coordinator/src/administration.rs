@@ -73,7 +73,7 @@ impl Administration {
         }
     }
 
-    /// Starts the process: tells the manager which hosts it must ask to register again.
+    /// Starts the process: gives the manager the list of hosts that it must ask to register again.
     pub(crate) fn begin(&self, out: &mut Vec<Out>) {
         if !self.has_hosts {
             return;

@@ -69,7 +69,7 @@ pub enum BuildError {
         /// Lanes in use.
         vls: u8,
     },
-    /// SLV-DATA-0011: tables of another fabric.
+    /// SLV-DATA-0011: the tables belong to another fabric.
     #[error("SLV-DATA-0011: tables of {have} switches for a fabric of {want}; route this fabric")]
     ForeignTables {
         /// Switches in the tables.

@@ -181,13 +181,13 @@ pub const fn lifetime(value: u8) -> Option<Ps> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// SLV-DATA-0002: number of lanes.
+    /// SLV-DATA-0002: the number of lanes is out of range.
     #[error("SLV-DATA-0002: {vls} data lanes; want 1 to 15")]
     Lanes {
         /// The number given.
         vls: u8,
     },
-    /// SLV-DATA-0003: buffers.
+    /// SLV-DATA-0003: the size of a buffer is out of range.
     #[error("SLV-DATA-0003: buffers of {blocks} blocks per lane; want {least} (one packet of the MTU) to {most}")]
     Buffer {
         /// The number given.
@@ -197,13 +197,13 @@ pub enum SettingsError {
         /// Largest number that credits can count.
         most: u32,
     },
-    /// SLV-DATA-0004: speed-up.
+    /// SLV-DATA-0004: the speed-up is out of range.
     #[error("SLV-DATA-0004: a crossbar speed-up of 0 moves nothing; want 1 to 255")]
     Speedup,
-    /// SLV-DATA-0005: nothing to measure.
+    /// SLV-DATA-0005: the duration of the measurement is zero.
     #[error("SLV-DATA-0005: the measured time is 0; want at least 1 ns")]
     Duration,
-    /// SLV-DATA-0006: an arbitration entry of a lane that is not in use.
+    /// SLV-DATA-0006: an arbitration entry names a lane that is not in use.
     #[error("SLV-DATA-0006: arbitration table with lane {vl}, but lanes 0 to {last} are in use")]
     ArbitrationLane {
         /// The lane.
@@ -211,13 +211,13 @@ pub enum SettingsError {
         /// The highest lane in use.
         last: u8,
     },
-    /// SLV-DATA-0007: a lane that no table serves.
+    /// SLV-DATA-0007: no arbitration table has an entry for a lane in use.
     #[error("SLV-DATA-0007: lane {vl} has no weight in any arbitration table: its packets would wait for ever")]
     Unserved {
         /// The lane.
         vl: u8,
     },
-    /// SLV-DATA-0008: a time that is too long.
+    /// SLV-DATA-0008: a time is longer than allowed.
     #[error("SLV-DATA-0008: times of more than {most} ns; want less")]
     TooLong {
         /// Longest allowed time.

@@ -218,7 +218,7 @@ impl From<LinkRate> for String {
     }
 }
 
-/// SLV-DATA-0001: a text that names no width and speed.
+/// SLV-DATA-0001: the text is not a link width and speed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "SLV-DATA-0001: '{text}' is no link; want a width (1x, 2x, 4x, 8x, 12x), a dash and a speed (sdr, ddr, qdr, fdr10, \

@@ -11,27 +11,27 @@ use selvedge_wire::{AttributeId, Class, Mad, Method};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// SLV-EMU-0101: base version, hop count or hop pointer is none of a MAD.
+    /// SLV-EMU-0101: the base version, hop count or hop pointer is invalid.
     Malformed,
     /// SLV-EMU-0102: the route names a port that the node does not have, or from which the sender cannot send.
     NoSuchPort,
-    /// SLV-EMU-0103: the route leads through a node that is no switch.
+    /// SLV-EMU-0103: the route leads through a node that is not a switch.
     NotASwitch,
     /// SLV-EMU-0104: no cable, or the link is down.
     LinkDown,
-    /// SLV-EMU-0105: a GMP at a port that is not ACTIVE.
+    /// SLV-EMU-0105: a GMP arrived at a port that is not ACTIVE.
     NotActive,
     /// SLV-EMU-0106: no forwarding entry, or the LID is above LinearFDBTop.
     NoPath,
-    /// SLV-EMU-0107: the entry points back to where the MAD came from.
+    /// SLV-EMU-0107: the forwarding entry leads back to the port of arrival.
     TurnedBack,
     /// SLV-EMU-0108: too many hops: a forwarding loop.
     HopLimit,
-    /// SLV-EMU-0109: it arrived where nobody has its LID.
+    /// SLV-EMU-0109: the MAD arrived at a node that does not have its destination LID.
     WrongLid,
     /// SLV-EMU-0110: the agent's queue was full.
     QueueFull,
-    /// SLV-EMU-0111: nobody sits at the port who wants it.
+    /// SLV-EMU-0111: no client at the port accepts the MAD.
     NoClient,
     /// SLV-EMU-0112: the node has no power, or lost it meanwhile.
     NoPower,
@@ -39,11 +39,11 @@ pub enum DropReason {
     BadMKey,
     /// SLV-EMU-0114: wrong P_Key.
     BadPKey,
-    /// SLV-EMU-0115: an agent has no use for it: an answer nobody asked for.
+    /// SLV-EMU-0115: an agent received a response without having sent a request.
     Unwanted,
-    /// SLV-EMU-0116: lost by a fault.
+    /// SLV-EMU-0116: an injected fault lost the MAD.
     Lost,
-    /// SLV-EMU-0117: too many MADs on their way.
+    /// SLV-EMU-0117: too many MADs were in flight.
     Crowded,
 }
 

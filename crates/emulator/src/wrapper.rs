@@ -195,7 +195,7 @@ impl Emulator {
         }
     }
 
-    /// Returns a hash of a MAD on its way to `to`, and of the place of the fault.
+    /// Returns a hash of a MAD that goes to `to`, and of the place of the fault.
     fn passage(&self, slot: Slot, place: Place, to: PortIdx) -> u64 {
         let flight = self.flights.at(slot);
         // A node counts as the same sender if it uses another port.

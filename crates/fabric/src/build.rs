@@ -12,7 +12,7 @@ pub struct NodeKey(usize);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// SLV-FABRIC-0001: two nodes with one GUID.
+    /// SLV-FABRIC-0001: two nodes have the same GUID.
     #[error("SLV-FABRIC-0001: nodes \"{first}\" and \"{second}\" both have the GUID {guid}; every node needs its own")]
     DuplicateGuid {
         /// The GUID.
@@ -22,7 +22,7 @@ pub enum BuildError {
         /// Description of the second node.
         second: String,
     },
-    /// SLV-FABRIC-0002: a cable at a port that does not exist.
+    /// SLV-FABRIC-0002: a cable leads to a port that does not exist.
     #[error("SLV-FABRIC-0002: \"{node}\" has no external port {port}: it has ports 1-{count}")]
     NoSuchPort {
         /// Description of the node.
@@ -32,7 +32,7 @@ pub enum BuildError {
         /// Number of its external ports.
         count: u8,
     },
-    /// SLV-FABRIC-0003: two different cables at one port.
+    /// SLV-FABRIC-0003: one port has two different cables.
     #[error("SLV-FABRIC-0003: \"{node}\"[{port}] is cabled to {old} and to {new}; a port has one cable")]
     Contradiction {
         /// Description of the node.
@@ -44,7 +44,7 @@ pub enum BuildError {
         /// The other peer.
         new: String,
     },
-    /// SLV-FABRIC-0004: a port cabled to itself.
+    /// SLV-FABRIC-0004: a port is cabled to itself.
     #[error("SLV-FABRIC-0004: \"{node}\"[{port}] is cabled to itself")]
     SelfLink {
         /// Description of the node.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// SLV-HTTP-0001: the socket cannot be made.
+    /// SLV-HTTP-0001: the socket cannot be created.
     #[error("SLV-HTTP-0001: cannot listen on {}: {cause}; name another path (--socket)", path.display())]
     Bind {
         /// The socket.
@@ -15,13 +15,13 @@ pub enum HttpError {
         /// Error of the operating system.
         cause: io::Error,
     },
-    /// SLV-HTTP-0002: another process listens there.
+    /// SLV-HTTP-0002: another process listens on the socket.
     #[error("SLV-HTTP-0002: another selvedge answers on {}; stop it, or name another path (--socket)", path.display())]
     InUse {
         /// The socket.
         path: PathBuf,
     },
-    /// SLV-HTTP-0003: no process listens there.
+    /// SLV-HTTP-0003: no process listens on the socket.
     #[error(
         "SLV-HTTP-0003: no selvedge answers on {}{looked}: {cause}; start 'selvedge run', or name its socket \
          (--socket)",
@@ -35,7 +35,7 @@ pub enum HttpError {
         /// Error of the operating system.
         cause: io::Error,
     },
-    /// SLV-HTTP-0004: the conversation broke off.
+    /// SLV-HTTP-0004: the connection was interrupted.
     #[error("SLV-HTTP-0004: the answer from {} broke off: {cause}; see the log of the process there", path.display())]
     Broken {
         /// The socket.
@@ -43,7 +43,7 @@ pub enum HttpError {
         /// What went wrong.
         cause: String,
     },
-    /// SLV-HTTP-0005: an answer that is none of ours.
+    /// SLV-HTTP-0005: the answer is not that of a Selvedge process.
     #[error("SLV-HTTP-0005: what answers on {} is no selvedge of this version: {what}", path.display())]
     Foreign {
         /// The socket.
@@ -57,7 +57,7 @@ pub enum HttpError {
         /// Error of the operating system.
         cause: io::Error,
     },
-    /// SLV-HTTP-0007: something else than a socket is there.
+    /// SLV-HTTP-0007: the path of the socket is in use by a file or folder.
     #[error("SLV-HTTP-0007: {} is no socket; name another path (--socket)", path.display())]
     NoSocket {
         /// The file or folder.

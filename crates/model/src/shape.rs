@@ -12,7 +12,7 @@ pub(crate) const BLOCK_LIDS: u64 = 64;
 /// Entries per P_KeyTable block. Source: IBA vol 1 §14.2.5.7.
 const BLOCK_PKEYS: u64 = 32;
 
-/// SLV-MODEL-0001: no manager can sit there.
+/// SLV-MODEL-0001: no manager can run on this port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SLV-MODEL-0001: {what} has no end port with a cable for the manager; name another with --seat")]
 pub struct NoSeat {

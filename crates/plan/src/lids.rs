@@ -24,7 +24,7 @@ pub enum LidConflict {
         /// Its owner.
         owner: PortRef,
     },
-    /// SLV-PLAN-0002: outside 1–0xBFFF, or not aligned to `2^lmc`.
+    /// SLV-PLAN-0002: a LID is outside 1–0xBFFF, or not aligned to `2^lmc`.
     #[error("SLV-PLAN-0002: LIDs from {base} with LMC {lmc} are not unicast LIDs aligned to 2^LMC (1-49151)")]
     NotUnicast {
         /// Base LID.

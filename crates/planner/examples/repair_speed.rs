@@ -103,7 +103,7 @@ fn main() {
         let (outcome, judged) = (&mended.outcome, mended.judged);
         let changes = outcome.changes.value();
         let waited = changes.phases.iter().filter(|phase| phase.wait_before_ns > 0).count();
-        // What is changed in place hands back the copies that it changed.
+        // A repair in place returns the copies that it changed.
         let in_place = result.is_in_place();
         quick += usize::from(in_place);
         waits += usize::from(waited > 0);
@@ -139,7 +139,7 @@ fn main() {
     all.print();
 }
 
-/// A fabric that is up, routed by `weave` if a number of lanes is said.
+/// Returns a fabric that is up, routed by `weave` if a number of lanes is given.
 fn start(spec: &str, lanes: Option<u8>) -> State {
     let policy = Policy {
         lanes: lanes.unwrap_or(Policy::default().lanes),
@@ -159,7 +159,7 @@ fn prepared(state: &State, spec: &str) -> Option<Box<Warm>> {
     warm
 }
 
-/// The repairs of all links, if they are to be known.
+/// Returns the backups of all links, if the mode needs them.
 fn worked_out(state: &State, how: &str) -> Vec<Arc<Backups>> {
     if how != "known" {
         return Vec::new();
@@ -182,7 +182,7 @@ fn worked_out(state: &State, how: &str) -> Vec<Arc<Backups>> {
     vec![Arc::new(made.found().clone())]
 }
 
-/// Loses a link, and says how long it takes to plan around it.
+/// Loses a link. Returns the result and the time to plan around it.
 fn lose(task: Task) -> (RepairResult, Duration) {
     let mut job = job(task);
     let start = Instant::now();
@@ -193,14 +193,14 @@ fn lose(task: Task) -> (RepairResult, Duration) {
     (repaired(result), took)
 }
 
-/// Leaves nothing in the caches of what a repair reads.
+/// Fills the caches with other data than a repair reads.
 fn fill_caches() {
     const BYTES: usize = 256 << 20;
     let other = vec![1_u8; BYTES];
     std::hint::black_box(other.iter().map(|&byte| u64::from(byte)).sum::<u64>());
 }
 
-/// What was measured of all links.
+/// Measurements of all links.
 #[derive(Default)]
 struct Measured {
     took: Vec<Duration>,
@@ -217,7 +217,7 @@ impl Measured {
         self.blocks.push(blocks);
     }
 
-    /// Median, nine tenths and most of each.
+    /// Prints median, 90th percentile and maximum of each.
     fn print(&mut self) {
         fn of<T: Ord + Copy + std::fmt::Debug>(what: &str, values: &mut [T]) {
             values.sort_unstable();
@@ -244,7 +244,7 @@ impl Measured {
     }
 }
 
-/// A plan like another, of this fabric, by `weave`; and what the judge says of it.
+/// Returns a plan like another, for this fabric, by `weave`, and its verdict.
 fn woven(fabric: &Fabric, like: &Plan) -> (Plan, Verdict) {
     let options = Options {
         lanes: Some(like.lanes),
@@ -285,7 +285,7 @@ fn weave(state: &mut State, lanes: u8) {
 
 static CLOCK: OnceLock<Instant> = OnceLock::new();
 
-/// What may be under way after some faults.
+/// Returns the packets that may be in flight after some faults.
 fn under_way(faults: &[UnderWay], how: &str) -> Option<Arc<UnderWay>> {
     /// A second apart, packets of so many may be there.
     const RUNNING: usize = 2;
@@ -310,7 +310,7 @@ fn under_way(faults: &[UnderWay], how: &str) -> Option<Arc<UnderWay>> {
     (count > 0).then(|| Arc::new(all))
 }
 
-/// A link of a whole fabric and its plan is back; entries stay as they are.
+/// Restores a link and the plan of the whole fabric; entries stay unchanged.
 fn come_back(state: &mut State, whole: &(Arc<Inventory>, Arc<Plan>), at: PortRef) {
     let ends = [Some(at), whole.0.fabric.peer(at)].into_iter().flatten();
     let mut plan = Plan::clone(&state.plan);
@@ -333,14 +333,14 @@ fn note_emptied(past: Option<&mut UnderWay>, fabric: &Fabric, at: PortRef) {
     past.emptied = emptied.collect();
 }
 
-/// As when all Sets are acknowledged; what may be under way then.
+/// Applies all Sets as acknowledged. Returns the packets that may be in flight then.
 fn follow(state: &mut State, mended: &Mended) -> Option<UnderWay> {
     let outcome = &mended.outcome;
     let mut past = UnderWay::default();
     let mut installed = Installed::clone(&state.installed);
     for phase in &outcome.changes.value().phases {
         if phase.wait_before_ns > 0 {
-            // All packets of before are gone.
+            // All earlier packets are gone.
             past = UnderWay::default();
         }
         let mut step = Vec::new();

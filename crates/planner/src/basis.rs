@@ -72,7 +72,7 @@ pub struct Outcome {
     pub plan: Arc<Plan>,
     /// The judged change set that leads to it.
     pub changes: Judged<ChangeSet>,
-    /// What the judge said.
+    /// The verdict of the judge.
     pub verdict: Arc<Verdict>,
     /// Hosts that the change set asks to register again.
     pub asks: Asks,

@@ -28,7 +28,7 @@ impl fmt::Display for JobId {
     }
 }
 
-/// A long computation that a manager asks for.
+/// A long computation that a manager requests.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Its ticket.

@@ -151,15 +151,13 @@ impl Groups {
             _ => Gid(f::MGID.wide(data)),
         };
         let known = self.by_mgid.get(&mgid).copied();
-        // The limit applies to the requesting port, whichever of its GUIDs the request names. For a port that joins for
-        // itself it is that port.
+        // The limit applies to the requesting port, by whichever of its GUIDs it is named.
         let payer = asked.payer();
         let is_paid = |member: &Member| member.payer(aliases) == Some(payer);
         let counts = |group: &Group| group.members.iter().any(is_paid);
         let is_one_more = || known.is_none_or(|mlid| !self.by_mlid.get(&mlid).is_some_and(counts));
         let own = || self.iter().filter(|group| counts(group)).count();
-        // The memberships of a port are counted only if the total makes it possible that the limit is reached, so that
-        // joins are fast.
+        // Memberships are counted only if the port may have reached its limit, to keep joins fast.
         let may_be_full = self.by_mlid.len() >= config.groups_per_client;
         if may_be_full && is_one_more() && own() >= config.groups_per_client {
             return Err(Refusal::NoResources);

@@ -9,7 +9,7 @@ use selvedge_types::Guid;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// SLV-STORE-0001: the operating system refused.
+    /// SLV-STORE-0001: the operating system reported an error.
     #[error("SLV-STORE-0001: cannot {operation} {}: {cause}; {}",
         path.display(), advice(cause, "name a folder that this user can write (--state)"))]
     Io {
@@ -27,7 +27,7 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
-    /// SLV-STORE-0003: a line that is no guid2lid entry.
+    /// SLV-STORE-0003: a line is not a guid2lid entry.
     #[error(
         "SLV-STORE-0003: {}, line {line}: {what}; correct or move the file away (then ports keep the LIDs they hold)",
         path.display()
@@ -40,7 +40,7 @@ pub enum StoreError {
         /// What is wrong with it.
         what: LineError,
     },
-    /// SLV-STORE-0004: a file of plan state that cannot be understood.
+    /// SLV-STORE-0004: a file of plan state cannot be read.
     #[error(
         "SLV-STORE-0004: {}: {what}; correct or move the file away (then plans are numbered from 1 and engines \
             choose lanes afresh)",
@@ -76,7 +76,7 @@ pub enum StoreError {
         /// The generation that plan-state.toml names.
         known: u64,
     },
-    /// SLV-STORE-0005: a line that is no registration of a host.
+    /// SLV-STORE-0005: a line is not a registration of a host.
     #[error(
         "SLV-STORE-0005: {}, line {line}: no group, member, subscription or service; move the file away (then hosts \
             are asked to register again)",

@@ -128,7 +128,7 @@ impl StateDir {
     }
 
     /// Stores a manager's state. On return it survives a crash of the machine. `last` is the state that this process
-    /// stored last, if any. LIDs come first, so that a newer plan state never stands beside older LIDs.
+    /// stored last, if any. LIDs come first, so that a newer plan state is never combined with older LIDs.
     pub fn save_state(&self, state: &PersistentState, last: Option<&PersistentState>) -> Result<(), StoreError> {
         if last.is_none_or(|last| last.lids != state.lids) {
             self.save_lids(&state.lids)?;

@@ -31,7 +31,7 @@ impl LinkRemoval {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DamageError {
-    /// SLV-TOPOLOGY-0050: more links should be removed than exist.
+    /// SLV-TOPOLOGY-0050: more links are to be removed than exist.
     #[error("SLV-TOPOLOGY-0050: {wanted} links cannot be lost: {cables} lead from switch to switch; ask for fewer")]
     TooMany {
         /// Links to remove.

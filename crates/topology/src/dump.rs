@@ -135,7 +135,7 @@ pub enum DumpError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DumpWarning {
-    /// SLV-TOPOLOGY-0040: a table of a switch that the fabric does not have.
+    /// SLV-TOPOLOGY-0040: the dump has a table of a switch that the fabric does not have.
     #[error("SLV-TOPOLOGY-0040: {place}: the fabric has no switch {guid}; its table is left out")]
     UnknownSwitch {
         /// File and line.
@@ -143,7 +143,7 @@ pub enum DumpWarning {
         /// Its GUID.
         guid: Guid,
     },
-    /// SLV-TOPOLOGY-0041: a switch without a table.
+    /// SLV-TOPOLOGY-0041: the dump has no table of a switch.
     #[error("SLV-TOPOLOGY-0041: {file}: no table of switch {guid} \"{name}\"; it forwards nothing")]
     MissingTable {
         /// The file.
@@ -169,7 +169,7 @@ pub enum DumpWarning {
         /// Highest port number of the switch.
         count: u8,
     },
-    /// SLV-TOPOLOGY-0043: two tables of one switch.
+    /// SLV-TOPOLOGY-0043: the dump has two tables of one switch.
     #[error(
         "SLV-TOPOLOGY-0043: {place}: a second table of switch {guid}, the first is in line {first_line}; they agree"
     )]
@@ -181,7 +181,7 @@ pub enum DumpWarning {
         /// Line of the first table.
         first_line: usize,
     },
-    /// SLV-TOPOLOGY-0044: a LID with two owners.
+    /// SLV-TOPOLOGY-0044: a LID has two owners.
     #[error("SLV-TOPOLOGY-0044: {place}: LID {lid} is said to be of {guid} here and of {owner} before; that one kept")]
     OwnerConflict {
         /// File and line.
@@ -193,7 +193,7 @@ pub enum DumpWarning {
         /// The port that an earlier line names.
         owner: String,
     },
-    /// SLV-TOPOLOGY-0045: a LID of a port that the fabric does not have.
+    /// SLV-TOPOLOGY-0045: a LID belongs to a port that the fabric does not have.
     #[error(
         "SLV-TOPOLOGY-0045: {place}: the fabric has no port {guid}, said to have LID {lid}; the LID stays without owner"
     )]
@@ -238,8 +238,8 @@ pub enum DumpWarning {
         /// The LID and its other owner, or another problem.
         why: String,
     },
-    /// SLV-TOPOLOGY-0049: the entry of the highest LID, which ibroute and dump_fts do not print (observed with
-    /// infiniband-diags 44) where it is the first of a block.
+    /// SLV-TOPOLOGY-0049: the entry of the highest LID is missing: ibroute and dump_fts do not print it if it is the
+    /// first of a block (observed with infiniband-diags 44).
     #[error(
         "SLV-TOPOLOGY-0049: {file}: no routes to LID {lid}: ibroute and dump_fts leave out a highest LID that is a \
          multiple of 64; take OpenSM's own dump"
@@ -250,7 +250,7 @@ pub enum DumpWarning {
         /// The LID.
         lid: Lid,
     },
-    /// SLV-TOPOLOGY-0051: two ports with one LID in a guid2lid file.
+    /// SLV-TOPOLOGY-0051: two ports of a guid2lid file have the same LID.
     #[error(
         "SLV-TOPOLOGY-0051: {place}: LID {lid} of {second} is a LID of {first} in line {first_line}; only one of them \
          keeps it; correct one line"
@@ -267,7 +267,7 @@ pub enum DumpWarning {
         /// The GUID in the later line.
         second: Guid,
     },
-    /// SLV-TOPOLOGY-0052: GUIDs of a guid2lid file that no port of the fabric has.
+    /// SLV-TOPOLOGY-0052: a guid2lid file has GUIDs that no port of the fabric has.
     #[error(
         "SLV-TOPOLOGY-0052: {file}: no port of the fabric has {count} of the GUIDs: {names}; no port gets their LIDs"
     )]
@@ -279,7 +279,7 @@ pub enum DumpWarning {
         /// The first of them, with lines and LIDs.
         names: String,
     },
-    /// SLV-TOPOLOGY-0053: lines of a table that are neither rows nor known text.
+    /// SLV-TOPOLOGY-0053: a table has lines that are neither rows nor known text.
     #[error(
         "SLV-TOPOLOGY-0053: {place}: '{text}' in the table of switch {guid} is no row and was left out, with {more} \
          more such lines; correct the file or dump it again"

@@ -49,7 +49,7 @@ pub enum SpecError {
         /// All keys of this generator.
         known: String,
     },
-    /// SLV-TOPOLOGY-0003: a key's value cannot be used.
+    /// SLV-TOPOLOGY-0003: the value of a key is not allowed.
     #[error("SLV-TOPOLOGY-0003: {generator}: {key}={value}: want {want}")]
     BadValue {
         /// The generator.
@@ -71,7 +71,7 @@ pub enum SpecError {
         /// A complete specification.
         example: String,
     },
-    /// SLV-TOPOLOGY-0005: the fabric would be larger than what is generated.
+    /// SLV-TOPOLOGY-0005: the fabric would be larger than the generator allows.
     #[error("SLV-TOPOLOGY-0005: {generator} would have {wanted} {what}; at most {limit}: make it smaller")]
     TooBig {
         /// The generator.

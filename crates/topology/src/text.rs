@@ -92,7 +92,7 @@ pub enum FileError {
         /// The text expected.
         want: &'static str,
     },
-    /// SLV-TOPOLOGY-0012: two nodes with one id or one GUID.
+    /// SLV-TOPOLOGY-0012: two nodes have the same id or GUID.
     #[error(
         "SLV-TOPOLOGY-0012: {place}: {name} is a different node in line {first_line}; rename one or correct its GUID"
     )]
@@ -104,7 +104,7 @@ pub enum FileError {
         /// Line of the first one.
         first_line: usize,
     },
-    /// SLV-TOPOLOGY-0013: two lines disagree about the cable at a port.
+    /// SLV-TOPOLOGY-0013: two lines name different peers for one port.
     #[error(
         "SLV-TOPOLOGY-0013: {place}: {port} is cabled to {peer} here and to {other} in line {other_line}; remove one"
     )]
@@ -130,7 +130,7 @@ pub enum FileError {
         /// The node's id.
         peer: String,
     },
-    /// SLV-TOPOLOGY-0015: a port that the node does not have.
+    /// SLV-TOPOLOGY-0015: the node has no such port.
     #[error(
         "SLV-TOPOLOGY-0015: {place}: \"{node}\" has ports 1-{count}, not {port}; correct the port or the node's count"
     )]
@@ -144,7 +144,7 @@ pub enum FileError {
         /// Number of its ports.
         count: u8,
     },
-    /// SLV-TOPOLOGY-0016: the parts contradict each other in a way that no line shows.
+    /// SLV-TOPOLOGY-0016: parts of the file contradict each other, but not in a single line.
     #[error("SLV-TOPOLOGY-0016: {file}: the nodes and cables do not fit together; correct the file")]
     Build {
         /// The file.
@@ -152,7 +152,7 @@ pub enum FileError {
         /// The contradiction.
         source: BuildError,
     },
-    /// SLV-TOPOLOGY-0017: more than any subnet has.
+    /// SLV-TOPOLOGY-0017: the file exceeds the size of any subnet.
     #[error("SLV-TOPOLOGY-0017: {place}: more than {limit} {what}; a subnet has at most 49151 LIDs: cut the file")]
     TooBig {
         /// Where the limit is passed.
@@ -206,7 +206,7 @@ pub enum Warning {
         /// The text found.
         rate: String,
     },
-    /// SLV-TOPOLOGY-0023: lines that mean nothing to this reader.
+    /// SLV-TOPOLOGY-0023: lines were ignored, because the reader does not know them.
     #[error("SLV-TOPOLOGY-0023: {place}: not understood and left out, with {more} more such lines: {text}")]
     IgnoredLines {
         /// File and line of the first one.
@@ -216,7 +216,7 @@ pub enum Warning {
         /// Number of further lines.
         more: usize,
     },
-    /// SLV-TOPOLOGY-0024: both ends of a cable name a port's GUID, differently.
+    /// SLV-TOPOLOGY-0024: the lines of both ends of a cable name different GUIDs for a port.
     #[error("SLV-TOPOLOGY-0024: {place}: the GUID of {port} is {there} here and {own} in its own line; that one taken")]
     GuidMismatch {
         /// File and line.
@@ -228,7 +228,7 @@ pub enum Warning {
         /// Its GUID in the other end's line.
         there: Guid,
     },
-    /// SLV-TOPOLOGY-0025: a node is in the file twice, the same each time.
+    /// SLV-TOPOLOGY-0025: a node is in the file twice, with equal contents.
     #[error("SLV-TOPOLOGY-0025: {place}: \"{node}\" is in line {first_line} too; taken as one node")]
     ListedTwice {
         /// File and line.
@@ -238,7 +238,7 @@ pub enum Warning {
         /// Line of the first one.
         first_line: usize,
     },
-    /// SLV-TOPOLOGY-0026: two ports with one GUID.
+    /// SLV-TOPOLOGY-0026: two ports have the same GUID.
     #[error("SLV-TOPOLOGY-0026: {place}: {port} has the GUID {guid}, like {other}; only that one is found by it")]
     SharedPortGuid {
         /// File and line.
@@ -250,7 +250,7 @@ pub enum Warning {
         /// The other port with this GUID.
         other: String,
     },
-    /// SLV-TOPOLOGY-0027: a LID that is none.
+    /// SLV-TOPOLOGY-0027: a LID is not valid.
     #[error("SLV-TOPOLOGY-0027: {place}: {lid} is no unicast LID (1-49151) or not a multiple of 2^LMC; none taken")]
     BadLid {
         /// File and line.

@@ -51,7 +51,7 @@ pub enum PortSpec {
     },
 }
 
-/// SLV-PORT-0107: a text that names no port.
+/// SLV-PORT-0107: the text is not the name of a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "SLV-PORT-0107: '{text}' names no port: {problem}; want CA, CA/PORT, a port GUID as 0x0002c90300001234, \

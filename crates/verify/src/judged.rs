@@ -158,7 +158,7 @@ pub struct Refusal {
 }
 
 impl fmt::Display for Refusal {
-    /// SLV-JUDGE-0200: how many errors, and the first of them.
+    /// SLV-JUDGE-0200: the judge refuses a plan or change; the message has the number of errors and the first of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let errors = self.verdict.count(Severity::Error);
         write!(f, "SLV-JUDGE-0200: the judge refuses the plan, errors: {errors}")?;

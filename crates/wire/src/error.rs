@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// SLV-WIRE-0001: fewer bytes than the structure has.
+    /// SLV-WIRE-0001: there are fewer bytes than the structure has.
     #[error("SLV-WIRE-0001: {what} needs {need} bytes, have {have}")]
     Truncated {
         /// The structure.
@@ -24,7 +24,7 @@ pub enum DecodeError {
         /// The value found.
         found: u64,
     },
-    /// SLV-WIRE-0003: not the attribute that was asked for.
+    /// SLV-WIRE-0003: the attribute is not the expected one.
     #[error("SLV-WIRE-0003: attribute {found:#06x}, want {want:#06x}")]
     Attribute {
         /// The attribute expected.

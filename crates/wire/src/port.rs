@@ -99,7 +99,7 @@ pub trait MadPort: Send {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortError {
-    /// SLV-PORT-0001: opening it failed.
+    /// SLV-PORT-0001: the port cannot be opened.
     #[error("SLV-PORT-0001: cannot open {port}: {cause}; {advice}")]
     Open {
         /// The port to open.
@@ -109,7 +109,7 @@ pub enum PortError {
         /// Advice for the operator.
         advice: &'static str,
     },
-    /// SLV-PORT-0002: it was closed or its device went away.
+    /// SLV-PORT-0002: the port was closed, or its device is gone.
     #[error("SLV-PORT-0002: the port is gone while {operation}: {cause}")]
     Gone {
         /// The attempted operation.
@@ -117,7 +117,7 @@ pub enum PortError {
         /// Error of the lower layer.
         cause: String,
     },
-    /// SLV-PORT-0003: its queue is full; the datagram was not sent.
+    /// SLV-PORT-0003: the send queue of the port is full; the datagram was not sent.
     #[error("SLV-PORT-0003: the port's send queue is full")]
     Full,
 }

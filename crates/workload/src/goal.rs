@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::messages::{Channel, Messages};
 use crate::schedule::{COMPUTE_MAX_NS, OpId, Schedule, Work};
 
-/// SLV-WORKLOAD-0006: a line that is no GOAL, or that no rank could ever get past.
+/// SLV-WORKLOAD-0006: a line is not GOAL text, or it waits for something that never happens.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SLV-WORKLOAD-0006: line {line}: {what}; want {want}")]
 pub struct GoalError {

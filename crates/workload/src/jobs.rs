@@ -28,7 +28,7 @@ pub enum Placement {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
-    /// SLV-WORKLOAD-0007: too few hosts.
+    /// SLV-WORKLOAD-0007: there are too few hosts.
     #[error("SLV-WORKLOAD-0007: a job of {want} hosts, but {free} are free; want fewer hosts, or fewer jobs")]
     TooFew {
         /// Number wanted.
@@ -36,13 +36,13 @@ pub enum JobError {
         /// Number of free hosts.
         free: u32,
     },
-    /// SLV-WORKLOAD-0008: a host that is taken, or that there is not.
+    /// SLV-WORKLOAD-0008: a host does not exist, or another job uses it.
     #[error("SLV-WORKLOAD-0008: host {host} is not free; want hosts of no other job, numbered from 0")]
     NotFree {
         /// Its number.
         host: Host,
     },
-    /// SLV-WORKLOAD-0009: a text that is no placement.
+    /// SLV-WORKLOAD-0009: the text is not a placement.
     #[error("SLV-WORKLOAD-0009: '{text}' is no placement; known: linear, random, stride=N, list=N+N+N")]
     Unknown {
         /// The text given.

@@ -32,7 +32,7 @@ pub enum Arrivals {
     },
 }
 
-/// SLV-WORKLOAD-0005: a text that says no arrivals.
+/// SLV-WORKLOAD-0005: the text does not name arrivals of messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "SLV-WORKLOAD-0005: '{text}' is no way to arrive: {what}; known: bernoulli, poisson, even, bursts[:mean=N], \
@@ -45,7 +45,7 @@ pub struct ArrivalsError {
     pub what: String,
 }
 
-/// SLV-WORKLOAD-0011: a load that no host could want.
+/// SLV-WORKLOAD-0011: the load is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
     "SLV-WORKLOAD-0011: a load of {load}; want more than 0, and at most {LOAD_MAX}: from 1 on hosts never stop, and \

@@ -46,7 +46,7 @@ pub enum Pattern {
     Pairs(Vec<(u32, u32)>),
 }
 
-/// SLV-WORKLOAD-0001: a text that is no pattern.
+/// SLV-WORKLOAD-0001: the text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SLV-WORKLOAD-0001: '{text}' is no traffic pattern: {what}; known: {KNOWN}")]
 pub struct PatternError {

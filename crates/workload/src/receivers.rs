@@ -30,7 +30,7 @@ enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiversError {
-    /// SLV-WORKLOAD-0002: a host that there is not.
+    /// SLV-WORKLOAD-0002: there is no such host.
     #[error("SLV-WORKLOAD-0002: traffic with host {host}, but hosts are numbered 0 to {last}")]
     NoHost {
         /// Its number.
@@ -38,7 +38,7 @@ pub enum ReceiversError {
         /// The highest host number.
         last: u32,
     },
-    /// SLV-WORKLOAD-0003: more senders than the hosts beside the receivers.
+    /// SLV-WORKLOAD-0003: all hosts would send, so that there are no receivers.
     #[error("SLV-WORKLOAD-0003: {senders} senders of {hosts} hosts leave no receivers; want fewer")]
     NoReceivers {
         /// Senders.
@@ -46,7 +46,7 @@ pub enum ReceiversError {
         /// Hosts.
         hosts: u32,
     },
-    /// SLV-WORKLOAD-0004: a host with two receivers.
+    /// SLV-WORKLOAD-0004: a host has two receivers.
     #[error("SLV-WORKLOAD-0004: host {host} is the sender of two pairs; want one")]
     TwoPairs {
         /// Its number.

@@ -57,7 +57,7 @@ impl Default for ServerOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// SLV-PORT-0104: a base name that fits into no socket name.
+    /// SLV-PORT-0104: a base name cannot be part of a socket name.
     #[error("SLV-PORT-0104: base name '{base}' fits into no socket name; use 1 to {BASE_NAME_MAX} bytes, without ':'")]
     BaseName {
         /// The name.
@@ -71,7 +71,7 @@ pub enum ServerError {
         /// The reason.
         cause: io::Error,
     },
-    /// SLV-PORT-0106: waiting failed.
+    /// SLV-PORT-0106: waiting for the sockets failed.
     #[error("SLV-PORT-0106: cannot wait for clients: {cause}")]
     Wait {
         /// The reason.

@@ -28,7 +28,7 @@ const _: () = assert!(CONTROL_DATA_LEN == SMP_DATA_LEN);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// SLV-PORT-0101: a message of a length that no message has.
+    /// SLV-PORT-0101: a message has a wrong length.
     #[error("SLV-PORT-0101: {what} has {have} bytes, want {need}")]
     Length {
         /// The kind of message.
@@ -38,13 +38,13 @@ pub enum ProtocolError {
         /// Actual length in bytes.
         have: usize,
     },
-    /// SLV-PORT-0102: a control message without the magic number.
+    /// SLV-PORT-0102: a control message lacks the magic number.
     #[error("SLV-PORT-0102: control message starts with {found:#010x}, want {MAGIC:#010x}")]
     Magic {
         /// The value found instead.
         found: u32,
     },
-    /// SLV-PORT-0103: a control message of a type that does not exist.
+    /// SLV-PORT-0103: a control message has an unknown type.
     #[error("SLV-PORT-0103: control message of unknown type {found}")]
     Kind {
         /// The type found.

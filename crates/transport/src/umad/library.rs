@@ -282,7 +282,7 @@ impl Umad {
 
     /// Unregisters an agent.
     pub(super) fn unregister(&self, fd: c_int, agent: c_int) {
-        // SAFETY: two integers; a stale agent is answered with an error that matters to nobody.
+        // SAFETY: two integers; the error for a stale agent is ignored.
         unsafe { (self.unregister)(fd, agent) };
     }
 

@@ -354,7 +354,7 @@ impl<'a> Drift<'a> {
         }
     }
 
-    /// Packets on a channel reach a switch and use an entry.
+    /// Adds the turns of packets on a channel that reach a switch and use an entry.
     fn turn(&mut self, from: u32, from_vl: u8, senders: u8, entry: u8) {
         let held = self.net.channels[from as usize];
         let Way::Channel(to) = self.net.way(held.dst as usize, entry) else {

@@ -233,7 +233,7 @@ pub fn prove<'a>(
     prove_trial(&trial, proposal, None, options)
 }
 
-/// Proves a prepared proposal. `counted` is the number of lifetimes that waits must last, if it is known already.
+/// Proves a prepared proposal. `lifetimes_max` is the number of lifetimes that waits must last, if it is known already.
 fn prove_trial(
     trial: &Trial<'_>,
     proposal: &Proposal<'_>,

@@ -46,7 +46,7 @@ pub enum PhaseFault {
         /// Those of them that a wait before the step would end.
         ghosts: u32,
     },
-    /// SLV-JUDGE-0041: packets of a LID can go in circles while a step is under way.
+    /// SLV-JUDGE-0041: packets of a LID can loop while a step is under way.
     MixedLoop {
         /// Class of traffic.
         traffic: Traffic,
@@ -57,7 +57,7 @@ pub enum PhaseFault {
         /// The switches, each leading to the next and the last to the first.
         switches: Vec<Place>,
     },
-    /// SLV-JUDGE-0042: a step writes an entry twice, in an order that nobody knows.
+    /// SLV-JUDGE-0042: a step writes an entry twice, in an unknown order.
     WrittenTwice {
         /// The switch.
         switch: Place,
@@ -213,7 +213,7 @@ impl TransitionRefusal {
 }
 
 impl fmt::Display for TransitionRefusal {
-    /// SLV-JUDGE-0201: how many findings, and the first of them.
+    /// SLV-JUDGE-0201: the judge refuses a transition; the message has the number of findings and the first of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -168,7 +168,7 @@ impl Edges {
         }
     }
 
-    /// Returns how many of the given edges are new, if the graph with them and without the vertices `lost` has no
+    /// Returns how many of the given edges are new, if the graph with them and without the vertices `without` has no
     /// cycle. No packet can wait for a lost vertex. The edges are not kept.
     pub fn stays_acyclic_with<'a>(
         &mut self,

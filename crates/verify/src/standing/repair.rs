@@ -442,7 +442,7 @@ impl Mix<'_> {
         }
     }
 
-    /// Packets leave a switch by an entry, not before phase `time`.
+    /// Adds packets that leave a switch by an entry, not before phase `time`.
     pub(super) fn reach(&mut self, switch: usize, entry: u8, senders: u8, time: u16) {
         let flows = &self.standing.flows;
         let cell = flows.shape.cell(switch, entry);
@@ -460,7 +460,7 @@ impl Mix<'_> {
         }
     }
 
-    /// Packets on a channel meet an entry behind it, not before phase `time`.
+    /// Adds the turns of packets on a channel that reach an entry behind it, not before phase `time`.
     pub(super) fn turn(&mut self, cell: u32, senders: u8, entry: u8, time: u16) {
         let (flows, shape) = (&self.standing.flows, &self.standing.flows.shape);
         let switch = usize::from(shape.behind(cell as usize));
