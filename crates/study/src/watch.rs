@@ -150,7 +150,7 @@ pub(crate) mod tests {
             self.reports.lock().unwrap().clone()
         }
 
-        /// Asserts that the work goes from 0 to its total without a step back or a gap, and returns the stages in order.
+        /// Asserts that the work goes from 0 to its total without a step back or a gap. Returns the stages in order.
         pub(crate) fn whole_way(&self) -> Vec<String> {
             let reports = self.reports();
             assert!(!reports.is_empty());

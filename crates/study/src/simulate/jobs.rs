@@ -35,7 +35,7 @@ pub enum JobTraffic {
     Collective(Collective),
 }
 
-/// Places jobs in order. Each has a seed of its own. `byte_ps` is the time of a byte of payload on a host's link, in ps.
+/// Places jobs in order. Each has a seed of its own. `byte_ps`: time of a byte of payload on a host's link, in ps.
 pub(super) fn placed(all: &[Job], hosts: u32, (pace, byte_ps): (Pace, f64), seed: Seed) -> Result<Jobs, StudyError> {
     let mut jobs = Jobs::new(hosts);
     for (number, job) in (0..).zip(all) {
