@@ -25,7 +25,7 @@ pub enum Refused {
     Budget,
 }
 
-/// A place for each vertex. Whoever keeps the edges passes them in.
+/// A place for each vertex. The edges are kept by the caller, which passes them in.
 #[derive(Clone, Debug)]
 pub struct Order {
     place: Vec<u32>,

@@ -4,8 +4,8 @@
 //! of all of them, later what only packets of switches use ([`Lanes::add`]).
 //!
 //! A channel that a packet holds while it waits for the next one depends on that one. All dependencies of one LID go
-//! onto one lane: the first on which they close no circle. Each lane is a graph that is kept without cycles ([`Dag`]), so
-//! a dependency that agrees with its order costs nothing, and one that does not moves only the channels between its
+//! onto one lane: the first on which they close no circle. Each lane is a graph that is kept without cycles ([`Dag`]),
+//! so a dependency that agrees with its order costs nothing, and one that does not moves only the channels between its
 //! ends.
 //!
 //! OpenSM gives lanes to pairs of source and destination. A lane per destination is what a source can look up without

@@ -4,7 +4,7 @@
 //! gives the same bytes on any number of threads. Whether its tables are any good is not said here: the judge says
 //! that.
 //!
-//! All engines share a core. Crate `graph` has the fabric as arrays; `destinations` is who is routed, and in what order;
+//! All engines share a core. Crate `graph` has the fabric as arrays; `destinations` is what is routed, in what order;
 //! `paths` is what an engine decides (which hops are allowed towards which switch); `balance` turns that into table
 //! entries, spreading destinations over equal hops. So an engine of this family (minhop, updn, dnup) is only a rule
 //! that fills `paths`. `ftree`, `sssp` and `weave` look at the whole fabric for each destination and write tables

@@ -145,7 +145,7 @@ fn tried(
     Ok((0..whats.len()).filter_map(|at| each[at % turns].next()).collect())
 }
 
-/// Host ports whose node has no other link.
+/// Host ports of nodes without another link.
 fn single_homed(fabric: &Fabric) -> u64 {
     let nodes = fabric.nodes().iter().filter(|node| !node.is_switch());
     let linked = nodes.map(|node| node.external_ports().filter(|(_, port)| port.is_up()).count());

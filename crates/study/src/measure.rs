@@ -178,7 +178,7 @@ impl Bench<'_> {
     }
 
     /// Times runs after the first, of the engine that made the tables. A tree is detected apart, and its formula fills
-    /// tables whose memory is in place.
+    /// tables with their memory in place.
     fn warm(&self, routed: &Routed, cost: &mut Cost) -> Result<(), EngineError> {
         let Self {
             fabric,

@@ -79,8 +79,9 @@ fn lash_on_lanes() {
     check!("ring-7", 2);
     check!("random-32", 4);
     check!("random-24-lmc2", 4);
-    let want = "tree-4-3: 1, OpenSM 4\ntree-3-2-lmc2: 1, OpenSM 1\ntree-links-2: 1, OpenSM 1\ntree-3-3-holes: 2, OpenSM 3\n\
-                torus-4x4: 4, OpenSM 2\nring-7: 2, OpenSM 2\nrandom-32: 4, OpenSM 4\nrandom-24-lmc2: 3, OpenSM 4\n";
+    let want = "tree-4-3: 1, OpenSM 4\ntree-3-2-lmc2: 1, OpenSM 1\ntree-links-2: 1, OpenSM 1\n\
+                tree-3-3-holes: 2, OpenSM 3\ntorus-4x4: 4, OpenSM 2\nring-7: 2, OpenSM 2\n\
+                random-32: 4, OpenSM 4\nrandom-24-lmc2: 3, OpenSM 4\n";
     assert_eq!(report, want);
 }
 

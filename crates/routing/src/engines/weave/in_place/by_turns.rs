@@ -1,9 +1,9 @@
 //! Ways out of what is cut off, found turn by turn.
 //!
-//! [`Order::sweep`](crate::engines::weave::order::Order::sweep) gives every channel of the lane its place anew, so what it takes
-//! has nothing to do with how little was lost. Mostly each switch that is cut off has a next hop that leads on and fits
-//! the graph as it is. So whoever has the best one takes it, then the next, as long as all find one. That changes fewer
-//! entries as well. If one finds none a sweep may: it sees all of them together.
+//! [`Order::sweep`](crate::engines::weave::order::Order::sweep) gives every channel of the lane its place anew, so what
+//! it takes has nothing to do with how little was lost. Mostly each switch that is cut off has a next hop that leads on
+//! and fits the graph as it is. So the switch with the best one takes it, then the next, as long as all find one. That
+//! changes fewer entries as well. If one finds none a sweep may: it sees all of them together.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,11 +1,11 @@
 //! LIDs that cannot be led on while packets are under way: the old channels into a switch and the order leave no way.
 //!
-//! Whoever is cut off is led out again one switch at a time, by entries that stay where they can: turn by turn
-//! ([`super::by_turns`]), or if that leaves somebody without a way all together
-//! ([`Order::sweep`](crate::engines::weave::order::Order::sweep)). Packets that are under way inside the part that is cut off
-//! would meet new entries by old channels; so switches that are to change drop the LID first, and those that sent over
-//! the lost link drop it as they are. Everybody there had lost it in any case. When packets have drained, old turns are
-//! gone, those of other LIDs too, and the new entries are written.
+//! Switches that are cut off are led out again one at a time, by entries that stay where they can: turn by turn
+//! ([`super::by_turns`]), or if that leaves a switch without a way all together
+//! ([`Order::sweep`](crate::engines::weave::order::Order::sweep)). Packets that are under way inside the part that is
+//! cut off would meet new entries by old channels; so switches that are to change drop the LID first, and those that
+//! sent over the lost link drop it as they are. All switches there had lost it in any case. When packets have drained,
+//! old turns are gone, those of other LIDs too, and the new entries are written.
 //!
 //! If there is no way out of the part, switches around it change as well; at last the LID is routed anew as a whole:
 //! see [`super::anew`].
