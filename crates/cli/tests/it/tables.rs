@@ -112,7 +112,7 @@ impl World {
             ("topology show", "sx6536"),
             ("topology show", "sx6536 --nodes"),
             ("topology show", "sx6536 --links"),
-            ("transition", "--fabric sx6536 --from minhop --to fat-tree"),
+            ("transition", "--fabric torus:3x3,hosts=1 --from updn --to weave"),
             ("verify", "--fabric sx6536 --lfts lfts --lids lids"),
             (
                 "verify",
