@@ -142,7 +142,10 @@ impl Desk {
 
     /// Gives the manager's thread what is left for it.
     pub(crate) fn give(&mut self, to: &mut VecDeque<(Time, Out)>) {
-        to.append(&mut self.left);
+        match to.is_empty() {
+            true => std::mem::swap(to, &mut self.left),
+            false => to.append(&mut self.left),
+        }
     }
 
     /// Takes arrivals until one has a result. Returns false after `wait` without one, or after many without a result.

@@ -208,13 +208,13 @@ impl Driver {
     }
 
     fn is_idle(&self) -> bool {
-        !self.seat.desk().has_pending() && self.busy == 0 && self.sm.view().stage == StageName::Idle
+        !self.seat.desk().has_pending() && self.busy == 0 && self.sm.stage_name() == StageName::Idle
     }
 
     /// When the manager is to be woken. Who ends when nothing is left to do only waits for computations then: not for
     /// the next look at what has been done.
     fn next_wake(&self) -> Option<Time> {
-        let is_through = self.until == Until::Idle && self.sm.view().stage == StageName::Idle;
+        let is_through = self.until == Until::Idle && self.sm.stage_name() == StageName::Idle;
         self.sm.next_wake().filter(|_| !is_through)
     }
 

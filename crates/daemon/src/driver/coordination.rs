@@ -32,7 +32,7 @@ impl Driver {
         match wanted {
             Out::Manager(input) => {
                 if matches!(input, Input::Received(_)) {
-                    self.heard_at = self.shared.clock.now();
+                    self.heard_at = at;
                 }
                 self.feed(input)?;
             }

@@ -1,6 +1,6 @@
 //! Gets and Sets of tables on which forwarding of unicast does not depend: MFT and GUIDInfo.
 
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use selvedge_fabric::{PortRef, SwitchIdx};
@@ -215,7 +215,7 @@ impl Work for Blocks {
         is_right
     }
 
-    fn interrupted(&mut self, in_flight: &BTreeSet<SetId>, effects: &mut Vec<Effect>) {
+    fn interrupted(&mut self, in_flight: &VecDeque<SetId>, effects: &mut Vec<Effect>) {
         effects.extend(in_flight.iter().map(|id| Effect::Unknown(self.at(*id).1)));
         self.give_up(0, effects);
     }
@@ -266,14 +266,14 @@ mod tests {
         })
     }
 
-    fn give(apply: &mut Apply<Blocks>, input: In<'_>) -> Vec<Effect> {
+    fn give(apply: &mut Apply<Blocks>, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Request)>) {
         let (config, mut effects) = (config(), Vec::new());
         let ctx = Ctx {
             now: Time::ZERO,
             config: &config,
         };
-        apply.handle(&ctx, input, &mut effects);
-        effects
+        let request = apply.handle(&ctx, input, &mut effects);
+        (effects, request)
     }
 
     fn describe(effect: &Effect) -> String {
@@ -282,7 +282,6 @@ mod tests {
             Block::Guids { holds, .. } => holds.map_or(0, |guids| guids[0].0),
         };
         match effect {
-            Effect::Send(..) => "sent".to_owned(),
             Effect::Holds { block, acknowledged } => format!("{} {acknowledged}", first(block)),
             Effect::Refuses { block, .. } => format!("refuses {}", first(block)),
             Effect::Unknown(block) => format!("doubt {}", first(block)),
@@ -297,14 +296,14 @@ mod tests {
         for is_mft in [true, false] {
             let (mut apply, mut found, mut answers) = (begun(is_mft, writes), Vec::new(), answers.iter());
             while !apply.is_done() {
-                let effects = give(&mut apply, In::Room);
+                let (effects, request) = give(&mut apply, In::Room);
                 found.extend(effects.iter().map(describe));
-                let Some(Effect::Send(id, request)) = effects.into_iter().next() else {
-                    continue;
-                };
-                assert!(give(&mut apply, In::Room).is_empty(), "the next phase waits");
+                let Some((id, request)) = request else { continue };
+                found.push("sent".to_owned());
+                let (effects, early) = give(&mut apply, In::Room);
+                assert!(effects.is_empty() && early.is_none(), "the next phase waits");
                 let Some(first) = answers.next() else {
-                    found.extend(give(&mut apply, In::Interrupted).iter().map(describe));
+                    found.extend(give(&mut apply, In::Interrupted).0.iter().map(describe));
                     break;
                 };
                 let mut mad = request.smp.datagram().mad;
@@ -322,7 +321,7 @@ mod tests {
                     mad.set_status(Status(0x1c));
                 }
                 let answer = first.map(|_| &mad);
-                found.extend(give(&mut apply, In::Ended(id, answer)).iter().map(describe));
+                found.extend(give(&mut apply, In::Ended(id, answer)).0.iter().map(describe));
             }
             assert_eq!(found, want, "{is_mft} {writes}");
         }

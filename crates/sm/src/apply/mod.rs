@@ -11,7 +11,7 @@ mod blocks;
 mod pause;
 mod plan;
 
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
@@ -39,7 +39,8 @@ pub struct Apply<W = PlanSets> {
     has_begun: bool,
     /// The request that is sent next.
     next: SetId,
-    in_flight: BTreeSet<SetId>,
+    /// Ascending. Most answers are to one of the first.
+    in_flight: VecDeque<SetId>,
     counts: Counts,
 }
 
@@ -79,8 +80,6 @@ pub enum In<'a> {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Effect {
-    /// Send a request.
-    Send(SetId, Request),
     /// Ask the manager's own port for its PortInfo.
     AskOwnPort,
     /// Sweep: the fabric is not as it was when the plan was made.
@@ -147,7 +146,7 @@ pub trait Work {
     fn own_port_answered(&mut self, _: Option<&Mad>, _: &mut Vec<Effect>) {}
 
     /// The work is given up with these requests in flight.
-    fn interrupted(&mut self, _: &BTreeSet<SetId>, _: &mut Vec<Effect>) {}
+    fn interrupted(&mut self, _: &VecDeque<SetId>, _: &mut Vec<Effect>) {}
 }
 
 impl<W: Work> Apply<W> {
@@ -156,20 +155,21 @@ impl<W: Work> Apply<W> {
             work,
             has_begun: false,
             next: SetId::default(),
-            in_flight: BTreeSet::new(),
+            in_flight: VecDeque::new(),
             counts: Counts::default(),
         }
     }
 
-    /// Takes one input. Appends what is to be done: at most one request.
-    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
+    /// Takes one input. Appends what is to be done; then the returned request is to be sent, of which there is one only
+    /// after [`In::Room`]. A bring-up has a million of them, so they are not among the effects.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) -> Option<(SetId, Request)> {
         match input {
-            In::Room => self.send_next(ctx, effects),
-            In::Ended(id, answer) if self.in_flight.remove(&id) => match self.work.ended(id, answer, effects) {
+            In::Room => return self.next_request(ctx, effects),
+            In::Ended(id, answer) if self.was_in_flight(id) => match self.work.ended(id, answer, effects) {
                 true => self.counts.acknowledged += 1,
                 false => self.counts.failed += 1,
             },
-            In::LeftOut(id) if self.in_flight.remove(&id) => {
+            In::LeftOut(id) if self.was_in_flight(id) => {
                 self.counts.failed += 1;
                 self.work.left_out(id);
             }
@@ -178,6 +178,13 @@ impl<W: Work> Apply<W> {
             In::OwnPort(answer) => self.work.own_port_answered(answer, effects),
             In::Interrupted => self.work.interrupted(&self.in_flight, effects),
         }
+        None
+    }
+
+    /// Takes a request for ended. Returns false if it was so before.
+    fn was_in_flight(&mut self, id: SetId) -> bool {
+        let position = self.in_flight.iter().position(|&open| open == id);
+        position.is_some_and(|at| self.in_flight.remove(at).is_some())
     }
 
     /// Returns true when every phase is done.
@@ -195,9 +202,9 @@ impl<W: Work> Apply<W> {
         self.counts
     }
 
-    /// Sends the next request of the current phase: none until its wait is over, or the answers of the phase before
+    /// Returns the next request of the current phase: none until its wait is over, or the answers of the phase before
     /// are in, or if everything is done.
-    fn send_next(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
+    fn next_request(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) -> Option<(SetId, Request)> {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.begin(0, ctx, effects);
         }
@@ -205,18 +212,19 @@ impl<W: Work> Apply<W> {
             let id = self.next;
             if id.op >= self.work.requests(id.phase) {
                 if !self.in_flight.is_empty() {
-                    return;
+                    return None;
                 }
                 self.begin(id.phase + 1, ctx, effects);
                 continue;
             }
             self.next.op += 1;
             if let Some(request) = self.work.request(ctx, id) {
-                self.in_flight.insert(id);
-                return effects.push(Effect::Send(id, request));
+                self.in_flight.push_back(id);
+                return Some((id, request));
             }
             self.counts.failed += 1;
         }
+        None
     }
 
     /// Goes on to a phase: what it relies on has ended, and its wait begins now.

@@ -11,35 +11,29 @@ use crate::stage::{MftWork, Stage, Token};
 use crate::{aliases, commit, multicast, readback};
 
 impl Sm {
-    /// Hands an input to the executor; returns what it wants done.
-    fn tell_apply(&mut self, input: In<'_>) -> Vec<Effect> {
+    /// Hands an input to the executor; returns what it wants done, and the request that it wants sent then.
+    fn tell_apply(&mut self, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Request)>) {
         let ctx = Ctx {
             now: self.now,
             config: &self.config,
         };
         let mut effects = Vec::new();
-        match &mut self.stage {
+        let request = match &mut self.stage {
             Stage::Applying(apply, _) => apply.handle(&ctx, input, &mut effects),
             Stage::MftBlocks(MftWork {
                 blocks: Some(apply), ..
             })
-            | Stage::GuidBlocks(Some(apply)) => {
-                apply.handle(&ctx, input, &mut effects);
-            }
-            _ => {}
-        }
-        effects
+            | Stage::GuidBlocks(Some(apply)) => apply.handle(&ctx, input, &mut effects),
+            _ => None,
+        };
+        (effects, request)
     }
 
     /// Hands an input to the executor, and does what it wants done. Returns true if it has sent a request.
     pub(super) fn run_apply(&mut self, input: In<'_>, out: &mut Vec<Output>) -> bool {
-        let mut has_sent = false;
-        for effect in self.tell_apply(input) {
+        let (effects, request) = self.tell_apply(input);
+        for effect in effects {
             match effect {
-                Effect::Send(id, request) => {
-                    has_sent = true;
-                    self.send_set(id, request);
-                }
                 Effect::AskOwnPort => {
                     if let Stage::Applying(_, inventory) = &self.stage {
                         let inventory = Arc::clone(inventory);
@@ -59,7 +53,9 @@ impl Sm {
                 Effect::GaveUp(Block::Mft { .. }) => {}
             }
         }
-        has_sent
+        let Some((id, request)) = request else { return false };
+        self.send_set(id, request);
+        true
     }
 
     /// Keeps as many requests open as the window allows: a change set has more Sets than should be queued at once.

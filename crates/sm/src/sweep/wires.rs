@@ -19,7 +19,8 @@ pub type End = (Guid, PortNum);
 /// Cables between switches. Each is kept under both its ends.
 #[derive(Clone, Debug, Default)]
 pub struct Wires {
-    cables: BTreeMap<End, Cable>,
+    /// By end, ascending: a large fabric has 100,000 of them.
+    cables: Vec<(End, Cable)>,
 }
 
 /// A cable, as seen from the end under which it is kept. It is known until a sweep shows an end of it that is not
@@ -44,19 +45,14 @@ enum Evidence {
 impl Wires {
     /// Takes in what a sweep has found. Cables with both ends out of sight stay as they were.
     pub fn note(&mut self, fabric: &Fabric) {
-        for &node in fabric.switches().iter() {
-            let guid = fabric.node(node).guid;
-            for (port, seen) in fabric.node(node).external_ports() {
-                let is_active = seen.link.state == PortState::Active;
-                let peer = fabric.peer(PortRef { node, port });
-                if is_active && peer.is_none() {
-                    continue;
-                }
-                if let Some(cable) = self.cables.remove(&(guid, port)) {
-                    self.cables.remove(&cable.far);
-                }
-            }
-        }
+        // What a switch says of a port, unless the port is ACTIVE and does not show its peer.
+        let shows = |(guid, port): End| {
+            let node = fabric.find(guid).filter(|&node| fabric.switch_index(node).is_some());
+            let at = node.map(|node| PortRef { node, port });
+            at.and_then(|at| Some((fabric.port(at)?.link.state, fabric.peer(at))))
+                .is_some_and(|(state, peer)| state != PortState::Active || peer.is_some())
+        };
+        self.cables.retain(|&(near, cable)| !shows(near) && !shows(cable.far));
         // A standby sees cables that another manager makes ACTIVE afterwards.
         let state = |at| fabric.port(at).map_or(PortState::Down, |port| port.link.state);
         let is_up = |at| state(at) != PortState::Down;
@@ -72,12 +68,15 @@ impl Wires {
                     .extend([(a, b), (b, a)].map(|(near, far)| (near, Cable { far, evidence })));
             }
         }
+        self.cables.sort_unstable_by_key(|(near, _)| *near);
+        self.cables.shrink_to_fit();
     }
 
     /// True if a cable is known between two ports, and both were seen ACTIVE.
     fn were_active(&self, near: End, far: End) -> bool {
         let evidence = Evidence::Active;
-        self.cables.get(&near) == Some(&Cable { far, evidence })
+        let place = self.cables.binary_search_by_key(&near, |(end, _)| *end);
+        place.is_ok_and(|at| self.cables[at].1 == Cable { far, evidence })
     }
 
     /// True if a link between switches is ACTIVE `now`, and was not in the `known` fabric: another manager has made it
@@ -113,7 +112,7 @@ impl Wires {
             let is_open = found[node].ports.get(port.index()).is_some_and(is_open);
             is_open.then_some((node, port))
         };
-        for (&near, cable) in &self.cables {
+        for &(near, cable) in &self.cables {
             if let (Some(near), Some(far)) = (open(found, near), open(found, cable.far)) {
                 found[near.0].ports[near.1.index()].peer = Some(far);
                 found[far.0].ports[far.1.index()].peer = Some(near);

@@ -40,30 +40,29 @@ fn begun(state: PortState) -> Apply {
     Apply::new(Arc::clone(result.outcome().unwrap()), inventory, installed)
 }
 
-fn give(apply: &mut Apply, input: In<'_>) -> Vec<Effect> {
+fn give(apply: &mut Apply, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Request)>) {
     let (config, mut effects) = (config(), Vec::new());
     let ctx = Ctx {
         now: Time::ZERO,
         config: &config,
     };
-    apply.handle(&ctx, input, &mut effects);
-    effects
+    let request = apply.handle(&ctx, input, &mut effects);
+    (effects, request)
+}
+
+/// Asks for a request while there is none to be sent: no effect either.
+fn gives_nothing(apply: &mut Apply) -> bool {
+    let (effects, request) = give(apply, In::Room);
+    effects.is_empty() && request.is_none()
 }
 
 /// Sends what there is to send, and takes it for open; other effects by name.
 fn send_all(apply: &mut Apply, open: &mut Vec<(SetId, Mad)>, others: &mut Vec<&'static str>) {
     loop {
-        let effects = give(apply, In::Room);
-        let before = open.len();
-        for effect in effects {
-            match effect {
-                Effect::Send(id, request) => open.push((id, request.smp.datagram().mad)),
-                other => others.push(name(&other)),
-            }
-        }
-        if open.len() == before {
-            return;
-        }
+        let (effects, request) = give(apply, In::Room);
+        others.extend(effects.iter().map(name));
+        let Some((id, request)) = request else { return };
+        open.push((id, request.smp.datagram().mad));
     }
 }
 
@@ -88,7 +87,7 @@ fn end(apply: &mut Apply, (id, mut mad): (SetId, Mad), fate: Fate) -> Vec<Effect
         mad.set_smp_data(&held.emit());
     }
     let answer = match fate {
-        Fate::LeftOut => return give(apply, In::LeftOut(id)),
+        Fate::LeftOut => return give(apply, In::LeftOut(id)).0,
         Fate::NotAnswered => None,
         Fate::Refused => {
             mad.set_status(Status(0x1c));
@@ -96,7 +95,7 @@ fn end(apply: &mut Apply, (id, mut mad): (SetId, Mad), fate: Fate) -> Vec<Effect
         }
         Fate::Done | Fate::In(_) => Some(&mad),
     };
-    give(apply, In::Ended(id, answer))
+    give(apply, In::Ended(id, answer)).0
 }
 
 #[test]
@@ -106,14 +105,14 @@ fn a_phase_begins_when_all_answers_of_the_one_before_are_in() {
     assert_eq!((open.len(), apply.phase()), (16, 0));
     while let Some(set) = open.pop() {
         assert!(!apply.is_done() && apply.phase() == 0);
-        assert!(give(&mut apply, In::Room).is_empty(), "{} are open", open.len() + 1);
+        assert!(gives_nothing(&mut apply), "{} are open", open.len() + 1);
         assert!(end(&mut apply, set, Fate::Done).is_empty());
         assert!(end(&mut apply, set, Fate::NotAnswered).is_empty(), "it has ended");
     }
     send_all(&mut apply, &mut open, &mut others);
     assert_eq!((open.len(), apply.phase()), (6, 1));
     open.into_iter().for_each(|set| drop(end(&mut apply, set, Fate::Done)));
-    assert!(give(&mut apply, In::Room).is_empty() && apply.is_done() && others.is_empty());
+    assert!(gives_nothing(&mut apply) && apply.is_done() && others.is_empty());
     let applied = apply.end();
     let counts = Counts {
         acknowledged: 22,
