@@ -15,7 +15,7 @@ use selvedge_wire::{Attribute, DirectedRoute, GuidInfo, Mad, MulticastForwarding
 use super::{Apply, Counts, Ctx, Effect, Request, SetId, Work};
 use crate::smp::{self, Smp};
 
-/// A block of a table, and what it holds; `None` if that is not known.
+/// A block of a table with its contents; `None` if they are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block {
     /// Of an MFT.
@@ -37,7 +37,7 @@ pub enum Block {
 }
 
 impl Block {
-    /// Returns true if it is known what it holds.
+    /// Returns true if the contents are known.
     const fn is_known(&self) -> bool {
         match self {
             Self::Mft { holds, .. } => holds.is_some(),
@@ -45,7 +45,7 @@ impl Block {
         }
     }
 
-    /// Returns the block as an answer says it is.
+    /// Returns the block with the contents of an answer.
     fn answered(self, answer: Option<&Mad>) -> Self {
         let data = answer.filter(|mad| mad.status().0 == 0).map(Mad::smp_data);
         match self {
@@ -63,7 +63,7 @@ impl Block {
     }
 }
 
-/// Blocks to read or to write. A block whose content is given is written.
+/// Blocks to read or to write. A block with given contents is written.
 #[derive(Debug)]
 pub struct Blocks {
     inventory: Arc<Inventory>,
@@ -144,7 +144,7 @@ impl Blocks {
         self.phases[id.phase][id.op]
     }
 
-    /// What is written by phases from this one on is to be planned anew.
+    /// Has the blocks of this phase and of later ones planned again.
     fn give_up(&self, phase: usize, effects: &mut Vec<Effect>) {
         if self.writes {
             let blocks = self.phases.iter().skip(phase).flatten();
@@ -162,7 +162,8 @@ impl Work for Blocks {
         self.phases[phase].len()
     }
 
-    /// A block is taken away from one table before it is added to another: what is not given up must not be another's.
+    /// Removes a block's entries from one table before they are added to another: an alias that is not yet removed must
+    /// not be given to another port.
     fn begin(&mut self, _: &Ctx<'_>, phase: usize, so_far: Counts, effects: &mut Vec<Effect>) -> Result<(), usize> {
         if so_far.failed == 0 {
             return Ok(());
@@ -221,7 +222,7 @@ impl Work for Blocks {
     }
 }
 
-/// A Set of what a block shall hold; a Get if that is not known.
+/// Returns a Set if the new contents of a block are given, else a Get.
 fn get_or_set<A: Attribute>(shall_hold: Option<A>, modifier: u32, (route, m_key): (&DirectedRoute, u64)) -> Smp {
     match shall_hold {
         Some(table) => smp::set(&table, modifier, route, m_key),
@@ -253,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Two phases of one block each: it is to hold 5 and then 6, or is read twice.
+    /// Two phases of one block each: it shall hold 5 and then 6, or is read twice.
     fn begun(is_mft: bool, writes: bool) -> Apply<Blocks> {
         let inventory = Arc::new(inventory(row()));
         let at = place(&inventory, if is_mft { FIRST } else { NEAR }, u8::from(!is_mft));

@@ -1,11 +1,11 @@
-//! The one executor of Sets: sends a judged change phase by phase, and keeps account of what each agent answered.
+//! The only executor of Sets: sends a judged change phase by phase, and records each agent's answer.
 //!
 //! - [`PlanSets`]: Sets of LFT, SwitchInfo, P_KeyTable, SLtoVLMappingTable, VLArbitrationTable and PortInfo. At the end
-//!   [`Applied`] says what agents hold as acknowledged, and what failed or was declined.
-//! - [`Blocks`]: Gets and Sets of MFT and GUIDInfo. An effect says of each block what it holds.
+//!   [`Applied`] has the acknowledged contents, the failed Sets and the declined settings.
+//! - [`Blocks`]: Gets and Sets of MFT and GUIDInfo. An effect gives the contents of each block.
 //!
-//! A phase begins when all requests of the one before have ended. A request that fails does not hold back the others of
-//! its phase. The work says whether the next phase begins all the same.
+//! A phase begins when all requests of the one before have ended. A failed request does not delay the others of its
+//! phase. [`Work`] decides whether the next phase begins after a failure.
 
 mod blocks;
 mod pause;
@@ -25,7 +25,7 @@ pub use blocks::{Block, Blocks};
 pub use pause::Wait;
 pub use plan::{Applied, PlanSets};
 
-/// A request on its way: its phase, and its position there.
+/// A request in flight: its phase, and its position there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SetId {
     phase: usize,
@@ -39,7 +39,7 @@ pub struct Apply<W = PlanSets> {
     has_begun: bool,
     /// The request that is sent next.
     next: SetId,
-    /// Ascending. Most answers are to one of the first.
+    /// Ascending. Most answers belong to one of the first requests.
     in_flight: VecDeque<SetId>,
     counts: Counts,
 }
@@ -82,7 +82,7 @@ pub enum In<'a> {
 pub enum Effect {
     /// Ask the manager's own port for its PortInfo.
     AskOwnPort,
-    /// Sweep: the fabric is not as it was when the plan was made.
+    /// Sweep: the fabric has changed since the plan was made.
     Sweep(SweepReason),
     /// Tell operators.
     Event(Event),
@@ -102,18 +102,19 @@ pub enum Effect {
     },
     /// A block may have been written or not.
     Unknown(Block),
-    /// A change was given up in which a block was to be written: what is to be done is planned anew.
+    /// A change was given up before this block was written: it must be planned again.
     GaveUp(Block),
 }
 
-/// A request to be sent.
+/// A request.
 #[derive(Debug)]
 pub struct Request {
     /// The agent.
     pub agent: AgentId,
     /// The SMP.
     pub smp: Smp,
-    /// It goes before the requests of other agents: this one has so much to do that nothing of it should wait.
+    /// It is sent before requests to other agents: this agent has the most requests of the phase, so its requests
+    /// decide how long the phase takes.
     pub is_first: bool,
 }
 
@@ -125,7 +126,8 @@ pub trait Work {
     /// Returns how many requests a phase has.
     fn requests(&self, phase: usize) -> usize;
 
-    /// Goes on to a phase, or to the end after the last. `Err` if it and all after it are left out: so many requests.
+    /// Begins a phase, or ends after the last one. `Err` with the number of requests left out if this phase and all
+    /// later ones are left out.
     fn begin(&mut self, ctx: &Ctx<'_>, phase: usize, so_far: Counts, effects: &mut Vec<Effect>) -> Result<(), usize>;
 
     /// Returns true while the phase that has begun must wait.
@@ -136,16 +138,16 @@ pub trait Work {
     /// Builds a request; `None` if it cannot or should not be sent.
     fn request(&mut self, ctx: &Ctx<'_>, id: SetId) -> Option<Request>;
 
-    /// Takes what became of a request. Returns true if the agent has done what was asked.
+    /// Takes the end of a request. Returns true if the agent did what was requested.
     fn ended(&mut self, id: SetId, answer: Option<&Mad>, effects: &mut Vec<Effect>) -> bool;
 
     /// A request was not sent, as its agent has not answered others.
     fn left_out(&mut self, _: SetId) {}
 
-    /// Takes what the manager's own port says.
+    /// Takes the answer of the local port.
     fn own_port_answered(&mut self, _: Option<&Mad>, _: &mut Vec<Effect>) {}
 
-    /// The work is given up with these requests in flight.
+    /// The work is interrupted with these requests in flight.
     fn interrupted(&mut self, _: &VecDeque<SetId>, _: &mut Vec<Effect>) {}
 }
 
@@ -160,8 +162,8 @@ impl<W: Work> Apply<W> {
         }
     }
 
-    /// Takes one input. Appends what is to be done; then the returned request is to be sent, of which there is one only
-    /// after [`In::Room`]. A bring-up has a million of them, so they are not among the effects.
+    /// Takes one input. Appends the effects, and returns the request to send: at most one, only after [`In::Room`]. A
+    /// bring-up has a million requests, so they are not among the effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) -> Option<(SetId, Request)> {
         match input {
             In::Room => return self.next_request(ctx, effects),
@@ -227,7 +229,7 @@ impl<W: Work> Apply<W> {
         None
     }
 
-    /// Goes on to a phase: what it relies on has ended, and its wait begins now.
+    /// Begins a phase: the phases that it depends on have ended, and its wait begins now.
     fn begin(&mut self, phase: usize, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         self.next = SetId { phase, op: 0 };
         if let Err(left_out) = self.work.begin(ctx, phase, self.counts, effects) {

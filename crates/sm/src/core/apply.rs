@@ -1,5 +1,4 @@
-//! Routes between the executor of Sets and the rest of the manager: sends its requests, and hands on what the answers
-//! teach.
+//! Routes between the executor of Sets and the rest of the manager: sends its requests, and hands on the results.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use crate::stage::{MftWork, Stage, Token};
 use crate::{aliases, commit, multicast, readback};
 
 impl Sm {
-    /// Hands an input to the executor; returns what it wants done, and the request that it wants sent then.
+    /// Hands an input to the executor; returns its effects, and the request that it wants sent.
     fn tell_apply(&mut self, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Request)>) {
         let ctx = Ctx {
             now: self.now,
@@ -29,7 +28,7 @@ impl Sm {
         (effects, request)
     }
 
-    /// Hands an input to the executor, and does what it wants done. Returns true if it has sent a request.
+    /// Hands an input to the executor, and carries out its effects. Returns true if a request was sent.
     pub(super) fn run_apply(&mut self, input: In<'_>, out: &mut Vec<Output>) -> bool {
         let (effects, request) = self.tell_apply(input);
         for effect in effects {
@@ -68,7 +67,7 @@ impl Sm {
         }
     }
 
-    /// Queues a request. A Set of a plan is left out if nobody answers by its directed route.
+    /// Queues a request. A Set of a plan is left out if no agent answers by its directed route.
     fn send_set(&mut self, id: SetId, request: Request) {
         let Request { agent, smp, is_first } = request;
         let is_of_plan = matches!(self.stage, Stage::Applying(..));
@@ -111,7 +110,7 @@ impl Sm {
         }
     }
 
-    /// A block was not answered for, or it is not as it was to be.
+    /// A block was not answered, or differs from the Set.
     fn block_refused(&mut self, block: Block, what: String, out: &mut Vec<Output>) {
         match block {
             Block::Mft { switch, place, holds } => {
@@ -127,10 +126,10 @@ impl Sm {
         }
     }
 
-    /// All that was to be done about MFTs is done.
+    /// All requests for MFTs have ended.
     pub(super) fn mft_blocks_done(&mut self, copying: MftWork, out: &mut Vec<Output>) {
         if let Some((apply, inventory)) = copying.then {
-            // A switch that does not take its table hears of it again when trees are planned; routes do not wait.
+            // A switch that does not take its table gets it again when trees are planned; routes do not wait.
             self.note_copies(out);
             self.stage = Stage::Applying(apply, inventory);
             return;
@@ -158,7 +157,7 @@ impl Sm {
         self.update_in_force(commit::In::Copies(&held), out);
     }
 
-    /// All that was to be done about GUIDInfo is done.
+    /// All requests for GUIDInfo have ended.
     pub(super) fn guid_blocks_done(&mut self, blocks: Option<Box<Apply<Blocks>>>, out: &mut Vec<Output>) {
         self.stage = Stage::Idle;
         match blocks {
@@ -171,8 +170,8 @@ impl Sm {
         }
     }
 
-    /// Something else comes first than blocks of MFTs and GUIDInfo. Returns true if routes were to follow: they are not
-    /// known to be right any more.
+    /// Interrupts the work on blocks of MFTs and GUIDInfo. Returns true if routes were to follow: they are no longer
+    /// known to be correct.
     pub(crate) fn interrupt_blocks(&mut self) -> bool {
         self.run_apply(In::Interrupted, &mut Vec::new());
         match std::mem::take(&mut self.stage) {

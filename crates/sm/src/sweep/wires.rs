@@ -1,11 +1,10 @@
-//! Cables between switches: one record each, with how it is known and until when.
+//! Cables between switches: one record each, with its evidence and how long it holds.
 //!
-//! A switch that answers nothing in a sweep is left out of the inventory, and so are its links. When it answers again,
-//! and one of its links lets no MAD pass just then, both ends of that link say that they are ACTIVE and neither end
-//! shows its peer: the plan would lack a link that carries packets. But only a manager makes a link ACTIVE, and a link
-//! that has been lost is ACTIVE no longer: while both ends are ACTIVE the cable is where it was. A standby has seen
-//! cables before the master made them ACTIVE. While neither end shows another peer, such a cable is where it was as
-//! well.
+//! A switch without any answer in a sweep is left out of the inventory, and so are its links. If it answers again while
+//! one of its links loses MADs, both ends of that link report ACTIVE and neither end shows its peer: the plan would
+//! lack a link that carries packets. But only a manager makes a link ACTIVE, and a lost link is not ACTIVE: while both
+//! ends are ACTIVE, the cable has not been moved. A standby has seen cables before the master made them ACTIVE. As long
+//! as neither end shows another peer, such a cable has not been moved either.
 
 use std::collections::BTreeMap;
 
@@ -43,9 +42,10 @@ enum Evidence {
 }
 
 impl Wires {
-    /// Takes in what a sweep has found. Cables with both ends out of sight stay as they were.
+    /// Takes the fabric of a sweep. Cables with both ends out of sight stay unchanged.
     pub fn note(&mut self, fabric: &Fabric) {
-        // What a switch says of a port, unless the port is ACTIVE and does not show its peer.
+        // Whether a switch reports a port as lost or with another peer, unless the port is ACTIVE without a visible
+        // peer.
         let shows = |(guid, port): End| {
             let node = fabric.find(guid).filter(|&node| fabric.switch_index(node).is_some());
             let at = node.map(|node| PortRef { node, port });
@@ -170,11 +170,11 @@ mod tests {
     fn a_cable_is_known_as_long_as_its_ends_are_active() {
         let (active, down, init) = (PortState::Active, PortState::Down, PortState::Init);
         check(&[(&[1, 2], down)], 0);
-        // Another manager may make it so before this one looks again.
+        // Another manager may activate it before the next sweep of this one.
         check(&[(&[1, 2], init), (&[1], active)], 2);
         check(&[(&[1, 2], init), (&[1], init)], 0);
         check(&[(&[1, 2], active)], 2);
-        // The second is out of sight, and the port that leads there is still ACTIVE.
+        // The second switch is out of sight, and the port that leads there is still ACTIVE.
         check(&[(&[1, 2], active), (&[1], active)], 2);
         check(&[(&[1, 2], active), (&[1], down)], 0);
         // Another one is there now.
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn only_another_manager_makes_a_link_active() {
         use PortState::{Active, Init};
-        // The ends of the link between the switches, as they were and as they are.
+        // The ends of the link between the switches, before and now.
         let check = |known: [PortState; 2], now: [PortState; 2], want: bool| {
             let [known, now] = [known, now].map(|states| {
                 let mut found = row();

@@ -1,4 +1,4 @@
-//! A plan for the row is applied, without a manager: each Set is answered by what it sets, or as a test says.
+//! A plan for the row is applied, without a manager: each Set is acknowledged, or ends as the test requires.
 
 use selvedge_planner::{Basis, Job, JobId, PlanFabric, Task};
 use selvedge_sim::Par;
@@ -50,13 +50,13 @@ fn give(apply: &mut Apply, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Reques
     (effects, request)
 }
 
-/// Asks for a request while there is none to be sent: no effect either.
+/// Asks for a request when none can be sent: there is no effect either.
 fn gives_nothing(apply: &mut Apply) -> bool {
     let (effects, request) = give(apply, In::Room);
     effects.is_empty() && request.is_none()
 }
 
-/// Sends what there is to send, and takes it for open; other effects by name.
+/// Sends all requests that can be sent, and adds them to `open`; other effects go to `others` by name.
 fn send_all(apply: &mut Apply, open: &mut Vec<(SetId, Mad)>, others: &mut Vec<&'static str>) {
     loop {
         let (effects, request) = give(apply, In::Room);
@@ -75,7 +75,7 @@ fn name(effect: &Effect) -> &'static str {
     }
 }
 
-/// Ends a Set. A port whose state is not set answers with the state that it has.
+/// Ends a Set. If it sets no port state, the port answers with its present state.
 fn end(apply: &mut Apply, (id, mut mad): (SetId, Mad), fate: Fate) -> Vec<Effect> {
     let op = &apply.outcome().changes.value().phases[id.phase].ops[id.op];
     if let Op::Port { port, .. } = op {
@@ -156,7 +156,7 @@ fn what_fails_is_accounted_for_and_what_relies_on_it_is_not_sent() {
         AttributeId::SWITCH_INFO,
     );
     check(Active, (lft, Fate::Done), None, (17, 0, 2), &[]);
-    // The next step is not proved any more.
+    // The next step is no longer proved.
     check(Active, (lft, Fate::NotAnswered), None, (14, 3, 0), &["steps left out"]);
     check(Active, (lft, Fate::Refused), None, (14, 3, 2), &["steps left out"]);
     check(Active, (lft, Fate::LeftOut), None, (14, 3, 2), &["steps left out"]);
@@ -170,7 +170,7 @@ fn what_fails_is_accounted_for_and_what_relies_on_it_is_not_sent() {
     check(Active, (switch, Fate::Refused), Some(1), (16, 1, 2), &[]);
     check(Active, (port, Fate::NotAnswered), Some(0), (16, 1, 2), &[]);
     check(Active, (port, Fate::In(Init)), Some(0), (17, 0, 2), &["sweep"]);
-    // Neither end of a link is activated whose Set failed, nor any link of a switch whose table failed.
+    // No end of a link with a failed Set is activated, and no link of a switch with a failed table.
     check(Init, (port, Fate::NotAnswered), Some(0), (19, 3, 2), &[]);
     check(Init, (port, Fate::LeftOut), Some(0), (19, 3, 2), &[]);
     check(Init, (lft, Fate::NotAnswered), Some(1), (17, 5, 1), &[]);
