@@ -17,7 +17,7 @@ pub enum Promise {
     State,
     /// Registrations of hosts.
     Registrations,
-    /// The mark that says whether all registrations are stored.
+    /// The mark: all registrations are stored.
     Mark,
 }
 

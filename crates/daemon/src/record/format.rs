@@ -23,13 +23,13 @@ pub(super) const MAGIC: &[u8; 8] = b"SLVREC03";
 /// What a recorded manager was made of.
 #[derive(Clone, Debug)]
 pub struct Header {
-    /// What it may do.
+    /// The mode: what the manager is allowed to do.
     pub mode: Mode,
     /// The port it sits at.
     pub local: LocalPort,
     /// Policy and manager's options.
     pub settings: Settings,
-    /// What it remembered.
+    /// Its stored state.
     pub state: PersistentState,
 }
 
@@ -80,9 +80,9 @@ pub enum RecordedInput {
     Told(ToldLevels),
     /// [`Command::Stop`].
     Stop,
-    /// No input of the manager: what a host said to the administrator beside it.
+    /// Not an input of the manager: a datagram from a host to the administrator beside it.
     Asked(Datagram),
-    /// No input of the manager: what the administrator said to a host.
+    /// Not an input of the manager: a datagram from the administrator to a host.
     Said(Datagram),
 }
 
@@ -294,7 +294,7 @@ fn put_command(out: &mut Vec<u8>, time: Time, command: &Command) {
 /// Bits of a group's MTU code, below its service level.
 const SL_SHIFT: u8 = 4;
 
-/// Appends what was said between a host and the administrator.
+/// Appends a datagram between a host and the administrator.
 pub(super) fn put_said(out: &mut Vec<u8>, time: Time, is_ours: bool, datagram: &Datagram) {
     out.push(16 + u8::from(is_ours));
     out.extend(time.0.to_le_bytes());
