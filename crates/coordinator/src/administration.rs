@@ -299,7 +299,7 @@ impl Administration {
         }
     }
 
-    /// Hands the manager changes of port names, and news of the copy.
+    /// Hands the manager changes of port names, and of the state of the copy.
     fn inform_manager(&mut self, now: Time, out: &mut Vec<Out>) {
         let doubted = self.sa.take_doubted();
         if !doubted.is_empty() {
