@@ -356,8 +356,8 @@ impl LidBook {
         });
     }
 
-    /// Drops claims of ports that were never read with their LIDs on LIDs that another port holds: these were assigned
-    /// while the port was absent. It may still hold its former LIDs.
+    /// Drops claims of ports on LIDs that another port holds, if the claiming port was never read with these LIDs: this
+    /// manager assigned them without knowing the other port. The claiming port may still hold its former LIDs.
     fn drop_untaken(&mut self, is_of_another: impl Fn(Guid, Lid) -> bool) {
         for (&guid, claim) in &mut self.claims {
             let has_claim = |range: &LidRange| !range.iter().any(|lid| is_of_another(guid, lid));

@@ -58,8 +58,8 @@ pub struct Answer {
 }
 
 impl Question {
-    /// Routes each draw of lost links with each engine, has the tables judged and measures. A unit of work is one
-    /// engine on one draw.
+    /// Routes each draw of lost links with each engine, has the tables judged and measures. Progress counts pairs of
+    /// engine and draw.
     ///
     /// # Errors
     ///

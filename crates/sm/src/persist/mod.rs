@@ -233,7 +233,7 @@ impl Persist {
     }
 
     /// Takes the LIDs of ports; true if any differ from the stored ones. A port that has taken its LIDs must not get
-    /// its former ones back after a restart, however long no other plan is made.
+    /// its former ones back after a restart, even if no further plan is made for a long time.
     fn take_lids(&mut self, lids: &KnownLids<'_>) -> bool {
         let state = &mut self.state;
         let is_new = state.lids_before != lids.befores || state.lids != lids.claims || state.lids_aside != *lids.aside;
