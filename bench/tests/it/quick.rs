@@ -102,8 +102,7 @@ fn routing_is_judged_alike_and_what_opensm_falls_back_from_has_no_figures() {
     };
     let (random, tree) = ("random:switches=16,degree=4,hosts=2,seed=21", "karytree:k=4,n=2");
     let damaged = "karytree:k=4,n=2,remove-links=1,seed=21";
-    // The figure for a full tree, computed by hand: the leaves of three other hosts of four send to each host through
-    // one link.
+    // Computed by hand for a full tree: hosts of the three other leaves send to each host through one link.
     let best = [
         ("outcome", "routed"),
         ("max_load", "12"),
