@@ -24,7 +24,7 @@ impl Told {
             if line.contains("SLV-SM-0023") {
                 add(&mut told.compute_us, number_after(line, "planned in "));
                 add(&mut told.verify_us, number_after(line, " us, judged in "));
-                told.known += u64::from(line.contains("as worked out before"));
+                told.known += u64::from(line.contains("from a backup"));
             }
             told.drain_waits += u64::from(line.contains("SLV-SM-0030"));
         }
@@ -62,7 +62,7 @@ mod tests {
         check("", None, None, (0, 0));
         check(repair, Some(40.0), Some(12.0), (0, 0));
         check(&format!("{repair}\n{repair}"), Some(80.0), Some(24.0), (0, 0));
-        let known = repair.replace("change,", "change, as worked out before,");
+        let known = repair.replace("change,", "change, from a backup,");
         check(&format!("{repair}\n{known}"), Some(80.0), Some(24.0), (0, 1));
         check("x SLV-SM-0030 waiting 5 s\nx SLV-SM-0007 up", None, None, (1, 0));
     }

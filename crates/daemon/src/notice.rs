@@ -94,8 +94,9 @@ impl fmt::Display for Notice {
         match self {
             Self::NotStored(error) => write!(
                 f,
-                "state is not stored and is tried again every few seconds; until then ports without a stored LID wait, \
-                 and hosts may be answered BUSY or be asked to register again after a restart: {error}"
+                "the state cannot be stored; the manager tries again every few seconds; until then ports without a \
+                 stored LID wait, and hosts may be answered BUSY, or be asked to register again after a restart: \
+                 {error}"
             ),
             Self::StoredAgain { what, failures, lasted } => write!(
                 f,
@@ -114,14 +115,19 @@ impl fmt::Display for Notice {
                 }
                 Ok(())
             }
-            Self::NotReloaded(error) => write!(f, "the configuration is not read again, the old one stays: {error}"),
+            Self::NotReloaded(error) => write!(
+                f,
+                "the configuration was not reloaded, the former one stays in force: {error}"
+            ),
             Self::NotDumped { path, cause } => write!(
                 f,
                 "cannot write the dump file {}: {cause}; name a folder that can be written (dump_files_dir, \
                  daemon.dump_dir)",
                 path.display()
             ),
-            Self::IsSmRefused(error) => write!(f, "others cannot see that a manager is here (IsSM): {error}"),
+            Self::IsSmRefused(error) => {
+                write!(f, "IsSM cannot be set, so other managers do not find this one: {error}")
+            }
             Self::Rerouted(reroute) => write!(f, "{reroute}"),
         }
     }

@@ -104,12 +104,15 @@ fn steps(moved: &[Moved], fabric: &Fabric, tables: &Tables, standing: &Standing)
             data: *tables.block(switch, block),
         })
     };
-    let mut steps = vec![("turn away from what is lost", of_rank(0).chain(of_rank(1)).collect())];
+    let mut steps = vec![(
+        "change entries that lead over lost links",
+        of_rank(0).chain(of_rank(1)).collect(),
+    )];
     let last = order.last().map_or(0, |block| block.0);
     for rank in FIRST_LATER..=last {
         let label = match rank {
-            FIRST_LATER => "switches that others turned away from, and what is left",
-            _ => "switches that send to these",
+            FIRST_LATER => "change entries of switches that got these packets before, and the rest",
+            _ => "change entries of switches that send to these",
         };
         steps.push((label, of_rank(rank).collect()));
     }

@@ -174,13 +174,13 @@ impl fmt::Display for PlanEvent {
             Self::EngineChosen { note } => f.write_str(note),
             Self::FoundKept { engine } => write!(
                 f,
-                "the tables that the switches hold are right and stay; {engine} plans when the fabric changes or \
-                 load is spread anew"
+                "the tables that the switches hold are right and stay; {engine} plans when the fabric changes or load \
+                 is rebalanced"
             ),
             Self::FoundMended { engine, entries } => write!(
                 f,
                 "the tables that were found stay but for {entries} entries, as packets of their LIDs did not arrive; \
-                 {engine} plans when the fabric changes or load is spread anew"
+                 {engine} plans when the fabric changes or load is rebalanced"
             ),
             Self::BackupsMade { links, lacking, kib } => {
                 write!(
@@ -189,10 +189,13 @@ impl fmt::Display for PlanEvent {
                 )?;
                 match lacking {
                     0 => Ok(()),
-                    _ => write!(f, "; {lacking} others will be planned for when they are lost"),
+                    _ => write!(
+                        f,
+                        "; {lacking} others have no backup: their repair is planned when they are lost"
+                    ),
                 }
             }
-            Self::Way { what } => write!(f, "the way to the plan: {what}"),
+            Self::Way { what } => write!(f, "the transition to the plan: {what}"),
             Self::TreesRefused { why } => write!(f, "multicast trees refused, those in force stay: {why}"),
             Self::LidConflict { .. }
             | Self::OutOfLids { .. }
@@ -218,7 +221,7 @@ impl PlanEvent {
             ),
             Self::LidsLater { ports } => write!(
                 f,
-                "{ports} ports keep fewer LIDs than they are to have until those that others hold are free"
+                "{ports} ports keep fewer LIDs than the LMC asks for until the LIDs that other ports hold are free"
             ),
             Self::PKeysFull { ports, what, room } => write!(
                 f,
@@ -235,9 +238,9 @@ impl PlanEvent {
                  those that there are; VLCap of both ends, or used_lanes, would have to change"
             ),
             Self::LevelsUnknown => f.write_str(
-                "nobody here knows which service levels senders use, so no change of routes that rely on several lanes \
-                 can be proved: until another plan is due routes are made that are safe with any (give managers of one \
-                 fabric the same SM_Key and sa_key, so that they can copy it)",
+                "the service levels that senders use are unknown to this manager, so no change of routes that rely on \
+                 several lanes can be proved: until the next plan routes are safe with any service level (give \
+                 managers of one fabric the same SM_Key and sa_key, so that they can copy the service levels)",
             ),
             _ => Ok(()),
         }

@@ -22,8 +22,8 @@ pub fn phases(
     let mut phases = Vec::new();
     for ops in steps(&now, fabric, (before, standing), &mut written) {
         let label = match phases.is_empty() {
-            true => "turn away from what is lost",
-            false => "follow those that turned away",
+            true => "change entries that lead over lost links",
+            false => "change entries that depend on those",
         };
         phases.push(phase(label, ops));
     }
@@ -37,7 +37,7 @@ pub fn phases(
         };
         phases.push(Phase {
             wait_before_ns,
-            ..phase("lead on what was dropped", ops)
+            ..phase("write new entries where old ones were dropped", ops)
         });
     }
     Some(phases)

@@ -388,7 +388,8 @@ impl Event {
             Self::BadDatagram { why } => write!(f, "datagram dropped: {why}"),
             Self::DuplicateGuid { guid, what } => write!(
                 f,
-                "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
+                "two nodes have the GUID {guid}: {what}; correct one GUID; of two hosts the second is left out, of \
+                 switches both"
             ),
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } => self.of_steps(f),
             Self::LinkLost { .. }

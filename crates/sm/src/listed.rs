@@ -27,14 +27,14 @@ impl fmt::Display for Absent {
         match &self.node {
             None => write!(
                 f,
-                "{guids} of {all} GUIDs of {key} ({option}) are not in this fabric, the first is {}: what is meant is \
-                 not done as the list says; correct the list, or connect what it names",
+                "{guids} of {all} GUIDs of {key} ({option}) are not in this fabric, the first is {}: these entries of \
+                 the list have no effect; correct the list, or connect the nodes",
                 self.first
             ),
             Some(node) => write!(
                 f,
-                "{guids} of {all} GUIDs of {key} ({option}) are no port's, the first is {}, the node GUID of {node}: \
-                 what is meant is not done as the list says; write port GUIDs",
+                "{guids} of {all} GUIDs of {key} ({option}) are not port GUIDs, the first is {}, the node GUID of \
+                 {node}: these entries of the list have no effect; write port GUIDs",
                 self.first
             ),
         }

@@ -432,7 +432,7 @@ fn change_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             };
             write!(f, "{port}: SL {} is put on VL {}, {why}", sl.get(), vl.get())
         }
-        Fault::UnsafeWay { first } => write!(f, "the way to the plan is not safe: {first}"),
+        Fault::UnsafeWay { first } => write!(f, "the transition to the plan is not safe: {first}"),
         Fault::InheritedCycle { first } => {
             write!(f, "the tables in force are not safe, the way leads out of it: {first}")
         }

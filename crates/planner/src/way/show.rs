@@ -74,7 +74,7 @@ impl fmt::Display for StepSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.wait_ns > 0 {
             let wait = Duration::from_nanos(self.wait_ns).as_secs_f64();
-            write!(f, "after {wait:.2} s, when packets under way are gone, ")?;
+            write!(f, "after {wait:.2} s, when packets in flight are gone, ")?;
         }
         f.write_str(self.label)?;
         if self.entries == 0 {

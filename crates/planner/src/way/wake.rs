@@ -18,7 +18,7 @@ use crate::past::{FOG_LIFETIMES, drain_time, longest};
 
 const LABEL: &str = "drop old entries that lead to links which come up";
 const ABOVE: &str = "drop old entries that lie above LinearFDBTop";
-const DARK: &str = "drop old entries that lead where nobody answers";
+const DARK: &str = "drop old entries that lead to agents that do not answer";
 
 /// Returns the tables of the switches after old entries that would take effect are dropped, and the phase that drops
 /// them. `None` if there are none.

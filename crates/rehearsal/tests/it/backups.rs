@@ -88,7 +88,7 @@ fn nobody_waits_for_what_is_worked_out() {
         assert_eq!(known > 2, has_backups, "{known}");
         let told = |entry: &LogEntry| match entry.event {
             Event::Plan(PlanEvent::BackupsMade { .. }) => None,
-            _ => Some((entry.at, entry.event.to_string().replace("as worked out before, ", ""))),
+            _ => Some((entry.at, entry.event.to_string().replace("from a backup, ", ""))),
         };
         world.log().iter().filter_map(told).collect::<Vec<_>>()
     });

@@ -72,20 +72,23 @@ impl fmt::Display for AliasEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InForce { ports, sets } => write!(f, "alias GUIDs of {ports} ports in force, {sets} Sets"),
-            Self::Refused { why } => write!(f, "alias GUIDs refused, ports hold what they held: {why}"),
+            Self::Refused { why } => write!(
+                f,
+                "alias GUIDs refused by the judge, ports keep their present ones: {why}"
+            ),
             Self::Silent { what } => write!(
                 f,
-                "{what} does not take its alias GUIDs; tried again in 4 s, and each minute if it goes on: does its \
-                 agent know GUIDInfo?"
+                "{what} does not take its alias GUIDs; the manager tries again in 4 s, then once a minute; check that \
+                 its agent supports GUIDInfo"
             ),
             Self::Differs { what, block } => write!(
                 f,
-                "{what} does not hold GUIDInfo block {block} as it was written; it is written again"
+                "{what} holds other contents in GUIDInfo block {block} than were written; the block is written again"
             ),
             Self::Taken { guid, from, owner } => write!(
                 f,
                 "alias GUID {guid} of {from} is the own GUID of {owner}: it is taken away from {from}; give its \
-                 virtual function another one"
+                 virtual function another GUID"
             ),
         }
     }

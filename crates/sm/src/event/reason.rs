@@ -53,14 +53,14 @@ impl fmt::Display for SweepReason {
             Self::Trap(number) => write!(f, "trap {number}"),
             Self::LightSweep => f.write_str("a difference found by the light sweep"),
             Self::MasterLost => f.write_str("the loss of the master"),
-            Self::Again => f.write_str("what failed in the last sweep"),
-            Self::Asked => f.write_str("a question by a manager that was not found"),
+            Self::Again => f.write_str("failures in the last sweep"),
+            Self::Asked => f.write_str("an SMInfo Get from a manager that was not found"),
             Self::Unanswered => f.write_str("another manager that does not answer"),
-            Self::Interval => f.write_str("the time since the last one"),
-            Self::Overtaken => f.write_str("a link that was lost while the plan was on its way"),
+            Self::Interval => f.write_str("the interval between sweeps"),
+            Self::Overtaken => f.write_str("a link that was lost while the plan was applied"),
             Self::LidsFree => f.write_str("LIDs that have become free"),
-            Self::HandedOver => f.write_str("the subnet that another manager hands over"),
-            Self::Told => f.write_str("the master's command"),
+            Self::HandedOver => f.write_str("HANDOVER from another manager"),
+            Self::Told => f.write_str("DISCOVER from the master"),
         }
     }
 }

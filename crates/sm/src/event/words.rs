@@ -16,8 +16,8 @@ impl Event {
                 hold_s,
             } => write!(
                 f,
-                "link of {what} went down {downs} times within {window_s} s: left out for {hold_s} s; a sweep by \
-                 command lets it back in"
+                "link of {what} went down {downs} times within {window_s} s and is left out for {hold_s} s; 'selvedge \
+                 sweep' includes it at once"
             ),
             Self::Repaired {
                 lost,
@@ -29,14 +29,15 @@ impl Event {
             } => write!(
                 f,
                 "links lost {lost}, back {returned}: {blocks} LFT blocks change, {}planned in {} us, judged in {} us",
-                if *was_known { "as worked out before, " } else { "" },
+                if *was_known { "from a backup, " } else { "" },
                 took.as_micros(),
                 judged.as_micros()
             ),
             Self::SwitchLost { what } => {
                 write!(
                     f,
-                    "switch \"{what}\" is gone, with all that only it leads to: none of its links is up"
+                    "switch \"{what}\" is gone, with all nodes reached only through it: none of its links is up; check \
+                     its power, then its cables"
                 )
             }
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
@@ -55,7 +56,7 @@ impl Event {
                 left,
             } => write!(
                 f,
-                "rebalancing, step {step}: {} entries in {} LFT blocks move, {} host pairs take another way; host \
+                "rebalancing, step {step}: {} entries in {} LFT blocks move, {} host pairs take another route; host \
                  pairs on the busiest link {before} -> {after}; {left} blocks left",
                 changed.entries, changed.blocks, changed.pairs
             ),
@@ -67,12 +68,12 @@ impl Event {
             }
             Self::RebalanceHeld { why } => write!(
                 f,
-                "load could be spread better, but no step within the budget is safe under traffic: {why}; 'selvedge \
-                 rebalance --at-once' does it in one change"
+                "load could be balanced better, but no step within the budget is safe under traffic: {why}; 'selvedge \
+                 rebalance --at-once' balances it in one change"
             ),
             Self::RebalanceInterrupted { steps } => write!(
                 f,
-                "rebalancing is interrupted after {steps} steps: what happened comes first"
+                "rebalancing is interrupted after {steps} steps: a sweep or a repair comes first"
             ),
             _ => Ok(()),
         }
@@ -83,7 +84,7 @@ impl Event {
         match self {
             Self::Draining { wait } => write!(
                 f,
-                "waiting {} until packets under way are gone, then phase {} of {}: {}",
+                "waiting {} until packets in flight are gone, then phase {} of {}: {}",
                 seconds(wait.wait_ns),
                 wait.phase,
                 wait.phases,
@@ -91,12 +92,12 @@ impl Event {
             ),
             Self::WaitEnded { wait } => write!(
                 f,
-                "a sweep is due: phase {} of {} is planned anew, with what is left of its wait",
+                "a sweep is due: phase {} of {} is planned again, with the rest of its wait",
                 wait.phase, wait.phases
             ),
             Self::StepsLeftOut { sets } => write!(
                 f,
-                "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
+                "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep plans them again"
             ),
             _ => Ok(()),
         }
@@ -107,8 +108,8 @@ impl Event {
         match self {
             Self::BeyondReach { ports, what } => write!(
                 f,
-                "links at {ports} ports lead beyond the 63 hops of a directed route, the first is {what}: what is \
-                 behind them is not managed; add links that shorten the way, or move the manager"
+                "links at {ports} ports lead beyond the 63 hops of a directed route, the first is {what}: nodes behind \
+                 them are not managed; add links that shorten the route, or move the manager"
             ),
             Self::Role {
                 role,
@@ -118,10 +119,10 @@ impl Event {
             Self::HandingOver { to } => write!(f, "the manager at {to} is better: the subnet is handed over to it"),
             Self::HandoverRefused { by } => write!(
                 f,
-                "the manager at {by} is better and does not take the subnet: this one stays master and offers it \
-                 again after the next sweep"
+                "the manager at {by} is better but did not accept HANDOVER: this manager stays master and offers the \
+                 subnet again after the next sweep"
             ),
-            Self::Told { control, by } => write!(f, "the manager at {by} says {control}"),
+            Self::Told { control, by } => write!(f, "the manager at {by} sent {control}"),
             Self::PollMissed { master, missed, of } => {
                 write!(
                     f,
@@ -130,8 +131,8 @@ impl Event {
             }
             Self::StrangeManager { guid } => write!(
                 f,
-                "the manager at {guid} shows another SM_Key and is not believed: there may be two masters; give both \
-                 one key (keys.sm_key), or stop it"
+                "the manager at {guid} shows another SM_Key and is ignored: there may be two masters; give both \
+                 managers the same key (keys.sm_key), or stop one of them"
             ),
             _ => Ok(()),
         }
@@ -154,7 +155,7 @@ impl Event {
             ),
             Self::ForeignState { stored, found, are_few } => write!(
                 f,
-                "none of the {found} ports here is among the {stored} whose LIDs are stored: {}",
+                "none of the {found} ports found is among the {stored} ports with stored LIDs: {}",
                 foreign_state(*are_few)
             ),
             Self::LanesDiffer { what, table } => write!(
@@ -163,8 +164,8 @@ impl Event {
             ),
             Self::SwitchLies { what, times } => write!(
                 f,
-                "\"{what}\" acknowledges tables and does not take them, {times} light sweeps in a row: packets through \
-                 it may go astray; reset it or take it out; it gets them again at each light sweep"
+                "\"{what}\" acknowledges tables but does not hold them, {times} light sweeps in a row: packets through \
+                 it may be misrouted; reset or remove this switch; its tables are written again at each light sweep"
             ),
             Self::MKeyRefused { what } => write!(
                 f,
@@ -179,12 +180,12 @@ impl Event {
 const fn foreign_state(are_few: bool) -> &'static str {
     match are_few {
         true => {
-            "too few to say that the state is another fabric's, so those LIDs stay reserved until more ports are \
-             found; if it is, stop and give the right folder (--state)"
+            "too few to decide whether the state belongs to another fabric, so the stored LIDs stay reserved until \
+             more ports are found; if it does, stop the manager and give the right folder (--state)"
         }
         false => {
-            "the state is another fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, \
-             stop and give the right folder (--state)"
+            "the state belongs to another fabric and is set aside, ports keep the LIDs they hold; if it belongs to \
+             this fabric, stop the manager and give the right folder (--state)"
         }
     }
 }

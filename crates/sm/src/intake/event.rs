@@ -136,7 +136,7 @@ impl fmt::Display for IntakeEvent {
                 lasted,
             } => write!(
                 f,
-                "{} babbles no more: {came} of {kind} within {:.1} s",
+                "{} no longer babbles: {came} of {kind} within {:.1} s",
                 Source(*lid),
                 lasted.as_secs_f64()
             ),

@@ -99,13 +99,13 @@ impl fmt::Display for MulticastEvent {
             }
             Self::Silent { what } => write!(
                 f,
-                "\"{what}\" does not take its multicast table; trees go around it until a sweep, or for \
-                 4 s (up to a minute if it goes on)"
+                "\"{what}\" does not take its multicast table; trees avoid this switch until the next sweep, or for \
+                 4 s (longer each time, up to a minute)"
             ),
             Self::Differs { what, block, position } => write!(
                 f,
-                "\"{what}\" does not hold multicast block {block}, position {position} as it was written; trees are \
-                 planned again"
+                "\"{what}\" holds other contents in multicast block {block}, position {position} than were written; \
+                 trees are planned again"
             ),
             Self::TakenApart { groups, mlid } => write!(
                 f,
@@ -117,19 +117,19 @@ impl fmt::Display for MulticastEvent {
                 f,
                 "{members} members of multicast groups are left apart from others, one of them {member} of group \
                  {:#06x}: every tree that joins them could deadlock with the routes in force; routes that weave, updn \
-                 or fat-tree make afresh on one lane leave room for a tree: selvedge rebalance --at-once",
+                 or fat-tree make from scratch on one lane leave room for a tree: selvedge rebalance --at-once",
                 mlid.0
             ),
             Self::Moved { trees, left } => {
                 write!(
                     f,
-                    "multicast: {trees} trees move to better ones, {left} could after them"
+                    "multicast: {trees} trees move to better ones, {left} more may follow"
                 )
             }
             Self::Unreached { members, mlid, member } => write!(
                 f,
                 "no multicast tree reaches {members} members, one of them {member} of group {:#06x}: is its link \
-                 ACTIVE, and has its switch room for so many groups?",
+                 ACTIVE, and has its switch room for this number of groups?",
                 mlid.0
             ),
         }

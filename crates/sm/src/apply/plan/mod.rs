@@ -241,7 +241,7 @@ impl Work for PlanSets {
         let outcome = Arc::clone(&self.outcome);
         let op = &outcome.changes.value().phases[id.phase].ops[id.op];
         let result = match answer {
-            None => Err("nobody answered".to_owned()),
+            None => Err("no answer".to_owned()),
             Some(mad) if mad.status().0 != 0 => Err(format!("status {:#06x}", mad.status().0)),
             Some(mad) => self.check(op, mad, effects),
         };
