@@ -132,7 +132,7 @@ impl ErrorKind {
 
     const fn advice(self) -> &'static str {
         match self {
-            Self::NotFound => "GET /api/v1/status is one; 'selvedge status --help' names the others",
+            Self::NotFound => "use a path of docs/contracts.md, for example GET /api/v1/status",
             Self::BadRequest => "correct the request",
             Self::NoEmulator => "faults need 'selvedge run --fabric SPEC' or 'selvedge emulate'",
             Self::NoManager => "ask the process that runs 'selvedge run'",
@@ -140,7 +140,7 @@ impl ErrorKind {
             Self::Stopping => "start it again",
             Self::NoConfig => "start it with --config FILE",
             Self::NotMaster => "ask the master, 'selvedge status' names it",
-            Self::NoBalance => "choose an engine that can make the tables afresh",
+            Self::NoBalance => "choose an engine that can route the whole fabric again",
             Self::WrongMethod => "use the method that the header Allow names",
             Self::TimedOut => "send the whole request at once",
             Self::NoLength => "send a body with its Content-Length",

@@ -41,7 +41,9 @@ pub enum CliError {
     #[error("standard output is closed")]
     Closed,
     /// SLV-CLI-0040: a write to standard output failed.
-    #[error("SLV-CLI-0040: cannot write to standard output: {cause}; what was printed is not complete, run it again")]
+    #[error(
+        "SLV-CLI-0040: cannot write to standard output: {cause}; the output is not complete; run the command again"
+    )]
     Output {
         /// The cause that the operating system reports.
         cause: io::Error,
@@ -96,8 +98,8 @@ pub enum CliError {
     },
     /// SLV-CLI-0011: forwarding tables have gaps, but the command needs all of them.
     #[error(
-        "SLV-CLI-0011: {}: what {switches} switches hold is not known, so no change can be followed: {first}; give the \
-         tables of all switches",
+        "SLV-CLI-0011: {}: the tables of {switches} switches are not known, so no change can be computed: {first}; \
+         give the tables of all switches",
         path.display()
     )]
     NotWhole {
@@ -139,8 +141,8 @@ pub enum CliError {
     Decode(#[from] DecodeError),
     /// SLV-CLI-0030: an `opensm.conf` that asks for what cannot be done.
     #[error(
-        "SLV-CLI-0030: {} asks for what Selvedge cannot do: {options}; --check-config says why, --skip-refused goes on \
-         without it",
+        "SLV-CLI-0030: {} has settings that Selvedge does not support: {options}; --check-config explains each, \
+         --skip-refused starts without them",
         path.display()
     )]
     OpenSmRefused {
@@ -150,7 +152,7 @@ pub enum CliError {
         options: String,
     },
     /// SLV-CLI-0031: no process in the background.
-    #[error("SLV-CLI-0031: cannot go on in the background: {cause}; leave -B out, or use the systemd unit")]
+    #[error("SLV-CLI-0031: cannot run in the background: {cause}; leave -B out, or use the systemd unit")]
     Background {
         /// The error of the operating system.
         cause: io::Error,

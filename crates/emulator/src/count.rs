@@ -105,15 +105,15 @@ impl fmt::Display for DropReason {
             Self::NoPath => "no forwarding entry",
             Self::TurnedBack => "forwarded to where it came from",
             Self::HopLimit => "forwarding loop",
-            Self::WrongLid => "nobody there has the LID",
+            Self::WrongLid => "the node there does not have the LID",
             Self::QueueFull => "agent's queue full",
-            Self::NoClient => "nobody listens at the port",
+            Self::NoClient => "no client at the port accepts it",
             Self::NoPower => "node without power",
             Self::BadMKey => "wrong M_Key",
             Self::BadPKey => "wrong P_Key",
-            Self::Unwanted => "answer that nobody asked for",
+            Self::Unwanted => "answer without a request",
             Self::Lost => "lost by a fault",
-            Self::Crowded => "too many MADs on their way",
+            Self::Crowded => "too many MADs in flight",
         })
     }
 }

@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum EmulatorError {
     /// SLV-EMU-0001: a client can only be attached to a port that can have a LID.
-    #[error("SLV-EMU-0001: {port} is no end port; sit at port 0 of a switch, or at a port of a CA or router")]
+    #[error("SLV-EMU-0001: {port} is no end port; attach at port 0 of a switch, or at a port of a CA or router")]
     NotAnEndPort {
         /// The port.
         port: String,
@@ -14,7 +14,7 @@ pub enum EmulatorError {
     #[error("SLV-EMU-0002: there is no such client; attach it first")]
     NoSuchClient,
     /// SLV-EMU-0003: the port already has a subnet manager.
-    #[error("SLV-EMU-0003: a subnet manager sits at {port} already; use another port, or stop that one")]
+    #[error("SLV-EMU-0003: a subnet manager is attached at {port} already; use another port, or stop that manager")]
     SecondManager {
         /// The port.
         port: String,

@@ -142,8 +142,8 @@ pub enum ResultsError {
     },
     /// SLV-EXPERIMENT-0011: results of another version or experiment.
     #[error(
-        "SLV-EXPERIMENT-0011: {} has results of {found}, these would be of {want}: results of both in one table would \
-            say nothing; name another folder",
+        "SLV-EXPERIMENT-0011: {} has results of {found}, the new ones would be of {want}; results of both cannot be \
+         compared in one table; name another folder",
         path.display()
     )]
     Foreign {

@@ -44,7 +44,7 @@ pub enum HttpError {
         cause: String,
     },
     /// SLV-HTTP-0005: the answer is not that of a Selvedge process.
-    #[error("SLV-HTTP-0005: what answers on {} is no selvedge of this version: {what}", path.display())]
+    #[error("SLV-HTTP-0005: the program that answers on {} is no selvedge of this version: {what}", path.display())]
     Foreign {
         /// The socket.
         path: PathBuf,

@@ -25,7 +25,7 @@ pub enum RehearsalError {
         what: String,
     },
     /// SLV-REHEARSAL-0003: managers or the emulator are busy for ever at one instant.
-    #[error("SLV-REHEARSAL-0003: {steps} steps at {now} and time does not go on: a wake-up that is never served")]
+    #[error("SLV-REHEARSAL-0003: {steps} steps at {now} and time does not advance: a wake-up is never served")]
     Stuck {
         /// The instant.
         now: Time,

@@ -18,7 +18,7 @@ pub enum Violation {
         second: String,
     },
     /// SLV-REHEARSAL-0102: packets to a live port go in circles.
-    #[error("SLV-REHEARSAL-0102: packets to LID {lid} go in circles at {switch}")]
+    #[error("SLV-REHEARSAL-0102: packets to LID {lid} loop at {switch}")]
     Loop {
         /// The LID.
         lid: Lid,
@@ -56,7 +56,7 @@ pub enum Violation {
         block: usize,
     },
     /// SLV-REHEARSAL-0106: a manager holds more requests than its fabric explains.
-    #[error("SLV-REHEARSAL-0106: {manager} holds {open} requests or jobs, at most {limit} can be of use")]
+    #[error("SLV-REHEARSAL-0106: {manager} has {open} open requests or jobs; its fabric explains at most {limit}")]
     Memory {
         /// The manager.
         manager: String,
@@ -66,13 +66,15 @@ pub enum Violation {
         limit: usize,
     },
     /// SLV-REHEARSAL-0107: a credit loop: channels wait for each other in a cycle.
-    #[error("SLV-REHEARSAL-0107: a circle of channels that wait for each other: {channels}")]
+    #[error("SLV-REHEARSAL-0107: credit loop: {channels}")]
     Cycle {
         /// The ports by which packets leave, first to last.
         channels: String,
     },
     /// SLV-REHEARSAL-0108: a Set took a route away.
-    #[error("SLV-REHEARSAL-0108: a Set at {at} took away the route from {from} to LID {lid}, which is to be as it was")]
+    #[error(
+        "SLV-REHEARSAL-0108: a Set at {at} took away the route from {from} to LID {lid}, which the plan does not change"
+    )]
     RouteLost {
         /// The LID.
         lid: Lid,
@@ -82,7 +84,7 @@ pub enum Violation {
         at: String,
     },
     /// SLV-REHEARSAL-0109: there is no route although the master is content.
-    #[error("SLV-REHEARSAL-0109: the master is at rest, and packets from {from} do not reach LID {lid}")]
+    #[error("SLV-REHEARSAL-0109: the master is idle, but packets from {from} do not reach LID {lid}")]
     NoRoute {
         /// The LID.
         lid: Lid,
@@ -100,7 +102,7 @@ pub enum Violation {
         now: Lid,
     },
     /// SLV-REHEARSAL-0111: a Set that no judge has passed.
-    #[error("SLV-REHEARSAL-0111: {manager} sent what no judge passed: {what}")]
+    #[error("SLV-REHEARSAL-0111: {manager} sent a Set that no judge accepted: {what}")]
     NeverJudged {
         /// The manager.
         manager: String,
@@ -108,7 +110,7 @@ pub enum Violation {
         what: String,
     },
     /// SLV-REHEARSAL-0112: more requests on the wire than the window allows.
-    #[error("SLV-REHEARSAL-0112: {manager} has {open} requests on the wire, its window and slack are {limit}")]
+    #[error("SLV-REHEARSAL-0112: {manager} has {open} requests in flight, at most {limit} are allowed")]
     Window {
         /// The manager.
         manager: String,
@@ -119,13 +121,13 @@ pub enum Violation {
     },
     /// SLV-REHEARSAL-0117: packets that an old entry has forwarded may wait for packets of a new one, and those for
     /// them.
-    #[error("SLV-REHEARSAL-0117: a circle of channels with packets that old entries have sent on: {channels}")]
+    #[error("SLV-REHEARSAL-0117: credit loop that includes packets forwarded by former entries: {channels}")]
     Undrained {
         /// The ports by which packets leave, first to last.
         channels: String,
     },
     /// SLV-REHEARSAL-0118: a Set touched a route of which every entry was as planned.
-    #[error("SLV-REHEARSAL-0118: a Set at {at} touched the route from {from} to LID {lid}, which was as planned")]
+    #[error("SLV-REHEARSAL-0118: a Set at {at} changed the route from {from} to LID {lid}, which was as planned")]
     RouteMoved {
         /// The LID.
         lid: Lid,
@@ -136,7 +138,7 @@ pub enum Violation {
     },
     /// SLV-REHEARSAL-0119: when all managers are idle, a port puts packets on other lanes than planned, or never serves
     /// one.
-    #[error("SLV-REHEARSAL-0119: the master is at rest, and lanes are not as planned: {what}")]
+    #[error("SLV-REHEARSAL-0119: the master is idle, but lanes are not as planned: {what}")]
     Lanes {
         /// The row or the lane.
         what: String,
@@ -170,7 +172,10 @@ pub enum Violation {
         seconds: u64,
     },
     /// SLV-REHEARSAL-0113: a switch does not hold what it acknowledged, and no manager read it back.
-    #[error("SLV-REHEARSAL-0113: {switch} has not held block {block} for {seconds} s, and {manager} did not look")]
+    #[error(
+        "SLV-REHEARSAL-0113: {switch} has not held block {block} as acknowledged for {seconds} s, and {manager} has \
+         not read it back"
+    )]
     NotReadBack {
         /// The manager.
         manager: String,
@@ -192,7 +197,7 @@ pub enum Violation {
         millis: u64,
     },
     /// SLV-REHEARSAL-0121: a host gets a path that is not in the plan in force, or no path.
-    #[error("SLV-REHEARSAL-0121: what a host is told of the path from LID {from} to LID {to} is wrong: {what}")]
+    #[error("SLV-REHEARSAL-0121: the path record from LID {from} to LID {to} is wrong: {what}")]
     WrongPath {
         /// The LID of the host that asked.
         from: Lid,
@@ -202,7 +207,7 @@ pub enum Violation {
         what: String,
     },
     /// SLV-REHEARSAL-0122: a registration was confirmed to a host, and the master does not know it.
-    #[error("SLV-REHEARSAL-0122: {host} was told that it has {what}, and {manager}, which is master, does not know")]
+    #[error("SLV-REHEARSAL-0122: {what} was confirmed to {host}, but the master {manager} does not know it")]
     RegistrationLost {
         /// The master.
         manager: String,
@@ -212,7 +217,7 @@ pub enum Violation {
         what: &'static str,
     },
     /// SLV-REHEARSAL-0123: packets to a multicast group do not arrive once at each member, or arrive elsewhere.
-    #[error("SLV-REHEARSAL-0123: the master is at rest, and of packets from {sender} to LID {mlid} {what}")]
+    #[error("SLV-REHEARSAL-0123: the master is idle, but of packets from {sender} to LID {mlid} {what}")]
     WrongCopies {
         /// LID of the group.
         mlid: Lid,
@@ -222,7 +227,7 @@ pub enum Violation {
         what: String,
     },
     /// SLV-REHEARSAL-0124: a subscriber got no Report of an event.
-    #[error("SLV-REHEARSAL-0124: {host} has subscribed and was not told that {what}")]
+    #[error("SLV-REHEARSAL-0124: {host} has subscribed and got no Report that {what}")]
     NotReported {
         /// The subscriber.
         host: String,

@@ -40,8 +40,8 @@ pub enum EngineError {
     },
     /// SLV-ROUTE-0003: the tables in force are those of another fabric.
     #[error(
-        "SLV-ROUTE-0003: the previous tables are of {have} switches, this fabric has {want}; carry them over to this \
-         fabric first"
+        "SLV-ROUTE-0003: the previous tables have {have} switches, this fabric has {want}; convert them to this fabric \
+         first"
     )]
     ForeignPrevious {
         /// Switches in the tables.
@@ -76,7 +76,9 @@ pub enum EngineError {
     #[error("SLV-ROUTE-0007: engine file needs tables to load; name a file with tables or hop counts")]
     NothingListed,
     /// SLV-ROUTE-0008: tables to load are of another fabric.
-    #[error("SLV-ROUTE-0008: the tables to load are of {have} switches, this fabric has {want}; read them for it")]
+    #[error(
+        "SLV-ROUTE-0008: the tables to load have {have} switches, this fabric has {want}; give tables of this fabric"
+    )]
     ForeignTables {
         /// Switches in the tables.
         have: usize,

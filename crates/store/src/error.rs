@@ -42,8 +42,8 @@ pub enum StoreError {
     },
     /// SLV-STORE-0004: a file of plan state cannot be read.
     #[error(
-        "SLV-STORE-0004: {}: {what}; correct or move the file away (then plans are numbered from 1 and engines \
-            choose lanes afresh)",
+        "SLV-STORE-0004: {}: {what}; correct or move the file away (then plans are numbered from 1 and engines choose \
+         lanes again)",
         path.display()
     )]
     PlanState {
@@ -95,7 +95,7 @@ pub enum StoreError {
 #[non_exhaustive]
 pub enum SealError {
     /// The first line begins like a seal but is not one.
-    #[error("its first line is not a complete seal")]
+    #[error("its first line (generation, length and check sum) is damaged")]
     Line,
     /// The file is shorter or longer than its seal states.
     #[error("its first line says that {want} bytes follow, and {found} do")]
@@ -135,7 +135,7 @@ pub(crate) fn io_error(operation: &'static str, path: &Path, cause: io::Error) -
 #[non_exhaustive]
 pub enum PlanStateError {
     /// The bytes are not text.
-    #[error("the file is no text")]
+    #[error("the file is not UTF-8 text")]
     NoText,
     /// Not TOML, or unknown keys or values; with the message of the TOML reader.
     #[error("{what}")]
@@ -208,7 +208,7 @@ pub enum LineError {
         found: String,
     },
     /// The bytes are not text.
-    #[error("the file is no text")]
+    #[error("the file is not UTF-8 text")]
     NoText,
 }
 

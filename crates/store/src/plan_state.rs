@@ -234,7 +234,7 @@ mod tests {
             let error = parse_plan_state(text).unwrap_err().to_string();
             assert!(error.contains(want), "{error:?} has no {want:?}");
         };
-        check(b"\xff", "no text");
+        check(b"\xff", "not UTF-8 text");
         check(b"", "missing field `format`");
         check(b"format = 1", "missing field `generation`");
         check(b"format = 2\nnew = 1", "format 2");

@@ -16,8 +16,8 @@ const NAMED_MAX: usize = 20;
 pub enum StateWarning {
     /// SLV-STORE-0008: two ports have the same LID.
     #[error(
-        "SLV-STORE-0008: {} gives LID {lid} to port GUID {first} and to port GUID {second}; the port that holds it \
-         keeps it, the other port gets another LID; correct the file if that is not wanted",
+        "SLV-STORE-0008: {} gives LID {lid} to port GUID {first} and to port GUID {second}; the port that holds it in \
+         the fabric keeps it, the other port gets another LID; to choose otherwise, correct the file",
         path.display()
     )]
     OneLid {
@@ -32,8 +32,8 @@ pub enum StateWarning {
     },
     /// SLV-STORE-0009: the LIDs are older than the plan state in the same folder.
     #[error(
-        "SLV-STORE-0009: {} is generation {found}, and plan-state.toml was written beside generation {known}: an older \
-         copy was put back, and the LIDs that were given out since are not in it; ports that are up keep theirs",
+        "SLV-STORE-0009: {} is generation {found}, and plan-state.toml was written beside generation {known}: the file \
+         is an older copy without the LIDs assigned since; ports that are up keep their LIDs",
         path.display()
     )]
     OldLids {

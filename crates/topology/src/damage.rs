@@ -32,7 +32,10 @@ impl LinkRemoval {
 #[non_exhaustive]
 pub enum DamageError {
     /// SLV-TOPOLOGY-0050: more links are to be removed than exist.
-    #[error("SLV-TOPOLOGY-0050: {wanted} links cannot be lost: {cables} lead from switch to switch; ask for fewer")]
+    #[error(
+        "SLV-TOPOLOGY-0050: {wanted} links cannot be removed: there are {cables} links between switches; give a \
+         smaller number"
+    )]
     TooMany {
         /// Links to remove.
         wanted: u32,

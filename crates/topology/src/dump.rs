@@ -52,7 +52,7 @@ fn first_names(names: impl ExactSizeIterator<Item = String>) -> String {
 pub enum DumpError {
     /// SLV-TOPOLOGY-0030: no forwarding table in the file.
     #[error(
-        "SLV-TOPOLOGY-0030: {file}: no 'Unicast lids' line; give opensm-lfts.dump or what ibroute or dump_fts print"
+        "SLV-TOPOLOGY-0030: {file}: no 'Unicast lids' line; give opensm-lfts.dump or the output of ibroute or dump_fts"
     )]
     NoTables {
         /// The file.
@@ -182,7 +182,10 @@ pub enum DumpWarning {
         first_line: usize,
     },
     /// SLV-TOPOLOGY-0044: a LID has two owners.
-    #[error("SLV-TOPOLOGY-0044: {place}: LID {lid} is said to be of {guid} here and of {owner} before; that one kept")]
+    #[error(
+        "SLV-TOPOLOGY-0044: {place}: LID {lid} belongs to {guid} here and to {owner} in an earlier line; the earlier \
+         owner is kept"
+    )]
     OwnerConflict {
         /// File and line.
         place: Place,
@@ -194,9 +197,7 @@ pub enum DumpWarning {
         owner: String,
     },
     /// SLV-TOPOLOGY-0045: a LID belongs to a port that the fabric does not have.
-    #[error(
-        "SLV-TOPOLOGY-0045: {place}: the fabric has no port {guid}, said to have LID {lid}; the LID stays without owner"
-    )]
+    #[error("SLV-TOPOLOGY-0045: {place}: the fabric has no port {guid}; its LID {lid} stays without owner")]
     UnknownPort {
         /// File and line.
         place: Place,

@@ -197,8 +197,8 @@ pub enum Warning {
     },
     /// SLV-TOPOLOGY-0022: a width or speed is unknown.
     #[error(
-        "SLV-TOPOLOGY-0022: {place}: the rate {rate} is not known; the other end's is taken, else the speed stays \
-         unknown"
+        "SLV-TOPOLOGY-0022: {place}: the rate {rate} is not known; the rate of the other end is used, otherwise the \
+         speed stays unknown"
     )]
     UnknownRate {
         /// File and line.
@@ -217,7 +217,10 @@ pub enum Warning {
         more: usize,
     },
     /// SLV-TOPOLOGY-0024: the lines of both ends of a cable name different GUIDs for a port.
-    #[error("SLV-TOPOLOGY-0024: {place}: the GUID of {port} is {there} here and {own} in its own line; that one taken")]
+    #[error(
+        "SLV-TOPOLOGY-0024: {place}: the GUID of {port} is {there} here and {own} in its own line; the GUID in its own \
+         line is used"
+    )]
     GuidMismatch {
         /// File and line.
         place: Place,
@@ -239,7 +242,7 @@ pub enum Warning {
         first_line: usize,
     },
     /// SLV-TOPOLOGY-0026: two ports have the same GUID.
-    #[error("SLV-TOPOLOGY-0026: {place}: {port} has the GUID {guid}, like {other}; only that one is found by it")]
+    #[error("SLV-TOPOLOGY-0026: {place}: {port} has the GUID {guid}, like {other}; this GUID finds only {other}")]
     SharedPortGuid {
         /// File and line.
         place: Place,

@@ -455,10 +455,10 @@ fn multicast_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Fault::MulticastStray { mlid, port, why } => {
             let why = match why {
                 Stray::NoLink => "no ACTIVE link is there",
-                Stray::NoMember => "nobody behind it receives",
+                Stray::NoMember => "the port behind it is no member that receives",
                 Stray::NoGroup => "there is no such group",
                 Stray::OneWay => "the switch behind it does not copy back",
-                Stray::NoNeed => "nobody hangs on this branch",
+                Stray::NoNeed => "this branch leads to no member that receives",
                 Stray::Mtu => "the link's MTU is less than the group's",
             };
             write!(f, "group {:#06x}: packets would be copied to {port}, but {why}", mlid.0)

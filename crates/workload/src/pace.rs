@@ -35,7 +35,7 @@ pub enum Arrivals {
 /// SLV-WORKLOAD-0005: the text does not name arrivals of messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "SLV-WORKLOAD-0005: '{text}' is no way to arrive: {what}; known: bernoulli, poisson, even, bursts[:mean=N], \
+    "SLV-WORKLOAD-0005: '{text}' is no arrival process: {what}; known: bernoulli, poisson, even, bursts[:mean=N], \
      closed[:window=N]"
 )]
 pub struct ArrivalsError {
@@ -48,8 +48,8 @@ pub struct ArrivalsError {
 /// SLV-WORKLOAD-0011: the load is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "SLV-WORKLOAD-0011: a load of {load}; want more than 0, and at most {LOAD_MAX}: from 1 on hosts never stop, and \
-     each message above is an event of the simulation that moves nothing"
+    "SLV-WORKLOAD-0011: a load of {load}; want more than 0, and at most {LOAD_MAX}: at 1 every host sends without a \
+     pause; a higher load only adds messages that wait"
 )]
 pub struct LoadError {
     /// The load.

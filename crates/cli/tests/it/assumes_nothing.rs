@@ -331,13 +331,13 @@ fn links_that_are_lost_are_counted_against_all_hosts() {
     );
     run(&lab, &format!("{compare} 500"))
         .exits(2)
-        .complains("SLV-TOPOLOGY-0050: 500 links cannot be lost: 324");
+        .complains("SLV-TOPOLOGY-0050: 500 links cannot be removed: there are 324");
     run(
         &lab,
         "simulate --fabric ring:switches=4,hosts=1 --engine minhop --lost 5",
     )
     .exits(2)
-    .complains("5 links cannot be lost: 4");
+    .complains("5 links cannot be removed: there are 4");
 }
 
 #[test]

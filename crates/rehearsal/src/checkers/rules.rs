@@ -74,7 +74,7 @@ impl Rule {
             Self::AnotherRoute => "another route",
             Self::Unseen => "unseen switch",
             Self::UnseenLink => "unseen link",
-            Self::LidOfNobody => "LID of nobody",
+            Self::LidOfNobody => "LID that no port holds",
             Self::NeverKnown => "LID never known",
             Self::Predecessor => "predecessor's packets",
             Self::Locked => "locked by a corrupt Set",

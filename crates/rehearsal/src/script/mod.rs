@@ -73,7 +73,7 @@ pub enum ScriptError {
         what: String,
     },
     /// SLV-REHEARSAL-0203: a command before `fabric`, or about a manager that no `sm` line made.
-    #[error("SLV-REHEARSAL-0203: there is no {what} yet; say so first")]
+    #[error("SLV-REHEARSAL-0203: there is no {what} yet; add its command before this line")]
     Missing {
         /// The missing part.
         what: String,

@@ -9,7 +9,7 @@ use selvedge_types::{Lid, PortNum};
 pub enum StandingError {
     /// SLV-JUDGE-0300: the lane of a packet depends on more than its destination.
     #[error(
-        "SLV-JUDGE-0300: the lane of LID {lid} changes on the way, or a link lacks it; judge the whole plan instead"
+        "SLV-JUDGE-0300: the lane of LID {lid} changes along the path, or a link lacks it; judge the whole plan instead"
     )]
     Lanes {
         /// The first such LID.
@@ -28,7 +28,7 @@ pub enum StandingError {
         need: Lid,
     },
     /// SLV-JUDGE-0303: packets loop.
-    #[error("SLV-JUDGE-0303: packets to LID {lid} go in a circle by way of switch {}", switch.0)]
+    #[error("SLV-JUDGE-0303: packets to LID {lid} loop through switch {}", switch.0)]
     Circle {
         /// The LID.
         lid: Lid,

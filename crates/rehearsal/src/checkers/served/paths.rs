@@ -36,7 +36,7 @@ pub(super) fn leads_there(path: &PathAsked<'_>, arrives: bool) -> Result<(), Vio
         Some(Status::OK) if arrives => return Ok(()),
         Some(Status::OK) => "packets do not get there".to_owned(),
         Some(status) => format!("it is refused: {status}"),
-        None => "nobody answers".to_owned(),
+        None => "no manager answers".to_owned(),
     };
     Err(violation(path, wrong))
 }
