@@ -20,8 +20,7 @@ use crate::progress::{self, Drawn};
 use crate::route::{HowArgs, InputArgs};
 use crate::tables_io::LidArgs;
 
-/// Say for every link and switch what would be done if it were lost, weakest points first; exit code 1 if one fault
-/// cuts hosts off
+/// Print the repair for every single lost link or switch, weakest points first; exit code 1 if one fault cuts hosts off
 #[derive(Args, Debug)]
 pub struct BackupsArgs {
     /// The fabric: a generator, as sx6536, or a file
@@ -48,7 +47,7 @@ pub struct BackupsArgs {
         default_value = "link,switch"
     )]
     kinds: Vec<KindArg>,
-    /// Try only so many faults, drawn by lot, where trying all takes too long (default: all)
+    /// Try only this number of faults, chosen at random, if trying all takes too long (default: all)
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
     /// Faults that the table lists; JSON and CSV have all

@@ -52,7 +52,7 @@ pub struct CompareArgs {
     /// LIDs per end port, as a power of two
     #[arg(long, value_name = "0-7", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: u8,
-    /// Route so many times more in each run, and take the median time
+    /// Repeat each routing this number of times in each run, and take the median time
     #[arg(long, value_name = "N", default_value_t = 0)]
     repeat: u32,
     #[command(flatten)]

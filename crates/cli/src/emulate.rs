@@ -32,7 +32,7 @@ pub struct EmulateArgs {
     /// /run/selvedge, $XDG_RUNTIME_DIR/selvedge and /tmp/selvedge-UID)
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Seed of what is drawn by lot
+    /// Seed of random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// How long an agent takes for one request, in microseconds

@@ -28,7 +28,7 @@ const RESULTS: &str = "results.jsonl";
 const TABLE: &str = "table.csv";
 const SUMMARY: &str = "summary.json";
 
-/// Run the simulations that a file describes; goes on where it was broken off. Exit code 1 if some were refused.
+/// Run the simulations that a file describes; continues where it was interrupted. Exit code 1 if some were refused.
 #[derive(Args, Debug)]
 pub struct ExperimentArgs {
     /// What to run (docs/experiments.md)
@@ -40,7 +40,7 @@ pub struct ExperimentArgs {
     /// Simulations at the same time; default: one a processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
     jobs: Option<u16>,
-    /// Only check the file and say how many simulations it asks for
+    /// Only check the file and print the number of simulations
     #[arg(long)]
     check: bool,
     /// List the settings that a file may have

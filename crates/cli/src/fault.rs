@@ -12,14 +12,14 @@ use crate::out::{Format, Out, note};
 use crate::status::SocketArgs;
 use crate::tables;
 
-/// Break something in a running emulator, or make it good again, and show what the manager does about it.
+/// Break a part of a running emulator, or mend it, and show the manager's reaction.
 #[derive(Args, Debug)]
 #[command(after_help = forms())]
 pub struct FaultArgs {
     /// The fault, see below
     #[arg(value_name = "FAULT", required = true)]
     fault: Vec<String>,
-    /// Do not wait for what comes of it
+    /// Do not wait for the effects
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]

@@ -39,7 +39,7 @@ pub struct DoorArgs {
     /// Let other programs attach to the emulated fabric, as to an ibsim with IBSIM_SOCKNAME=BASE
     #[arg(long, value_name = "BASE", requires = "fabric", conflicts_with = "port")]
     pub serve: Option<String>,
-    /// Seed of what the emulator draws by lot
+    /// Seed of the emulator's random choices
     #[arg(
         long,
         value_name = "N",
@@ -87,7 +87,7 @@ pub struct ProcessArgs {
     /// Configuration file; 'selvedge config defaults' prints one
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// End after the first sweep and what it leads to
+    /// End after the first sweep and the changes that follow from it
     #[arg(short = 'o', long)]
     pub once: bool,
     /// Unix socket of the HTTP API (default: selvedge.sock in the first folder that can be written to of /run/selvedge,

@@ -21,7 +21,7 @@ use crate::out::{Cell, Format, Grid, Out, count, thousands};
 /// A second: no cable and no switch takes longer.
 const NS_MAX: u64 = 1_000_000_000;
 
-/// Predict what bring-up, a lost link and a lost switch cost: MADs and time, ours and OpenSM's.
+/// Predict the cost of bring-up, a lost link and a lost switch: MADs and time, Selvedge's and OpenSM's.
 #[derive(Args, Debug)]
 pub struct ModelArgs {
     /// The fabric: a generator, as sx6536, or a file
@@ -33,13 +33,13 @@ pub struct ModelArgs {
     /// Time of an agent for one MAD, in µs
     #[arg(long, value_name = "US", default_value_t = 20.0, value_parser = micros)]
     mad_us: f64,
-    /// Our requests on their way at most
+    /// Largest number of Selvedge's requests in flight
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     window: u32,
-    /// Our requests on their way to one agent at most
+    /// Largest number of Selvedge's requests in flight to one agent
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     agent_window: u32,
-    /// OpenSM's requests on their way at most (max_wire_smps)
+    /// Largest number of OpenSM's requests in flight (max_wire_smps)
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     opensm_window: u32,
     /// Time of either manager for one answer, in µs

@@ -16,10 +16,10 @@ pub struct OpenSmArgs {
     /// Read OpenSM's configuration file instead of a TOML file
     #[arg(short = 'F', long, value_name = "FILE", conflicts_with = "config")]
     pub opensm_conf: Option<PathBuf>,
-    /// Start although FILE asks for what Selvedge cannot do; each such option is named
+    /// Start although FILE has settings that Selvedge does not support; each of them is named
     #[arg(long, requires = "opensm_conf")]
     pub skip_refused: bool,
-    /// Say what the configuration means, each option of FILE explained, and end
+    /// Print the meaning of the configuration, with each option of FILE, and end
     #[arg(long, conflicts_with = "background")]
     pub check_config: bool,
     /// Manage the fabric of the local port with this GUID

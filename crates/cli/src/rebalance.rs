@@ -7,10 +7,10 @@ use crate::exit::{CliError, Exit};
 use crate::out::{Cell, Format, Grid, Out, count, thousands};
 use crate::status::SocketArgs;
 
-/// Have a running manager spread load anew after links were lost or came back, in steps of a bounded size.
+/// Have a running manager rebalance load after links were lost or came back, in steps of a bounded size.
 #[derive(Args, Debug)]
 pub struct RebalanceArgs {
-    /// Only say what would change
+    /// Only print the changes
     #[arg(long)]
     dry_run: bool,
     /// In one change, with whatever waits that takes, instead of steps of rebalance_blocks
@@ -69,13 +69,10 @@ fn grid(answer: &Rebalance) -> Grid {
 
 fn verdict(answer: &Rebalance) -> String {
     if !answer.needed {
-        return format!(
-            "{} would make no better tables afresh: nothing is to be done",
-            answer.engine
-        );
+        return format!("{} would make no better tables: there is nothing to do", answer.engine);
     }
     let what = format!(
-        "{} entries in {} change, {} host pairs take another way",
+        "{} entries in {} change, {} host pairs take another route",
         thousands(answer.entries),
         count(answer.blocks, "LFT block"),
         thousands(answer.pairs_moved)

@@ -12,7 +12,7 @@ use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::out::{JsonArg, Out, thousands};
 
-/// Feed a record to a new manager and compare what it does; exit code 1 if it does something else.
+/// Feed a record to a new manager and compare its outputs; exit code 1 if they differ.
 #[derive(Args, Debug)]
 pub struct ReplayArgs {
     /// What 'selvedge run --record' wrote, or a schedule that 'selvedge soak --keep' wrote
@@ -20,7 +20,7 @@ pub struct ReplayArgs {
     /// Print every input in a line instead
     #[arg(long, conflicts_with = "json")]
     print: bool,
-    /// Walk through it step by step, with what every step changed; Enter goes on, q ends
+    /// Show the record step by step, with the changes of every step; Enter goes on, q ends
     #[arg(long, conflicts_with_all = ["json", "print"])]
     step: bool,
     #[command(flatten)]

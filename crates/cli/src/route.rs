@@ -46,7 +46,7 @@ pub struct RouteArgs {
     vls: Option<u8>,
     #[command(flatten)]
     lids: LidArgs,
-    /// Route so many times more, and take the median time
+    /// Repeat the routing this number of times, and take the median time
     #[arg(long, value_name = "N", default_value_t = 0)]
     repeat: u32,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub struct RouteArgs {
 /// How engines work that can work in several ways.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct HowArgs {
-    /// How long weave looks for a better routing
+    /// How long weave searches for a better routing
     #[arg(long, value_enum, value_name = "EFFORT", default_value_t = EffortArg::Fast)]
     pub effort: EffortArg,
     /// What fat-tree may move where links are missing
@@ -95,9 +95,9 @@ impl EffortArg {
 /// [`Rebalance`] on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RebalanceArg {
-    /// Only what led over what is missing
+    /// Only entries over lost links
     Minimal,
-    /// Whatever makes the fullest links less full, or in trees of two levels fewer packets meet
+    /// Any entry, to lower the load of the busiest links; in trees of two levels, to let fewer packets meet
     Full,
 }
 

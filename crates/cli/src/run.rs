@@ -48,8 +48,8 @@ pub struct RunArgs {
     /// Data lanes that packets are put on by their service level (default: 1, SLtoVLMappingTables are left alone)
     #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
     lanes: Option<u8>,
-    /// All senders use the service levels that path records tell: routes may rely on lanes. DANGER: senders that use
-    /// others can stop the fabric for good
+    /// All senders use the service levels of their path records: routes may rely on lanes. DANGER: a sender with
+    /// another level can deadlock the fabric
     #[arg(long)]
     assume_sl_aware: bool,
     /// Folder for state between runs (guid2lid)
@@ -66,7 +66,7 @@ pub struct RunArgs {
     format: Format,
 }
 
-/// Look at a fabric beside its manager: sends only Gets, sets nothing, takes no part in elections.
+/// Watch a fabric beside its manager: sends only Gets, sets nothing, takes no part in elections.
 #[derive(Args, Debug)]
 pub struct WatchArgs {
     #[command(flatten)]

@@ -49,7 +49,7 @@ pub struct SimulateArgs {
     /// LIDs to keep (guid2lid); default: those that tables were made for
     #[arg(long, value_name = "FILE")]
     lids: Option<PathBuf>,
-    /// The service level of each destination (lines: 0xDLID SL); default: what the engine says
+    /// The service level of each destination (lines: 0xDLID SL); default: the engine's levels
     #[arg(long, value_name = "FILE")]
     sls: Option<PathBuf>,
     /// The lane maps (OpenSM's dump); default: service levels modulo lanes, everywhere
@@ -68,7 +68,7 @@ pub struct SimulateArgs {
     /// PORT 4x-edr, entry SWITCH LID PORT, tables FILE. TIME counts from the start of the warm-up
     #[arg(long, value_name = "TIME CHANGE")]
     change: Vec<String>,
-    /// Also put the first events through the bare event queue, and tell what an event costs there and here
+    /// Also put the first events through the bare event queue, and print the cost of an event there and here
     #[arg(long)]
     bare_queue: bool,
     #[command(flatten)]
@@ -106,7 +106,7 @@ struct FileArgs {
 /// What hosts send.
 #[derive(Args, Debug)]
 struct TrafficArgs {
-    /// Who sends to whom: uniform, shift:by=1, transpose, bit-complement, bisection, hotspot:to=0,share=5%,
+    /// Senders and receivers: uniform, shift:by=1, transpose, bit-complement, bisection, hotspot:to=0,share=5%,
     /// incast:to=0,from=8, all-to-all, pairs:0>1,…; or once: ring-all-reduce:bytes=65536, recursive-doubling, exchange,
     /// stencil-1d, -2d, -3d
     #[arg(long, value_name = "PATTERN", default_value = "uniform")]

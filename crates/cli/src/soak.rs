@@ -41,8 +41,8 @@ const KEPT: usize = 3;
 /// Runs spent on making a failing schedule small.
 const SHRINK_RUNS: usize = 3_000;
 
-/// Let disasters drawn from seeds happen to managers on emulated fabrics, with checkers that look after every Set,
-/// fault and timer; exit code 1 if one of them finds something.
+/// Run managers on emulated fabrics through random faults, with checkers after every Set, fault and timer; exit code 1
+/// if a checker finds a violation.
 #[derive(Args, Debug)]
 pub struct SoakArgs {
     /// Seeds, the last not included [default: 1..1001, or all in the file of --digest]
@@ -58,8 +58,8 @@ pub struct SoakArgs {
     /// Write the first failing schedules of each code, made small, and their logs into this folder
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
-    /// Hosts talk to subnet administration meanwhile: they join groups, subscribe, offer services, ask for paths; what
-    /// they are told is checked
+    /// Hosts use subnet administration meanwhile: they join groups, subscribe, offer services, ask for paths; the
+    /// answers are checked
     #[arg(long, conflicts_with = "manager")]
     sa: bool,
     /// Managers store on disks that fail for a time (no descriptor, no room, cut files, renames that may be done or

@@ -78,7 +78,7 @@ enum What {
     Links,
     /// The plan in force
     Plan,
-    /// What the judge says of it
+    /// The judge's findings on the plan
     Findings,
     /// Partitions: P_Key, name, members, and rules that match nothing
     Partitions,

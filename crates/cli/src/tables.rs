@@ -319,7 +319,7 @@ fn rebalance_words(rebalance: &RebalanceStatus, uptime_ms: u64) -> Option<String
     let due = rebalance.due_ms.map(|at| at.saturating_sub(uptime_ms) / 1000);
     let state = match (rebalance.state.as_str(), due, rebalance.steps) {
         ("even", ..) | ("waiting", None, 0) => return None,
-        ("waiting", Some(s), 0) => format!("looks in {s} s whether load should be spread anew"),
+        ("waiting", Some(s), 0) => format!("checks in {s} s whether load should be rebalanced"),
         ("waiting", Some(s), steps) => format!("next step in {s} s, {steps} taken"),
         (state, _, steps) => format!("{state}, {}", count(steps, "step")),
     };

@@ -25,7 +25,7 @@ pub struct OutputArgs {
     /// Write the forwarding tables to FILE
     #[arg(long, value_name = "FILE")]
     pub lfts_out: Option<PathBuf>,
-    /// Whose form --lfts-out has
+    /// Form of the file of --lfts-out
     #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Opensm)]
     pub lfts_style: Style,
     /// Write the lane maps to FILE (OpenSM's dump)
@@ -42,7 +42,7 @@ pub enum Style {
     /// OpenSM's dump, which its file engine reads
     #[default]
     Opensm,
-    /// What ibroute prints
+    /// The output of ibroute
     Ibroute,
 }
 

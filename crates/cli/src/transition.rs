@@ -21,13 +21,13 @@ use crate::progress::{self, Drawn};
 use crate::route;
 use crate::tables_io::{known_lids, lids, whole_tables};
 
-/// Show the steps and waits in which tables would be changed under traffic; exit code 1 if no way is proved.
+/// Show the steps and waits in which tables would be changed under traffic; exit code 1 if no transition is proved.
 #[derive(Args, Debug)]
 pub struct TransitionArgs {
     /// The fabric: a generator, as sx6536, or a file
     #[arg(long, value_name = "SPEC")]
     fabric: String,
-    /// Routing engine whose tables are in force
+    /// Routing engine that made the tables in force
     #[arg(
         long,
         value_name = "NAME",
@@ -168,11 +168,13 @@ fn verdict(body: &Transition) -> String {
         ("still", _) => format!("from {from} to {to}: no entry changes"),
         ("proved", 0) => format!("from {from} to {to}: proved, without a wait"),
         ("proved", ns) => format!(
-            "from {from} to {to}: proved; {} of waiting for packets under way",
+            "from {from} to {to}: proved; {} of waiting for packets in flight",
             seconds(ns)
         ),
-        ("inherited", _) => format!("from {from} to {to}: the tables in force are not safe; the steps lead out of it"),
-        _ => format!("from {from} to {to}: no way is proved"),
+        ("inherited", _) => {
+            format!("from {from} to {to}: the tables in force are not safe; the steps lead to safe tables")
+        }
+        _ => format!("from {from} to {to}: no transition is proved"),
     }
 }
 

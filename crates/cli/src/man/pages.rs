@@ -195,7 +195,7 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
             &[TOML, NAMES, SOCKET],
             RUNNING,
             &[(
-                "Look at a fabric once, with Gets only:",
+                "Watch a fabric once, with Gets only:",
                 "selvedge watch --port mlx5_0/1 --once",
             )],
         ),

@@ -13,7 +13,7 @@ pub struct HardwareArgs {
     /// Largest payload of a packet: 256, 512, 1024, 2048 or 4096 bytes
     #[arg(long, value_name = "BYTES", default_value_t = 2_048)]
     pub mtu: u16,
-    /// Rate of every link, as 4x-hdr; default: what the fabric says
+    /// Rate of every link, as 4x-hdr; default: the rates of the fabric
     #[arg(long, value_name = "RATE")]
     link: Option<String>,
     /// Data lanes in use
@@ -78,7 +78,7 @@ pub struct TransportArgs {
     /// Times that a packet is sent again before the pair goes to ERROR
     #[arg(long, value_name = "0-7", default_value_t = 7, value_parser = clap::value_parser!(u8).range(0..=7))]
     retries: u8,
-    /// Packets of a reliable connection that may be under way before it waits for an acknowledgement
+    /// Packets of a reliable connection that may be in flight before it waits for an acknowledgement
     #[arg(long, value_name = "PACKETS", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     qp_window: u32,
     /// An acknowledgement is asked for each so many packets, and with the last of a message
@@ -115,7 +115,7 @@ enum TransportArg {
 /// [`SlChoice`] on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum SlArg {
-    /// What the engine says for the destination
+    /// The engine's level for the destination
     Routing,
     /// A hash of the destination, over all lanes
     DestHash,

@@ -142,7 +142,7 @@ fn words(step: &TransitionStep) -> Vec<String> {
     let mut lines = wrap(&format!("{}. {}", step.step, step.what), SMALL, room, 2);
     if step.wait_before_ns > 0 {
         let wait = step.wait_before_ns as f64 / 1e9;
-        let wait = format!("after {wait:.2} s, until packets under way are gone");
+        let wait = format!("after {wait:.2} s, until packets in flight are gone");
         lines.push(fit(&wait, SMALL, room));
     }
     lines
@@ -214,7 +214,7 @@ mod tests {
             let verdict = format!("from {} to {}: proved; {long}; {long}", transition.from, transition.to);
             let svg = svg(&transition, &verdict).unwrap();
             assert_eq!(misfits(&svg), [] as [&str; 0], "{sets}");
-            assert!(svg.contains("until packets under way are gone"));
+            assert!(svg.contains("until packets in flight are gone"));
         }
     }
 }
