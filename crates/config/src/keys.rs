@@ -17,8 +17,8 @@ impl Key {
             section: "routing",
             name: "engines",
             want: "a list of engine names, as [\"updn\"]",
-            doc: "Routing engines in order of preference: the first whose plan the judge accepts is taken, each \
-                refusal is reported. auto looks at the fabric and takes fat-tree or weave.",
+            doc: "Routing engines in order of preference: the first one with a plan that the judge accepts is taken, \
+                each refusal is reported. auto inspects the fabric and takes fat-tree or weave.",
             set: |s, v| {
                 let names = v.list().filter(|names| !names.is_empty())?;
                 let list = parse_engines(&names.join(","))
@@ -35,7 +35,7 @@ impl Key {
         guids!(
             "roots",
             roots,
-            "Roots for updn: GUIDs of switches, or of hosts whose switch is meant. Empty: the engine looks for them."
+            "Roots for updn: GUIDs of switches, or of hosts at these switches. Empty: the engine looks for them."
         ),
         guids!(
             "compute",
@@ -78,7 +78,7 @@ impl Key {
             0..=100,
             "0 to 100 times (0: never)",
             "A link between switches that goes down so often within flap_window_s is left out of routing for \
-                flap_hold_s since it last did, though it may be up. A sweep by command lets it back in at once."
+                flap_hold_s since it last did, though it may be up. 'selvedge sweep' includes it at once."
         ),
         count!(
             "routing",
@@ -100,7 +100,7 @@ impl Key {
             section: "routing",
             name: "rebalance",
             want: "\"never\", \"later\" or \"at-once\"",
-            doc: "When load is spread anew after links were lost or came back. never: entries move only where they \
+            doc: "When load is rebalanced after links were lost or came back. never: entries move only where they \
                 must; later: after rebalance_quiet_s without an event, in steps of rebalance_blocks that neither wait \
                 nor drop a packet; at-once: immediately, in one change, with whatever waits that takes.",
             set: |s, v| {
@@ -128,7 +128,7 @@ impl Key {
             policy.rebalance_quiet_s,
             1..=604_800,
             "1 to 604800 seconds",
-            "So long nothing must have happened to the fabric before rebalancing begins, or goes on after an event."
+            "Time without an event in the fabric before rebalancing begins, or goes on after an event."
         ),
         count!(
             "routing",
@@ -283,7 +283,7 @@ impl Key {
             policy.m_key_protect,
             0..=3,
             "0 to 3",
-            "Who may read without the key: 0 all, key included; 1 all, key hidden; 2 and 3 nobody."
+            "Readers without the key: 0 all, key included; 1 all, key hidden; 2 and 3 none."
         ),
         secret64!(
             "keys",
@@ -340,8 +340,8 @@ impl Key {
             section: "manager",
             name: "sweep_interval_s",
             want: "0 to 86400 seconds (0: no sweeps by time)",
-            doc: "Time between light sweeps. They find changes whose trap was lost; without them such a change stays \
-                unseen.",
+            doc: "Time between light sweeps. They find changes of which the trap was lost; without them such a change \
+                stays unseen.",
             set: |s, v| {
                 let seconds = v.int_up_to(86_400)?;
                 s.manager.sweep_interval = (seconds > 0).then(|| Duration::from_secs(seconds));
@@ -366,10 +366,9 @@ impl Key {
             section: "manager",
             name: "backups_after_s",
             want: "0 to 86400 seconds (0: never)",
-            doc: "So long nothing must have happened before the repair of each link is worked out and judged, in case \
-                it is lost: then it is there at once. It takes a processor, after everything else, for as long as so \
-                many repairs do (half a minute with 5832 hosts), and up to 256 MiB. Not in fabrics with more than \
-                8000000 table entries, or 200000 with weave.",
+            doc: "Time without an event before the repair of each link is worked out and judged in advance; it is then \
+                in force at once if the link is lost. It takes idle time of a processor (half a minute with 5832 \
+                hosts), and up to 256 MiB. Not in fabrics with more than 8000000 table entries, or 200000 with weave.",
             set: |s, v| {
                 let seconds = v.int_up_to(86_400)?;
                 s.manager.backups_after = (seconds > 0).then(|| Duration::from_secs(seconds));

@@ -37,9 +37,9 @@ pub const USED_LANES: Key = Key {
     section: "routing",
     name: "used_lanes",
     want: "1 to 15 data lanes",
-    doc: "Data lanes that packets are put on by their service level, which path records tell: packets to \
-        different destinations then wait less for each other. Routes are free of deadlock whatever levels hosts \
-        use, so hosts that ask nobody are safe. 1: SLtoVLMappingTables and VLArbitrationTables are left alone.",
+    doc: "Data lanes that packets are put on by their service level, which is in path records: packets to different \
+        destinations then wait less for each other. Routes are free of deadlock whatever levels hosts use, so hosts \
+        that do not ask for path records are safe. 1: SLtoVLMappingTables and VLArbitrationTables are left alone.",
     set: |s, v| {
         s.policy.used_lanes = v.u8_up_to(15).filter(|&lanes| lanes > 0)?;
         Some(())
@@ -52,9 +52,9 @@ pub const ASSUME_SL_AWARE: Key = Key {
     section: "routing",
     name: "assume_sl_aware",
     want: "true or false",
-    doc: "All senders use the service levels that path records tell them: routes may then rely on the lanes, \
-        which spreads load better where the fabric is no tree. DANGER: senders that use others can stop the \
-        fabric for good; hosts on different lanes have no reversible paths, so connection managers find none.",
+    doc: "All senders use the service levels of their path records: routes may then rely on the lanes, which spreads \
+        load better where the fabric is no tree. DANGER: a sender with another level can deadlock the fabric; hosts on \
+        different lanes have no reversible paths, so connection managers find none.",
     set: |s, v| {
         s.policy.assume_sl_aware = v.bool()?;
         Some(())
@@ -68,9 +68,9 @@ pub const MULTICAST_LANE: Key = Key {
     name: "multicast_lane",
     want: "\"auto\", \"own\" or \"shared\"",
     doc: "With assume_sl_aware, a lane for copies of multicast packets alone: there is a tree for every group then, \
-        whatever routes fill their lanes with. Groups get service level 14 for it. auto: one beside used_lanes \
-        where all links can have so many, else the last of these if routes can do with the others and have three; \
-        own: at their cost always; shared: members whom no tree beside routes reaches get no broadcasts.",
+        whatever routes fill their lanes with. Groups get service level 14 for it. auto: one beside used_lanes where \
+        all links can have so many, else the last of these if routes can do with the others and have three; own: at \
+        their cost always; shared: members that no tree beside routes reaches get no broadcasts.",
     set: |s, v| {
         s.policy.multicast_lane = v.text()?.parse().ok()?;
         Some(())

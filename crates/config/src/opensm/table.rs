@@ -434,7 +434,7 @@ impl OpenSmOption {
         option(
             "mcgroup_join_validation",
             "TRUE",
-            Lacking("MTU, rate and partition of whoever joins are always checked"),
+            Lacking("MTU, rate and partition of a port that joins are always checked"),
         ),
         option(
             "use_original_extended_sa_rates_only",
