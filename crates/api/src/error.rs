@@ -39,7 +39,7 @@ pub enum ErrorKind {
     NoConfig,
     /// SLV-API-0008: this manager is not master.
     NotMaster,
-    /// SLV-API-0009: load cannot be spread anew.
+    /// SLV-API-0009: load cannot be rebalanced.
     NoBalance,
     /// SLV-API-0020: the path does not support this method; the header Allow names the supported one.
     WrongMethod,

@@ -69,7 +69,7 @@ pub enum PlanEvent {
         /// Number of entries that change.
         entries: usize,
     },
-    /// The repair of every link is known.
+    /// The repair of every link is planned and judged in advance.
     BackupsMade {
         /// Number of links.
         links: usize,

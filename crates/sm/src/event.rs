@@ -36,7 +36,7 @@ pub enum Event {
         /// Cables.
         links: usize,
     },
-    /// What changed since the last sweep.
+    /// A difference of the fabric since the last sweep.
     FabricChanged {
         /// The first difference.
         change: String,
@@ -46,7 +46,7 @@ pub enum Event {
         /// Sets sent.
         sets: usize,
     },
-    /// Not every Set was taken.
+    /// The plan was sent, but some Sets failed.
     SubnetUpWithErrors {
         /// Sets that failed.
         failed: usize,
@@ -92,7 +92,7 @@ pub enum Event {
         /// The manager that caused the change, if any.
         other: Option<Guid>,
     },
-    /// The next phase waits until packets under way are gone.
+    /// The next phase waits until packets in flight are gone.
     Draining {
         /// The wait.
         wait: Wait,
@@ -143,7 +143,7 @@ pub enum Event {
         /// The switch.
         what: String,
     },
-    /// Lost or returned links are planned for, and the judge is content.
+    /// A repair for lost or returned links was planned, and the judge accepted it.
     Repaired {
         /// Links that were lost.
         lost: usize,
@@ -187,7 +187,7 @@ pub enum Event {
         /// Number of light sweeps in a row with that finding.
         times: u32,
     },
-    /// A step towards balance is taken.
+    /// A step of rebalancing begins.
     RebalanceStep {
         /// Its number, from 1.
         step: u32,
@@ -198,19 +198,19 @@ pub enum Event {
         /// LFT blocks that later steps have to write.
         left: usize,
     },
-    /// Load is spread as the engine would spread it afresh, or no worse.
+    /// Load is balanced as in a new plan of the engine, or no worse.
     Rebalanced {
         /// Steps it took.
         steps: u32,
         /// Host pairs on the busiest link.
         load: u64,
     },
-    /// Load could be spread better, but no step there is safe.
+    /// Load could be balanced better, but no step is safe.
     RebalanceHeld {
         /// Why.
         why: String,
     },
-    /// Something happened between two steps towards balance: it comes first.
+    /// A sweep or a repair interrupts the steps of rebalancing.
     RebalanceInterrupted {
         /// Steps taken.
         steps: u32,
@@ -242,12 +242,12 @@ pub enum Event {
         /// GUID of its port.
         to: Guid,
     },
-    /// It did not take it: this manager stays master.
+    /// A better manager did not accept HANDOVER: this manager stays master.
     HandoverRefused {
         /// GUID of its port.
         by: Guid,
     },
-    /// Another manager commands, and may.
+    /// Another manager sent a legal SMInfo command.
     Told {
         /// What.
         control: SmControl,

@@ -16,7 +16,7 @@ pub enum AliasEvent {
         /// Sets that it took.
         sets: usize,
     },
-    /// The judge refuses the planned change: no Set was sent.
+    /// The judge refuses the planned change of alias GUIDs: no Set was sent.
     Refused {
         /// Why.
         why: String,

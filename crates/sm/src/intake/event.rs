@@ -12,7 +12,7 @@ use super::Kind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IntakeEvent {
-    /// More of a kind came within an interval than the log names one by one.
+    /// A source sent more datagrams of a kind within an interval than the log lists singly.
     More {
         /// LID of the source.
         lid: Lid,
@@ -25,7 +25,7 @@ pub enum IntakeEvent {
         /// The interval.
         within: Duration,
     },
-    /// A source babbles: it sends more of a kind than any agent that works.
+    /// A source babbles: it sends more datagrams of a kind than any working agent.
     Babbles {
         /// LID of the source.
         lid: Lid,

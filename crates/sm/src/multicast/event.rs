@@ -9,7 +9,7 @@ use selvedge_types::{Guid, Lid};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MulticastEvent {
-    /// Switches copy as planned.
+    /// All switches hold the planned multicast tables.
     InForce {
         /// Groups with members.
         groups: usize,
@@ -37,7 +37,7 @@ pub enum MulticastEvent {
         /// The first.
         mlid: Lid,
     },
-    /// Members are left apart from others, as every tree that joins them could deadlock with routes.
+    /// Members are outside the tree of their group, as every tree that joins them could deadlock with routes.
     Apart {
         /// How many.
         members: usize,
