@@ -60,6 +60,8 @@ struct Spread<'a> {
     /// Switches, lowest level first.
     order: Vec<usize>,
     layer: Layer,
+    /// By switch and destination: the same entries as those of the layer, while channels are relieved.
+    by_switch: Vec<u8>,
     /// Of the destination that is looked at: what passes each switch, and whether it goes over the channel in question.
     flow: Vec<u32>,
     via: Vec<bool>,
@@ -86,6 +88,16 @@ impl FatTree {
     /// Spreads the loads of `tables`, which [`Self::fill`] wrote, as evenly as it can: for a tree with missing links.
     /// Entries towards switches, and those that a tree has only one way for, stay.
     pub fn spread(&self, lids: &Lids, tables: &mut Tables) -> Result<(), EngineError> {
+        self.spread_layers(lids, tables, true)
+    }
+
+    /// Relieves the fullest links of `tables`, which [`Self::fill`] wrote, and does nothing for packets that meet: for
+    /// the first plan of a tree with missing links, which should not wait.
+    pub fn relieve(&self, lids: &Lids, tables: &mut Tables) -> Result<(), EngineError> {
+        self.spread_layers(lids, tables, false)
+    }
+
+    fn spread_layers(&self, lids: &Lids, tables: &mut Tables, is_thorough: bool) -> Result<(), EngineError> {
         let (have, want) = (tables.switches(), self.rule.net.real);
         if have != want {
             return Err(EngineError::ForeignPrevious { have, want });
@@ -97,7 +109,7 @@ impl FatTree {
                 return Ok(());
             }
             let mut spread = Spread::new(&self.rule, tables, layer);
-            let most = match Meet::new(&spread) {
+            let most = match Meet::new(&spread).filter(|_| is_thorough) {
                 Some(meet) => {
                     let most = meet.most();
                     meet.run(&mut spread);
@@ -170,6 +182,7 @@ impl<'a> Spread<'a> {
             stride,
             order,
             layer,
+            by_switch: Vec::new(),
             flow: vec![0; real],
             via: vec![false; real],
         }
@@ -221,6 +234,9 @@ impl<'a> Spread<'a> {
     /// Relieves channels that carry more than `floor`.
     fn run(&mut self, floor: u64) {
         let mut steps = STEPS_PER_CHANNEL * self.load.len();
+        let (switches, destinations) = (self.hosts.len(), self.layer.to.len());
+        let entries = (0..switches).flat_map(|s| (0..destinations).map(move |d| d * switches + s));
+        self.by_switch = entries.map(|entry| self.layer.next[entry]).collect();
         for _ in 0..PASSES {
             let full = self.load.iter().enumerate().filter(|(_, load)| **load > floor);
             let mut heap: BinaryHeap<(u64, usize)> = full.map(|(c, &load)| (load, c)).collect();
@@ -271,9 +287,11 @@ impl<'a> Spread<'a> {
         );
         let is_small = self.layer.next.len() <= THOROUGH_MAX;
         let mut best: Option<Step> = None;
-        for d in 0..self.layer.to.len() {
-            let is_below = || rule.below.has(next, self.layer.to[d] as usize);
-            if falls && !is_below() || self.channel(d, from) != Some(channel) {
+        let (destinations, egress) = (self.layer.to.len(), channel % self.stride);
+        for d in 0..destinations {
+            let to = self.layer.to[d] as usize;
+            let crosses = usize::from(self.by_switch[from * destinations + d]) == egress && to != from;
+            if !crosses || falls && !rule.below.has(next, to) {
                 continue;
             }
             if is_leaf {
@@ -354,6 +372,7 @@ impl<'a> Spread<'a> {
     fn take(&mut self, step: Step) -> Vec<usize> {
         let before = self.way(step.destination, step.switch, None);
         self.layer.next[step.destination * self.hosts.len() + step.switch] = step.egress;
+        self.by_switch[step.switch * self.layer.to.len() + step.destination] = step.egress;
         let after = self.way(step.destination, step.switch, None);
         before
             .iter()
