@@ -1,5 +1,5 @@
 //! Handover and take-over between our manager and OpenSM: who starts first, who is better, who is killed by `kill -9`
-//! and comes back. Each cell of the matrix is a test; with `--nocapture` it prints its rows of the table in
+//! and comes back. Each cell of the matrix is a test; with `--nocapture` it prints its rows, which are summed up in
 //! `docs/standby.md`.
 //!
 //! Whoever is better gets the subnet. No LID ever changes, and when ours takes over, no entry does either: what OpenSM

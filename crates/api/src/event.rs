@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Body;
+use crate::{Body, Error, ErrorKind};
 
 /// How much an event or finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,4 +56,155 @@ pub struct Events {
 
 impl Body for Events {
     const SCHEMA: &'static str = "selvedge.events";
+}
+
+impl Body for Event {
+    const SCHEMA: &'static str = "selvedge.event";
+}
+
+impl std::str::FromStr for Severity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Info, Self::Warning, Self::Error]
+            .into_iter()
+            .find(|severity| severity.to_string() == text)
+            .ok_or_else(|| format!("'{text}' is no severity: want info, warning or error"))
+    }
+}
+
+/// Which events are wanted: the query of `GET /api/v1/events`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventQuery {
+    /// Only events after this number.
+    pub since: u64,
+    /// Only events from this time on, in milliseconds since 1970-01-01 UTC.
+    pub since_ms: Option<u64>,
+    /// Only events of this severity or above it.
+    pub severity: Option<Severity>,
+}
+
+impl EventQuery {
+    /// Reads the parameters of a query. An unknown name is refused: a misspelt condition must not show every event.
+    pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
+        let mut query = Self::default();
+        for (name, value) in parameters {
+            query
+                .take(name, value)
+                .map_err(|what| ErrorKind::BadRequest.error(what))?;
+        }
+        Ok(query)
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let number = |want: &str| value.parse().map_err(|_| format!("{name}={value}: want {want}"));
+        match name {
+            "since" => self.since = number("the number of an event, as since=17; without it come all events")?,
+            "since_ms" => self.since_ms = Some(number("milliseconds since 1970-01-01 UTC")?),
+            "severity" => self.severity = Some(value.parse()?),
+            other => {
+                let what = format!("events are not selected by '{other}': there are since, since_ms and severity");
+                return Err(what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the query as parameters.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(String, String)> {
+        let number = |name: &str, number: u64| (name.to_owned(), number.to_string());
+        let mut parameters = vec![number("since", self.since)];
+        parameters.extend(self.since_ms.map(|ms| number("since_ms", ms)));
+        let severity = self.severity.map(|severity| severity.to_string());
+        parameters.extend(severity.map(|severity| ("severity".to_owned(), severity)));
+        parameters
+    }
+
+    /// Keeps the wanted ones of the events after number `since`. Events that the ring no longer holds count as dropped
+    /// unless they are older than the wanted time.
+    pub fn apply(&self, events: &mut Events) {
+        if let Some(since_ms) = self.since_ms {
+            let is_older = |event: &Event| event.time_ms < since_ms;
+            if events.events.first().is_some_and(is_older) {
+                events.dropped = 0;
+            }
+            events.events.retain(|event| !is_older(event));
+        }
+        if let Some(least) = self.severity {
+            events.events.retain(|event| event.severity >= least);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events() -> Events {
+        let event = |number, severity| Event {
+            number,
+            time_ms: number * 1_000,
+            uptime_ns: 0,
+            severity,
+            code: "SLV-SM-0001".to_owned(),
+            text: String::new(),
+        };
+        let severities = [Severity::Info, Severity::Error, Severity::Warning, Severity::Info];
+        Events {
+            last: 6,
+            dropped: 2,
+            events: (3..)
+                .zip(severities)
+                .map(|(number, severity)| event(number, severity))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn events_are_selected_by_time_and_severity() {
+        let check = |since_ms: Option<u64>, severity: Option<Severity>, dropped: u64, want: &[u64]| {
+            let query = EventQuery {
+                since: 0,
+                since_ms,
+                severity,
+            };
+            let mut events = events();
+            query.apply(&mut events);
+            let numbers: Vec<u64> = events.events.iter().map(|event| event.number).collect();
+            assert_eq!(
+                (events.last, events.dropped, &numbers[..]),
+                (6, dropped, want),
+                "{query:?}"
+            );
+        };
+        check(None, None, 2, &[3, 4, 5, 6]);
+        check(None, Some(Severity::Warning), 2, &[4, 5]);
+        check(None, Some(Severity::Error), 2, &[4]);
+        // The two that the ring has lost are older than event 3, which is not wanted.
+        check(Some(4_000), None, 0, &[4, 5, 6]);
+        check(Some(5_000), Some(Severity::Info), 0, &[5, 6]);
+        // They may be as new as that.
+        check(Some(3_000), None, 2, &[3, 4, 5, 6]);
+        check(Some(9_000), None, 0, &[]);
+    }
+
+    #[test]
+    fn a_query_comes_back_from_its_parameters() {
+        let query = EventQuery {
+            since: 17,
+            since_ms: Some(1_000),
+            severity: Some(Severity::Warning),
+        };
+        assert_eq!(EventQuery::of(&query.parameters()), Ok(query));
+        let check = |name: &str, value: &str, want: &str| {
+            let said = EventQuery::of(&[(name.to_owned(), value.to_owned())]).unwrap_err();
+            assert_eq!(said.code, "SLV-API-0002");
+            assert!(said.message.contains(want), "{said}");
+        };
+        check("since", "x", "want the number of an event");
+        check("since_ms", "yesterday", "want milliseconds");
+        check("severity", "loud", "want info, warning or error");
+        check("severty", "info", "there are since, since_ms and severity");
+    }
 }

@@ -15,9 +15,11 @@ mod finding;
 mod intake;
 mod inventory;
 mod model;
+mod partition;
 mod plan;
 mod rebalance;
 mod routing;
+mod select;
 mod simulation;
 mod soak;
 mod status;
@@ -31,7 +33,7 @@ pub use command::{
 };
 pub use document::{Body, Document};
 pub use error::{Error, ErrorKind};
-pub use event::{Event, Events, Severity};
+pub use event::{Event, EventQuery, Events, Severity};
 pub use fault::{FaultReport, FaultRequest};
 pub use finding::{Finding, Findings};
 pub use intake::{Babbler, Intake};
@@ -40,9 +42,11 @@ pub use inventory::{
     nodes, ports,
 };
 pub use model::{Model, ModelAnswer, ModelCount, ModelPaper, ModelPaperRow, ModelStage};
+pub use partition::{Partition, PartitionMember, PartitionRule, Partitions};
 pub use plan::{Changes, Plan, Reroute};
 pub use rebalance::{LinkLoad, Rebalance, RebalanceRequest, RebalanceStatus};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
+pub use select::{Field, ORDER, Rows, SORT, Selection};
 pub use simulation::{SimulatedJob, Simulation};
 pub use soak::{
     Soak, SoakCoverage, SoakDifference, SoakDigest, SoakDigests, SoakExemption, SoakFailure, SoakReal, SoakRealFinding,

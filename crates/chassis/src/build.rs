@@ -1,4 +1,4 @@
-//! From a fabric to hardware that was just switched on.
+//! Builds hardware in its power-on state from a fabric.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use crate::port::Wire;
 use crate::{Chassis, PortData, PortIdx, SwitchData, TableKind};
 
 impl Chassis {
-    /// Every node of `fabric` with power, every cable plugged, no link trained, nothing configured.
+    /// Returns the hardware of `fabric`: every node powered, every cable plugged in, no link trained, nothing
+    /// configured.
     #[must_use]
     pub fn new(fabric: &Fabric) -> Self {
         let mut first = Vec::with_capacity(fabric.nodes().len() + 1);
@@ -57,7 +58,7 @@ impl Chassis {
         chassis
     }
 
-    /// Installs the state that an earlier subnet manager left: LIDs, and forwarding tables with their LinearFDBTop.
+    /// Installs the state left by an earlier subnet manager: LIDs, and forwarding tables with their LinearFDBTop.
     pub fn install(&mut self, lids: &Lids, tables: Option<&Tables>) {
         for (at, range) in lids.iter() {
             let Some(port) = self.port_idx(at) else { continue };
@@ -83,20 +84,20 @@ impl Chassis {
         }
     }
 
-    /// The node's GUID, its own or a cloned one.
+    /// Returns the node's GUID, its own or a cloned one.
     #[must_use]
     pub fn node_guid(&self, node: NodeIdx) -> Guid {
         self.fabric.node(self.original(node)).guid
     }
 
-    /// The GUID of the system that the node says it is part of.
+    /// Returns the GUID of the system that the node states.
     #[must_use]
     pub fn system_guid(&self, node: NodeIdx) -> Guid {
         self.fabric.node(self.original(node)).system_guid
     }
 
-    /// From now on `node` has all GUIDs of `original`, as after a mistake with a flashing tool; its own again if that
-    /// is itself.
+    /// From now on `node` has all GUIDs of `original`, as after a mistake with a flashing tool. If both are the same
+    /// node, it has its own GUIDs again.
     pub fn clone_guids(&mut self, node: NodeIdx, original: NodeIdx) {
         let exist = node.to_usize() < self.nodes.len() && original.to_usize() < self.nodes.len();
         if exist && node != original {
@@ -106,12 +107,13 @@ impl Chassis {
         }
     }
 
-    /// The node whose GUIDs a node has.
+    /// Returns the node with the GUIDs that a node shows.
     fn original(&self, node: NodeIdx) -> NodeIdx {
         self.clones.get(&node).copied().unwrap_or(node)
     }
 
-    /// The port's GUID. Where the fabric says none, an end port of a CA or router has its node's plus its number.
+    /// Returns the port's GUID. If the fabric has none, an end port of a CA or router gets its node's GUID plus its
+    /// port number.
     #[must_use]
     pub fn port_guid(&self, port: PortIdx) -> Guid {
         let at = self.port_ref(port);
@@ -124,7 +126,7 @@ impl Chassis {
     }
 }
 
-/// A port that was just switched on.
+/// Returns a port in its power-on state.
 pub(crate) fn power_on_wire(node: NodeIdx, num: PortNum, peer: Option<u32>, on_board: bool) -> Wire {
     Wire {
         mads_out: 0,

@@ -1,4 +1,4 @@
-//! The whole hardware, and every way to change it.
+//! All hardware of a fabric, with every operation that changes it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::port::{Wire, widest};
 use crate::switch::{LaneRow, SwitchData, TableKind};
 use crate::{Counters, PortData, PortIdx};
 
-/// The state of all hardware of a fabric. See the crate for its invariants.
+/// The state of all hardware of a fabric. The crate's page lists its invariants.
 #[derive(Clone, Debug)]
 pub struct Chassis {
     pub(crate) fabric: Fabric,
@@ -21,14 +21,14 @@ pub struct Chassis {
     pub(crate) wires: IdxVec<PortIdx, Wire>,
     pub(crate) ports: IdxVec<PortIdx, PortData>,
     pub(crate) switches: IdxVec<SwitchIdx, SwitchData>,
-    /// SL to VL rows of a node by (input, output); `None`: as at power-on, everything on VL 0.
+    /// SL to VL rows of a node by (input, output); `None`: power-on state, everything on VL 0.
     pub(crate) lanes: IdxVec<NodeIdx, Option<Box<[LaneRow]>>>,
     pub(crate) versions: IdxVec<NodeIdx, [u32; TableKind::COUNT]>,
-    /// All changes of versions.
+    /// Number of changes of all versions.
     pub(crate) changes: u64,
 }
 
-/// What forwarding looks at first.
+/// Data that forwarding reads first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeHot {
     pub first: u32,
@@ -38,12 +38,12 @@ pub(crate) struct NodeHot {
     pub boots: u32,
 }
 
-/// What a switch does with a unicast packet.
+/// Result of forwarding a unicast packet at a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Egress {
-    /// It leaves here.
+    /// The packet leaves by this port.
     Port(PortIdx),
-    /// The entry is the switch's own port.
+    /// The entry is port 0 of the switch.
     Own,
     /// No entry, or above LinearFDBTop.
     NoPath,
@@ -52,19 +52,19 @@ pub enum Egress {
 }
 
 impl Chassis {
-    /// The fabric it was built from: names, capabilities, cables.
+    /// Returns the fabric it was built from: names, capabilities, cables.
     #[must_use]
     pub const fn fabric(&self) -> &Fabric {
         &self.fabric
     }
 
-    /// Number of ports, unused positions included.
+    /// Returns the number of ports, including unused indexes.
     #[must_use]
     pub fn port_count(&self) -> usize {
         self.wires.len()
     }
 
-    /// The port `num` of `node`, if it exists.
+    /// Returns the port `num` of `node`, if it exists.
     #[must_use]
     #[inline]
     pub fn port_at(&self, node: NodeIdx, num: u8) -> Option<PortIdx> {
@@ -73,16 +73,16 @@ impl Chassis {
         exists.then(|| PortIdx(hot.first + u32::from(num)))
     }
 
-    /// The position of a port of the fabric.
+    /// Returns the index of a port of the fabric.
     #[must_use]
     pub fn port_idx(&self, at: PortRef) -> Option<PortIdx> {
         self.port_at(at.node, at.port.get())
     }
 
-    /// The port of the fabric at a position.
+    /// Returns the port of the fabric with an index.
     ///
     /// # Panics
-    /// If the position is of another, larger chassis.
+    /// If the index is of another, larger chassis.
     #[must_use]
     pub fn port_ref(&self, port: PortIdx) -> PortRef {
         let wire = &self.wires[port];
@@ -92,36 +92,36 @@ impl Chassis {
         }
     }
 
-    /// What packets look at.
+    /// Returns the part of a port that packets use.
     ///
     /// # Panics
-    /// If the position is of another, larger chassis.
+    /// If the index is of another, larger chassis.
     #[must_use]
     #[inline]
     pub fn wire(&self, port: PortIdx) -> &Wire {
         &self.wires[port]
     }
 
-    /// What the port's agent holds.
+    /// Returns the part of a port that its agent uses.
     ///
     /// # Panics
-    /// If the position is of another, larger chassis.
+    /// If the index is of another, larger chassis.
     #[must_use]
     #[inline]
     pub fn port(&self, port: PortIdx) -> &PortData {
         &self.ports[port]
     }
 
-    /// What the port's agent holds, to change; counts as a new version of the tables `kind`.
+    /// Returns the part of a port that its agent uses, for changes. Counts as a new version of the tables `kind`.
     ///
     /// # Panics
-    /// If the position is of another, larger chassis.
+    /// If the index is of another, larger chassis.
     pub fn port_mut(&mut self, port: PortIdx, kind: TableKind) -> &mut PortData {
         self.touch(self.wires[port].node, kind);
         &mut self.ports[port]
     }
 
-    /// The port that carries a node's LIDs if asked through `port`: port 0 of a switch, else the port itself.
+    /// Returns the port with the node's LIDs for requests through `port`: port 0 of a switch, else the port itself.
     #[must_use]
     #[inline]
     pub fn end_port(&self, port: PortIdx) -> PortIdx {
@@ -129,7 +129,7 @@ impl Chassis {
         if hot.switch.is_some() { PortIdx(hot.first) } else { port }
     }
 
-    /// The tables of a switch; `None` for other nodes.
+    /// Returns the tables of a switch; `None` for other nodes.
     #[must_use]
     pub fn switch(&self, node: NodeIdx) -> Option<&SwitchData> {
         self.switches.get(self.nodes.get(node)?.switch?)
@@ -149,26 +149,26 @@ impl Chassis {
         self.nodes.get(node).is_some_and(|n| n.powered)
     }
 
-    /// How often the node was switched on.
+    /// Returns how often the node was powered on.
     #[must_use]
     #[inline]
     pub fn boots(&self, node: NodeIdx) -> u32 {
         self.nodes.get(node).map_or(0, |n| n.boots)
     }
 
-    /// How often installed state of a kind changed at a node.
+    /// Returns how often installed state of a kind changed at a node.
     #[must_use]
     pub fn version(&self, node: NodeIdx, kind: TableKind) -> u32 {
         self.versions.get(node).map_or(0, |v| v[kind as usize])
     }
 
-    /// How often anything that has a version changed anywhere.
+    /// Returns how often any installed state changed anywhere.
     #[must_use]
     pub const fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// What the switch `node` does with a packet to `lid`; [`Egress::NoPath`] for other nodes.
+    /// Returns how the switch `node` forwards a packet to `lid`; [`Egress::NoPath`] for other nodes.
     #[must_use]
     #[inline]
     pub fn egress(&self, node: NodeIdx, lid: Lid) -> Egress {
@@ -183,10 +183,10 @@ impl Chassis {
         }
     }
 
-    /// Everything a port counted.
+    /// Returns all counters of a port.
     ///
     /// # Panics
-    /// If the position is of another, larger chassis.
+    /// If the index is of another, larger chassis.
     #[must_use]
     pub fn counters(&self, port: PortIdx) -> Counters {
         let mut counters = self.ports[port].counters;
@@ -194,10 +194,10 @@ impl Chassis {
         counters
     }
 
-    /// Everything a port counted, to change.
+    /// Returns all counters of a port for changes.
     ///
     /// # Panics
-    /// If the position is of another, larger chassis.
+    /// If the index is of another, larger chassis.
     pub fn counters_mut(&mut self, port: PortIdx) -> &mut Counters {
         let wire = &mut self.wires[port];
         let (sent, received) = (wire.mads_out, wire.mads_in);
@@ -207,21 +207,21 @@ impl Chassis {
         counters
     }
 
-    /// Counts a MAD that crosses the cable at `out` towards `into`.
+    /// Counts a MAD on the link from `out` to `into`.
     #[inline]
     pub fn count_mad(&mut self, out: PortIdx, into: PortIdx) {
         self.wires[out].mads_out += 1;
         self.wires[into].mads_in += 1;
     }
 
-    /// Marks both ends of a port's cable, or unmarks them.
+    /// Sets or clears the mark at both ends of a port's cable.
     pub fn mark(&mut self, port: PortIdx, marked: bool) {
         for end in [Some(port), self.wires[port].peer()].into_iter().flatten() {
             self.set_flag(end, Wire::MARKED, marked);
         }
     }
 
-    /// Replaces what a subnet manager set at a port.
+    /// Replaces the settings of a port.
     pub fn set_settings(&mut self, port: PortIdx, settings: PortSettings) {
         let data = &mut self.ports[port];
         if data.settings == settings {
@@ -237,8 +237,8 @@ impl Chassis {
         self.touch(self.wires[port].node, TableKind::Settings);
     }
 
-    /// Goes to `to` from INIT, ARMED or ACTIVE at a port whose link is up; says whether that was possible. Port 0 of a
-    /// switch stays ACTIVE.
+    /// Changes the port state from INIT, ARMED or ACTIVE to `to` at a port with a link that is up. False if that is not
+    /// possible. Port 0 of a switch stays ACTIVE.
     pub fn set_logical(&mut self, port: PortIdx, to: PortState) -> bool {
         if self.is_on_board(port) || self.wires[port].phys != PhysState::LinkUp || to == PortState::Down {
             return false;
@@ -248,7 +248,7 @@ impl Chassis {
         true
     }
 
-    /// Goes to a physical state in which the link is down; takes both ends down if it was up.
+    /// Changes to a physical state in which the link is down. Takes both ends down if the link was up.
     pub fn set_physical(&mut self, port: PortIdx, to: PhysState) {
         if to == PhysState::LinkUp || self.is_on_board(port) {
             return;
@@ -258,7 +258,7 @@ impl Chassis {
         self.touch(self.wires[port].node, TableKind::Links);
     }
 
-    /// True if nothing but training keeps the link at `port` from coming up.
+    /// True if only training is needed for the link at `port` to come up.
     #[must_use]
     pub fn can_train(&self, port: PortIdx) -> bool {
         let ready = |end: PortIdx| {
@@ -274,7 +274,7 @@ impl Chassis {
         ready(port) && peer.is_some_and(ready) && self.common_rate(port).is_some()
     }
 
-    /// The best width and speed that both ends of a port's cable have enabled.
+    /// Returns the best width and speed enabled at both ends of a port's cable.
     #[must_use]
     pub fn common_rate(&self, port: PortIdx) -> Option<Rate> {
         let (a, b) = (&self.ports[port], &self.ports[self.wires[port].peer()?]);
@@ -283,7 +283,7 @@ impl Chassis {
         Some(Rate { width, speed })
     }
 
-    /// Brings both ends up: LinkUp, INIT, at the best common rate. Says whether that was possible.
+    /// Brings both ends up: LinkUp, INIT, at the best common rate. False if that is not possible.
     pub fn bring_up(&mut self, port: PortIdx) -> bool {
         let Some(rate) = self.common_rate(port).filter(|_| self.can_train(port)) else {
             return false;
@@ -297,7 +297,7 @@ impl Chassis {
         true
     }
 
-    /// Takes both ends down; each goes to its LinkDownDefaultState. Says whether the link was up.
+    /// Takes both ends down; each enters its LinkDownDefaultState. True if the link was up.
     pub fn take_down(&mut self, port: PortIdx) -> bool {
         if self.wires[port].phys != PhysState::LinkUp || self.is_on_board(port) {
             return false;
@@ -321,7 +321,7 @@ impl Chassis {
         }
     }
 
-    /// Exchanges the cables of two ports and plugs them in; says whether there were two. Their links go down.
+    /// Exchanges the cables of two ports and plugs them in. False if there were not two. Their links go down.
     pub fn swap_cables(&mut self, a: PortIdx, b: PortIdx) -> bool {
         let (Some(far_a), Some(far_b)) = (self.wires[a].peer(), self.wires[b].peer()) else {
             return false;
@@ -341,7 +341,7 @@ impl Chassis {
         true
     }
 
-    /// Switches a node off: its links go down, its agents are gone. What it held is lost.
+    /// Powers a node off: its links go down, and all its state is lost.
     pub fn power_off(&mut self, node: NodeIdx) {
         for num in 1..=self.nodes[node].port_count {
             if let Some(port) = self.port_at(node, num) {
@@ -352,7 +352,7 @@ impl Chassis {
         self.nodes[node].powered = false;
     }
 
-    /// Switches a node on, as new: empty tables, no settings, counters at zero.
+    /// Powers a node on in its power-on state: empty tables, no settings, counters at zero.
     pub fn power_on(&mut self, node: NodeIdx) {
         self.power_off(node);
         let hot = self.nodes[node];
@@ -379,28 +379,28 @@ impl Chassis {
         self.changes += 1;
     }
 
-    /// Replaces what a subnet manager set at a switch; nothing happens at other nodes.
+    /// Replaces the settings of a switch; does nothing at other nodes.
     pub fn set_switch_settings(&mut self, node: NodeIdx, settings: SwitchSettings) {
         if let Some(switch) = self.switch_mut(node, TableKind::Linear) {
             switch.settings = settings;
         }
     }
 
-    /// Sets or clears PortStateChange of a switch; nothing happens at other nodes.
+    /// Sets or clears PortStateChange of a switch; does nothing at other nodes.
     pub fn set_port_state_change(&mut self, node: NodeIdx, value: bool) {
         if let Some(switch) = self.nodes[node].switch {
             self.switches[switch].settings.port_state_change = value;
         }
     }
 
-    /// The tables of a switch, to change; counts as a new version of `kind`.
+    /// Returns the tables of a switch for changes; counts as a new version of `kind`.
     pub fn switch_mut(&mut self, node: NodeIdx, kind: TableKind) -> Option<&mut SwitchData> {
         let switch = self.nodes.get(node)?.switch?;
         self.touch(node, kind);
         self.switches.get_mut(switch)
     }
 
-    /// Writes one block of a switch's linear table; says whether the switch has it.
+    /// Writes one block of a switch's linear table. False if the switch does not have the block.
     pub fn set_linear_block(&mut self, node: NodeIdx, block: usize, data: &[u8; BLOCK_LIDS]) -> bool {
         let Some(switch) = self.nodes.get(node).and_then(|n| n.switch) else {
             return false;
@@ -417,7 +417,7 @@ impl Chassis {
         true
     }
 
-    /// Writes one block of one position of a switch's multicast table; says whether the switch has it.
+    /// Writes one block of one position of a switch's multicast table. False if the switch does not have it.
     pub fn set_multicast_block(
         &mut self,
         node: NodeIdx,
@@ -438,7 +438,8 @@ impl Chassis {
         true
     }
 
-    /// The lanes of packets from port `input` to port `output` of a node (both 0 on a CA's only row: its port).
+    /// Returns the lanes of packets from port `input` to port `output` of a node (both 0 for a CA, which has one row
+    /// per port).
     #[must_use]
     pub fn lanes(&self, node: NodeIdx, input: u8, output: u8) -> &[Vl; Sl::COUNT] {
         const POWER_ON: LaneRow = match Vl::new(0) {
@@ -452,7 +453,7 @@ impl Chassis {
         }
     }
 
-    /// Changes the lanes of packets from port `input` to port `output`; nothing happens for ports that do not exist.
+    /// Changes the lanes of packets from port `input` to port `output`; does nothing for ports that do not exist.
     pub fn set_lanes(&mut self, node: NodeIdx, input: u8, output: u8, row: [Vl; Sl::COUNT]) {
         let Some(hot) = self.nodes.get(node) else { return };
         if input > hot.port_count || output > hot.port_count {

@@ -1,6 +1,6 @@
-//! What a port counts.
+//! Counters of a port.
 
-/// Counters of a port, never cut: agents saturate them to the width that their attribute has.
+/// Counters of a port at full width; agents limit them to the width of their attribute.
 ///
 /// Source: IBA vol 1 §16.1.3.5 and §16.1.4.11. Data are counted in 4-byte words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,15 +23,15 @@ pub struct Counters {
     pub multicast_rcv_packets: u64,
     /// Minor link errors.
     pub symbol_errors: u64,
-    /// Link recoveries that worked.
+    /// Successful link recoveries.
     pub link_recoveries: u64,
-    /// Times the link went down.
+    /// Number of times that the link went down.
     pub link_downed: u64,
     /// Packets received with an error.
     pub rcv_errors: u64,
-    /// Packets received that a switch before had marked bad.
+    /// Packets received that another switch had marked as bad.
     pub rcv_remote_physical_errors: u64,
-    /// Packets received that could not be forwarded.
+    /// Packets received that the switch could not forward.
     pub rcv_switch_relay_errors: u64,
     /// Packets not sent because the port was down or congested.
     pub xmit_discards: u64,
@@ -39,26 +39,26 @@ pub struct Counters {
     pub xmit_constraint_errors: u64,
     /// Packets dropped at reception because of P_Key or raw filters.
     pub rcv_constraint_errors: u64,
-    /// Times that too many local physical errors occurred.
+    /// Number of times that local physical errors exceeded the threshold.
     pub local_link_integrity_errors: u64,
-    /// Times that buffers overran for too long.
+    /// Number of times that buffer overruns lasted too long.
     pub excessive_buffer_overruns: u64,
-    /// SMPs dropped for want of resources.
+    /// SMPs dropped because of missing resources.
     pub vl15_dropped: u64,
-    /// Ticks with data to send but no credit or turn.
+    /// Ticks with data to send, but without credits or without a turn of the arbiter.
     pub xmit_wait: u64,
-    /// Packets for QP1 dropped for want of resources.
+    /// Packets for QP1 dropped because of missing resources.
     pub qp1_dropped: u64,
 }
 
 impl Counters {
-    /// 4-byte words of a packet with a MAD: local, transport and datagram header, 256 bytes, invariant CRC.
+    /// Length of a packet with a MAD in 4-byte words: local, transport and datagram header, 256 bytes, invariant CRC.
     ///
-    /// Source: IBA vol 1 §16.1.3.5 (PortXmitData counts from the local header to before the variant CRC): 8 + 12 + 8 +
-    /// 256 + 4 = 288 bytes.
+    /// Source: IBA vol 1 §16.1.3.5 (PortXmitData counts from the local header up to the variant CRC, exclusive): 8 + 12
+    /// + 8 + 256 + 4 = 288 bytes.
     pub const MAD_WORDS: u64 = 72;
 
-    /// Adds unicast packets that carried MADs.
+    /// Adds unicast packets with MADs.
     pub const fn add_mads(&mut self, sent: u64, received: u64) {
         self.xmit_packets += sent;
         self.unicast_xmit_packets += sent;

@@ -1,4 +1,4 @@
-//! Reading the hardware back, as tests and judges want it: forwarding tables and a snapshot.
+//! Reads the hardware back for tests and judges: forwarding tables and a snapshot.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use selvedge_types::{Lid, PortNum, Sl, Vl};
 use crate::{Chassis, PortIdx};
 
 impl Chassis {
-    /// The forwarding tables as they forward: entries above a switch's LinearFDBTop count as "no path".
+    /// Returns the effective forwarding tables: entries above a switch's LinearFDBTop count as "no path".
     #[must_use]
     pub fn tables(&self) -> Tables {
         let top = self.switches.iter().map(|s| s.settings.linear_top).max().unwrap_or(0);
@@ -29,7 +29,7 @@ impl Chassis {
         tables
     }
 
-    /// The forwarding tables as they were written, block by block.
+    /// Returns the forwarding tables as written, block by block.
     #[must_use]
     pub fn installed(&self) -> Installed {
         let mut installed = Installed::unknown(self.switches.len());
@@ -41,7 +41,7 @@ impl Chassis {
         installed
     }
 
-    /// The lane maps of all switches; the default is the row that most of them hold.
+    /// Returns the lane maps of all switches; the default is the most frequent row.
     #[must_use]
     pub fn sl_to_vl(&self) -> SlToVl {
         if self.lanes.iter().all(Option::is_none) {
@@ -61,8 +61,8 @@ impl Chassis {
         SlToVl { default, exceptions }
     }
 
-    /// The fabric as its agents would describe it now: link states, settings, P_Keys, capability masks. Nodes without
-    /// power are in it, with all ports DOWN; so are unplugged cables.
+    /// Returns the fabric with its current state: link states, settings, P_Keys, capability masks. It contains
+    /// unpowered nodes, with all ports DOWN, and unplugged cables.
     #[must_use]
     pub fn observe(&self) -> Fabric {
         let mut builder = FabricBuilder::new();
@@ -113,7 +113,7 @@ impl Chassis {
         port.capability.mask2 = data.capability_mask2;
     }
 
-    /// Every (switch, input, output).
+    /// Iterates over every (switch, input, output).
     fn lane_rows(&self) -> impl Iterator<Item = (SwitchIdx, PortNum, PortNum)> + '_ {
         self.fabric.switches().iter_enumerated().flat_map(|(switch, &node)| {
             let count = self.nodes[node].port_count;

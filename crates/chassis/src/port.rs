@@ -1,17 +1,16 @@
-//! A port: the part that packets look at, and the part that its agent looks at.
+//! A port: the part that packets use, and the part that its agent uses.
 
 use selvedge_fabric::{NodeIdx, PortCapability, PortSettings};
 use selvedge_types::{Guid, Idx, Lid, LinkSpeed, LinkWidth, PKey, PhysState, PortNum, PortState, Rate, Vl};
 
 use crate::Counters;
 
-/// Position of a port in a [`crate::Chassis`]: by node, then by number. Position 0 of a node without a port 0 is
-/// unused.
+/// Index of a port in a [`crate::Chassis`]: by node, then by number. Index 0 of a node without a port 0 is unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortIdx(pub u32);
 
 impl Idx for PortIdx {
-    /// A fabric has fewer than 2^32 ports: each needs memory.
+    /// Converts an index. A fabric has fewer than 2^32 ports, because each needs memory.
     #[inline]
     fn from_usize(index: usize) -> Self {
         Self(u32::try_from(index).unwrap_or(u32::MAX))
@@ -23,8 +22,8 @@ impl Idx for PortIdx {
     }
 }
 
-/// What each packet that passes looks at: 32 bytes. Changed only through [`crate::Chassis`], which keeps both ends of a
-/// cable in step.
+/// The part of a port that each passing packet uses: 32 bytes. Changed only through [`crate::Chassis`], which keeps
+/// both ends of a cable consistent.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub struct Wire {
@@ -47,21 +46,21 @@ impl Wire {
     pub(crate) const MARKED: u8 = 2;
     pub(crate) const NO_PEER: u32 = u32::MAX;
 
-    /// The node it belongs to.
+    /// Returns its node.
     #[must_use]
     #[inline]
     pub const fn node(&self) -> NodeIdx {
         self.node
     }
 
-    /// Its number.
+    /// Returns its number.
     #[must_use]
     #[inline]
     pub const fn num(&self) -> PortNum {
         self.num
     }
 
-    /// The other end of its cable, plugged or not.
+    /// Returns the other end of its cable, whether plugged in or not.
     #[must_use]
     #[inline]
     pub const fn peer(&self) -> Option<PortIdx> {
@@ -72,28 +71,28 @@ impl Wire {
         }
     }
 
-    /// Logical state.
+    /// Returns the port state.
     #[must_use]
     #[inline]
     pub const fn state(&self) -> PortState {
         self.state
     }
 
-    /// Physical state.
+    /// Returns the physical state.
     #[must_use]
     #[inline]
     pub const fn phys(&self) -> PhysState {
         self.phys
     }
 
-    /// True if it has a cable and that is plugged.
+    /// True if it has a cable that is plugged in.
     #[must_use]
     #[inline]
     pub const fn is_plugged(&self) -> bool {
         self.flags & Self::PLUGGED != 0
     }
 
-    /// True if [`crate::Chassis::mark`] marked it: what a mark means is the caller's affair.
+    /// True if [`crate::Chassis::mark`] has marked it; the caller defines the meaning of a mark.
     #[must_use]
     #[inline]
     pub const fn is_marked(&self) -> bool {
@@ -126,7 +125,7 @@ impl SpeedSet {
             .fold(Self::EMPTY, Self::with)
     }
 
-    /// With `speed`.
+    /// Returns the set with `speed`.
     #[must_use]
     pub const fn with(self, speed: LinkSpeed) -> Self {
         Self(self.0 | 1 << speed as u8)
@@ -144,25 +143,25 @@ impl SpeedSet {
         self.0 >> speed as u8 & 1 != 0
     }
 
-    /// What is in both.
+    /// Returns the intersection of both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// The fastest; `None` if the set is empty.
+    /// Returns the fastest speed; `None` if the set is empty.
     #[must_use]
     pub fn fastest(self) -> Option<LinkSpeed> {
         LinkSpeed::ALL.into_iter().rev().find(|&s| self.contains(s))
     }
 }
 
-/// One turn of a port's arbiter.
+/// One entry of a port's arbitration table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArbEntry {
     /// The lane.
     pub vl: Vl,
-    /// What it may send in its turn, in units of 64 bytes; 0 skips the entry.
+    /// Amount that the lane may send in its turn, in units of 64 bytes; 0 skips the entry.
     pub weight: u8,
 }
 
@@ -176,7 +175,7 @@ pub struct VlArbitration {
 }
 
 impl VlArbitration {
-    /// What a port holds at power-on: nothing but zeros.
+    /// The power-on state: all entries zero.
     pub const EMPTY: Self = Self {
         low: [ArbEntry {
             vl: match Vl::new(0) {
@@ -195,7 +194,7 @@ impl VlArbitration {
     };
 }
 
-/// What a port's agent holds.
+/// The part of a port that its agent uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortData {
     pub(crate) settings: PortSettings,
@@ -205,7 +204,7 @@ pub struct PortData {
     pub widths_enabled: u8,
     /// LinkSpeedEnabled and LinkSpeedExtEnabled.
     pub speeds_enabled: SpeedSet,
-    /// Where the port goes when its link breaks: Sleep or Polling (LinkDownDefaultState).
+    /// Physical state after the link goes down: Sleep or Polling (LinkDownDefaultState).
     pub down_default: PhysState,
     /// CapabilityMask; its IsSM bit changes.
     pub capability_mask: u32,
@@ -223,19 +222,19 @@ pub struct PortData {
     pub pkeys: Vec<PKey>,
     /// GUID table from entry 1 on (entry 0 is the port's own GUID); entries beyond the end are 0.
     pub guids: Vec<Guid>,
-    /// Arbitration tables; `None`: as at power-on.
+    /// Arbitration tables; `None`: power-on state.
     pub vl_arbitration: Option<Box<VlArbitration>>,
-    /// Everything counted but the MADs of [`Wire`]; read it with [`crate::Chassis::counters`].
+    /// All counters without the MADs of [`Wire`]; read them with [`crate::Chassis::counters`].
     pub(crate) counters: Counters,
 }
 
 impl PortData {
-    /// As at power-on.
+    /// Returns the power-on state.
     #[must_use]
     pub(crate) fn new(capability: &PortCapability) -> Self {
         Self {
             settings: PortSettings::default(),
-            // Port 0 of a switch never trains: it has the best rate it could have.
+            // Port 0 of a switch never trains, so it has its best supported rate.
             rate: Rate {
                 width: widest(capability.widths).unwrap_or_default(),
                 speed: capability.speed,
@@ -257,14 +256,14 @@ impl PortData {
         }
     }
 
-    /// What a subnet manager set; changed by [`crate::Chassis::set_settings`].
+    /// Returns the settings; [`crate::Chassis::set_settings`] changes them.
     #[must_use]
     #[inline]
     pub const fn settings(&self) -> &PortSettings {
         &self.settings
     }
 
-    /// The keys without the empty entries at the end.
+    /// Returns the P_Keys without the empty entries at the end.
     #[must_use]
     pub fn used_pkeys(&self) -> &[PKey] {
         let used = self.pkeys.iter().rposition(|k| k.0 != 0).map_or(0, |last| last + 1);
@@ -272,7 +271,7 @@ impl PortData {
     }
 }
 
-/// The widest of a bit set of `LinkWidth::bit`.
+/// Returns the widest of a bit set of `LinkWidth::bit`.
 pub(crate) fn widest(widths: u8) -> Option<LinkWidth> {
     LinkWidth::ALL.into_iter().rev().find(|w| w.bit() & widths != 0)
 }

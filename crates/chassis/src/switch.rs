@@ -1,4 +1,4 @@
-//! What a switch holds beside its ports: its tables.
+//! The tables of a switch.
 
 use std::collections::BTreeMap;
 
@@ -23,16 +23,16 @@ pub enum TableKind {
     Guids,
     /// Settings of any of its ports: LIDs, M_Key, limits.
     Settings,
-    /// Logical or physical state of any of its ports.
+    /// Port state or physical state of any of its ports.
     Links,
 }
 
 impl TableKind {
-    /// Kinds there are.
+    /// Number of kinds.
     pub const COUNT: usize = Self::Links as usize + 1;
 }
 
-/// Lanes of every service level.
+/// The lane of each service level.
 pub(crate) type LaneRow = [Vl; Sl::COUNT];
 
 /// Tables of a switch.
@@ -42,14 +42,14 @@ pub struct SwitchData {
     pub(crate) settings: SwitchSettings,
     pub(crate) linear: Vec<[u8; BLOCK_LIDS]>,
     pub(crate) multicast: BTreeMap<(u16, u8), [u16; Self::MULTICAST_BLOCK]>,
-    /// Highest multicast LID looked up; 0: not used.
+    /// Highest multicast LID that is looked up; 0: unused.
     pub multicast_top: Lid,
     /// DefaultPort, DefaultMulticastPrimaryPort, DefaultMulticastNotPrimaryPort.
     pub default_ports: [u8; 3],
 }
 
 impl SwitchData {
-    /// Multicast LIDs in a block. Source: IBA vol 1 §14.2.5.12.
+    /// Multicast LIDs per block. Source: IBA vol 1 §14.2.5.12.
     pub const MULTICAST_BLOCK: usize = 32;
 
     pub(crate) fn new(attributes: SwitchAttributes) -> Self {
@@ -63,32 +63,32 @@ impl SwitchData {
         }
     }
 
-    /// What the hardware can do.
+    /// Returns the capabilities of the hardware.
     #[must_use]
     pub const fn attributes(&self) -> &SwitchAttributes {
         &self.attributes
     }
 
-    /// What a subnet manager set.
+    /// Returns the settings written by a subnet manager.
     #[must_use]
     pub const fn settings(&self) -> &SwitchSettings {
         &self.settings
     }
 
-    /// Blocks of the linear table that were written, or lie below one that was.
+    /// Returns the blocks of the linear table up to the highest one written.
     #[must_use]
     pub fn linear_blocks(&self) -> &[[u8; BLOCK_LIDS]] {
         &self.linear
     }
 
-    /// One block of the linear table; all [`NO_PATH`] if never written.
+    /// Returns one block of the linear table; all [`NO_PATH`] if never written.
     #[must_use]
     pub fn linear_block(&self, block: usize) -> &[u8; BLOCK_LIDS] {
         const EMPTY: [u8; BLOCK_LIDS] = [NO_PATH; BLOCK_LIDS];
         self.linear.get(block).unwrap_or(&EMPTY)
     }
 
-    /// One block of one position (16 ports) of the multicast table.
+    /// Returns one block of one position (16 ports) of the multicast table.
     #[must_use]
     pub fn multicast_block(&self, block: u16, position: u8) -> [u16; Self::MULTICAST_BLOCK] {
         self.multicast
@@ -97,12 +97,12 @@ impl SwitchData {
             .unwrap_or([0; Self::MULTICAST_BLOCK])
     }
 
-    /// Blocks of the multicast table that were written, as (block, position).
+    /// Returns the written blocks of the multicast table, as (block, position).
     pub fn multicast_blocks(&self) -> impl Iterator<Item = (u16, u8)> + '_ {
         self.multicast.keys().copied()
     }
 
-    /// The egress of `lid`: [`NO_PATH`] above LinearFDBTop, whatever the table holds there.
+    /// Returns the egress port of `lid`: [`NO_PATH`] above LinearFDBTop, whatever the table contains there.
     #[must_use]
     #[inline]
     pub fn egress(&self, lid: Lid) -> u8 {

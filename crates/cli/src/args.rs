@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
 use crate::out::note;
 use crate::{
-    backups, bench, compare, config, decode, demo, emulate, experiment, fault, model, rebalance, replay, route, run,
-    shell, simulate, soak, status, topology, transition, verify,
+    backups, bench, compare, config, decode, demo, emulate, experiment, fault, headings, man, model, rebalance, replay,
+    route, run, shell, simulate, soak, status, topology, transition, verify,
 };
 
 /// Most threads that a flag may request: more than the processors of any machine in use, but few enough to start.
@@ -51,7 +51,7 @@ enum Command {
     Soak(soak::SoakArgs),
     Config(config::ConfigArgs),
     Completions(shell::CompletionsArgs),
-    Man(shell::ManArgs),
+    Man(man::ManArgs),
 }
 
 /// Old spellings of flags with the new ones. Each is a hidden alias of its flag.
@@ -77,7 +77,17 @@ pub fn warn_of_old_spellings(words: impl Iterator<Item = OsString>) {
     }
 }
 
+/// Returns the definition of every command and flag, with headings: parser, help, manual and completions have this one.
+pub fn command() -> clap::Command {
+    headings::under(Cli::command())
+}
+
 impl Cli {
+    /// Reads the command line of this process.
+    pub fn of_process() -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&command().try_get_matches()?)
+    }
+
     /// True if errors are wanted as JSON.
     pub const fn json(&self) -> bool {
         match &self.command {
@@ -134,19 +144,44 @@ impl Cli {
             Command::Soak(args) => soak::run(args),
             Command::Config(args) => config::run(args),
             Command::Completions(args) => shell::completions(args),
-            Command::Man(args) => shell::man(args),
+            Command::Man(args) => man::run(args),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
+pub mod tests {
     use super::*;
+
+    /// Splits a command line as a shell does: by blanks, but not within single quotes.
+    pub fn words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut is_quoted = false;
+        for letter in line.chars() {
+            match letter {
+                '\'' => is_quoted = !is_quoted,
+                ' ' if !is_quoted => words.push(String::new()),
+                letter => words.last_mut().unwrap().push(letter),
+            }
+        }
+        words
+    }
+
+    #[test]
+    fn the_cheat_sheet_has_commands_that_the_program_takes() {
+        let page = include_str!("../../../docs/cheat-sheet.md");
+        let code = page.split('`').skip(1).step_by(2);
+        let lines: Vec<&str> = code.filter(|code| code.starts_with("selvedge ")).collect();
+        assert!(lines.len() > 25, "{lines:?}");
+        for line in lines {
+            if let Err(error) = command().try_get_matches_from(words(line)) {
+                panic!("{line}\n{error}");
+            }
+        }
+    }
 
     #[test]
     fn definitions_are_sound() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

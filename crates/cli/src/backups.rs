@@ -1,30 +1,22 @@
 //! `selvedge backups`: what would be done about each single fault, and how many faults a fabric stands.
 
 mod chart;
-mod cuts;
-mod faults;
-mod in_place;
-mod tried;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use indicatif::ProgressBar;
 use selvedge_api::{Backup, Backups};
-use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::{EngineName, Lids, ServiceLevels, SlToVl};
-use selvedge_routing::{Engine, Listed, Options, Routed};
-use selvedge_sim::{Par, Seed};
-use selvedge_types::Idx;
+use selvedge_study::Threads;
+use selvedge_study::backups::{Kind, Question, Start};
+use selvedge_study::failures::{How, Measure};
 
 use crate::args::{PAIRINGS_MAX, THREADS_MAX};
-use crate::backups::faults::{What, hosts_of, switch_links};
-use crate::backups::tried::InForce;
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
+use crate::meter;
 use crate::out::{Cell, Format, Grid, Out, count, note, thousands};
-use crate::progress;
+use crate::progress::{self, Drawn};
 use crate::route::{HowArgs, InputArgs};
 use crate::tables_io::LidArgs;
 
@@ -78,7 +70,7 @@ pub struct BackupsArgs {
 
 /// Fail-in-place.
 #[derive(Args, Clone, Copy, Debug)]
-pub struct InPlaceArgs {
+struct InPlaceArgs {
     /// Lose links in random order, repairing none, until performance is below this share of the whole fabric's, as 0.9
     #[arg(long, value_name = "SHARE", value_parser = share)]
     below: Option<f64>,
@@ -108,21 +100,11 @@ enum KindArg {
 
 /// What performance is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MeasureArg {
+enum MeasureArg {
     /// Effective bisection bandwidth
     Ebb,
     /// Inverse of the pairs on the busiest link
     Load,
-}
-
-impl MeasureArg {
-    /// As it is written.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ebb => "ebb",
-            Self::Load => "load",
-        }
-    }
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -135,47 +117,50 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(args: &BackupsArgs) -> Result<Exit, CliError> {
-    let engine: Engine = args.engine.parse()?;
+    let engine = args.engine.parse()?;
     if let Some(path) = &args.svg {
         load::writable(path)?;
     }
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(usize::from(args.threads));
-    if let Err(cause) = pool.build_global() {
-        let what = format!("--threads {}: {cause}", args.threads);
-        return Err(CliError::Usage { what });
-    }
+    let threads = meter::start_threads(args.threads)?;
     let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
-    let own_lids = args.lids.assign(&fabric)?;
-    let (lids, force) = args.in_force(&fabric, engine, own_lids)?;
-    let force = force.on(&fabric, &lids);
-    let found = args.found(&force);
+    let lids = Arc::new(args.lids.assign(&fabric)?);
+    let mut options = args.inputs.options(&fabric)?;
+    options.lanes = args.vls;
+    args.how.apply(&mut options);
+    let start = Start {
+        fabric: Arc::new(fabric),
+        lids,
+        engine,
+        options,
+    };
+    let bar = progress::bar();
+    let answer = args.question(start, threads).answer(&Drawn(&bar));
+    bar.finish_and_clear();
+    let answer = answer?;
+    for found in &answer.notes {
+        note(format!("note: {found}"));
+    }
+    let found = answer.backups;
     if let Some(path) = &args.svg {
         load::write(path, &chart::svg(&found)?)?;
     }
     args.show(&found)
 }
 
-/// [`InForce`] without what it borrows.
-struct Start {
-    engine: Engine,
-    options: Options,
-    routed: Routed,
-}
-
-impl Start {
-    fn on<'a>(self, fabric: &'a Fabric, lids: &'a Lids) -> InForce<'a> {
-        let (links, hosts) = (switch_links(fabric), hosts_of(fabric));
-        InForce {
-            fabric,
-            lids,
-            engine: self.engine,
-            sl_to_vl: SlToVl::modulo(self.routed.lanes),
-            options: self.options,
-            cuts: cuts::cuts(fabric, &links, &hosts),
-            routed: self.routed,
-            links,
-            hosts,
-        }
+impl InPlaceArgs {
+    /// How links are lost in a row, if that is asked for.
+    fn how(&self) -> Option<How> {
+        Some(How {
+            below: self.below?,
+            measure: match self.measure {
+                MeasureArg::Ebb => Measure::Ebb {
+                    pairings: self.pairings,
+                },
+                MeasureArg::Load => Measure::Load,
+            },
+            orders: self.orders,
+            seed: self.seed,
+        })
     }
 }
 
@@ -185,89 +170,19 @@ impl BackupsArgs {
         self.format.json
     }
 
-    /// The tables in force: the engine's own, or those of a file; and how the engine goes on from them.
-    fn in_force(&self, fabric: &Fabric, engine: Engine, own_lids: Lids) -> Result<(Lids, Start), CliError> {
-        let mut options = self.inputs.options(fabric)?;
-        options.lanes = self.vls;
-        self.how.apply(&mut options);
-        let given = match options.listed.as_deref() {
-            Some(Listed::Tables { tables, lids }) if engine != Engine::File => Some((tables.clone(), lids.clone())),
-            _ => None,
+    fn question(&self, start: Start, threads: Threads) -> Question {
+        let kind = |kind: &KindArg| match kind {
+            KindArg::Link => Kind::Link,
+            KindArg::Switch => Kind::Switch,
         };
-        let lids = given.as_ref().map_or(own_lids, |(_, lids)| lids.clone());
-        let mut routed = engine.route(fabric, &lids, &options, Seed(0), Par::Rayon)?;
-        for found in &routed.notes {
-            note(format!("note: {found}"));
-        }
-        // Of `auto` the engine that it takes: a manager changes it for no fault.
-        let engine = Engine::try_from(&routed.engine)?;
-        if let Some((tables, _)) = given {
-            routed = Routed {
-                tables,
-                service_levels: ServiceLevels::default(),
-                lanes: 1,
-                engine: EngineName(engine.name().to_owned()),
-                notes: Vec::new(),
-            };
-        }
-        options.fat_tree.nominal = Some(Arc::new(fabric.clone()));
-        options.previous = Some(Arc::new(routed.tables.clone()));
-        options.weave.previous_levels = Some(Arc::new(routed.service_levels.clone()));
-        options.lanes = Some(routed.lanes);
-        let start = Start {
-            engine,
-            options,
-            routed,
-        };
-        Ok((lids, start))
-    }
-
-    fn found(&self, force: &InForce<'_>) -> Backups {
-        let mut whats: Vec<What> = Vec::new();
-        if self.kinds.contains(&KindArg::Link) {
-            whats.extend((0..force.links.len()).map(What::Link));
-        }
-        if self.kinds.contains(&KindArg::Switch) {
-            whats.extend((0..force.hosts.len()).map(|switch| What::Switch(SwitchIdx::from_usize(switch))));
-        }
-        let there_are = whats.len() as u64;
-        if let Some(sample) = self.sample {
-            Seed(self.in_place.seed).child("sample").rng().shuffle(&mut whats);
-            whats.truncate(sample);
-        }
-        let bar = progress::bar();
-        let orders = self.in_place.below.map_or(0, |_| self.in_place.orders);
-        bar.set_length(whats.len() as u64 + orders);
-        bar.set_message("single faults");
-        let mut faults = tried(force, &whats, &bar);
-        tried::sort(&mut faults);
-        bar.set_message("in a row");
-        let in_place = self
-            .in_place
-            .below
-            .map(|below| in_place::in_place(force, &self.in_place, below, &|| bar.inc(1)));
-        bar.finish_and_clear();
-        let verdict = force.judge(force.fabric, &force.routed, Par::Rayon);
-        let whole = tried::Judged::from(&verdict);
-        let figures = &verdict.figures;
-        let is_good = |fault: &Backup| {
-            fault.refused.is_none() && fault.deadlock_free && fault.pairs_lost.max(fault.pairs_cut) == 0
-        };
-        Backups {
-            fabric: self.fabric.clone(),
-            engine: force.engine.name().to_owned(),
-            vls: self.vls,
-            switches: force.hosts.len() as u64,
-            host_ports: force.hosts.iter().sum(),
-            hosts_with_one_link: single_homed(force.fabric),
-            switch_links: force.links.len() as u64,
-            faults_there_are: there_are,
-            max_load: whole.max_load,
-            parts: figures.parts,
-            pairs_apart: figures.host_pairs - figures.host_pairs_reached,
-            ok: verdict.is_good() && faults.iter().all(is_good),
-            faults,
-            in_place,
+        Question {
+            name: self.fabric.clone(),
+            start,
+            kinds: self.kinds.iter().map(kind).collect(),
+            sample: self.sample,
+            seed: self.in_place.seed,
+            in_place: self.in_place.how(),
+            threads,
         }
     }
 
@@ -287,30 +202,6 @@ impl BackupsArgs {
         out.flush()?;
         Ok(exit)
     }
-}
-
-/// Every fault, in the order given; threads take turns.
-fn tried(force: &InForce<'_>, whats: &[What], bar: &ProgressBar) -> Vec<Backup> {
-    let threads = rayon::current_num_threads().min(whats.len()).max(1);
-    let of_threads = Par::Rayon.map(threads, |thread| {
-        let mut trial = force.trial();
-        let mine = whats.iter().skip(thread).step_by(threads);
-        let each = mine.map(|&what| {
-            let backup = trial.of(what);
-            bar.inc(1);
-            backup
-        });
-        each.collect::<Vec<Backup>>()
-    });
-    let mut turns: Vec<_> = of_threads.into_iter().map(Vec::into_iter).collect();
-    (0..whats.len()).filter_map(|at| turns[at % threads].next()).collect()
-}
-
-/// Host ports whose node has no other link.
-fn single_homed(fabric: &Fabric) -> u64 {
-    let nodes = fabric.nodes().iter().filter(|node| !node.is_switch());
-    let linked = nodes.map(|node| node.external_ports().filter(|(_, port)| port.is_up()).count());
-    linked.filter(|&links| links == 1).count() as u64
 }
 
 fn grid(faults: &[Backup]) -> Grid {

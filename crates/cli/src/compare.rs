@@ -6,22 +6,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use indicatif::ProgressBar;
-use selvedge_api::{Comparison, ComparisonRow, ComparisonRun};
-use selvedge_fabric::Fabric;
-use selvedge_plan::{Lids, Policy};
-use selvedge_routing::{Engine, Options, Rebalance};
-use selvedge_sim::Seed;
-use selvedge_topology::{LinkRemoval, Summary, without_links};
+use selvedge_api::{ComparisonRow, ComparisonRun};
+use selvedge_routing::Engine;
+use selvedge_study::StudyError;
+use selvedge_study::compare::{Level, Question};
+use selvedge_study::measure::How;
+use selvedge_topology::LinkRemoval;
 use selvedge_types::Lmc;
 
 use crate::exit::{CliError, Exit};
 use crate::load;
-use crate::measure::{Asked, Measure, MeasureArgs, median};
+use crate::measure::MeasureArgs;
+use crate::meter::Process;
 use crate::out::{Cell, Format, Grid, Out};
-use crate::progress;
+use crate::progress::{self, Drawn};
 use crate::route::{HowArgs, InputArgs};
-use crate::tables_io::lids;
 
 /// Compare engines on a fabric, whole and with links lost; every table is judged.
 #[derive(Args, Debug)]
@@ -70,21 +69,18 @@ pub struct CompareArgs {
 
 /// Runs the command: 0 whatever the judge says of single tables, since that is what was asked.
 pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
-    let work = args.work()?;
+    let question = args.question()?;
+    question.check().map_err(|error| args.named(error))?;
     for path in [&args.svg, &args.runs].into_iter().flatten() {
         load::writable(path)?;
     }
-    let measure = args.measure.start()?;
+    let how = args.measure.start(args.repeat)?;
     let bar = progress::bar();
-    bar.set_length(work.levels.iter().map(|level| level.seeds.len() as u64).sum::<u64>() * work.series.len() as u64);
-    let mut runs = Vec::new();
-    for level in &work.levels {
-        for &seed in &level.seeds {
-            args.draw(&work, level, seed, measure, &bar, &mut runs)?;
-        }
-    }
+    let answer = Question { how, ..question }.answer(&Process::new(), &Drawn(&bar));
     bar.finish_and_clear();
-    let comparison = work.comparison(&args.fabric, runs);
+    let answer = answer.map_err(|error| args.named(error))?;
+    answer.events.iter().for_each(|events| load::warn(events.iter()));
+    let comparison = answer.comparison;
     if let Some(path) = &args.svg {
         load::write(path, &chart::svg(&comparison)?)?;
     }
@@ -107,217 +103,47 @@ impl CompareArgs {
         self.format.json
     }
 
-    fn work(&self) -> Result<Work, CliError> {
+    fn question(&self) -> Result<Question, CliError> {
         let usage = |what: String| CliError::Usage { what };
         let engines: Vec<Engine> = self.engines.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
-        let mut series = Vec::new();
-        for engine in engines {
-            if self.vls.is_empty() || !uses_lanes(engine) {
-                series.push((engine, None));
-            } else {
-                series.extend(self.vls.iter().map(|&vls| (engine, Some(vls))));
-            }
-        }
         let seeds = seeds(&self.seeds).ok_or_else(|| {
             usage(format!(
                 "--seeds {}: want a number from 1 on, or two as 21-30",
                 self.seeds
             ))
         })?;
-        let mut levels = vec![Level {
-            name: "0".to_owned(),
-            removal: LinkRemoval::Count(0),
-            seeds: vec![seeds[0]],
-        }];
-        for name in &self.faults {
+        let level = |name: &String| {
             let removal = LinkRemoval::parse(name)
                 .ok_or_else(|| usage(format!("--faults {name}: want a number of links, or a share as 1%")))?;
-            if !matches!(removal, LinkRemoval::Count(0) | LinkRemoval::PerMillion(0)) {
-                levels.push(Level {
-                    name: name.clone(),
-                    removal,
-                    seeds: seeds.clone(),
-                });
-            }
-        }
-        let whole = load::fabric(&self.fabric)?;
-        let mut options = self.inputs.options(&whole)?;
+            let name = name.clone();
+            Ok(Level { name, removal })
+        };
+        let levels = self.faults.iter().map(level).collect::<Result<_, CliError>>()?;
+        let fabric = load::fabric(&self.fabric)?;
+        let mut options = self.inputs.options(&fabric)?;
         self.how.apply(&mut options);
-        for level in &levels {
-            // Impossible damage is refused before the first measurement.
-            self.damaged(&whole, level, seeds[0])?;
-        }
-        if options.rebalance == Rebalance::Minimal {
-            // What a manager that saw the fabric whole knows.
-            options.fat_tree.nominal = Some(Arc::new(whole.clone()));
-        }
-        Ok(Work {
-            whole,
-            options,
-            series,
+        Ok(Question {
+            name: self.fabric.clone(),
+            fabric: Arc::new(fabric),
+            engines,
+            lanes: self.vls.clone(),
             levels,
-        })
-    }
-
-    /// Returns the fabric without the links that the seed draws.
-    fn damaged(&self, whole: &Fabric, level: &Level, seed: u64) -> Result<Fabric, CliError> {
-        without_links(whole, level.removal, Seed(seed)).map_err(|cause| CliError::Usage {
-            what: format!("--faults {} of {}: {cause}", level.name, self.fabric),
-        })
-    }
-
-    /// All engines on one draw of lost links, one after another.
-    fn draw(
-        &self,
-        work: &Work,
-        level: &Level,
-        seed: u64,
-        measure: Measure,
-        bar: &ProgressBar,
-        runs: &mut Vec<ComparisonRun>,
-    ) -> Result<(), CliError> {
-        let fabric = self.damaged(&work.whole, level, seed)?;
-        let policy = Policy {
-            lmc: Lmc::new(self.lmc).unwrap_or_default(),
-            ..Policy::default()
-        };
-        let lids = lids(&fabric, &policy, &Default::default())?;
-        let links_lost = switch_links(&work.whole) - switch_links(&fabric);
-        for &(engine, vls) in &work.series {
-            let options = Options {
-                lanes: vls,
-                ..work.options.clone()
-            };
-            let mut run = ComparisonRun {
-                engine: engine.name().to_owned(),
-                vls,
-                faults: level.name.clone(),
-                links_lost,
-                seed,
-                refused: None,
-                ok: false,
-                quality: Default::default(),
-                cost: Default::default(),
-            };
-            self.measured(engine, (&fabric, &lids, &options), measure, bar, &mut run);
-            runs.push(run);
-            bar.inc(1);
-        }
-        Ok(())
-    }
-
-    fn measured(
-        &self,
-        engine: Engine,
-        (fabric, lids, options): (&Fabric, &Lids, &Options),
-        measure: Measure,
-        bar: &ProgressBar,
-        run: &mut ComparisonRun,
-    ) {
-        let asked = Asked {
-            fabric,
-            lids,
+            seeds,
             options,
-            repeats: self.repeat,
-        };
-        match measure.one(engine, asked, bar) {
-            Ok(measured) => {
-                run.ok = measured.verdict.is_good();
-                run.quality = measured.quality();
-                run.cost = measured.cost;
-            }
-            Err(error) => run.refused = Some(error.to_string()),
+            lmc: Lmc::new(self.lmc).unwrap_or_default(),
+            how: How::default(),
+        })
+    }
+
+    /// Names the flag that an error is about.
+    fn named(&self, error: StudyError) -> CliError {
+        match error {
+            StudyError::Damage { level, cause } => CliError::Usage {
+                what: format!("--faults {level} of {}: {cause}", self.fabric),
+            },
+            other => other.into(),
         }
     }
-}
-
-/// What is to be compared.
-struct Work {
-    whole: Fabric,
-    options: Options,
-    series: Vec<(Engine, Option<u8>)>,
-    levels: Vec<Level>,
-}
-
-/// One level of faults.
-struct Level {
-    name: String,
-    removal: LinkRemoval,
-    seeds: Vec<u64>,
-}
-
-impl Work {
-    fn comparison(&self, fabric: &str, runs: Vec<ComparisonRun>) -> Comparison {
-        let mut rows = Vec::new();
-        for level in &self.levels {
-            for &(engine, vls) in &self.series {
-                let of =
-                    |run: &&ComparisonRun| (&run.engine[..], run.vls, &run.faults) == (engine.name(), vls, &level.name);
-                rows.push(row(&runs.iter().filter(of).collect::<Vec<_>>()));
-            }
-        }
-        let summary = Summary::of(&self.whole);
-        Comparison {
-            fabric: fabric.to_owned(),
-            switches: summary.switches as u64,
-            host_ports: self.whole.host_count() as u64,
-            switch_links: switch_links(&self.whole),
-            ok: runs.iter().all(|run| run.ok),
-            rows,
-            runs,
-        }
-    }
-}
-
-/// What the runs of one engine on one level have in common. There is at least one.
-fn row(runs: &[&ComparisonRun]) -> ComparisonRow {
-    let routed: Vec<&ComparisonRun> = runs.iter().copied().filter(|run| run.refused.is_none()).collect();
-    let mean = |of: &dyn Fn(&ComparisonRun) -> f64| {
-        let sum: f64 = routed.iter().map(|run| of(run)).sum();
-        if routed.is_empty() {
-            0.0
-        } else {
-            sum / routed.len() as f64
-        }
-    };
-    let ebbs = || routed.iter().filter_map(|run| run.quality.ebb);
-    let has_ebb = ebbs().next().is_some();
-    let first = runs.first();
-    ComparisonRow {
-        engine: first.map(|run| run.engine.clone()).unwrap_or_default(),
-        vls: first.and_then(|run| run.vls),
-        faults: first.map(|run| run.faults.clone()).unwrap_or_default(),
-        runs: runs.len() as u64,
-        refused: (runs.len() - routed.len()) as u64,
-        deadlock_free: routed.iter().filter(|run| run.quality.deadlock_free).count() as u64,
-        good: routed.iter().filter(|run| run.ok).count() as u64,
-        max_load: mean(&|run| run.quality.max_load as f64),
-        max_load_worst: routed.iter().map(|run| run.quality.max_load).max().unwrap_or(0),
-        mean_load: mean(&|run| run.quality.mean_load),
-        ebb: has_ebb.then(|| mean(&|run| run.quality.ebb.unwrap_or(0.0))),
-        ebb_worst: ebbs().min_by(f64::total_cmp),
-        shift_max: routed
-            .first()
-            .and_then(|run| run.quality.shift_max)
-            .map(|_| mean(&|run| run.quality.shift_max.unwrap_or(0) as f64)),
-        mean_hops: mean(&|run| run.quality.mean_hops),
-        lanes_used: routed.iter().map(|run| run.quality.lanes_used).max().unwrap_or(0),
-        unreachable_pairs: routed.iter().map(|run| run.quality.unreachable_pairs).sum(),
-        compute_ms: median(&mut routed.iter().map(|run| run.cost.compute_ms).collect::<Vec<_>>()),
-    }
-}
-
-/// Whether an engine can make use of more lanes than one.
-const fn uses_lanes(engine: Engine) -> bool {
-    match engine {
-        Engine::DnUp | Engine::File | Engine::Ftree | Engine::MinHop | Engine::Sssp | Engine::UpDn => false,
-        // Those to come are asked.
-        _ => true,
-    }
-}
-
-fn switch_links(fabric: &Fabric) -> u64 {
-    Summary::of(fabric).switch_links as u64
 }
 
 /// `3` is 1, 2, 3; `21-30` is 21 to 30.

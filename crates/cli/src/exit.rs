@@ -8,10 +8,10 @@ use selvedge_config::ConfigError;
 use selvedge_daemon::DaemonError;
 use selvedge_emulator::EmulatorError;
 use selvedge_http::HttpError;
-use selvedge_model::NoSeat;
 use selvedge_planner::lid::OutOfLids;
 use selvedge_rehearsal::soak::ScheduleError;
 use selvedge_routing::EngineError;
+use selvedge_study::StudyError;
 use selvedge_topology::{DumpError, FileError, SpecError};
 use selvedge_transport::PortSpecError;
 use selvedge_transport::ibsim::ServerError;
@@ -193,9 +193,6 @@ pub enum CliError {
         /// What is wrong with it.
         cause: selvedge_workload::GoalError,
     },
-    /// A collective operation would need too much memory.
-    #[error(transparent)]
-    TooManyOps(#[from] selvedge_workload::TooManyOps),
     /// Ranks and hosts.
     #[error(transparent)]
     Job(#[from] selvedge_workload::JobError),
@@ -205,9 +202,6 @@ pub enum CliError {
     /// More traffic than any link could carry.
     #[error(transparent)]
     Load(#[from] selvedge_workload::LoadError),
-    /// Traffic that the hosts cannot carry out.
-    #[error(transparent)]
-    Receivers(#[from] selvedge_workload::ReceiversError),
     /// An experiment's file.
     #[error(transparent)]
     Experiment(#[from] selvedge_experiment::ExperimentError),
@@ -229,9 +223,9 @@ pub enum CliError {
     /// A port of a fabric, named as the emulator names it.
     #[error(transparent)]
     PortName(#[from] EmulatorError),
-    /// A place at which no manager can sit.
+    /// A what-if question.
     #[error(transparent)]
-    Seat(#[from] NoSeat),
+    Study(#[from] StudyError),
     /// A fabric's name.
     #[error(transparent)]
     Spec(#[from] SpecError),

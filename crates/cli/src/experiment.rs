@@ -6,12 +6,12 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Command, FromArgMatches};
-use indicatif::ProgressBar;
 use selvedge_api::{Document, ExperimentCheck, ExperimentSetting, ExperimentSettings, ExperimentSummary};
 use selvedge_experiment::{
     Experiment, Field, Figures, Kind, Outcome, Progress, ResultsFile, Run, Schema, Summary, Value, summarise, svg,
 };
 use selvedge_store::{SETTINGS_MAX, read_text_file};
+use selvedge_study::NoWatch;
 
 use crate::args::{OLD_SPELLINGS, THREADS_MAX};
 use crate::exit::{CliError, Exit};
@@ -166,7 +166,7 @@ fn figures() -> Result<Figures, CliError> {
     let smallest = Experiment::parse(text, &schema())?;
     let mut known = Figures::default();
     for run in smallest.runs() {
-        let mut results = simulate(&parsed(&run)?, &ProgressBar::hidden())?.results;
+        let mut results = simulate(&parsed(&run)?, &NoWatch)?.results;
         results.deadlock.get_or_insert_default();
         if let Ok(serde_json::Value::Object(sample)) = serde_json::to_value(&results) {
             known = Figures::of(&sample);
@@ -187,7 +187,7 @@ fn simulated(experiment: &Experiment, path: &Path, jobs: Option<u16>) -> Result<
         bar.set_length((progress.total - progress.before) as u64);
         bar.set_position((progress.done - progress.before) as u64);
     };
-    let one = |run: &Run| match parsed(run).and_then(|args| Ok(simulate(&args, &ProgressBar::hidden())?.results)) {
+    let one = |run: &Run| match parsed(run).and_then(|args| Ok(simulate(&args, &NoWatch)?.results)) {
         Ok(results) => match serde_json::to_value(&results) {
             Ok(serde_json::Value::Object(figures)) => Outcome::Figures(figures),
             Ok(_) | Err(_) => Outcome::Refused("results are no object".to_owned()),

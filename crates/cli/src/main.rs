@@ -11,23 +11,29 @@ mod decode;
 mod demo;
 mod dumps;
 mod emulate;
+mod events;
 mod exit;
 mod experiment;
 mod fault;
 mod findings;
+mod headings;
 mod keys;
 mod load;
+mod man;
 mod manage;
 mod measure;
+mod meter;
 mod model;
 mod opensm;
 mod out;
+mod partitions;
 mod progress;
 mod rebalance;
 mod replay;
 mod report;
 mod route;
 mod run;
+mod select;
 mod shell;
 mod simulate;
 mod soak;
@@ -40,11 +46,9 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::args::Cli;
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, Out, note, note_json};
+use crate::out::{Format, Out, complain, note, note_json};
 
 /// The C library's takes a twentieth of the time that planning takes (`selvedge soak`, 200 seeds).
 #[global_allocator]
@@ -54,7 +58,7 @@ fn main() -> ExitCode {
     selvedge_transport::keep_freed_memory();
     selvedge_transport::outlive_file_limit();
     args::warn_of_old_spellings(std::env::args_os());
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::of_process() {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error),
     };
@@ -76,7 +80,7 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
             let what = flags.join("; ");
             note_json(&CliError::Usage { what }.text(true));
         }
-        (false, true) => note(CliError::usage_text(error).trim_end()),
+        (false, true) => complain(CliError::usage_text(error).trim_end()),
         (false, false) => {
             for flag in flags {
                 note(format!("SLV-CLI-0007: {flag}"));
@@ -104,7 +108,7 @@ fn failed(error: &CliError, json: bool) -> Exit {
         background::not_started(&text);
         match json {
             true => note_json(&text),
-            false => note(text),
+            false => complain(text),
         }
     }
     error.exit()

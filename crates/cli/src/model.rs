@@ -4,15 +4,14 @@ mod chart;
 mod paper;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
-use selvedge_api::{Model, ModelAnswer, ModelCount, ModelStage};
+use selvedge_api::{Model, ModelAnswer};
 use selvedge_emulator::PortName;
-use selvedge_fabric::{Fabric, PortRef};
-use selvedge_model::{
-    Answer, Compute, Cost, Fault, FaultAnswer, Manager, Shape, Wires, bring_up, link_fault, switch_fault,
-};
-use selvedge_types::PortNum;
+use selvedge_model::Wires;
+use selvedge_study::NoWatch;
+use selvedge_study::model::{QUESTIONS, Question, Requests};
 
 use crate::exit::{CliError, Exit};
 use crate::load;
@@ -109,112 +108,38 @@ impl ModelArgs {
     fn model(&self, spec: &str) -> Result<Model, CliError> {
         let fabric = load::fabric(spec)?;
         let seat = match &self.seat {
-            Some(text) => text.parse::<PortName>()?.end_port(&fabric)?,
-            None => Shape::first_seat(&fabric)?,
+            Some(text) => Some(text.parse::<PortName>()?.end_port(&fabric)?),
+            None => None,
         };
-        let shape = Shape::new(&fabric, seat)?;
-        let mut answers = Vec::new();
-        for manager in Manager::ALL {
-            self.answer((&fabric, &shape), manager, &mut answers);
-        }
-        // Questions together, managers side by side; the sort keeps their order.
-        answers.sort_by_key(|answer| QUESTIONS.iter().position(|q| **q == answer.question));
-        Ok(self.named(spec, &fabric, seat, &shape, answers))
-    }
-
-    fn named(&self, spec: &str, fabric: &Fabric, seat: PortRef, shape: &Shape, answers: Vec<ModelAnswer>) -> Model {
-        Model {
-            fabric: spec.to_owned(),
-            seat: fabric.port_name(seat),
-            switches: shape.switches(),
-            hosts: shape.hosts(),
-            lids: shape.lids(),
-            lids_fit: shape.lids_fit(),
-            lft_blocks: shape.lft_blocks(),
-            mad_us: self.mad_us,
-            link_ns: self.link_ns,
-            relay_ns: self.relay_ns,
-            lost_ppm: self.lost_ppm,
-            answers,
-        }
-    }
-
-    fn answer(&self, (fabric, shape): (&Fabric, &Shape), manager: Manager, answers: &mut Vec<ModelAnswer>) {
-        let wires = Wires {
-            service_ns: nanos(self.mad_us),
-            link_ns: self.link_ns,
-            relay_ns: self.relay_ns,
-            ..Wires::default()
-        };
-        let usual = Cost::of(manager, wires);
-        let (window, agent_window, entry_ns) = match manager {
-            Manager::Selvedge => (self.window, self.agent_window, self.entry_ns),
-            Manager::OpenSm => (self.opensm_window, usual.agent_window, self.opensm_entry_ns),
-        };
-        let cost = Cost {
-            window,
-            agent_window,
+        let question = Question {
+            name: spec.to_owned(),
+            fabric: Arc::new(fabric),
+            seat,
+            wires: Wires {
+                service_ns: nanos(self.mad_us),
+                link_ns: self.link_ns,
+                relay_ns: self.relay_ns,
+                ..Wires::default()
+            },
+            ours: Requests {
+                window: self.window,
+                agent_window: Some(self.agent_window),
+                entry_ns: self.entry_ns,
+            },
+            opensm: Requests {
+                window: self.opensm_window,
+                agent_window: None,
+                entry_ns: self.opensm_entry_ns,
+            },
             manager_ns: nanos(self.manager_us),
             timeout_ns: self.timeout_ms * 1_000_000,
             lost_ppm: self.lost_ppm,
-            compute: Compute {
-                per_entry_ps: entry_ns * 1_000,
-                ..usual.compute
-            },
-            ..usual
+            changed_blocks: self.changed_blocks,
         };
-        let fault = Fault {
-            blocks: self.changed_blocks,
-        };
-        let up = bring_up(shape, &cost);
-        answers.push(said(QUESTIONS[0], &cost, None, &up));
-        let faults = [
-            link_fault(shape, &cost, &up, fault),
-            switch_fault(shape, &cost, &up, fault),
-        ];
-        for (question, found) in QUESTIONS[1..].iter().zip(faults) {
-            for FaultAnswer { recovery, answer, lost } in found.into_iter().flatten() {
-                let what = match fabric.node(lost.node) {
-                    node if lost.port == PortNum::MANAGEMENT => format!("\"{}\"", node.description),
-                    _ => fabric.port_name(lost),
-                };
-                answers.push(said(question, &cost, Some((recovery.name(), what)), &answer));
-            }
-        }
-    }
-}
-
-const QUESTIONS: [&str; 3] = ["bring-up", "link fault", "switch fault"];
-
-fn said(question: &str, cost: &Cost, fault: Option<(&str, String)>, answer: &Answer) -> ModelAnswer {
-    let (recovery, lost) = fault.map_or((None, None), |(by, lost)| (Some(by.to_owned()), Some(lost)));
-    ModelAnswer {
-        question: question.to_owned(),
-        manager: cost.manager.name().to_owned(),
-        recovery,
-        lost,
-        window: cost.window,
-        time_ms: millis(answer.time_ns()),
-        mads: answer.counts.total(),
-        overruns: answer.overruns,
-        repeats: answer.repeats,
-        stages: answer
-            .stages
-            .iter()
-            .map(|stage| ModelStage {
-                stage: stage.name.name().to_owned(),
-                time_ms: millis(stage.time_ns),
-            })
-            .collect(),
-        counts: answer
-            .counts
-            .iter()
-            .map(|(method, attribute, count)| ModelCount {
-                method: method.name().to_owned(),
-                attribute: attribute.name().to_owned(),
-                count,
-            })
-            .collect(),
+        let model = question.answer(&NoWatch)?;
+        // As it was given, not as whole nanoseconds.
+        let mad_us = self.mad_us;
+        Ok(Model { mad_us, ..model })
     }
 }
 
@@ -373,10 +298,6 @@ const fn decimals(ms: f64) -> i32 {
         ms if ms >= 1.0 => 2,
         _ => 3,
     }
-}
-
-fn millis(ns: u64) -> f64 {
-    ns as f64 / 1e6
 }
 
 /// Whole nanoseconds of what [`micros`] let pass.

@@ -8,7 +8,8 @@ mod layout;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use clap::Args;
-use selvedge_api::{Body, Document};
+use selvedge_api::{Body, Document, Severity};
+use selvedge_daemon::Journal;
 use selvedge_types::printable_lines;
 
 pub use self::grid::{Cell, Facts, Grid, count};
@@ -174,6 +175,14 @@ fn shown(text: &str, has_colours: bool) -> String {
 /// Writes a line for people to standard error, with hidden characters escaped. Ignores a closed reader.
 pub fn note(text: impl AsRef<str>) {
     let _ = writeln!(io::stderr(), "{}", printable_lines(text.as_ref()));
+}
+
+/// Writes an error for people to standard error, as [`note`] does. Where the journal reads it, lines have a priority.
+pub fn complain(text: impl AsRef<str>) {
+    let priority = Journal::of_stderr().prefix(Severity::Error);
+    let text = printable_lines(text.as_ref());
+    let lines: Vec<String> = text.lines().map(|line| format!("{priority}{line}")).collect();
+    let _ = writeln!(io::stderr(), "{}", lines.join("\n"));
 }
 
 /// Writes a JSON document, which keeps every character, to standard error. Ignores a closed reader.

@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write as _};
+use std::sync::Once;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use selvedge_api::Severity;
-use selvedge_daemon::{LogSink, Manager, Running};
+use selvedge_daemon::{Journal, LogSink, Manager, Running};
 use selvedge_sm::{StageName, View};
+use selvedge_study::{Progress, Stage, Watch};
 
 /// How often is looked whether the manager has ended: what `--once` waits too long at most.
 const STEP: Duration = Duration::from_millis(1);
@@ -32,7 +34,7 @@ pub fn bar() -> ProgressBar {
 }
 
 /// The bar counts simulated nanoseconds. How long it will take is said as what it is: the pace of the last moments.
-pub fn simulated_time(bar: &ProgressBar) {
+fn simulated_time(bar: &ProgressBar) {
     let us = |w: &mut dyn fmt::Write, ns: u64| {
         // A bar that cannot be drawn is no reason to stop.
         let _ = write!(w, "{:.1}", ns as f64 / 1e3);
@@ -72,6 +74,44 @@ pub fn spinner() -> ProgressBar {
     bar
 }
 
+/// Draws the progress of a study.
+pub struct Drawn<'a>(pub &'a ProgressBar);
+
+impl Watch for Drawn<'_> {
+    fn progress(&self, progress: &Progress) {
+        self.0.set_length(progress.total);
+        self.0.set_position(progress.done);
+        self.0.set_message(progress.stage.to_string());
+        self.0.tick();
+    }
+}
+
+/// Draws the progress of a simulation: its unit of work is simulated time.
+pub struct DrawnTime<'a> {
+    bar: &'a ProgressBar,
+    begun: Once,
+}
+
+impl<'a> DrawnTime<'a> {
+    /// Draws with this bar.
+    pub const fn new(bar: &'a ProgressBar) -> Self {
+        let begun = Once::new();
+        Self { bar, begun }
+    }
+}
+
+impl Watch for DrawnTime<'_> {
+    fn progress(&self, progress: &Progress) {
+        if progress.stage != Stage::Simulating {
+            self.bar.set_message(progress.stage.to_string());
+            return;
+        }
+        self.begun.call_once(|| simulated_time(self.bar));
+        self.bar.set_length(progress.total);
+        self.bar.set_position(progress.done);
+    }
+}
+
 /// Draws what a manager does until it ends, or until `done`, asked as often as is drawn, says so.
 pub fn follow(bar: &ProgressBar, running: &Running, mut done: impl FnMut(&Manager) -> bool) {
     let mut steps = 0_u32;
@@ -101,24 +141,27 @@ fn draw(bar: &ProgressBar, view: &View) {
     }
 }
 
-/// Log lines on standard error that do not tear the bar.
+/// Log lines on standard error that do not tear the bar, with priorities where the journal reads them.
 pub struct BarLog {
     bar: ProgressBar,
     least: Severity,
+    journal: Journal,
 }
 
 impl BarLog {
     /// Shows lines from `least` on.
-    pub const fn new(bar: ProgressBar, least: Severity) -> Self {
-        Self { bar, least }
+    pub fn new(bar: ProgressBar, least: Severity) -> Self {
+        let journal = Journal::of_stderr();
+        Self { bar, least, journal }
     }
 }
 
 impl LogSink for BarLog {
     fn line(&mut self, severity: Severity, line: &str) {
         if severity >= self.least {
+            let priority = self.journal.prefix(severity);
             // Standard error may be closed; that is no failure.
-            self.bar.suspend(|| drop(writeln!(io::stderr(), "{line}")));
+            self.bar.suspend(|| drop(writeln!(io::stderr(), "{priority}{line}")));
         }
     }
 }

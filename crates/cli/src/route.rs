@@ -12,6 +12,8 @@ use selvedge_routing::{
     Effort, Engine, FatTreeOptions, FtreeOptions, HopWeight, HostLists, LidMatrix, Listed, Note, Options, PortOrder,
     Rebalance, UpDnOptions,
 };
+use selvedge_study::measure::{Answer, Question};
+use selvedge_study::{Parts, StudyError};
 use selvedge_topology::read_lid_matrix;
 use selvedge_types::Guid;
 use selvedge_verify::Verdict;
@@ -19,10 +21,12 @@ use selvedge_verify::Verdict;
 use crate::exit::{CliError, Exit};
 use crate::findings::{self, TOP};
 use crate::load::{self, NameArgs};
-use crate::measure::{Asked, MeasureArgs, Measured};
+use crate::measure::MeasureArgs;
+use crate::meter::Process;
 use crate::out::{Facts, Format, Out, note};
+use crate::progress::{self, Drawn};
+use crate::tables;
 use crate::tables_io::{LidArgs, OutputArgs, Results, tables as read_tables};
-use crate::{progress, tables};
 
 /// Route a fabric offline, judge the tables, print the figures; exit code 1 if the judge finds errors.
 #[derive(Args, Debug)]
@@ -209,63 +213,49 @@ pub fn run(args: &RouteArgs) -> Result<Exit, CliError> {
     let mut options = args.inputs.options(&fabric)?;
     options.lanes = args.vls;
     args.how.apply(&mut options);
-    let asked = Asked {
-        fabric: &fabric,
-        lids: &lids,
-        options: &options,
-        repeats: args.repeat,
+    let question = Question {
+        fabric: Arc::new(fabric),
+        lids: Arc::new(lids),
+        engines,
+        options,
+        how: args.measure.start(args.repeat)?,
     };
     let bar = progress::spinner();
-    let measured = args.measure.start()?.first_of(&engines, asked, &bar)?;
+    let measured = question.answer(&Process::new(), &Drawn(&bar));
     bar.finish_and_clear();
-    for found in &measured.routed.notes {
-        note(format!("note: {found}"));
-    }
+    let measured = measured.inspect_err(|error| {
+        if let StudyError::Refused { notes, .. } = error {
+            say_notes(notes);
+        }
+    })?;
+    say_notes(&measured.routed.notes);
     let written = args.outputs.write(Results {
-        fabric: &fabric,
-        lids: &lids,
+        fabric: &question.fabric,
+        lids: &question.lids,
         tables: &measured.routed.tables,
         service_levels: &measured.routed.service_levels,
         sl_to_vl: &measured.sl_to_vl,
     });
-    let exit = args.show(&engines, &measured)?;
+    let exit = args.show(&question.engines, &measured)?;
     written.map(|()| exit)
 }
 
-/// A fabric in several parts, as the routing found it.
-pub struct Parts {
-    /// Number of parts.
-    pub count: u64,
-    /// The note about more than one part.
-    note: Option<String>,
+/// Prints what engines noted to standard error.
+fn say_notes(notes: &[Note]) {
+    for found in notes {
+        note(format!("note: {found}"));
+    }
 }
 
-impl Parts {
-    /// Returns the parts that the notes of a routing name.
-    pub fn of(notes: &[Note]) -> Self {
-        let found = notes.iter().find_map(|note| match note {
-            Note::Components { switches } => Some((switches.len() as u64, note.to_string())),
-            _ => None,
-        });
-        match found {
-            Some((count, note)) => Self {
-                count,
-                note: Some(note),
-            },
-            None => Self { count: 1, note: None },
-        }
-    }
-
-    /// Prints the note to standard error, with what several parts mean for the command.
-    pub fn say(&self, meaning: &str) {
-        if let Some(found) = &self.note {
-            note(format!("warning: {found}; {meaning}"));
-        }
+/// Prints the note about several parts to standard error, with what they mean for the command.
+pub fn say(parts: &Parts, meaning: &str) {
+    if let Some(found) = &parts.note {
+        note(format!("warning: {found}; {meaning}"));
     }
 }
 
 impl RouteArgs {
-    fn show(&self, engines: &[Engine], measured: &Measured) -> Result<Exit, CliError> {
+    fn show(&self, engines: &[Engine], measured: &Answer) -> Result<Exit, CliError> {
         if !self.format.json {
             return print_figures(&measured.verdict, tables::routing(measured), self.format, self.top);
         }

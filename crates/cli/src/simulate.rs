@@ -2,35 +2,35 @@
 
 mod change;
 mod chart;
-mod cost;
 mod grids;
 mod job;
 mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
-use indicatif::ProgressBar;
 use selvedge_api::SimulatedJob;
-use selvedge_dataplane::{BuildError, LinkUse, Network, Results, Settings, Simulation};
+use selvedge_dataplane::{BuildError, LinkUse, Results, Settings};
 use selvedge_fabric::Fabric;
-use selvedge_plan::{Policy, SlToVl};
+use selvedge_plan::Policy;
 use selvedge_routing::{Engine, Listed, Options};
-use selvedge_sim::{Par, Seed};
+use selvedge_sim::Seed;
+use selvedge_study::Watch;
+use selvedge_study::simulate::{Answer, EventCost, Pace, Question, Traffic};
 use selvedge_topology::{LinkRemoval, without_links};
 use selvedge_types::{Guid, LidRange};
-use selvedge_workload::{Arrivals, Collective, Pattern, PatternTraffic, Program, Traffic, read_goal};
+use selvedge_workload::{Arrivals, Collective, Pattern, read_goal};
 
-use self::cost::{EventCost, bare_queue, cpu_seconds, per_event, thread_cpu_ns};
 use self::grids::{links_grid, series_grid};
 use self::settings::{HardwareArgs, SlArg, TransportArgs};
 use crate::exit::{CliError, Exit};
 use crate::load;
-use crate::measure::peak_rss_bytes;
+use crate::meter::{Process, cpu_seconds, peak_rss_bytes};
 use crate::out::{Cell, Facts, Format, Out, thousands};
-use crate::progress;
-use crate::route::{HowArgs, InputArgs, Parts};
+use crate::progress::{self, DrawnTime};
+use crate::route::{self, HowArgs, InputArgs};
 use crate::tables_io::{known_lids, lane_maps, lids, service_levels};
 
 /// Simulate traffic packet by packet; exit code 1 if packets end up waiting for each other for ever.
@@ -151,97 +151,25 @@ pub fn time_ns(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Steps in which progress is shown.
-pub const STEPS: u64 = 500;
-
 /// Runs the command.
 pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
     let bar = progress::bar();
-    let done = simulate(args, &bar);
+    let done = simulate(args, &DrawnTime::new(&bar));
     bar.finish_and_clear();
     args.show(done?)
 }
 
-/// What a simulation found.
-pub struct Simulated {
-    /// The engine that made the tables.
-    engine: String,
-    parts: Parts,
-    /// Pattern, arrivals, bytes of a message.
-    names: (String, String, u32),
-    cost: EventCost,
-    jobs: Vec<SimulatedJob>,
-    /// Everything else.
-    pub results: Results,
-}
-
-/// Simulates what was asked for, and shows how far it is.
-pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, CliError> {
-    let settings = args.settings()?;
-    args.traffic.check()?;
-    args.files.check()?;
-    let fabric = args.fabric()?;
-    bar.set_message("routing");
-    let mut options = args.inputs.options(&fabric)?;
-    let lids = lids(&fabric, &Policy::default(), &args.known_lids(&fabric, &options)?)?;
-    let engine = args.engine(&options)?;
-    if args.hardware.vls > 1 && matches!(args.hardware.sl, SlArg::Routing) || engine == Engine::Dfsssp {
-        options.lanes = Some(args.hardware.vls);
-    }
-    args.how.apply(&mut options);
-    // On one thread: processor time is compared with simulators that have one.
-    let mut routed = engine.route(&fabric, &lids, &options, Seed(0), Par::Sequential)?;
-    if let Some(path) = &args.sls {
-        routed.service_levels = service_levels(path, &fabric, &lids)?;
-    }
-    let mut changes = Vec::new();
-    for text in &args.change {
-        changes.extend(change::parse(text, &fabric, &routed.tables)?);
-    }
-    let sl_to_vl = match &args.sl2vl {
-        Some(path) => lane_maps(path, &fabric)?,
-        None => SlToVl::modulo(args.hardware.vls),
-    };
-    let network = Network {
-        fabric: &fabric,
-        lids: &lids,
-        tables: &routed.tables,
-        service_levels: &routed.service_levels,
-        sl_to_vl: &sl_to_vl,
-    };
-    let Named { traffic, names } = args.traffic(&network, &settings)?;
-    let start = || Simulation::new(&network, &settings, traffic.clone(), changes.clone(), Seed(args.seed));
-    let mut simulation = start()?;
-    let began = thread_cpu_ns();
-    progress::simulated_time(bar);
-    let end_ns = settings.warmup_ns + settings.duration_ns;
-    bar.set_length(end_ns);
-    for step in 1..=STEPS {
-        let ns = (u128::from(end_ns) * u128::from(step) / u128::from(STEPS)) as u64;
-        simulation.run_until(ns * 1_000);
-        bar.set_position(ns);
-        if simulation.is_over() {
-            break;
-        }
-    }
-    let mut cost = EventCost::default();
-    if args.bare_queue {
-        cost.here = per_event(began, simulation.events());
-        cost.queue = bare_queue(start()?, settings.end());
-    }
-    let jobs = job::done(&args.traffic.job, simulation.workload());
-    let links = simulation.link_use();
-    let results = simulation.finish();
-    let title = format!("{}, {}, {} {}", args.fabric, routed.engine.0, names.0, names.1);
-    args.files.write((&title, &args.change), &links, &results)?;
-    Ok(Simulated {
-        engine: routed.engine.0,
-        parts: Parts::of(&routed.notes),
-        names,
-        cost,
-        jobs,
-        results,
-    })
+/// Simulates what was asked for, and writes files.
+pub fn simulate(args: &SimulateArgs, watch: &dyn Watch) -> Result<Answer, CliError> {
+    let question = args.question()?;
+    let answer = question.answer(&Process::new(), watch)?;
+    let title = format!(
+        "{}, {}, {} {}",
+        args.fabric, answer.engine, answer.traffic, answer.arrivals
+    );
+    args.files
+        .write((&title, &args.change), &answer.links, &answer.results)?;
+    Ok(answer)
 }
 
 impl FileArgs {
@@ -267,17 +195,33 @@ impl FileArgs {
     }
 }
 
-/// Traffic, and how it is called: pattern, arrivals, bytes of a message.
-struct Named {
-    traffic: Traffic,
-    names: (String, String, u32),
-}
-
 impl TrafficArgs {
     /// True for collectives and traces.
     fn is_done_once(&self) -> bool {
         let has_end = |job: &String| Collective::is_named_by(job.split_whitespace().next().unwrap_or_default());
         self.goal.is_some() || Collective::is_named_by(&self.traffic) || self.job.iter().any(has_end)
+    }
+
+    /// What hosts send.
+    fn read(&self) -> Result<Traffic, CliError> {
+        if !self.job.is_empty() {
+            return Ok(Traffic::Jobs(job::jobs(&self.job)?));
+        }
+        if let Some(path) = &self.goal {
+            let text = String::from_utf8_lossy(&load::text_bytes(path)?).into_owned();
+            let schedule = read_goal(&text).map_err(|cause| CliError::Goal {
+                path: path.clone(),
+                cause,
+            })?;
+            return Ok(Traffic::Program {
+                schedule: Arc::new(schedule),
+                name: path.display().to_string(),
+            });
+        }
+        Ok(match Collective::is_named_by(&self.traffic) {
+            true => Traffic::Collective(self.traffic.parse()?),
+            false => Traffic::Pattern(self.traffic.parse()?),
+        })
     }
 
     fn check(&self) -> Result<(), CliError> {
@@ -337,63 +281,38 @@ impl SimulateArgs {
         })
     }
 
-    fn traffic(&self, network: &Network<'_>, settings: &Settings) -> Result<Named, CliError> {
-        let (given, hosts) = (&self.traffic, network.host_count());
-        if hosts < 2 {
-            return Err(BuildError::TooFewHosts { hosts: hosts as usize }.into());
+    fn question(&self) -> Result<Question, CliError> {
+        let settings = self.settings()?;
+        self.traffic.check()?;
+        self.files.check()?;
+        let fabric = self.fabric()?;
+        let mut options = self.inputs.options(&fabric)?;
+        let lids = lids(&fabric, &Policy::default(), &self.known_lids(&fabric, &options)?)?;
+        let engine = self.engine(&options)?;
+        if self.hardware.vls > 1 && matches!(self.hardware.sl, SlArg::Routing) || engine.lanes().by_default() > 1 {
+            options.lanes = Some(self.hardware.vls);
         }
-        let link = settings.link.unwrap_or_else(|| network.host_link());
-        let mtu = f64::from(self.hardware.mtu);
-        let byte_ps = 1e12 / link.bytes_per_s() * (mtu + f64::from(settings.headers())) / mtu;
-        let arrivals: Arrivals = given.arrivals.parse()?;
-        let bytes = given.message.unwrap_or(u32::from(self.hardware.mtu));
-        if !given.job.is_empty() {
-            let pace = job::Defaults {
-                arrivals,
-                load: given.load,
-                bytes,
-                byte_ps,
-                seed: Seed(self.seed),
-            };
-            let jobs = job::jobs(&given.job, hosts, pace)?;
-            return Ok(Named {
-                traffic: Traffic::Jobs(jobs),
-                names: ("jobs".to_owned(), arrivals.to_string(), bytes),
-            });
-        }
-        let schedule = if let Some(path) = &given.goal {
-            let text = String::from_utf8_lossy(&load::text_bytes(path)?).into_owned();
-            let schedule = read_goal(&text).map_err(|cause| CliError::Goal {
-                path: path.clone(),
-                cause,
-            })?;
-            let ranks = schedule.ranks();
-            if ranks > hosts {
-                return Err(selvedge_workload::JobError::TooFew {
-                    want: ranks,
-                    free: hosts,
-                }
-                .into());
-            }
-            Some((schedule, path.display().to_string()))
-        } else if Collective::is_named_by(&given.traffic) {
-            let collective: Collective = given.traffic.parse()?;
-            Some((collective.schedule(hosts)?, collective.to_string()))
-        } else {
-            None
-        };
-        if let Some((schedule, name)) = schedule {
-            return Ok(Named {
-                traffic: Traffic::Program(Program::new(schedule)),
-                names: (name, "program".to_owned(), 0),
-            });
-        }
-        let pattern: Pattern = given.traffic.parse()?;
-        let how = (given.load, bytes, byte_ps);
-        let traffic = PatternTraffic::new((&pattern, arrivals), hosts, how, Seed(self.seed))?;
-        Ok(Named {
-            traffic: Traffic::Pattern(traffic),
-            names: (pattern.to_string(), arrivals.to_string(), bytes),
+        self.how.apply(&mut options);
+        let levels = self.sls.as_ref().map(|path| service_levels(path, &fabric, &lids));
+        let maps = self.sl2vl.as_ref().map(|path| lane_maps(path, &fabric));
+        let changes = self.change.iter().map(|text| change::parse(text, &fabric));
+        Ok(Question {
+            service_levels: levels.transpose()?,
+            changes: changes.collect::<Result<_, _>>()?,
+            sl_to_vl: maps.transpose()?,
+            traffic: self.traffic.read()?,
+            pace: Pace {
+                arrivals: self.traffic.arrivals.parse()?,
+                load: self.traffic.load,
+                bytes: self.traffic.message.unwrap_or(u32::from(self.hardware.mtu)),
+            },
+            fabric: Arc::new(fabric),
+            lids: Arc::new(lids),
+            engine,
+            options,
+            settings,
+            seed: Seed(self.seed),
+            bare_queue: self.bare_queue,
         })
     }
 
@@ -418,20 +337,23 @@ impl SimulateArgs {
         Ok(settings)
     }
 
-    fn show(&self, simulated: Simulated) -> Result<Exit, CliError> {
-        let Simulated {
+    fn show(&self, answer: Answer) -> Result<Exit, CliError> {
+        let Answer {
             engine,
             parts,
-            names: (traffic, arrivals, message_bytes),
+            traffic,
+            arrivals,
+            message_bytes,
             cost,
             jobs,
             results,
-        } = simulated;
+            ..
+        } = answer;
         let exit = match results.deadlock {
             None => Exit::Good,
             Some(_) => Exit::NotGood,
         };
-        parts.say("packets from one part to another are dropped");
+        route::say(&parts, "packets from one part to another are dropped");
         let mut out = Out::new(self.format);
         if self.format.json {
             out.document(selvedge_api::Simulation {

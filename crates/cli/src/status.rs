@@ -7,10 +7,12 @@ use selvedge_api as api;
 use selvedge_http::{Client, EMULATOR_SOCKET, MANAGER_SOCKET, existing_path};
 
 use crate::admission;
+use crate::events::EventArgs;
 use crate::exit::{CliError, Exit};
 use crate::findings::{self, TOP};
 use crate::out::{Cell, Facts, Format, Grid, JsonArg, Out};
-use crate::tables;
+use crate::select::SelectArgs;
+use crate::{partitions, tables};
 
 /// Which process to ask.
 #[derive(Args, Clone, Debug)]
@@ -49,10 +51,11 @@ pub struct StatusArgs {
     /// What to show
     #[arg(value_enum, default_value_t = What::Summary)]
     what: What,
-    /// Of events: only those after number N
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    since: u64,
-    /// Of findings: how many of each kind text lists; --json and --csv have more
+    #[command(flatten)]
+    select: SelectArgs,
+    #[command(flatten)]
+    events: EventArgs,
+    /// How many findings of each kind, or members of each partition, text lists; --json and --csv have more
     #[arg(long, value_name = "N", default_value_t = TOP)]
     top: usize,
     #[command(flatten)]
@@ -77,10 +80,25 @@ enum What {
     Plan,
     /// What the judge says of it
     Findings,
+    /// Partitions: P_Key, name, members, and rules that match nothing
+    Partitions,
     /// Multicast groups that have members
     Groups,
     /// What happened
     Events,
+}
+
+impl What {
+    /// Refuses flags that are of something else.
+    fn takes(self, args: &StatusArgs) -> Result<(), CliError> {
+        if !matches!(self, Self::Nodes | Self::Ports | Self::Links) {
+            args.select.none()?;
+        }
+        match self {
+            Self::Events => Ok(()),
+            _ => args.events.none(),
+        }
+    }
 }
 
 impl StatusArgs {
@@ -92,7 +110,9 @@ impl StatusArgs {
 
 /// Runs the command.
 pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
+    args.what.takes(args)?;
     let client = args.socket.client();
+    let rows = |name| args.select.parameters(name);
     let mut out = Out::new(args.format);
     let exit = match args.what {
         What::Summary => {
@@ -104,9 +124,9 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             exit
         }
         What::Fabric => show_facts(&mut out, client.get("fabric")?, fabric)?,
-        What::Nodes => show(&mut out, client.get("nodes")?, tables::nodes)?,
-        What::Ports => show(&mut out, client.get("ports")?, tables::ports)?,
-        What::Links => show(&mut out, client.get("links")?, tables::links)?,
+        What::Nodes => show(&mut out, client.select("nodes", &rows("name"))?, tables::nodes)?,
+        What::Ports => show(&mut out, client.select("ports", &rows("node"))?, tables::ports)?,
+        What::Links => show(&mut out, client.select("links", &rows("node"))?, tables::links)?,
         What::Plan => show_facts(&mut out, client.get("plan")?, plan)?,
         What::Findings => {
             let found: api::Findings = client.get("findings")?;
@@ -119,11 +139,11 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             exit
         }
         What::Groups => show(&mut out, client.get("status")?, groups)?,
-        What::Events => show(
-            &mut out,
-            client.get(&format!("events?since={}", args.since))?,
-            tables::events,
-        )?,
+        What::Partitions => {
+            partitions::show(&mut out, client.get("partitions")?, args.top)?;
+            Exit::Good
+        }
+        What::Events => args.events.show(&client, &mut out)?,
     };
     out.flush()?;
     Ok(exit)

@@ -5,10 +5,10 @@ use selvedge_api::{
     RebalanceStatus, Status,
 };
 use selvedge_daemon::utc_text;
+use selvedge_study::measure::Answer;
 use selvedge_types::NodeKind;
 use selvedge_verify::{Contention, Figures};
 
-use crate::measure::Measured;
 use crate::out::{Cell, Facts, Grid, count, thousands};
 
 /// Returns a cell for a value, or for an unknown value that no agent stated.
@@ -183,7 +183,7 @@ pub fn figures(figures: &Figures) -> Facts {
 }
 
 /// What `route` knows beside the judge's figures.
-pub fn routing(measured: &Measured) -> Facts {
+pub fn routing(measured: &Answer) -> Facts {
     let mut facts = Facts::new();
     facts.named("deadlock_free", "free of deadlocks", measured.quality().deadlock_free);
     if let Some(found) = &measured.contention {

@@ -3,24 +3,22 @@
 mod chart;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use selvedge_api::{Transition, TransitionStep};
-use selvedge_fabric::{Fabric, LinkState, PortRef};
-use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, Plan, Policy, ServiceLevels, SlToVl, Tables};
-use selvedge_planner::way::{self, WayOptions};
-use selvedge_routing::{Engine, Options, Routed};
-use selvedge_sim::{Par, Seed};
-use selvedge_types::PortState;
-use selvedge_verify::phases::{Passage, passage};
-use selvedge_verify::{JudgeOptions, Severity};
+use selvedge_plan::Policy;
+use selvedge_routing::Engine;
+use selvedge_study::transition::{From, Question};
 
 use self::chart::svg;
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
+use crate::meter;
 use crate::out::{Cell, Format, Grid, Out};
-use crate::route::Parts;
+use crate::progress::{self, Drawn};
+use crate::route;
 use crate::tables_io::{known_lids, lids, whole_tables};
 
 /// Show the steps and waits in which tables would be changed under traffic; exit code 1 if no way is proved.
@@ -68,151 +66,47 @@ pub fn run(args: &TransitionArgs) -> Result<Exit, CliError> {
     if let Some(path) = &args.svg {
         load::writable(path)?;
     }
-    let mut fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
-    under_traffic(&mut fabric, args.lifetime);
-    let known = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_deref(), &fabric)?)?;
-    let one_lane = (ServiceLevels::default(), 1);
-    let (known, in_force, (levels, lanes), from) = match (from, &args.from_lfts) {
-        (Some(engine), _) => {
-            let routed = route(engine, &fabric, &known, None, args.vls)?;
-            let lanes = (routed.service_levels, routed.lanes);
-            (known, routed.tables, lanes, routed.engine.0)
-        }
-        (None, Some(path)) => {
-            let name = path.display().to_string();
-            let read = whole_tables(path, &fabric, args.lids.as_ref().map(|_| &known))?;
-            (read.lids, read.tables, one_lane, name)
-        }
-        (None, None) => (
-            known.clone(),
-            Tables::new(fabric.switches().len(), known.top()),
-            one_lane,
-            String::new(),
-        ),
-    };
-    let routed = route(to, &fabric, &known, Some(&in_force), args.vls)?;
-    let parts = Parts::of(&routed.notes);
-    parts.say("the steps are proved for packets inside each part");
-    let installed = installed(&in_force);
-    let plan = plan(&fabric, &known, routed);
-    let map = SlToVl::modulo(lanes);
-    let lanes_in_force = Some((&levels, &map));
-    let options = WayOptions {
-        lanes_in_force,
-        par: Par::Rayon,
-        ..WayOptions::default()
-    };
-    let changes = way::propose(&fabric, &installed, &plan, &options);
-    let judge = JudgeOptions {
-        par: Par::Rayon,
-        ..JudgeOptions::default()
-    };
-    let passage = passage(&fabric, &installed, &plan, &changes, lanes_in_force, &judge);
-    let steps = steps(&fabric, &installed, &changes);
-    let lanes = (lanes, plan.lanes);
-    args.show((from, plan.engine.0), (parts.count, lanes), &passage, steps)
-}
-
-/// As if every link that is trained carried packets: files of topologies do not say.
-fn under_traffic(fabric: &mut Fabric, lifetime: u8) {
-    let ends: Vec<PortRef> = fabric.links().flat_map(|link| [link.a, link.b]).collect();
-    for at in ends {
-        if fabric.link_is_up(at)
-            && let Some((link, settings)) = fabric.port(at).map(|port| (port.link, port.settings))
-        {
-            let state = PortState::Active;
-            fabric.set_port(at, LinkState { state, ..link }, settings);
-        }
-    }
-    for node in fabric.switches().iter().copied().collect::<Vec<_>>() {
-        let mut settings = fabric.node(node).switch_settings;
-        settings.lifetime = lifetime;
-        fabric.set_switch(node, settings);
-    }
-}
-
-fn route(
-    engine: Engine,
-    fabric: &Fabric,
-    lids: &Lids,
-    previous: Option<&Tables>,
-    lanes: Option<u8>,
-) -> Result<Routed, CliError> {
-    let options = Options {
-        previous: previous.cloned().map(Into::into),
-        lanes,
-        ..Options::default()
-    };
-    Ok(engine.route(fabric, lids, &options, Seed(0), Par::Rayon)?)
-}
-
-fn installed(tables: &Tables) -> Installed {
-    let mut installed = Installed::unknown(tables.switches());
-    for switch in tables.switch_indices() {
-        for block in 0..tables.blocks() {
-            installed.learn(switch, block, *tables.block(switch, block));
-        }
-    }
-    installed
-}
-
-fn plan(fabric: &Fabric, lids: &Lids, routed: Routed) -> Plan {
-    let settings = fabric.switches().iter().map(|&node| fabric.node(node).switch_settings);
-    Plan {
-        generation: Generation::default(),
-        engine: EngineName(routed.engine.0),
-        lids: lids.clone(),
-        tables: routed.tables,
-        service_levels: routed.service_levels,
-        sl_to_vl: SlToVl::modulo(routed.lanes),
-        lanes: routed.lanes,
-        lane_tables: None,
-        ports: Default::default(),
-        end_ports: Default::default(),
-        switches: settings.collect(),
-    }
-}
-
-fn steps(fabric: &Fabric, installed: &Installed, changes: &ChangeSet) -> Vec<TransitionStep> {
-    let step = |(step, summary): (u64, way::StepSummary)| TransitionStep {
-        step,
-        what: summary.label.to_owned(),
-        wait_before_ns: summary.wait_ns,
-        sets: summary.sets as u64,
-        entries: summary.entries as u64,
-        dropped: summary.dropped as u64,
-        switches: summary.switches as u64,
-    };
-    (1..).zip(way::summary(fabric, installed, changes)).map(step).collect()
+    let question = args.question(from, to)?;
+    let bar = progress::bar();
+    let answer = question.answer(&Drawn(&bar));
+    bar.finish_and_clear();
+    let answer = answer?;
+    route::say(&answer.parts, "the steps are proved for packets inside each part");
+    args.show(answer.transition)
 }
 
 impl TransitionArgs {
-    fn show(
-        &self,
-        (from, to): (String, String),
-        (parts, lanes): (u64, (u8, u8)),
-        passage: &Passage,
-        steps: Vec<TransitionStep>,
-    ) -> Result<Exit, CliError> {
-        let (word, why) = match passage {
-            Passage::Still => ("still", Vec::new()),
-            Passage::Quick(_) | Passage::Proved(_) => ("proved", Vec::new()),
-            Passage::Inherited(refusal) => ("inherited", findings(&refusal.findings)),
-            Passage::Refused(refusal) => ("refused", findings(&refusal.findings)),
+    fn question(&self, from: Option<Engine>, to: Engine) -> Result<Question, CliError> {
+        let fabric = load::named(&load::fabric(&self.fabric)?, &self.names.read()?);
+        let mut known = lids(&fabric, &Policy::default(), &known_lids(self.lids.as_deref(), &fabric)?)?;
+        let from = match (from, &self.from_lfts) {
+            (Some(engine), _) => From::Engine(engine),
+            (None, Some(path)) => {
+                let read = whole_tables(path, &fabric, self.lids.as_ref().map(|_| &known))?;
+                known = read.lids;
+                From::Tables {
+                    name: path.display().to_string(),
+                    tables: Arc::new(read.tables),
+                }
+            }
+            (None, None) => {
+                let what = "want --from or --from-lfts".to_owned();
+                return Err(CliError::Usage { what });
+            }
         };
-        let body = Transition {
-            fabric: self.fabric.clone(),
-            parts,
+        Ok(Question {
+            name: self.fabric.clone(),
+            fabric: Arc::new(fabric),
+            lids: Arc::new(known),
             from,
             to,
-            lanes_from: lanes.0,
-            lanes_to: lanes.1,
-            ok: word != "refused",
-            passage: word.to_owned(),
-            why,
-            wait_ns: steps.iter().map(|step| step.wait_before_ns).sum(),
-            steps,
-        };
+            lifetime: self.lifetime,
+            lanes: self.vls,
+            threads: meter::all_threads(),
+        })
+    }
+
+    fn show(&self, body: Transition) -> Result<Exit, CliError> {
         let exit = if body.ok { Exit::Good } else { Exit::NotGood };
         if let Some(path) = &self.svg {
             load::write(path, &svg(&body, &verdict(&body))?)?;
@@ -241,11 +135,6 @@ impl TransitionArgs {
     pub const fn json(&self) -> bool {
         self.format.json
     }
-}
-
-fn findings(findings: &[selvedge_verify::phases::PhaseFinding]) -> Vec<String> {
-    let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
-    errors.map(ToString::to_string).collect()
 }
 
 fn grid(steps: &[TransitionStep]) -> Grid {

@@ -1,16 +1,9 @@
 //! Parses lists of routing engines: one grammar for `-R`, `routing.engines` and OpenSM's `routing_engine`.
 
 use selvedge_plan::EngineName;
+use selvedge_routing::Engine;
 
 use crate::closest;
-
-/// Engines of OpenSM that do not exist here, each with the engine that serves the same fabrics.
-const STAND_INS: [(&str, &str); 4] = [
-    ("dor", "weave"),
-    ("lash", "weave"),
-    ("nue", "weave"),
-    ("torus-2QoS", "weave"),
-];
 
 /// Engines of NVIDIA's OpenSM fork with names that do not begin with `ar_`.
 const FORK: [&str; 6] = ["chain", "dfp", "dfp2", "kdor-ghc", "kdor-hc", "pqft"];
@@ -48,21 +41,24 @@ pub fn parse_engines(text: &str) -> Result<EngineList, String> {
             list.notes.push(note.to_owned());
         } else if word.starts_with("ar_") || FORK.contains(&word) {
             list.fork.push(fork(word));
-        } else if let Some((_, here)) = STAND_INS.iter().find(|(name, _)| *name == word) {
-            list.notes.push(format!("{word} becomes {here}"));
-            list.engines.push(EngineName((*here).to_owned()));
-        } else if EngineName::KNOWN.contains(&word) {
-            list.engines.push(EngineName(word.to_owned()));
         } else {
-            return Err(unknown(word));
+            let stand_in = Engine::instead_of(word).map(Engine::name);
+            list.notes.extend(stand_in.map(|here| format!("{word} becomes {here}")));
+            let name = stand_in.or_else(|| known(word)).ok_or_else(|| unknown(word))?;
+            list.engines.push(EngineName(name.to_owned()));
         }
     }
     list.engines.dedup();
     Ok(list)
 }
 
+/// The name of an engine that exists here.
+fn known(word: &str) -> Option<&'static str> {
+    Engine::ALL.map(Engine::name).into_iter().find(|name| *name == word)
+}
+
 fn fork(word: &str) -> String {
-    let instead = word.strip_prefix("ar_").filter(|rest| EngineName::KNOWN.contains(rest));
+    let instead = word.strip_prefix("ar_").and_then(known);
     let instead = instead.unwrap_or("auto");
     format!(
         "'{word}' is an engine of NVIDIA's fork of OpenSM: adaptive routing is set by vendor-specific MADs, which \
@@ -71,17 +67,16 @@ fn fork(word: &str) -> String {
 }
 
 fn unknown(word: &str) -> String {
-    let names = EngineName::KNOWN.into_iter().chain(STAND_INS.map(|(name, _)| name));
+    let stood_for = Engine::ALL.into_iter().flat_map(Engine::stands_in_for).copied();
+    let known = Engine::ALL.map(Engine::name);
+    let names = known.into_iter().chain(stood_for);
     let word: String = word.chars().take(60).collect();
     match closest(&word, names) {
         Some(near) => format!(
             "unknown engine '{word}'; did you mean '{near}'? known engines: {}",
-            EngineName::KNOWN.join(", ")
+            known.join(", ")
         ),
-        None => format!(
-            "unknown engine '{word}'; known engines: {}",
-            EngineName::KNOWN.join(", ")
-        ),
+        None => format!("unknown engine '{word}'; known engines: {}", known.join(", ")),
     }
 }
 
@@ -101,8 +96,8 @@ mod tests {
         check("ftree, updn", &["ftree", "updn"]);
         check("ftree updn\tminhop", &["ftree", "updn", "minhop"]);
         check("ftree,updn,no_fallback", &["ftree", "updn"]);
-        check("lash,nue", &["weave"]);
-        check("torus-2QoS, dor,updn", &["weave", "updn"]);
+        check("lash,nue", &["lash", "weave"]);
+        check("torus-2QoS, dor,updn", &["weave", "dor", "updn"]);
         check("no_fallback", &[]);
         check("(null)", &[]);
         check("", &[]);

@@ -1,9 +1,9 @@
-//! Why a file of the operator's is refused.
+//! Errors about files of the operator.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A file that is refused: what, where, what to do.
+/// A refused file: the problem, its place, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -12,7 +12,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         cause: io::Error,
     },
     /// SLV-CONFIG-0002: not TOML.
@@ -22,7 +22,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
-        /// What the TOML reader said.
+        /// Error of the TOML reader.
         what: String,
     },
     /// SLV-CONFIG-0003: a key that does not exist.
@@ -61,7 +61,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
-        /// What was found, cut to 60 characters.
+        /// The text found, cut to 60 characters.
         found: String,
     },
     /// SLV-CONFIG-0006: a GUID is followed by what is no small number.
@@ -74,7 +74,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
-        /// What was found, cut to 60 characters.
+        /// The text found, cut to 60 characters.
         found: String,
     },
     /// SLV-CONFIG-0007: a partition that makes no sense.
@@ -84,9 +84,9 @@ pub enum ConfigError {
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
-        /// What was found, cut to 60 characters.
+        /// The text found, cut to 60 characters.
         found: String,
-        /// What would be right.
+        /// The text expected.
         want: &'static str,
     },
     /// SLV-CONFIG-0008: a list of routing engines names an unknown engine.
@@ -128,7 +128,7 @@ pub enum ConfigError {
     NoKey {
         /// A file, a flag or an environment variable.
         from: String,
-        /// Which key.
+        /// Name of the key.
         name: &'static str,
     },
     /// SLV-CONFIG-0041: every user of this machine may read a file that holds keys. The file is still used.
@@ -154,7 +154,7 @@ pub enum Advice {
     DidYouMean(String),
     /// The few names there are.
     Known(Vec<String>),
-    /// Too many keys to list.
+    /// There are too many keys to list.
     Defaults,
 }
 

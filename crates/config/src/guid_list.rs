@@ -7,13 +7,13 @@ use selvedge_types::Guid;
 
 use crate::ConfigError;
 
-/// Reads a file with one GUID per line; `#` starts a comment, what follows the GUID is ignored, as OpenSM does.
+/// Reads a file with one GUID per line. `#` starts a comment, and text after the GUID is ignored, as in OpenSM.
 pub fn read_guids(path: &Path) -> Result<Vec<Guid>, ConfigError> {
     let text = read_text(path)?;
     parse_guids(&text, path)
 }
 
-/// A whole file of text.
+/// Returns the text of a file.
 pub(crate) fn read_text(path: &Path) -> Result<String, ConfigError> {
     read_text_file(path, SETTINGS_MAX).map_err(|cause| ConfigError::Read {
         path: path.to_owned(),

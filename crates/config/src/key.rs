@@ -1,4 +1,4 @@
-//! What a key is.
+//! Definition of a configuration key.
 
 use crate::{Settings, Value};
 
@@ -9,24 +9,24 @@ pub struct Key {
     pub section: &'static str,
     /// Its name inside the table.
     pub name: &'static str,
-    /// Legal values with their unit, as an error says them.
+    /// Legal values with their unit, as used in error messages.
     pub want: &'static str,
-    /// What it does and what comes of changing it.
+    /// Meaning, and effect of a change.
     pub doc: &'static str,
-    /// Takes a value; `None` if it is not a legal one.
+    /// Sets a value; `None` if it is illegal.
     pub(crate) set: fn(&mut Settings, &Value) -> Option<()>,
-    /// Its present value; `None` if it is not set and has no default.
+    /// Returns the current value; `None` if it is not set and has no default.
     pub(crate) show: fn(&Settings) -> Option<Value>,
 }
 
 impl Key {
-    /// `section.name`, as errors and messages write it.
+    /// Returns `section.name`, as used in errors and messages.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}.{}", self.section, self.name)
     }
 
-    /// The value it has in `settings`.
+    /// Returns its value in `settings`.
     #[must_use]
     pub fn value(&self, settings: &Settings) -> Option<Value> {
         (self.show)(settings)
@@ -50,7 +50,7 @@ impl Key {
     }
 }
 
-/// The one of `known` that was probably meant, if any is close enough.
+/// Returns the name in `known` that was probably meant, if one is similar enough.
 #[must_use]
 pub fn closest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known

@@ -1,4 +1,4 @@
-//! Short ways to write down a [`Key`](crate::Key), for the kinds of values there are many of.
+//! Macros that define a [`Key`](crate::Key) for common kinds of values.
 
 /// Builds a `Key` for a field that holds a small number.
 macro_rules! small {

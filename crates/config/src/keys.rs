@@ -1,4 +1,4 @@
-//! Every key there is. One entry each: unit, legal values, default (from `Settings::default`), consequence.
+//! All configuration keys, each with unit, legal values, default (from `Settings::default`) and consequence.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use selvedge_types::{Mtu, SecretKey, Sl};
 use crate::{Key, Settings, Value, parse_engines, routing_keys};
 
 impl Key {
-    /// Every key, in the order of the printed file.
+    /// All keys, in the order of the printed file.
     pub const ALL: &'static [Self] = &[
         Self {
             section: "routing",
@@ -507,7 +507,7 @@ impl Key {
         ),
     ];
 
-    /// The tables of the file, in order.
+    /// Returns the tables of the file, in order.
     #[must_use]
     pub fn sections() -> Vec<&'static str> {
         let mut sections: Vec<_> = Self::ALL.iter().map(|key| key.section).collect();
@@ -520,7 +520,7 @@ fn millis(duration: Duration) -> Value {
     Value::Int(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Every key must be settable: used by the reader.
+/// Sets a key for the reader. False if the value is illegal.
 pub(crate) fn set(key: &Key, settings: &mut Settings, value: &Value) -> bool {
     (key.set)(settings, value).is_some()
 }

@@ -1,4 +1,4 @@
-//! What the operator wrote: a configuration file becomes [`Settings`], a GUID list becomes GUIDs.
+//! Reads the operator's files: a configuration file into [`Settings`], a GUID list into GUIDs.
 //!
 //! Every key is defined once, in [`Key::ALL`], with its unit, legal values, default and consequence; the reader, the
 //! "did you mean …?" of its errors and the commented default file all come from that one list.

@@ -1,9 +1,9 @@
-//! `partitions.conf`, OpenSM's file of partitions.
+//! Reads `partitions.conf`, OpenSM's partition file.
 //!
-//! Read as OpenSM 3.3.23 reads it, line by line: a definition up to its first colon on one line, then members by commas
-//! and groups by lines, up to a semicolon. Words may be cut short as there. What OpenSM skips with a line in its log (a
-//! flag that it does not know, a value that it cannot use) is an error here: a partition that is not what its file says
-//! is found when it is too late.
+//! The syntax is that of OpenSM 3.3.23, line by line: a definition up to its first colon on one line, then members
+//! separated by commas and groups separated by lines, up to a semicolon. Words may be abbreviated. What OpenSM only
+//! logs and skips (an unknown flag, an unusable value) is an error here, because a partition that differs from its file
+//! would otherwise be noticed too late.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -36,13 +36,13 @@ pub fn parse_partitions(text: &str, path: &Path) -> Result<Partitions, ConfigErr
     Ok(reader.end(text))
 }
 
-/// What was found, and what would be right.
+/// The text found, and the text expected.
 type Mistake = (String, &'static str);
 
 const MEMBERSHIP: &str = "full, limited or both";
 const HEADER: &str = "NAME=PKEY,FLAGS: before the members, as 'Storage=0x8001,ipoib: ALL=full;'";
 
-/// What a group is made with.
+/// Properties of a group.
 #[derive(Clone, Copy, Debug)]
 struct Flags {
     mtu: u8,
@@ -51,7 +51,7 @@ struct Flags {
     q_key: u32,
     traffic_class: u8,
     flow_label: u32,
-    /// A bit for each scope; 0: link-local.
+    /// Bit mask of scopes; 0: link-local.
     scopes: u16,
 }
 
@@ -72,10 +72,10 @@ impl Default for Flags {
 
 const NO_END: &str = "a ';' at the end of this definition: the next line with a ':' begins another one";
 
-/// A definition that has begun.
+/// An unfinished definition.
 #[derive(Clone, Debug)]
 struct Open {
-    /// Number and text of its first line.
+    /// Line number and text of its first line.
     start: (usize, String),
     key: u16,
     flags: Flags,
@@ -86,7 +86,7 @@ struct Open {
 struct Reader {
     partitions: Partitions,
     open: Option<Open>,
-    /// The last key that was made up.
+    /// The last P_Key generated for a definition without one.
     made_up: u16,
     /// Number of the current line, counted from 1.
     number: usize,
@@ -95,8 +95,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Starts as OpenSM does with any file: every port is a limited member of the default partition, the manager's port
-    /// a full one.
+    /// Starts with OpenSM's defaults for every file: every port is a limited member of the default partition, the
+    /// manager's port a full one.
     fn new() -> Self {
         let rule = |who, is_full| Rule {
             who,
@@ -125,7 +125,7 @@ impl Reader {
         }
     }
 
-    /// What stands on one line of one definition.
+    /// Parses the part of one definition on one line.
     fn part(&mut self, part: &str) -> Result<(), Mistake> {
         if part.trim().is_empty() {
             return Ok(());
@@ -218,7 +218,7 @@ impl Reader {
             };
             let (name, value) = name_and_value(word);
             if name == "mgid" {
-                // The rest of the line is about this group.
+                // The rest of the line describes this group.
                 return self.group(open, value.unwrap_or_default(), more.unwrap_or_default());
             }
             self.member(open, name, value)?;
@@ -294,7 +294,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A group for each scope. The first that has a GID holds.
+    /// Adds a group for each scope. If several have the same GID, the first one is kept.
     fn add_groups(&mut self, mgid: [u8; 16], open: &Open, flags: Flags, q_key: u32) {
         const LINK_LOCAL: u8 = 2;
         let scopes = if flags.scopes == 0 {
@@ -314,7 +314,7 @@ impl Reader {
                 q_key: if flags.q_key == 0 { q_key } else { flags.q_key },
                 traffic_class: flags.traffic_class,
                 flow_label: flags.flow_label,
-                // Source: OpenSM observed.
+                // Source: observed with OpenSM.
                 hop_limit: if scope == LINK_LOCAL { 0 } else { 255 },
             };
             self.partitions.groups.entry(mgid).or_insert(group);
@@ -324,7 +324,7 @@ impl Reader {
     fn end(mut self, text: &str) -> Partitions {
         let content = |line: &str| line.split('#').next().unwrap_or_default().trim().to_owned();
         self.partitions.statements = text.lines().map(content).filter(|line| !line.is_empty()).collect();
-        // A partition without members: no port has its key, and none could join its groups.
+        // A partition without members: no port has its P_Key, and no port could join its groups.
         let empty: Vec<u16> = (self.partitions.partitions.iter())
             .filter(|(_, partition)| partition.rules.is_empty())
             .map(|(key, _)| *key)
@@ -350,12 +350,12 @@ fn name_and_value(word: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// OpenSM takes any beginning of a word for it.
+/// True if `word` is an abbreviation of `full`; OpenSM accepts any beginning.
 fn is_short_for(word: &str, full: &str) -> bool {
     !word.is_empty() && full.starts_with(word)
 }
 
-/// A number as C reads it: hexadecimal after 0x, octal after 0, else decimal.
+/// Parses a number as C does: hexadecimal after 0x, octal after 0, else decimal.
 fn number(text: &str, max: u64) -> Option<u64> {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let value = match hex {
@@ -366,8 +366,8 @@ fn number(text: &str, max: u64) -> Option<u64> {
     value.ok().filter(|value| *value <= max)
 }
 
-/// True for full members. A key of each kind for one port (`both`) needs OpenSM's allow_both_pkeys: without it, it
-/// means full, as there.
+/// True for full members. `both` (a P_Key of each kind for one port) needs OpenSM's allow_both_pkeys; without it, it
+/// means full, as in OpenSM.
 fn membership(word: &str) -> Result<bool, Mistake> {
     match word {
         word if is_short_for(word, "full") || is_short_for(word, "both") => Ok(true),
@@ -376,7 +376,7 @@ fn membership(word: &str) -> Result<bool, Mistake> {
     }
 }
 
-/// Takes a flag of groups; false if it is none.
+/// Parses a flag of groups. False if the word is not one.
 fn group_flag(flags: &mut Flags, word: &str, value: Option<&str>) -> Result<bool, Mistake> {
     let value = value.unwrap_or_default();
     let value_to = |max, want| number(value, max).ok_or_else(|| (format!("{word}={value}"), want));
@@ -401,7 +401,7 @@ fn group_flag(flags: &mut Flags, word: &str, value: Option<&str>) -> Result<bool
         }
         word if is_short_for(word, "Q_Key") => flags.q_key = value_to(0xFFFF_FFFF, "Q_Key= with 32 bits")? as u32,
         word if is_short_for(word, "TClass") => flags.traffic_class = value_to(0xFF, "TClass=0 to 255")? as u8,
-        // Without QoS OpenSM takes 0, whatever stands here.
+        // Without QoS OpenSM uses 0, whatever the file says.
         word if is_short_for(word, "sl") => drop(value_to(15, "sl=0 to 15")?),
         word if is_short_for(word, "FlowLabel") => {
             flags.flow_label = value_to(0xF_FFFF, "FlowLabel= with 20 bits")? as u32;
@@ -419,7 +419,7 @@ mod tests {
         parse_partitions(text, Path::new("p.conf")).unwrap()
     }
 
-    /// Partitions in short: key, then members.
+    /// Returns partitions in a short form: P_Key, then members.
     fn show(partitions: &Partitions) -> String {
         let rule = |rule: &Rule| {
             let who = match rule.who {

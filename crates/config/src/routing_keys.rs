@@ -1,4 +1,4 @@
-//! Keys of routing about LIDs and lanes.
+//! Configuration keys about LIDs and lanes.
 
 use selvedge_types::Lmc;
 
@@ -19,7 +19,7 @@ pub const LID_LAYOUT: Key = Key {
     show: |s| Some(Value::Text(s.policy.lid_layout.name().to_owned())),
 };
 
-/// Lanes that links have.
+/// Data lanes of links.
 pub const LANES: Key = Key {
     section: "routing",
     name: "lanes",
@@ -32,7 +32,7 @@ pub const LANES: Key = Key {
     show: |s| Some(Value::Int(u64::from(s.policy.lanes))),
 };
 
-/// Lanes that packets are put on.
+/// Data lanes that packets use.
 pub const USED_LANES: Key = Key {
     section: "routing",
     name: "used_lanes",
@@ -47,7 +47,7 @@ pub const USED_LANES: Key = Key {
     show: |s| Some(Value::Int(u64::from(s.policy.used_lanes))),
 };
 
-/// What senders are trusted to do.
+/// Whether senders use the service levels in their path records.
 pub const ASSUME_SL_AWARE: Key = Key {
     section: "routing",
     name: "assume_sl_aware",
@@ -62,7 +62,7 @@ pub const ASSUME_SL_AWARE: Key = Key {
     show: |s| Some(Value::Bool(s.policy.assume_sl_aware)),
 };
 
-/// The lane of copies.
+/// The lane of multicast copies.
 pub const MULTICAST_LANE: Key = Key {
     section: "routing",
     name: "multicast_lane",
@@ -78,7 +78,7 @@ pub const MULTICAST_LANE: Key = Key {
     show: |s| Some(Value::Text(s.policy.multicast_lane.name().to_owned())),
 };
 
-/// LIDs of a port.
+/// LIDs per port (LMC).
 pub const LMC: Key = Key {
     section: "routing",
     name: "lmc",

@@ -1,4 +1,4 @@
-//! Everything a configuration file can say, as values.
+//! All settings of a configuration file, as values.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use selvedge_plan::Policy;
 use selvedge_types::SecretKey;
 
-/// What a configuration file says; each field has a default, so an empty file is a complete one.
+/// The settings of a configuration file. Each has a default, so an empty file is complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// What the fabric shall become.
+    /// Policy for the fabric.
     pub policy: Policy,
-    /// How the manager talks to the fabric and to other managers.
+    /// Communication of the manager with the fabric and with other managers.
     pub manager: ManagerOptions,
-    /// What hosts may ask of the subnet administrator.
+    /// Limits of the subnet administrator.
     pub administrator: AdministratorOptions,
-    /// How the process runs.
+    /// Settings of the process.
     pub daemon: DaemonOptions,
 }
 
@@ -35,26 +35,27 @@ impl Settings {
     }
 }
 
-/// How the manager talks to the fabric and to other managers.
+/// Communication of the manager with the fabric and with other managers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManagerOptions {
     /// SM priority, 0–15.
     pub priority: u8,
     /// SM_Key.
     pub sm_key: SecretKey,
-    /// SMPs outstanding in all.
+    /// Most outstanding SMPs.
     pub window: usize,
-    /// SMPs outstanding at one agent.
+    /// Most outstanding SMPs to one agent.
     pub agent_window: usize,
     /// Time after which a request is repeated.
     pub timeout: Duration,
     /// Repeats before a request has failed.
     pub retries: u8,
-    /// Time between light sweeps; none: no sweeps by time.
+    /// Time between light sweeps; `None`: no periodic sweeps.
     pub sweep_interval: Option<Duration>,
-    /// Light sweeps in which every table block is read back once; 0: only what was just written.
+    /// Number of light sweeps in which every table block is read back once; 0: only recently written blocks are read
+    /// back.
     pub read_back_sweeps: u32,
-    /// So long nothing must have happened before the repair of each link is worked out; none: never.
+    /// Time without events before the repair of each link is computed; `None`: never.
     pub backups_after: Option<Duration>,
     /// Time between a standby's polls of the master.
     pub poll_interval: Duration,
@@ -83,22 +84,22 @@ impl Default for ManagerOptions {
     }
 }
 
-/// What hosts may ask of the subnet administrator.
+/// Limits of the subnet administrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdministratorOptions {
-    /// SM_Key that trusted requests show.
+    /// SM_Key of trusted requests.
     pub sa_key: SecretKey,
     /// Requests that one LID may send at once.
     pub burst: u32,
-    /// Requests that one LID may send a second in the long run.
+    /// Requests per second that one LID may send on average.
     pub rate_per_s: u32,
-    /// Answers of several datagrams under way to one LID.
+    /// Answers of several datagrams in progress to one LID.
     pub transfers_per_client: usize,
     /// Services of one port.
     pub services_per_client: usize,
     /// Subscriptions of one port.
     pub subscriptions_per_client: usize,
-    /// Multicast groups in all.
+    /// Most multicast groups.
     pub groups: usize,
     /// Multicast groups that one port may have joined.
     pub groups_per_client: usize,
@@ -119,22 +120,22 @@ impl Default for AdministratorOptions {
     }
 }
 
-/// How the process runs.
+/// Settings of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonOptions {
     /// Unix socket of the HTTP API; `None`: the program chooses it.
     pub socket: Option<PathBuf>,
-    /// Folder for state between runs; none: nothing is kept.
+    /// Folder for state between runs; `None`: nothing is stored.
     pub state_dir: Option<PathBuf>,
-    /// Log file; none: standard error.
+    /// Log file; `None`: standard error.
     pub log_file: Option<PathBuf>,
-    /// File of names by GUID; none: NodeDescriptions.
+    /// File of names by GUID; `None`: node descriptions are shown.
     pub node_name_map: Option<PathBuf>,
-    /// Folder for OpenSM's dump files; none: they are not written.
+    /// Folder for OpenSM's dump files; `None`: they are not written.
     pub dump_dir: Option<PathBuf>,
-    /// All of OpenSM's dump files are written there, not only the list of links.
+    /// True to write all of OpenSM's dump files there, not only the list of links.
     pub dump_routes: bool,
-    /// Events kept for the API.
+    /// Number of events kept for the API.
     pub event_ring: usize,
 }
 

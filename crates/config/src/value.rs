@@ -1,4 +1,4 @@
-//! The few kinds of values a key can have.
+//! The kinds of values of keys.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use selvedge_types::SecretKey;
 
 use crate::secret::parse_key;
 
-/// A value as it stands in a configuration file.
+/// A value as written in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// `true` or `false`.
@@ -34,7 +34,7 @@ impl Value {
             .and_then(|value| u8::try_from(value).ok())
     }
 
-    /// A 64-bit key: a number, or a text with `0x`, because editors and people prefer it quoted.
+    /// Returns a 64-bit key: from a number, or from a text with `0x`, which is the usual form.
     pub(crate) fn key64(&self) -> Option<u64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -59,7 +59,7 @@ impl Value {
         }
     }
 
-    /// A list; a single text counts as a list of one.
+    /// Returns a list; a single text counts as a list with one element.
     pub(crate) fn list(&self) -> Option<Vec<String>> {
         match self {
             Self::List(list) => Some(list.clone()),

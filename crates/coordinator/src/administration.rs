@@ -1,4 +1,5 @@
-//! The administrator beside the manager: it gets the manager's milestones, and returns the registrations of hosts.
+//! The administrator together with the manager: it gets the manager's milestones, and returns the registrations of
+//! hosts.
 
 mod copy;
 
@@ -72,7 +73,7 @@ impl Administration {
         }
     }
 
-    /// Starts the process: tells the manager which hosts it must ask to register again.
+    /// Starts the process: gives the manager the list of hosts that it must ask to register again.
     pub(crate) fn begin(&self, out: &mut Vec<Out>) {
         if !self.has_hosts {
             return;
@@ -270,7 +271,7 @@ impl Administration {
             Role::Standby | Role::NotActive => {
                 self.keeper.lose();
                 self.administer(now, Input::Forget, out);
-                // This forgets the copy of before. A manager that is not active asks no master.
+                // This drops the previous copy. A manager that is not active copies from no master.
                 self.copier.begin(now);
                 if role == Role::NotActive {
                     self.copier.end();

@@ -2,14 +2,14 @@
 
 use selvedge_sa::{CopyConfig, Registrations};
 
-/// Start values of the administrator beside the manager.
+/// Initial values of the administrator.
 #[derive(Clone, Debug)]
 pub struct Administrated {
     /// Limits and identity of the administrator.
     pub administrator: selvedge_sa::Config,
     /// The registrations that an earlier process stored.
     pub registrations: Registrations,
-    /// True if hosts may have registered more than that.
+    /// True if hosts may have registered more than these.
     pub is_lost: bool,
     /// True if there is a state folder, where registrations are stored.
     pub has_folder: bool,

@@ -11,11 +11,11 @@ use crate::io::{In, Out};
 use crate::retry::Retry;
 use crate::saver::Saver;
 
-/// Stands between a manager, its administrator, the port and the disk.
+/// Connects a manager, its administrator, the port and the disk.
 #[derive(Debug)]
 pub struct Coordinator {
     role: Role,
-    /// The M_Key with which traps are repressed while the manager is master.
+    /// The M_Key for TrapRepress while the manager is master.
     m_key: u64,
     intake: Intake,
     saver: Saver,
@@ -109,7 +109,7 @@ impl Coordinator {
         &self.intake
     }
 
-    /// Returns the administrator beside the manager, if there is one.
+    /// Returns the administrator, if there is one.
     #[must_use]
     pub fn administrator(&self) -> Option<&Sa> {
         self.administration.as_ref().map(Administration::administrator)

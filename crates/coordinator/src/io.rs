@@ -7,14 +7,14 @@ use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sm::{Command, Event, Input, Milestone, PersistentState};
 use selvedge_wire::Datagram;
 
-/// Everything a coordinator reacts to.
+/// An input of a coordinator.
 #[derive(Clone, Debug)]
 pub enum In {
     /// The first input: the process begins.
     Start,
     /// A datagram arrived at the port.
     Arrived(Datagram),
-    /// The layer below handed a request back unanswered.
+    /// The lower layer returned a request without a response.
     Returned(Datagram),
     /// The manager reached a milestone ([`selvedge_sm::Output::Milestone`]).
     Milestone(Milestone),
@@ -53,22 +53,22 @@ pub enum In {
     },
     /// [`Out::Index`] ended; `None` if indexing failed.
     Indexed(Option<Arc<Snapshot>>),
-    /// [`crate::Coordinator::next_wake`] has come.
+    /// [`crate::Coordinator::next_wake`] is due.
     Wake,
     /// The process ends: data that is not stored yet is stored now.
     End,
 }
 
-/// Everything a coordinator wants done. A driver carries outputs out in order.
+/// An output of a coordinator. A driver carries outputs out in order.
 #[derive(Clone)]
 pub enum Out {
-    /// Hand this input to the manager.
+    /// Pass this input to the manager.
     Manager(Input),
     /// Send a datagram of the administrator or of the copier.
     Send {
         /// The datagram.
         datagram: Datagram,
-        /// How long the layer below may wait for the answer; zero: no answer is expected.
+        /// How long the lower layer may wait for the response; zero: no response is expected.
         timeout: Duration,
     },
     /// Send the answer to a trap that the intake keeps from the manager. The driver drops it if the port has no room:

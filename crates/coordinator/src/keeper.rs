@@ -38,7 +38,7 @@ pub(crate) struct Keeper {
     mark: Mark,
     marking: Retry,
     saving: Retry,
-    /// Hosts may have registered more than is known here, and have not been asked since.
+    /// True if hosts may have registered more than is known here and have not been asked to register again since.
     is_lost: bool,
 }
 

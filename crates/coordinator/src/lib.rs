@@ -1,4 +1,4 @@
-//! The coordinator: everything between a manager, the administrator beside it, the port and the disk.
+//! The coordinator: connects a manager with its administrator, the port and the disk.
 //!
 //! ```text
 //!            arrivals                  Input                 Milestone

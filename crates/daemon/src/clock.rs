@@ -65,6 +65,53 @@ pub fn utc_text(unix_ms: u64) -> String {
     )
 }
 
+/// Reads a UTC date, with a time of day if it has one: `2026-03-30`, `2026-03-30T12:34`, `2026-03-30 12:34:56.789Z`.
+/// Returns milliseconds since 1970-01-01 UTC; `None` if it is no such date.
+#[must_use]
+pub fn utc_ms(text: &str) -> Option<u64> {
+    let text = text.strip_suffix(['Z', 'z']).unwrap_or(text);
+    let (date, time) = text.split_once(['T', 't', ' ']).unwrap_or((text, "00:00"));
+    let mut numbers = date.split('-').map(digits);
+    let (year, month, day) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    let mut of_day = time.split(':');
+    let (hour, minute) = (digits(of_day.next()?)?, digits(of_day.next()?)?);
+    let (second, fraction) = match of_day.next() {
+        Some(second) => second.split_once('.').unwrap_or((second, "0")),
+        None => ("0", "0"),
+    };
+    let is_over = numbers.next().is_none() && of_day.next().is_none();
+    let (second, ms) = (digits(second)?, digits(fraction.get(..3).unwrap_or(fraction))?);
+    let ms = ms * [1, 100, 10, 1][fraction.len().min(3)];
+    let is_day =
+        (1970..=9_999).contains(&year) && (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day);
+    if !is_over || !is_day || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    // Years that begin on 1 March end with the leap day.
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468;
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000 + ms)
+}
+
+fn days_of(year: u64, month: u64) -> u64 {
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    match month {
+        2 => 28 + u64::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+fn digits(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -102,5 +149,36 @@ mod tests {
         check(951_782_400_000, "2000-02-29T00:00:00.000Z");
         check(1_709_251_199_999, "2024-02-29T23:59:59.999Z");
         check(4_102_444_800_000, "2100-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn dates_are_read_as_they_are_written() {
+        let check = |text: &str, want: Option<u64>| assert_eq!(utc_ms(text), want, "{text}");
+        for day in 0..150_000 {
+            let ms = day * 86_400_000 + day % 1_000;
+            check(&utc_text(ms), Some(ms));
+        }
+        check("2000-02-29", Some(951_782_400_000));
+        check("2000-02-29 01:00", Some(951_786_000_000));
+        check("2000-02-29t00:00:01.5z", Some(951_782_401_500));
+        check("2000-02-29T00:00:01.2349", Some(951_782_401_234));
+        for wrong in [
+            "",
+            "today",
+            "2001-02-29",
+            "2000-13-01",
+            "2000-00-01",
+            "2000-01-00",
+            "2000-01-01T24:00",
+            "2000-01-01T00",
+            "2000-01-01T00:00:00:00",
+            "2000-01-01-01",
+            "1969-12-31",
+            "2000-1-+1",
+            "2000-01-01T00:00:0x",
+            "99999999999999999999-01-01",
+        ] {
+            check(wrong, None);
+        }
     }
 }

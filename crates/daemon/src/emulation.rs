@@ -5,8 +5,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use selvedge_api::{
-    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Plan, Ports, Rebalance,
-    RebalanceRequest, Status, ports,
+    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Partitions, Plan, Ports,
+    Rebalance, RebalanceRequest, Status, ports,
 };
 use selvedge_fabric::Fabric;
 use selvedge_sim::Time;
@@ -104,6 +104,10 @@ impl Service for Emulation {
     }
 
     fn findings(&self) -> Result<Findings, Error> {
+        Self::no_manager()
+    }
+
+    fn partitions(&self) -> Result<Partitions, Error> {
         Self::no_manager()
     }
 

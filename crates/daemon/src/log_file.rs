@@ -1,7 +1,7 @@
-//! Log lines in a file, and on standard error.
+//! Log lines in a file.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use selvedge_api::Severity;
@@ -42,15 +42,5 @@ impl LogSink for LogFile {
         if let Ok(file) = append_log(&self.path) {
             self.file = file;
         }
-    }
-}
-
-/// Log lines on standard error.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StderrLog;
-
-impl LogSink for StderrLog {
-    fn line(&mut self, _severity: Severity, line: &str) {
-        let _ = writeln!(io::stderr(), "{line}");
     }
 }

@@ -5,8 +5,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_api::{
-    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Links, LocalPort, Nodes, Plan,
-    Ports, Progress, Rebalance, RebalanceRequest, Status, links, nodes,
+    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Links, LocalPort, Nodes,
+    Partitions, Plan, Ports, Progress, Rebalance, RebalanceRequest, Status, links, nodes,
 };
 use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
@@ -17,6 +17,7 @@ use selvedge_sm::{Asked, Command, Role, View};
 use crate::convert;
 use crate::host::HostHandle;
 use crate::notice::Notice;
+use crate::partitions::partitions;
 use crate::reload::Aside;
 use crate::shared::Shared;
 use crate::worker::Note;
@@ -33,6 +34,8 @@ pub trait Service: Send + Sync {
     fn plan(&self) -> Result<Plan, Error>;
     /// What the judge says of it.
     fn findings(&self) -> Result<Findings, Error>;
+    /// The partitions of the policy in force, with their members.
+    fn partitions(&self) -> Result<Partitions, Error>;
     /// Events after number `since`.
     fn events(&self, since: u64) -> Events;
     /// Discovers everything again.
@@ -208,6 +211,14 @@ impl Service for Manager {
         let view = self.view();
         let verdict = view.verdict.as_ref().ok_or_else(|| not_yet("verdict"))?;
         Ok(convert::findings(verdict, &self.shared.names))
+    }
+
+    fn partitions(&self) -> Result<Partitions, Error> {
+        let (fabric, view) = self.named();
+        let fabric = fabric.ok_or_else(|| not_yet("snapshot of the fabric"))?;
+        let policy = view.policy.as_ref().ok_or_else(|| not_yet("policy"))?;
+        let manager = self.shared.local.port_guid;
+        Ok(partitions(&fabric, &policy.partitions, manager))
     }
 
     fn events(&self, since: u64) -> Events {

@@ -1,25 +1,27 @@
-//! Arbitration between the lanes of an output: high and low priority tables with weights, and the limit of high
+//! Arbitration between the lanes of an output: high- and low-priority tables with weights, and the limit of high
 //! priority.
 //!
-//! Source: IBA vol 1 §7.6.9. Our reading of it: a table is walked in turns. An entry may send while some of its weight
-//! is left; a packet takes its length in units of 64 bytes, rounded up, off it, and may take more than is left. An
-//! entry without a packet that can go loses its turn. High priority goes first, until it has sent its limit; then a
-//! low packet that can go is let through and the count begins anew.
+//! Source: IBA vol 1 §7.6.9, interpreted as follows. The arbiter goes through a table entry by entry. An entry may send
+//! while some of its weight is left. A packet uses up its length in units of 64 bytes, rounded up, and may use more
+//! than is left. An entry without a packet that can be sent loses its turn. High priority goes first, until it has used
+//! up its limit. Then a low-priority packet may be sent, and the limit starts again.
 
 use serde::{Deserialize, Serialize};
 
 use crate::sets::next_bit;
 use crate::settings::SettingsError;
 
-/// Tables of an output: (lane, weight) in turns. Weights are in units of 64 bytes; an entry of weight 0 is skipped.
+/// Tables of an output: entries (lane, weight) in order. Weights are in units of 64 bytes; an entry of weight 0 is
+/// skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VlArb {
     /// High priority.
     pub high: Vec<(u8, u8)>,
-    /// Low priority. If both tables are empty, every lane in use has an entry of weight 1 here: lanes take turns, a
+    /// Low priority. If both tables are empty, every lane in use has an entry of weight 1 here: lanes take turns, one
     /// packet each.
     pub low: Vec<(u8, u8)>,
-    /// Units of 4,096 bytes of high priority before a low packet may go; 0: one packet; 255: unlimited.
+    /// Amount of high-priority traffic before a low-priority packet, in units of 4,096 bytes; 0: one packet; 255:
+    /// unlimited.
     pub high_limit: u8,
 }
 
@@ -27,13 +29,13 @@ pub struct VlArb {
 const LIMIT_UNITS: i32 = 4_096 / 64;
 
 impl VlArb {
-    /// True if nothing is set, so that lanes take turns.
+    /// True if both tables are empty, so that lanes take turns.
     #[must_use]
     pub const fn is_default(&self) -> bool {
         self.high.is_empty() && self.low.is_empty()
     }
 
-    /// Refuses tables that name lanes which are not in use, or leave one out.
+    /// Fails if a table names a lane that is not in use, or if a lane is in no table.
     pub fn check(&self, vls: u8) -> Result<(), SettingsError> {
         if self.is_default() {
             return Ok(());
@@ -48,7 +50,7 @@ impl VlArb {
         }
     }
 
-    /// With the default filled in.
+    /// Returns the tables, or the default ones if they are empty.
     #[must_use]
     pub fn filled(&self, vls: u8) -> Self {
         let mut tables = self.clone();
@@ -58,13 +60,13 @@ impl VlArb {
         tables
     }
 
-    /// The tables as an arbiter walks them.
+    /// Returns the tables in the form that an arbiter uses.
     #[must_use]
     pub fn compiled(&self, vls: u8) -> Compiled {
         let tables = self.filled(vls);
         let limit = match self.high_limit {
             255 => i32::MAX,
-            // "One packet": anything sent uses it up.
+            // "One packet": any packet uses it up.
             0 => 1,
             limit => i32::from(limit) * LIMIT_UNITS,
         };
@@ -76,13 +78,13 @@ impl VlArb {
     }
 }
 
-/// One table without its idle entries.
+/// One table without entries of weight 0.
 #[derive(Clone, Debug, Default)]
 struct Table {
     entries: Vec<(u8, u8)>,
-    /// Lanes that are in it.
+    /// Bit mask of its lanes.
     lanes: u16,
-    /// True if its entries are lanes 0, 1, 2 and so on, as by default: whose turn it is can be counted.
+    /// True if its entries are lanes 0, 1, 2 and so on, as by default: the next lane can then be computed.
     in_order: bool,
 }
 
@@ -98,7 +100,7 @@ impl Table {
         }
     }
 
-    /// The lane that sends next of those that can (`ready`, some of which are in the table).
+    /// Returns the lane that sends next, out of `ready`, of which at least one is in the table.
     #[inline]
     fn next(&self, turn: &mut Turn, ready: u16) -> u8 {
         let entries = self.entries.len();
@@ -126,7 +128,7 @@ impl Table {
                 return vl;
             }
         }
-        // Not reached: the caller asks only where a ready lane is in the table.
+        // Not reached: the caller makes sure that a ready lane is in the table.
         0
     }
 }
@@ -145,19 +147,19 @@ struct Turn {
     left: i32,
 }
 
-/// Where an output is in its tables.
+/// Current position of an output in its tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Arbiter {
     high: Turn,
     low: Turn,
-    /// What high priority may send before low priority gets its chance, in 64-byte units.
+    /// Amount that high priority may send before low priority may send, in 64-byte units.
     budget: i32,
-    /// True if the lane chosen last is of high priority.
+    /// True if the last lane was chosen from the high-priority table.
     from_high: bool,
 }
 
 impl Compiled {
-    /// An arbiter that has sent nothing yet.
+    /// Returns the state of an arbiter that has sent nothing yet.
     #[must_use]
     pub fn arbiter(&self) -> Arbiter {
         // Before the first entry.
@@ -173,7 +175,7 @@ impl Compiled {
         }
     }
 
-    /// Which of the lanes that can send does; `ready` has at least one bit, and each of its lanes is in a table.
+    /// Chooses a lane out of `ready`, which has at least one bit; each of its lanes is in a table.
     #[inline]
     pub fn choose(&self, arbiter: &mut Arbiter, ready: u16) -> u8 {
         let (high, low) = (ready & self.high.lanes, ready & self.low.lanes);
@@ -188,14 +190,14 @@ impl Compiled {
         }
     }
 
-    /// The lane chosen sends so many 64-byte units.
+    /// Records that the chosen lane sends this many 64-byte units.
     #[inline]
     pub fn sent(&self, arbiter: &mut Arbiter, units: u32) {
         let units = units as i32;
         if arbiter.from_high {
             arbiter.high.left -= units;
             if self.limit != i32::MAX {
-                // Low priority had its chance if the budget was used up and nothing of it could go.
+                // If the limit was used up and no low-priority packet could be sent, low priority has lost its turn.
                 arbiter.budget = if arbiter.budget > 0 {
                     arbiter.budget - units
                 } else {
@@ -213,7 +215,7 @@ impl Compiled {
 mod tests {
     use super::*;
 
-    /// Units that each lane sends in `packets` packets of `units` each, all lanes always ready.
+    /// Returns the units that each lane sends in `packets` packets of `units` each, if all lanes always have packets.
     fn shares(arb: &VlArb, vls: u8, units: u32, packets: usize) -> Vec<u32> {
         let tables = arb.compiled(vls);
         let mut arbiter = tables.arbiter();
@@ -237,7 +239,7 @@ mod tests {
         };
         check(&[(0, 33), (1, 99)], 33, 400, &[3_300, 9_900]);
         check(&[(0, 10), (1, 30)], 1, 400, &[100, 300]);
-        // A packet may take more than is left: 33 units of a weight of 1 or of 34 (two packets).
+        // A packet may use more than is left: 33 units of a weight of 1 or of 34 (two packets).
         check(&[(0, 1), (1, 34)], 33, 300, &[3_300, 6_600]);
         check(&[(0, 8), (1, 8), (0, 8)], 8, 300, &[1_600, 800]);
         check(&[], 33, 4, &[66, 66]);

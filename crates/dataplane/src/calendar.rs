@@ -1,20 +1,20 @@
-//! The queue of future events, in (time, component, sequence) order.
+//! The queue of future events, in order of time, component and insertion.
 //!
-//! `sim::EventQueue` has the same order for events of any type. This one is made for packets: an event is 16 bytes,
-//! and a slot of the finest digit is some hundred picoseconds wide, so that it holds a few events, which are sorted
-//! when it is reached. Most events are linked once and taken once; those further away than a window (4,096 slots) lie
-//! in coarser slots, 4,096 times as wide, and are linked again when their window comes.
+//! `sim::EventQueue` has the same order for events of any type. This one is optimised for packets. An event is 16
+//! bytes. A slot of the finest digit is some hundred picoseconds wide, so that it contains a few events, which are
+//! sorted when its time comes. Most events are linked once and removed once. Events further away than a window (4,096
+//! slots) are in coarser slots, 4,096 times as wide, and are linked again when their window comes.
 
 use crate::units::Ps;
 
-/// Something that happens at an instant to a component.
+/// An event of a component at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// The time.
     pub at: Ps,
-    /// The receiver; at the same instant, the smaller one comes first.
+    /// The component that handles it. At the same time, the smaller one comes first.
     pub component: u32,
-    /// What: the caller's affair.
+    /// Contents; only the caller interprets them.
     pub payload: u32,
 }
 
@@ -27,7 +27,7 @@ const WORDS: usize = SLOTS / 64;
 /// No event.
 const NIL: u32 = u32::MAX;
 
-/// An event in two words: stored and loaded whole, so that no load waits for several smaller stores.
+/// An event in two words. It is stored and loaded as a whole, so that no load waits for several smaller stores.
 #[derive(Clone, Copy, Debug)]
 struct Packed {
     at: Ps,
@@ -36,13 +36,13 @@ struct Packed {
 }
 
 impl Packed {
-    /// Order of events; those that are equal in it are in order of their insertion.
+    /// Returns the sort key. Events with equal keys are in order of insertion.
     #[inline]
     const fn key(self) -> u128 {
         (self.at as u128) << 32 | (self.who >> 32) as u128
     }
 
-    /// The same among events of one of the finest slots: the upper halves of their times are equal.
+    /// Returns a shorter key for events of one of the finest slots: the upper halves of their times are equal.
     #[inline]
     const fn key_in_slot(self) -> u64 {
         self.at << 32 | self.who >> 32
@@ -60,7 +60,7 @@ struct Digit {
     /// Which words of `occupied` are not zero.
     words: u64,
     occupied: [u64; WORDS],
-    /// The event inserted last into each slot; each leads to the one before it.
+    /// The event inserted last into each slot; each refers to the previous one.
     heads: Box<[u32; SLOTS]>,
 }
 
@@ -73,7 +73,7 @@ impl Digit {
         }
     }
 
-    /// The first slot with events, if there is one.
+    /// Returns the first slot with events, if there is one.
     #[inline]
     const fn first(&self) -> Option<usize> {
         if self.words == 0 {
@@ -83,7 +83,7 @@ impl Digit {
         Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
 
-    /// Puts an event in front of a slot's; the one that was there.
+    /// Puts an event at the head of a slot. Returns the former head.
     #[inline]
     fn put(&mut self, slot: usize, index: u32) -> u32 {
         let slot = slot % SLOTS;
@@ -92,7 +92,7 @@ impl Digit {
         core::mem::replace(&mut self.heads[slot], index)
     }
 
-    /// Empties a slot: the first of its events.
+    /// Empties a slot. Returns its head.
     #[inline]
     fn take(&mut self, slot: usize) -> u32 {
         let slot = slot % SLOTS;
@@ -112,24 +112,24 @@ pub struct Calendar {
     shift: u32,
     /// The finest slots.
     fine: Digit,
-    /// Coarser ones, each digit 4,096 times as coarse as the one before.
+    /// Coarser digits, each 4,096 times as coarse as the one before.
     coarse: Vec<Digit>,
     nodes: Vec<Node>,
     free: u32,
     len: usize,
-    /// Start of the slot that is being emptied.
+    /// Start of the current slot.
     now: Ps,
-    /// Events of that slot, the next one last.
+    /// Events of that slot in reverse order.
     ready: Vec<Packed>,
 }
 
-/// Events of a slot up to which counting sorts them fastest.
+/// Most events of a slot for which sorting by counting is fastest.
 const VERY_FEW: usize = 8;
-/// Events of a slot up to which insertion sorts them fastest.
+/// Most events of a slot for which insertion sort is fastest.
 const FEW: usize = 20;
 
 impl Calendar {
-    /// An empty queue whose finest slots are `2^shift` picoseconds wide: best where a slot gets one to four events.
+    /// Returns an empty queue with finest slots of `2^shift` picoseconds. Best if a slot gets one to four events.
     #[must_use]
     pub fn new(shift: u32) -> Self {
         let shift = shift.min(32);
@@ -146,24 +146,24 @@ impl Calendar {
         }
     }
 
-    /// Number of events.
+    /// Returns the number of events.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// True if nothing will happen.
+    /// True if there are no events.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The most that waited in slots at the same time.
+    /// Returns the most events that were in slots at the same time.
     pub(crate) const fn most(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Schedules an event. What should have happened before the event taken last happens next.
+    /// Schedules an event. An event with a time before the last event removed comes next.
     #[inline]
     pub fn push(&mut self, event: Event) {
         self.len += 1;
@@ -186,7 +186,7 @@ impl Calendar {
         }
     }
 
-    /// Schedules an event where no node is free.
+    /// Schedules an event if no node is free for reuse.
     #[cold]
     fn push_new(&mut self, event: Packed) {
         self.nodes.push(Node { event, next: NIL });
@@ -194,16 +194,16 @@ impl Calendar {
         self.link(u32::try_from(self.nodes.len() - 1).unwrap_or(NIL));
     }
 
-    /// Puts an event among those of the slot that is being emptied.
+    /// Adds an event to those of the current slot.
     #[cold]
     fn push_ready(&mut self, event: Packed) {
-        // Few events lie in a slot, so the place is near the end.
+        // A slot contains few events, so the place is near the end.
         let key = event.key();
         let place = self.ready.iter().rposition(|e| e.key() > key).map_or(0, |i| i + 1);
         self.ready.insert(place, event);
     }
 
-    /// Takes the next event if it is due at or before `until`.
+    /// Removes the next event if it is due at or before `until`.
     #[inline]
     pub fn pop_until(&mut self, until: Ps) -> Option<Event> {
         if self.ready.is_empty() && !self.advance(until) {
@@ -219,7 +219,7 @@ impl Calendar {
         Some(Event { at, component, payload })
     }
 
-    /// Goes to the next slot with events, unless it begins after `until`; then some are ready.
+    /// Moves to the next slot with events, unless it begins after `until`. True if some are ready then.
     fn advance(&mut self, until: Ps) -> bool {
         loop {
             let Some(slot) = self.fine.first() else {
@@ -240,8 +240,8 @@ impl Calendar {
         }
     }
 
-    /// Spreads the events of the next coarse slot, unless it begins after `until`. False if there are none, or some are
-    /// ready at once.
+    /// Distributes the events of the next coarse slot, unless it begins after `until`. False if there are none, or if
+    /// some are ready at once.
     #[cold]
     fn spread(&mut self, until: Ps) -> bool {
         let Some(digit) = self.coarse.iter().position(|digit| digit.words != 0) else {
@@ -258,7 +258,7 @@ impl Calendar {
             return false;
         }
         self.now = start;
-        // The chain leads from the last to the first; linking it in order of insertion keeps that order.
+        // The chain begins with the last event inserted. Linking in order of insertion keeps that order.
         let mut index = self.coarse[digit].take(slot);
         let mut first = NIL;
         while let Some(node) = self.nodes.get_mut(index as usize) {
@@ -282,7 +282,7 @@ impl Calendar {
         self.ready.is_empty()
     }
 
-    /// Takes a chain, which leads from the last to the first event inserted.
+    /// Takes a chain, which begins with the last event inserted.
     #[inline]
     fn fill_ready(&mut self, first: u32) {
         let mut index = first;
@@ -296,7 +296,7 @@ impl Calendar {
         self.sort_ready();
     }
 
-    /// `ready` is in reverse order of insertion, and becomes sorted in reverse; equal ones stay in reverse.
+    /// Sorts `ready` in reverse. It is in reverse order of insertion, and equal events stay in that order.
     #[inline]
     fn sort_ready(&mut self) {
         let ready = &mut self.ready[..];
@@ -307,7 +307,7 @@ impl Calendar {
         if ready.len() > VERY_FEW {
             return insert_each(ready);
         }
-        // Counts for each how many are before it: no branch that would be guessed wrong half of the time.
+        // Counts for each event how many are before it. This has no branch that would be mispredicted half of the time.
         let mut events = [Packed { at: 0, who: 0 }; VERY_FEW];
         let mut before = [0_usize; VERY_FEW];
         for (i, &event) in ready.iter().enumerate() {
@@ -324,7 +324,7 @@ impl Calendar {
         }
     }
 
-    /// Puts an event, which is not in the current slot, where it belongs.
+    /// Puts an event, which is not in the current slot, into its slot.
     #[inline]
     fn link(&mut self, index: u32) {
         let node = &mut self.nodes[index as usize];
@@ -339,7 +339,7 @@ impl Calendar {
     }
 }
 
-/// Insertion sort, as `sort_ready` wants it.
+/// Insertion sort in the order of `sort_ready`.
 fn insert_each(ready: &mut [Packed]) {
     for end in 1..ready.len() {
         let event = ready[end];

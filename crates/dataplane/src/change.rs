@@ -1,4 +1,4 @@
-//! What happens to a fabric while packets move: faults, and what a manager programs.
+//! Changes of a fabric while packets move: faults, and writes of a manager.
 
 use selvedge_fabric::{PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
@@ -12,20 +12,20 @@ use crate::units::{LinkRate, Ps};
 /// A change at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timed {
-    /// When, in picoseconds.
+    /// The time, in picoseconds.
     pub at: Ps,
-    /// What.
+    /// The change.
     pub change: Change,
 }
 
-/// A change. What names no port, link or switch of the fabric does nothing.
+/// A change. It does nothing if it names no port, link or switch of the fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A cable is cut: what is on it is lost, what waits for it is dropped.
+    /// A cable is cut: packets on it are lost, packets waiting for it are dropped.
     Cut(PortRef),
     /// A cable that was cut carries packets again.
     Mend(PortRef),
-    /// A cable goes on at another rate, both ways.
+    /// A cable changes its rate in both directions.
     Rate(PortRef, LinkRate),
     /// One forwarding entry.
     Entry {
@@ -33,10 +33,10 @@ pub enum Change {
         switch: SwitchIdx,
         /// The destination.
         lid: Lid,
-        /// The output; 255: none.
+        /// The output port; 255: drop.
         output: u8,
     },
-    /// A block of forwarding entries, as one Set carries it.
+    /// A block of forwarding entries, as written by one Set.
     Block {
         /// The switch.
         switch: SwitchIdx,
@@ -48,7 +48,7 @@ pub enum Change {
 }
 
 impl<W: Workload> Simulation<W> {
-    /// Carries out a change.
+    /// Applies a change.
     pub(crate) fn change(&mut self, index: usize) {
         let Some(timed) = self.changes.get(index) else {
             return self.look_for_deadlock();
@@ -85,7 +85,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Both ends of a cable.
+    /// Returns both ends of a cable.
     fn ends(&self, at: PortRef) -> Option<[u32; 2]> {
         let port = self.layout.refs.iter().position(|&found| found == at)? as u32;
         let peer = self.ports[port as usize].peer;
@@ -100,7 +100,7 @@ impl<W: Workload> Simulation<W> {
         for port in ends {
             let end = &mut self.ports[port as usize];
             end.up = up;
-            // What was sent before is not of this epoch.
+            // Packets sent before belong to an earlier epoch.
             end.epoch = end.epoch.wrapping_add(u8::from(!up));
             if !up && self.now >= self.window.from {
                 self.port_stats[port as usize].downed += 1;

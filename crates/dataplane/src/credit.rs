@@ -1,9 +1,9 @@
-//! Credits: what a sender may send on a lane, and how blocks come back.
+//! Credits: what a sender may send on a lane, and how blocks return.
 //!
 //! A packet takes all its blocks when its first byte is sent. They are free again when its last byte has left the
-//! buffer at the other end, and the sender knows that after the cable's delay. The time when credits return is known as
-//! soon as the packet starts to leave, so they stay in a list and are counted on demand. Only a sender that waits for
-//! them needs an event.
+//! buffer at the other end, and the sender learns that after the cable's delay. The time when credits return is known
+//! as soon as the packet starts to leave, so they stay in a list and are counted on demand. Only a sender that waits
+//! for them needs an event.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::state::kind;
 use crate::traffic::Workload;
 use crate::units::Ps;
 
-/// Puts blocks into a list by time. They nearly always come after all others.
+/// Adds blocks to a list sorted by time. They nearly always come last.
 #[inline]
 fn insert(returns: &mut VecDeque<(Ps, u16)>, at: Ps, blocks: u16) {
     match returns.back() {
@@ -26,7 +26,7 @@ fn insert(returns: &mut VecDeque<(Ps, u16)>, at: Ps, blocks: u16) {
     }
 }
 
-/// Takes what has come by `now` from a list.
+/// Removes the blocks due by `now` from a list. Returns their number.
 #[inline]
 fn collect(returns: &mut VecDeque<(Ps, u16)>, now: Ps) -> u32 {
     let mut blocks = 0;
@@ -41,13 +41,13 @@ fn collect(returns: &mut VecDeque<(Ps, u16)>, now: Ps) -> u32 {
 }
 
 impl<W: Workload> Simulation<W> {
-    /// True if an output has credits for so many blocks of a lane.
+    /// True if an output has credits for this many blocks of a lane.
     #[inline]
     pub(crate) fn has_credits(&mut self, lane: usize, blocks: u8) -> bool {
         self.lanes[lane].has(blocks, self.now, &mut self.far, lane)
     }
 
-    /// An output waits for credits: sees to it that it hears of them.
+    /// An output waits for credits: schedules an event for their arrival.
     pub(crate) fn wait_for_credits(&mut self, port: u32, vl: u8, blocks: u8) {
         let index = port as usize * usize::from(self.settings.vls) + usize::from(vl);
         if !self.ports[port as usize].waits {
@@ -55,7 +55,7 @@ impl<W: Workload> Simulation<W> {
             self.port_stats[port as usize].waits_since = Some(self.now);
         }
         let lane = &mut self.lanes[index];
-        // One that is starved will be woken later than ever.
+        // A lane without credits in transit gets its event when credits are returned.
         if lane.wake_at > self.now {
             return;
         }
@@ -72,7 +72,7 @@ impl<W: Workload> Simulation<W> {
         self.schedule(at, component, kind::CREDIT, u32::from(num));
     }
 
-    /// The buffer at the input `port` has so many blocks more from `freed_at` on: they go back to the sender.
+    /// The buffer of the input `port` gets this many free blocks at `freed_at`; they return to the sender.
     #[inline]
     pub(crate) fn give_back(&mut self, port: u32, vl: u8, blocks: u8, freed_at: Ps) {
         let sender = self.ports[port as usize].peer;
@@ -93,12 +93,12 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Blocks of an output's lane that are neither credits nor on their way back.
+    /// Returns the blocks of an output's lane that are neither credits nor in transit.
     pub(crate) fn blocks_out(&self, lane: usize) -> u32 {
         self.settings.lane_blocks() - u32::from(self.lanes[lane].all_credits(&self.far[lane]))
     }
 
-    /// Takes blocks of the buffer that all lanes of an input share, if it has so many.
+    /// Takes blocks of the buffer that all lanes of an input share, if it has enough.
     #[inline]
     pub(crate) fn take_shared(&mut self, port: u32, blocks: u8) -> bool {
         let Some(pool) = self.pools.get_mut(port as usize) else {
@@ -112,7 +112,7 @@ impl<W: Workload> Simulation<W> {
         fits
     }
 
-    /// Gives blocks of that buffer back.
+    /// Returns blocks to that buffer.
     pub(crate) fn free_shared(&mut self, port: u32, blocks: u8, at: Ps) {
         if let Some(pool) = self.pools.get_mut(port as usize) {
             insert(&mut pool.returns, at, u16::from(blocks));

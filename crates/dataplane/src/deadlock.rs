@@ -1,8 +1,8 @@
-//! Finding packets that wait for each other in a circle.
+//! Detects packets that wait for each other in a cycle.
 //!
-//! A buffer (the lane of a switch's input) can go on if it holds no packet that waits, or if the first packet of one
-//! of its queues has credits, has them on their way, leads to a host, or leads to a buffer that can go on. Buffers that
-//! cannot, whatever happens, are in a deadlock; following one of their packets leads around a circle.
+//! A buffer (the lane of a switch's input) can make progress in these cases: it has no waiting packet, or the first
+//! packet of one of its queues has credits (or gets them soon), leads to a host, or leads to a buffer that can make
+//! progress. All other buffers are in a deadlock. Following one of their packets leads around a cycle.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,22 +14,22 @@ use crate::state::kind;
 use crate::traffic::Workload;
 use crate::units::PS_PER_NS;
 
-/// Looks during a simulation.
+/// Number of checks during a simulation.
 const LOOKS: u64 = 64;
 
 /// Packets that wait for each other for ever.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadlock {
-    /// When it was found; it began at most 1/64 of the simulation earlier.
+    /// Time of detection; the deadlock began at most 1/64 of the simulation earlier.
     pub at_ns: u64,
-    /// Input buffers that will never send again.
+    /// Number of input buffers that will never send again.
     pub buffers: u64,
-    /// A circle of them: the outputs that packets want, each with its lane, as `"switch"[port] VL 0`.
+    /// A cycle of them: the outputs that packets wait for, each with its lane, in the form `"switch"[port] VL 0`.
     pub cycle: Vec<String>,
 }
 
 impl<W: Workload> Simulation<W> {
-    /// Schedules the next look, unless lifetimes would end any wait.
+    /// Schedules the next check, unless packet lifetimes would end any wait.
     pub(crate) fn look_again(&mut self) {
         if self.hoq.is_none() && self.switch_life.is_none() {
             let at = self.now + (self.settings.end() / LOOKS).max(PS_PER_NS);
@@ -46,8 +46,8 @@ impl<W: Workload> Simulation<W> {
         self.look_again();
     }
 
-    /// False if no packet of a switch waits for a lane that is short of credits, even with those on their way: most
-    /// looks end here.
+    /// False if no packet of a switch waits for a lane without enough credits, including those in transit. Most checks
+    /// end here.
     fn some_wait(&self) -> bool {
         let vls = usize::from(self.settings.vls);
         let least = self.settings.packet_blocks();
@@ -82,7 +82,7 @@ impl<W: Workload> Simulation<W> {
         let stuck: Vec<_> = waits.iter().filter(|&&(buffer, _)| !goes_on[buffer]).collect();
         let mut at = stuck.first()?.0;
         let mut way: Vec<(usize, usize)> = Vec::new();
-        // Each buffer on the way is stuck, so it has a first packet that leads to another one.
+        // Each buffer on the path is stuck, so it has a first packet that leads to another one.
         while way.iter().all(|&(buffer, _)| buffer != at) {
             let &&(_, output) = stuck.iter().find(|&&&(buffer, _)| buffer == at)?;
             way.push((at, output));
@@ -99,8 +99,9 @@ impl<W: Workload> Simulation<W> {
         })
     }
 
-    /// Of each queue whose first packet has no credits, not even on their way: the buffers that its packets lie in, and
-    /// the output lane it waits for. Of each other queue: its buffers, and the lane of an output without a cable.
+    /// Returns pairs of a buffer and an output lane. For each queue with a first packet that gets no credits: the
+    /// buffers of its packets, and the output lane that it waits for. For each other queue: its buffers, and the lane
+    /// of an output without a cable.
     fn waits(&self) -> Vec<(usize, usize)> {
         let vls = usize::from(self.settings.vls);
         let mut waits = Vec::new();
@@ -133,7 +134,8 @@ impl<W: Workload> Simulation<W> {
         waits
     }
 
-    /// The output lane that the first packet of a queue waits for: position 0, which has no cable, if not for credits.
+    /// Returns the output lane that the first packet of a queue waits for. If it does not wait for credits, returns
+    /// index 0, which has no cable.
     fn waits_for(&self, switch: usize, head: u32) -> Option<usize> {
         if head == NIL {
             return None;
@@ -146,7 +148,7 @@ impl<W: Workload> Simulation<W> {
         Some(if waits { lane } else { 0 })
     }
 
-    /// The buffer that an output lane leads to; `None`: a host, or nothing.
+    /// Returns the buffer that an output lane leads to; `None`: a host, or nothing.
     fn next_buffer(&self, lane: usize) -> Option<usize> {
         let vls = usize::from(self.settings.vls);
         let port = &self.ports[lane / vls];
@@ -154,7 +156,7 @@ impl<W: Workload> Simulation<W> {
         leads_on.then(|| port.peer as usize * vls + lane % vls)
     }
 
-    /// As people write it.
+    /// Returns the name of a lane for output.
     pub(crate) fn lane_name(&self, lane: usize) -> String {
         let vls = usize::from(self.settings.vls);
         let at = self.layout.refs[lane / vls];

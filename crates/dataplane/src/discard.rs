@@ -1,4 +1,4 @@
-//! Packets that a switch drops: on a broken link, without a way on, or too old.
+//! Packets that a switch drops: on a broken link, without a route, or too old.
 
 use crate::Simulation;
 use crate::layout::{NO_PORT, Port};
@@ -10,7 +10,7 @@ use crate::switch::Here;
 use crate::traffic::Workload;
 
 impl<W: Workload> Simulation<W> {
-    /// Counts a packet that was dropped at the port whose counter says so.
+    /// Counts a dropped packet at the port with the counter for the reason.
     pub(crate) fn count_drop(&mut self, port: u32, reason: Drop) {
         if self.now >= self.window.from {
             let stats = &mut self.port_stats[port as usize];
@@ -22,7 +22,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// The link broke while the packet was on it. Its blocks were never filled.
+    /// Drops a packet on a link that broke. Its blocks at the receiver were never filled.
     pub(crate) fn lose_on_link(&mut self, index: u32, input: u32) {
         let packet = *self.packets.get(index);
         let Port { peer, .. } = self.ports[input as usize];
@@ -32,7 +32,7 @@ impl<W: Workload> Simulation<W> {
         self.lose(index, Drop::InFlight);
     }
 
-    /// Drops a packet that has just arrived: its blocks are free when its last byte has come.
+    /// Drops a packet that has just arrived. Its blocks are free when its last byte has arrived.
     pub(crate) fn drop_arrived(&mut self, index: u32, input: u32, reason: Drop) {
         let packet = *self.packets.get(index);
         let comes = self.ports[input as usize].byte_time.of(packet.wire_bytes());
@@ -57,7 +57,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Sees to it that the age of a queue's first packet is looked at in time.
+    /// Schedules a check of the age of a queue's first packet.
     pub(crate) fn watch_age(&mut self, switch: Here, place: usize) {
         let (age, head) = (self.ages[place], self.queue::<false>(place).head);
         if age.watched || head == NIL {
@@ -73,7 +73,7 @@ impl<W: Workload> Simulation<W> {
         self.schedule(at.max(self.now), switch.component(), kind::LIFETIME, place as u32);
     }
 
-    /// The first packet of a queue may have waited for too long.
+    /// Checks whether the first packet of a queue has waited too long.
     pub(crate) fn check_lifetime(&mut self, switch: Here, place: u32) {
         let place = place as usize;
         self.ages[place].watched = false;
@@ -90,10 +90,10 @@ impl<W: Workload> Simulation<W> {
         self.watch_age(switch, place);
     }
 
-    /// Drops all packets that wait for an output whose link broke.
+    /// Drops all packets that wait for an output with a broken link.
     pub(crate) fn drop_waiting(&mut self, switch: Here, output: u8) {
         let out = switch.port(output);
-        // Those behind the first ones of their queues are found when they become first.
+        // Packets behind the first ones of their queues are dropped when they become first.
         while let Some(index) = self.first_waiting(switch, out, output) {
             self.drop_first(switch, index, Drop::LinkDown);
         }

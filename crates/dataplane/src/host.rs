@@ -1,4 +1,4 @@
-//! What a host does: takes messages from the workload, cuts them into packets, sends and receives.
+//! Hosts: take messages from the workload, cut them into packets, send and receive.
 
 use crate::Simulation;
 use crate::layout::NOT_SET;
@@ -10,16 +10,16 @@ use crate::traffic::{Arrival, Host, Message, Workload};
 use crate::units::{Ps, blocks};
 
 impl<W: Workload> Simulation<W> {
-    /// A host's event.
+    /// Handles a host's event.
     pub(crate) fn host_wake<const PLAIN: bool>(&mut self, host: Host) {
-        // An event that was made superfluous by an earlier one.
+        // An event made unnecessary by an earlier one is ignored.
         if self.hosts[host as usize].wake_at == self.now {
             self.hosts[host as usize].wake_at = NOT_SET;
             self.host_send::<PLAIN>(host);
         }
     }
 
-    /// Sees to it that a host has an event at a time, or earlier.
+    /// Schedules an event of a host at a time, or earlier.
     #[inline]
     pub(crate) fn wake_at(&mut self, host: Host, at: Ps) {
         if at < self.hosts[host as usize].wake_at {
@@ -28,7 +28,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Sees to it that a host posts its next message in time.
+    /// Schedules the posting of a host's next message.
     pub(crate) fn wake_for_next(&mut self, host: Host) {
         if let Some(message) = self.hosts[host as usize].next {
             let free_at = self.ports[self.layout.hosts[host as usize].port as usize].free_at;
@@ -36,7 +36,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Posts what is due, sends a packet if the port is free, and sees to the next event.
+    /// Posts messages that are due, sends a packet if the port is free, and schedules the next event.
     pub(crate) fn host_send<const PLAIN: bool>(&mut self, host: Host) {
         self.post_due::<PLAIN>(host, self.now);
         let port = self.layout.hosts[host as usize].port;
@@ -55,12 +55,12 @@ impl<W: Workload> Simulation<W> {
             let at = self.ports[port as usize].free_at;
             self.wake_at(host, at);
         } else if state.lanes == 0 || self.settings.vls > 1 || self.settings.transport != Transport::None {
-            // On another lane or queue pair what comes may be free to go although what waits is not.
+            // The next message may use another lane or queue pair and be able to go although waiting ones are not.
             self.wake_for_next(host);
         }
     }
 
-    /// Messages whose time has come are posted, or missed where too many wait.
+    /// Posts messages that are due, or counts them as missed if too many are waiting.
     pub(crate) fn post_due<const PLAIN: bool>(&mut self, host: Host, until: Ps) {
         while let Some(message) = self.hosts[host as usize].next {
             if message.at > until {
@@ -77,7 +77,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Service level and lane of a message.
+    /// Returns the service level and lane of a message.
     fn lane_of(&mut self, host: Host, message: &Message) -> (u8, u8) {
         let vls = self.settings.vls;
         let sl = message.sl.unwrap_or_else(|| match self.settings.sl {
@@ -135,7 +135,7 @@ impl<W: Workload> Simulation<W> {
         self.hosts[host as usize].lanes |= 1 << vl;
     }
 
-    /// Sends a packet of the lane whose turn it is; false if there is none, or no credits for it.
+    /// Sends a packet of the lane that has the turn. False if there is none, or if it has no credits.
     fn send_one<const PLAIN: bool>(&mut self, host: Host, port: u32) -> bool {
         if !self.ports[port as usize].up {
             return false;
@@ -192,7 +192,7 @@ impl<W: Workload> Simulation<W> {
         true
     }
 
-    /// Bytes on the wire of a message's next packet.
+    /// Returns the length on the wire of a message's next packet, in bytes.
     #[inline]
     fn next_packet_bytes(&self, message: u32) -> u32 {
         let posted = &self.messages[message as usize];
@@ -200,7 +200,7 @@ impl<W: Workload> Simulation<W> {
         payload + self.settings.overhead(payload, posted.unsent == posted.bytes)
     }
 
-    /// Cuts a message's next packet off.
+    /// Creates a message's next packet.
     #[inline(always)]
     fn cut(&mut self, host: Host, message: u32) -> Packet {
         let posted = &mut self.messages[message as usize];
@@ -233,7 +233,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// The first message of a lane has been sent.
+    /// Removes the first message of a lane, which has been sent.
     #[inline]
     fn message_sent(&mut self, host: Host, port: u32, vl: u8) {
         let queue = &mut self.lanes[port as usize * usize::from(self.settings.vls) + usize::from(vl)].queue;
@@ -245,7 +245,7 @@ impl<W: Workload> Simulation<W> {
         self.waiting[host as usize * usize::from(self.settings.vls) + usize::from(vl)] -= 1;
     }
 
-    /// A packet's last byte has reached a host: its buffer is free at once.
+    /// A packet's last byte has reached a host. Its buffer is free at once.
     pub(crate) fn deliver(&mut self, host: Host, index: u32) {
         let packet = *self.packets.get(index);
         let HostAt { port, lid, lids } = self.host_at(host);
@@ -276,7 +276,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// A packet is no more.
+    /// Handles a lost packet.
     pub(crate) fn lose(&mut self, index: u32, reason: Drop) {
         let packet = *self.packets.get(index);
         self.packets.remove(index);
@@ -302,13 +302,13 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// A message is no more.
+    /// Removes a message.
     pub(crate) fn free(&mut self, message: u32) {
         self.messages[message as usize].next = self.free_message;
         self.free_message = message;
     }
 
-    /// A message has arrived, or something of it was lost: the workload hears of it.
+    /// Informs the workload that a message has arrived, or that some of it was lost.
     pub(crate) fn arrived(&mut self, message: u32, whole: bool) {
         let posted = &self.messages[message as usize];
         let arrival = Arrival {

@@ -1,16 +1,15 @@
-//! A lane of a port: what its output may send and what its input has, in one line of the cache.
+//! A lane of a port in one cache line: the credits of its output, and the queue of its input.
 //!
-//! Moving a packet touches the ports that it comes by and goes by, a lane of each, the lane of the sender that gets its
-//! credits, and the packet. In a large fabric none of them is in the cache, and waiting for them is most of the time:
-//! so each is one line, and what is rarely needed lies elsewhere.
+//! Moving a packet touches two ports, a lane of each, the lane of the sender that gets the credits, and the packet. In
+//! a large fabric none of them is in the cache, and cache misses take most of the time. So each is one cache line, and
+//! rarely used data is stored elsewhere.
 
 use std::collections::VecDeque;
 
 use crate::packet::NIL;
 use crate::units::{NEVER, Ps};
 
-/// A queue of packets, chained by `next`: of an input's lane, or of an input's lane to one output. At hosts: of
-/// messages to send.
+/// A linked list of packets: of an input's lane, or of an input's lane to one output. At hosts: of messages to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
     pub head: u32,
@@ -21,51 +20,51 @@ impl Queue {
     pub const EMPTY: Self = Self { head: NIL, tail: NIL };
 }
 
-/// The age of a queue's first packet, where lifetimes can end.
+/// Age of a queue's first packet, if lifetimes are finite.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Age {
-    /// Since when the first packet is the first.
+    /// Since when the first packet has been first.
     pub head_since: Ps,
-    /// True if an event will look at it.
+    /// True if a check is scheduled.
     pub watched: bool,
 }
 
-/// Credits of an output's lane, the packets that want it, and the queue of the input's lane.
+/// Credits of an output's lane, the inputs with packets for it, and the queue of the input's lane.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Lane {
-    /// Inputs 1 to 64 that want it.
+    /// Bit mask of the inputs 1 to 64 with packets for it.
     pub requests: u64,
-    /// When credits that a packet waits for will have come; in the past: none are waited for; [`STARVED`]: they are not
-    /// on their way yet.
+    /// When the credits that a packet waits for arrive. In the past: no packet waits. [`STARVED`]: they are not in
+    /// transit yet.
     pub wake_at: Ps,
-    /// Bytes sent while it is measured.
+    /// Bytes sent during the measurement.
     pub bytes: u64,
-    /// Packets sent while it is measured.
+    /// Packets sent during the measurement.
     pub packets: u64,
-    /// When credits come that are on their way: the first ones; others are in a list.
+    /// Arrival times of the first credits in transit; the others are in a list.
     coming_at: [Ps; NEAR],
-    /// What waits at the input.
+    /// Packets waiting at the input.
     pub queue: Queue,
-    /// Blocks that may be sent, without those that have come but were not looked at.
+    /// Blocks that may be sent, without credits that have arrived but were not counted yet.
     credits: u16,
     coming: [u8; NEAR],
-    /// Of the first ones, those that there are.
+    /// Number of valid entries of `coming_at`.
     near: u8,
-    /// True if the list has some; then `near` is full.
+    /// True if the list is not empty; `coming_at` is full then.
     has_far: bool,
     /// Input served last.
     pub turn: u8,
 }
 
-/// Credits whose coming a lane knows itself. An input sends one packet at a time, so that there are rarely more than
-/// those of the packet that leaves and of the one before it.
+/// Number of arriving credits stored in the lane itself. An input sends one packet at a time, so there are rarely more
+/// than those of the current packet and the previous one.
 const NEAR: usize = 2;
 
-/// [`Lane::wake_at`] of a lane whose packet waits for credits that are not on their way yet.
+/// Value of [`Lane::wake_at`] if a packet waits for credits that are not in transit yet.
 pub(crate) const STARVED: Ps = NEVER;
 
-/// Credits that come later than those that a lane knows itself: when, and how many; by time.
+/// Later credits: (time, number), by time.
 pub(crate) type Far = VecDeque<(Ps, u8)>;
 
 impl Lane {
@@ -85,13 +84,13 @@ impl Lane {
         }
     }
 
-    /// A packet takes credits that it has.
+    /// Takes credits for a packet; there must be enough.
     #[inline]
     pub const fn take(&mut self, blocks: u8) {
         self.credits -= blocks as u16;
     }
 
-    /// True if there are credits for so many blocks.
+    /// True if there are credits for this many blocks.
     #[inline]
     pub fn has(&mut self, blocks: u8, now: Ps, far: &mut [Far], lane: usize) -> bool {
         if self.credits >= u16::from(blocks) {
@@ -101,7 +100,7 @@ impl Lane {
         self.credits >= u16::from(blocks)
     }
 
-    /// Counts credits that have come.
+    /// Counts credits that have arrived.
     #[inline]
     fn collect(&mut self, now: Ps, far: &mut [Far], lane: usize) {
         while self.near > 0 && self.coming_at[0] <= now {
@@ -115,7 +114,7 @@ impl Lane {
         }
     }
 
-    /// Takes the next one from the list.
+    /// Moves the next entry from the list into the lane.
     #[cold]
     fn fetch(&mut self, far: &mut Far) {
         if let Some((at, blocks)) = far.pop_front() {
@@ -126,7 +125,7 @@ impl Lane {
         self.has_far = !far.is_empty();
     }
 
-    /// Credits will come at a time.
+    /// Records that credits will arrive at a time.
     #[inline]
     pub fn will_get(&mut self, (at, blocks): (Ps, u8), now: Ps, far: &mut [Far], lane: usize) {
         if usize::from(self.near) == NEAR {
@@ -141,7 +140,7 @@ impl Lane {
         self.near += 1;
     }
 
-    /// Puts credits where they belong by time.
+    /// Inserts credits by time.
     #[cold]
     fn insert(&mut self, new: (Ps, u8), far: &mut Far) {
         let mut last = new;
@@ -164,7 +163,7 @@ impl Lane {
         self.has_far = true;
     }
 
-    /// When there will be credits for so many blocks; [`STARVED`]: not with those on their way.
+    /// Returns when there will be credits for this many blocks. [`STARVED`]: those in transit are not enough.
     pub fn enough_at(&self, blocks: u8, far: &Far) -> Ps {
         let mut sum = self.credits;
         for place in 0..usize::from(self.near) {
@@ -181,7 +180,7 @@ impl Lane {
         enough.map_or(STARVED, |&(at, _)| at)
     }
 
-    /// Credits, with those that are on their way.
+    /// Returns the number of credits, including those in transit.
     pub fn all_credits(&self, far: &Far) -> u16 {
         let near: u16 = self.coming[..usize::from(self.near)]
             .iter()
@@ -195,7 +194,7 @@ impl Lane {
         self.credits + near + far
     }
 
-    /// Credits on their way, by time.
+    /// Returns the credits in transit, by time.
     #[cfg(test)]
     pub fn coming<'a>(&'a self, far: &'a Far) -> impl Iterator<Item = (Ps, u16)> + 'a {
         let near = self.coming_at.iter().copied().zip(self.coming);
@@ -218,7 +217,7 @@ mod tests {
         assert_eq!(sizes, [64; 3]);
     }
 
-    /// Credits at random times, early and late, beside a sorted list of all of them.
+    /// Compares credits at random times with a sorted list of all of them.
     #[test]
     fn credits_come_at_their_times() {
         for seed in 0..50 {

@@ -1,4 +1,4 @@
-//! From a fabric and its tables to arrays that packets walk over.
+//! Converts a fabric and its tables to arrays for the simulation.
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
@@ -7,10 +7,10 @@ use selvedge_types::{Lid, LinkSpeed, PortNum, Sl};
 use crate::settings::{Settings, SettingsError};
 use crate::units::{ByteTime, LinkRate, NEVER, PS_PER_NS, Ps};
 
-/// The fabric and everything a subnet manager programmed into it.
+/// A fabric with the tables and settings that a subnet manager wrote.
 #[derive(Clone, Copy, Debug)]
 pub struct Network<'a> {
-    /// Nodes and cables; links that are not up carry nothing.
+    /// Nodes and cables. Links that are not up carry nothing.
     pub fabric: &'a Fabric,
     /// LIDs of end ports.
     pub lids: &'a Lids,
@@ -23,13 +23,13 @@ pub struct Network<'a> {
 }
 
 impl Network<'_> {
-    /// Hosts: end ports with a link that is up and a LID, of nodes that are no switches.
+    /// Returns the number of hosts: end ports of nodes other than switches, with a LID and a link that is up.
     #[must_use]
     pub fn host_count(&self) -> u32 {
         host_ports(self).len() as u32
     }
 
-    /// The rate of all links that are up; `None` if they differ.
+    /// Returns the rate of all links that are up; `None` if rates differ.
     #[must_use]
     pub fn one_rate(&self) -> Option<LinkRate> {
         let up = self.fabric.links().filter(|link| self.fabric.link_is_up(link.a));
@@ -38,7 +38,7 @@ impl Network<'_> {
         rates.all(|rate| rate == first).then(|| first.into())
     }
 
-    /// The rate of the first host's link.
+    /// Returns the rate of the first host's link.
     #[must_use]
     pub fn host_link(&self) -> LinkRate {
         let first = host_ports(self).first().and_then(|host| self.fabric.port(host.at));
@@ -46,7 +46,7 @@ impl Network<'_> {
     }
 }
 
-/// Why a simulation cannot begin.
+/// Reason why a simulation cannot begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -56,7 +56,7 @@ pub enum BuildError {
     /// SLV-DATA-0009: no host can send, or none can receive.
     #[error("SLV-DATA-0009: {hosts} hosts with a link and a LID; traffic needs at least 2")]
     TooFewHosts {
-        /// How many there are.
+        /// Number of hosts.
         hosts: usize,
     },
     /// SLV-DATA-0010: the lane map leads to lanes that are not in use.
@@ -69,7 +69,7 @@ pub enum BuildError {
         /// Lanes in use.
         vls: u8,
     },
-    /// SLV-DATA-0011: tables of another fabric.
+    /// SLV-DATA-0011: the tables belong to another fabric.
     #[error("SLV-DATA-0011: tables of {have} switches for a fabric of {want}; route this fabric")]
     ForeignTables {
         /// Switches in the tables.
@@ -91,88 +91,88 @@ pub enum BuildError {
 /// No port.
 pub(crate) const NO_PORT: u32 = u32::MAX;
 
-/// One port, both ways: what changes with each packet, and what is needed for that. One line of the cache.
+/// One port in both directions, in one cache line: the data that each packet changes or needs.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Port {
-    /// Until when its output sends.
+    /// Time until which its output is sending.
     pub free_at: Ps,
-    /// Until when the packet that its input sends into the crossbar leaves.
+    /// Time until which its input is sending a packet into the crossbar.
     pub input_free_at: Ps,
-    /// How long a byte takes on its link.
+    /// Time per byte on its link.
     pub byte_time: ByteTime,
     /// Other end of the cable.
     pub peer: u32,
     /// The component that handles events of the other end.
     pub peer_component: u32,
-    /// Lanes that an input wants to send on by this output.
+    /// Bit mask of lanes on which some input wants to send through this output.
     pub wanted: u16,
-    /// Packets in its input buffer.
+    /// Number of packets in its input buffer.
     pub queued: u16,
-    /// Packets that its input has received while it was measured.
+    /// Number of packets received during the measurement.
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Where the next search among the lanes of its input begins.
+    /// Lane at which the next search of its input begins.
     pub turn: u8,
-    /// Input whose packet its output sends, or sent last.
+    /// Input of the packet that its output sends, or sent last.
     pub sending_from: u8,
     /// Output that its input sends to, or sent to last.
     pub sending_to: u8,
-    /// Packets that its input sends into the crossbar now; counted only where it may send several.
+    /// Number of packets that its input is sending into the crossbar; counted only if several are allowed.
     pub reads: u8,
     /// How often its link came up.
     pub epoch: u8,
-    /// Number of the other end's port.
+    /// Port number of the other end.
     pub peer_num: u8,
     /// True if its link is up.
     pub up: bool,
     /// True if the other end is a host.
     pub to_host: bool,
-    /// True if the end of the packet that its output sends is an event.
+    /// True if an event is scheduled for the end of the packet that its output sends.
     pub end_is_event: bool,
-    /// True if its output has something to send, but no credits.
+    /// True if its output has a packet to send but no credits.
     pub waits: bool,
 }
 
 /// A switch.
 #[derive(Clone, Debug)]
 pub(crate) struct Switch {
-    /// Its position 0 among all ports.
+    /// Index of its port 0 among all ports.
     pub first_port: u32,
-    /// External ports.
+    /// Number of external ports.
     pub ports: u8,
     /// Its first virtual output queue.
     pub first_voq: u32,
 }
 
-/// Everything that stays as it is, unless a fault or a manager changes it.
+/// Data that only a fault or a manager changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub switches: Vec<Switch>,
-    /// Of each host: its port.
+    /// The port of each host.
     pub hosts: Vec<HostPort>,
-    /// Forwarding entries: of each switch, for LIDs 0 to `top`.
+    /// Forwarding entries of each switch, for LIDs 0 to `top`.
     pub entries: Vec<u8>,
     pub top: u16,
-    /// Lane of a service level, where no exception says otherwise.
+    /// Lane of each service level, without exceptions.
     pub lanes: [u8; Sl::COUNT],
     pub sl_to_vl: SlToVl,
     /// True if some (switch, input, output) has its own lane map.
     pub has_exceptions: bool,
-    /// 64-bit words that a set of ports of any switch needs.
+    /// 64-bit words for a set of ports of any switch.
     pub words: usize,
-    /// Virtual output queues of all switches, each of which counts as many as lanes.
+    /// Number of virtual output queues of all switches; each counts once per lane.
     pub voqs: u32,
-    /// Switch port of each position, for names.
+    /// Switch port of each index, for names.
     pub refs: Vec<PortRef>,
-    /// The component that handles events, for each position.
+    /// The component that handles events, for each index.
     pub components: Vec<u32>,
-    /// From the first bit sent to the moment when a switch can forward it.
+    /// Time from the first bit sent until a switch can forward the packet.
     pub switch_head_delay: Ps,
-    /// The same until it has begun to come at a host.
+    /// The same until the packet begins to arrive at a host.
     pub host_head_delay: Ps,
-    /// From a block that is free to its credit at the sender.
+    /// Time from a free block to its credit at the sender.
     pub credit_delay: Ps,
     /// True if not all links have the same rate.
     pub mixed: bool,
@@ -186,10 +186,10 @@ pub(crate) struct HostPort {
     pub lids: u16,
 }
 
-/// Components: 0 is time itself, then switches, then hosts.
+/// Component numbers: 0 handles timed changes, then come switches, then hosts.
 pub(crate) const CONTROL: u32 = 0;
 
-/// Builds layout and ports.
+/// Returns layout and ports.
 pub(crate) fn build(network: &Network<'_>, settings: &Settings) -> Result<(Layout, Vec<Port>), BuildError> {
     settings.check()?;
     let fabric = network.fabric;
@@ -250,7 +250,7 @@ pub(crate) fn build(network: &Network<'_>, settings: &Settings) -> Result<(Layou
     Ok((layout, ports))
 }
 
-/// End ports of hosts that have an active link and a LID.
+/// Returns the end ports of hosts with an active link and a LID.
 fn host_ports(network: &Network<'_>) -> Vec<HostPort> {
     let fabric = network.fabric;
     let of_node = |(at, _): (PortRef, _)| {
@@ -324,7 +324,7 @@ impl Layout {
         self.refs.iter().map(of).collect()
     }
 
-    /// The output of a packet at a switch; [`NO_PATH`] if there is none.
+    /// Returns the output of a packet at a switch; [`NO_PATH`] if there is none.
     #[inline]
     pub fn entry(&self, switch: u32, dlid: u16) -> u8 {
         if dlid > self.top {
@@ -333,13 +333,13 @@ impl Layout {
         self.entries[self.place_of_entry(switch, dlid)]
     }
 
-    /// Where a forwarding entry lies, of a LID up to `top`.
+    /// Returns the index of a forwarding entry, for a LID up to `top`.
     #[inline]
     pub fn place_of_entry(&self, switch: u32, dlid: u16) -> usize {
         switch as usize * (usize::from(self.top) + 1) + usize::from(dlid)
     }
 
-    /// The lane of a packet at a switch; 15: it is dropped.
+    /// Returns the lane of a packet at a switch; 15: the packet is dropped.
     #[inline]
     pub fn lane(&self, switch: u32, input: u8, output: u8, sl: u8) -> u8 {
         if !self.has_exceptions {
@@ -351,11 +351,11 @@ impl Layout {
         self.sl_to_vl.vl(switch, num(input), num(output), sl).get()
     }
 
-    /// Component of the first host.
+    /// Returns the component of the first host.
     pub fn first_host(&self) -> u32 {
         1 + self.switches.len() as u32
     }
 }
 
-/// Far in the future, as a word for readers.
+/// A time in the far future that stands for "not set".
 pub(crate) const NOT_SET: Ps = NEVER;

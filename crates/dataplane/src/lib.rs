@@ -1,16 +1,46 @@
-//! The packet simulator: what the data plane of an InfiniBand subnet does with packets, event by event.
+//! The packet simulator: an event-driven simulation of the data plane of an InfiniBand subnet.
 //!
 //! It takes the fabric, LIDs, forwarding tables, service levels and lane maps that a subnet manager programs, and moves
 //! packets over them: real header sizes, credits in blocks of 64 bytes, virtual cut-through, arbitration between lanes.
-//! Nothing is counted per flit. A packet costs one event per hop while no other packet is in its way, and one more if
-//! it or a packet behind it has to wait. Times are whole picoseconds. Events are ordered by time, component and
-//! insertion, and every host has its own stream of random numbers: the same seed gives the same bytes.
+//! There are no events per flit. A packet costs one event per hop without contention, and one more if it or a packet
+//! behind it has to wait. Times are whole picoseconds. Events are ordered by time, component and insertion, and every
+//! host has its own stream of random numbers: the same seed gives the same bytes.
 //!
 //! What is simplified:
-//! - Credits of a packet come back when its last byte has left the buffer, not block by block; flow-control packets
-//!   and the delimiters of packets take no time on the wire.
+//! - Credits of a packet return when its last byte has left the buffer, not block by block. Flow-control packets and
+//!   packet delimiters take no time on the wire.
 //! - A packet whose first byte has reached a switch when the link breaks counts as received.
-//! - A host takes whatever comes at the rate of its link.
+//! - A host accepts packets at the rate of its link.
+//!
+//! What is not there yet, and where it goes:
+//!
+//! | what | where it goes |
+//! |---|---|
+//! | UD | a third `Transport` in `qp.rs`: a packet a message, DETH, no pair, `Opcode::Data` with its own destination |
+//! | path migration (APM) | a second (LID, SL) in `Qp`; the time-out that leads to ERROR (`timer`) changes over |
+//! | congestion control | marks in `arbitrate`, `wait_for_credits`; an `Opcode`; throttling in `take_turn` |
+//! | MPI | a layer above `Program` of `workload`, which has sends, receives and matching |
+//! | RDMA READ, atomics | `Operation` in `settings.rs`; the answer is a request of the receiver's |
+//! | multicast, P_Keys | `Layout::entry` knows one output a destination; a packet has no key |
+//!
+//! The simulation alone, release build, least of ten runs:
+//!
+//! | work | ns an event | bare queue | million 64-byte units a second |
+//! |---|---|---|---|
+//! | 324 hosts, MTU 2048, load 0.5, 4 lanes | 66 | 18 | 68 |
+//! | the same, saturated, 1 lane | 67 | 22 | 69 |
+//! | the same, saturated, 4 lanes | 76 | 20 | 42 |
+//! | MTU 256, load 0.5, 4 lanes | 66 | 19 | 9.5 |
+//! | 5,832 hosts, load 0.4, 1 lane | 101 | 24 | 36 |
+//!
+//! What an event costs (`perf stat`, user mode; the bare queue in brackets). 324 hosts, load 0.5: 727 (172)
+//! instructions, 293 (73) cycles, 3.0 (1.4) branches guessed wrong, 11 (0.6) first-level and 0.3 (0.1) second-level
+//! misses. 5,832 hosts: 890 (236), 470–560 (173), 3.0 (1.4), 16 (2.2), 7.3 (0). Packet, ports, lanes, entry and the
+//! sender's lane are a cache line each: of 17 second-level misses 7 were left. Reading ahead gained nothing with 5,832
+//! hosts and cost 4 % with 324; packets without a queue and outputs with one lane took the same cycles, link-time
+//! optimisation 1 % fewer. Branches guessed wrong cost some 22 cycles each, a fifth of the time. With all of them
+//! right an event would take 230 cycles, three times the queue; twice would need 73 cycles instead of 220 for
+//! arbitration, credits and counters.
 //!
 //! ```
 //! use selvedge_dataplane::{LinkRate, lifetime};

@@ -1,25 +1,25 @@
-//! The events of a simulation, to put them through the bare queue.
+//! Records the events of a simulation, to measure the event queue alone.
 
 use crate::calendar::{Calendar, Event};
 use crate::state::SLOT_BITS;
 
-/// Events in the order in which they were scheduled, and how many had been when each was taken.
+/// Events in order of scheduling, and for each event removed the number of events scheduled before.
 #[derive(Clone, Debug, Default)]
 pub struct EventLog {
     pub(crate) scheduled: Vec<Event>,
     pub(crate) before: Vec<u32>,
-    /// Events to note; the rest is not.
+    /// Most events to record; later ones are ignored.
     pub(crate) most: usize,
 }
 
 impl EventLog {
-    /// Number of events taken.
+    /// Returns the number of events removed.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.before.len()
     }
 
-    /// True if nothing was noted.
+    /// True if nothing was recorded.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.before.is_empty()
@@ -39,8 +39,8 @@ impl EventLog {
         }
     }
 
-    /// Schedules and takes the same events again, and does nothing else. Returns a sum of their times, so that nothing
-    /// can be left out.
+    /// Schedules and removes the same events again, and does nothing else. Returns a sum of their times, so that the
+    /// compiler cannot remove the work.
     #[must_use]
     pub fn replay(&self) -> u64 {
         let mut queue = Calendar::new(SLOT_BITS);
@@ -55,10 +55,10 @@ impl EventLog {
         sum
     }
 
-    /// The same sum from the events as they were noted, if no event was taken out of order.
+    /// Returns the same sum computed from the recorded events, if they were removed in order.
     #[must_use]
     pub fn times(&self) -> u64 {
-        // Every event is scheduled once; those that were not taken are the latest.
+        // Every event is scheduled once; those that were not removed are the latest.
         let mut times: Vec<u64> = self.scheduled.iter().map(|event| event.at).collect();
         times.sort_unstable();
         times[..self.before.len().min(times.len())]

@@ -1,45 +1,45 @@
-//! Packets on their way, in one array that is used again and again.
+//! Packets in flight, in one array with reused entries.
 
 use crate::units::Ps;
 
 /// No packet.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// What a packet is for, in its transport header.
+/// Transport opcode of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opcode {
     /// Part of a message without a connection.
     Data,
     /// Part of a message of a queue pair.
     Request {
-        /// True if it asks for an acknowledgement.
+        /// True if it requests an acknowledgement.
         asks: bool,
     },
-    /// Everything before a number has arrived.
+    /// Acknowledges all packets before a number.
     Ack,
-    /// The same, and the packet with this number is missing.
+    /// The same, and reports that the packet with this number is missing.
     Nak,
 }
 
-/// A packet: what its headers say, where it is, and since when. One line of the cache.
+/// A packet in one cache line: header fields, position and times.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Packet {
     /// When its message was posted.
     pub created: Ps,
-    /// When its first byte arrived at the switch where it is; at a host when it was sent.
+    /// When its first byte arrived at the current switch; at a host, when it was sent.
     pub arrived: Ps,
-    /// The packet behind it in its queue.
+    /// The next packet in its queue.
     pub next: u32,
-    /// Message that it is part of.
+    /// The message that it is part of.
     pub message: u32,
-    /// Queue pair that it is of.
+    /// The queue pair that it belongs to.
     pub qp: u32,
     /// Packet sequence number.
     pub psn: u32,
     /// Sending host.
     pub source: u32,
-    /// Host it is for.
+    /// Destination host.
     pub destination: u32,
     /// Destination LID.
     pub dlid: u16,
@@ -51,27 +51,27 @@ pub(crate) struct Packet {
     pub blocks: u8,
     /// Service level.
     pub sl: u8,
-    /// Lane of the link it came by.
+    /// Lane of the link by which it arrived.
     pub vl: u8,
-    /// Input it came by.
+    /// Input by which it arrived.
     pub input: u8,
-    /// Output it will go by.
+    /// Output by which it will leave.
     pub output: u8,
-    /// Lane there.
+    /// Lane of that output.
     pub output_vl: u8,
     /// What it is for.
     pub opcode: Opcode,
-    /// How often the link that it is on had come up when it was sent.
+    /// How often its current link had come up when it was sent.
     pub epoch: u8,
     /// True for the last packet of a message.
     pub last: bool,
-    /// True if it lies in the buffer that all lanes share.
+    /// True if it is in the buffer that all lanes share.
     pub shared: bool,
-    /// True if it came by a slow link, for a fast one, and has been held back for that.
+    /// True if it has been delayed because it goes from a slow link to a fast one.
     pub held: bool,
 }
 
-/// Where a packet is in a switch. Read byte by byte: a packet is changed in small stores shortly before, and a wide
+/// Position of a packet in a switch. Read byte by byte: a packet is changed in small stores shortly before, and a wide
 /// load would have to wait for them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
@@ -96,14 +96,14 @@ impl Packet {
         }
     }
 
-    /// Bytes on the wire.
+    /// Returns the length on the wire in bytes.
     #[inline]
     pub const fn wire_bytes(&self) -> u32 {
         self.payload as u32 + self.overhead as u32
     }
 }
 
-/// All packets under way.
+/// All packets in flight.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Packets {
     all: Vec<Packet>,
@@ -120,12 +120,12 @@ impl Packets {
         }
     }
 
-    /// Packets under way.
+    /// Returns the number of packets in flight.
     pub const fn live(&self) -> u32 {
         self.live
     }
 
-    /// The most that there were at the same time.
+    /// Returns the most packets in flight at the same time.
     pub const fn most(&self) -> usize {
         self.all.len()
     }

@@ -1,12 +1,13 @@
 //! Queue pairs: connections between two hosts on a service level, reliable (RC) or not (UC).
 //!
-//! A pair is made when the first message between two hosts is posted, and stays. Messages of a pair are sent in order;
-//! pairs of a lane take turns, a packet each. RC keeps a window of packets under way, repeats from the first packet
-//! that is not acknowledged after a NAK or a time-out, and goes to ERROR when its retries are used up. Sequence numbers
-//! are counted on here, where headers carry their lower 24 bits: a window is far smaller than that.
+//! A pair is created when the first message between two hosts is posted, and stays. Messages of a pair are sent in
+//! order. Pairs of a lane take turns, one packet each. RC keeps a window of packets in flight, and repeats from the
+//! first unacknowledged packet after a NAK or a time-out. It goes to ERROR when its retries are used up. Sequence
+//! numbers are not truncated here, although headers have only their lower 24 bits, because a window is far smaller than
+//! that.
 //!
 //! Source: IBA vol 1 §9.7 (reliable), §9.8 (unreliable), §10.3.1 (states). All messages are SENDs; acknowledgements
-//! carry an AETH.
+//! have an AETH.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,26 +27,26 @@ pub(crate) struct Qp {
     pub sl: u8,
     pub vl: u8,
     state: QpState,
-    /// Posted and not completed, in order.
+    /// Messages posted and not completed, in order.
     messages: VecDeque<u32>,
-    /// Of the next packet to send.
+    /// Number of the next packet to send.
     next: u32,
-    /// Behind the last packet of the last message.
+    /// Number after the last packet of the last message.
     end: u32,
-    /// Of the first packet that is not acknowledged.
+    /// Number of the first unacknowledged packet.
     unacknowledged: u32,
-    /// Behind the packet sent furthest.
+    /// Number after the last packet ever sent.
     furthest: u32,
-    /// Position in `messages` of the one that `next` belongs to.
+    /// Index in `messages` of the message of packet `next`.
     sending: usize,
     retries_left: u8,
-    /// When the sender has waited for too long.
+    /// When the sender's time-out expires.
     timer_at: Ps,
     has_timer: bool,
     in_turn: bool,
-    /// Of the packet that the receiver wants next.
+    /// Number of the packet that the receiver expects next.
     expected: u32,
-    /// Position in `messages` of the one that the receiver is at.
+    /// Index in `messages` of the message that is being received.
     receiving: usize,
     nak_wanted: bool,
     nak_sent: bool,
@@ -57,9 +58,9 @@ pub(crate) struct Qp {
 pub(crate) struct Qps {
     pub all: Vec<Qp>,
     by_ends: BTreeMap<(Host, Host, u8), u32>,
-    /// By host and lane: pairs that can send, in turn.
+    /// By host and lane: pairs with packets to send, in turn.
     turns: Vec<VecDeque<u32>>,
-    /// By host and lane: acknowledgements to send, and from when on.
+    /// By host and lane: acknowledgements to send, with the earliest time.
     acks: Vec<VecDeque<(Ps, u32)>>,
     pub counts: QpCounts,
 }
@@ -79,7 +80,7 @@ impl<W: Workload> Simulation<W> {
         host as usize * usize::from(self.settings.vls) + usize::from(vl)
     }
 
-    /// Puts a message behind the others of its pair.
+    /// Appends a message to its pair.
     pub(crate) fn post_to_qp(&mut self, message: u32, packets: u32) {
         let posted = &mut self.messages[message as usize];
         let ends = (posted.from, posted.to, posted.sl);
@@ -106,7 +107,7 @@ impl<W: Workload> Simulation<W> {
         self.take_turn(index);
     }
 
-    /// A pair that can send waits for its turn.
+    /// Queues a pair with packets to send for its turn.
     fn take_turn(&mut self, index: u32) {
         let window = self.window_packets();
         let qp = &mut self.qps.all[index as usize];
@@ -126,7 +127,8 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Bytes on the wire of what a lane of a host sends next; `None`: an acknowledgement that is not ready yet.
+    /// Returns the length on the wire of the next packet of a host's lane. `None`: an acknowledgement that is not ready
+    /// yet.
     pub(crate) fn next_of_qps(&mut self, host: Host, vl: u8) -> Option<u32> {
         let place = self.place(host, vl);
         if let Some(&(ready_at, _)) = self.qps.acks[place].front() {
@@ -141,7 +143,7 @@ impl<W: Workload> Simulation<W> {
                 let payload = self.next_payload(index);
                 return Some(payload + self.settings.overhead(payload, self.begins_message(index)));
             }
-            // What it wanted to repeat has been acknowledged meanwhile.
+            // The packets to repeat have been acknowledged meanwhile.
             self.qps.all[index as usize].in_turn = false;
             self.qps.turns[place].pop_front();
         }
@@ -151,7 +153,7 @@ impl<W: Workload> Simulation<W> {
         None
     }
 
-    /// Payload of a pair's next packet.
+    /// Returns the payload length of a pair's next packet.
     fn next_payload(&self, index: u32) -> u32 {
         let qp = &self.qps.all[index as usize];
         let mtu = u32::from(self.settings.mtu.bytes());
@@ -170,7 +172,7 @@ impl<W: Workload> Simulation<W> {
         message.is_some_and(|&message| self.messages[message as usize].first_psn == qp.next)
     }
 
-    /// Cuts off what a lane of a host sends next.
+    /// Creates the next packet of a host's lane.
     pub(crate) fn cut_of_qps(&mut self, host: Host, vl: u8) -> Packet {
         let place = self.place(host, vl);
         let ready = self.qps.acks[place].front().is_some_and(|&(at, _)| at <= self.now);
@@ -180,7 +182,7 @@ impl<W: Workload> Simulation<W> {
                 if let Some(ack) = waits {
                     self.qps.acks[place].push_front(ack);
                 }
-                // The caller was told that there is something to send, so a pair waits.
+                // The caller has checked that there is a packet to send, so a pair is waiting.
                 let index = self.qps.turns[place].pop_front().unwrap_or_default();
                 self.cut_request(index)
             }
@@ -227,7 +229,7 @@ impl<W: Workload> Simulation<W> {
         qp.sending += usize::from(last);
         let is_rc = self.settings.transport == Transport::Rc;
         if !is_rc && last {
-            // No acknowledgement will come.
+            // UC gets no acknowledgement.
             qp.messages.pop_front();
             qp.sending -= 1;
             self.sent_whole(from, vl);
@@ -246,7 +248,7 @@ impl<W: Workload> Simulation<W> {
         packet
     }
 
-    /// A packet without payload.
+    /// Returns a packet without payload.
     fn blank(&self, from: Host, to: Host, sl: u8, vl: u8) -> Packet {
         Packet {
             created: self.now,
@@ -274,7 +276,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// A packet of a connection has reached the host it was for.
+    /// Handles a packet of a connection at its destination host.
     pub(crate) fn receive(&mut self, packet: &Packet) {
         match packet.opcode {
             Opcode::Data => {}
@@ -282,7 +284,7 @@ impl<W: Workload> Simulation<W> {
             Opcode::Request { .. } => {
                 let first = self.messages[packet.message as usize].first_psn;
                 let qp = &mut self.qps.all[packet.qp as usize];
-                // A message may begin behind a gap, but not go on behind one.
+                // A message may begin after a gap but not continue after one.
                 let fits = packet.psn == qp.expected || packet.psn == first;
                 qp.expected = packet.psn + 1;
                 if fits {
@@ -325,7 +327,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// The receiver of a pair acknowledges, or says what is missing, as soon as it can.
+    /// Schedules an acknowledgement or NAK of a pair's receiver.
     fn answer(&mut self, index: u32) {
         let qp = &mut self.qps.all[index as usize];
         if core::mem::replace(&mut qp.ack_waits, true) {
@@ -340,7 +342,7 @@ impl<W: Workload> Simulation<W> {
         self.wake_at(host, at.max(free_at));
     }
 
-    /// Everything before a number has arrived.
+    /// Handles an acknowledgement of all packets before a number.
     fn acknowledged(&mut self, index: u32, psn: u32, is_nak: bool) {
         let now = self.now;
         let timeout = self.ack_timeout();
@@ -370,7 +372,7 @@ impl<W: Workload> Simulation<W> {
             self.sent_whole(from, vl);
         }
         let qp = &mut self.qps.all[index as usize];
-        // What was repeated in vain is not sent again.
+        // Acknowledged packets are not sent again.
         if qp.next < psn {
             self.go_to(index, psn);
         } else if is_nak {
@@ -380,7 +382,7 @@ impl<W: Workload> Simulation<W> {
         self.host_send::<false>(from);
     }
 
-    /// Sends again from the first packet that is not acknowledged; without retries left the pair goes to ERROR.
+    /// Repeats from the first unacknowledged packet. Without retries left the pair goes to ERROR.
     fn repeat(&mut self, index: u32) {
         let qp = &mut self.qps.all[index as usize];
         if qp.retries_left == 0 {
@@ -392,7 +394,7 @@ impl<W: Workload> Simulation<W> {
         self.take_turn(index);
     }
 
-    /// The next packet is this one.
+    /// Sets the next packet to send.
     fn go_to(&mut self, index: u32, psn: u32) {
         let qp = &self.qps.all[index as usize];
         let begun = |&&message: &&u32| self.messages[message as usize].first_psn <= psn;
@@ -419,7 +421,7 @@ impl<W: Workload> Simulation<W> {
         let messages = core::mem::take(&mut qp.messages);
         for (place, message) in messages.into_iter().enumerate() {
             self.sent_whole(from, vl);
-            // What the receiver has, it has.
+            // Messages that the receiver has completed are not counted as lost.
             if place >= received {
                 self.arrived(message, false);
             }
@@ -427,7 +429,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// A message posted to a pair in ERROR ends at once.
+    /// Ends a message posted to a pair in ERROR at once.
     fn flush(&mut self, message: u32) {
         let posted = self.messages[message as usize];
         self.sent_whole(posted.from, posted.vl);
@@ -435,7 +437,7 @@ impl<W: Workload> Simulation<W> {
         self.window.flushed(self.now);
     }
 
-    /// One message less waits at a host.
+    /// Counts one waiting message less at a host.
     fn sent_whole(&mut self, host: Host, vl: u8) {
         let place = self.place(host, vl);
         self.waiting[place] -= 1;
@@ -461,7 +463,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// A pair's timer: an acknowledgement may have come since it was set.
+    /// Handles a pair's timer. An acknowledgement may have arrived since it was set.
     pub(crate) fn timer(&mut self, host: Host, index: u32) {
         let qp = &mut self.qps.all[index as usize];
         qp.has_timer = false;
@@ -489,7 +491,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// A packet of a connection was dropped.
+    /// Handles the loss of a packet of a connection.
     pub(crate) fn request_lost(&mut self, packet: &Packet) {
         if self.settings.transport == Transport::Uc {
             self.packet_done(packet.message, true);
@@ -498,7 +500,7 @@ impl<W: Workload> Simulation<W> {
 }
 
 impl Qp {
-    /// A pair that has gone through all states up to RTS: connecting costs nothing here.
+    /// Returns a pair in RTS, having passed all states: connecting costs no time here.
     fn connected(from: Host, to: Host, (sl, vl): (u8, u8), retries_left: u8) -> Self {
         let ways = [QpState::Init, QpState::Rtr, QpState::Rts];
         let state = ways

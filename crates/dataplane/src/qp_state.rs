@@ -1,4 +1,4 @@
-//! States of queue pairs, and what is counted of them.
+//! States of queue pairs, and their counters.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum QpState {
-    /// Nothing is set.
+    /// Initial state without attributes.
     #[default]
     Reset,
     /// Receives may be posted.
@@ -15,12 +15,12 @@ pub enum QpState {
     Rtr,
     /// Ready to send.
     Rts,
-    /// Retries are used up: everything posted is flushed.
+    /// Retries are used up; posted messages are flushed.
     Error,
 }
 
 impl QpState {
-    /// True if a queue pair may be brought from this state to another.
+    /// True if a queue pair may change from this state to another.
     #[must_use]
     pub const fn may_become(self, to: Self) -> bool {
         matches!(
@@ -34,20 +34,20 @@ impl QpState {
     }
 }
 
-/// What queue pairs did, from the start to the end.
+/// Counters of queue pairs over the whole simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QpCounts {
-    /// Queue pairs that were made.
+    /// Queue pairs created.
     pub pairs: u64,
     /// Acknowledgements received.
     pub acks: u64,
     /// NAKs received: a packet was missing.
     pub naks: u64,
-    /// Times that a sender heard nothing for too long.
+    /// Time-outs of senders.
     pub timeouts: u64,
     /// Packets sent again.
     pub repeated: u64,
-    /// Packets that came twice, or behind a gap, and were thrown away.
+    /// Packets discarded because they were repeated or came after a gap.
     pub discarded: u64,
     /// Queue pairs that went to ERROR.
     pub errors: u64,

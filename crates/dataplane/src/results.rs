@@ -1,4 +1,4 @@
-//! What a simulation found.
+//! Results of a simulation.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,13 +17,13 @@ use crate::units::{BLOCK_BYTES, PS_PER_NS, Ps, header};
 pub struct Latency {
     /// Median.
     pub p50: u64,
-    /// 95 of 100 are not above.
+    /// 95th percentile.
     pub p95: u64,
-    /// 99 of 100 are not above.
+    /// 99th percentile.
     pub p99: u64,
-    /// 999 of 1,000 are not above.
+    /// 99.9th percentile.
     pub p999: u64,
-    /// The longest.
+    /// Maximum.
     pub max: u64,
     /// Mean.
     pub mean: f64,
@@ -42,11 +42,11 @@ impl From<&Histogram> for Latency {
     }
 }
 
-/// What a port's counters say, as its PMA tells them, while it was measured. A time that credits are waited for is in
-/// nanoseconds: the standard leaves the length of a tick to the hardware. Source: IBA vol 1 §16.1.3.5.
+/// Counters of a port during the measurement, in the form of its PMA. PortXmitWait is in nanoseconds, because the
+/// standard leaves the length of a tick to the hardware. Source: IBA vol 1 §16.1.3.5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortCounters {
-    /// PortXmitData: words of four bytes, VCRCs not counted.
+    /// PortXmitData: words of four bytes, without VCRCs.
     pub xmit_data: u64,
     /// PortXmitPkts.
     pub xmit_packets: u64,
@@ -54,37 +54,37 @@ pub struct PortCounters {
     pub rcv_data: u64,
     /// PortRcvPkts.
     pub rcv_packets: u64,
-    /// PortXmitWait: something to send, but no credits.
+    /// PortXmitWait: time with packets to send but no credits.
     pub xmit_wait_ns: u64,
-    /// PortXmitDiscards: packets for this output that were dropped; it was down, or they had waited for too long.
+    /// PortXmitDiscards: packets for this output that were dropped because it was down or they had waited too long.
     pub xmit_discards: u64,
-    /// PortRcvSwitchRelayErrors: packets from this input that had no entry, or no lane.
+    /// PortRcvSwitchRelayErrors: packets from this input that had no entry or no lane.
     pub rcv_switch_relay_errors: u64,
     /// LinkDowned.
     pub link_downed: u64,
 }
 
-/// One direction of a link, while it was measured.
+/// One direction of a link during the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkUse {
     /// The sending port.
     pub port: String,
-    /// Share of the time in which it sent.
+    /// Share of the time during which it sent.
     pub utilisation: f64,
-    /// Share of the time in which it had something to send, but no credits (PortXmitWait).
+    /// Share of the time with packets to send but no credits (PortXmitWait).
     pub wait: f64,
-    /// Share of the time in which it sent, by lane.
+    /// Share of the time during which it sent, by lane.
     pub lanes: Vec<f64>,
     /// The counters of the port.
     pub counters: PortCounters,
 }
 
-/// Where all packets are: nothing is lost without a reason.
+/// Account of all packets, to prove that none is lost without a reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// Sent by hosts.
     pub sent: u64,
-    /// Received by the hosts they were for, acknowledgements and repeated ones too.
+    /// Received by their destination hosts, including acknowledgements and repeated packets.
     pub delivered: u64,
     /// Dropped, for any reason.
     pub dropped: u64,
@@ -93,59 +93,59 @@ pub struct Account {
 }
 
 impl Account {
-    /// True if every packet that was sent is somewhere.
+    /// True if the numbers add up.
     #[must_use]
     pub const fn balances(&self) -> bool {
         self.sent == self.delivered + self.dropped + self.under_way
     }
 }
 
-/// What a simulation found. Loads are fractions of the payload rate that the hosts' links can carry at the MTU.
+/// Results of a simulation. Loads are fractions of the payload rate that the hosts' links can carry at the MTU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// How it was simulated, every default stated.
+    /// The settings, with every default filled in.
     pub settings: Settings,
     /// Hosts with a link and a LID.
     pub hosts: u64,
     /// Switches.
     pub switches: u64,
-    /// What hosts wanted to send while it was measured.
+    /// Load that hosts wanted to send during the measurement.
     pub offered_load: f64,
-    /// What arrived.
+    /// Load that was delivered.
     pub accepted_load: f64,
-    /// What arrived with headers, as a fraction of the links' data rate.
+    /// Load delivered including headers, as a fraction of the links' data rate.
     pub wire_load: f64,
-    /// From the posting of its message to the last byte of a packet.
+    /// Time from the posting of a message to the last byte of each of its packets.
     pub latency_ns: Latency,
-    /// From the posting of a message to its last byte.
+    /// Time from the posting of a message to its last byte.
     pub message_latency_ns: Latency,
-    /// Payload bytes ÷ 64 that arrived from the start to the end, warm-up included.
+    /// Delivered payload bytes ÷ 64, over the whole simulation including warm-up.
     pub units_delivered: u64,
-    /// Packets with payload that arrived from the start to the end; those of a connection once each.
+    /// Delivered packets with payload, over the whole simulation; repeated packets count once.
     pub packets_delivered: u64,
-    /// Packets that arrived while it was measured.
+    /// Packets delivered during the measurement.
     pub packets_measured: u64,
-    /// Messages that arrived whole while it was measured.
+    /// Messages completely delivered during the measurement.
     pub messages_measured: u64,
-    /// Messages of which something was lost.
+    /// Messages with a lost part.
     pub messages_lost: u64,
-    /// Messages that were due, but not posted because too many waited.
+    /// Messages that were due but not posted, because too many were waiting.
     pub messages_missed: u64,
-    /// Jain's index of what senders got through: 1 if all got the same, 1/n if one got all.
+    /// Jain's fairness index over senders: 1 if all sent equally much, 1/n if one sent everything.
     pub fairness: f64,
-    /// The same of what receivers got.
+    /// The same over receivers.
     pub fairness_receivers: f64,
-    /// Packets dropped, from the start to the end.
+    /// Packets dropped over the whole simulation.
     pub drops: Drops,
-    /// What queue pairs did; nothing without a transport.
+    /// Counters of queue pairs; empty without a transport.
     pub qps: QpCounts,
-    /// Where all packets are.
+    /// Account of all packets.
     pub packets: Account,
-    /// Packets that wait for each other for ever; the simulation ends where it is found.
+    /// Packets that wait for each other for ever; the simulation ends when they are detected.
     pub deadlock: Option<Deadlock>,
-    /// Accepted load in equal steps from the start on, warm-up included.
+    /// Accepted load in equal steps, including warm-up.
     pub series: Series,
-    /// When the workload was done; absent if it has no end, or did not come to it.
+    /// When the workload was completed; absent if it has no end or was not completed.
     pub completed_ns: Option<u64>,
     /// Simulated time.
     pub simulated_ns: u64,
@@ -168,26 +168,26 @@ pub struct Series {
     pub offered_load: Vec<f64>,
     /// Packets dropped in each step.
     pub dropped: Vec<u64>,
-    /// From when on the load is steady, by the marginal standard error rule; absent if it is not steady at all.
+    /// Time from which the load is steady, by the marginal standard error rule; absent if it never is.
     pub steady_from_ns: Option<u64>,
-    /// True if it is steady before the warm-up ends.
+    /// True if the load is steady before the warm-up ends.
     pub warmup_suffices: bool,
 }
 
-/// Utilisation of links between switches, in short.
+/// Utilisation of links between switches, summarised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Utilisation {
     /// Mean over all directions of links.
     pub mean: f64,
     /// The busiest.
     pub max: f64,
-    /// Mean share of the time with something to send, but no credits.
+    /// Mean share of the time with packets to send but no credits.
     pub wait_mean: f64,
-    /// The longest such.
+    /// Largest such share.
     pub wait_max: f64,
 }
 
-/// Jain's index of fairness; 1 of nothing.
+/// Returns Jain's fairness index; 1 without values.
 fn jain(values: &[u64]) -> f64 {
     let sum: f64 = values.iter().map(|&v| v as f64).sum();
     let squares: f64 = values.iter().map(|&v| v as f64 * v as f64).sum();
@@ -199,7 +199,7 @@ fn jain(values: &[u64]) -> f64 {
 }
 
 impl<W: Workload> Simulation<W> {
-    /// Ends the simulation: what was due is counted, and everything is summed up.
+    /// Ends the simulation: counts messages that were due, and computes the results.
     #[must_use]
     pub fn finish(mut self) -> Results {
         let end = self.now.min(self.settings.end());
@@ -262,7 +262,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Where all packets are.
+    /// Returns the account of all packets.
     #[must_use]
     pub fn account(&self) -> Account {
         Account {
@@ -273,19 +273,19 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Payload bytes that each host has received while it was measured, by host.
+    /// Returns the payload bytes that each host has received during the measurement.
     #[must_use]
     pub fn received_bytes(&self) -> &[u64] {
         &self.window.by_receiver
     }
 
-    /// Payload bytes of each host that have arrived while it was measured, by host.
+    /// Returns the payload bytes of each host that were delivered during the measurement, by sender.
     #[must_use]
     pub fn accepted_bytes(&self) -> &[u64] {
         &self.window.by_sender
     }
 
-    /// Every direction of every link, by node and port.
+    /// Returns every direction of every link, by node and port.
     #[must_use]
     pub fn link_use(&self) -> Vec<LinkUse> {
         let time = self.measured().max(1) as f64;
@@ -326,12 +326,12 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// How long it was measured so far.
+    /// Returns the duration of the measurement so far.
     fn measured(&self) -> Ps {
         self.now.min(self.settings.end()).saturating_sub(self.window.from)
     }
 
-    /// How long an output had something to send but no credits.
+    /// Returns how long an output had packets to send but no credits.
     fn waited(&self, port: usize) -> Ps {
         let stats = &self.port_stats[port];
         let still = stats
@@ -365,7 +365,7 @@ impl<W: Workload> Simulation<W> {
         found
     }
 
-    /// What must hold at any time, or a text that says what does not. For tests: it walks over everything.
+    /// Checks all invariants; the error is a text. For tests, because it reads the whole state.
     pub fn check(&self) -> Result<(), String> {
         if !self.account().balances() {
             return Err(format!("packets do not balance: {:?}", self.account()));

@@ -1,17 +1,17 @@
-//! Accepted load over time, and where it becomes steady.
+//! Accepted load over time, and when it becomes steady.
 
 use crate::units::Ps;
 
-/// Steps of a whole simulation.
+/// Number of steps of a simulation.
 pub(crate) const STEPS: u64 = 200;
-/// At most this share of the steps may count as warm-up: a series that is not steady by then is not steady.
+/// Largest share of the steps that may count as warm-up. A series that is not steady by then is not steady.
 const WARMUP_MAX: (usize, usize) = (3, 4);
 
-/// What was offered, accepted and dropped, in equal steps from the start to the end.
+/// Offered, accepted and dropped traffic in equal steps over the simulation.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     step: Ps,
-    /// The step that the last delivery fell into, and when it begins: a division takes as long as all else here.
+    /// Step of the last delivery, and its start. Avoids a division, which takes as long as everything else here.
     current: (usize, Ps),
     /// Payload bytes that were due.
     pub offered: Vec<u64>,
@@ -33,7 +33,7 @@ impl Series {
         }
     }
 
-    /// The step of a time.
+    /// Returns the step of a time.
     #[inline]
     fn place(&mut self, at: Ps) -> usize {
         let (place, start) = self.current;
@@ -72,19 +72,20 @@ impl Series {
         self.step
     }
 
-    /// How many steps have ended by `now`.
+    /// Returns how many steps have ended by `now`.
     pub fn ended(&self, now: Ps) -> usize {
         ((now / self.step) as usize).min(self.accepted.len())
     }
 }
 
-/// How many of the first values to leave out, so that the mean of the rest is known best: the marginal standard error
-/// rule (White 1997). `None` if no beginning is short enough, or what follows still rises or falls.
+/// Returns how many of the first values to leave out so that the standard error of the mean of the rest is smallest:
+/// the marginal standard error rule (White 1997). `None` if no beginning is short enough, or if the rest still rises or
+/// falls.
 #[must_use]
 pub fn steady_from(values: &[u64]) -> Option<usize> {
     let (share, of) = WARMUP_MAX;
     let most = values.len() * share / of;
-    // Sums from the end make every error a matter of two numbers.
+    // Sums from the end give each error from two numbers.
     let (mut sum, mut squares) = (0.0, 0.0);
     let mut best: Option<(f64, usize)> = None;
     for (first, &value) in values.iter().enumerate().rev() {
@@ -97,12 +98,12 @@ pub fn steady_from(values: &[u64]) -> Option<usize> {
             best = Some((error, first));
         }
     }
-    // At the very limit the error would fall further if it might.
+    // At the limit itself the error might fall further.
     best.map(|(_, first)| first)
         .filter(|&first| first < most && is_level(&values[first..]))
 }
 
-/// True if both halves have the same mean, to 5 %: the rule alone takes a steady rise for one long noise.
+/// True if both halves have the same mean, to 5 %. The rule alone takes a steady rise for noise.
 fn is_level(values: &[u64]) -> bool {
     let (a, b) = values.split_at(values.len() / 2);
     let mean = |half: &[u64]| half.iter().sum::<u64>() as f64 / half.len().max(1) as f64;

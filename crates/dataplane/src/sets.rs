@@ -1,6 +1,6 @@
 //! Sets of ports as words of bits: bit `n` stands for port `n + 1`.
 
-/// The first port after `last` in a set, going around.
+/// Returns the first port after `last` in a set, cyclically.
 #[inline]
 pub(crate) const fn next_bit(bits: u64, last: u8) -> Option<u8> {
     if bits == 0 {
@@ -12,7 +12,7 @@ pub(crate) const fn next_bit(bits: u64, last: u8) -> Option<u8> {
     Some(bits.trailing_zeros() as u8 + 1)
 }
 
-/// The same where a set has so many words.
+/// Does the same for a set of this many words.
 #[inline]
 pub(crate) fn next_port(words: usize, word: impl Fn(usize) -> u64, last: u8) -> Option<u8> {
     if words == 1 {
@@ -32,7 +32,7 @@ pub(crate) fn next_port(words: usize, word: impl Fn(usize) -> u64, last: u8) -> 
     None
 }
 
-/// Word and bit of a port in a set.
+/// Returns word and bit of a port in a set.
 #[inline]
 pub(crate) const fn bit_of(port: u8) -> (usize, u64) {
     ((port as usize - 1) / 64, 1 << ((port - 1) % 64))

@@ -1,4 +1,4 @@
-//! How the simulated hardware is: every parameter with its unit and default.
+//! Parameters of the simulated hardware, each with unit and default.
 
 use selvedge_types::Mtu;
 use serde::{Deserialize, Serialize};
@@ -7,50 +7,50 @@ use crate::arbitration::VlArb;
 use crate::layout::Network;
 use crate::units::{BLOCKS_MAX, LinkRate, PS_PER_NS, Ps, Speed, blocks, header};
 
-/// How packets wait at an input of a switch.
+/// Queueing at an input of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Queueing {
-    /// One queue per lane: a packet that cannot go holds up those behind it, wherever they go.
+    /// One queue per lane: a packet that cannot be sent blocks those behind it, whatever their output.
     #[default]
     Fifo,
     /// A queue per output and lane (virtual output queues); they share the lane's buffer.
     Voq,
 }
 
-/// Which service level a packet gets.
+/// Choice of a packet's service level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SlChoice {
-    /// What the routing says for the destination, as a host that asks the subnet manager gets it.
+    /// The level that the routing assigns to the destination, as a host gets it from the subnet manager.
     #[default]
     Routing,
     /// By a hash of the destination LID, over all lanes.
     DestHash,
-    /// Any lane, drawn anew for each message.
+    /// A random lane for each message.
     Random,
     /// By a hash of source and destination LID, over all lanes.
     Flow,
 }
 
-/// What carries messages.
+/// Transport of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
-    /// Packets as they are: headers, no connection, nothing acknowledged.
+    /// Plain packets: headers, no connection, no acknowledgements.
     #[default]
     None,
-    /// Unreliable connections: packets are numbered, a message with a gap is lost.
+    /// Unreliable connections: packets are numbered, and a message with a gap is lost.
     Uc,
-    /// Reliable connections: acknowledged, repeated after a time-out or a NAK.
+    /// Reliable connections: acknowledged, and repeated after a time-out or a NAK.
     Rc,
 }
 
-/// What a message of a connection is.
+/// Operation of a connection's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// SEND: nothing beside the base header.
+    /// SEND: only the base header.
     #[default]
     Send,
     /// RDMA WRITE: its first packet has an RDMA header, 16 bytes.
@@ -63,25 +63,25 @@ pub struct Buffers {
     /// Blocks private to each lane of each input; at most 2,048. `None`: 128 (8 KiB), or as many as four packets of the
     /// MTU need.
     pub per_vl_blocks: Option<u32>,
-    /// Blocks of each input that all its lanes share. A packet that finds room there gives its lane's credits back at
-    /// once. Default 0.
+    /// Blocks of each input that all its lanes share. A packet stored there returns its lane's credits at once. Default
+    /// 0.
     pub shared_blocks: u32,
 }
 
-/// Costs and limits of queue pairs.
+/// Delays and limits of queue pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QpSettings {
-    /// Local ACK time-out as the standard codes it: 4.096 µs × 2^value; 0: never. Default 14 (67 ms).
+    /// Local ACK time-out as an IBA code: 4.096 µs × 2^value; 0: never. Default 14 (67 ms).
     pub ack_timeout: u8,
     /// How often a request is sent again before the queue pair goes to ERROR. Default 7. Source: IBA vol 1 §9.7.6.1.3.
     pub retry_count: u8,
-    /// Packets under way before the sender waits for an acknowledgement. Default 64.
+    /// Most packets in flight before the sender waits for an acknowledgement. Default 64.
     pub window_packets: u32,
-    /// An acknowledgement is asked for each so many packets, and with the last of a message. Default 16.
+    /// An acknowledgement is requested every this many packets, and with the last packet of a message. Default 16.
     pub ack_every: u32,
-    /// What it takes the HCA to turn a packet into an acknowledgement, in ns. Default 200.
+    /// Time that the HCA takes to acknowledge a packet, in ns. Default 200.
     pub ack_delay_ns: u64,
-    /// What messages are. Default SEND.
+    /// Operation of messages. Default SEND.
     pub operation: Operation,
 }
 
@@ -98,10 +98,10 @@ impl Default for QpSettings {
     }
 }
 
-/// All parameters of a simulation beside fabric, tables and traffic.
+/// All parameters of a simulation except fabric, tables and traffic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Rate of every link; `None` (default): what the fabric says of each.
+    /// Rate of every link; `None` (default): the rate of each link in the fabric.
     pub link: Option<LinkRate>,
     /// Largest payload. Default 2,048.
     pub mtu: Mtu,
@@ -115,29 +115,30 @@ pub struct Settings {
     pub queueing: Queueing,
     /// Packets that one input may send into the crossbar at the same time, each at the rate of its output. Default 1.
     pub speedup: u8,
-    /// One way through a cable, in ns. Default 25 (5 m).
+    /// Delay of a cable in one direction, in ns. Default 25 (5 m).
     pub cable_delay_ns: u64,
-    /// From the first byte of a packet at an input to its first byte at an idle output, in ns. Default 100.
+    /// Time from the first byte of a packet at an input to its first byte at an idle output, in ns. Default 100.
     pub switch_delay_ns: u64,
-    /// From the end of a packet in a buffer to its credits on the way back, in ns. Default 0.
+    /// Time from the end of a packet in a buffer to the sending of its credits, in ns. Default 0.
     pub credit_delay_ns: u64,
     /// Arbitration between lanes at every output. Default: lanes take turns, one packet each.
     pub vl_arb: VlArb,
-    /// Where service levels come from. Default: the routing.
+    /// Source of service levels. Default: the routing.
     pub sl: SlChoice,
     /// Head-of-queue lifetime at switch outputs: 4.096 µs × 2^value; 20 and more: infinite. Default 18, OpenSM's.
     pub hoq_life: u8,
     /// How long a packet may stay in a switch: 4.096 µs × 2^value; 20 and more: infinite. Default 18, OpenSM's.
     pub switch_life: u8,
-    /// Messages that wait on a lane of a host before the next is not posted, but counted as missed. Default 256.
+    /// Most messages waiting on a lane of a host. Beyond it, messages are counted as missed instead of posted. Default
+    /// 256.
     pub source_queue: u32,
-    /// What carries messages. Default: nothing but packets.
+    /// Transport of messages. Default: none.
     pub transport: Transport,
-    /// Of queue pairs.
+    /// Queue pair settings.
     pub qp: QpSettings,
-    /// Simulated time before measuring begins, in ns.
+    /// Simulated time before the measurement begins, in ns.
     pub warmup_ns: u64,
-    /// Simulated time that is measured, in ns.
+    /// Duration of the measurement, in ns.
     pub duration_ns: u64,
 }
 
@@ -170,7 +171,7 @@ impl Default for Settings {
     }
 }
 
-/// 4.096 µs × 2^value in picoseconds; `None` from 20 on: infinite. Source: IBA vol 1 §18.2.5.4.
+/// Returns 4.096 µs × 2^value in picoseconds; `None` from 20 on: infinite. Source: IBA vol 1 §18.2.5.4.
 #[must_use]
 pub const fn lifetime(value: u8) -> Option<Ps> {
     if value < 20 { Some(4_096_000 << value) } else { None }
@@ -180,58 +181,58 @@ pub const fn lifetime(value: u8) -> Option<Ps> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// SLV-DATA-0002: number of lanes.
+    /// SLV-DATA-0002: the number of lanes is out of range.
     #[error("SLV-DATA-0002: {vls} data lanes; want 1 to 15")]
     Lanes {
-        /// What was asked for.
+        /// The number given.
         vls: u8,
     },
-    /// SLV-DATA-0003: buffers.
+    /// SLV-DATA-0003: the size of a buffer is out of range.
     #[error("SLV-DATA-0003: buffers of {blocks} blocks per lane; want {least} (one packet of the MTU) to {most}")]
     Buffer {
-        /// What was asked for.
+        /// The number given.
         blocks: u32,
-        /// Room for one packet.
+        /// Number of blocks for one packet.
         least: u32,
-        /// What credits can count.
+        /// Largest number that credits can count.
         most: u32,
     },
-    /// SLV-DATA-0004: speed-up.
+    /// SLV-DATA-0004: the speed-up is out of range.
     #[error("SLV-DATA-0004: a crossbar speed-up of 0 moves nothing; want 1 to 255")]
     Speedup,
-    /// SLV-DATA-0005: nothing to measure.
+    /// SLV-DATA-0005: the duration of the measurement is zero.
     #[error("SLV-DATA-0005: the measured time is 0; want at least 1 ns")]
     Duration,
-    /// SLV-DATA-0006: an arbitration entry of a lane that is not in use.
+    /// SLV-DATA-0006: an arbitration entry names a lane that is not in use.
     #[error("SLV-DATA-0006: arbitration table with lane {vl}, but lanes 0 to {last} are in use")]
     ArbitrationLane {
         /// The lane.
         vl: u8,
-        /// The highest in use.
+        /// The highest lane in use.
         last: u8,
     },
-    /// SLV-DATA-0007: a lane that no table serves.
+    /// SLV-DATA-0007: no arbitration table has an entry for a lane in use.
     #[error("SLV-DATA-0007: lane {vl} has no weight in any arbitration table: its packets would wait for ever")]
     Unserved {
         /// The lane.
         vl: u8,
     },
-    /// SLV-DATA-0008: a time that is too long.
+    /// SLV-DATA-0008: a time is longer than allowed.
     #[error("SLV-DATA-0008: times of more than {most} ns; want less")]
     TooLong {
-        /// Longest.
+        /// Longest allowed time.
         most: u64,
     },
 }
 
-/// Blocks private to a lane unless told otherwise: enough for small packets to cover the way there and back.
+/// Default number of blocks private to a lane: enough to cover the round trip with small packets.
 const LANE_BLOCKS: u32 = 128;
 
-/// Longest time in a setting, in ns: an hour.
+/// Longest time in a setting, in ns: one hour.
 const TIME_MAX_NS: u64 = 3_600_000_000_000;
 
 impl Settings {
-    /// Bytes of headers and CRCs that every packet has.
+    /// Returns the bytes of headers and CRCs of every packet.
     #[must_use]
     #[inline]
     pub const fn headers(&self) -> u32 {
@@ -242,7 +243,7 @@ impl Settings {
         }
     }
 
-    /// All that a packet with so much payload has around it; the first one of a message may have more.
+    /// Returns the overhead of a packet with this payload in bytes; the first packet of a message may have more.
     #[must_use]
     #[inline]
     pub const fn overhead(&self, payload: u32, is_first: bool) -> u32 {
@@ -251,20 +252,20 @@ impl Settings {
         self.headers() + extended + header::pad(payload)
     }
 
-    /// Bytes of the largest packet, headers included.
+    /// Returns the length of the largest packet in bytes, including headers.
     #[must_use]
     pub const fn packet_bytes(&self) -> u32 {
         let mtu = self.mtu.bytes() as u32;
         mtu + self.overhead(mtu, true)
     }
 
-    /// Blocks of the largest packet: one that begins an RDMA message is the longest there is.
+    /// Returns the blocks of the largest packet: the one that begins an RDMA message.
     #[must_use]
     pub const fn packet_blocks(&self) -> u32 {
         blocks(self.packet_bytes())
     }
 
-    /// Blocks private to a lane of an input.
+    /// Returns the blocks private to a lane of an input.
     #[must_use]
     pub fn lane_blocks(&self) -> u32 {
         self.buffers
@@ -272,7 +273,7 @@ impl Settings {
             .unwrap_or_else(|| LANE_BLOCKS.max(4 * self.packet_blocks()))
     }
 
-    /// With the defaults that depend on something filled in: a result says how it was simulated.
+    /// Returns the settings with fabric-dependent defaults filled in, for the results.
     #[must_use]
     pub fn resolved(&self, network: &Network<'_>) -> Self {
         let mut settings = self.clone();
@@ -282,22 +283,22 @@ impl Settings {
         settings
     }
 
-    /// When measuring begins.
+    /// Returns when the measurement begins.
     #[must_use]
     pub const fn measure_from(&self) -> Ps {
         self.warmup_ns * PS_PER_NS
     }
 
-    /// When the simulation ends.
+    /// Returns when the simulation ends.
     #[must_use]
     pub const fn end(&self) -> Ps {
         (self.warmup_ns + self.duration_ns) * PS_PER_NS
     }
 
-    /// The rate that loads are fractions of, where links say none: 4x HDR.
+    /// Reference rate of loads if links have no rate: 4x HDR.
     pub const DEFAULT_LINK: LinkRate = LinkRate::four(Speed::Hdr);
 
-    /// Refuses what contradicts itself or the standard.
+    /// Fails if settings contradict each other or the standard.
     pub fn check(&self) -> Result<(), SettingsError> {
         if !(1..=15).contains(&self.vls) {
             return Err(SettingsError::Lanes { vls: self.vls });

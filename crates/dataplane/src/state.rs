@@ -1,4 +1,4 @@
-//! Everything that changes while packets move, and the events that move them.
+//! The state of a simulation, and its events.
 
 use std::collections::VecDeque;
 
@@ -26,17 +26,17 @@ pub(crate) mod kind {
     pub const ARRIVE: u32 = 0;
     /// An output has sent its packet.
     pub const END: u32 = 1;
-    /// Credits have come for an output.
+    /// Credits have arrived for an output.
     pub const CREDIT: u32 = 2;
-    /// A host has something to send.
+    /// A host has packets to send.
     pub const HOST: u32 = 3;
-    /// The first packet of a queue may have been there for too long.
+    /// The first packet of a queue may have exceeded its lifetime.
     pub const LIFETIME: u32 = 4;
-    /// Something changes from outside.
+    /// A timed change of the fabric is due.
     pub const CONTROL: u32 = 5;
-    /// A queue pair may have waited for too long.
+    /// A queue pair's time-out may have expired.
     pub const TIMER: u32 = 6;
-    /// Bits below.
+    /// Number of lower bits.
     pub const SHIFT: u32 = 29;
 }
 
@@ -44,7 +44,7 @@ pub(crate) mod kind {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
     pub free: u32,
-    /// Blocks that come free: when, and how many; by time.
+    /// Blocks that become free: (time, number), by time.
     pub returns: VecDeque<(Ps, u16)>,
 }
 
@@ -66,12 +66,12 @@ pub(crate) struct Posted {
     pub to: u32,
     /// Bytes not sent yet.
     pub unsent: u32,
-    /// Packets that have not arrived yet, sent or not.
+    /// Packets that have not arrived yet, whether sent or not.
     pub missing: u32,
     pub next: u32,
-    /// All bytes.
+    /// Length in bytes.
     pub bytes: u32,
-    /// Of its first packet, on a queue pair.
+    /// Sequence number of its first packet, on a queue pair.
     pub first_psn: u32,
     pub dlid: u16,
     pub sl: u8,
@@ -80,16 +80,16 @@ pub(crate) struct Posted {
     pub lost: bool,
 }
 
-/// A host: what it will post, and what waits.
+/// A host: its next message, and waiting messages.
 #[derive(Clone, Debug)]
 pub(crate) struct HostState {
-    /// What comes next from the workload.
+    /// The next message of the workload.
     pub next: Option<Message>,
     /// When its event is due.
     pub wake_at: Ps,
-    /// Lanes with such messages.
+    /// Bit mask of lanes with waiting messages.
     pub lanes: u16,
-    /// For what only this host draws.
+    /// Random numbers of this host.
     pub rng: Rng,
 }
 
@@ -122,23 +122,23 @@ pub struct Simulation<W> {
     pub(crate) ports: Vec<Port>,
     /// By port, then lane.
     pub(crate) lanes: Vec<Lane>,
-    /// By port, then lane: credits that come later than those that the lane knows itself.
+    /// By port, then lane: later credits that are not stored in the lane itself.
     pub(crate) far: Vec<Far>,
     pub(crate) arbiters: Vec<Arbiter>,
     pub(crate) arbitration: Compiled,
-    /// Virtual output queues, if asked for. Their places are behind those of `lanes`.
+    /// Virtual output queues, if used. Their indexes follow those of `lanes`.
     pub(crate) voqs: Vec<Queue>,
-    /// By place of a queue, where lifetimes can end.
+    /// By index of a queue, if lifetimes are finite.
     pub(crate) ages: Vec<Age>,
-    /// By output, then lane: inputs from 65 on that want it.
+    /// By output, then lane: bit mask of the inputs from 65 on with packets for it.
     pub(crate) more_requests: Vec<u64>,
-    /// By switch: inputs that can send into the crossbar.
+    /// By switch: bit mask of inputs that can send into the crossbar.
     pub(crate) idle_inputs: Vec<u64>,
-    /// By input: outputs that its virtual output queues have packets for.
+    /// By input: bit mask of outputs with packets in its virtual output queues.
     pub(crate) voq_outputs: Vec<u64>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) hosts: Vec<HostState>,
-    /// By host and lane: messages that wait to be sent or are being sent.
+    /// By host and lane: number of messages waiting or being sent.
     pub(crate) waiting: Vec<u32>,
     pub(crate) qps: Qps,
     pub(crate) messages: Vec<Posted>,
@@ -152,20 +152,20 @@ pub struct Simulation<W> {
     pub(crate) drops: Drops,
     pub(crate) port_stats: Vec<PortStats>,
     pub(crate) deadlock: Option<Deadlock>,
-    /// The workload is done.
+    /// True if the workload is completed.
     pub(crate) done: bool,
     pub(crate) ready: Vec<u32>,
-    /// The events so far, if asked for.
+    /// The events so far, if recorded.
     pub(crate) log: Option<Box<EventLog>>,
-    /// The port whose departures are noted.
+    /// The port with recorded departures.
     pub(crate) watched: u32,
     pub(crate) departures: Vec<Ps>,
 }
 
 impl<W: Workload> Simulation<W> {
-    /// A fabric at rest, and the first messages of every host.
+    /// Returns a fabric without packets, and the first messages of every host.
     ///
-    /// Changes happen at their times, before the packets of the same instant.
+    /// Changes happen at their times, before packets of the same instant.
     pub fn new(
         network: &Network<'_>,
         settings: &Settings,
@@ -182,7 +182,7 @@ impl<W: Workload> Simulation<W> {
         let arbitration = settings.vl_arb.compiled(settings.vls);
         let lane = Lane::new(settings.lane_blocks() as u16);
         let pool = Pool::new(settings.buffers.shared_blocks);
-        // What cannot happen before the end needs no watching.
+        // Limits beyond the end of the simulation need no checks.
         let within = |limit: Option<Ps>| limit.filter(|&limit| limit < settings.end());
         let (hoq, switch_life) = (
             within(lifetime(settings.hoq_life)),
@@ -234,7 +234,7 @@ impl<W: Workload> Simulation<W> {
         Ok(simulation)
     }
 
-    /// The first events.
+    /// Schedules the first events.
     fn begin(&mut self) {
         for index in 0..self.changes.len() {
             let at = self.changes[index].at;
@@ -257,7 +257,7 @@ impl<W: Workload> Simulation<W> {
         self.calendar.push(event);
     }
 
-    /// Handles every event up to and including `until`; stops early at a deadlock.
+    /// Handles every event up to and including `until`. Stops early at a deadlock.
     pub fn run_until(&mut self, until: Ps) {
         let mut goes_on = true;
         while goes_on {
@@ -272,8 +272,8 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// True if a run needs none of what is rare: for such runs everything on the way of a packet is compiled apart, as
-    /// code with `PLAIN`, which is the same code with these answers known.
+    /// True if a run needs none of the rare features. The code on the path of a packet is compiled separately for such
+    /// runs, with `PLAIN`: the same code with these answers known.
     fn is_plain(&self) -> bool {
         let Settings {
             queueing,
@@ -287,7 +287,7 @@ impl<W: Workload> Simulation<W> {
         simple && uniform && self.pools.is_empty() && self.ages.is_empty()
     }
 
-    /// Handles events up to the next change, or look for deadlocks; false if there is nothing more to do.
+    /// Handles events up to the next change or check for deadlocks. False if there are no more.
     fn run_to_change<const PLAIN: bool>(&mut self, until: Ps) -> bool {
         let first_host = self.layout.first_host();
         while !self.is_over() {
@@ -322,13 +322,13 @@ impl<W: Workload> Simulation<W> {
         false
     }
 
-    /// True if nothing more happens: a deadlock, or the workload is done.
+    /// True if the simulation has ended: a deadlock, or the workload is completed.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.deadlock.is_some() || self.done
     }
 
-    /// From now on notes events, so many at most. To be called before anything has happened.
+    /// Records events from now on, at most this many. Call it before the first event.
     pub fn note_events(&mut self, most: usize) {
         let mut log = EventLog {
             most,
@@ -341,43 +341,43 @@ impl<W: Workload> Simulation<W> {
         self.log = Some(Box::new(log));
     }
 
-    /// The events that were noted.
+    /// Returns the recorded events.
     #[must_use]
     pub fn noted_events(&self) -> Option<&EventLog> {
         self.log.as_deref()
     }
 
-    /// From now on notes when a port begins to send a packet.
+    /// Records from now on when a port begins to send a packet.
     pub fn watch(&mut self, port: PortRef) {
         let place = self.layout.refs.iter().position(|&at| at == port);
         self.watched = place.map_or(NIL, |place| place as u32);
     }
 
-    /// When the watched port began to send each packet.
+    /// Returns when the watched port began to send each packet.
     #[must_use]
     pub fn departures(&self) -> &[Ps] {
         &self.departures
     }
 
-    /// What hosts send.
+    /// Returns the workload.
     #[must_use]
     pub const fn workload(&self) -> &W {
         &self.workload
     }
 
-    /// Simulated time.
+    /// Returns the simulated time.
     #[must_use]
     pub const fn now(&self) -> Ps {
         self.now
     }
 
-    /// Events handled so far.
+    /// Returns the number of events handled so far.
     #[must_use]
     pub const fn events(&self) -> u64 {
         self.events
     }
 
-    /// What memory it has taken for things that come and go.
+    /// Returns the peak numbers of dynamic objects.
     #[must_use]
     pub fn footprint(&self) -> Footprint {
         Footprint {
@@ -387,33 +387,33 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Hosts, in the order in which a workload counts them.
+    /// Returns the LIDs of hosts, in the order in which a workload numbers them.
     pub fn host_lids(&self) -> impl Iterator<Item = Lid> + '_ {
         self.layout.hosts.iter().map(|host| host.lid)
     }
 }
 
-/// The most of each that there was at the same time: places are used again, and none is given back.
+/// Peak number of each kind of object. Memory is reused and never returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Packets under way.
+    /// Packets in flight.
     pub packets: usize,
     /// Messages posted.
     pub messages: usize,
-    /// Events to come.
+    /// Scheduled events.
     pub events: usize,
 }
 
-/// So many of something that is there only at times.
+/// Returns `count` if the objects are used, else 0.
 const fn only_if(is_there: bool, count: usize) -> usize {
     if is_there { count } else { 0 }
 }
 
-/// Finest slots of the event queue, as a power of two of picoseconds: packets take some ten to some thousand
-/// nanoseconds per hop, and 4,096 slots of 256 ps are one microsecond.
+/// Width of the finest slots of the event queue, as a power of two in picoseconds. Packets take from ten to a few
+/// thousand nanoseconds per hop, and 4,096 slots of 256 ps are one microsecond.
 pub(crate) const SLOT_BITS: u32 = 8;
 
-/// The service level of every destination, where it depends on nothing else.
+/// Returns the service level of every destination, if it depends on nothing else.
 fn service_levels(network: &Network<'_>, settings: &Settings, layout: &Layout) -> Vec<u8> {
     let vls = u64::from(settings.vls);
     let of = |host: &layout::HostPort| match settings.sl {
@@ -423,12 +423,12 @@ fn service_levels(network: &Network<'_>, settings: &Settings, layout: &Layout) -
     layout.hosts.iter().map(of).collect()
 }
 
-/// Spreads every bit of a number.
+/// Returns a well-mixed hash of a number.
 pub(crate) fn hash(value: u64) -> u64 {
     Seed(0).nth(value).0
 }
 
-/// Every service level that may be used has a lane in use.
+/// Fails if a service level that may be used has no lane in use.
 fn check_lanes(settings: &Settings, layout: &Layout, sls: &[u8]) -> Result<(), BuildError> {
     let used = |sl: u8| match settings.sl {
         SlChoice::Routing | SlChoice::DestHash => sls.contains(&sl),

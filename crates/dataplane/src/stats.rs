@@ -1,4 +1,4 @@
-//! What is counted while packets move.
+//! Counters of a simulation.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::series::Series;
 use crate::traffic::{Arrival, Message};
 use crate::units::Ps;
 
-/// Why a packet was dropped.
+/// Reason why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drop {
     NoEntry,
@@ -25,15 +25,15 @@ pub(crate) enum Drop {
 pub struct Drops {
     /// The switch has no forwarding entry for the destination.
     pub no_entry: u64,
-    /// The forwarding entry is the switch's own port 0.
+    /// The forwarding entry leads to the switch's own port 0.
     pub to_switch: u64,
     /// The link of the output is down.
     pub link_down: u64,
     /// The link broke while the packet was on it.
     pub in_flight: u64,
-    /// The lane map says drop, or names a lane that is not in use.
+    /// The lane map drops the packet, or names a lane that is not in use.
     pub lane: u64,
-    /// First of its queue for longer than the head-of-queue lifetime.
+    /// First in its queue for longer than the head-of-queue lifetime.
     pub head_of_queue: u64,
     /// In a switch for longer than the switch lifetime.
     pub switch_life: u64,
@@ -55,7 +55,7 @@ impl Drops {
         } += 1;
     }
 
-    /// All of them.
+    /// Returns the sum.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.no_entry
@@ -69,7 +69,7 @@ impl Drops {
     }
 }
 
-/// Values of one power of two that a histogram tells apart: it is exact to less than 1 %.
+/// Number of steps per power of two in a histogram: exact to less than 1 %.
 const STEPS: u64 = 128;
 
 /// Counts of values, finer where they are smaller.
@@ -104,7 +104,7 @@ impl Histogram {
         (STEPS * shift as u64 + (value >> shift)) as usize
     }
 
-    /// The middle of the values that lie in a place.
+    /// Returns the middle of the values in a step.
     const fn value(place: usize) -> u64 {
         let place = place as u64;
         if place < 2 * STEPS {
@@ -115,7 +115,7 @@ impl Histogram {
         low + (1 << shift) / 2
     }
 
-    /// The value that so many of a thousand are not above; 0 without values.
+    /// Returns the quantile in per mille; 0 without values.
     #[must_use]
     pub fn quantile(&self, per_mille: u64) -> u64 {
         let rank = (self.total * per_mille).div_ceil(1_000).max(1);
@@ -129,7 +129,7 @@ impl Histogram {
         0
     }
 
-    /// Mean, exact; 0 without values.
+    /// Returns the exact mean; 0 without values.
     #[must_use]
     pub fn mean(&self) -> f64 {
         if self.total == 0 {
@@ -139,20 +139,20 @@ impl Histogram {
         }
     }
 
-    /// The largest value.
+    /// Returns the largest value.
     #[must_use]
     pub const fn max(&self) -> u64 {
         self.max
     }
 
-    /// How many values.
+    /// Returns the number of values.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.total
     }
 }
 
-/// What is counted while it is measured.
+/// Counters of the measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     pub from: Ps,
@@ -173,11 +173,11 @@ pub(crate) struct Window {
     pub by_receiver: Vec<u64>,
     /// Payload bytes by sending host.
     pub by_sender: Vec<u64>,
-    /// From the start of the simulation.
+    /// Over the whole simulation.
     pub series: Series,
-    /// From the start of the simulation.
+    /// Packets over the whole simulation.
     pub all_packets: u64,
-    /// From the start of the simulation, payload.
+    /// Payload bytes over the whole simulation.
     pub all_bytes: u64,
 }
 
@@ -240,7 +240,7 @@ impl Window {
         }
     }
 
-    /// A message was thrown away before anything of it was sent.
+    /// Counts a message that was dropped before any of it was sent.
     pub const fn flushed(&mut self, now: Ps) {
         if self.contains(now) {
             self.messages_lost += 1;
@@ -260,23 +260,23 @@ impl Window {
     }
 }
 
-/// What is counted at a port, while it is measured.
+/// Counters of a port during the measurement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PortStats {
-    /// How long it had something to send, but no credits.
+    /// Time with packets to send but no credits.
     pub wait: Ps,
-    /// Since when it waits.
+    /// Since when it has been waiting.
     pub waits_since: Option<Ps>,
     /// Packets for this output that were dropped.
     pub discards: u64,
-    /// Packets from this input that had no way on.
+    /// Packets from this input without a route.
     pub relay_errors: u64,
-    /// Times that its link broke.
+    /// Number of times that its link broke.
     pub downed: u64,
 }
 
 impl PortStats {
-    /// It has waited, and sends a packet now.
+    /// Ends a wait, because a packet is sent now.
     pub fn waited(&mut self, now: Ps, measured_from: Ps) {
         if let Some(since) = self.waits_since.take() {
             self.wait += now.saturating_sub(since.max(measured_from));

@@ -1,11 +1,11 @@
-//! What a switch does with packets: they arrive, wait, are chosen, and leave.
+//! Switches: packets arrive, wait, are chosen, and leave.
 //!
-//! An output looks for a packet when something has changed for it:
+//! An output looks for a packet after each of these events:
 //!
 //! - a packet for it has become the first of its queue;
-//! - its own packet has ended;
+//! - its current packet has ended;
 //! - an input with a packet for it can send again;
-//! - credits have come.
+//! - credits have arrived.
 //!
 //! The end of a packet is an event only if another packet waits for it.
 
@@ -19,22 +19,22 @@ use crate::stats::Drop;
 use crate::traffic::Workload;
 use crate::units::Ps;
 
-/// A switch where something happens.
+/// The switch of an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Here {
     index: u32,
-    /// Its position 0 among all ports.
+    /// Index of its port 0 among all ports.
     first_port: u32,
 }
 
 impl Here {
-    /// The component that handles its events.
+    /// Returns the component that handles its events.
     #[inline]
     pub const fn component(self) -> u32 {
         1 + self.index
     }
 
-    /// Position of one of its ports among all.
+    /// Returns the index of one of its ports among all.
     #[inline]
     pub const fn port(self, num: u8) -> u32 {
         self.first_port + num as u32
@@ -47,7 +47,7 @@ impl<W: Workload> Simulation<W> {
         usize::from(self.settings.vls)
     }
 
-    /// Words of a set of ports.
+    /// Returns the words of a set of ports.
     #[inline]
     fn words<const PLAIN: bool>(&self) -> usize {
         if PLAIN { 1 } else { self.layout.words }
@@ -63,7 +63,7 @@ impl<W: Workload> Simulation<W> {
         !PLAIN && self.settings.queueing == Queueing::Voq
     }
 
-    /// The switch of an event.
+    /// Returns the switch of an event.
     #[inline]
     pub(crate) fn here(&self, component: u32) -> Here {
         let index = component - 1;
@@ -71,7 +71,7 @@ impl<W: Workload> Simulation<W> {
         Here { index, first_port }
     }
 
-    /// Where the queue of packets from an input for an output lies.
+    /// Returns the index of the queue of packets from an input for an output.
     #[inline]
     fn voq(&self, switch: Here, input: u8, output: u8, vl: u8) -> usize {
         let switch = &self.layout.switches[switch.index as usize];
@@ -80,7 +80,7 @@ impl<W: Workload> Simulation<W> {
         self.lanes.len() + (switch.first_voq as usize + pair) * self.vls() + usize::from(vl)
     }
 
-    /// Where the queue that a packet waits in lies.
+    /// Returns the index of the queue that a packet waits in.
     #[inline]
     fn queue_of<const PLAIN: bool>(&self, switch: Here, packet: Spot) -> usize {
         if self.is_voq::<PLAIN>() {
@@ -90,7 +90,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// The queue of a place.
+    /// Returns the queue with an index.
     #[inline]
     pub(crate) fn queue<const PLAIN: bool>(&self, place: usize) -> &Queue {
         match place.checked_sub(self.lanes.len()) {
@@ -107,7 +107,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// A word of the inputs that want an output's lane.
+    /// Returns a word of the set of inputs with packets for an output's lane.
     #[inline]
     pub(crate) fn requests(&self, lane: usize, word: usize) -> u64 {
         match word.checked_sub(1) {
@@ -175,7 +175,7 @@ impl<W: Workload> Simulation<W> {
         self.join_queue::<PLAIN>(switch, index, spot);
     }
 
-    /// Counts a packet at the port where it came in.
+    /// Counts a packet at the port by which it arrived.
     #[inline]
     pub(crate) fn came_in(&mut self, input: u32, bytes: u32) {
         if self.now >= self.window.from {
@@ -185,7 +185,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// A packet from a slow link for a fast one must not run dry on the way: it begins later. Returns true once.
+    /// Delays a packet from a slow link to a fast one, so that its bytes arrive in time. Returns true once per packet.
     fn holds_back(&mut self, switch: Here, index: u32, input: u32, out: u32) -> bool {
         let bytes = self.packets.get(index).wire_bytes();
         let comes = self.ports[input as usize].byte_time.of(bytes);
@@ -236,7 +236,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// An input has packets: they are looked at when it can send again, if it cannot now.
+    /// Examines the packets of an input now, or when it can send again.
     #[inline]
     fn look_after_input<const PLAIN: bool>(&mut self, switch: Here, input: u8) {
         let port = &self.ports[switch.port(input) as usize];
@@ -266,7 +266,7 @@ impl<W: Workload> Simulation<W> {
         self.idle_inputs[switch.index as usize * self.words::<PLAIN>() + if PLAIN { 0 } else { word }] & bit != 0
     }
 
-    /// The end of the packet that an output sends becomes an event.
+    /// Schedules an event for the end of the packet that an output sends.
     #[inline]
     fn end_is_event(&mut self, switch: Here, output: u8) {
         let port = &mut self.ports[switch.port(output) as usize];
@@ -277,7 +277,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// An output is wanted: now if it is idle, else when its packet has ended.
+    /// Lets an output look for a packet: now if it is idle, else when its packet has ended.
     #[inline]
     fn try_output<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
         let out = switch.port(output);
@@ -288,7 +288,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// An output has sent its packet, and so has the input that it came from.
+    /// The packet that an output and an input were sending has ended.
     #[inline]
     pub(crate) fn end_of_packet<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
         let out = switch.port(output);
@@ -307,7 +307,7 @@ impl<W: Workload> Simulation<W> {
         self.offer_input::<PLAIN>(switch, input);
     }
 
-    /// An input can send: outputs that it has packets for are asked, each in its turn, until one takes a packet.
+    /// An input can send: outputs that it has packets for are tried in turn, until one takes a packet.
     #[inline]
     pub(crate) fn offer_input<const PLAIN: bool>(&mut self, switch: Here, input: u8) {
         let into = switch.port(input) as usize;
@@ -333,7 +333,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// The same with virtual output queues.
+    /// Does the same with virtual output queues.
     fn offer_voqs(&mut self, switch: Here, input: u8) {
         let into = switch.port(input) as usize;
         let (words, start) = (self.layout.words, self.ports[into].turn);
@@ -355,7 +355,7 @@ impl<W: Workload> Simulation<W> {
         self.ports[into].turn = last;
     }
 
-    /// An idle output looks for a packet.
+    /// Lets an idle output look for a packet.
     #[inline]
     fn ask<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
         if self.ports[switch.port(output) as usize].free_at <= self.now {
@@ -363,7 +363,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// The input whose turn it is of those that want an output's lane and can send.
+    /// Returns the next input in turn that has a packet for an output's lane and can send.
     #[inline]
     fn next_input<const PLAIN: bool>(&self, switch: Here, lane: usize) -> Option<u8> {
         let turn = self.lanes[lane].turn;
@@ -378,11 +378,11 @@ impl<W: Workload> Simulation<W> {
         next_port(words, word, turn)
     }
 
-    /// An output sends a packet, if it is idle and there is one that can go.
+    /// Sends a packet from an output, if it is idle and a packet can be sent.
     pub(crate) fn arbitrate<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
         let out = switch.port(output);
         let port = &self.ports[out as usize];
-        // An end that is due at this instant, but not handled yet, counts as busy.
+        // A packet end that is due now but not handled yet counts as busy.
         if port.free_at > self.now || port.end_is_event || port.wanted == 0 {
             return;
         }
@@ -426,7 +426,8 @@ impl<W: Workload> Simulation<W> {
         self.send::<PLAIN>(switch, out, vl, chosen[usize::from(vl)]);
     }
 
-    /// No lane of an output can go on. Where one can, the others are looked at again when its packet has ended.
+    /// Waits for credits if no lane of an output can send. If one can, the others are examined again when its packet
+    /// has ended.
     fn wait_on_lanes(&mut self, out: u32, mut lanes: u16, chosen: &[u32; 16]) {
         while lanes != 0 {
             let vl = lanes.trailing_zeros() as u8;
@@ -436,7 +437,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// The packet that an input has for an output and lane.
+    /// Returns the packet that an input has for an output and lane.
     #[inline]
     pub(crate) fn first_for<const PLAIN: bool>(&self, switch: Here, input: u8, output: u8, vl: u8) -> u32 {
         if self.is_voq::<PLAIN>() {
@@ -444,7 +445,7 @@ impl<W: Workload> Simulation<W> {
         }
         let vls = self.vls();
         let first = switch.port(input) as usize * vls;
-        // Nearly always a packet stays on its lane.
+        // A packet nearly always stays on its lane.
         let own = self.lanes[first + usize::from(vl)].queue.head;
         let fits = |head: u32| {
             let packet = self.packets.get(head);
@@ -457,7 +458,7 @@ impl<W: Workload> Simulation<W> {
         heads.into_iter().find(|&head| head != NIL && fits(head)).unwrap_or(NIL)
     }
 
-    /// Takes a packet, the first of its queue, out of it.
+    /// Removes a packet, the first of its queue.
     #[inline]
     pub(crate) fn leave_queue<const PLAIN: bool>(&mut self, switch: Here, index: u32) {
         let (packet, next) = (self.packets.get(index).spot(), self.packets.get(index).next);
@@ -469,7 +470,8 @@ impl<W: Workload> Simulation<W> {
         let still = if self.is_voq::<PLAIN>() {
             next != NIL
         } else {
-            // If packets keep their lanes, no other packet has this input, output and lane; the next one asks itself.
+            // If packets keep their lanes, no other packet has this input, output and lane; the next one makes its own
+            // request.
             !PLAIN
                 && self.vls() > 1
                 && self.layout.has_exceptions
@@ -491,7 +493,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// An input has nothing more for an output, unless on another lane.
+    /// An input has no more packets for an output, except on another lane.
     fn clear_voq_output(&mut self, switch: Here, packet: Spot) {
         let any = (0..self.settings.vls).any(|vl| {
             let place = self.voq(switch, packet.input, packet.output, vl);
@@ -534,13 +536,13 @@ impl<W: Workload> Simulation<W> {
         if has_more || several || self.ports[out as usize].wanted != 0 {
             self.end_is_event(switch, packet.output);
         }
-        // With several reads the input may have something for another output now.
+        // With several reads the input may have a packet for another output now.
         if several && has_more {
             self.offer_input::<PLAIN>(switch, packet.input);
         }
     }
 
-    /// Starts to send a packet on a link; returns when its last byte is gone.
+    /// Starts to send a packet on a link. Returns when its last byte is sent.
     #[inline]
     pub(crate) fn put_on_wire(&mut self, out: u32, vl: u8, index: u32) -> Ps {
         let packet = self.packets.get_mut(index);

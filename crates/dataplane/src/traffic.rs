@@ -1,26 +1,26 @@
-//! What hosts send, as the simulator asks for it.
+//! Traffic of hosts, and the interface of workloads.
 
 use crate::units::Ps;
 
-/// A host: position of an end port with a link and a LID, by node and port number.
+/// A host: index of an end port with a link and a LID, by node and port number.
 pub type Host = u32;
 
 /// A message to post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// When; not before the messages that the host posted earlier.
+    /// The time; not before that of earlier messages of the host.
     pub at: Ps,
     /// The receiver.
     pub to: Host,
-    /// Bytes; a message of 0 bytes is one packet without payload.
+    /// Length in bytes; a message of 0 bytes is one packet without payload.
     pub bytes: u32,
-    /// Given back when it has arrived.
+    /// A value returned on arrival.
     pub tag: u64,
-    /// Service level; `None`: as [`crate::Settings::sl`] says.
+    /// Service level; `None`: according to [`crate::Settings::sl`].
     pub sl: Option<u8>,
 }
 
-/// A message whose last packet has arrived.
+/// A message with all packets delivered or lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// The host that posted it.
@@ -31,33 +31,33 @@ pub struct Arrival {
     pub tag: u64,
     /// When it was posted.
     pub posted: Ps,
-    /// False if some of it was lost, so that the receiver has nothing.
+    /// False if some of it was lost, so that the receiver has no message.
     pub whole: bool,
 }
 
-/// Where messages come from.
+/// Source of messages.
 pub trait Workload {
-    /// The next message of a host; `None`: nothing until [`Self::arrived`] names the host. Called again each time the
-    /// message handed out last is posted.
+    /// Returns the next message of a host; `None`: none until [`Self::arrived`] names the host. Called again each time
+    /// the last message returned is posted.
     fn next(&mut self, host: Host, now: Ps) -> Option<Message>;
 
-    /// A message has arrived. Hosts that have something to post because of it are added to `ready`.
+    /// Called when a message has arrived. Hosts that can post a message because of it are added to `ready`.
     fn arrived(&mut self, arrival: Arrival, now: Ps, ready: &mut Vec<Host>) {
         let _ = (arrival, now, ready);
     }
 
-    /// A message that was handed out, but is not due yet, comes back: the host has been named by [`Self::arrived`], and
-    /// may have something else to post before.
+    /// Takes back a message that was returned but is not due yet: [`Self::arrived`] has named the host, which may have
+    /// another message to post first.
     fn take_back(&mut self, host: Host, message: Message) {
         let _ = (host, message);
     }
 
-    /// True if nothing more will come: the simulation ends.
+    /// True if no more messages follow, so that the simulation ends.
     fn is_done(&self) -> bool {
         false
     }
 
-    /// When everything was done, if there is such a moment.
+    /// Returns when the workload was completed, if it has an end.
     fn completed_at(&self) -> Option<Ps> {
         None
     }

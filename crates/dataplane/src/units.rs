@@ -6,18 +6,17 @@ use core::str::FromStr;
 use selvedge_types::{LinkSpeed, LinkWidth, Rate};
 use serde::{Deserialize, Serialize};
 
-/// Picoseconds since the start of a simulation: 213 days fit.
+/// Time in picoseconds since the start of a simulation; 213 days fit.
 pub type Ps = u64;
 
-/// Picoseconds of a nanosecond.
+/// Picoseconds per nanosecond.
 pub const PS_PER_NS: Ps = 1_000;
-/// Later than everything.
+/// Later than any time.
 pub const NEVER: Ps = u64::MAX;
 
-/// Bytes of a credit block: flow control counts in these. Source: IBA vol 1 §7.9.4.
+/// Bytes per credit block of flow control. Source: IBA vol 1 §7.9.4.
 pub const BLOCK_BYTES: u32 = 64;
-/// Blocks that may be outstanding on a lane: half of what the 12-bit counter FCCL can tell apart. Source: IBA vol 1
-/// §7.9.4.4.
+/// Most outstanding blocks on a lane: half of the range of the 12-bit counter FCCL. Source: IBA vol 1 §7.9.4.4.
 pub const BLOCKS_MAX: u32 = 2_048;
 
 /// Bytes of headers. Source: IBA vol 1 §5.2.
@@ -40,12 +39,12 @@ pub mod header {
     pub const ICRC: u16 = 4;
     /// Variant CRC.
     pub const VCRC: u16 = 2;
-    /// What every packet of a connection inside a subnet has around its payload.
+    /// Overhead of every packet of a connection within a subnet.
     pub const LOCAL: u16 = LRH + BTH + ICRC + VCRC;
-    /// An acknowledgement: no payload.
+    /// Length of an acknowledgement, which has no payload.
     pub const ACK: u16 = LOCAL + AETH;
 
-    /// Bytes that fill a payload up to a multiple of four. Source: IBA vol 1 §9.2 (PadCnt).
+    /// Returns the bytes that pad a payload to a multiple of four. Source: IBA vol 1 §9.2 (PadCnt).
     #[must_use]
     #[inline]
     pub const fn pad(payload: u32) -> u32 {
@@ -53,7 +52,7 @@ pub mod header {
     }
 }
 
-/// Blocks that a packet of so many bytes takes.
+/// Returns the blocks of a packet with this length in bytes.
 #[must_use]
 #[inline]
 pub const fn blocks(wire_bytes: u32) -> u32 {
@@ -98,7 +97,7 @@ impl Speed {
         Self::Xdr,
     ];
 
-    /// What one lane carries after its encoding, in Mbit/s, as a ratio: FDR is 150,000/11.
+    /// Returns the data rate of one lane in Mbit/s after encoding, as a ratio: FDR is 150,000/11.
     #[must_use]
     pub const fn data_mbit_per_s(self) -> (u64, u64) {
         match self {
@@ -116,7 +115,7 @@ impl Speed {
         }
     }
 
-    /// As it is written.
+    /// Returns its name in texts.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -161,7 +160,7 @@ pub struct LinkRate {
 }
 
 impl LinkRate {
-    /// Four lanes of a speed.
+    /// Returns the rate of four lanes.
     #[must_use]
     pub const fn four(speed: Speed) -> Self {
         Self {
@@ -170,7 +169,7 @@ impl LinkRate {
         }
     }
 
-    /// How long a byte takes.
+    /// Returns the time per byte.
     #[must_use]
     pub const fn byte_time(self) -> ByteTime {
         let (mbit, over) = self.speed.data_mbit_per_s();
@@ -179,14 +178,14 @@ impl LinkRate {
         let common = gcd(num, den);
         num /= common;
         den /= common;
-        // The slowest is 4,000 / 1, the largest parts are FDR's 1x, 1,760 / 3.
+        // The slowest is 4,000 / 1; the largest values are those of FDR 1x, 1,760 / 3.
         ByteTime {
             num: num as u32,
             den: den as u32,
         }
     }
 
-    /// What the link carries, headers included, in bytes per second.
+    /// Returns the data rate of the link in bytes per second, including headers.
     #[must_use]
     pub fn bytes_per_s(self) -> f64 {
         let time = self.byte_time();
@@ -219,14 +218,14 @@ impl From<LinkRate> for String {
     }
 }
 
-/// SLV-DATA-0001: a text that names no width and speed.
+/// SLV-DATA-0001: the text is not a link width and speed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "SLV-DATA-0001: '{text}' is no link; want a width (1x, 2x, 4x, 8x, 12x), a dash and a speed (sdr, ddr, qdr, fdr10, \
      fdr, edr, hdr, ndr, xdr), as in 4x-hdr"
 )]
 pub struct LinkRateError {
-    /// What was found.
+    /// The text given.
     pub text: String,
 }
 
@@ -252,7 +251,7 @@ impl TryFrom<String> for LinkRate {
     }
 }
 
-/// How long a byte takes on a link: `num / den` picoseconds.
+/// Time per byte on a link: `num / den` picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteTime {
     num: u32,
@@ -260,12 +259,12 @@ pub struct ByteTime {
 }
 
 impl ByteTime {
-    /// How long so many bytes take, rounded up to a picosecond.
+    /// Returns the time of this many bytes, rounded up to a picosecond.
     #[must_use]
     #[inline]
     pub const fn of(self, bytes: u32) -> Ps {
         let product = bytes as u64 * self.num as u64;
-        // A division takes as long as the rest of an event; all rates but FDR's need none.
+        // A division takes as long as the rest of an event; only FDR needs one.
         if self.den == 1 {
             product
         } else {

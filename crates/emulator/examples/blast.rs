@@ -1,4 +1,5 @@
-//! How many MADs a second the emulator carries: a windowed client, a mix of directed-route Gets and LFT Sets.
+//! Measures the MADs per second of the emulator: a client with a window sends a mix of directed-route Gets and LFT
+//! Sets.
 //!
 //! ```text
 //! cargo run -p selvedge-emulator --example blast -- [k=18] [n=3] [window=64] [requests=2000000] [wrappers]

@@ -1,6 +1,6 @@
 //! Agents: serial servers with a finite queue.
 //!
-//! VL15 has no flow control: what does not fit into the queue is dropped, and its sender waits for its time-out.
+//! VL15 has no flow control: a request that finds the queue full is dropped, and its sender waits for its time-out.
 
 use selvedge_chassis::PortIdx;
 use selvedge_fabric::NodeIdx;
@@ -15,17 +15,17 @@ use crate::emulator::{Emulator, Event, agent_index};
 use crate::flight::Slot;
 use crate::watch::Change;
 
-/// One agent's queue. Its content is in the event queue: each request knows when it will be done.
+/// One agent's queue. The requests themselves are in the event queue: each has the time when it will be served.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Agent {
-    /// When it will be done with all that waits.
+    /// When all waiting requests will be served.
     busy_until: Time,
-    /// Requests that wait or are in service.
+    /// Number of requests waiting or in service.
     waiting: u16,
 }
 
 impl Emulator {
-    /// A request enters the queue of the node's agent.
+    /// Adds a request to the queue of the node's agent.
     pub(crate) fn enqueue(&mut self, slot: Slot) {
         let flight = self.flights.at(slot);
         let (at, class) = (flight.at, flight.mad.class());
@@ -48,7 +48,7 @@ impl Emulator {
         self.schedule(wait, at, Event::Serve(slot));
     }
 
-    /// An agent is done with a request: what it asks for happens now, and the answer leaves.
+    /// Serves a request: it takes effect now, and the response is sent.
     pub(crate) fn serve(&mut self, slot: Slot) {
         let flight = self.flights.at(slot);
         let (at, class) = (flight.at, flight.mad.class());
@@ -68,12 +68,12 @@ impl Emulator {
         }
     }
 
-    /// The agents of a node stop answering; their queues fill.
+    /// The agents of a node stop answering, and their queues fill.
     pub(crate) fn hang(&mut self, node: NodeIdx) {
         self.hung.entry(node).or_default();
     }
 
-    /// The agents of a node go on with what waits.
+    /// The agents of a node continue with the waiting requests.
     pub(crate) fn unhang(&mut self, node: NodeIdx) {
         for slot in self.hung.remove(&node).unwrap_or_default() {
             let flight = self.flights.at(slot);
@@ -86,7 +86,7 @@ impl Emulator {
         }
     }
 
-    /// The agents of a node and all they hold are gone.
+    /// Removes the agents of a node with all their state.
     pub(crate) fn reset_agents(&mut self, node: NodeIdx) {
         for class in [Class::SubnLid, Class::PerfMgt] {
             self.agents[agent_index(node, class)] = Agent::default();
@@ -190,7 +190,7 @@ impl Emulator {
         self.answer(slot, status);
     }
 
-    /// Turns a served request into its answer and sends that off: the same 256 bytes go back.
+    /// Turns a served request into its response and sends it: the same 256 bytes go back.
     fn answer(&mut self, slot: Slot, status: Status) {
         let flight = self.flights.at_mut(slot);
         let own = self.chassis.end_port(flight.at);
@@ -213,7 +213,7 @@ impl Emulator {
         }
     }
 
-    /// A GMP with a wrong P_Key: counted, told to the manager, dropped.
+    /// Handles a GMP with a wrong P_Key: counts it, sends a trap, drops it.
     pub(crate) fn bad_p_key(&mut self, slot: Slot, own: PortIdx) {
         let flight = self.flights.at(slot);
         let trap = Trap::BadPKey(BadKey {

@@ -1,4 +1,4 @@
-//! Managers and tools at end ports, and who of them gets what.
+//! Managers and tools at end ports, and delivery of datagrams to them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ use selvedge_wire::Datagram;
 use crate::count::MadTable;
 use selvedge_sim::Time;
 
-/// A manager or tool that sits at an end port.
+/// A manager or tool at an end port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u32);
 
@@ -24,8 +24,8 @@ pub struct Delivery {
     pub datagram: Datagram,
 }
 
-/// Requests of other ports' clients that one port remembers, so that answers find the client that asked. More are
-/// forgotten, oldest first: a manager has at most a few hundred requests to other managers outstanding.
+/// Most requests from clients of other ports that one port remembers, so that a response finds the requesting client.
+/// The oldest are forgotten first: a manager has at most a few hundred requests to other managers outstanding.
 const REMEMBERED_MAX: usize = 1_024;
 
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Client {
     pub sent: MadTable,
 }
 
-/// What identifies a request among those of one port.
+/// Identity of a request among those at one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestKey {
     pub peer: Lid,
@@ -51,7 +51,7 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Remembers that `client` asked a client of another port.
+    /// Remembers that `client` sent a request to a client of another port.
     pub fn remember(&mut self, key: RequestKey, client: ClientId) {
         if self.asked.len() >= REMEMBERED_MAX {
             self.asked.pop_front();
@@ -59,7 +59,7 @@ impl Seat {
         self.asked.push_back((key, client));
     }
 
-    /// Who asked; the latest counts.
+    /// Returns the client that sent a request; the latest one if there are several.
     pub fn asker(&self, key: RequestKey) -> Option<ClientId> {
         let found = self.asked.iter().rev().find(|(k, _)| *k == key).map(|(_, c)| *c);
         found.filter(|c| self.clients.contains(c))
@@ -112,12 +112,12 @@ impl Clients {
         self.seats.get_mut(&port)
     }
 
-    /// The subnet manager at a port.
+    /// Returns the subnet manager at a port.
     pub fn manager(&self, port: PortIdx) -> Option<ClientId> {
         self.seats.get(&port)?.is_sm
     }
 
-    /// Who at a port gets what is for no manager: the client that came last.
+    /// Returns the client at a port that gets datagrams not meant for the manager: the client attached last.
     pub fn listener(&self, port: PortIdx) -> Option<ClientId> {
         self.seats.get(&port)?.clients.last().copied()
     }

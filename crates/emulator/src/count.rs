@@ -1,4 +1,4 @@
-//! What became of every MAD.
+//! Counts of MADs by outcome.
 //!
 //! One equation holds at any time (a test checks it under hostile input): sent + answers + traps + duplicates =
 //! delivered + served + dropped + in flight.
@@ -7,31 +7,31 @@ use core::fmt;
 
 use selvedge_wire::{AttributeId, Class, Mad, Method};
 
-/// Why a MAD was dropped.
+/// Reason why a MAD was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// SLV-EMU-0101: base version, hop count or hop pointer is none of a MAD.
+    /// SLV-EMU-0101: the base version, hop count or hop pointer is invalid.
     Malformed,
     /// SLV-EMU-0102: the route names a port that the node does not have, or from which the sender cannot send.
     NoSuchPort,
-    /// SLV-EMU-0103: the route leads through a node that is no switch.
+    /// SLV-EMU-0103: the route leads through a node that is not a switch.
     NotASwitch,
     /// SLV-EMU-0104: no cable, or the link is down.
     LinkDown,
-    /// SLV-EMU-0105: a GMP at a port that is not ACTIVE.
+    /// SLV-EMU-0105: a GMP arrived at a port that is not ACTIVE.
     NotActive,
     /// SLV-EMU-0106: no forwarding entry, or the LID is above LinearFDBTop.
     NoPath,
-    /// SLV-EMU-0107: the entry points back to where the MAD came from.
+    /// SLV-EMU-0107: the forwarding entry leads back to the port of arrival.
     TurnedBack,
     /// SLV-EMU-0108: too many hops: a forwarding loop.
     HopLimit,
-    /// SLV-EMU-0109: it arrived where nobody has its LID.
+    /// SLV-EMU-0109: the MAD arrived at a node that does not have its destination LID.
     WrongLid,
     /// SLV-EMU-0110: the agent's queue was full.
     QueueFull,
-    /// SLV-EMU-0111: nobody sits at the port who wants it.
+    /// SLV-EMU-0111: no client at the port accepts the MAD.
     NoClient,
     /// SLV-EMU-0112: the node has no power, or lost it meanwhile.
     NoPower,
@@ -39,11 +39,11 @@ pub enum DropReason {
     BadMKey,
     /// SLV-EMU-0114: wrong P_Key.
     BadPKey,
-    /// SLV-EMU-0115: an agent has no use for it: an answer nobody asked for.
+    /// SLV-EMU-0115: an agent received a response without having sent a request.
     Unwanted,
-    /// SLV-EMU-0116: lost by a fault.
+    /// SLV-EMU-0116: an injected fault lost the MAD.
     Lost,
-    /// SLV-EMU-0117: too many MADs on their way.
+    /// SLV-EMU-0117: too many MADs were in flight.
     Crowded,
 }
 
@@ -69,7 +69,7 @@ impl DropReason {
         Self::Crowded,
     ];
 
-    /// Its code.
+    /// Returns its code.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -118,8 +118,8 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Numbers of MADs by method and attribute. Both SMP classes count as one; attributes that the emulator does not know
-/// share one place per class.
+/// Numbers of MADs by method and attribute. Both SMP classes count as one. Attributes that the emulator does not
+/// support share one counter per class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadTable(Box<[u64; METHODS * KINDS]>);
 
@@ -187,20 +187,20 @@ const fn index(class: Class, method: Method, attribute: AttributeId) -> usize {
 }
 
 impl MadTable {
-    /// How many there were.
+    /// Returns the number of MADs with this class, method and attribute.
     #[must_use]
     pub fn of(&self, class: Class, method: Method, attribute: AttributeId) -> u64 {
         self.0[index(class, method, attribute)]
     }
 
-    /// How many there were of one method, whatever class and attribute.
+    /// Returns the number of MADs with this method, of any class and attribute.
     #[must_use]
     pub fn of_method(&self, method: Method) -> u64 {
         let first = method_index(method) * KINDS;
         self.0[first..first + KINDS].iter().sum()
     }
 
-    /// All.
+    /// Returns the total number.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
@@ -211,7 +211,7 @@ impl MadTable {
     }
 }
 
-/// What became of every MAD.
+/// Counts of MADs by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Sent by clients.
@@ -222,13 +222,13 @@ pub struct Counts {
     pub refused: MadTable,
     /// Delivered to clients.
     pub delivered: MadTable,
-    /// Dropped, whatever the reason.
+    /// Dropped, for any reason.
     pub dropped: MadTable,
-    /// Answers that agents sent.
+    /// Responses that agents sent.
     pub answers: u64,
-    /// Traps that agents sent, repetitions included.
+    /// Traps that agents sent, including repetitions.
     pub traps: u64,
-    /// Traps not sent because the port knows no subnet manager, or its capabilities do not ask for them.
+    /// Traps not sent because the port has no LID of a subnet manager, or because its capabilities do not include them.
     pub traps_suppressed: u64,
     /// Traps given up after `EmulatorConfig::trap_sends_max`.
     pub traps_given_up: u64,
@@ -238,25 +238,25 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// How many were dropped for a reason.
+    /// Returns the number of MADs dropped for a reason.
     #[must_use]
     pub const fn drops(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
     }
 
-    /// Sets that agents carried out.
+    /// Returns the number of Sets that agents carried out.
     #[must_use]
     pub fn sets_accepted(&self) -> u64 {
         self.accepted.of_method(Method::Set)
     }
 
-    /// MADs that came into being.
+    /// Returns the number of MADs created.
     #[must_use]
     pub fn created(&self) -> u64 {
         self.sent.total() + self.answers + self.traps + self.duplicates
     }
 
-    /// MADs that came to an end.
+    /// Returns the number of MADs delivered, served or dropped.
     #[must_use]
     pub fn ended(&self) -> u64 {
         self.delivered.total() + self.accepted.total() + self.refused.total() + self.drops.iter().sum::<u64>()

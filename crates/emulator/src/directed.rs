@@ -1,8 +1,8 @@
 //! Directed routes: each hop rewrites the SMP. Source: IBA vol 1 §14.2.2.
 //!
-//! The hop pointer counts the hops done. On the way out each switch notes its ingress port in the return path and
-//! leaves by the initial path; on the way back each leaves by the return path. A directed route may begin and end with
-//! a part routed by LID: DrSLID and DrDLID are permissive where it does not.
+//! The hop pointer counts the completed hops. On the way out each switch records its ingress port in the return path
+//! and uses the initial path; on the way back it uses the return path. A directed route may begin and end with a
+//! LID-routed part; without one, DrSLID or DrDLID is permissive.
 
 use selvedge_types::Lid;
 
@@ -14,7 +14,7 @@ use crate::flight::Slot;
 const HOP_COUNT_MAX: u8 = 63;
 
 impl Emulator {
-    /// A client or agent sends a directed-route SMP.
+    /// Starts a directed-route SMP of a client or agent.
     pub(crate) fn start_directed(&mut self, slot: Slot) {
         let flight = self.flights.at_mut(slot);
         let mad = &mut flight.mad;
@@ -22,8 +22,8 @@ impl Emulator {
             return self.drop(slot, DropReason::Malformed);
         }
         if mad.is_returning() {
-            // Senders may leave the hop pointer as they received it, or (on ibsim) at 0: where an answer starts is no
-            // secret.
+            // Senders may leave the hop pointer as they received it, or (on ibsim) at 0, because the starting point of
+            // a response is known.
             mad.set_hop_pointer(mad.hop_count() + 1);
             return self.directed_back(slot, false);
         }
@@ -38,7 +38,7 @@ impl Emulator {
         }
         mad.set_hop_pointer(1);
         let (exit, at) = (mad.initial_path(1), flight.at);
-        // A channel adapter sends by the port at which the sender sits, and by no other.
+        // A channel adapter sends only by the sender's own port.
         let wire = self.chassis.wire(at);
         if !self.chassis.is_switch(wire.node()) && wire.num().get() != exit {
             return self.drop(slot, DropReason::NoSuchPort);
@@ -46,7 +46,7 @@ impl Emulator {
         self.leave_by(slot, exit, 0);
     }
 
-    /// A directed-route SMP has come to a node, out of a cable or at the end of a part routed by LID.
+    /// Handles a directed-route SMP that arrives at a node from a link, or at the end of a LID-routed part.
     pub(crate) fn arrive_directed(&mut self, slot: Slot) {
         let flight = self.flights.at_mut(slot);
         let mad = &mut flight.mad;
@@ -61,7 +61,7 @@ impl Emulator {
         let by_lid = flight.dlid != Lid::PERMISSIVE;
         let is_switch = self.chassis.is_switch(wire.node());
         if pointer > count {
-            // The part routed by LID after the directed one has ended here.
+            // The LID-routed part after the directed one has ended here.
             let expected = pointer == count + 1 && by_lid;
             return if expected {
                 self.take_in(slot)
@@ -90,7 +90,7 @@ impl Emulator {
         self.leave_by(slot, exit, self.delays.directed);
     }
 
-    /// The directed part ends at this node.
+    /// Handles an SMP at the end of its directed part.
     fn end_of_route(&mut self, slot: Slot) {
         let flight = self.flights.at_mut(slot);
         flight.mad.set_hop_pointer(flight.mad.hop_count() + 1);
@@ -102,18 +102,19 @@ impl Emulator {
         if !self.chassis.is_switch(self.chassis.wire(own).node()) {
             return self.drop(slot, DropReason::NotASwitch);
         }
-        // The answer must come back to this switch: its own LID is the source of the part routed by LID.
+        // The response must come back to this switch, so its LID is the source of the LID-routed part.
         (flight.slid, flight.dlid) = (self.chassis.port(own).settings().lids.base, onward);
         self.start_by_lid(slot);
     }
 
-    /// One step on the way back. `relayed`: it came from elsewhere, so the node must be a switch to send it on.
+    /// Makes one step on the return path. `relayed`: the SMP came from another node, so this node must be a switch to
+    /// forward it.
     fn directed_back(&mut self, slot: Slot, relayed: bool) {
         let flight = self.flights.at_mut(slot);
         let mad = &mut flight.mad;
         let (pointer, count) = (mad.hop_pointer(), mad.hop_count());
         let is_switch = self.chassis.is_switch(self.chassis.wire(flight.at).node());
-        // An answer that starts with a part routed by LID: the switch at its end does the first directed step.
+        // A response that starts with a LID-routed part: the switch at its end makes the first directed step.
         if !relayed && mad.dr_dlid() != Lid::PERMISSIVE && flight.dlid != Lid::PERMISSIVE {
             return self.start_by_lid(slot);
         }
@@ -134,7 +135,7 @@ impl Emulator {
         }
     }
 
-    /// The directed part of an answer is back where it began.
+    /// Handles a response at the end of its directed part.
     fn back_at_start(&mut self, slot: Slot, is_switch: bool) {
         let flight = self.flights.at_mut(slot);
         flight.mad.set_hop_pointer(0);

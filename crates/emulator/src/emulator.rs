@@ -1,4 +1,4 @@
-//! The emulator as its callers see it: clients, time, commands.
+//! The interface of the emulator: clients, time, commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::watch::Watch;
 use crate::wrapper::Wrappers;
 use crate::{ClientId, Delivery, EmulatorConfig, EmulatorError, PortName};
 
-/// Management agents over simulated hardware; see the crate.
+/// Management agents over simulated hardware; see the crate's page.
 #[derive(Clone, Debug)]
 pub struct Emulator {
     pub(crate) now: Time,
@@ -29,21 +29,21 @@ pub struct Emulator {
     pub(crate) chassis: Chassis,
     pub(crate) queue: EventQueue<Event>,
     pub(crate) flights: Flights,
-    /// Two per node: subnet management, then general services.
+    /// Two agents per node: subnet management, then general services.
     pub(crate) agents: Vec<Agent>,
     pub(crate) hung: BTreeMap<NodeIdx, Vec<Slot>>,
-    /// What a request costs more than usual, in ns, at nodes whose agents are slow.
+    /// Additional time per request, in ns, at nodes with slow agents.
     pub(crate) slow: BTreeMap<NodeIdx, u64>,
-    /// Switches that acknowledge blocks of forwarding tables and keep what they have.
+    /// Switches that acknowledge LFT blocks without storing them.
     pub(crate) liars: BTreeSet<NodeIdx>,
-    /// Nodes that show extended speeds only to who says that they know them.
+    /// Nodes that show extended speeds only if the request says that the sender supports them.
     pub(crate) shy: BTreeSet<NodeIdx>,
     pub(crate) watch: Watch,
     pub(crate) clients: Clients,
     pub(crate) traps: TrapTable,
-    /// How often each link started to train; a training step of an earlier attempt is void.
+    /// Number of training attempts of each link, so that a training step of an earlier attempt is ignored.
     pub(crate) attempts: Vec<u32>,
-    /// When the M_Key lease of a port runs out, while it counts.
+    /// Expiry of each port's M_Key lease, while it runs.
     pub(crate) leases: BTreeMap<PortIdx, Time>,
     pub(crate) commands: BTreeMap<u32, Action>,
     pub(crate) command_serial: u32,
@@ -61,30 +61,31 @@ pub(crate) struct Delays {
     pub directed: u64,
 }
 
-/// Something that will happen.
+/// A future event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// A MAD leaves the client or agent that made it.
+    /// A MAD leaves the client or agent that created it.
     Inject(Slot),
-    /// A MAD comes out of a cable.
+    /// A MAD arrives at the end of a link.
     Arrive(Slot),
-    /// An agent is done with a request.
+    /// An agent has served a request.
     Serve(Slot),
-    /// Something rarer: what, stands in the table of commands.
+    /// A rare event; the details are in the table of commands.
     Command(u32),
 }
 
-// Passed in registers: a larger event would go through memory at each hop.
+// Passed in registers: a larger event would be copied through memory at each hop.
 const _: () = assert!(size_of::<Event>() == 8);
 
 impl Emulator {
-    /// The fabric at time zero, just switched on: links up in INIT (or training, as configured), tables empty.
+    /// Returns the fabric at time zero, just switched on: links up in INIT (or training, as configured), tables empty.
     #[must_use]
     pub fn new(fabric: &Fabric, config: EmulatorConfig, seed: Seed) -> Self {
         Self::on(Chassis::new(fabric), config, seed)
     }
 
-    /// Hardware at time zero, just switched on like that of [`Self::new`], with whatever is installed in it.
+    /// Returns an emulator on existing hardware at time zero, switched on as in [`Self::new`], with the tables
+    /// installed in it.
     #[must_use]
     pub fn on(chassis: Chassis, config: EmulatorConfig, seed: Seed) -> Self {
         let fabric = chassis.fabric().clone();
@@ -132,7 +133,7 @@ impl Emulator {
         emulator
     }
 
-    /// Seats a client at an end port: port 0 of a switch, any port of another node.
+    /// Attaches a client to an end port: port 0 of a switch, any port of another node.
     pub fn attach(&mut self, at: PortRef) -> Result<ClientId, EmulatorError> {
         let port = self.chassis.port_idx(at).filter(|&p| self.chassis.end_port(p) == p);
         match port {
@@ -143,23 +144,23 @@ impl Emulator {
         }
     }
 
-    /// Seats a client at an end port given as text: `"name"`, `"name"[port]`, `0x<node or port GUID>`,
-    /// `0x<GUID>[port]`. Without a number: the first cabled port of a CA, port 0 of a switch.
+    /// Attaches a client to an end port given as text: `"name"`, `"name"[port]`, `0x<node or port GUID>`,
+    /// `0x<GUID>[port]`. Without a port number: the first cabled port of a CA, port 0 of a switch.
     pub fn attach_named(&mut self, text: &str) -> Result<ClientId, EmulatorError> {
         let name: PortName = text.parse()?;
         let at = name.end_port(self.chassis.fabric())?;
         self.attach(at)
     }
 
-    /// Takes a client away; it is a subnet manager no longer. MADs for it are dropped from now on.
+    /// Detaches a client. It is no longer a subnet manager, and MADs for it are dropped from now on.
     pub fn detach(&mut self, now: Time, client: ClientId) {
-        // It may have been none; then there is nothing to clear.
+        // If the client was no manager, there is nothing to clear.
         let _ = self.set_is_sm(now, client, false);
         self.clients.detach(client);
     }
 
-    /// Tells the fabric whether `client` is a subnet manager. The port's capability mask changes at `now`, and where
-    /// its capabilities ask for it trap 144 is sent. One manager per port.
+    /// Sets whether `client` is a subnet manager. The port's capability mask changes at `now`, and trap 144 is sent if
+    /// the port's capabilities include it. A port can have one manager.
     pub fn set_is_sm(&mut self, now: Time, client: ClientId, is_sm: bool) -> Result<(), EmulatorError> {
         let port = self.clients.get(client).ok_or(EmulatorError::NoSuchClient)?.port;
         let seat = self.clients.seat_mut(port).ok_or(EmulatorError::NoSuchClient)?;
@@ -177,8 +178,8 @@ impl Emulator {
         Ok(())
     }
 
-    /// Sends a datagram at `now`: to `datagram.address`, or along its directed route. A MAD of a client that is not
-    /// attached goes nowhere.
+    /// Sends a datagram at `now`: to `datagram.address`, or along its directed route. A datagram of a detached client
+    /// is ignored.
     pub fn send(&mut self, now: Time, client: ClientId, datagram: &Datagram) {
         let Some(sender) = self.clients.get_mut(client) else {
             return;
@@ -198,7 +199,7 @@ impl Emulator {
             },
             dlid: datagram.address.lid,
             at: port,
-            // Who answers has not asked.
+            // A response has no requesting client.
             origin: (!datagram.mad.method().is_response()).then_some(client),
             qp: u32::from(!is_smp),
             boot: 0,
@@ -213,65 +214,66 @@ impl Emulator {
         }
     }
 
-    /// When the next event is due; `None` if nothing will ever happen by itself.
+    /// Returns when the next event is due; `None` if there is none.
     #[must_use]
     pub fn next_event(&self) -> Option<Time> {
         self.queue.next_time()
     }
 
-    /// Carries out everything that is due up to `now` and appends what clients received.
+    /// Processes everything that is due up to `now` and appends the datagrams that clients received.
     pub fn advance(&mut self, now: Time, out: &mut Vec<Delivery>) {
         self.run(now, out, false);
     }
 
-    /// Like [`Self::advance`], but stops after the first instant at which a client received something, and in the
-    /// middle of an instant when something changed that is watched ([`Self::watch_changes`]). Returns the time reached:
-    /// `limit` if there was neither.
+    /// Like [`Self::advance`], but stops after the first instant at which a client received a datagram. With
+    /// [`Self::watch_changes`] it also stops within an instant when a watched change happened. Returns the time
+    /// reached: `limit` if there was neither.
     pub fn advance_to_delivery(&mut self, limit: Time, out: &mut Vec<Delivery>) -> Time {
         self.run(limit, out, true);
         self.now
     }
 
-    /// The time of the last event, or to which the caller advanced.
+    /// Returns the time of the last event, or the time to which the caller advanced.
     #[must_use]
     pub const fn now(&self) -> Time {
         self.now
     }
 
-    /// The hardware: installed tables, port states, counters.
+    /// Returns the hardware: installed tables, port states, counters.
     #[must_use]
     pub const fn chassis(&self) -> &Chassis {
         &self.chassis
     }
 
-    /// What became of every MAD.
+    /// Returns the counts of MADs by outcome.
     #[must_use]
     pub const fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// MADs on their way: in cables, agents' queues, or just sent.
+    /// Returns the number of MADs in flight: in links, agents' queues, or just sent.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.flights.len()
     }
 
-    /// What one client sent.
+    /// Returns the counts of MADs that one client sent.
     #[must_use]
     pub fn sent_by(&self, client: ClientId) -> Option<&MadTable> {
         self.clients.get(client).map(|c| &c.sent)
     }
 
-    /// Sets that one client sent to agents; what managers tell each other by SubnSet(SMInfo) is none of these.
+    /// Returns the number of Sets that one client sent to agents, without SubnSet(SMInfo), which goes to other
+    /// managers.
     #[must_use]
     pub fn sets_sent_by(&self, client: ClientId) -> u64 {
-        // By whatever route: both classes are counted as one.
+        // Both SMP classes are counted as one.
         let told = |sent: &MadTable| sent.of(Class::SubnDirected, Method::Set, AttributeId::SM_INFO);
         self.sent_by(client)
             .map_or(0, |sent| sent.of_method(Method::Set) - told(sent))
     }
 
-    /// Where a client sits.
+    /// Returns the identity of a client's port.
     #[must_use]
     pub fn local(&self, client: ClientId) -> Option<LocalPort> {
         let port = self.clients.get(client)?.port;
@@ -283,20 +285,19 @@ impl Emulator {
         })
     }
 
-    /// The port at which a client sits.
+    /// Returns the port that a client is attached to.
     #[must_use]
     pub fn port_of(&self, client: ClientId) -> Option<PortIdx> {
         self.clients.get(client).map(|c| c.port)
     }
 
-    /// The NodeInfo that a client's own node would answer, without sending anything.
+    /// Returns the NodeInfo of a client's own node, without sending a MAD.
     #[must_use]
     pub fn local_node_info(&self, client: ClientId) -> Option<SmpData> {
         Some(node_info::describe(&self.chassis, self.clients.get(client)?.port))
     }
 
-    /// The PortInfo that a client's own node would answer for port `num` (0 on a CA: the client's own), without sending
-    /// anything.
+    /// Returns the PortInfo of a client's own node for port `num` (0 on a CA: the client's own), without sending a MAD.
     #[must_use]
     pub fn local_port_info(&self, client: ClientId, num: u8) -> Option<SmpData> {
         let own = self.clients.get(client)?.port;
@@ -340,7 +341,7 @@ impl Emulator {
         }
     }
 
-    /// Puts a MAD on its way; `None` if too many are.
+    /// Adds a MAD in flight; `None` if there are too many.
     pub(crate) fn launch(&mut self, flight: &Flight) -> Option<Slot> {
         let room = self.flights.len() < self.config.in_flight_max as usize;
         room.then(|| self.flights.put(flight))
@@ -350,7 +351,7 @@ impl Emulator {
     pub(crate) fn command(&mut self, at: Time, action: Action) {
         self.command_serial = self.command_serial.wrapping_add(1);
         self.commands.insert(self.command_serial, action);
-        // Component 0 is before every node: at one instant, faults come first.
+        // Component 0 is before every node, so faults come first within an instant.
         self.queue
             .push(at.max(self.now), ComponentId(0), Event::Command(self.command_serial));
     }
@@ -360,7 +361,7 @@ impl Emulator {
         self.command(Time(self.now.0.saturating_add(delay)), action);
     }
 
-    /// Schedules something at a port.
+    /// Schedules an event at a port.
     pub(crate) fn schedule(&mut self, delay: u64, port: PortIdx, event: Event) {
         let at = Time(self.now.0.saturating_add(delay));
         self.queue.push(at, self.component(port), event);
@@ -370,7 +371,7 @@ impl Emulator {
         ComponentId(port.0.saturating_add(1))
     }
 
-    /// Ends a MAD without delivering it.
+    /// Drops a MAD.
     pub(crate) fn drop(&mut self, slot: Slot, reason: DropReason) {
         let mad = &self.flights.at(slot).mad;
         self.counts.dropped.add(mad);
@@ -383,8 +384,8 @@ impl Emulator {
         self.counts.drops[reason as usize] += 1;
     }
 
-    /// Gives the ports of a node whose fabric says nothing about their capabilities those of the emulator's agents, and
-    /// IsSM where a manager sits.
+    /// Sets the capabilities of a node's ports to those of the emulator's agents if the fabric does not state any, and
+    /// IsSM if a manager is attached.
     pub(crate) fn default_capabilities(&mut self, node: NodeIdx) {
         let built = self.chassis.fabric().node(node);
         let kind = built.kind;
@@ -407,7 +408,7 @@ impl Emulator {
     }
 }
 
-/// What the emulator's agents can do.
+/// Returns the capabilities of the emulator's agents.
 fn agent_capabilities(speed: LinkSpeed, kind: NodeKind) -> (CapabilityMask, u16) {
     let mut mask = CapabilityMask::TRAP
         .with(CapabilityMask::NOTICE)
@@ -434,7 +435,7 @@ fn agent_capabilities(speed: LinkSpeed, kind: NodeKind) -> (CapabilityMask, u16)
     (mask, mask2)
 }
 
-/// Index of a node's agent for a class.
+/// Returns the index of a node's agent for a class.
 pub(crate) fn agent_index(node: NodeIdx, class: Class) -> usize {
     2 * node.to_usize() + usize::from(!class.is_smp())
 }

@@ -1,60 +1,60 @@
-//! What a caller can ask wrongly.
+//! Errors of the emulator's interface.
 
 /// A request to the emulator that it cannot carry out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmulatorError {
-    /// SLV-EMU-0001: a client at a port that cannot have a LID.
+    /// SLV-EMU-0001: a client can only be attached to a port that can have a LID.
     #[error("SLV-EMU-0001: {port} is no end port; sit at port 0 of a switch, or at a port of a CA or router")]
     NotAnEndPort {
         /// The port.
         port: String,
     },
-    /// SLV-EMU-0002: a client that is not attached.
+    /// SLV-EMU-0002: the client is not attached.
     #[error("SLV-EMU-0002: there is no such client; attach it first")]
     NoSuchClient,
-    /// SLV-EMU-0003: two subnet managers at one port.
+    /// SLV-EMU-0003: the port already has a subnet manager.
     #[error("SLV-EMU-0003: a subnet manager sits at {port} already; use another port, or stop that one")]
     SecondManager {
         /// The port.
         port: String,
     },
-    /// SLV-EMU-0004: a node that the fabric does not have.
+    /// SLV-EMU-0004: the fabric has no such node.
     #[error("SLV-EMU-0004: the fabric has no node \"{name}\"; give its description or its GUID as 0x…")]
     UnknownNode {
-        /// What was asked for.
+        /// The name given.
         name: String,
     },
-    /// SLV-EMU-0005: a description that several nodes have.
+    /// SLV-EMU-0005: several nodes have this description.
     #[error("SLV-EMU-0005: {count} nodes are called \"{name}\"; give the GUID as 0x…")]
     AmbiguousNode {
-        /// What was asked for.
+        /// The name given.
         name: String,
-        /// How many there are.
+        /// Number of nodes with that description.
         count: usize,
     },
-    /// SLV-EMU-0006: a port that the node does not have.
+    /// SLV-EMU-0006: the node has no such port.
     #[error("SLV-EMU-0006: {node} has no port {port}: it has ports 1-{count}")]
     NoSuchPort {
         /// The node.
         node: String,
-        /// The number asked for.
+        /// The port number given.
         port: u8,
-        /// External ports it has.
+        /// Number of its external ports.
         count: u8,
     },
-    /// SLV-EMU-0007: a fault on a link where there is no cable.
+    /// SLV-EMU-0007: a link fault names a port without a cable.
     #[error("SLV-EMU-0007: there is no cable at {port}")]
     NoCable {
         /// The port.
         port: String,
     },
-    /// SLV-EMU-0008: a text that is no fault, node or port.
+    /// SLV-EMU-0008: the text is not a fault, node or port.
     #[error("SLV-EMU-0008: cannot read '{text}': want {want}")]
     Syntax {
         /// The text.
         text: String,
-        /// What would be right.
+        /// The text expected.
         want: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! Faults: what can go wrong, as values and as text.
+//! Faults, as values and as text.
 
 use core::fmt;
 use core::str::FromStr;
@@ -14,14 +14,14 @@ use crate::config::nanos;
 use crate::wrapper::Impairment;
 use crate::{Emulator, EmulatorError, NodeName, PortName};
 
-/// A kind of fault: its first word, how it is written, what it does. The parser knows no others.
+/// A kind of fault: its first word, its syntax, its effect. The parser accepts only these.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultForm {
     /// The first word.
     pub name: &'static str,
-    /// How the fault is written.
+    /// Its syntax.
     pub form: &'static str,
-    /// What the fault does.
+    /// Its effect.
     pub what: &'static str,
 }
 
@@ -29,7 +29,7 @@ const fn form(name: &'static str, form: &'static str, what: &'static str) -> Fau
     FaultForm { name, form, what }
 }
 
-/// Every kind of fault: the parser, its messages and the help text go by this table.
+/// All kinds of faults. The parser, its messages and the help text use this table.
 pub const FAULT_FORMS: [FaultForm; 18] = [
     form("cut", "cut PORT", "unplugs the cable"),
     form("restore", "restore PORT", "plugs the cable in again"),
@@ -71,76 +71,76 @@ pub const FAULT_FORMS: [FaultForm; 18] = [
     ),
 ];
 
-/// What stands for the words in capitals.
+/// Meaning of the words in capitals.
 pub const FAULT_WORDS: &str =
     "PORT as \"S-L1-0\"[20], NODE as \"S-L1-0\" or 0x<GUID>, RATIO as 1% or 1/200 (0% ends it)";
 
-/// How faults are written, in one line for messages.
+/// The syntax of faults in one line, for messages.
 static GRAMMAR: LazyLock<String> = LazyLock::new(|| {
     let forms = FAULT_FORMS.map(|of| of.form);
     format!("{}; {FAULT_WORDS}", forms.join(" | "))
 });
 
-/// Something that goes wrong, or is made good again.
+/// A fault, or its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Unplugs the cable at a port.
     CutLink(PortName),
-    /// Plugs it in again; it trains.
+    /// Plugs the cable in again, and the link trains.
     RestoreLink(PortName),
-    /// Unplugs and plugs in a cable, again and again.
+    /// Unplugs and plugs in a cable repeatedly.
     Flap {
         /// The port.
         port: PortName,
-        /// How often.
+        /// Number of repetitions.
         times: u16,
         /// How long it stays unplugged.
         down: Duration,
         /// How long it stays plugged in.
         up: Duration,
     },
-    /// Switches a switch or host off.
+    /// Powers a switch or host off.
     Kill(NodeName),
-    /// Switches it on again, with empty tables.
+    /// Powers it on again, with empty tables.
     Revive(NodeName),
-    /// Off and on at once: links train again, tables are empty.
+    /// Powers it off and on at once: links train again, tables are empty.
     Reboot(NodeName),
-    /// The node's agents answer no more. The node still forwards.
+    /// The node's agents stop answering. The node still forwards.
     Hang(NodeName),
-    /// They go on with what waits.
+    /// The agents continue with the waiting requests.
     Unhang(NodeName),
-    /// The node's agents take so much longer for each request; zero ends it.
+    /// The node's agents take this much longer for each request; zero ends the fault.
     Slow(NodeName, Duration),
-    /// The switch acknowledges blocks of its forwarding table as if it had taken them, and keeps what it has. A Get
-    /// tells the truth.
+    /// The switch acknowledges LFT blocks without storing them. A Get returns the real contents.
     Lie(NodeName),
-    /// It does what it acknowledges again.
+    /// The switch stores LFT blocks again.
     Honest(NodeName),
-    /// From now on the node shows the extended speeds (FDR to NDR) only to who says by bit 31 of PortInfo's modifier
-    /// that they know them, as Quantum-2 switches do. Source: linux-rdma/opensm, issue 38 and pull request 39.
+    /// From now on the node shows the extended speeds (FDR to NDR) only if bit 31 of PortInfo's modifier says that the
+    /// sender supports them, as Quantum-2 switches do. Source: linux-rdma/opensm, issue 38 and pull request 39.
     Shy(NodeName),
-    /// Exchanges the cables of two ports, as somebody does who plugs them in again the wrong way round.
+    /// Exchanges the cables of two ports, like a technician who plugs them in the wrong way round.
     Swap(PortName, PortName),
-    /// The first node shows the GUIDs of the second, as if flashed with them; of itself: its own again.
+    /// The first node shows the GUIDs of the second, as after wrong flashing. With the node itself as second: its own
+    /// again.
     Clone(NodeName, NodeName),
-    /// MADs get lost: each with this probability once, or at each crossing of the link at `port`.
+    /// MADs are lost: each with this probability once, or at each crossing of the link at `port`.
     Loss(Ratio, Option<PortName>),
     /// MADs arrive twice.
     Duplicate(Ratio, Option<PortName>),
-    /// One bit of a MAD is flipped. On real links a check sum finds that; here it tests who reads it.
+    /// One bit of a MAD is flipped. Real links detect that with a check sum; here it tests the decoders.
     Corrupt(Ratio, Option<PortName>),
-    /// MADs are late by up to `max`, so that others overtake them.
+    /// MADs are delayed by up to `max`, so that later ones can overtake them.
     Delay {
-        /// How probably.
+        /// Probability.
         ratio: Ratio,
-        /// By how much at most.
+        /// Longest delay.
         max: Duration,
-        /// On the link at this port only.
+        /// Only on the link at this port.
         port: Option<PortName>,
     },
 }
 
-/// What can happen beside MADs: faults and commands with their places found, and timers.
+/// Rare events: faults and commands with resolved names, and timers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     Cut(PortIdx),
@@ -171,12 +171,12 @@ pub(crate) enum Action {
         port: PortIdx,
         state: PhysState,
     },
-    /// A link gets one step further in its training.
+    /// A link makes one step of its training.
     Train {
         port: PortIdx,
         attempt: u32,
     },
-    /// A trap is to be sent again.
+    /// A trap is due to be repeated.
     TrapDue {
         node: NodeIdx,
         serial: u32,
@@ -184,7 +184,7 @@ pub(crate) enum Action {
 }
 
 impl Emulator {
-    /// Lets something go wrong at `now`. Before anything else of that instant, and in the order of the calls.
+    /// Applies a fault at `now`: before other events of that instant, and in the order of the calls.
     pub fn apply(&mut self, now: Time, fault: &Fault) -> Result<(), EmulatorError> {
         let action = match fault {
             Fault::CutLink(port) => Action::Cut(self.link_at(port)?),
@@ -250,7 +250,7 @@ impl FromStr for Fault {
     }
 }
 
-/// The text that cannot be read, as narrow as it can be told, and what would be right.
+/// Returns the error for an invalid text (as short as possible) and the text expected.
 fn no(text: &str, want: &'static str) -> EmulatorError {
     EmulatorError::Syntax {
         text: text.to_owned(),
@@ -310,7 +310,7 @@ fn parse(text: &str) -> Result<Fault, EmulatorError> {
     }
 }
 
-/// What stands behind `key` in a word.
+/// Returns the part of a word after `key`.
 fn value<T>(
     word: &str,
     key: &str,
@@ -349,7 +349,7 @@ fn optional_port(words: &[&str]) -> Result<Option<PortName>, EmulatorError> {
     }
 }
 
-/// `1%`, `0.25%`, `1/200`.
+/// Parses `1%`, `0.25%`, `1/200`.
 fn ratio(text: &str) -> Option<Ratio> {
     let ratio = match text.strip_suffix('%') {
         Some(percent) => {
@@ -375,7 +375,7 @@ fn ratio(text: &str) -> Option<Ratio> {
     (ratio.denominator > 0 && ratio.numerator <= ratio.denominator).then_some(ratio)
 }
 
-/// `250ns`, `10us`, `5ms`, `2s`.
+/// Parses `250ns`, `10us`, `5ms`, `2s`.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
@@ -389,7 +389,7 @@ fn duration(text: &str) -> Option<Duration> {
     }
 }
 
-/// Prints so that [`ratio`] reads it back.
+/// Prints a ratio so that [`ratio`] can parse it.
 struct RatioText(Ratio);
 
 impl fmt::Display for RatioText {
@@ -408,7 +408,7 @@ impl fmt::Display for RatioText {
     }
 }
 
-/// Prints in the largest unit that loses nothing.
+/// Prints a duration in the largest exact unit.
 struct DurationText(Duration);
 
 impl fmt::Display for DurationText {

@@ -1,4 +1,4 @@
-//! MADs on their way: a slab, so that a hop moves an index and not 256 bytes.
+//! MADs in flight in one array, so that a hop moves an index and not 256 bytes.
 
 use selvedge_chassis::PortIdx;
 use selvedge_types::{Lid, PKey, Sl};
@@ -6,11 +6,11 @@ use selvedge_wire::Mad;
 
 use crate::ClientId;
 
-/// Position of a MAD in the slab.
+/// Index of a MAD in the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(pub u32);
 
-/// One MAD on its way.
+/// One MAD in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
     pub mad: Mad,
@@ -18,22 +18,22 @@ pub(crate) struct Flight {
     pub slid: Lid,
     /// Destination LID; permissive in the directed part of a directed route.
     pub dlid: Lid,
-    /// The port where it is, or to which it is on its way.
+    /// The port where it is, or that it is going to.
     pub at: PortIdx,
-    /// The client that sent the request, if one did; an answer goes back to it.
+    /// The client that sent the request, if any; the response goes to it.
     pub origin: Option<ClientId>,
-    /// Queue pair it was sent to and from: 0 or 1.
+    /// Source and destination queue pair: 0 or 1.
     pub qp: u32,
-    /// How often the node had been switched on when an agent took it in.
+    /// How often the node had been powered on when an agent accepted it.
     pub boot: u32,
-    /// Cables crossed.
+    /// Number of links crossed.
     pub hops: u16,
     /// P_Key of a GMP.
     pub pkey: PKey,
     pub sl: Sl,
 }
 
-/// The slab.
+/// The array of MADs in flight.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flights {
     slots: Vec<Flight>,

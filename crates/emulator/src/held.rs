@@ -1,4 +1,4 @@
-//! What agents hold, as bytes: two fabrics in the same state give the same bytes, however they got there.
+//! The state of all agents as bytes: two fabrics in the same state give the same bytes, whatever led to it.
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
@@ -11,13 +11,13 @@ use crate::emulator::Emulator;
 /// write 255.
 const NO_PATH: u8 = 255;
 
-/// Takes one piece of what agents hold.
+/// A function that takes one piece of the state.
 pub type Taker<'a> = dyn FnMut(&[u8]) + 'a;
 
 impl Emulator {
-    /// Hands over what the agents of all nodes with power hold, as they would answer Gets: LIDs and other settings of
-    /// ports, forwarding tables, lanes, arbitration, P_Keys, GUIDs. The order depends on the fabric only. Counters are
-    /// left out, and so are blocks of forwarding tables without a route.
+    /// Passes the state of the agents of all powered nodes to `take`, in the form of Get responses: LIDs and other
+    /// settings of ports, forwarding tables, lanes, arbitration, P_Keys, GUIDs. The order depends only on the fabric.
+    /// Counters are left out, and so are blocks of forwarding tables without a route.
     pub fn held(&self, take: &mut Taker<'_>) {
         let chassis = &self.chassis;
         for node in chassis.fabric().nodes().indices() {
@@ -45,7 +45,7 @@ impl Reader<'_, '_> {
         self.chassis.port_at(self.node, num)
     }
 
-    /// Returns what the agent answers to a Get that came in by a port; `None` if it refuses.
+    /// Returns the response to a Get that arrived by a port; `None` if the agent refuses it.
     fn get(&self, ingress: PortIdx, id: AttributeId, modifier: u32) -> Option<SmpData> {
         let request = Request {
             node: self.node,
@@ -64,7 +64,7 @@ impl Reader<'_, '_> {
         (self.take)(data);
     }
 
-    /// One attribute, unless the agent refuses; false if it does.
+    /// Reads one attribute. False if the agent refuses.
     fn read(&mut self, ingress: PortIdx, id: AttributeId, modifier: u32) -> bool {
         let data = self.get(ingress, id, modifier);
         if let Some(data) = &data {
@@ -73,7 +73,7 @@ impl Reader<'_, '_> {
         data.is_some()
     }
 
-    /// A channel adapter: each port answers for itself.
+    /// Reads a channel adapter: each port has its own agent.
     fn adapter(&mut self) {
         for num in 1..=u8::MAX {
             let Some(port) = self.port(num) else { return };
@@ -97,14 +97,14 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// GUIDs of an end port.
+    /// Reads the GUIDs of an end port.
     fn end_port(&mut self, ingress: PortIdx, num: u8) {
         self.read(ingress, AttributeId::NODE_INFO, num.into());
         let mut blocks = 0..;
         blocks.all(|block| self.read(ingress, AttributeId::GUID_INFO, block));
     }
 
-    /// Settings, P_Keys and arbitration of a port.
+    /// Reads settings, P_Keys and arbitration of a port.
     fn settings(&mut self, ingress: PortIdx, num: u8) {
         self.read(ingress, AttributeId::PORT_INFO, num.into());
         let mut blocks = 0..;
@@ -123,7 +123,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Forwarding tables.
+    /// Reads forwarding tables.
     fn tables(&mut self, own: PortIdx) {
         let Some(switch) = self.chassis.switch(self.node) else {
             return;

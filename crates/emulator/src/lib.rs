@@ -1,21 +1,21 @@
-//! Management agents over simulated hardware: a fabric that answers, without I/O and without a clock.
+//! Management agents over simulated hardware: a fabric that answers MADs, without I/O and without a clock.
 //!
-//! An [`Emulator`] is a deterministic core: [`Emulator::send`] puts datagrams in, [`Emulator::advance`] carries out
-//! what is due and hands out what clients receive, [`Emulator::next_event`] says when to come back. Whoever calls it
-//! decides whether time is virtual or real. The same fabric, configuration, seed and calls give the same deliveries,
-//! byte for byte.
+//! An [`Emulator`] is a deterministic core: [`Emulator::send`] takes datagrams, [`Emulator::advance`] processes what is
+//! due and returns the datagrams that clients receive, and [`Emulator::next_event`] returns when to call it next. The
+//! caller decides whether time is virtual or real. The same fabric, configuration, seed and calls give the same
+//! deliveries, byte for byte.
 //!
-//! What is real about it: an agent is a serial server with a finite queue, and VL15 has no flow control, so what does
-//! not fit is dropped and costs its sender a time-out. Every MAD goes hop by hop through the state that the hardware
-//! has at that moment: a link that is cut while a MAD is in it swallows that MAD. Directed routes are rewritten by
-//! each switch; LID-routed MADs follow the tables that are installed; GMPs pass ACTIVE ports only. One file per
-//! attribute stands in `attribute`.
+//! As on real hardware, an agent is a serial server with a finite queue. VL15 has no flow control, so a request that
+//! finds the queue full is dropped and costs its sender a time-out. Every MAD goes hop by hop through the state that
+//! the hardware has at that moment: if a link is cut while a MAD is on it, the MAD is lost. Each switch rewrites
+//! directed routes. LID-routed MADs follow the installed tables. GMPs pass only ACTIVE ports. `attribute` has one file
+//! per attribute.
 //!
-//! What is simpler than hardware: a MAD does not wait for another one in a cable; switches relay directed routes even
-//! while their agents hang; M_Key leases are looked at when a key is checked.
+//! Simpler than hardware: a MAD does not wait for another one on a link; switches relay directed routes even while
+//! their agents hang; M_Key leases are evaluated only when a key is checked.
 //!
-//! Panic contract: no MAD, of whatever bytes, panics anything here. Each is delivered, served, or dropped with a
-//! counted [`DropReason`].
+//! Panic contract: no MAD, with any bytes, makes this crate panic. Each is delivered, served, or dropped with a counted
+//! [`DropReason`].
 //!
 //! ```
 //! use selvedge_emulator::{Emulator, EmulatorConfig};

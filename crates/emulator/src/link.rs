@@ -1,4 +1,4 @@
-//! Links: training, coming up, going down, and what switches tell about it.
+//! Links: training, coming up, going down, and the traps of switches about it.
 
 use selvedge_chassis::{PortIdx, TableKind};
 use selvedge_fabric::NodeIdx;
@@ -11,7 +11,7 @@ use crate::fault::Action;
 use crate::watch::Change;
 
 impl Emulator {
-    /// Starts training if nothing but time keeps the link from coming up.
+    /// Starts training if power and cable allow it.
     pub(crate) fn try_train(&mut self, port: PortIdx) {
         if !self.chassis.can_train(port) {
             return;
@@ -26,7 +26,7 @@ impl Emulator {
         self.command_in(nanos(self.config.polling_time), Action::Train { port, attempt });
     }
 
-    /// One step of training: Polling to Training, Training to LinkUp and INIT.
+    /// Makes one step of training: Polling to Training, Training to LinkUp and INIT.
     fn train(&mut self, port: PortIdx, attempt: u32) {
         if self.attempts[port.0 as usize] != attempt || !self.chassis.can_train(port) {
             return;
@@ -43,8 +43,8 @@ impl Emulator {
         }
     }
 
-    /// A manager reset a port's logical state: both ends are in INIT now. At the other end it is the link state machine
-    /// that did it.
+    /// Handles a manager's reset of a port's state: both ends are in INIT now. At the other end the link state machine
+    /// did it.
     pub(crate) fn reset_link(&mut self, port: PortIdx) {
         for end in self.both_ends(port) {
             let changes = self.chassis.wire(end).state() > PortState::Init;
@@ -55,7 +55,8 @@ impl Emulator {
         }
     }
 
-    /// Takes a link down. `by_manager`: the port whose SubnSet asked for it, which does not count as a change there.
+    /// Takes a link down. `by_manager`: the port that a SubnSet addressed, at which the change does not set
+    /// PortStateChange.
     pub(crate) fn link_down(&mut self, port: PortIdx, by_manager: Option<PortIdx>) {
         let lower = self.lower_end(port);
         self.attempts[lower.0 as usize] = self.attempts[lower.0 as usize].wrapping_add(1);
@@ -69,7 +70,8 @@ impl Emulator {
         }
     }
 
-    /// The link state machine moved a port to or from DOWN: a switch notes it and tells the manager.
+    /// Handles a port that the link state machine moved to or from DOWN: a switch sets PortStateChange and sends a
+    /// trap.
     ///
     /// Source: IBA vol 1 §14.2.5.4 (PortStateChange: changes that a SubnSet made do not count), §14.3.4 (trap 128).
     fn state_changed(&mut self, port: PortIdx) {
@@ -83,7 +85,7 @@ impl Emulator {
         self.raise_trap(own, &Trap::LinkState { lid });
     }
 
-    /// A manager asked for another state of a port's link.
+    /// Handles a manager's request for another state of a port's link.
     fn link_command(&mut self, port: PortIdx, state: PhysState) {
         self.link_down(port, Some(port));
         self.chassis.set_physical(port, state);
@@ -141,7 +143,7 @@ impl Emulator {
         }
     }
 
-    /// Exchanges the cables of two ports; what was wrong with either cable is gone.
+    /// Exchanges the cables of two ports. Faults of the old cables end.
     fn swap(&mut self, a: PortIdx, b: PortIdx) {
         let ends: Vec<PortIdx> = [a, b].into_iter().flat_map(|port| self.both_ends(port)).collect();
         for port in [a, b] {
@@ -196,7 +198,7 @@ impl Emulator {
         [Some(port), self.chassis.wire(port).peer()].into_iter().flatten()
     }
 
-    /// The end of a cable that stands for it.
+    /// Returns the end that identifies a cable.
     pub(crate) fn lower_end(&self, port: PortIdx) -> PortIdx {
         self.chassis.wire(port).peer().map_or(port, |peer| peer.min(port))
     }

@@ -1,7 +1,7 @@
-//! M_Key: who may read and write, the lease, and what happens to those who may not.
+//! M_Key: access rights, the lease, and handling of requests with a wrong key.
 //!
-//! Source: IBA vol 1 §14.2.4. The key of an end port guards everything its agent holds (on a switch: port 0's, for the
-//! whole switch). SMInfo is the manager's and has a key of its own, so it is not checked here.
+//! Source: IBA vol 1 §14.2.4. The key of an end port protects the whole state of its agent (on a switch: the key of
+//! port 0, for the whole switch). SMInfo belongs to the manager and has its own key, so it is not checked here.
 
 use selvedge_chassis::{PortIdx, TableKind};
 use selvedge_sim::Time;
@@ -12,11 +12,10 @@ use crate::emulator::Emulator;
 use crate::flight::Slot;
 
 impl Emulator {
-    /// True if a request that shows `m_key` may be carried out at the end port `own`. A fitting key ends a running
-    /// lease.
+    /// True if a request with `m_key` may be carried out at the end port `own`. A correct key ends a running lease.
     pub(crate) fn m_key_fits(&mut self, own: PortIdx, method: Method, m_key: u64) -> bool {
         let settings = self.chassis.port(own).settings();
-        // The usual case, kept cheap: no protection at all.
+        // The usual case: no protection.
         if settings.m_key == 0 {
             return true;
         }
@@ -25,18 +24,18 @@ impl Emulator {
             return true;
         }
         self.expire_lease(own);
-        // Source: IBA vol 1 §14.2.4.1, table: with protection bits 0 and 1 anyone may Get.
+        // Source: IBA vol 1 §14.2.4.1, table: with protection bits 0 and 1 every Get is allowed.
         method == Method::Get && self.chassis.port(own).settings().m_key_protect < 2
     }
 
-    /// True if an answer to a request that shows `m_key` may show the port's own key: not with protection bits 1 to 3,
-    /// unless the asker knows it.
+    /// True if the response to a request with `m_key` may show the port's own key. With protection bits 1 to 3 the
+    /// request must contain the correct key.
     pub(crate) fn m_key_visible(&self, own: PortIdx, m_key: u64) -> bool {
         let settings = self.chassis.port(own).settings();
         settings.m_key == m_key || settings.m_key_protect == 0
     }
 
-    /// Drops a request with a wrong key, counts it, starts the lease and tells the manager.
+    /// Drops a request with a wrong key, counts it, starts the lease and sends a trap.
     pub(crate) fn bad_m_key(&mut self, slot: Slot, own: PortIdx) {
         let flight = self.flights.at(slot);
         let mad = &flight.mad;
@@ -68,8 +67,8 @@ impl Emulator {
         self.raise_trap(own, &trap);
     }
 
-    /// A lease that ran out clears the protection bits: anyone can read the key again. Looked at when it matters, so
-    /// that a lease needs no event.
+    /// Clears the protection bits after the lease has expired, so that every requester can read the key. Checked only
+    /// when needed, so that a lease needs no event.
     fn expire_lease(&mut self, own: PortIdx) {
         if self.leases.get(&own).is_some_and(|due| *due <= self.now) {
             self.leases.remove(&own);

@@ -1,4 +1,4 @@
-//! Nodes and ports as people write them.
+//! Names of nodes and ports as text.
 
 use core::fmt;
 use core::str::FromStr;
@@ -13,11 +13,11 @@ use crate::EmulatorError;
 pub enum NodeName {
     /// `0x0002c90300001234`: GUID of the node, or of one of its end ports.
     Guid(Guid),
-    /// `"S-L1-0"`; without quotes if it has no space, bracket or quote.
+    /// `"S-L1-0"`; the quotes are optional if it has no space, bracket or quote.
     Description(String),
 }
 
-/// A port: its node, and its number unless the node has only one that can be meant.
+/// A port: its node, and its number, which may be omitted if it is unambiguous.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortName {
     /// The node.
@@ -29,7 +29,7 @@ pub struct PortName {
 const WANT_NAME: &str = "\"description\" or 0x<GUID>, with [port] behind it where a port is meant";
 
 impl NodeName {
-    /// The node in a fabric.
+    /// Finds the node in a fabric.
     pub fn find(&self, fabric: &Fabric) -> Result<NodeIdx, EmulatorError> {
         let unknown = || EmulatorError::UnknownNode {
             name: self.bare().to_string(),
@@ -53,7 +53,7 @@ impl NodeName {
         }
     }
 
-    /// Without quotes.
+    /// Prints without quotes.
     fn bare(&self) -> impl fmt::Display {
         match self {
             Self::Guid(guid) => guid.to_string(),
@@ -63,7 +63,7 @@ impl NodeName {
 }
 
 impl PortName {
-    /// The port with this number in a fabric; the number must be given.
+    /// Finds the port with this number in a fabric; the number is required.
     pub fn find(&self, fabric: &Fabric) -> Result<PortRef, EmulatorError> {
         let node = self.node.find(fabric)?;
         let want = "a port behind the node, as in \"S-L1-0\"[20]";
@@ -76,8 +76,8 @@ impl PortName {
         }
     }
 
-    /// The end port in a fabric; without a number port 0 of a switch, the port with that GUID, or the first cabled port
-    /// of another node.
+    /// Finds the end port in a fabric. Without a number: port 0 of a switch, the port with that GUID, or the first
+    /// cabled port of another node.
     pub fn end_port(&self, fabric: &Fabric) -> Result<PortRef, EmulatorError> {
         let node = self.node.find(fabric)?;
         if let Some(num) = self.port {
@@ -154,7 +154,7 @@ impl FromStr for PortName {
     }
 }
 
-/// The text up to the closing quote, and what is behind that.
+/// Returns the text up to the closing quote, and the rest.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut chars = text.char_indices();

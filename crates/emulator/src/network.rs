@@ -1,4 +1,4 @@
-//! How MADs get from port to port: LID routing along the installed tables, and delivery.
+//! Transport of MADs from port to port: LID routing along the installed tables, and delivery.
 
 use selvedge_chassis::{Egress, PortIdx};
 use selvedge_types::{Lid, PhysState, PortState};
@@ -10,11 +10,11 @@ use crate::emulator::{Emulator, Event};
 use crate::flight::Slot;
 use crate::{ClientId, Delivery};
 
-/// Cables after which a MAD is dropped. The longest sane path is a ring's: a thousand switches make 500 hops.
+/// Links after which a MAD is dropped. The longest useful path is in a ring: 500 hops with a thousand switches.
 const HOPS_MAX: u16 = 1_000;
 
 impl Emulator {
-    /// A MAD leaves the client or agent that made it.
+    /// Starts a MAD at the client or agent that created it.
     pub(crate) fn inject(&mut self, slot: Slot) {
         let flight = self.flights.at(slot);
         if !self.chassis.is_powered(self.chassis.wire(flight.at).node()) {
@@ -29,11 +29,11 @@ impl Emulator {
         }
     }
 
-    /// A MAD comes out of a cable.
+    /// Handles a MAD at the end of a link.
     pub(crate) fn arrive(&mut self, slot: Slot) {
         let flight = self.flights.at(slot);
         let wire = self.chassis.wire(flight.at);
-        // The link may have gone down while the MAD was in the cable.
+        // The link may have gone down while the MAD was on it.
         if wire.phys() != PhysState::LinkUp {
             return self.drop(slot, DropReason::LinkDown);
         }
@@ -46,7 +46,7 @@ impl Emulator {
         self.take_in(slot);
     }
 
-    /// Sends a MAD to its destination LID from the port at which it is: a CA's, or any of a switch.
+    /// Sends a MAD to its destination LID from its current port: a CA's, or any of a switch.
     pub(crate) fn start_by_lid(&mut self, slot: Slot) {
         let flight = self.flights.at(slot);
         let at = flight.at;
@@ -89,7 +89,7 @@ impl Emulator {
         }
     }
 
-    /// A switch relays along its linear forwarding table.
+    /// Relays a MAD along the switch's linear forwarding table.
     pub(crate) fn relay(&mut self, slot: Slot, ingress: Option<PortIdx>) {
         let flight = self.flights.at(slot);
         let node = self.chassis.wire(flight.at).node();
@@ -107,7 +107,7 @@ impl Emulator {
         self.drop(slot, reason);
     }
 
-    /// A MAD leaves by the port `out`, `delay` ns from now.
+    /// Sends a MAD by the port `out`, `delay` ns from now.
     pub(crate) fn cross(&mut self, slot: Slot, out: PortIdx, delay: u64) {
         let wire = self.chassis.wire(out);
         let Some(peer) = wire.peer() else {
@@ -140,7 +140,7 @@ impl Emulator {
         }
     }
 
-    /// A MAD has arrived at the node it is for.
+    /// Handles a MAD at its destination node.
     pub(crate) fn take_in(&mut self, slot: Slot) {
         let flight = self.flights.at(slot);
         let own = self.chassis.end_port(flight.at);
@@ -164,7 +164,7 @@ impl Emulator {
             }
             (_, method) if method.is_response() => self.answer_arrived(slot, own),
             (Class::SubnLid | Class::SubnDirected | Class::SubnAdm, _) => {
-                // Reports go to whoever subscribed, not to the manager.
+                // Reports go to the subscriber, not to the manager.
                 let to_manager = flight.mad.method() != Method::Report;
                 let manager = self.clients.manager(own).filter(|_| to_manager);
                 let client = manager.or_else(|| self.clients.listener(own).filter(|_| !to_manager));
@@ -175,14 +175,15 @@ impl Emulator {
         }
     }
 
-    /// An answer goes to the client that asked.
+    /// Delivers a response to the requesting client.
     fn answer_arrived(&mut self, slot: Slot, own: PortIdx) {
         let flight = self.flights.at(slot);
         let sits_here = |id: &ClientId| self.clients.get(*id).is_some_and(|c| c.port == own);
         let asked = flight.origin.filter(sits_here);
         let key = request_key(flight.slid, &flight.mad);
         let client = asked.or_else(|| self.clients.seat(own)?.asker(key));
-        // A route that was corrupted, or a manager's answer under another LID: a client that is alone must be the one.
+        // The route was corrupted, or a manager answered under another LID: if there is a single client, it must be the
+        // one.
         let client = client.or_else(|| match self.clients.seat(own)?.clients[..] {
             [only] => Some(only),
             _ => None,
@@ -219,7 +220,7 @@ impl Emulator {
         self.flights.release(slot);
     }
 
-    /// A client is asked by another: its answer is a datagram of its own, so the asker's port notes who asked whom.
+    /// Records the requesting client for a request to another client, because the response will be a new datagram.
     fn remember_asker(&mut self, slot: Slot, own: PortIdx) {
         let flight = self.flights.at(slot);
         let Some((asker, from)) = flight.origin.and_then(|id| Some((id, self.clients.get(id)?.port))) else {

@@ -15,7 +15,7 @@ use crate::emulator::{Emulator, Event};
 use crate::fault::Action;
 use crate::flight::Flight;
 
-/// Traps not yet acknowledged that one node holds; more are suppressed. A switch has one of each kind, security traps
+/// Most unacknowledged traps of one node; further ones are suppressed. A switch has one of each kind, security traps
 /// one per offender.
 const PENDING_MAX: usize = 64;
 
@@ -27,7 +27,7 @@ struct Pending {
     sends_left: u32,
 }
 
-/// All traps not yet acknowledged, by node.
+/// All unacknowledged traps, by node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TrapTable {
     pending: BTreeMap<NodeIdx, Vec<Pending>>,
@@ -41,8 +41,8 @@ impl TrapTable {
 }
 
 impl Emulator {
-    /// Tells the subnet manager about something that happened at the end port `own`. The same trap, not yet
-    /// acknowledged, is not sent twice.
+    /// Sends a trap about an event at the end port `own` to the subnet manager. A trap equal to an unacknowledged one
+    /// is not sent again.
     pub(crate) fn raise_trap(&mut self, own: PortIdx, trap: &Trap) {
         let data = self.chassis.port(own);
         let settings = data.settings();
@@ -77,7 +77,7 @@ impl Emulator {
         self.repeat_trap(node, serial);
     }
 
-    /// A port's capability mask changed: trap 144, if the capabilities ask for it.
+    /// Sends trap 144 after a change of a port's capability mask, if the capabilities include it.
     pub(crate) fn raise_capability_trap(&mut self, own: PortIdx) {
         let data = self.chassis.port(own);
         let capabilities = CapabilityMask(data.capability_mask);
@@ -92,7 +92,7 @@ impl Emulator {
         self.raise_trap(own, &trap);
     }
 
-    /// Sends a trap that is not yet acknowledged, and schedules its repetition.
+    /// Sends an unacknowledged trap again, and schedules its repetition.
     pub(crate) fn repeat_trap(&mut self, node: NodeIdx, serial: u32) {
         let Some(pending) = self.traps.pending.get_mut(&node) else {
             return;
@@ -113,7 +113,7 @@ impl Emulator {
         self.send_trap(port, serial, &notice);
     }
 
-    /// The manager acknowledged a trap: it is not repeated.
+    /// Handles a TrapRepress: the trap is no longer repeated.
     pub(crate) fn repress_trap(&mut self, node: NodeIdx, transaction: TransactionId) {
         if let Some(pending) = self.traps.pending.get_mut(&node) {
             pending.retain(|p| u64::from(p.serial) != transaction.0);
@@ -144,7 +144,7 @@ impl Emulator {
         }
     }
 
-    /// The longer of the configured interval and the port's SubnetTimeOut.
+    /// Returns the longer of the configured interval and the port's SubnetTimeOut.
     ///
     /// Source: IBA vol 1 §14.2.5.6: SubnetTimeOut is the shortest time between traps, 4.096 µs × 2^value.
     fn trap_interval(&self, port: PortIdx) -> u64 {

@@ -1,4 +1,4 @@
-//! For who looks at the hardware from outside: what changed it just now.
+//! Changes of the hardware, for observers such as tests.
 
 use std::collections::BTreeSet;
 
@@ -9,44 +9,44 @@ use selvedge_wire::{AttributeId, Mad};
 
 use crate::{ClientId, Emulator};
 
-/// Something that may have changed the hardware.
+/// A possible change of the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// An agent took a Set.
+    /// An agent accepted a Set.
     Set {
-        /// Whose agent.
+        /// Node of the agent.
         node: NodeIdx,
-        /// Who sent it; `None`: another agent.
+        /// The client that sent it; `None`: another agent.
         by: Option<ClientId>,
-        /// What was set.
+        /// The attribute.
         attribute: AttributeId,
         /// Attribute modifier.
         modifier: u32,
         /// Transaction id of the request.
         transaction: TransactionId,
     },
-    /// An agent that has lied, or that somebody looks at, answered a Get of a block of its forwarding table: whoever
-    /// asked knows now.
+    /// An agent answered a Get of an LFT block, and the switch is watched or has acknowledged blocks without storing
+    /// them. The requester knows the contents now.
     Read {
-        /// Whose agent.
+        /// Node of the agent.
         node: NodeIdx,
-        /// Who asked; `None`: another agent.
+        /// The client that sent it; `None`: another agent.
         by: Option<ClientId>,
         /// The block.
         modifier: u32,
     },
-    /// A fault struck, a link trained, or a command of the caller was carried out.
+    /// A fault began, a link trained, or a command of the caller was carried out.
     Happened,
 }
 
-/// Changes since somebody looked; nothing is kept while nobody does.
+/// Changes since the last call; empty while nothing is watched.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watch {
     on: bool,
     seen: Vec<Change>,
     lost: Vec<(ClientId, Mad)>,
     lied: BTreeSet<NodeIdx>,
-    /// Ports that were asked to register again, if anybody wants to know.
+    /// Ports that were asked to register again, if watched.
     reregistered: Option<Vec<PortIdx>>,
 }
 
@@ -58,7 +58,7 @@ impl Watch {
         }
     }
 
-    /// The medium lost a client's request, or the answer to it.
+    /// Records that the medium lost a client's request, or the response to it.
     #[inline]
     pub fn note_lost(&mut self, by: Option<ClientId>, mad: &Mad) {
         if let (true, Some(by)) = (self.on, by) {
@@ -66,14 +66,14 @@ impl Watch {
         }
     }
 
-    /// A port took a Set that asks its clients to register again.
+    /// Records that a port accepted a Set with ClientReregister.
     pub fn note_reregistered(&mut self, port: PortIdx) {
         if let Some(ports) = &mut self.reregistered {
             ports.push(port);
         }
     }
 
-    /// From now on Gets of a switch's tables are noted as well.
+    /// From now on Gets of a switch's tables are recorded too.
     pub fn note_liar(&mut self, node: NodeIdx) {
         self.lied.insert(node);
     }
@@ -89,29 +89,29 @@ impl Watch {
 }
 
 impl Emulator {
-    /// From now on Gets of a switch's forwarding table are kept as well: it may not hold what it acknowledged last.
+    /// From now on Gets of a switch's forwarding table are recorded too, because the table may differ from what the
+    /// switch acknowledged last.
     pub fn watch_table(&mut self, node: NodeIdx) {
         self.watch.note_liar(node);
     }
 
-    /// From now on every Set that is taken and everything that happens by itself is kept for [`Self::take_changes`],
-    /// and [`Self::advance_to_delivery`] stops there.
+    /// From now on every accepted Set and every other change is recorded for [`Self::take_changes`], and
+    /// [`Self::advance_to_delivery`] stops there.
     pub fn watch_changes(&mut self) {
         self.watch.on = true;
     }
 
-    /// From now on ports whose agents were asked to have clients register again (PortInfo.ClientReregister) are kept
-    /// for [`Self::take_reregistered`].
+    /// From now on ports that accept PortInfo.ClientReregister are recorded for [`Self::take_reregistered`].
     pub fn watch_reregistration(&mut self) {
         self.watch.reregistered.get_or_insert_default();
     }
 
-    /// Those since the last call.
+    /// Returns those ports since the last call.
     pub fn take_reregistered(&mut self) -> Vec<PortIdx> {
         self.watch.reregistered.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Switches that acknowledge tables just now and do not take them.
+    /// Returns the switches that currently acknowledge tables without storing them.
     pub const fn liars(&self) -> &BTreeSet<NodeIdx> {
         &self.liars
     }
@@ -121,8 +121,8 @@ impl Emulator {
         into.append(&mut self.watch.seen);
     }
 
-    /// Moves the clients' requests, and the answers to them, that the medium has lost since the last call into `into`.
-    /// Nothing stops for them.
+    /// Moves the clients' requests, and the responses to them, that the medium has lost since the last call into
+    /// `into`. They do not stop [`Self::advance_to_delivery`].
     pub fn take_lost(&mut self, into: &mut Vec<(ClientId, Mad)>) {
         into.append(&mut self.watch.lost);
     }

@@ -1,8 +1,8 @@
-//! Faults of the medium: loss, duplication, delay, corruption, everywhere or on one link.
+//! Faults of the medium: loss, duplication, delay, corruption, on all links or on one.
 //!
-//! What happens to a MAD is drawn from the MAD itself: its place, its sender, its bytes, and how often it came
-//! by there before. It does not depend on the order in which MADs cross, so a sender that changes the order of its
-//! requests loses the same ones.
+//! The outcome for a MAD is drawn from the MAD itself: its place, its sender, its bytes, and how often it passed there
+//! before. It does not depend on the order in which MADs cross, so a sender that changes the order of its requests
+//! loses the same ones.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::count::DropReason;
 use crate::emulator::{Emulator, Event};
 use crate::flight::Slot;
 
-/// One property of the medium, to be set.
+/// A change of one property of the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Impairment {
     Loss(Ratio),
@@ -59,25 +59,25 @@ impl Medium {
     }
 }
 
-/// MADs of which the medium remembers how often they came by; 64 bytes each at most. Beyond that all are forgotten.
+/// Most MADs for which the medium counts passages, up to 64 bytes each. Beyond that all counts are reset.
 const REMEMBERED_MAX: usize = 65_536;
 
-/// Bytes of the transaction ID in a MAD. Two requests for the same are the same MAD, in whatever order a sender numbers
-/// them. Source: IBA vol 1 §13.4.2.
+/// Bytes of the transaction ID in a MAD. They are ignored, so that equal requests count as the same MAD whatever number
+/// the sender gives them. Source: IBA vol 1 §13.4.2.
 const TRANSACTION_ID: core::ops::Range<usize> = 8..16;
 
-/// Draws what happens to MADs.
+/// Draws the outcomes for MADs.
 #[derive(Clone, Debug)]
 struct Dice {
     seed: Seed,
-    /// How often each MAD came by at each place, by a hash of both.
+    /// Number of passages of each MAD at each place, by a hash of both.
     passed: BTreeMap<u64, u32>,
-    /// How often `passed` was full and was emptied.
+    /// Number of times that `passed` was full and was cleared.
     emptied: u64,
 }
 
 impl Dice {
-    /// Returns what one passage of a MAD is drawn from, and counts the passage.
+    /// Returns the seed for one passage of a MAD, and counts the passage.
     fn throw(&mut self, mad: u64) -> Throw {
         if self.passed.len() >= REMEMBERED_MAX && !self.passed.contains_key(&mad) {
             self.passed.clear();
@@ -90,11 +90,11 @@ impl Dice {
     }
 }
 
-/// One passage of a MAD: each kind of fault draws from a generator of its own.
+/// One passage of a MAD. Each kind of fault has its own generator.
 struct Throw(Seed);
 
 impl Throw {
-    /// The generator of a kind of fault, if that fault strikes.
+    /// Returns the generator of a kind of fault, if that fault happens.
     fn strikes(&self, fault: &str, ratio: Ratio) -> Option<Rng> {
         if ratio.numerator == 0 {
             return None;
@@ -104,7 +104,7 @@ impl Throw {
     }
 }
 
-/// The medium everywhere and on single links, and the dice.
+/// Properties of the medium on all links and on single links, and the dice.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrappers {
     everywhere: Medium,
@@ -125,7 +125,7 @@ impl Wrappers {
         }
     }
 
-    /// True if something may happen to any MAD.
+    /// True if some fault is possible.
     pub const fn is_on(&self) -> bool {
         !self.everywhere.is_perfect()
     }
@@ -148,7 +148,7 @@ impl Emulator {
         self.chassis.mark(port, !perfect);
     }
 
-    /// Nothing is wrong with the cable of a port any more.
+    /// Removes all faults of a port's cable.
     pub(crate) fn mend(&mut self, port: PortIdx) {
         let key = self.lower_end(port);
         if self.wrappers.links.remove(&key).is_some() {
@@ -156,8 +156,8 @@ impl Emulator {
         }
     }
 
-    /// A MAD crosses a cable where something may happen to it: faults "everywhere" strike once, on its first cable,
-    /// faults of a link on each crossing.
+    /// Applies faults to a MAD on a link: faults of all links once, on its first link; faults of one link on each
+    /// crossing.
     pub(crate) fn cross_wrapped(&mut self, slot: Slot, to: PortIdx, delay: u64, first: bool) {
         let key = self.lower_end(to);
         let everywhere = first.then_some((Place::Sender, self.wrappers.everywhere));
@@ -195,10 +195,10 @@ impl Emulator {
         }
     }
 
-    /// A hash of a MAD on its way to `to`, and of the place at which something may happen to it.
+    /// Returns a hash of a MAD that goes to `to`, and of the place of the fault.
     fn passage(&self, slot: Slot, place: Place, to: PortIdx) -> u64 {
         let flight = self.flights.at(slot);
-        // A node that sends by another port today is the same sender.
+        // A node counts as the same sender if it uses another port.
         let at = match place {
             Place::Sender => {
                 let from = self.chassis.wire(to).peer().unwrap_or(to);
@@ -219,11 +219,11 @@ impl Emulator {
     }
 }
 
-/// Where something happens to a MAD.
+/// Place of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// On the first cable, whichever that is.
+    /// On the first link of the MAD.
     Sender,
-    /// On one cable, in one direction.
+    /// On one link, in one direction.
     Link,
 }

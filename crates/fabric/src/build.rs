@@ -1,50 +1,50 @@
-//! Builds snapshots; refuses contradictions.
+//! Builds snapshots and refuses contradictions.
 
 use selvedge_types::{Guid, PortNum};
 
 use crate::{Fabric, Node, NodeIdx, PortRef};
 
-/// A node inside a builder: its position of insertion.
+/// A node of a builder: its index in order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeKey(usize);
 
-/// Why a fabric cannot be built.
+/// Reason why a fabric cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// SLV-FABRIC-0001: two nodes with one GUID.
+    /// SLV-FABRIC-0001: two nodes have the same GUID.
     #[error("SLV-FABRIC-0001: nodes \"{first}\" and \"{second}\" both have the GUID {guid}; every node needs its own")]
     DuplicateGuid {
         /// The GUID.
         guid: Guid,
-        /// Description of the node that came first.
+        /// Description of the first node.
         first: String,
-        /// Description of the other.
+        /// Description of the second node.
         second: String,
     },
-    /// SLV-FABRIC-0002: a cable at a port that does not exist.
+    /// SLV-FABRIC-0002: a cable leads to a port that does not exist.
     #[error("SLV-FABRIC-0002: \"{node}\" has no external port {port}: it has ports 1-{count}")]
     NoSuchPort {
         /// Description of the node.
         node: String,
-        /// The port asked for.
+        /// The port given.
         port: PortNum,
-        /// External ports it has.
+        /// Number of its external ports.
         count: u8,
     },
-    /// SLV-FABRIC-0003: two different cables at one port.
+    /// SLV-FABRIC-0003: one port has two different cables.
     #[error("SLV-FABRIC-0003: \"{node}\"[{port}] is cabled to {old} and to {new}; a port has one cable")]
     Contradiction {
         /// Description of the node.
         node: String,
         /// The port.
         port: PortNum,
-        /// The peer known first.
+        /// The earlier peer.
         old: String,
         /// The other peer.
         new: String,
     },
-    /// SLV-FABRIC-0004: a port cabled to itself.
+    /// SLV-FABRIC-0004: a port is cabled to itself.
     #[error("SLV-FABRIC-0004: \"{node}\"[{port}] is cabled to itself")]
     SelfLink {
         /// Description of the node.
@@ -63,13 +63,13 @@ pub struct FabricBuilder {
 }
 
 impl FabricBuilder {
-    /// Nothing yet.
+    /// Returns an empty builder.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a node. Duplicate GUIDs are found by [`Self::finish`].
+    /// Adds a node. [`Self::finish`] finds duplicate GUIDs.
     pub fn add(&mut self, mut node: Node) -> NodeKey {
         for port in node.ports.make_mut() {
             port.peer = None;
@@ -79,29 +79,29 @@ impl FabricBuilder {
         NodeKey(self.nodes.len() - 1)
     }
 
-    /// A node added before.
+    /// Returns a node.
     #[must_use]
     pub fn node(&self, key: NodeKey) -> &Node {
         &self.nodes[key.0]
     }
 
-    /// A node added before, to change.
+    /// Returns a node for changes.
     pub fn node_mut(&mut self, key: NodeKey) -> &mut Node {
         &mut self.nodes[key.0]
     }
 
-    /// All nodes so far.
+    /// Returns all nodes so far.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeKey, &Node)> {
         self.nodes.iter().enumerate().map(|(i, n)| (NodeKey(i), n))
     }
 
-    /// The other end of a port's cable, if it has one.
+    /// Returns the other end of a port's cable, if it has one.
     #[must_use]
     pub fn peer(&self, node: NodeKey, port: PortNum) -> Option<(NodeKey, PortNum)> {
         *self.peers.get(node.0)?.get(port.index())?
     }
 
-    /// Cables two external ports. Saying the same cable twice, from either end, is no error.
+    /// Connects two external ports by a cable. Repeating the same cable, from either end, is no error.
     pub fn link(&mut self, a: (NodeKey, PortNum), b: (NodeKey, PortNum)) -> Result<(), BuildError> {
         if a == b {
             return Err(BuildError::SelfLink {
@@ -134,7 +134,7 @@ impl FabricBuilder {
         Ok(())
     }
 
-    /// Removes the cable at a port; says whether there was one.
+    /// Removes the cable at a port. True if there was one.
     pub fn unlink(&mut self, node: NodeKey, port: PortNum) -> bool {
         let Some((peer, peer_port)) = self.peer(node, port) else {
             return false;
@@ -144,7 +144,7 @@ impl FabricBuilder {
         true
     }
 
-    /// Sorts by GUID and freezes.
+    /// Sorts by GUID and returns the immutable fabric.
     pub fn finish(self) -> Result<Fabric, BuildError> {
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         order.sort_by_key(|&i| self.nodes[i].guid);

@@ -1,4 +1,4 @@
-//! What changed between two snapshots, by GUID.
+//! Differences between two snapshots, by GUID.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -42,7 +42,7 @@ pub enum Change {
         guid: Guid,
         /// Its description now.
         name: String,
-        /// Which attribute.
+        /// The attribute.
         attribute: &'static str,
         /// Its value before.
         before: String,
@@ -55,7 +55,7 @@ pub enum Change {
         a: End,
         /// The other end.
         b: End,
-        /// Both ends in words.
+        /// Both ends as text.
         name: String,
     },
     /// A cable that is gone.
@@ -64,7 +64,7 @@ pub enum Change {
         a: End,
         /// The other end.
         b: End,
-        /// Both ends in words.
+        /// Both ends as text.
         name: String,
     },
     /// A link's width or speed changed at both ends.
@@ -73,18 +73,18 @@ pub enum Change {
         a: End,
         /// The other end.
         b: End,
-        /// Both ends in words.
+        /// Both ends as text.
         name: String,
         /// Rate before.
         before: Rate,
         /// Rate now.
         after: Rate,
     },
-    /// A port whose logical state changed.
+    /// A port with a new port state.
     StateChanged {
         /// The port.
         at: End,
-        /// The port in words.
+        /// The port as text.
         name: String,
         /// State before.
         before: PortState,
@@ -95,9 +95,9 @@ pub enum Change {
     PortChanged {
         /// The port.
         at: End,
-        /// The port in words.
+        /// The port as text.
         name: String,
-        /// Which attribute.
+        /// The attribute.
         attribute: &'static str,
         /// Its value before.
         before: String,
@@ -106,7 +106,7 @@ pub enum Change {
     },
 }
 
-/// The words of a difference, as the columns of a table.
+/// The text of a difference, in the columns of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeWords {
     /// `added`, `removed` or `changed`.
@@ -124,7 +124,7 @@ pub struct ChangeWords {
 }
 
 impl Change {
-    /// Returns the words of the difference.
+    /// Returns the text of the difference.
     #[must_use]
     pub fn words(&self) -> ChangeWords {
         let node = |guid: &Guid, name: &str| format!("{guid} \"{name}\"");
@@ -208,7 +208,7 @@ pub struct FabricDiff {
 #[must_use]
 pub fn diff(before: &Fabric, after: &Fabric) -> FabricDiff {
     let mut changes = Vec::new();
-    // Generators and net files state no LIDs: compared with a listing, that is no difference.
+    // Generators and net files state no LIDs, which is not a difference from a listing with LIDs.
     let with_lids = has_lids(before) && has_lids(after);
     for node in before.nodes().iter().filter(|n| after.find(n.guid).is_none()) {
         changes.push(Change::NodeRemoved {

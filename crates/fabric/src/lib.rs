@@ -1,8 +1,8 @@
 //! The subnet as a graph: immutable snapshots and their differences.
 //!
-//! A [`Fabric`] holds what was seen (or what a file or generator says): nodes, ports, links, capabilities, and the
-//! state that each management agent holds. Nodes are ordered by ascending GUID, so the same subnet gives the same
-//! indices whatever the order of discovery. Links are symmetric by construction. Nothing in here decides anything.
+//! A [`Fabric`] contains what discovery, a file or a generator states: nodes, ports, links, capabilities, and the state
+//! of each management agent. Nodes are ordered by ascending GUID, so the same subnet gives the same indices whatever
+//! the order of discovery. Links are symmetric by construction. This crate makes no decisions.
 //!
 //! ```
 //! use selvedge_fabric::{FabricBuilder, Node, diff};

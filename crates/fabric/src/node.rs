@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::Port;
 
-/// What a switch can do; fixed by its hardware (SwitchInfo's read-only part).
+/// Capabilities of a switch, fixed by its hardware (the read-only part of SwitchInfo).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchAttributes {
-    /// Entries of the linear forwarding table.
+    /// Number of entries of the linear forwarding table.
     pub linear_cap: u16,
-    /// Entries of the multicast forwarding table.
+    /// Number of entries of the multicast forwarding table.
     pub mcast_cap: u16,
-    /// P_Keys it can enforce per port; 0: none.
+    /// Number of P_Keys that it can enforce per port; 0: none.
     pub enforce_cap: u16,
-    /// Port 0 is a full end port (enhanced port 0).
+    /// True if port 0 is a full end port (enhanced port 0).
     pub enhanced_port0: bool,
-    /// SL2VL can be set for many port pairs at once.
+    /// True if SL2VL can be set for many port pairs at once.
     pub optimized_sl2vl: bool,
 }
 
 impl Default for SwitchAttributes {
-    /// A current switch: 49,152 unicast and 16,384 multicast entries.
+    /// Returns the values of a current switch: 49,152 unicast and 16,384 multicast entries.
     fn default() -> Self {
         Self {
             linear_cap: 49_152,
@@ -35,24 +35,25 @@ impl Default for SwitchAttributes {
     }
 }
 
-/// What a subnet manager may set through SwitchInfo: seen in a [`Node`], wanted in a plan.
+/// Settings of a switch that a subnet manager may write through SwitchInfo: current ones in a [`Node`], planned ones in
+/// a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchSettings {
     /// Highest LID that is looked up (LinearFDBTop).
     pub linear_top: u16,
-    /// Highest multicast LID that is looked up (MulticastFDBTop); 0: all there is room for.
+    /// Highest multicast LID that is looked up (MulticastFDBTop); 0: all that the table has room for.
     #[serde(default)]
     pub multicast_top: u16,
-    /// How long a packet may stay: 4.096 µs × 2^value; 20–31: infinite (LifeTimeValue).
+    /// Longest time of a packet in the switch: 4.096 µs × 2^value; 20–31: infinite (LifeTimeValue).
     pub lifetime: u8,
-    /// A port's state changed since the bit was cleared (PortStateChange).
+    /// True if a port has changed state since the bit was cleared (PortStateChange).
     pub port_state_change: bool,
 }
 
 /// A node and its ports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// What it is.
+    /// Node type.
     pub kind: NodeKind,
     /// Its GUID.
     pub guid: Guid,
@@ -66,17 +67,17 @@ pub struct Node {
     pub device_id: u16,
     /// Vendor's revision.
     pub revision: u32,
-    /// Entries of the P_Key table.
+    /// Number of entries of the P_Key table.
     pub partition_cap: u16,
     /// Switches: hardware limits; others: `None`.
     pub switch: Option<SwitchAttributes>,
-    /// Switches: what the agent holds.
+    /// Switches: current settings.
     pub switch_settings: SwitchSettings,
-    /// Position = port number; position 0 is a switch's management port and a placeholder on other nodes.
+    /// Ports; the index is the port number. Index 0 is a switch's management port, and unused on other nodes.
     pub(crate) ports: Ports,
 }
 
-/// Ports of a node, shared by its copies until one of them changes its own.
+/// Ports of a node. Copies of the node share them until one changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Port>", into = "Vec<Port>")]
 pub(crate) struct Ports(Arc<Vec<Port>>);
@@ -109,7 +110,7 @@ impl From<Ports> for Vec<Port> {
 }
 
 impl Node {
-    /// A node with `port_count` unconnected external ports and default attributes.
+    /// Returns a node with `port_count` unconnected external ports and default attributes.
     #[must_use]
     pub fn new(kind: NodeKind, guid: Guid, port_count: u8, description: impl Into<String>) -> Self {
         let mut ports = vec![Port::default(); usize::from(port_count.min(PortNum::MAX.get())) + 1];
@@ -137,20 +138,20 @@ impl Node {
         self.kind == NodeKind::Switch
     }
 
-    /// True for the channel adapter inside a switch that reduces data for its vendor's collectives. Nothing but its
-    /// description tells (observed: "Mellanox Technologies Aggregation Node").
+    /// True for the channel adapter inside a switch that reduces data for its vendor's collectives. Only its
+    /// description identifies it (observed: "Mellanox Technologies Aggregation Node").
     #[must_use]
     pub fn is_aggregation_node(&self) -> bool {
         self.kind == NodeKind::Ca && self.description.contains("Aggregation Node")
     }
 
-    /// Number of external ports, 0–254.
+    /// Returns the number of external ports, 0–254.
     #[must_use]
     pub fn port_count(&self) -> u8 {
         u8::try_from(self.ports.len() - 1).unwrap_or(u8::MAX)
     }
 
-    /// A port: 1–`port_count`, and 0 on switches.
+    /// Returns a port: 1–`port_count`, and 0 on switches.
     #[must_use]
     pub fn port(&self, num: PortNum) -> Option<&Port> {
         if num == PortNum::MANAGEMENT && !self.is_switch() {
@@ -159,7 +160,7 @@ impl Node {
         self.ports.get(num.index())
     }
 
-    /// A port, to change before the node goes into a builder.
+    /// Returns a port, for changes before the node is added to a builder.
     pub fn port_mut(&mut self, num: PortNum) -> Option<&mut Port> {
         if num == PortNum::MANAGEMENT && !self.is_switch() {
             return None;
@@ -167,7 +168,7 @@ impl Node {
         self.ports.make_mut().get_mut(num.index())
     }
 
-    /// External ports in order.
+    /// Returns the external ports in order.
     pub fn external_ports(&self) -> impl DoubleEndedIterator<Item = (PortNum, &Port)> {
         self.ports
             .iter()
@@ -176,7 +177,7 @@ impl Node {
             .filter_map(|(i, port)| Some((port_num(i)?, port)))
     }
 
-    /// All ports that exist: external ones, and port 0 on switches.
+    /// Returns all existing ports: external ones, and port 0 on switches.
     pub fn all_ports(&self) -> impl DoubleEndedIterator<Item = (PortNum, &Port)> {
         let first = usize::from(!self.is_switch());
         self.ports
@@ -186,7 +187,7 @@ impl Node {
             .filter_map(|(i, port)| Some((port_num(i)?, port)))
     }
 
-    /// Ports that can have LIDs: port 0 of a switch, every port of another node.
+    /// Returns the ports that can have LIDs: port 0 of a switch, every port of another node.
     pub fn end_ports(&self) -> impl DoubleEndedIterator<Item = (PortNum, &Port)> {
         let is_switch = self.is_switch();
         self.all_ports()

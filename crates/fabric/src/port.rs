@@ -1,18 +1,18 @@
-//! A port: what it can do, what its link does, what its agent holds.
+//! A port: its capabilities, the state of its link, and its settings.
 
 use selvedge_types::{Guid, Lid, LidRange, LinkSpeed, LinkWidth, Lmc, Mtu, PKey, PhysState, PortState, Rate, Sl};
 use serde::{Deserialize, Serialize};
 
 use crate::PortRef;
 
-/// What a port can do; fixed by its hardware.
+/// Capabilities of a port, fixed by its hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortCapability {
     /// Largest MTU (PortInfo.MTUCap).
     pub mtu: Mtu,
-    /// Data lanes as PortInfo.VLCap codes them: 1 = VL0, 2 = VL0–1, 3 = VL0–3, 4 = VL0–7, 5 = VL0–14.
+    /// Data lanes as a PortInfo.VLCap code: 1 = VL0, 2 = VL0–1, 3 = VL0–3, 4 = VL0–7, 5 = VL0–14.
     pub vls: u8,
-    /// Widths as PortInfo.LinkWidthSupported: a bit set of [`LinkWidth::bit`].
+    /// Widths as in PortInfo.LinkWidthSupported: a bit set of [`LinkWidth::bit`].
     pub widths: u8,
     /// Fastest speed.
     pub speed: LinkSpeed,
@@ -20,19 +20,19 @@ pub struct PortCapability {
     pub mask: u32,
     /// PortInfo.CapabilityMask2.
     pub mask2: u16,
-    /// Entries of the high-priority arbitration table.
+    /// Number of entries of the high-priority arbitration table.
     pub vl_arb_high: u8,
-    /// Entries of the low-priority arbitration table.
+    /// Number of entries of the low-priority arbitration table.
     pub vl_arb_low: u8,
-    /// Entries of the GUID table.
+    /// Number of entries of the GUID table.
     pub guids: u8,
 }
 
 impl PortCapability {
-    /// PortInfo.CapabilityMask bit 1: a subnet manager sits here.
+    /// PortInfo.CapabilityMask bit 1: a subnet manager runs on this port.
     pub const IS_SM: u32 = 1 << 1;
 
-    /// Data lanes that a VLCap or OperationalVLs code stands for: 1, 2, 4, 8 or 15; 0 for an illegal code.
+    /// Returns the number of data lanes of a VLCap or OperationalVLs code: 1, 2, 4, 8 or 15; 0 for an illegal code.
     #[must_use]
     pub const fn lanes_of_code(code: u8) -> u8 {
         match code {
@@ -47,7 +47,7 @@ impl PortCapability {
 }
 
 impl Default for PortCapability {
-    /// A current port: MTU 4096, 8 data lanes, 1x/4x, HDR.
+    /// Returns the values of a current port: MTU 4096, 8 data lanes, 1x/4x, HDR.
     fn default() -> Self {
         Self {
             mtu: Mtu::B4096,
@@ -63,29 +63,30 @@ impl Default for PortCapability {
     }
 }
 
-/// What the link at a port does.
+/// State of the link at a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkState {
-    /// Logical state.
+    /// Port state.
     pub state: PortState,
     /// Physical state.
     pub phys: PhysState,
-    /// Width and speed agreed with the peer; meaningful while `phys` is LinkUp.
+    /// Width and speed negotiated with the peer; valid while `phys` is LinkUp.
     pub rate: Rate,
 }
 
-/// What a subnet manager may set through PortInfo: seen in a `Port`, wanted in a plan.
+/// Settings of a port that a subnet manager may write through PortInfo: current ones in a `Port`, planned ones in a
+/// plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortSettings {
-    /// The LIDs the port answers to; base 0 if none (and on a switch's external ports).
+    /// The LIDs of the port; base 0 if none (and on a switch's external ports).
     pub lids: LidRange,
     /// LID of the master subnet manager.
     pub sm_lid: Lid,
-    /// Service level for talking to it.
+    /// Service level of packets to it.
     pub sm_sl: Sl,
     /// Largest payload that may be sent (NeighborMTU).
     pub mtu: Mtu,
-    /// Data lanes in use, coded as [`PortCapability::vls`] (OperationalVLs).
+    /// Data lanes in use, as a code like [`PortCapability::vls`] (OperationalVLs).
     pub oper_vls: u8,
     /// Limit of high priority (VLHighLimit), in 4,096-byte units; 255: unlimited.
     pub vl_high_limit: u8,
@@ -93,7 +94,7 @@ pub struct PortSettings {
     pub hoq_life: u8,
     /// Head-of-queue drops in a row after which a lane stalls, 0–7. Switch external ports only.
     pub vl_stall_count: u8,
-    /// Partitions that a switch enforces at an external port, as PortInfo codes them: [`Self::ENFORCE_IN`],
+    /// Partition enforcement of a switch at an external port, as PortInfo bits: [`Self::ENFORCE_IN`],
     /// [`Self::ENFORCE_OUT`].
     #[serde(default)]
     pub enforcement: u8,
@@ -116,14 +117,14 @@ pub struct PortSettings {
 impl PortSettings {
     /// The link-local subnet prefix. Source: IBA vol 1 §4.1.1.
     pub const DEFAULT_SUBNET_PREFIX: u64 = 0xFE80_0000_0000_0000;
-    /// PartitionEnforcementInbound: packets from the host are dropped unless the port's table has their key.
+    /// PartitionEnforcementInbound: packets from the host are dropped unless their P_Key is in the port's table.
     pub const ENFORCE_IN: u8 = 8;
-    /// PartitionEnforcementOutbound: the same of packets to the host.
+    /// PartitionEnforcementOutbound: the same for packets to the host.
     pub const ENFORCE_OUT: u8 = 4;
 }
 
 impl Default for PortSettings {
-    /// An unconfigured agent.
+    /// Returns the settings of an unconfigured agent.
     fn default() -> Self {
         Self {
             lids: LidRange {
@@ -154,14 +155,14 @@ impl Default for PortSettings {
 pub struct Port {
     /// Its GUID; on a switch only port 0 has one.
     pub guid: Guid,
-    /// What it can do.
+    /// Its capabilities.
     pub capability: PortCapability,
-    /// What its link does.
+    /// State of its link.
     pub link: LinkState,
-    /// What its agent holds.
+    /// Its current settings.
     pub settings: PortSettings,
-    /// First P_Keys of its table as the agent holds them, empty entries at the end left out. Switches: port 0,
-    /// and external ports that enforce partitions, as far as they were asked.
+    /// The first P_Keys of its current table, without empty entries at the end. On switches: of port 0, and of external
+    /// ports that enforce partitions, as far as they were read.
     pub pkeys: Vec<PKey>,
     /// The other end of its cable.
     pub peer: Option<PortRef>,
@@ -171,7 +172,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// True if the link is trained and its logical state is INIT, ARMED or ACTIVE.
+    /// True if the link is trained and the port state is INIT, ARMED or ACTIVE.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.link.phys.is_trained() && self.link.state != PortState::Down

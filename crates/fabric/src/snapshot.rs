@@ -1,4 +1,4 @@
-//! The immutable snapshot and its indices.
+//! The immutable snapshot and its indexes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LinkState, Node, Port, PortSettings, SwitchSettings};
 
-/// Position of a node in a [`Fabric`]: ascending GUID.
+/// Index of a node in a [`Fabric`], by ascending GUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeIdx(pub u32);
 
-/// Position of a switch among the switches of a [`Fabric`]: ascending GUID.
+/// Index of a switch among the switches of a [`Fabric`], by ascending GUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SwitchIdx(pub u32);
@@ -21,7 +21,7 @@ pub struct SwitchIdx(pub u32);
 macro_rules! idx {
     ($name:ident) => {
         impl Idx for $name {
-            /// A fabric has fewer than 2^32 nodes: each needs a GUID and memory.
+            /// Converts an index. A fabric has fewer than 2^32 nodes, because each needs a GUID and memory.
             #[inline]
             fn from_usize(index: usize) -> Self {
                 Self(u32::try_from(index).unwrap_or(u32::MAX))
@@ -55,15 +55,14 @@ pub struct Link {
     pub b: PortRef,
 }
 
-/// An immutable snapshot of a subnet. A copy shares what does not change in it, and the ports of each node until they
-/// do.
+/// An immutable snapshot of a subnet. Copies share unchanged parts, down to the ports of each node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fabric {
     nodes: IdxVec<NodeIdx, Node>,
     indices: Arc<Indices>,
 }
 
-/// Where everything is.
+/// Look-up tables of a fabric.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Indices {
     switches: IdxVec<SwitchIdx, NodeIdx>,
@@ -73,7 +72,8 @@ struct Indices {
 }
 
 impl Fabric {
-    /// `nodes` are in ascending GUID order without duplicates and their peers are symmetric (the builder saw to it).
+    /// Returns a fabric from `nodes` in ascending GUID order without duplicates and with symmetric peers, as the
+    /// builder makes them.
     pub(crate) fn from_sorted(nodes: Vec<Node>) -> Self {
         let nodes: IdxVec<NodeIdx, Node> = nodes.into();
         let mut switches = IdxVec::new();
@@ -99,13 +99,13 @@ impl Fabric {
         }
     }
 
-    /// All nodes by index.
+    /// Returns all nodes by index.
     #[must_use]
     pub const fn nodes(&self) -> &IdxVec<NodeIdx, Node> {
         &self.nodes
     }
 
-    /// A node.
+    /// Returns a node.
     ///
     /// # Panics
     /// If the index is of another, larger fabric.
@@ -114,19 +114,19 @@ impl Fabric {
         &self.nodes[idx]
     }
 
-    /// All switches by switch index.
+    /// Returns all switches by switch index.
     #[must_use]
     pub fn switches(&self) -> &IdxVec<SwitchIdx, NodeIdx> {
         &self.indices.switches
     }
 
-    /// The switch index of a node; `None` if it is no switch.
+    /// Returns the switch index of a node; `None` if it is not a switch.
     #[must_use]
     pub fn switch_index(&self, node: NodeIdx) -> Option<SwitchIdx> {
         self.indices.switch_of.get(node).copied().flatten()
     }
 
-    /// The node of a switch.
+    /// Returns the node of a switch.
     ///
     /// # Panics
     /// If the index is of another, larger fabric.
@@ -135,45 +135,45 @@ impl Fabric {
         &self.nodes[self.indices.switches[idx]]
     }
 
-    /// A port, if it exists.
+    /// Returns a port, if it exists.
     #[must_use]
     pub fn port(&self, at: PortRef) -> Option<&Port> {
         self.nodes.get(at.node)?.port(at.port)
     }
 
-    /// The other end of a port's cable.
+    /// Returns the other end of a port's cable.
     #[must_use]
     pub fn peer(&self, at: PortRef) -> Option<PortRef> {
         self.port(at)?.peer
     }
 
-    /// True if both ends of the port's cable are up: packets can cross.
+    /// True if both ends of the port's cable are up, so that packets can cross.
     #[must_use]
     pub fn link_is_up(&self, at: PortRef) -> bool {
         let end_up = |end: PortRef| self.port(end).is_some_and(Port::is_up);
         end_up(at) && self.peer(at).is_some_and(end_up)
     }
 
-    /// The node with this GUID.
+    /// Returns the node with this GUID.
     #[must_use]
     pub fn find(&self, guid: Guid) -> Option<NodeIdx> {
         self.indices.by_guid.get(&guid).copied()
     }
 
-    /// The end port with this GUID.
+    /// Returns the end port with this GUID.
     #[must_use]
     pub fn find_port(&self, guid: Guid) -> Option<PortRef> {
         self.indices.by_port_guid.get(&guid).copied()
     }
 
-    /// All end ports (those that can have LIDs), by node, then number.
+    /// Returns all end ports (those that can have LIDs), by node, then number.
     pub fn end_ports(&self) -> impl Iterator<Item = (PortRef, &Port)> {
         self.nodes
             .iter_enumerated()
             .flat_map(|(node, n)| n.end_ports().map(move |(port, p)| (PortRef { node, port }, p)))
     }
 
-    /// All cables, each once.
+    /// Returns all cables, each once.
     pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
         self.nodes.iter_enumerated().flat_map(|(node, n)| {
             n.external_ports().filter_map(move |(port, p)| {
@@ -183,13 +183,13 @@ impl Fabric {
         })
     }
 
-    /// Number of nodes that are no switches.
+    /// Returns the number of nodes other than switches.
     #[must_use]
     pub fn host_count(&self) -> usize {
         self.nodes.len() - self.indices.switches.len()
     }
 
-    /// Records what a port's agent holds now; nothing happens if there is no such port. The structure stays as it is.
+    /// Records the current state of a port. Does nothing if there is no such port. The topology stays unchanged.
     pub fn set_port(&mut self, at: PortRef, link: LinkState, settings: PortSettings) {
         if let Some(port) = self.nodes.get_mut(at.node).and_then(|n| n.port_mut(at.port)) {
             port.link = link;
@@ -198,28 +198,28 @@ impl Fabric {
         }
     }
 
-    /// Records the P_Keys that a port's agent holds now.
+    /// Records the current P_Keys of a port.
     pub fn set_pkeys(&mut self, at: PortRef, pkeys: Vec<PKey>) {
         if let Some(port) = self.nodes.get_mut(at.node).and_then(|n| n.port_mut(at.port)) {
             port.pkeys = pkeys;
         }
     }
 
-    /// Records what a switch's agent holds now.
+    /// Records the current settings of a switch.
     pub fn set_switch(&mut self, node: NodeIdx, settings: SwitchSettings) {
         if let Some(node) = self.nodes.get_mut(node) {
             node.switch_settings = settings;
         }
     }
 
-    /// Takes a switch to have room for so many multicast groups, whatever it says of itself.
+    /// Overrides the number of multicast groups that a switch has room for.
     pub fn set_multicast_room(&mut self, node: NodeIdx, groups: u16) {
         if let Some(switch) = self.nodes.get_mut(node).and_then(|node| node.switch.as_mut()) {
             switch.mcast_cap = groups;
         }
     }
 
-    /// `"description"[port]`, as the field writes a port; the GUID stands in for an empty description.
+    /// Returns `"description"[port]`, the usual notation of a port. The GUID replaces an empty description.
     #[must_use]
     pub fn port_name(&self, at: PortRef) -> String {
         match self.nodes.get(at.node) {

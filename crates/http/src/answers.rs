@@ -13,7 +13,7 @@ use crate::limits::{KEPT, MADE_AT_ONCE, UNREAD_KIB_MAX};
 /// A question that many clients may ask, and that may have a large answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// The fabric in figures.
+    /// Counts of the fabric.
     Fabric,
     /// Every node.
     Nodes,
@@ -25,13 +25,15 @@ pub(crate) enum Question {
     Plan,
     /// The judge's findings about it.
     Findings,
+    /// The partitions and their members.
+    Partitions,
     /// Events after a number.
     Events(u64),
 }
 
 impl Question {
     /// Kinds of questions.
-    const KINDS: usize = 7;
+    const KINDS: usize = 8;
 
     const fn kind(self) -> usize {
         match self {
@@ -41,7 +43,8 @@ impl Question {
             Self::Links => 3,
             Self::Plan => 4,
             Self::Findings => 5,
-            Self::Events(_) => 6,
+            Self::Partitions => 6,
+            Self::Events(_) => 7,
         }
     }
 
@@ -64,6 +67,7 @@ impl Question {
             Self::Links => json(service.links()),
             Self::Plan => json(service.plan()),
             Self::Findings => json(service.findings()),
+            Self::Partitions => json(service.partitions()),
             Self::Events(since) => json(Ok(service.events(since))),
         }
     }
@@ -285,6 +289,7 @@ mod tests {
             Question::Links,
             Question::Plan,
             Question::Findings,
+            Question::Partitions,
             Question::Events(0),
         ];
         let kinds: Vec<usize> = all.map(Question::kind).into();

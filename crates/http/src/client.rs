@@ -1,4 +1,4 @@
-//! Asks a running process.
+//! Client of a running process.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::{HttpError, default_paths, existing_path};
 /// Longest time for a whole answer: lists of the largest fabrics need less than a second.
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Asks the process behind a socket.
+/// Client of the process behind a socket.
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
@@ -27,7 +27,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the process that listens at `path`.
+    /// Returns a client of the process that listens at `path`.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Client {
         }
     }
 
-    /// The socket.
+    /// Returns the path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -56,6 +56,20 @@ impl Client {
     /// `GET /api/v1/<what>`.
     pub fn get<T: Body + DeserializeOwned>(&self, what: &str) -> Result<T, HttpError> {
         self.read(&self.exchange(Method::GET, what, Bytes::new())?)
+    }
+
+    /// `GET /api/v1/<what>` with the parameters of a query.
+    pub fn select<T: Body + DeserializeOwned>(
+        &self,
+        what: &str,
+        parameters: &[(String, String)],
+    ) -> Result<T, HttpError> {
+        if parameters.is_empty() {
+            return self.get(what);
+        }
+        // Pairs of texts always have an encoded form.
+        let query = serde_urlencoded::to_string(parameters).unwrap_or_default();
+        self.get(&format!("{what}?{query}"))
     }
 
     /// `POST /api/v1/<what>`, answered without a body.
@@ -80,7 +94,7 @@ impl Client {
         self.read(&self.exchange(Method::POST, "fault", body.into())?)
     }
 
-    /// Spreads load anew, or asks what that would change.
+    /// Balances the load again, or returns what that would change.
     pub fn rebalance(&self, request: RebalanceRequest) -> Result<Rebalance, HttpError> {
         let body = serde_json::to_vec(&request).map_err(|error| self.foreign(&error))?;
         self.read(&self.exchange(Method::POST, "rebalance", body.into())?)
@@ -124,7 +138,7 @@ impl Client {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(broken)?;
-        // Ends with the conversation; its error reaches us through the request as well.
+        // Ends with the connection; its error is also returned through the request.
         tokio::spawn(async move { drop(connection.await) });
         let request = Request::builder()
             .method(method)

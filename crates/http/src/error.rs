@@ -1,27 +1,27 @@
-//! Why the API cannot be served or reached.
+//! Errors of serving or reaching the API.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why the API cannot be served or reached.
+/// Reason why the API cannot be served or reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// SLV-HTTP-0001: the socket cannot be made.
+    /// SLV-HTTP-0001: the socket cannot be created.
     #[error("SLV-HTTP-0001: cannot listen on {}: {cause}; name another path (--socket)", path.display())]
     Bind {
         /// The socket.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         cause: io::Error,
     },
-    /// SLV-HTTP-0002: another process listens there.
+    /// SLV-HTTP-0002: another process listens on the socket.
     #[error("SLV-HTTP-0002: another selvedge answers on {}; stop it, or name another path (--socket)", path.display())]
     InUse {
         /// The socket.
         path: PathBuf,
     },
-    /// SLV-HTTP-0003: no process listens there.
+    /// SLV-HTTP-0003: no process listens on the socket.
     #[error(
         "SLV-HTTP-0003: no selvedge answers on {}{looked}: {cause}; start 'selvedge run', or name its socket \
          (--socket)",
@@ -32,10 +32,10 @@ pub enum HttpError {
         path: PathBuf,
         /// ` or PATH` for each other socket path that was tried; empty if the user named the socket.
         looked: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         cause: io::Error,
     },
-    /// SLV-HTTP-0004: the conversation broke off.
+    /// SLV-HTTP-0004: the connection was interrupted.
     #[error("SLV-HTTP-0004: the answer from {} broke off: {cause}; see the log of the process there", path.display())]
     Broken {
         /// The socket.
@@ -43,7 +43,7 @@ pub enum HttpError {
         /// What went wrong.
         cause: String,
     },
-    /// SLV-HTTP-0005: an answer that is none of ours.
+    /// SLV-HTTP-0005: the answer is not that of a Selvedge process.
     #[error("SLV-HTTP-0005: what answers on {} is no selvedge of this version: {what}", path.display())]
     Foreign {
         /// The socket.
@@ -54,10 +54,10 @@ pub enum HttpError {
     /// SLV-HTTP-0006: the server's thread cannot be started.
     #[error("SLV-HTTP-0006: cannot start the API's thread: {cause}; raise the limit of processes (ulimit -u)")]
     Thread {
-        /// What the operating system said.
+        /// Error of the operating system.
         cause: io::Error,
     },
-    /// SLV-HTTP-0007: something else than a socket is there.
+    /// SLV-HTTP-0007: the path of the socket is in use by a file or folder.
     #[error("SLV-HTTP-0007: {} is no socket; name another path (--socket)", path.display())]
     NoSocket {
         /// The file or folder.

@@ -1,4 +1,4 @@
-//! Paths and what answers them.
+//! Paths and their handlers.
 
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use selvedge_api::{CheckRequest, Document, Error, ErrorKind, FaultRequest, RebalanceRequest};
+use selvedge_api::{
+    Body, CheckRequest, Document, Error, ErrorKind, EventQuery, FaultRequest, RebalanceRequest, Rows, Selection,
+};
 use selvedge_daemon::Service;
-use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::answers::{Answers, Question};
@@ -28,18 +29,19 @@ pub fn router(service: Arc<dyn Service>) -> Router {
 
 /// Returns a router of all paths.
 pub(crate) fn routes(answers: Arc<Answers>) -> Router {
-    let list = |question| get(move |State(answers): Shared| async move { show(answers.of(question).await) });
+    let whole = |question| get(move |State(answers): Shared| async move { show(answers.of(question).await) });
     Router::new()
         .route(
             "/api/v1/status",
             get(async |State(answers): Shared| show(answers.small(|s| s.status()).await)),
         )
-        .route("/api/v1/fabric", list(Question::Fabric))
-        .route("/api/v1/nodes", list(Question::Nodes))
-        .route("/api/v1/ports", list(Question::Ports))
-        .route("/api/v1/links", list(Question::Links))
-        .route("/api/v1/plan", list(Question::Plan))
-        .route("/api/v1/findings", list(Question::Findings))
+        .route("/api/v1/fabric", whole(Question::Fabric))
+        .route("/api/v1/nodes", list(Question::Nodes, |s| s.nodes()))
+        .route("/api/v1/ports", list(Question::Ports, |s| s.ports()))
+        .route("/api/v1/links", list(Question::Links, |s| s.links()))
+        .route("/api/v1/plan", whole(Question::Plan))
+        .route("/api/v1/findings", whole(Question::Findings))
+        .route("/api/v1/partitions", whole(Question::Partitions))
         .route("/api/v1/events", get(events))
         .route(
             "/api/v1/sweep",
@@ -79,30 +81,58 @@ fn accept(answer: Result<(), Error>) -> Response {
     }
 }
 
-#[derive(Deserialize)]
-struct Since {
-    #[serde(default)]
-    since: Option<String>,
+/// The parameters of a query, in order; a name may come several times.
+type Parameters = Result<Query<Vec<(String, String)>>, QueryRejection>;
+
+fn parameters(query: Parameters) -> Result<Vec<(String, String)>, Error> {
+    query
+        .map(|Query(parameters)| parameters)
+        .map_err(|error| ErrorKind::BadRequest.error(error.body_text()))
 }
 
-impl Since {
-    /// Returns the number of an event; 0 without one.
-    fn number(self) -> Result<u64, Error> {
-        let Some(text) = self.since else { return Ok(0) };
-        let wrong = || format!("since={text}: want the number of an event, as since=17; without it come all events");
-        text.parse().map_err(|_| ErrorKind::BadRequest.error(wrong()))
+/// A list, whole or selected. Only whole lists are shared by clients.
+fn list<T: Body + Rows + 'static>(
+    question: Question,
+    of: fn(&dyn Service) -> Result<T, Error>,
+) -> MethodRouter<Arc<Answers>> {
+    get(move |State(answers): Shared, query: Parameters| async move {
+        let selection = match parameters(query).and_then(|query| Ok((query.is_empty(), Selection::of(&query)?))) {
+            Ok((true, _)) => return show(answers.of(question).await),
+            Ok((false, selection)) => selection,
+            Err(error) => return refusal(&error),
+        };
+        let selected = move |service: &dyn Service| {
+            let mut list = of(service)?;
+            selection.apply(&mut list);
+            Ok(list)
+        };
+        show(answers.alone(selected).await)
+    })
+}
+
+/// Events after a number are shared by clients; those of a time or a severity are not.
+async fn events(State(answers): Shared, query: Parameters) -> Response {
+    let query = match parameters(query).and_then(|query| EventQuery::of(&query)) {
+        Ok(query) => query,
+        Err(error) => return refusal(&error),
+    };
+    let since = query.since;
+    let numbered = EventQuery {
+        since,
+        ..EventQuery::default()
+    };
+    if query == numbered {
+        return show(answers.of(Question::Events(since)).await);
     }
+    let selected = move |service: &dyn Service| {
+        let mut events = service.events(since);
+        query.apply(&mut events);
+        Ok(events)
+    };
+    show(answers.alone(selected).await)
 }
 
-async fn events(State(answers): Shared, query: Result<Query<Since>, QueryRejection>) -> Response {
-    match query.map(|Query(since)| since.number()) {
-        Ok(Ok(since)) => show(answers.of(Question::Events(since)).await),
-        Ok(Err(error)) => refusal(&error),
-        Err(error) => refusal(&ErrorKind::BadRequest.error(error.body_text())),
-    }
-}
-
-/// An empty body asks for what the defaults say.
+/// An empty body means the default request.
 async fn rebalance(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
     let body = match read(&headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,

@@ -1,4 +1,4 @@
-//! Where sockets are.
+//! Paths of sockets.
 
 use std::env;
 use std::fs;
@@ -78,7 +78,7 @@ fn is_writable(folder: &Path) -> bool {
     meta.is_dir() && (user_id() == 0 || meta.uid() == user_id() && mode & 0o200 != 0)
 }
 
-/// A socket that is taken, but not yet served; clients wait. Its file goes when this does.
+/// A bound socket that is not served yet; clients wait. Dropping it removes its file.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,

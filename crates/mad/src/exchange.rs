@@ -1,4 +1,4 @@
-//! The window.
+//! The window of outstanding requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,8 +7,8 @@ use selvedge_sim::Time;
 use selvedge_types::TransactionId;
 use selvedge_wire::{Address, Class, Datagram, MAD_LEN, Mad, Method};
 
-/// An agent, as the user numbers them: requests to one agent share its limit. Numbers are dense, from 0: room is kept
-/// for all up to the highest.
+/// An agent, numbered by the user. Requests to one agent share its limit. Numbers are dense, from 0: memory is
+/// allocated for all up to the highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId(pub u32);
 
@@ -17,15 +17,15 @@ impl AgentId {
     pub const UNKNOWN: Self = Self(u32::MAX);
 }
 
-/// Transaction ids of requests whose answer is not awaited; other requests count from 1 in 32 bits.
+/// Bit of the transaction ids of requests that need no response; other requests count from 1 in 32 bits.
 const ALONE: u64 = 1 << 32;
 
 /// Limits of an [`Exchange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeConfig {
-    /// Requests in flight in all; at least 1.
+    /// Most requests in flight to all agents; at least 1.
     pub window: usize,
-    /// Requests in flight at one agent; at least 1.
+    /// Most requests in flight to one agent; at least 1.
     pub agent_window: usize,
     /// Time after which a request is repeated.
     pub timeout: Duration,
@@ -38,47 +38,47 @@ pub struct ExchangeConfig {
 /// A datagram to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent<'a> {
-    /// The datagram, its transaction id filled in.
+    /// The datagram with its transaction id.
     pub datagram: &'a Datagram,
-    /// How long the layer below may wait before it hands the request back.
+    /// How long the lower layer may wait before it returns the request.
     pub timeout: Duration,
-    /// It was sent before.
+    /// True if it was sent before.
     pub repeat: bool,
 }
 
-/// What happened so far.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Requests sent, repeats included.
+    /// Requests sent, including repeats.
     pub sent: u64,
     /// Those of them that were Sets.
     pub sets: u64,
-    /// Datagrams sent to which no answer is awaited.
+    /// Datagrams sent that need no response.
     pub alone: u64,
     /// Repeats.
     pub repeats: u64,
-    /// Answers taken.
+    /// Responses received.
     pub answered: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Answers to no request in flight: late or duplicate.
+    /// Responses without a request in flight: late or duplicate.
     pub stray: u64,
-    /// Datagrams that came in.
+    /// Datagrams received.
     pub received: u64,
-    /// Those of them that were dropped, beside strays.
+    /// Datagrams received and dropped, without strays.
     pub dropped: u64,
 }
 
-/// A place for a request in flight; places are used again, so that a busy window stays in the cache.
+/// A slot for a request in flight. Slots are reused, so that a busy window stays in the cache.
 #[derive(Debug)]
 struct Flight<T> {
     id: u32,
-    /// `None`: the place is free.
+    /// `None`: the slot is free.
     token: Option<T>,
     request: Datagram,
     agent: AgentId,
     repeats: u8,
-    /// In the window since; `None` while waiting to be repeated.
+    /// Since when it has been in the window; `None` while it waits to be repeated.
     sent_at: Option<Time>,
     counts: bool,
 }
@@ -88,9 +88,9 @@ struct Agent<T> {
     waiting: VecDeque<T>,
     in_flight: usize,
     queued: bool,
-    /// Its turn comes before that of others.
+    /// True if it has priority over others.
     is_first: bool,
-    /// It is among those that were asked.
+    /// True if it is in the list `asked`.
     is_asked: bool,
 }
 
@@ -106,57 +106,57 @@ impl<T> Default for Agent<T> {
     }
 }
 
-/// A request, and where it is if it is still in flight.
+/// A request, and its slot if it is still in flight.
 #[derive(Clone, Copy, Debug)]
 struct Key {
     id: u32,
     place: u32,
 }
 
-/// A turn to send, of an agent.
+/// An entry of the send queue.
 #[derive(Debug)]
 enum Turn<T> {
-    /// An agent with something to send and room for it.
+    /// An agent with requests to send and room for one.
     Agent(AgentId),
     /// A request that shares no limit.
     Alone(T),
 }
 
-/// Requests waiting, in flight and ended.
+/// Requests that are waiting, in flight and ended.
 ///
-/// What waits is a token only: its datagram is written when its turn comes, so that a queue of thousands costs no
-/// copies of 256 bytes each.
+/// A waiting request is only a token. Its datagram is written when its turn comes, so that a queue of thousands needs
+/// no copies of 256 bytes each.
 #[derive(Debug)]
 pub struct Exchange<T> {
     config: ExchangeConfig,
     /// By [`AgentId`].
     agents: Vec<Agent<T>>,
-    /// Those that anything was asked of since all was dropped: a fabric has thousands, and a repair asks some.
+    /// Agents with requests since the last `clear`: a fabric has thousands, and a repair uses few.
     asked: Vec<AgentId>,
     ready: VecDeque<Turn<T>>,
     /// Requests to send again.
     repeats: VecDeque<Key>,
-    /// Places by transaction id.
+    /// Slots by transaction id.
     in_flight: BTreeMap<u32, u32>,
     flights: Vec<Flight<T>>,
-    /// Places that are free.
+    /// Free slots.
     free: Vec<u32>,
-    /// Sent requests in order of sending, with their time: time-outs come off the front.
+    /// Sent requests with their time, oldest first; time-outs are taken from the front.
     by_age: VecDeque<(Time, Key)>,
-    /// As `by_age`, until they are stale.
+    /// Like `by_age`, until `stale_after`.
     fresh: VecDeque<(Time, Key)>,
-    /// Requests that were dropped while they were in the window: on the wire all the same, until they are stale.
+    /// Requests dropped while in the window. They still count until `stale_after`, because they are on the wire.
     dropped: VecDeque<(Time, u32)>,
     window_used: usize,
     waiting: usize,
     next_id: u32,
-    /// Number of the last request whose answer is not awaited.
+    /// Number of the last request that needs no response.
     last_alone: u32,
     counters: Counters,
 }
 
 impl<T> Exchange<T> {
-    /// An empty exchange.
+    /// Returns an empty exchange.
     #[must_use]
     pub const fn new(config: ExchangeConfig) -> Self {
         Self {
@@ -189,7 +189,7 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Queues a request; its datagram is asked for when its turn comes.
+    /// Queues a request. Its datagram is written when its turn comes.
     pub fn submit(&mut self, agent: AgentId, token: T) {
         self.waiting += 1;
         if agent == AgentId::UNKNOWN {
@@ -211,15 +211,15 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// From now on, until nothing waits for it, an agent's turn comes before that of others, as often as it has room.
-    /// For the agent that has most to do, and should never have to wait.
+    /// Gives an agent priority over others while it has room, until none of its requests is waiting. For the agent with
+    /// the most requests, which should never have to wait.
     pub fn put_first(&mut self, agent: AgentId) {
         if let Some(state) = self.agents.get_mut(agent.0 as usize) {
             state.is_first = !state.waiting.is_empty();
         }
     }
 
-    /// From now on so many requests may be in flight at one agent.
+    /// Changes the most requests in flight to one agent.
     pub fn set_agent_window(&mut self, agent_window: usize) {
         if agent_window == std::mem::replace(&mut self.config.agent_window, agent_window) {
             return;
@@ -233,8 +233,8 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// The next datagram to send now, if the window allows one. `write` writes the datagram of a token over
-    /// an older one; its transaction id is ours to choose.
+    /// Returns the next datagram to send, if the window allows one. `write` writes the datagram of a token over an
+    /// older one; the exchange sets its transaction id.
     pub fn next_to_send(&mut self, now: Time, write: impl FnOnce(&T, &mut Datagram)) -> Option<Sent<'_>> {
         self.forget_stale(now);
         if self.window_used >= self.config.window.max(1) {
@@ -260,8 +260,8 @@ impl<T> Exchange<T> {
         })
     }
 
-    /// Takes an answer and gives the token it ends; `None` if it answers no request in flight (late, duplicate, or not
-    /// ours).
+    /// Handles a response and returns the token of the request; `None` if no such request is in flight (late,
+    /// duplicate, or of another sender).
     pub fn received(&mut self, mad: &Mad) -> Option<T> {
         let Some(key) = self.find(mad) else {
             self.counters.stray += 1;
@@ -272,15 +272,15 @@ impl<T> Exchange<T> {
         self.end(key)
     }
 
-    /// Returns true if the request that this answers was sent more than once: an earlier copy may still be on its way.
+    /// True if the request of this response was sent more than once: an earlier copy may still be in flight.
     #[must_use]
     pub fn was_repeated(&self, answer: &Mad) -> bool {
         self.find(answer)
             .is_some_and(|key| self.flights[key.place as usize].repeats > 0)
     }
 
-    /// Takes a request that the layer below handed back unanswered: it is repeated, or has failed, and its token is
-    /// given back.
+    /// Handles a request that the lower layer returned without a response. It is repeated, or it has failed and its
+    /// token is returned.
     pub fn returned(&mut self, mad: &Mad) -> Option<T> {
         let Some(key) = self.find(mad) else {
             self.leave_window(mad);
@@ -289,7 +289,8 @@ impl<T> Exchange<T> {
         self.repeat_or_fail(key)
     }
 
-    /// Repeats what has waited too long, or gives the token of what has failed; call until it gives `None`.
+    /// Repeats requests after their time-out, or returns the token of one that has failed. Call it until it returns
+    /// `None`.
     pub fn expired(&mut self, now: Time) -> Option<T> {
         while let Some(&(sent_at, key)) = self.by_age.front() {
             let current = is_since(&self.flights, key, sent_at);
@@ -307,7 +308,7 @@ impl<T> Exchange<T> {
         None
     }
 
-    /// When [`Self::expired`] or [`Self::next_to_send`] should be called next, if nothing else happens.
+    /// Returns when [`Self::expired`] or [`Self::next_to_send`] should be called next, if nothing else happens.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let live = |&&(sent_at, key): &&(Time, Key)| is_since(&self.flights, key, sent_at);
@@ -324,13 +325,13 @@ impl<T> Exchange<T> {
         [time_out, stale, dropped].into_iter().flatten().min()
     }
 
-    /// Requests that have not ended, waiting or in flight.
+    /// Returns the number of requests that have not ended, waiting or in flight.
     #[must_use]
     pub fn open(&self) -> usize {
         self.waiting + self.in_flight.len()
     }
 
-    /// Takes back what waits for its turn at some agent and is of a kind; what is in flight stays.
+    /// Removes and returns waiting tokens for which `is_taken` is true. Requests in flight stay.
     pub fn take_waiting(&mut self, is_taken: impl Fn(&T) -> bool) -> Vec<T> {
         let mut taken = Vec::new();
         for agent in &self.asked {
@@ -346,8 +347,8 @@ impl<T> Exchange<T> {
         taken
     }
 
-    /// Drops every request; answers to them become strays. What is on the wire keeps its room in the window until it
-    /// is answered or stale.
+    /// Drops every request; their responses become strays. Requests on the wire count in the window until they are
+    /// answered or stale.
     pub fn clear(&mut self) {
         for &(sent_at, key) in &self.fresh {
             if is_since(&self.flights, key, sent_at) && self.flights[key.place as usize].counts {
@@ -368,28 +369,28 @@ impl<T> Exchange<T> {
         self.waiting = 0;
     }
 
-    /// Counts a datagram to which no answer is awaited.
+    /// Counts a datagram that needs no response.
     pub const fn sends_alone(&mut self) {
         self.counters.alone += 1;
     }
 
-    /// Returns the transaction id of a request whose answer is not awaited. No other request has it.
+    /// Returns the transaction id of a request that needs no response. No other request has it.
     pub fn id_alone(&mut self) -> TransactionId {
         self.last_alone = self.last_alone.wrapping_add(1);
         TransactionId(ALONE | u64::from(self.last_alone))
     }
 
-    /// Counts a datagram that came in.
+    /// Counts a received datagram.
     pub const fn comes_in(&mut self) {
         self.counters.received += 1;
     }
 
-    /// Counts a datagram that came in and is dropped.
+    /// Counts a received datagram that is dropped.
     pub const fn drops(&mut self) {
         self.counters.dropped += 1;
     }
 
-    /// What happened so far.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.counters
@@ -404,7 +405,7 @@ impl<T> Exchange<T> {
         None
     }
 
-    /// The token whose turn it is.
+    /// Returns the token that is next.
     fn next_turn(&mut self) -> Option<(AgentId, T)> {
         let (agent, token) = loop {
             let agent = match self.ready.pop_front()? {
@@ -413,11 +414,11 @@ impl<T> Exchange<T> {
             };
             let state = &mut self.agents[agent.0 as usize];
             state.queued = false;
-            // It may get fewer since.
+            // The limit may have been lowered since.
             if state.in_flight >= self.config.agent_window.max(1) {
                 continue;
             }
-            // What it waited with may have been taken back.
+            // Its waiting tokens may have been taken back.
             if let Some(token) = state.waiting.pop_front() {
                 break (agent, token);
             }
@@ -468,7 +469,7 @@ impl<T> Exchange<T> {
         })
     }
 
-    /// Ids count up and skip 0 and those in flight, so a late answer does not hit a newer request.
+    /// Ids count up and skip 0 and those in flight, so that a late response does not match a newer request.
     fn fresh_id(&mut self) -> u32 {
         while self.next_id == 0 || self.in_flight.contains_key(&self.next_id) {
             self.next_id = self.next_id.wrapping_add(1);
@@ -478,8 +479,8 @@ impl<T> Exchange<T> {
         id
     }
 
-    /// The request this datagram belongs to: same id, class, attribute, modifier and directed route. Ids begin at 1 in
-    /// every process, so an answer that an agent held back may meet a request of the process that came after.
+    /// Returns the request that a datagram belongs to: same id, class, attribute, modifier and directed route. Ids
+    /// begin at 1 in every process, so a delayed response to an earlier process may have the id of a new request.
     fn find(&self, mad: &Mad) -> Option<Key> {
         let id = u32::try_from(mad.transaction().0 & 0xFFFF_FFFF).ok()?;
         let place = *self.in_flight.get(&id)?;
@@ -525,7 +526,7 @@ impl<T> Exchange<T> {
         flight.token.take()
     }
 
-    /// A request that was dropped is no longer on the wire.
+    /// Removes a dropped request from the window.
     fn leave_window(&mut self, mad: &Mad) {
         let id = u32::try_from(mad.transaction().0 & 0xFFFF_FFFF).ok();
         if let Some(at) = self.dropped.iter().position(|(_, dropped)| Some(*dropped) == id) {
@@ -534,7 +535,7 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Requests that waited longer than `stale_after` make room in the window.
+    /// Removes requests older than `stale_after` from the window.
     fn forget_stale(&mut self, now: Time) {
         while let Some(&(sent_at, _)) = self.dropped.front() {
             if now.since(sent_at) < self.config.stale_after {
@@ -555,7 +556,7 @@ impl<T> Exchange<T> {
                 self.window_used -= 1;
             }
         }
-        // Ended requests behind the first live one: keep the queues bounded by the window.
+        // Removes ended requests behind the first live one, so that the size of the window limits the queues.
         let bound = 4 * (self.in_flight.len() + self.config.window);
         for queue in [&mut self.fresh, &mut self.by_age] {
             if queue.len() > bound {
@@ -565,7 +566,7 @@ impl<T> Exchange<T> {
     }
 }
 
-/// An agent has something to send and room for it.
+/// Queues an agent with requests to send and room for one.
 fn queue<T>(ready: &mut VecDeque<Turn<T>>, agent: AgentId, is_first: bool) {
     let turn = Turn::Agent(agent);
     match is_first {
@@ -580,7 +581,7 @@ fn is_in_flight<T>(flights: &[Flight<T>], key: Key) -> bool {
     flight.is_some_and(|flight| flight.id == key.id && flight.token.is_some())
 }
 
-/// True if a request is in flight since `at`, not sent again or ended since.
+/// True if a request has been in flight since `at` and was not repeated or ended since.
 fn is_since<T>(flights: &[Flight<T>], key: Key, at: Time) -> bool {
     is_in_flight(flights, key) && flights[key.place as usize].sent_at == Some(at)
 }

@@ -1,4 +1,4 @@
-//! What a bring-up costs.
+//! The cost of a bring-up.
 
 use crate::apply::{Work, apply};
 use crate::count::Counts;
@@ -6,22 +6,22 @@ use crate::line::REPEATS_MAX;
 use crate::walk::discover;
 use crate::{Cost, Manager, Method, Shape};
 
-/// A stage of a bring-up or of a recovery; the next begins when it has ended.
+/// A stage of a bring-up or of a recovery. The next stage begins when it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StageName {
-    /// The trap is on its way to the manager.
+    /// The trap travels to the manager.
     Trap,
     /// Discovery: which nodes exist, and their capabilities.
     Discover,
-    /// Looking at the ports that the trap is about.
+    /// Reading the ports of the switch that sent the trap.
     Look,
-    /// Planning, and storing what must not be forgotten.
+    /// Planning, and storing state that a restart must not lose.
     Compute,
-    /// LIDs (OpenSM; ours are set with the rest).
+    /// LIDs (OpenSM; our manager sets them with the other settings).
     Lids,
     /// Forwarding tables.
     Tables,
-    /// Settings of ports (OpenSM), or ports, switches and tables side by side (ours).
+    /// Settings of ports (OpenSM), or ports, switches and tables in parallel (our manager).
     Configure,
     /// Ports to ARMED (OpenSM).
     Arm,
@@ -30,7 +30,7 @@ pub enum StageName {
 }
 
 impl StageName {
-    /// For tables and pictures.
+    /// Returns its name in tables and pictures.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,40 +50,40 @@ impl StageName {
 /// A stage and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// Which.
+    /// Its name.
     pub name: StageName,
-    /// How long, in ns.
+    /// Its duration in ns.
     pub time_ns: u64,
 }
 
-/// What something costs.
+/// The cost of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// Requests by kind, repeats left out.
+    /// Requests by kind, without repeats.
     pub counts: Counts,
-    /// First to last.
+    /// Its stages, in order.
     pub stages: Vec<Stage>,
-    /// Requests that find an agent's queue full, and are sent again.
+    /// Requests that find an agent's queue full and are sent again.
     pub overruns: u64,
     /// Requests that are expected to be lost and sent again (`Cost::lost_ppm`).
     pub repeats: u64,
 }
 
 impl Answer {
-    /// All stages together, in ns.
+    /// Returns the time of all stages, in ns.
     #[must_use]
     pub fn time_ns(&self) -> u64 {
         self.stages.iter().map(|stage| stage.time_ns).sum()
     }
 
-    /// The time of a stage, in ns; 0 if there is none.
+    /// Returns the time of a stage, in ns; 0 if there is none.
     #[must_use]
     pub fn stage_ns(&self, name: StageName) -> u64 {
         let stages = self.stages.iter().filter(|stage| stage.name == name);
         stages.map(|stage| stage.time_ns).sum()
     }
 
-    /// A stage that is all waiting for requests.
+    /// Adds a stage that only waits for requests.
     pub(crate) fn push_requests(&mut self, cost: &Cost, name: StageName, (time_ns, overruns): (u64, u64), mads: u64) {
         self.overruns += overruns;
         self.repeats += lost(cost, mads);
@@ -95,7 +95,7 @@ impl Answer {
     }
 }
 
-/// Bring-up of a fresh fabric: all agents reset, all links trained, nothing known beforehand.
+/// Returns the cost of bringing up a fresh fabric: all agents reset, all links trained, nothing known beforehand.
 #[must_use]
 pub fn bring_up(shape: &Shape, cost: &Cost) -> Answer {
     let mut answer = Answer {
@@ -107,7 +107,7 @@ pub fn bring_up(shape: &Shape, cost: &Cost) -> Answer {
     answer.push(StageName::Compute, cost.compute.time_ns(shape));
     let mut same: Option<(Work, (u64, u64))> = None;
     for &(name, work) in writes(cost.manager) {
-        // OpenSM writes the same ports three times over.
+        // OpenSM writes the same ports three times.
         let time = match same {
             Some((before, time)) if before == work => time,
             _ => apply(shape, cost, work),
@@ -130,7 +130,7 @@ const LINKS: Work = Work {
     switch_ports: true,
     ..NOTHING
 };
-/// Ours writes in two steps: everything, then ACTIVE.
+/// Our manager writes in two steps: everything, then ACTIVE.
 const OURS: [(StageName, Work); 2] = [
     (
         StageName::Configure,
@@ -142,7 +142,8 @@ const OURS: [(StageName, Work); 2] = [
     ),
     (StageName::Activate, LINKS),
 ];
-/// OpenSM in five, and waits for all answers after each. Source: observed, and its log at full verbosity.
+/// OpenSM writes in five steps, and waits for all responses after each. Source: observed, and its log at full
+/// verbosity.
 const OPENSM: [(StageName, Work); 5] = [
     (
         StageName::Lids,
@@ -189,7 +190,7 @@ const fn mads_of(shape: &Shape, work: Work) -> u64 {
     mads
 }
 
-/// How many of so many requests are expected to be lost and sent again.
+/// Returns how many of this many requests are expected to be lost and sent again.
 fn lost(cost: &Cost, mads: u64) -> u64 {
     let p = f64::from(cost.lost_ppm.min(999_999)) / 1e6;
     let repeats: f64 = (1..=i32::from(REPEATS_MAX)).map(|r| mads as f64 * p.powi(r)).sum();

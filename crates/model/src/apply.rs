@@ -1,17 +1,17 @@
-//! Sets, as a line of requests whose order is known beforehand.
+//! The time of Sets, simulated as a queue of requests in known order.
 
 use crate::line::{Kind, Line, Request, mean};
 use crate::{Cost, Shape};
 
-/// Rounds of table blocks (one block of every switch each) that are followed one by one, at least; the recursion has
-/// settled into a period by then, and the rest is that period times their number.
+/// Fewest rounds of table blocks (one block of every switch each) that are simulated one by one. By then the recursion
+/// is periodic, and the remaining rounds take that period each.
 const ROUNDS_MIN: u64 = 10;
-/// Table blocks that are followed one by one, at least.
+/// Fewest table blocks that are simulated one by one.
 const BLOCKS_MIN: u64 = 4_000;
 /// Sets that our manager queues at once, in windows.
 const QUEUED_WINDOWS: usize = 4;
 
-/// What a stage writes.
+/// The attributes that a stage writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     /// PortInfo of port 0 of every switch.
@@ -24,7 +24,7 @@ pub(crate) struct Work {
     pub tables: bool,
 }
 
-/// Time of a stage, in ns, and requests sent again.
+/// Returns the time of a stage, in ns, and the number of repeated requests.
 pub(crate) fn apply(shape: &Shape, cost: &Cost, work: Work) -> (u64, u64) {
     mean(cost, |draw| apply_once(shape, cost, work, draw))
 }
@@ -40,7 +40,7 @@ fn apply_once(shape: &Shape, cost: &Cost, work: Work, draw: u64) -> (u64, u64) {
     let mut run = Run {
         line: Line::new(cost, shape.nodes(), draw),
         answers: 0,
-        // Half of the rounds are behind it, and the last has not begun to empty the window.
+        // Half of the rounds are over, and the last has not begun to empty the window.
         marks: [rounds / 2, rounds.saturating_sub(1)].map(|round| before + round * shape.switches()),
         marked: [0; 2],
     };
@@ -54,7 +54,7 @@ fn apply_once(shape: &Shape, cost: &Cost, work: Work, draw: u64) -> (u64, u64) {
     (run.line.now() + rest, run.line.repeats)
 }
 
-/// So many Sets to each of some agents, a turn of all after the other.
+/// Returns the time of this many Sets to each of some agents, all agents in turn.
 pub(crate) fn rounds(cost: &Cost, agents: &[(u64, u16)]) -> (u64, u64) {
     mean(cost, |draw| rounds_once(cost, agents, draw))
 }
@@ -85,7 +85,7 @@ fn rounds_once(cost: &Cost, agents: &[(u64, u16)], draw: u64) -> (u64, u64) {
 struct Run<'a> {
     line: Line<'a>,
     answers: u64,
-    /// Answers at which the time is noted.
+    /// Numbers of responses at which the time is recorded.
     marks: [u64; 2],
     marked: [u64; 2],
 }

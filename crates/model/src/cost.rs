@@ -1,22 +1,22 @@
-//! What takes how long: the inputs of every time.
+//! Times of single operations, from which all results are computed.
 
 use crate::{Manager, Shape};
 
-/// The fabric's part.
+/// Times of the fabric's hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wires {
     /// Time of an agent for one request, in ns.
     pub service_ns: u64,
-    /// Time of a MAD in a cable, in ns.
+    /// Time of a MAD on a link, in ns.
     pub link_ns: u64,
-    /// Time of a switch to pass a directed-route SMP on, in ns.
+    /// Time of a switch to relay a directed-route SMP, in ns.
     pub relay_ns: u64,
-    /// Requests an agent holds, the one in service included; VL15 has no flow control, so more are lost.
+    /// Requests in an agent's queue, including the one in service. VL15 has no flow control, so further ones are lost.
     pub queue_depth: u64,
 }
 
 impl Default for Wires {
-    /// 20 µs an agent; 100 ns a cable of 20 m with 290 bytes at 25 Gbit/s; 500 ns a switch; 16 requests.
+    /// Returns 20 µs per agent; 100 ns per link (20 m, 290 bytes at 25 Gbit/s); 500 ns per switch; 16 requests.
     fn default() -> Self {
         Self {
             service_ns: 20_000,
@@ -28,7 +28,7 @@ impl Default for Wires {
 }
 
 impl Wires {
-    /// One way over so many cables, in ns.
+    /// Returns the time of one direction over this many links, in ns.
     #[must_use]
     pub const fn way_ns(&self, hops: u16) -> u64 {
         match hops {
@@ -38,10 +38,10 @@ impl Wires {
     }
 }
 
-/// Time of what is computed between reading and writing: `fixed + switches · (per_switch + LIDs · per_entry)`.
+/// Time of the computation between reading and writing: `fixed + switches · (per_switch + LIDs · per_entry)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compute {
-    /// Once, in ns.
+    /// Fixed part, in ns.
     pub fixed_ns: u64,
     /// Per switch, in ns.
     pub per_switch_ns: u64,
@@ -50,7 +50,7 @@ pub struct Compute {
 }
 
 impl Compute {
-    /// Its time on a fabric, in ns.
+    /// Returns the time on a fabric, in ns.
     #[must_use]
     pub const fn time_ns(&self, shape: &Shape) -> u64 {
         let entries = shape.switches() * shape.lids();
@@ -58,35 +58,35 @@ impl Compute {
     }
 }
 
-/// Everything that a time depends on but the fabric.
+/// All inputs of a time except the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// The manager that sends the MADs.
     pub manager: Manager,
-    /// The fabric's part.
+    /// Times of the fabric's hardware.
     pub wires: Wires,
-    /// Requests in flight in all.
+    /// Most requests in flight.
     pub window: u32,
-    /// Requests in flight at one agent that the manager knows.
+    /// Most requests in flight to one known agent.
     pub agent_window: u32,
-    /// Time of the manager for one answer, in ns.
+    /// Time of the manager for one response, in ns.
     pub manager_ns: u64,
     /// Time after which a request is repeated, in ns.
     pub timeout_ns: u64,
-    /// Time after which a request no longer holds a place in the window, in ns.
+    /// Time after which a request no longer counts in the window, in ns.
     pub stale_ns: u64,
-    /// Exchanges lost in a million, requests and answers together.
+    /// Lost exchanges per million; an exchange is a request with its response.
     pub lost_ppm: u32,
-    /// What is computed.
+    /// Times of the computation.
     pub compute: Compute,
 }
 
 impl Cost {
-    /// The defaults of a manager.
+    /// Returns the defaults of a manager.
     ///
-    /// Ours: window 32, two at an agent; planning 20 µs a switch and 2 ns an entry and 1 ms to store LIDs, which is
-    /// what a rehearsal takes. OpenSM: window 4 (max_wire_smps); minhop 300 ns an entry, between the 120 and 480 ns of
-    /// most fabrics in the stored benchmark run of routing.
+    /// Our manager: window 32, two per agent; planning takes 20 µs per switch and 2 ns per entry, and storing LIDs 1
+    /// ms, as in a rehearsal. OpenSM: window 4 (max_wire_smps); minhop takes 300 ns per entry, between the 120 and 480
+    /// ns of most fabrics in the stored benchmark run of routing.
     #[must_use]
     pub const fn of(manager: Manager, wires: Wires) -> Self {
         let (window, agent_window, stale_ns, compute) = match manager {

@@ -1,11 +1,11 @@
-//! Rules for the number of MADs by sender and attribute, and the counts that follow from them.
+//! Rules for the number of MADs by sender and attribute, and the resulting counts.
 
 use crate::Shape;
 
 /// The manager with this pattern of MADs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Manager {
-    /// Ours.
+    /// Our manager.
     Selvedge,
     /// OpenSM 3.3.23 with its defaults (no QoS, default partition).
     OpenSm,
@@ -15,7 +15,7 @@ impl Manager {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Selvedge, Self::OpenSm];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -25,21 +25,21 @@ impl Manager {
     }
 }
 
-/// What is done with an attribute.
+/// Operation on an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
-    /// It is read.
+    /// The manager reads it.
     Get,
-    /// It is written.
+    /// The manager writes it.
     Set,
-    /// An agent tells of it.
+    /// An agent reports it.
     Trap,
-    /// The manager has heard it.
+    /// The manager acknowledges a trap.
     TrapRepress,
 }
 
 impl Method {
-    /// As the standard writes it.
+    /// Returns the standard's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Method {
     }
 }
 
-/// Attributes that bring-up and fail-over use, in the standard's order.
+/// Attributes used by bring-up and fail-over, in the standard's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attribute {
     /// 0x0002
@@ -71,7 +71,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// As the standard writes it.
+    /// Returns the standard's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl Attribute {
         }
     }
 
-    /// AttributeID. Source: IBA vol 1 §14.2.5.
+    /// Returns the AttributeID. Source: IBA vol 1 §14.2.5.
     #[must_use]
     pub const fn code(self) -> u16 {
         match self {
@@ -100,22 +100,22 @@ impl Attribute {
     }
 }
 
-/// Of what there is one MAD each.
+/// A set of things with one MAD each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Population {
     /// The subnet.
     Subnet,
-    /// The link at the manager's own port; a manager on a switch has none.
+    /// The link at the manager's own port; a manager on a switch has no such link.
     OwnLink,
     /// Every node.
     Node,
     /// Every switch.
     Switch,
-    /// Every port of every switch, port 0 included, cabled or not.
+    /// Every port of every switch, including port 0, cabled or not.
     SwitchPort,
     /// Every port of a switch with a link.
     LinkedSwitchPort,
-    /// The same but the port by which discovery entered the switch.
+    /// The same without the port by which discovery entered the switch.
     OnwardSwitchPort,
     /// Every port of another node by which discovery entered it.
     HostPort,
@@ -130,7 +130,7 @@ pub enum Population {
 }
 
 impl Population {
-    /// In words, for a table.
+    /// Returns its text for a table.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -149,7 +149,7 @@ impl Population {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of things.
     #[must_use]
     pub const fn of(self, shape: &Shape) -> u64 {
         let s = &shape.sizes;
@@ -170,20 +170,20 @@ impl Population {
     }
 }
 
-/// So many MADs of a kind for each of a population, when a fresh fabric is brought up.
+/// A number of MADs of one kind for each thing of a set, when a fresh fabric is brought up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The manager of the rule.
+    /// The manager that sends them.
     pub manager: Manager,
-    /// What is done.
+    /// The operation.
     pub method: Method,
-    /// With what.
+    /// The attribute.
     pub attribute: Attribute,
-    /// How often each.
+    /// Number per thing.
     pub times: u64,
-    /// Of what.
+    /// The set of things.
     pub per: Population,
-    /// Why, in a few words.
+    /// The reason, in a few words.
     pub why: &'static str,
 }
 
@@ -209,9 +209,9 @@ use Attribute::{LinearForwardingTable, NodeDescription, NodeInfo, PKeyTable, Por
 use Manager::{OpenSm, Selvedge};
 use Method::{Get, Set};
 
-/// The corrected model, all of it: bring-up of a fresh fabric, one lane, LMC 0, default partition.
+/// The complete corrected model: bring-up of a fresh fabric, one lane, LMC 0, default partition.
 ///
-/// Sources: ours by design (`docs/benchmarks.md`, "The least number of MADs"); OpenSM's observed, 3.3.23.
+/// Sources: our manager by design (`docs/benchmarks.md`, "The least number of MADs"); OpenSM observed, 3.3.23.
 pub const RULES: [Rule; 25] = [
     rule(Selvedge, Get, NodeInfo, 1, Population::Subnet, "its own node"),
     rule(Selvedge, Get, NodeInfo, 1, Population::OwnLink, "the node behind it"),
@@ -316,9 +316,9 @@ pub struct Counts([[u64; ATTRIBUTES]; METHODS]);
 
 const METHODS: usize = 4;
 const ATTRIBUTES: usize = 7;
-/// In the order of the enum.
+/// All methods, in the order of the enum.
 const ALL_METHODS: [Method; METHODS] = [Method::Get, Method::Set, Method::Trap, Method::TrapRepress];
-/// In the order of the enum.
+/// All attributes, in the order of the enum.
 const ALL_ATTRIBUTES: [Attribute; ATTRIBUTES] = [
     Attribute::Notice,
     NodeDescription,
@@ -330,7 +330,7 @@ const ALL_ATTRIBUTES: [Attribute; ATTRIBUTES] = [
 ];
 
 impl Counts {
-    /// What `manager` sends to bring a fresh fabric up; nothing is lost.
+    /// Returns the MADs that `manager` sends to bring up a fresh fabric without losses.
     #[must_use]
     pub fn bring_up(shape: &Shape, manager: Manager) -> Self {
         let mut counts = Self::default();
@@ -340,30 +340,30 @@ impl Counts {
         counts
     }
 
-    /// So many more.
+    /// Adds to a count.
     pub const fn add(&mut self, method: Method, attribute: Attribute, count: u64) {
         self.0[method as usize][attribute as usize] += count;
     }
 
-    /// How many there are of one kind.
+    /// Returns the number of one kind.
     #[must_use]
     pub const fn of(&self, method: Method, attribute: Attribute) -> u64 {
         self.0[method as usize][attribute as usize]
     }
 
-    /// How many there are of one method.
+    /// Returns the number of one method.
     #[must_use]
     pub fn of_method(&self, method: Method) -> u64 {
         self.0[method as usize].iter().sum()
     }
 
-    /// All.
+    /// Returns the total.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().flatten().sum()
     }
 
-    /// Kinds of which there are some, by method, then attribute.
+    /// Iterates over kinds that are not 0, by method, then attribute.
     pub fn iter(&self) -> impl Iterator<Item = (Method, Attribute, u64)> + '_ {
         let kinds = ALL_METHODS.into_iter().flat_map(|m| ALL_ATTRIBUTES.map(|a| (m, a)));
         kinds

@@ -1,8 +1,8 @@
-//! What the loss of a link or of a switch costs: a whole sweep, or a fast fail-over.
+//! The cost of losing a link or a switch: by a whole sweep, or by a fast fail-over.
 //!
-//! Which entries move depends on the tables, and so on the engine; the model does not route. It takes for both ends of
-//! what was lost that every block of their tables changes, which is the most there can be, and leaves out switches
-//! further away. [`Fault::blocks`] says otherwise where the number is known.
+//! Which entries move depends on the tables, and so on the routing engine; the model does not route. It assumes that
+//! every block changes in the tables of the neighbours of the lost link or switch, which is an upper bound there, and
+//! ignores switches further away. If the number of changed blocks is known, set [`Fault::blocks`].
 
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_types::PortNum;
@@ -12,24 +12,24 @@ use crate::apply::rounds;
 use crate::shape::End;
 use crate::{Attribute, Compute, Cost, Counts, Manager, Method, Shape};
 
-/// What was lost, and what that means for tables.
+/// Assumptions about a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fault {
-    /// Table blocks that change at each switch beside the loss; `None`: all of them.
+    /// Table blocks that change at each neighbouring switch; `None`: all of them.
     pub blocks: Option<u64>,
 }
 
-/// How a manager answers a fault.
+/// A manager's reaction to a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Recovery {
-    /// It looks at the whole fabric and plans all of it again.
+    /// Discovers the whole fabric and plans all of it again.
     Sweep,
-    /// It looks at the ports of the switches that sent traps, repairs the plan in force, and writes what changes.
+    /// Reads the ports of the switches that sent traps, repairs the plan in force, and writes the changes.
     Fast,
 }
 
 impl Recovery {
-    /// In a word.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,26 +39,26 @@ impl Recovery {
     }
 }
 
-/// What a recovery costs.
+/// The cost of a recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultAnswer {
-    /// How.
+    /// The kind of recovery.
     pub recovery: Recovery,
-    /// What it costs, from the moment at which the agent knows to the last answer.
+    /// Its cost, from the moment when the agent detects the fault to the last response.
     pub answer: Answer,
-    /// What was lost: a port of the link, or port 0 of the switch.
+    /// The lost part: a port of the link, or port 0 of the switch.
     pub lost: PortRef,
 }
 
-/// What a fast fail-over computes: a repair of the plan in force, 50 µs and 2 µs a switch.
+/// Computation of a fast fail-over, a repair of the plan in force: 50 µs, and 2 µs per switch.
 const FAST_COMPUTE: Compute = Compute {
     fixed_ns: 50_000,
     per_switch_ns: 2_000,
     per_entry_ps: 0,
 };
 
-/// A cable between two switches is gone: the one that is farthest from the manager. `None` if there is none. `up` is
-/// what the bring-up of the same fabric costs the same manager.
+/// Returns the cost of losing a cable between two switches: the one farthest from the manager. `None` if there is none.
+/// `up` is the cost of bringing up the same fabric with the same manager.
 #[must_use]
 pub fn link_fault(shape: &Shape, cost: &Cost, up: &Answer, fault: Fault) -> Option<Vec<FaultAnswer>> {
     let switches = (0..shape.nodes()).filter(|&n| shape.is_reached(n) && shape.is_switch(n));
@@ -72,8 +72,8 @@ pub fn link_fault(shape: &Shape, cost: &Cost, up: &Answer, fault: Fault) -> Opti
     Some(recover((shape, cost, up), fault, &beside, Lost::Link(a)))
 }
 
-/// A switch is gone: of those without hosts, else of all, the one that is farthest from the manager. `None` if there is
-/// no switch but the manager's way out. `up` as for [`link_fault`].
+/// Returns the cost of losing a switch: the one farthest from the manager, without hosts if possible. `None` if the
+/// only switch is the manager's own. `up` as for [`link_fault`].
 #[must_use]
 pub fn switch_fault(shape: &Shape, cost: &Cost, up: &Answer, fault: Fault) -> Option<Vec<FaultAnswer>> {
     let peers = |node: u32| (1..=shape.port_count(node)).filter_map(move |port| shape.peer(node, port));
@@ -91,7 +91,8 @@ pub fn switch_fault(shape: &Shape, cost: &Cost, up: &Answer, fault: Fault) -> Op
     Some(recover((shape, cost, up), fault, &beside, Lost::Switch(lost)))
 }
 
-/// Every way in which the manager of `cost` may answer; `beside` are switches and how many of their ports were lost.
+/// Returns the cost of every recovery that the manager of `cost` may use. `beside` lists the neighbouring switches and
+/// how many of their ports were lost.
 fn recover(
     (shape, cost, up): (&Shape, &Cost, &Answer),
     fault: Fault,
@@ -108,7 +109,7 @@ fn recover(
         lost,
     };
     let mut answers = vec![case.finished(Recovery::Sweep, case.sweep())];
-    // The death of a switch is found out by a sweep.
+    // The loss of a switch is detected by a sweep.
     if cost.manager == Manager::Selvedge && !lost.is_switch() {
         answers.push(case.finished(Recovery::Fast, case.fast()));
     }
@@ -148,7 +149,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Traps come from every switch beside the loss; the first one starts the recovery.
+    /// Traps come from every neighbouring switch; the first one starts the recovery.
     fn begin(&self) -> Answer {
         let mut answer = Answer::default();
         let ways = self
@@ -162,7 +163,7 @@ impl Case<'_> {
         answer
     }
 
-    /// Everything is discovered again, without what was lost; tables that the manager wrote itself are not read back.
+    /// Everything except the lost part is discovered again. Tables that the manager wrote itself are not read back.
     fn sweep(&self) -> Answer {
         let mut answer = self.begin();
         let left = Counts::bring_up(self.shape, self.cost.manager);
@@ -171,9 +172,9 @@ impl Case<'_> {
                 .counts
                 .add(method, attribute, count - self.not_asked(attribute, count).min(count));
         }
-        // As long as the first time: what is gone is a small part, and what is not asked again is asked of idle agents.
+        // Takes as long as the first time: the lost part is small, and the requests left out would go to idle agents.
         answer.push(StageName::Discover, self.up.stage_ns(StageName::Discover));
-        // No new LIDs: nothing waits for a disk.
+        // No new LIDs, so there is no wait for the disk.
         let compute = Compute {
             fixed_ns: 0,
             ..self.cost.compute
@@ -182,24 +183,24 @@ impl Case<'_> {
         self.write(answer)
     }
 
-    /// Gets that a sweep does not repeat, and those that fall away because what they asked for is gone. What stood
-    /// behind a lost switch with hosts is not taken off: hosts have their LIDs until the sweep is over.
+    /// Returns the number of Gets that a sweep does not repeat, and of those whose target is gone. Hosts behind a lost
+    /// switch still count, because they keep their LIDs until the sweep is over.
     fn not_asked(&self, attribute: Attribute, all: u64) -> u64 {
         let ports: u64 = self.beside.iter().map(|(_, ports)| *ports).sum();
         let node = u64::from(self.lost.is_switch());
-        // PortInfo of a lost switch, port 0 included.
+        // PortInfo of a lost switch, including port 0.
         let lost_ports = match self.lost {
             Lost::Switch(node) => u64::from(self.shape.port_count(node)) + 1,
             Lost::Link(_) => 0,
         };
         let opensm = self.cost.manager == Manager::OpenSm;
         match attribute {
-            // OpenSM knows the names of nodes that it knows. Source: observed.
+            // OpenSM does not read the names of known nodes again. Source: observed.
             Attribute::NodeDescription if opensm => all,
             Attribute::NodeDescription | Attribute::SwitchInfo => node,
             // From both ends of a lost cable.
             Attribute::NodeInfo if !self.lost.is_switch() => ports,
-            // OpenSM does not ask back by the port by which it came.
+            // OpenSM does not query back through the port by which it entered.
             Attribute::NodeInfo => 2 * ports - u64::from(opensm),
             Attribute::PortInfo => lost_ports,
             Attribute::PKeyTable if opensm => all - self.pkeys_again().min(all),
@@ -208,8 +209,8 @@ impl Case<'_> {
         }
     }
 
-    /// OpenSM reads P_Keys again of every port with a link of a switch that saw a change, of the hosts at it (not its
-    /// own), and of port 0 of every other switch. Source: observed, one block each.
+    /// Number of P_Key blocks that OpenSM reads again: of every port with a link of a switch that saw a change, of the
+    /// hosts attached to it (except its own), and of port 0 of every other switch. Source: observed, one block each.
     fn pkeys_again(&self) -> u64 {
         let shape = self.shape;
         let at = |&(node, lost): &(u32, u64)| {
@@ -222,8 +223,8 @@ impl Case<'_> {
         self.beside.iter().map(at).sum::<u64>() + others
     }
 
-    /// Every PortInfo of the switches that sent traps (the manager stops at the first that explains them: this is the
-    /// most), a repair, and the blocks that change. The place to adapt to what the manager does.
+    /// All PortInfo of the switches that sent traps (an upper bound: the manager stops at the first that explains
+    /// them), a repair, and the blocks that change. Adapt this function if the manager changes.
     fn fast(&self) -> Answer {
         let mut answer = self.begin();
         let ports = |(node, _): &(u32, u64)| (u64::from(self.shape.port_count(*node)), self.shape.depth(*node));
@@ -235,7 +236,7 @@ impl Case<'_> {
         self.write(answer)
     }
 
-    /// Table blocks of the switches beside the loss, and their SwitchInfo: PortStateChange is cleared.
+    /// Writes table blocks of the neighbouring switches, and their SwitchInfo to clear PortStateChange.
     fn write(&self, mut answer: Answer) -> Answer {
         let switches = self.beside.len() as u64;
         let agent = |(node, _): &(u32, u64)| (self.blocks + 1, self.shape.depth(*node));

@@ -1,16 +1,18 @@
-//! The analytic model of subnet management: what a fabric that need not exist yet will cost its manager.
+//! The analytic model of subnet management: the number of MADs and the time that a manager needs on a fabric, which
+//! need not exist.
 //!
-//! Two models stand side by side. [`published`] is the one of Vishnu et al. ("Performance Modeling of Subnet
-//! Management on Fat Tree InfiniBand Networks using OpenSM", OSU-CISRC-1/05-TR05) as it was printed, its mistakes
-//! included. The rest of the crate is the corrected one, for any fabric:
+//! There are two models. [`published`] is the one of Vishnu et al. ("Performance Modeling of Subnet Management on Fat
+//! Tree InfiniBand Networks using OpenSM", OSU-CISRC-1/05-TR05) as it was printed, its mistakes included. The rest of
+//! the crate is the corrected one, for any fabric:
 //!
-//! - [`Shape`]: what a manager at a given port can reach, as numbers;
-//! - [`RULES`]: who asks what how often, per node, port, link and block, and from it [`Counts`]: exact, no fitting;
-//! - [`bring_up`]: the time, by a recursion over window, ways and serial agents;
-//! - [`link_fault`] and [`switch_fault`]: what a loss costs, with a whole sweep and with a fast fail-over.
+//! - [`Shape`]: the numbers of nodes and ports that a manager at a given port can reach;
+//! - [`RULES`]: the number of MADs of each manager per node, port, link and block, and the resulting [`Counts`]; these
+//!   are exact, not fitted;
+//! - [`bring_up`]: the time, by a recursion over window, path lengths and serial agents;
+//! - [`link_fault`] and [`switch_fault`]: the cost of a loss, with a whole sweep and with a fast fail-over.
 //!
-//! It shares no code with the manager whose MADs it predicts, so that each can show the other wrong.
-//! `docs/model.md` says what each figure means and where the published model fails.
+//! This crate shares no code with the manager that it predicts, so that each can reveal errors of the other.
+//! `docs/model.md` explains each figure and where the published model fails.
 
 mod answer;
 mod apply;

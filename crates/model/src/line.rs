@@ -1,56 +1,57 @@
-//! The waiting line: when each request leaves and when its answer is back.
+//! Simulates a queue of requests: when each request is sent and when its response arrives.
 //!
-//! The recursion behind every time of this crate. A request leaves when (1) fewer than `window` are on their way,
-//! (2) fewer than `agent_window` of them are for its agent, and (3) those before it have left; it is served when it has
-//! arrived and its agent, one server, is free; its answer takes the same way back. A request that finds its agent's
-//! queue full is lost and leaves once more after the time-out.
+//! All times of this crate come from this recursion. A request is sent when (1) fewer than `window` are in flight, (2)
+//! fewer than `agent_window` of them are for its agent, and (3) all earlier ones have been sent. It is served when it
+//! has arrived and its agent, a serial server, is free. Its response takes the same path back. A request that finds its
+//! agent's queue full is lost and sent once more after the time-out.
 //!
-//! One list of answers in order, at most `window` of them as a rule: about 30 ns a request, whatever the fabric.
+//! The responses are in one sorted list, usually of at most `window` entries: about 30 ns per request, whatever the
+//! fabric.
 
 use std::collections::VecDeque;
 
 use crate::Cost;
 
-/// A request: its content is the asker's, the line needs only where it goes.
+/// A request. The simulation needs only its destination; the caller interprets the contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// The node whose agent answers.
+    /// The node of the agent.
     pub node: u32,
-    /// Cables to it.
+    /// Number of links to it.
     pub hops: u16,
-    /// Port that it is about; what else it says is up to the asker.
+    /// The port in the request.
     pub port: u8,
-    /// What is asked.
+    /// Kind of request.
     pub kind: Kind,
 }
 
-/// What is asked.
+/// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// NodeInfo of a node that the manager does not know yet: shares no limit. `port`: where it is entered.
+    /// NodeInfo of a node that the manager does not know yet; it shares no limit. `port`: where the node is entered.
     Node,
     /// SwitchInfo.
     Switch,
     /// PortInfo.
     Port,
-    /// Anything after which nothing more is asked.
+    /// Any request that leads to no further ones.
     Other,
 }
 
-/// Times a request is sent again before it has failed. Both managers' default.
+/// Most repeats of a request before it has failed: the default of both managers.
 pub(crate) const REPEATS_MAX: u8 = 3;
 /// End of a list in `items`.
 const NONE: u32 = u32::MAX;
 
-/// What waits for one agent.
+/// Requests waiting for one agent.
 #[derive(Clone, Copy)]
 struct Agent {
     head: u32,
     tail: u32,
     on_way: u32,
-    /// It stands in the queue of those that may send.
+    /// True if it is in the queue of agents that may send.
     queued: bool,
-    /// When it has served all that was sent to it, in ns.
+    /// Time when it will have served all requests sent to it, in ns.
     free_at: u64,
 }
 
@@ -63,15 +64,15 @@ enum Turn {
 #[derive(Clone, Copy)]
 struct Flight {
     request: Request,
-    /// Its place in the window is still taken.
+    /// True if it counts in the window.
     counts: bool,
     serial: u32,
-    /// Times it was sent again.
+    /// Number of repeats.
     repeats: u8,
 }
 
-/// An answer on its way, or the time-out of a request that was lost: time, then serial number, place and whether it was
-/// lost, in one number, because comparing them is most of the work.
+/// A response in transit, or the time-out of a lost request: time, serial number, slot and whether it was lost, in one
+/// number, because comparisons are most of the work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Event(u128);
 
@@ -80,42 +81,42 @@ impl Event {
         Self((at as u128) << 64 | (serial as u128) << 32 | (place as u128) << 1 | lost as u128)
     }
 
-    /// Time, place, lost. A place has 31 bits: there are never as many requests on their way.
+    /// Returns time, slot, lost. A slot has 31 bits, which is more than the requests in flight.
     const fn parts(self) -> (u64, u32, bool) {
         ((self.0 >> 64) as u64, (self.0 as u32) >> 1, self.0 & 1 == 1)
     }
 }
 
-/// The line.
+/// The queue of requests.
 pub(crate) struct Line<'a> {
     cost: &'a Cost,
     now: u64,
     agents: Vec<Agent>,
-    /// Lists of requests that wait for an agent: request, and the next.
+    /// Linked lists of requests waiting for an agent: request, and index of the next.
     items: Vec<(Request, u32)>,
     free_items: Vec<u32>,
     turns: VecDeque<Turn>,
-    /// In order. Windows are small and most answers come back behind those that are on their way already, so that
-    /// putting one in its place from behind takes a third of what a heap takes.
+    /// Sorted by time. Windows are small and most responses come after those in transit, so insertion from the end
+    /// takes a third of the time of a heap.
     events: VecDeque<Event>,
     flights: Vec<Flight>,
     free_flights: Vec<u32>,
-    /// Sent requests in order of sending: when, place and serial number.
+    /// Sent requests in order of sending: time, slot and serial number.
     fresh: VecDeque<(u64, u32, u32)>,
     window_used: u32,
     serial: u32,
     manager_free_at: u64,
     open: usize,
     dice: Dice,
-    /// Requests that were sent again because a queue was full.
+    /// Number of requests repeated because a queue was full.
     pub repeats: u64,
 }
 
-/// Decides which requests are lost: SplitMix64, whose numbers are the same everywhere. Source: Steele, Lea and Flood
+/// Decides which requests are lost: SplitMix64, with the same numbers on every machine. Source: Steele, Lea and Flood
 /// 2014.
 struct Dice {
     state: u64,
-    /// Losses in 2^64.
+    /// Losses per 2^64.
     threshold: u64,
 }
 
@@ -139,9 +140,9 @@ impl Dice {
     }
 }
 
-/// Mean time and requests sent again over several draws of what is lost; once is enough if nothing is.
+/// Returns the mean time and number of repeats over several draws of losses; one run is enough without losses.
 pub(crate) fn mean(cost: &Cost, mut one: impl FnMut(u64) -> (u64, u64)) -> (u64, u64) {
-    /// Enough for a mean within a tenth; each takes as long as a prediction without losses.
+    /// Enough for a mean within a tenth. Each takes as long as a prediction without losses.
     const DRAWS: u64 = 64;
     if cost.lost_ppm == 0 {
         return one(0);
@@ -152,7 +153,7 @@ pub(crate) fn mean(cost: &Cost, mut one: impl FnMut(u64) -> (u64, u64)) -> (u64,
 }
 
 impl<'a> Line<'a> {
-    /// An empty line at time 0, for so many nodes; `draw` decides what is lost.
+    /// Returns an empty queue at time 0, for this many nodes. `draw` selects the losses.
     pub fn new(cost: &'a Cost, nodes: u32, draw: u64) -> Self {
         let agent = Agent {
             head: NONE,
@@ -181,22 +182,22 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Time of the last answer, in ns.
+    /// Returns the time of the last response, in ns.
     pub const fn now(&self) -> u64 {
         self.now
     }
 
-    /// Requests that wait or are on their way.
+    /// Returns the number of requests waiting or in flight.
     pub const fn open(&self) -> usize {
         self.open
     }
 
-    /// Requests on their way at most.
+    /// Returns the most requests in flight.
     pub const fn window(&self) -> usize {
         self.cost.window as usize
     }
 
-    /// A request joins the line.
+    /// Adds a request to the queue.
     pub fn submit(&mut self, request: Request) {
         self.open += 1;
         if request.kind == Kind::Node || self.cost.agent_window == u32::MAX {
@@ -226,7 +227,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Sends what may be sent now.
+    /// Sends the requests that may be sent now.
     pub fn pump(&mut self) {
         self.forget_stale();
         while self.window_used < self.cost.window.max(1) {
@@ -295,7 +296,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The next request that is answered; `None` if none is open.
+    /// Returns the next request that is answered; `None` if none is open.
     pub fn next(&mut self) -> Option<Request> {
         loop {
             self.pump();
@@ -311,8 +312,8 @@ impl<'a> Line<'a> {
             if std::mem::take(&mut flight.counts) {
                 self.window_used -= 1;
             }
-            // An agent that never answers has failed. Requests that depend on its answer are not sent, which the model
-            // leaves out.
+            // An agent that never answers has failed. The model leaves out that requests which depend on its answer are
+            // not sent.
             if lost && flight.repeats < REPEATS_MAX {
                 flight.repeats += 1;
                 self.send(place);
@@ -329,7 +330,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Returns when a place in a full window is given up, if that is before `limit` and a request waits for it.
+    /// Returns when a request in a full window becomes stale, if that is before `limit` and another request is waiting.
     fn stale_before(&self, limit: u64) -> Option<u64> {
         let first = self.fresh.front()?.0.saturating_add(self.cost.stale_ns);
         if first >= limit || self.window_used < self.cost.window.max(1) || self.turns.is_empty() {
@@ -340,7 +341,7 @@ impl<'a> Line<'a> {
         (at < limit).then_some(at)
     }
 
-    /// True if it is still on its way and holds a place in the window.
+    /// True if the request is still in flight and counts in the window.
     fn counts(&self, &(_, place, serial): &(u64, u32, u32)) -> bool {
         let flight = &self.flights[place as usize];
         flight.serial == serial && flight.counts

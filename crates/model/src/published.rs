@@ -1,6 +1,16 @@
 //! The published model: equations 1 to 10 for m-port n-trees, as printed.
 //!
-//! Nothing here is corrected. What does not add up stands in `docs/model.md`; [`crate::RULES`] is the model that does.
+//! Nothing here is corrected; [`crate::RULES`] is the model that is. What does not add up:
+//!
+//! - With t(1,1) = 10.6 / 41 ms from Table 1 the equations give 20.17 ms for t_TD(4, 2) and 2.16 for t_PD; the paper's
+//!   model has 21.60 and 2.24, its experiment 22.40 and 2.32. From the experiment's 10.82, t_TD(4, 2) would be 20.6.
+//! - At 8,192 nodes the equations make 16-port switches cheaper than 8-port ones by 47 % (discovery) and 68 %
+//!   (distribution); the text says 22 % and 24 %.
+//! - S is 1 + ⌊3N / MTU⌋ under equation 7 and ⌈3N / MTU⌉ under equation 10: 13 and 12 at 8,192 nodes.
+//! - Equation 5 sets PortInfo of end nodes only; section 3.1 sets every switch port.
+//! - A forwarding block is 64 entries of one byte, whatever the MTU: 305 blocks a switch at 8,192 nodes, not 12.
+//! - Managers also read NodeDescription, SwitchInfo and P_Keys, and set each port two or three times.
+//! - The caption of Figure 5 repeats that of Figure 8; the text beside it is about subnet discovery.
 
 use selvedge_fabric::{Fabric, FabricBuilder, Node};
 use selvedge_types::{Guid, NodeKind, PortNum};
@@ -20,7 +30,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A tree; `None` if `m` is odd or 0, `n` is 0, or the numbers do not fit.
+    /// Returns a tree; `None` if `m` is odd or 0, `n` is 0, or the numbers overflow.
     #[must_use]
     pub fn new(m: u64, n: u32) -> Option<Self> {
         let fits = (m / 2)
@@ -33,67 +43,67 @@ impl Tree {
         (self.m / 2).pow(exponent)
     }
 
-    /// End nodes: `2·(m/2)^n`.
+    /// Returns the number of end nodes: `2·(m/2)^n`.
     #[must_use]
     pub const fn end_nodes(self) -> u64 {
         2 * self.half_pow(self.n)
     }
 
-    /// Switches: `(2n−1)·(m/2)^(n−1)`.
+    /// Returns the number of switches: `(2n−1)·(m/2)^(n−1)`.
     #[must_use]
     pub const fn switches(self) -> u64 {
         (2 * self.n as u64 - 1) * self.half_pow(self.n - 1)
     }
 
-    /// Equations 2 and 3: Get(NodeInfo), one per port of a switch and of an end node.
+    /// Equations 2 and 3: number of Get(NodeInfo), one per port of a switch and of an end node.
     #[must_use]
     pub const fn get_node_info(self) -> u64 {
         self.switches() * self.m + self.end_nodes()
     }
 
-    /// Get(PortInfo): as many. Source: the sentence before equation 4.
+    /// Number of Get(PortInfo): the same. Source: the sentence before equation 4.
     #[must_use]
     pub const fn get_port_info(self) -> u64 {
         self.get_node_info()
     }
 
-    /// Equations 1 and 4: all Gets, `(4n−2)·(m/2)^(n−1)·m + 4·(m/2)^n`.
+    /// Equations 1 and 4: number of all Gets, `(4n−2)·(m/2)^(n−1)·m + 4·(m/2)^n`.
     #[must_use]
     pub const fn gets(self) -> u64 {
         (4 * self.n as u64 - 2) * self.half_pow(self.n - 1) * self.m + 4 * self.half_pow(self.n)
     }
 
-    /// Equation 5: Set(PortInfo), end nodes only (although section 3.1 sets up every switch port).
+    /// Equation 5: number of Set(PortInfo), for end nodes only (although section 3.1 sets up every switch port).
     #[must_use]
     pub const fn set_port_info(self) -> u64 {
         self.end_nodes()
     }
 
-    /// `S` under equation 7: `1 + ⌊2(m/2)^n·3/MTU⌋` LFT Sets a switch.
+    /// `S` under equation 7: `1 + ⌊2(m/2)^n·3/MTU⌋` LFT Sets per switch.
     #[must_use]
     pub const fn lft_sets_per_switch(self) -> u64 {
         1 + self.end_nodes() * ENTRY_BYTES / MTU_BYTES
     }
 
-    /// `S` under equation 10: `⌈2(m/2)^n·3/MTU⌉`, another number where the division is even.
+    /// `S` under equation 10: `⌈2(m/2)^n·3/MTU⌉`. It differs from equation 7 if the division has no remainder.
     #[must_use]
     pub const fn lft_sets_per_switch_timed(self) -> u64 {
         (self.end_nodes() * ENTRY_BYTES).div_ceil(MTU_BYTES)
     }
 
-    /// Equation 7: Set(LinearForwardingTable).
+    /// Equation 7: number of Set(LinearForwardingTable).
     #[must_use]
     pub const fn set_lft(self) -> u64 {
         self.switches() * self.lft_sets_per_switch()
     }
 
-    /// Equation 6: all Sets. (The paper leaves the number out and prints the sum above equation 5.)
+    /// Equation 6: number of all Sets. (The paper leaves the number out and prints the sum above equation 5.)
     #[must_use]
     pub const fn sets(self) -> u64 {
         self.set_port_info() + self.set_lft()
     }
 
-    /// Equations 8, 9 and 10.
+    /// Equations 8, 9 and 10: the times.
     #[must_use]
     pub fn times(self, unit: &Unit) -> Times {
         Times {
@@ -115,20 +125,20 @@ pub struct Times {
     pub distribution: f64,
 }
 
-/// What the paper calls t(1,1): the time of one MAD, one end node, one LFT Set. Taken from one tree and used for all;
-/// never fitted again.
+/// The paper's t(1,1): the time of one MAD, one end node, one LFT Set. Taken from one tree and used for all; never
+/// fitted again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
-    /// Per SMP of the discovery.
+    /// Time per SMP of the discovery.
     pub discovery: f64,
-    /// Per end node.
+    /// Time per end node.
     pub computation: f64,
-    /// Per LFT Set.
+    /// Time per LFT Set.
     pub distribution: f64,
 }
 
 impl Unit {
-    /// The unit that makes the equations give `times` for `tree`.
+    /// Returns the unit for which the equations give `times` for `tree`.
     #[must_use]
     pub fn calibrated(tree: Tree, times: &Times) -> Self {
         let one = tree.times(&Self {
@@ -143,7 +153,7 @@ impl Unit {
         }
     }
 
-    /// From the paper's own model column of Table 1, (8, 1).
+    /// Returns the unit from the paper's own model column of Table 1, (8, 1).
     #[must_use]
     pub fn of_table_1() -> Self {
         Self::calibrated(TABLES[0].tree, &TABLES[0].model_ms)
@@ -157,9 +167,9 @@ pub struct Table {
     pub number: u8,
     /// The tree.
     pub tree: Tree,
-    /// What was measured, in ms.
+    /// Measured times, in ms.
     pub experiment_ms: Times,
-    /// What the paper's model says, in ms.
+    /// Times of the paper's model, in ms.
     pub model_ms: Times,
 }
 
@@ -187,7 +197,8 @@ pub const TABLES: [Table; 2] = [
     },
 ];
 
-/// The trees of Figures 10 to 12: 8-, 16- and 24-port switches, to 8,192 end nodes (24 ports: 24, 288 and 3,456).
+/// Returns the trees of Figures 10 to 12: 8-, 16- and 24-port switches, up to 8,192 end nodes (24 ports: 24, 288 and
+/// 3,456).
 #[must_use]
 pub fn figure_trees() -> Vec<Tree> {
     [(8, 6), (16, 4), (24, 3)]
@@ -196,21 +207,21 @@ pub fn figure_trees() -> Vec<Tree> {
         .collect()
 }
 
-/// Ports of the switches of the paper's test-bed.
+/// Number of ports of the switches in the paper's test-bed.
 const SWITCH_PORTS: u8 = 8;
-/// End nodes of the paper's test-bed.
+/// Number of end nodes in the paper's test-bed.
 pub const TEST_BED_NODES: u8 = 8;
 
-/// The one-switch configuration with the end nodes 1 to `nodes`, at most 8; the other ports have no cable.
+/// Returns the one-switch configuration with the end nodes 1 to `nodes`, at most 8; the other ports have no cable.
 #[must_use]
 pub fn one_switch(nodes: u8) -> Fabric {
     test_bed(1, &[], nodes, |node| (0, node + 1))
 }
 
-/// Figure 3, the six-switch configuration with the end nodes 1 to `nodes`, at most 8.
+/// Returns the configuration of Figure 3 with six switches and the end nodes 1 to `nodes`, at most 8.
 ///
-/// The drawing is not in the text that we have. Read as: a 4-port 2-tree (which is what section 6 models it as) out of
-/// 8-port switches, two nodes and two cables upwards at each of four, and four ports of every switch unused.
+/// The drawing is missing in our copy of the text. Interpreted as a 4-port 2-tree (as section 6 models it) of 8-port
+/// switches: four switches with two nodes and two cables upwards each, and four unused ports at every switch.
 #[must_use]
 pub fn figure_3(nodes: u8) -> Fabric {
     let cables = [(0, 3, 4, 1), (1, 3, 4, 2), (2, 3, 4, 3), (3, 3, 4, 4)];
@@ -221,7 +232,8 @@ pub fn figure_3(nodes: u8) -> Fabric {
     test_bed(6, &upper, nodes, |node| (usize::from(node / 2), node % 2 + 1))
 }
 
-/// Switches, cables between them (switch, port, switch, port), and one-port hosts where `place` says.
+/// Returns a fabric of switches, cables between them (switch, port, switch, port), and one-port hosts at the places
+/// that `place` returns.
 fn test_bed(switches: u8, cables: &[(usize, u8, usize, u8)], nodes: u8, place: impl Fn(u8) -> (usize, u8)) -> Fabric {
     const SWITCH_GUIDS: u64 = 0x0005_ad00_0000_1000;
     const NODE_GUIDS: u64 = 0x0005_ad00_0000_2000;
@@ -235,7 +247,7 @@ fn test_bed(switches: u8, cables: &[(usize, u8, usize, u8)], nodes: u8, place: i
     let join = |builder: &mut FabricBuilder, a, (switch, port): (usize, u8)| {
         let ends = (PortNum::new(port), switches.get(switch));
         if let (Some(port), Some(&switch)) = ends {
-            // Every port is named once in the two functions above, and all of them exist.
+            // The two functions above name every port once, and all of them exist.
             let _ = builder.link(a, (switch, port));
         }
     };
@@ -283,7 +295,7 @@ mod tests {
 
     #[test]
     fn equations_as_printed() {
-        // (m, n), end nodes, switches, Gets, Set PortInfo, Set LFT, S of equation 7, S of equation 10.
+        // Arguments: (m, n), end nodes, switches, Gets, Set PortInfo, Set LFT, S of equation 7, S of equation 10.
         let check = |(m, n), want: [u64; 7]| {
             let t = tree(m, n);
             assert_eq!(t.get_node_info() + t.get_port_info(), t.gets(), "equation 1");

@@ -1,18 +1,18 @@
-//! What a manager at a given port can reach, as numbers: read off a fabric once, then nothing else is needed.
+//! The numbers of nodes and ports that a manager at a given port can reach, computed once from a fabric.
 
 use std::collections::VecDeque;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_types::{Idx, NodeKind, PortNum};
 
-/// LIDs a subnet has for ports. Source: IBA vol 1 §4.1.3: unicast LIDs are 1 to 0xBFFF.
+/// Number of unicast LIDs of a subnet. Source: IBA vol 1 §4.1.3: unicast LIDs are 1 to 0xBFFF.
 pub(crate) const LIDS_MAX: u64 = 0xBFFF;
-/// Entries of a LinearForwardingTable block. Source: IBA vol 1 §14.2.5.10.
+/// Entries per LinearForwardingTable block. Source: IBA vol 1 §14.2.5.10.
 pub(crate) const BLOCK_LIDS: u64 = 64;
-/// Entries of a P_KeyTable block. Source: IBA vol 1 §14.2.5.7.
+/// Entries per P_KeyTable block. Source: IBA vol 1 §14.2.5.7.
 const BLOCK_PKEYS: u64 = 32;
 
-/// SLV-MODEL-0001: no manager can sit there.
+/// SLV-MODEL-0001: no manager can run on this port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SLV-MODEL-0001: {what} has no end port with a cable for the manager; name another with --seat")]
 pub struct NoSeat {
@@ -20,7 +20,7 @@ pub struct NoSeat {
     pub what: String,
 }
 
-/// One end of a cable, by position in the fabric's list of nodes.
+/// One end of a cable, by index in the fabric's list of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct End {
     pub node: u32,
@@ -34,46 +34,46 @@ impl End {
     };
 }
 
-/// Numbers of what can be reached.
+/// Numbers of reachable things.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sizes {
     pub switches: u64,
     pub hosts: u64,
-    /// Ports of switches, port 0 included.
+    /// Ports of switches, including port 0.
     pub switch_ports: u64,
     /// Ports of switches with a cable.
     pub linked_switch_ports: u64,
-    /// Ports of other nodes by which they were entered.
+    /// Ports by which discovery entered other nodes.
     pub host_ports: u64,
-    /// Of these, with a cable.
+    /// Those of `host_ports` with a cable.
     pub linked_host_ports: u64,
     /// Blocks of P_Keys of end ports, and of switch ports with a cable that can enforce partitions.
     pub pkey_blocks: u64,
-    /// 1 if the manager's own port has a cable behind which discovery goes on.
+    /// 1 if the manager's own port has a cable through which discovery continues.
     pub own_link: u64,
-    /// Switches that were entered through a cable: all but the manager's own.
+    /// Switches that discovery entered through a cable: all except the manager's own.
     pub entered_switches: u64,
 }
 
-/// What a manager at a given port can reach.
+/// The numbers of nodes and ports that a manager at a given port can reach.
 ///
-/// Cables count as links that are up: the fabric of the question is one in which nothing is broken.
+/// Cables count as links that are up: the model assumes a fabric without faults.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Where the cables of a node begin in `peers`, and after the last node their number.
+    /// Index in `peers` of each node's first cable, and the total count at the end.
     first: Vec<u32>,
     is_switch: Vec<bool>,
     peers: Vec<End>,
-    /// Cables on the shortest way from the manager; `u16::MAX`: not reached.
+    /// Links on the shortest path from the manager; `u16::MAX`: not reached.
     depth: Vec<u16>,
-    /// Nodes in the order in which they are reached, the manager's first.
+    /// Nodes in order of discovery, the manager's first.
     reached: Vec<u32>,
     pub(crate) seat: End,
     pub(crate) sizes: Sizes,
 }
 
 impl Shape {
-    /// What can be reached from `seat`: port 0 of a switch or a port of another node, with a cable.
+    /// Returns the shape for a manager at `seat`: port 0 of a switch or a port of another node, with a cable.
     pub fn new(fabric: &Fabric, seat: PortRef) -> Result<Self, NoSeat> {
         let usable = fabric.port(seat).is_some_and(|port| {
             let is_own = seat.port == PortNum::MANAGEMENT;
@@ -107,12 +107,13 @@ impl Shape {
         Ok(shape)
     }
 
-    /// From the first end port with a cable of the first channel adapter that has one; without any, of a switch.
+    /// Returns the shape for a manager at the first end port with a cable: of a channel adapter if there is one, else
+    /// of a switch.
     pub fn from_first_host(fabric: &Fabric) -> Result<Self, NoSeat> {
         Self::new(fabric, Self::first_seat(fabric)?)
     }
 
-    /// Where a manager sits by default.
+    /// Returns the default port of the manager.
     pub fn first_seat(fabric: &Fabric) -> Result<PortRef, NoSeat> {
         let is_host = |at: &PortRef| fabric.node(at.node).kind == NodeKind::Ca;
         let cabled = |(at, port): (PortRef, &selvedge_fabric::Port)| {
@@ -128,7 +129,7 @@ impl Shape {
         })
     }
 
-    /// Switches, in breadth first.
+    /// Visits switches breadth-first.
     fn spread(&mut self) {
         let mut waiting = VecDeque::from([self.seat.node]);
         self.depth[self.seat.node as usize] = 0;
@@ -139,7 +140,7 @@ impl Shape {
                 continue;
             }
             for port in 1..=self.port_count(node) {
-                // Our own channel adapter lets us out by the port at which we sit, and no other.
+                // Discovery leaves the manager's own channel adapter only by the manager's port.
                 if own && !self.is_switch(node) && port != self.seat.port {
                     continue;
                 }
@@ -180,19 +181,20 @@ impl Shape {
         self.sizes = sizes;
     }
 
-    /// True if discovery comes in by this port of a node that is no switch.
+    /// True if discovery enters a node other than a switch by this port.
     fn is_entered(&self, node: u32, port: u8) -> bool {
         let seat = End { node, port } == self.seat;
         let by_us = |peer: End| self.is_reached(peer.node) && (self.is_switch(peer.node) || peer == self.seat);
         seat || self.peer(node, port).is_some_and(by_us)
     }
 
-    /// Ports with a cable.
+    /// Returns the ports with a cable.
     fn linked_ports(&self, node: u32) -> impl Iterator<Item = u8> + '_ {
         (1..=self.port_count(node)).filter(move |&port| self.peer(node, port).is_some())
     }
 
-    /// True for ports that are set up: a switch's with a cable, another node's by which it was entered.
+    /// True for ports that the manager configures: a switch's with a cable, another node's by which discovery entered
+    /// it.
     pub(crate) fn is_managed(&self, node: u32, port: u8) -> bool {
         match self.is_switch(node) {
             true => self.peer(node, port).is_some(),
@@ -212,7 +214,7 @@ impl Shape {
         self.depth[node as usize] != u16::MAX
     }
 
-    /// Cables on the shortest way from the manager.
+    /// Returns the number of links on the shortest path from the manager.
     pub(crate) fn depth(&self, node: u32) -> u16 {
         self.depth[node as usize]
     }
@@ -228,31 +230,31 @@ impl Shape {
         (end != End::NOWHERE).then_some(end)
     }
 
-    /// Switches that can be reached.
+    /// Returns the number of reachable switches.
     #[must_use]
     pub const fn switches(&self) -> u64 {
         self.sizes.switches
     }
 
-    /// Other nodes that can be reached.
+    /// Returns the number of other reachable nodes.
     #[must_use]
     pub const fn hosts(&self) -> u64 {
         self.sizes.hosts
     }
 
-    /// LIDs that are given out, one a port: the mask is 0.
+    /// Returns the number of LIDs to assign, one per port (LMC 0).
     #[must_use]
     pub const fn lids(&self) -> u64 {
         self.sizes.switches + self.sizes.host_ports
     }
 
-    /// True if a subnet has that many LIDs.
+    /// True if a subnet has enough LIDs.
     #[must_use]
     pub const fn lids_fit(&self) -> bool {
         self.lids() <= LIDS_MAX
     }
 
-    /// Blocks of a forwarding table: LIDs are dense from 1, blocks begin at LID 0.
+    /// Returns the number of LFT blocks: LIDs are dense from 1, blocks begin at LID 0.
     #[must_use]
     pub const fn lft_blocks(&self) -> u64 {
         self.lids() / BLOCK_LIDS + 1
@@ -266,7 +268,7 @@ fn end(at: PortRef) -> End {
     }
 }
 
-/// Positions in a fabric fit into 32 bits: `NodeIdx` has no more.
+/// Converts an index, which has at most 32 bits, as `NodeIdx`.
 fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -1,21 +1,21 @@
-//! Discovery, as a line of requests: their order is unknown before the answers arrive.
+//! The time of discovery, simulated as a queue of requests with an order that depends on the responses.
 
 use crate::line::{Kind, Line, Request, mean};
 use crate::{Cost, Manager, Shape};
 
-/// A walk over everything that can be reached.
+/// Discovery of all reachable nodes.
 struct Walk<'a> {
     shape: &'a Shape,
     manager: Manager,
-    /// Cables of the way by which a node was first entered; `u16::MAX`: not yet.
+    /// Links on the path by which each node was first entered; `u16::MAX`: not yet.
     way: Vec<u16>,
     /// The port by which it was first entered.
     entered: Vec<u8>,
-    /// Ports of channel adapters by which they were entered, beyond the first.
+    /// Further ports by which channel adapters were entered.
     more: Vec<(u32, u8)>,
 }
 
-/// Time of discovery, in ns, and requests sent again.
+/// Returns the time of discovery, in ns, and the number of repeated requests.
 pub(crate) fn discover(shape: &Shape, cost: &Cost) -> (u64, u64) {
     mean(cost, |draw| discover_once(shape, cost, draw))
 }
@@ -46,7 +46,7 @@ impl Walk<'_> {
     fn answered(&mut self, answered: Request, line: &mut Line<'_>) {
         match answered.kind {
             Kind::Node => self.node(answered, line),
-            // OpenSM asks for ports when it knows the switch, and for P_Keys when it knows the port.
+            // OpenSM reads ports when it knows the switch, and P_Keys when it knows the port.
             Kind::Switch if self.manager == Manager::OpenSm => self.ports(answered, line),
             Kind::Port => self.port(answered, line),
             Kind::Switch | Kind::Other => {}
@@ -86,7 +86,7 @@ impl Walk<'_> {
         }
     }
 
-    /// PortInfo of every port of a switch.
+    /// Requests PortInfo of every port of a switch.
     fn ports(&self, at: Request, line: &mut Line<'_>) {
         for port in 0..=self.shape.port_count(at.node) {
             let kind = Kind::Port;
@@ -109,7 +109,7 @@ impl Walk<'_> {
             line.submit(Request {
                 node: peer.node,
                 port: peer.port,
-                // 63 cables are the most of a directed route; the sum cannot overflow before that.
+                // A directed route has at most 63 links, so the sum cannot overflow before that.
                 hops: self.way[at.node as usize].saturating_add(1),
                 kind: Kind::Node,
             });

@@ -1,23 +1,23 @@
-//! Alias GUIDs of ports, as GUIDInfo holds them: what each port shall have, and the Sets that lead there.
+//! Alias GUIDs of ports (GUIDInfo): the planned ones, and the Sets that write them.
 //!
-//! A virtual function of a channel adapter has a GUID of its own behind the LID of its port. The subnet administrator
-//! gives them out; the manager writes them. Forwarding does not depend on them.
+//! A virtual function of a channel adapter has its own GUID behind the LID of its port. The subnet administrator
+//! assigns these GUIDs, and the manager writes them. Forwarding does not depend on them.
 
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_types::{Guid, PortNum, PortState};
 
-/// GUIDs in a block of GUIDInfo, which is what one SMP reads or writes. Source: IBA vol 1 §14.2.5.5.
+/// GUIDs per block of GUIDInfo, which one SMP reads or writes. Source: IBA vol 1 §14.2.5.5.
 pub const BLOCK_GUIDS: usize = 8;
 
-/// A block of GUIDInfo; [`Guid::NONE`] where there is none.
+/// A block of GUIDInfo; [`Guid::NONE`] for an empty entry.
 pub type GuidBlock = [Guid; BLOCK_GUIDS];
 
-/// Blocks that agents hold as far as known, by port GUID and number.
+/// Known blocks of GUIDInfo, by port GUID and block number.
 pub type HeldGuids = BTreeMap<(Guid, u8), GuidBlock>;
 
-/// The aliases that a port shall have.
+/// The planned aliases of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortAliases {
     /// Its own GUID, which is entry 0.
@@ -27,7 +27,7 @@ pub struct PortAliases {
 }
 
 impl PortAliases {
-    /// A block as the port shall hold it.
+    /// Returns the planned contents of a block.
     #[must_use]
     pub fn block(&self, block: u8) -> GuidBlock {
         let first = usize::from(block) * BLOCK_GUIDS;
@@ -38,7 +38,7 @@ impl PortAliases {
         })
     }
 
-    /// Blocks in which there are aliases.
+    /// Returns the blocks with aliases.
     pub fn blocks(&self) -> impl Iterator<Item = u8> + '_ {
         let mut last = None;
         let blocks = self.guids.keys().map(|entry| entry / BLOCK_GUIDS as u8);
@@ -46,7 +46,7 @@ impl PortAliases {
     }
 }
 
-/// The aliases in a block: all but the port's own GUID and what is empty.
+/// Returns the aliases in a block: all entries except the port's own GUID and empty ones.
 pub fn aliases_in(port: Guid, block: &GuidBlock) -> impl Iterator<Item = Guid> + '_ {
     block
         .iter()
@@ -54,7 +54,7 @@ pub fn aliases_in(port: Guid, block: &GuidBlock) -> impl Iterator<Item = Guid> +
         .filter(move |&guid| guid != Guid::NONE && guid != port)
 }
 
-/// Returns where a port is, if its link is up; otherwise its GUIDs are set when that comes.
+/// Returns the port with a GUID, if its link is up. Otherwise its GUIDs are set when the link comes up.
 #[must_use]
 pub fn reachable(fabric: &Fabric, port: Guid) -> Option<PortRef> {
     let at = fabric.find_port(port)?;
@@ -69,12 +69,12 @@ pub struct GuidSet {
     pub port: PortRef,
     /// Block number.
     pub block: u8,
-    /// What it shall hold.
+    /// GUIDs to write.
     pub guids: GuidBlock,
 }
 
-/// Sets in phases: all of one are acknowledged before the next begins. What one port gives up another may get in the
-/// next.
+/// Sets in phases: all Sets of one phase are acknowledged before the next begins. A GUID removed from one port may be
+/// given to another in the next phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AliasChange {
     /// The phases, in order.
@@ -82,7 +82,7 @@ pub struct AliasChange {
 }
 
 impl AliasChange {
-    /// How many Sets there are.
+    /// Returns the number of Sets.
     #[must_use]
     pub fn sets(&self) -> usize {
         self.phases.iter().map(Vec::len).sum()
@@ -104,7 +104,7 @@ mod tests {
         check(1, [18, 0, 0, 0, 0, 0, 0, 0]);
         check(2, [0; 8]);
         check(31, [0, 0, 0, 0, 0, 0, 0, 19]);
-        // Beyond what has a number.
+        // Beyond the last block number.
         check(32, [0; 8]);
         assert_eq!(aliases.blocks().collect::<Vec<_>>(), [0, 1, 31]);
         let found: Vec<Guid> = aliases_in(Guid(1), &aliases.block(0)).collect();

@@ -1,4 +1,4 @@
-//! The difference between what the agents hold and a plan, in phases.
+//! The difference between the state of the agents and a plan, in phases.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub enum Op {
     Switch {
         /// The switch.
         node: NodeIdx,
-        /// What it shall hold.
+        /// The settings to write.
         settings: SwitchSettings,
     },
     /// A block of a P_KeyTable.
@@ -33,14 +33,14 @@ pub enum Op {
         port: PortRef,
         /// Block number.
         block: u16,
-        /// Its keys; places beyond are empty.
+        /// Its P_Keys; the remaining entries are empty.
         keys: Vec<PKey>,
     },
-    /// SLtoVLMappingTable: rows towards one port, or all of a switch.
+    /// SLtoVLMappingTable: rows towards one port, or all rows of a switch.
     SlToVl {
-        /// The port by which packets leave; of a whole switch any.
+        /// The egress port; any if the rows are those of a whole switch.
         port: PortRef,
-        /// Which rows.
+        /// The rows.
         rows: LaneRows,
         /// The lane of each service level.
         lanes: [Vl; Sl::COUNT],
@@ -51,22 +51,22 @@ pub enum Op {
         port: PortRef,
         /// Block number, 1–4.
         block: u8,
-        /// Its turns.
+        /// Its entries.
         turns: ArbBlock,
     },
-    /// PortInfo: settings, and the logical state to go to (`None`: no change).
+    /// PortInfo: settings, and the new port state (`None`: no change).
     Port {
         /// The port.
         port: PortRef,
-        /// What it shall hold.
+        /// The settings to write.
         settings: PortSettings,
-        /// The state to go to.
+        /// The new port state.
         state: Option<PortState>,
     },
 }
 
 impl Op {
-    /// The node whose agent gets the Set.
+    /// Returns the node with the agent that gets the Set.
     #[must_use]
     pub const fn node(&self) -> NodeIdx {
         match self {
@@ -78,7 +78,8 @@ impl Op {
         }
     }
 
-    /// True if it makes a switch port enforce partitions while packets pass: its table must be there before.
+    /// True if the Set makes a switch port enforce partitions while packets pass, so that its P_Key table must be
+    /// written first.
     #[must_use]
     pub fn begins_enforcing(&self, fabric: &Fabric) -> bool {
         let Self::Port { port, settings, .. } = self else {
@@ -90,22 +91,22 @@ impl Op {
     }
 }
 
-/// Sets that may go out in any order; the next phase starts when all are acknowledged.
+/// Sets that may be sent in any order. The next phase starts when all are acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// What it does, for people.
+    /// Its purpose, for output.
     pub label: &'static str,
-    /// How long the manager waits between the last acknowledgement of the phase before and the first Set of this one,
-    /// in nanoseconds: until packets that old entries have sent on are gone.
+    /// Wait between the last acknowledgement of the previous phase and the first Set of this one, in nanoseconds: until
+    /// packets of old entries have drained.
     pub wait_before_ns: u64,
     /// Its Sets.
     pub ops: Vec<Op>,
 }
 
-/// All Sets that turn what the agents hold into a plan.
+/// All Sets that change the state of the agents to a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeSet {
-    /// The plan it leads to.
+    /// The plan that it leads to.
     pub generation: Generation,
     /// Phases, first to last; none is empty.
     pub phases: Vec<Phase>,
@@ -127,7 +128,7 @@ pub struct ChangeCount {
 }
 
 impl ChangeCount {
-    /// All Sets.
+    /// Returns the number of all Sets.
     #[must_use]
     pub const fn total(self) -> usize {
         self.lft_blocks + self.ports + self.switches + self.pkeys + self.lane_tables
@@ -135,13 +136,13 @@ impl ChangeCount {
 }
 
 impl ChangeSet {
-    /// True if nothing is to be done.
+    /// True if there are no Sets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.phases.is_empty()
     }
 
-    /// Number of Sets by attribute.
+    /// Returns the number of Sets by attribute.
     #[must_use]
     pub fn count(&self) -> ChangeCount {
         let mut count = ChangeCount::default();
@@ -158,63 +159,63 @@ impl ChangeSet {
     }
 }
 
-/// What is known of the forwarding tables in the switches: a block is `None` until read or written. And of lane tables.
+/// Known contents of the switches' forwarding tables and lane tables. A block is `None` until it is read or written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
     /// Blocks of each switch.
     pub lfts: IdxVec<SwitchIdx, Vec<Option<[u8; BLOCK_LIDS]>>>,
     /// Lane tables of all nodes.
     pub lanes: Arc<HeldLanes>,
-    /// Service levels that senders use, and the lanes they are put on, if they may be others than the plan's.
+    /// Service levels that senders use, and the lanes of these levels, if they may differ from the plan's.
     pub levels: Option<Arc<(ServiceLevels, SlToVl)>>,
-    /// What packets may still be under way by, if entries have changed a short while ago.
+    /// Replaced entries with packets that may still be in flight, if entries have changed recently.
     pub under_way: Option<Arc<UnderWay>>,
 }
 
-/// A block of a switch and what it holds.
+/// A block of a switch with its contents.
 pub type BlockOf<S> = (S, u16, [u8; BLOCK_LIDS]);
 
-/// The last change of tables, as long as packets of before may be under way.
+/// The last changes of tables, as long as packets of old entries may be in flight.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnderWay {
-    /// Blocks that have changed, as they were when the last packets of even older ones were gone.
+    /// Contents of changed blocks at the time when the last packets of even older entries were gone.
     pub before: Vec<BlockOf<SwitchIdx>>,
-    /// Blocks written since, phase by phase; each phase began when the one before was acknowledged.
+    /// Blocks written since, phase by phase. Each phase began when the previous one was acknowledged.
     pub phases: Vec<Vec<BlockOf<SwitchIdx>>>,
-    /// How long ago the last of them was acknowledged, in nanoseconds.
+    /// Time since the last of them was acknowledged, in nanoseconds.
     pub age_ns: u64,
-    /// Links that have gone down since: packets that had crossed one may be where no sender of now leads.
+    /// Links that have gone down since. Packets that had crossed one may be at a place that no current path leads to.
     pub lost: Vec<LostLink>,
     /// Links that were down meanwhile and may carry packets again.
     pub emptied: Vec<EmptiedLink>,
 }
 
-/// A link that was seen to be down at the end by which packets leave: what waited for it until then was discarded.
+/// A link that was seen down at its sending end: packets that waited for it were discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EmptiedLink {
     /// The switch it leaves.
     pub from: SwitchIdx,
-    /// The port by which packets leave.
+    /// Its egress port.
     pub port: u8,
-    /// So many phases had been acknowledged when it was seen.
+    /// Number of phases acknowledged when it was seen.
     pub phases: usize,
 }
 
-/// A link into a switch that carries nothing any more.
+/// A link into a switch that no longer carries packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LostLink {
-    /// The switch it left; `None` if that is gone as well, or was a host.
+    /// The switch it left; `None` if that switch is gone too, or if it was a host.
     pub from: Option<SwitchIdx>,
-    /// The port by which packets left it.
+    /// The port of that switch.
     pub port: u8,
     /// The switch it entered.
     pub to: SwitchIdx,
-    /// The port by which packets entered that switch.
+    /// The port of that switch.
     pub into: u8,
 }
 
 impl Installed {
-    /// Nothing known of so many switches.
+    /// Returns a value for this many switches with nothing known.
     #[must_use]
     pub fn unknown(switches: usize) -> Self {
         Self {
@@ -225,19 +226,19 @@ impl Installed {
         }
     }
 
-    /// Service levels and lanes in force, where they may be others than the plan's.
+    /// Returns the service levels and lanes in force, if they may differ from the plan's.
     #[must_use]
     pub fn lanes_in_force(&self) -> Option<(&ServiceLevels, &SlToVl)> {
         self.levels.as_deref().map(|(levels, map)| (levels, map))
     }
 
-    /// A block, if known.
+    /// Returns a block, if known.
     #[must_use]
     pub fn block(&self, switch: SwitchIdx, block: usize) -> Option<&[u8; BLOCK_LIDS]> {
         self.lfts.get(switch)?.get(block)?.as_ref()
     }
 
-    /// Remembers a block.
+    /// Records the contents of a block.
     pub fn learn(&mut self, switch: SwitchIdx, block: usize, data: [u8; BLOCK_LIDS]) {
         if let Some(blocks) = self.lfts.get_mut(switch) {
             if blocks.len() <= block {
@@ -247,15 +248,15 @@ impl Installed {
         }
     }
 
-    /// What a block holds is unknown from now on.
+    /// Marks a block as unknown.
     pub fn forget(&mut self, switch: SwitchIdx, block: usize) {
         if let Some(held) = self.lfts.get_mut(switch).and_then(|blocks| blocks.get_mut(block)) {
             *held = None;
         }
     }
 
-    /// All of it as tables of so many switches for LIDs up to `top`; what is not known is [`NO_PATH`](crate::NO_PATH):
-    /// a switch whose table cannot be read is new or does not answer.
+    /// Returns all blocks as tables of this many switches for LIDs up to `top`. Unknown entries are
+    /// [`NO_PATH`](crate::NO_PATH): a switch with an unreadable table is new or does not answer.
     #[must_use]
     pub fn tables(&self, switches: usize, top: Lid) -> Tables {
         let mut tables = Tables::new(switches, top);
@@ -270,7 +271,7 @@ impl Installed {
         tables
     }
 
-    /// The egress port of `lid` at `switch` as far as known.
+    /// Returns the egress port of `lid` at `switch`, if known.
     #[must_use]
     pub fn get(&self, switch: SwitchIdx, lid: Lid) -> Option<u8> {
         self.block(switch, lid.index() / BLOCK_LIDS)
@@ -281,9 +282,9 @@ impl Installed {
 /// Label of the phase of [`enforce_before_lanes`].
 pub const ENFORCE: &str = "enforce partitions";
 
-/// The Sets that turn `fabric` with `installed` tables into `plan`: first configuration and tables (ports go to
-/// ARMED), then, when all of it is acknowledged, lanes of service levels, as links and arbiters have these lanes by
-/// then, and activation. No port is activated before the tables behind it.
+/// Returns the Sets that turn `fabric` with `installed` tables into `plan`. First come configuration and tables (ports
+/// go to ARMED). When all are acknowledged, SLtoVL rows follow, because links and arbiters have their lanes by then,
+/// and then activation. No port is activated before the tables behind it are written.
 #[must_use]
 pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet {
     let mut configure = Vec::new();
@@ -354,14 +355,15 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
     }
 }
 
-/// Takes out of `ops` those that begin to enforce partitions, if service levels are put on lanes: the same Set may give
-/// the port these lanes, so it comes before them.
+/// Moves the Sets that begin to enforce partitions out of `ops`, if SLtoVL rows are written: such a Set may also give
+/// the port the lanes of these rows, so it comes before them.
 pub fn enforce_before_lanes(fabric: &Fabric, are_lanes_written: bool, ops: &mut Vec<Op>) -> Vec<Op> {
     ops.extract_if(.., |op| are_lanes_written && op.begins_enforcing(fabric))
         .collect()
 }
 
-/// Block-major, so that consecutive Sets go to different switches and their agents work side by side.
+/// Adds LFT blocks block by block over all switches, so that consecutive Sets go to different switches and their agents
+/// work in parallel.
 fn add_lft_blocks(fabric: &Fabric, installed: &Installed, plan: &Plan, ops: &mut Vec<Op>) {
     let wanted = || {
         let blocks = 0..plan.tables.blocks();
@@ -375,7 +377,7 @@ fn add_lft_blocks(fabric: &Fabric, installed: &Installed, plan: &Plan, ops: &mut
     let differs = |&(block, switch, _): &(usize, SwitchIdx, NodeIdx)| {
         installed.block(switch, block) != Some(plan.tables.block(switch, block))
     };
-    // Counted first: a fresh fabric has a hundred thousand, and a list that grows is copied again and again.
+    // Counted first, because a new fabric has a hundred thousand, and a growing list would be copied repeatedly.
     ops.reserve(wanted().filter(differs).count());
     ops.extend(wanted().filter(differs).map(|(block, switch, node)| Op::Lft {
         node,

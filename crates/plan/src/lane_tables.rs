@@ -1,8 +1,8 @@
-//! SLtoVLMappingTable and VLArbitrationTable: what ports shall hold, and what is known of what they hold.
+//! SLtoVLMappingTable and VLArbitrationTable: the planned contents, and the known contents.
 //!
-//! Packets are put on a lane by their service level alone: level modulo the lanes of the link they leave by, the same
-//! at every switch and channel adapter; copies of multicast packets on one of their own, if there is one. Each of these
-//! lanes gets the same share of the link.
+//! The lane of a packet depends only on its service level: level modulo the lanes of the egress link, the same at every
+//! switch and channel adapter. Multicast copies use a lane of their own, if there is one. Each of these lanes gets the
+//! same share of the link.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,29 +15,29 @@ use crate::{Op, Plan, ServiceLevels, SlToVl};
 /// §14.2.5.6.
 const HAS_SL_MAPPING: u32 = 1 << 6;
 
-/// Which rows of an SLtoVLMappingTable one Set writes.
+/// The rows of an SLtoVLMappingTable that one Set writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LaneRows {
-    /// For packets that came in by this port; 0: its own packets. The only row of a channel adapter's port is 0.
+    /// For packets that arrived by this port; 0: the node's own packets. A channel adapter's port has only row 0.
     From(PortNum),
-    /// For all ports that packets may come in by.
+    /// For packets that arrived by any port.
     FromAll,
-    /// That, and for all ports that they may leave by.
+    /// For packets that arrived and leave by any port.
     Whole,
 }
 
-/// A block of 32 turns of an arbiter: lane, and weight in units of 64 bytes; weight 0 skips the turn.
+/// A block of 32 arbitration entries: lane, and weight in units of 64 bytes. Weight 0 skips the entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArbBlock {
-    /// The turns.
+    /// The entries.
     pub turns: [(Vl, u8); Self::TURNS],
 }
 
 impl ArbBlock {
-    /// Turns of a block. Source: IBA vol 1 §14.2.5.9.
+    /// Entries per block. Source: IBA vol 1 §14.2.5.9.
     pub const TURNS: usize = 32;
 
-    /// How many of the turns of block `block` (1 and 2: low priority, 3 and 4: high) a port has.
+    /// Returns how many of the entries of block `block` (1 and 2: low priority, 3 and 4: high) a port has.
     #[must_use]
     pub fn turns_of(block: u8, capability: &PortCapability) -> usize {
         let all = usize::from(if block > 2 {
@@ -49,13 +49,13 @@ impl ArbBlock {
         all.min(2 * Self::TURNS).saturating_sub(before).min(Self::TURNS)
     }
 
-    /// The blocks that a port has, 1–4.
+    /// Returns the blocks that a port has, 1–4.
     pub fn blocks_of(capability: &PortCapability) -> impl Iterator<Item = u8> + use<> {
         let capability = *capability;
         (1..=4).filter(move |&block| Self::turns_of(block, &capability) > 0)
     }
 
-    /// With all turns empty that a port does not have.
+    /// Returns the block with all entries empty that a port does not have.
     #[must_use]
     pub fn cut(mut self, turns: usize) -> Self {
         self.turns
@@ -66,14 +66,14 @@ impl ArbBlock {
     }
 }
 
-/// One table of one port, as it is asked for.
+/// One table of one port, as requested from its agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LaneTable {
     /// A row of the SLtoVLMappingTable.
     SlToVl {
-        /// The port by which packets leave.
+        /// The egress port.
         port: PortRef,
-        /// The port by which they came in; 0: packets of the node itself.
+        /// The ingress port; 0: packets of the node itself.
         ingress: PortNum,
     },
     /// A block of the VLArbitrationTable.
@@ -86,7 +86,7 @@ pub enum LaneTable {
 }
 
 impl LaneTable {
-    /// The port by which packets leave.
+    /// Returns the egress port.
     #[must_use]
     pub const fn port(&self) -> PortRef {
         match self {
@@ -95,36 +95,36 @@ impl LaneTable {
     }
 }
 
-/// How packets are put on lanes.
+/// The assignment of packets to lanes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneTables {
-    /// Data lanes in use, 1–15; a link that has fewer uses those.
+    /// Data lanes in use, 1–15; a link with fewer uses those that it has.
     pub lanes: u8,
-    /// A lane above these for copies of multicast packets alone, by their service level ([`crate::COPIES_LEVEL`]); a
-    /// link that has not so many puts them where other packets of the level would go.
+    /// A lane above these only for multicast copies, selected by their service level ([`crate::COPIES_LEVEL`]). A link
+    /// without this lane uses the lane that other packets of the level would use.
     pub copies: Option<Vl>,
-    /// The service level that hosts are told for a destination.
+    /// The service level of each destination, for hosts.
     pub levels: ServiceLevels,
 }
 
 impl LaneTables {
-    /// What a lane may send in its turn, in units of 64 bytes: a packet of 4,096 bytes, the largest there is.
+    /// Amount that a lane may send in its turn, in units of 64 bytes: a packet of 4,096 bytes, the largest size.
     pub const WEIGHT: u8 = 64;
 
-    /// The rows of the SLtoVLMappingTable towards a link with so many lanes.
+    /// Returns the row of the SLtoVLMappingTable towards a link with this many lanes.
     #[must_use]
     pub fn row(&self, link_lanes: u8) -> [Vl; Sl::COUNT] {
         SlToVl::with_copies(self.lanes.min(link_lanes), self.copies_on(link_lanes)).default
     }
 
-    /// The lane of copies, if a link with so many lanes has it.
+    /// Returns the lane of multicast copies, if a link with this many lanes has it.
     fn copies_on(&self, link_lanes: u8) -> Option<Vl> {
         self.copies.filter(|own| own.get() < link_lanes)
     }
 
-    /// A block of the VLArbitrationTable of a port whose link has so many lanes. All lanes in use, that of copies among
-    /// them, have a turn of low priority, so none starves another and what one does not use the others have; only those
-    /// for which there is no room have one of high priority.
+    /// Returns a block of the VLArbitrationTable of a port with this many lanes. All lanes in use, including that of
+    /// multicast copies, have an entry of low priority. So no lane starves another, and bandwidth that one lane does
+    /// not use goes to the others. Only lanes without room there have an entry of high priority.
     #[must_use]
     pub fn arbitration(&self, block: u8, link_lanes: u8, capability: &PortCapability) -> ArbBlock {
         let own = self.copies_on(link_lanes);
@@ -133,7 +133,7 @@ impl LaneTables {
         let low = usize::from(capability.vl_arb_low.min(64)).min(lanes.len());
         let served = if block > 2 { &lanes[low..] } else { &lanes[..low] };
         let mut found = ArbBlock::default();
-        // At most 15 lanes: the second block of either priority stays empty.
+        // With at most 15 lanes the second block of either priority stays empty.
         if block % 2 == 1 {
             for (turn, vl) in found.turns.iter_mut().zip(served) {
                 *turn = (*vl, Self::WEIGHT);
@@ -143,10 +143,10 @@ impl LaneTables {
     }
 }
 
-/// What is known of the tables of one node.
+/// Known tables of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Held {
-    /// What all rows hold that are not among `rows`.
+    /// Contents of all rows that are not in `rows`.
     whole: Option<[Vl; Sl::COUNT]>,
     /// By egress and ingress.
     rows: BTreeMap<(PortNum, PortNum), [Vl; Sl::COUNT]>,
@@ -154,7 +154,7 @@ struct Held {
     turns: BTreeMap<(PortNum, u8), ArbBlock>,
 }
 
-/// What is known of SLtoVLMappingTables and VLArbitrationTables, by node GUID, so that it outlasts a sweep.
+/// Known SLtoVLMappingTables and VLArbitrationTables, by node GUID, so that they remain valid after a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeldLanes {
     nodes: BTreeMap<Guid, Held>,
@@ -167,20 +167,20 @@ impl HeldLanes {
         self.nodes.is_empty()
     }
 
-    /// A row, if known.
+    /// Returns a row, if known.
     #[must_use]
     pub fn row(&self, node: Guid, egress: PortNum, ingress: PortNum) -> Option<&[Vl; Sl::COUNT]> {
         let held = self.nodes.get(&node)?;
         held.rows.get(&(egress, ingress)).or(held.whole.as_ref())
     }
 
-    /// A block, if known.
+    /// Returns a block, if known.
     #[must_use]
     pub fn turns(&self, node: Guid, port: PortNum, block: u8) -> Option<&ArbBlock> {
         self.nodes.get(&node)?.turns.get(&(port, block))
     }
 
-    /// Remembers rows; `ports` is the highest port number of the node.
+    /// Records rows. `ports` is the highest port number of the node.
     pub fn learn_rows(&mut self, node: Guid, egress: PortNum, rows: LaneRows, ports: u8, lanes: [Vl; Sl::COUNT]) {
         let held = self.nodes.entry(node).or_default();
         match rows {
@@ -198,16 +198,16 @@ impl HeldLanes {
         }
     }
 
-    /// Remembers a block.
+    /// Records a block.
     pub fn learn_turns(&mut self, node: Guid, port: PortNum, block: u8, turns: ArbBlock) {
         self.nodes.entry(node).or_default().turns.insert((port, block), turns);
     }
 
-    /// What rows hold is unknown from now on.
+    /// Marks rows as unknown.
     pub fn forget_rows(&mut self, node: Guid, egress: PortNum, rows: LaneRows) {
         let Some(held) = self.nodes.get_mut(&node) else { return };
         if held.whole.take().is_some() {
-            // What was not an exception is not known any more.
+            // The common row is unknown too, so all rows are.
             held.rows.clear();
         }
         match rows {
@@ -219,14 +219,14 @@ impl HeldLanes {
         }
     }
 
-    /// What a block holds is unknown from now on.
+    /// Marks a block as unknown.
     pub fn forget_turns(&mut self, node: Guid, port: PortNum, block: u8) {
         if let Some(held) = self.nodes.get_mut(&node) {
             held.turns.remove(&(port, block));
         }
     }
 
-    /// Everything of a port is unknown from now on; of port 0 of a switch, everything of the switch.
+    /// Marks all tables of a port as unknown; for port 0 of a switch, all tables of the switch.
     pub fn forget_port(&mut self, node: &Node, port: PortNum) {
         if node.is_switch() {
             self.nodes.remove(&node.guid);
@@ -236,7 +236,7 @@ impl HeldLanes {
         }
     }
 
-    /// Only these nodes are known from now on.
+    /// Keeps only the tables of these nodes.
     pub fn retain(&mut self, is_there: impl Fn(Guid) -> bool) {
         self.nodes.retain(|guid, _| is_there(*guid));
     }
@@ -250,14 +250,14 @@ pub fn has_sl_mapping(node: &Node, port: PortNum) -> bool {
         .is_some_and(|port| port.capability.mask & HAS_SL_MAPPING != 0)
 }
 
-/// Data lanes of a link by the settings of its end.
+/// Returns the data lanes of a link from the settings of one end.
 #[must_use]
 pub fn link_lanes(settings: &PortSettings) -> u8 {
     PortCapability::lanes_of_code(settings.oper_vls).max(1)
 }
 
-/// Every table of a node that packets meet: rows between ports whose links are `up`, each to itself too, and
-/// arbitration of these. Port 0 of a switch only sends; what it receives waits for no lane ([`own_row`]).
+/// Returns every table of a node that packets use: rows between ports with links that are `up`, including each to
+/// itself, and arbitration of these. Port 0 of a switch only sends; packets to it need no lane ([`own_row`]).
 pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, up: &'a [PortNum]) -> impl Iterator<Item = LaneTable> + 'a {
     let n = fabric.node(node);
     up.iter().flat_map(move |&egress| {
@@ -265,7 +265,7 @@ pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, up: &'a [PortNum]) -> im
         let capability = n.port(egress).map(|seen| seen.capability);
         let blocks = capability.into_iter().flat_map(|c| ArbBlock::blocks_of(&c));
         let turns = blocks.map(move |block| LaneTable::Arbitration { port, block });
-        // A packet goes back by the port it came by only while routes change, but then its row must be right as well.
+        // A packet leaves by the port of its arrival only while routes change, but then its row must be right too.
         let external = up.iter().copied().filter(move |_| n.is_switch());
         let ingress = std::iter::once(PortNum::MANAGEMENT).chain(external);
         let ingress = ingress.filter(move |_| has_sl_mapping(n, egress));
@@ -273,7 +273,7 @@ pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, up: &'a [PortNum]) -> im
     })
 }
 
-/// Returns the row of a switch from port 0 to itself. It is read, as hosts query it, but never planned or written.
+/// Returns the row of a switch from port 0 to itself. It is read, because hosts query it, but never planned or written.
 #[must_use]
 pub fn own_row(fabric: &Fabric, node: NodeIdx) -> Option<LaneTable> {
     let n = fabric.node(node);
@@ -282,7 +282,7 @@ pub fn own_row(fabric: &Fabric, node: NodeIdx) -> Option<LaneTable> {
     (n.is_switch() && has_sl_mapping(n, ingress)).then_some(LaneTable::SlToVl { port, ingress })
 }
 
-/// Ports of a node with a link that the plan has settings for.
+/// Returns the ports of a node with a link that the plan has settings for.
 #[must_use]
 pub fn ports_in_use(fabric: &Fabric, plan: &Plan, node: NodeIdx) -> Vec<PortNum> {
     let planned = |port: &PortNum| plan.ports.contains_key(&PortRef { node, port: *port });
@@ -290,7 +290,7 @@ pub fn ports_in_use(fabric: &Fabric, plan: &Plan, node: NodeIdx) -> Vec<PortNum>
     ports.filter(planned).collect()
 }
 
-/// The Sets that turn what is known of lane tables into a plan's: arbitration, then rows.
+/// Returns the Sets that change the known lane tables to those of a plan: arbitration, then rows.
 pub(crate) fn changes(fabric: &Fabric, held: &HeldLanes, plan: &Plan) -> (Vec<Op>, Vec<Op>) {
     let (mut turns, mut rows) = (Vec::new(), Vec::new());
     let Some(tables) = &plan.lane_tables else {
@@ -340,7 +340,7 @@ pub(crate) fn changes(fabric: &Fabric, held: &HeldLanes, plan: &Plan) -> (Vec<Op
     (turns, rows)
 }
 
-/// Rows as Sets: one each, or fewer where the switch takes wildcards. Source: IBA vol 1 §14.2.5.8
+/// Returns rows as Sets: one each, or fewer if the switch supports wildcards. Source: IBA vol 1 §14.2.5.8
 /// (OptimizedSLtoVLMappingProgramming).
 fn rows_in_few_sets(missing: &[(PortRef, PortNum, [Vl; Sl::COUNT])], wildcards: bool, is_even: bool) -> Vec<Op> {
     let op = |&(port, ingress, lanes): &(PortRef, PortNum, [Vl; Sl::COUNT]), rows: Option<LaneRows>| Op::SlToVl {
@@ -394,7 +394,7 @@ mod tests {
         check(3, None, 4, 8, with([2, 0]), [&[0, 1, 2], &[]]);
         check(3, Some(3), 4, 8, with([3, 0]), [&[0, 1, 2, 3], &[]]);
         check(3, Some(7), 8, 8, with([7, 0]), [&[0, 1, 2, 7], &[]]);
-        // No room among the turns of low priority; then no such lane.
+        // No room for a low-priority entry, so the lane is not used.
         check(3, Some(3), 4, 3, with([3, 0]), [&[0, 1, 2], &[3]]);
         check(3, Some(4), 4, 8, with([2, 0]), [&[0, 1, 2], &[]]);
         check(

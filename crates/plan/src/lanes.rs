@@ -15,7 +15,7 @@ pub enum ServiceLevels {
 }
 
 impl ServiceLevels {
-    /// The service level towards `dlid`.
+    /// Returns the service level towards `dlid`.
     #[must_use]
     pub fn to(&self, dlid: Lid) -> Sl {
         match self {
@@ -31,25 +31,25 @@ impl Default for ServiceLevels {
     }
 }
 
-/// The service level of groups whose copies are to go on a lane of their own, whatever the number of lanes, so that it
-/// need not change when they do. Routes never have it then: they have at most 14 lanes, levels 0 to 13. OpenSM's
-/// rows put level 15 where others go, as it looks like the lane of management; so the one below it.
+/// The service level of groups with copies on a lane of their own. It does not depend on the number of lanes, so it
+/// need not change with it. Routes never use it: they have at most 14 lanes, levels 0 to 13. OpenSM's rows treat level
+/// 15 specially because it looks like the management lane, so this is the level below.
 pub const COPIES_LEVEL: Sl = match Sl::new(14) {
     Some(level) => level,
     None => panic!("there are 16 levels"),
 };
 
-/// The lane a packet takes: SLtoVLMappingTable of every (switch, ingress, egress), as one map with exceptions.
+/// The lane of a packet: SLtoVLMappingTable of every (switch, ingress, egress), as one map with exceptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlToVl {
-    /// What every table holds that is not in `exceptions`.
+    /// Contents of every table that is not in `exceptions`.
     pub default: [Vl; Sl::COUNT],
     /// Tables that differ, by (switch, ingress, egress); ingress 0 is the switch's own port.
     pub exceptions: BTreeMap<(SwitchIdx, PortNum, PortNum), [Vl; Sl::COUNT]>,
 }
 
 impl SlToVl {
-    /// SL modulo the number of lanes (1–15), everywhere.
+    /// Returns SL modulo the number of lanes (1–15) for all tables.
     #[must_use]
     pub fn modulo(lanes: u8) -> Self {
         let lane = |sl: usize| Vl::new(u8::try_from(sl).unwrap_or(0) % lanes.clamp(1, 15)).unwrap_or_default();
@@ -69,13 +69,13 @@ impl SlToVl {
         map
     }
 
-    /// The table of one (switch, ingress, egress).
+    /// Returns the table of one (switch, ingress, egress).
     #[must_use]
     pub fn table(&self, switch: SwitchIdx, ingress: PortNum, egress: PortNum) -> &[Vl; Sl::COUNT] {
         self.exceptions.get(&(switch, ingress, egress)).unwrap_or(&self.default)
     }
 
-    /// The lane of one hop; VL 15 means that the switch drops the packet.
+    /// Returns the lane of one hop; VL 15 means that the switch drops the packet.
     #[must_use]
     pub fn vl(&self, switch: SwitchIdx, ingress: PortNum, egress: PortNum, sl: Sl) -> Vl {
         self.table(switch, ingress, egress)[usize::from(sl.get())]

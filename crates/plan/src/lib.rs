@@ -1,8 +1,8 @@
-//! The complete, choice-free state a subnet should have.
+//! The complete planned state of a subnet, without open choices.
 //!
-//! A [`Plan`] leaves nothing open: every LID, forwarding entry, lane map and port setting. It is a pure function of a
-//! fabric, a [`Policy`] and the previous plan; it can be printed, compared, refused or simulated. A [`ChangeSet`] is
-//! the difference between what the agents hold and a plan, in phases.
+//! A [`Plan`] contains every LID, forwarding entry, lane map and port setting. It is a pure function of a fabric, a
+//! [`Policy`] and the previous plan; it can be printed, compared, refused or simulated. A [`ChangeSet`] is the
+//! difference between the state of the agents and a plan, in phases.
 //!
 //! ```
 //! use selvedge_fabric::SwitchIdx;

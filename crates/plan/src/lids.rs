@@ -1,4 +1,4 @@
-//! Which LIDs each end port has.
+//! The LIDs of each end port.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct Lids {
     owner: Vec<Option<PortRef>>,
 }
 
-/// A range that cannot be given to a port.
+/// A range that cannot be assigned to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LidConflict {
@@ -24,7 +24,7 @@ pub enum LidConflict {
         /// Its owner.
         owner: PortRef,
     },
-    /// SLV-PLAN-0002: outside 1–0xBFFF, or not aligned to `2^lmc`.
+    /// SLV-PLAN-0002: a LID is outside 1–0xBFFF, or not aligned to `2^lmc`.
     #[error("SLV-PLAN-0002: LIDs from {base} with LMC {lmc} are not unicast LIDs aligned to 2^LMC (1-49151)")]
     NotUnicast {
         /// Base LID.
@@ -35,13 +35,13 @@ pub enum LidConflict {
 }
 
 impl Lids {
-    /// Nothing assigned.
+    /// Returns an empty assignment.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives `range` to `port`, in place of what it had.
+    /// Assigns `range` to `port` and replaces its former range.
     pub fn insert(&mut self, port: PortRef, range: LidRange) -> Result<(), LidConflict> {
         let aligned = range.base.0.is_multiple_of(range.lmc.lids());
         let end = u32::from(range.base.0) + u32::from(range.lmc.lids()) - 1;
@@ -66,43 +66,43 @@ impl Lids {
         Ok(())
     }
 
-    /// Takes a port's LIDs away.
+    /// Removes a port's LIDs.
     pub fn remove(&mut self, port: PortRef) -> Option<LidRange> {
         let range = self.ranges.remove(&port)?;
         self.owner[range.base.index()..=range.last().index()].fill(None);
         Some(range)
     }
 
-    /// The LIDs of a port.
+    /// Returns the LIDs of a port.
     #[must_use]
     pub fn range(&self, port: PortRef) -> Option<LidRange> {
         self.ranges.get(&port).copied()
     }
 
-    /// The base LID of a port.
+    /// Returns the base LID of a port.
     #[must_use]
     pub fn base(&self, port: PortRef) -> Option<Lid> {
         self.range(port).map(|r| r.base)
     }
 
-    /// The port a LID belongs to.
+    /// Returns the port that a LID belongs to.
     #[must_use]
     pub fn owner(&self, lid: Lid) -> Option<PortRef> {
         self.owner.get(lid.index()).copied().flatten()
     }
 
-    /// Highest LID in use; [`Lid::NONE`] if there is none.
+    /// Returns the highest LID in use; [`Lid::NONE`] if there is none.
     #[must_use]
     pub fn top(&self) -> Lid {
         self.ranges.values().map(|r| r.last()).max().unwrap_or(Lid::NONE)
     }
 
-    /// Ports with their LIDs, by port.
+    /// Returns ports with their LIDs, by port.
     pub fn iter(&self) -> impl Iterator<Item = (PortRef, LidRange)> + '_ {
         self.ranges.iter().map(|(&port, &range)| (port, range))
     }
 
-    /// LIDs in use with their owners, ascending.
+    /// Returns LIDs in use with their owners, ascending.
     pub fn by_lid(&self) -> impl Iterator<Item = (Lid, PortRef)> + '_ {
         self.owner
             .iter()
@@ -110,7 +110,7 @@ impl Lids {
             .filter_map(|(owner, lid)| owner.map(|port| (Lid(lid), port)))
     }
 
-    /// Number of ports with LIDs.
+    /// Returns the number of ports with LIDs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ranges.len()
@@ -123,7 +123,7 @@ impl Lids {
     }
 }
 
-/// Two ports that are given one LID.
+/// Two ports that have the same LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedLid {
     /// The first LID that both have.
@@ -140,7 +140,7 @@ pub fn shared_lids(ranges: impl IntoIterator<Item = (Guid, LidRange)>) -> Vec<Sh
     let mut by_lid: Vec<_> = ranges.map(|(guid, range)| (range.base, range.last(), guid)).collect();
     by_lid.sort_unstable();
     let mut found = Vec::new();
-    // Of the ports seen so far, the one with the highest last LID.
+    // The port with the highest last LID so far.
     let mut reaches: Option<(Lid, Guid)> = None;
     for (lid, last, second) in by_lid {
         if let Some((end, first)) = reaches

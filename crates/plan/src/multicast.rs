@@ -1,6 +1,7 @@
 //! Multicast: members of groups, the tables that copy packets to them, and the difference between two such tables.
 //!
-//! Beside the plan of unicast routes, not in it: trees follow the links that are up, and no route ever waits for one.
+//! Multicast tables are not part of the plan of unicast routes: trees follow the links that are up, and no route waits
+//! for a tree.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use selvedge_types::{Guid, IdxVec, Lid, Mtu, PortNum, PortState, Sl};
 
 use crate::Generation;
 
-/// Multicast LIDs in one block of a MulticastForwardingTable. Source: IBA vol 1 §14.2.5.12.
+/// Multicast LIDs per block of a MulticastForwardingTable. Source: IBA vol 1 §14.2.5.12.
 pub const MFT_LIDS: usize = 32;
-/// Ports in one position of it.
+/// Ports per position.
 pub const MFT_PORTS: usize = 16;
 /// A block of one position: a mask of ports for each LID.
 pub type MftBlock = [u16; MFT_LIDS];
@@ -22,16 +23,16 @@ pub type MftBlock = [u16; MFT_LIDS];
 pub struct Member {
     /// GUID of its port.
     pub guid: Guid,
-    /// It is sent what others send to the group; false for those that only send.
+    /// True if it receives packets of the group; false for members that only send.
     pub receives: bool,
 }
 
-/// A multicast group, as switches need to know it.
+/// A multicast group, as far as switches are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastGroup {
     /// Its LID.
     pub mlid: Lid,
-    /// Largest payload that is sent to it.
+    /// Largest payload of its packets.
     pub mtu: Mtu,
     /// Service level of its packets.
     pub sl: Sl,
@@ -39,12 +40,12 @@ pub struct MulticastGroup {
     pub members: Arc<[Member]>,
 }
 
-/// All groups by LID, none of them empty.
+/// All groups by LID; none is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MulticastGroups(BTreeMap<Lid, MulticastGroup>);
 
 impl MulticastGroups {
-    /// Takes a group as it is now; one without members goes. False if nothing changes by it.
+    /// Adds or replaces a group; a group without members is removed. False if nothing changes.
     pub fn put(&mut self, group: MulticastGroup) -> bool {
         if !group.mlid.is_multicast() {
             return false;
@@ -59,18 +60,18 @@ impl MulticastGroups {
         true
     }
 
-    /// A group.
+    /// Returns a group.
     #[must_use]
     pub fn find(&self, mlid: Lid) -> Option<&MulticastGroup> {
         self.0.get(&mlid)
     }
 
-    /// All groups, by LID.
+    /// Returns all groups, by LID.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &MulticastGroup> {
         self.0.values()
     }
 
-    /// The same with another service level.
+    /// Returns the groups with another service level.
     #[must_use]
     pub fn on_level(&self, sl: Sl) -> Self {
         let groups = self.0.iter();
@@ -81,7 +82,7 @@ impl MulticastGroups {
         )
     }
 
-    /// How many there are.
+    /// Returns the number of groups.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -116,25 +117,25 @@ impl PortMask {
         self.0 == [0; 4]
     }
 
-    /// Those in this set or in the other.
+    /// Returns the union of both sets.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] | other.0[i]))
     }
 
-    /// Those in this set and in the other.
+    /// Returns the intersection of both sets.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] & other.0[i]))
     }
 
-    /// True if the other has them all.
+    /// True if the other set contains all ports of this one.
     #[must_use]
     pub fn is_within(self, other: Self) -> bool {
         self.intersection(other) == self
     }
 
-    /// The ports, ascending. Bit 255, which is no port, is left out.
+    /// Returns the ports, ascending. Bit 255, which is not a port, is left out.
     pub fn iter(self) -> impl Iterator<Item = PortNum> {
         (0..4_u8).flat_map(move |word| {
             let mut left = self.0[usize::from(word)];
@@ -147,7 +148,7 @@ impl PortMask {
         })
     }
 
-    /// The ports of a position.
+    /// Returns the mask of a position.
     #[must_use]
     pub const fn position(&self, position: u8) -> u16 {
         let bit = (position as usize % MFT_PORTS) * MFT_PORTS;
@@ -164,43 +165,43 @@ impl PortMask {
 /// Blocks of one switch, by block and position.
 pub type MftBlocks = BTreeMap<(u16, u8), MftBlock>;
 
-/// The multicast tables of all switches; a block that is missing copies nothing.
+/// The multicast tables of all switches; a missing block copies nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MulticastTables(IdxVec<SwitchIdx, MftBlocks>);
 
-/// Block and entry of a multicast LID; of others those of the first.
+/// Returns block and entry of a multicast LID; for other LIDs those of the first multicast LID.
 const fn place(mlid: Lid) -> (u16, usize) {
     let index = mlid.0.saturating_sub(Lid::MULTICAST_MIN.0);
     (index / MFT_LIDS as u16, index as usize % MFT_LIDS)
 }
 
 impl MulticastTables {
-    /// Tables of so many switches that copy nothing.
+    /// Returns tables of this many switches that copy nothing.
     #[must_use]
     pub fn new(switches: usize) -> Self {
         Self(IdxVec::filled(BTreeMap::new(), switches))
     }
 
-    /// The block that holds a multicast LID.
+    /// Returns the block with a multicast LID.
     #[must_use]
     pub const fn block_of(mlid: Lid) -> u16 {
         place(mlid).0
     }
 
-    /// Number of switches.
+    /// Returns the number of switches.
     #[must_use]
     pub fn switches(&self) -> usize {
         self.0.len()
     }
 
-    /// One block of one position.
+    /// Returns one block of one position.
     #[must_use]
     pub fn block(&self, switch: SwitchIdx, block: u16, position: u8) -> MftBlock {
         let held = self.0.get(switch).and_then(|blocks| blocks.get(&(block, position)));
         held.copied().unwrap_or([0; MFT_LIDS])
     }
 
-    /// All blocks of a switch that are there.
+    /// Returns all existing blocks of a switch.
     #[must_use]
     pub fn blocks(&self, switch: SwitchIdx) -> Option<&MftBlocks> {
         self.0.get(switch)
@@ -213,7 +214,7 @@ impl MulticastTables {
         }
     }
 
-    /// The ports to which a switch copies the packets of a group.
+    /// Returns the ports to which a switch copies packets of a group.
     #[must_use]
     pub fn mask(&self, switch: SwitchIdx, mlid: Lid) -> PortMask {
         let (block, entry) = place(mlid);
@@ -225,7 +226,7 @@ impl MulticastTables {
         mask
     }
 
-    /// Changes them.
+    /// Changes these ports.
     pub fn set_mask(&mut self, switch: SwitchIdx, mlid: Lid, mask: PortMask) {
         let (block, entry) = place(mlid);
         let Some(blocks) = self.0.get_mut(switch) else { return };
@@ -243,7 +244,7 @@ impl MulticastTables {
         }
     }
 
-    /// LIDs of which some switch copies packets, ascending.
+    /// Returns the LIDs with packets that some switch copies, ascending.
     #[must_use]
     pub fn mlids(&self) -> Vec<Lid> {
         let mut used: BTreeMap<u16, u32> = BTreeMap::new();
@@ -268,32 +269,32 @@ pub struct MftSet {
     pub switch: SwitchIdx,
     /// Block number.
     pub block: u16,
-    /// Its position: which 16 ports.
+    /// Its position, which selects 16 ports.
     pub position: u8,
     /// Its masks.
     pub data: MftBlock,
 }
 
-/// All Sets that turn multicast tables into others, in phases; each begins when the one before is acknowledged.
+/// All Sets that change multicast tables to others, in phases; each phase begins when the previous one is acknowledged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MulticastChange {
-    /// Which plan it is.
+    /// Generation of the plan.
     pub generation: Generation,
-    /// Sets that may go out in any order; none is empty.
+    /// Phases, none of which is empty. The Sets of one may be sent in any order.
     pub phases: Vec<Vec<MftSet>>,
 }
 
 impl MulticastChange {
-    /// Number of Sets.
+    /// Returns the number of Sets.
     #[must_use]
     pub fn sets(&self) -> usize {
         self.phases.iter().map(Vec::len).sum()
     }
 }
 
-/// The Sets that turn tables into others: what only one of them copies is taken away first, what only the other copies
-/// is added when that is acknowledged. So whatever mix is in force meanwhile is a part of one of the two trees, and a
-/// part of a tree has no circle. A group that only grows, or only shrinks, needs one of the phases.
+/// Returns the Sets that change tables to others. Ports that only the old tables have are removed first; ports that
+/// only the new tables have are added when that is acknowledged. So every mix in force meanwhile is a part of one of
+/// the two trees, and a part of a tree has no loop. A group that only grows, or only shrinks, needs one phase.
 #[must_use]
 pub fn multicast_changes(generation: Generation, held: &MulticastTables, wanted: &MulticastTables) -> MulticastChange {
     let mut phases = [Vec::new(), Vec::new()];
@@ -330,8 +331,8 @@ pub fn multicast_changes(generation: Generation, held: &MulticastTables, wanted:
     }
 }
 
-/// The switch at which a port's packets enter, and the port of it that leads back; `None` without one, or if the link
-/// between them is not ACTIVE.
+/// Returns the switch at which a port's packets enter, and its port. `None` without a switch, or if the link between
+/// them is not ACTIVE.
 #[must_use]
 pub fn entry_of(fabric: &Fabric, at: PortRef) -> Option<(SwitchIdx, PortNum)> {
     if let Some(own) = fabric.switch_index(at.node) {
@@ -342,7 +343,8 @@ pub fn entry_of(fabric: &Fabric, at: PortRef) -> Option<(SwitchIdx, PortNum)> {
     Some((fabric.switch_index(peer.node)?, peer.port))
 }
 
-/// Blocks of a switch's table that groups up to `mlid` need: block by block, every position that its ports fill.
+/// Returns the blocks of a switch's table that groups up to `mlid` need: block by block, every position with ports of
+/// the switch.
 pub fn blocks_up_to(port_count: u8, mlid: Lid) -> impl Iterator<Item = (u16, u8)> {
     let last = port_count / MFT_PORTS as u8;
     (0..=place(mlid).0).flat_map(move |block| (0..=last).map(move |position| (block, position)))

@@ -1,21 +1,22 @@
-//! Partitions: which ports may communicate, and the IPoIB groups that exist from the start.
+//! Partitions: which ports may communicate, and the preset IPoIB groups.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_types::{Guid, NodeKind, PKey, PortNum};
 
-/// P_Keys in a block of a P_KeyTable, which is what one SMP reads or writes. Source: IBA vol 1 §14.2.5.7.
+/// P_Keys per block of a P_KeyTable, which one SMP reads or writes. Source: IBA vol 1 §14.2.5.7.
 pub const BLOCK_PKEYS: usize = 32;
 
-/// A block of a table, without what is empty at its end.
+/// Returns a block of a table, without empty entries at its end.
 #[must_use]
 pub fn pkey_block(table: &[PKey], block: u16) -> &[PKey] {
     let keys = table.chunks(BLOCK_PKEYS).nth(block.into()).unwrap_or_default();
     trimmed(keys)
 }
 
-/// A table once one of its blocks is another one.
+/// Returns a table after one of its blocks was written.
 #[must_use]
 pub fn with_pkey_block(table: &[PKey], block: u16, keys: &[PKey]) -> Vec<PKey> {
     let first = usize::from(block) * BLOCK_PKEYS;
@@ -28,24 +29,24 @@ pub fn with_pkey_block(table: &[PKey], block: u16, keys: &[PKey]) -> Vec<PKey> {
     now
 }
 
-/// The blocks in which two tables differ.
+/// Returns the blocks in which two tables differ.
 pub fn unlike_pkey_blocks<'a>(held: &'a [PKey], wanted: &'a [PKey]) -> impl Iterator<Item = u16> + 'a {
     let blocks = held.len().max(wanted.len()).div_ceil(BLOCK_PKEYS);
     let blocks = (0..).take(blocks);
     blocks.filter(|&block| pkey_block(held, block) != pkey_block(wanted, block))
 }
 
-/// Keys without what is empty at their end.
+/// Returns P_Keys without empty entries at the end.
 fn trimmed(keys: &[PKey]) -> &[PKey] {
     let used = keys.iter().rposition(|key| key.0 != 0).map_or(0, |last| last + 1);
     keys.get(..used).unwrap_or_default()
 }
 
-/// A table with `first` at index 0, and with each of `left` at the place that it holds already, or else at one that is
-/// free. There is room for all of them.
+/// Returns a table with `first` at index 0. Each P_Key of `left` stays at its current index, or gets a free one. There
+/// is room for all of them.
 ///
-/// Where another block follows, the last place of a block is never 0, as that is how discovery sees that there is one:
-/// without a key it holds [`PKey::NOBODYS`].
+/// If another block follows, the last entry of a block is never 0, because a non-zero entry shows discovery that there
+/// is another block. Without a P_Key the entry is [`PKey::NOBODYS`].
 fn placed(first: Option<PKey>, mut left: Vec<PKey>, held: &[PKey], room: usize) -> Vec<PKey> {
     let fixed = usize::from(first.is_some());
     let mut table = vec![PKey(0); room.min(held.len().max(fixed + left.len()))];
@@ -94,10 +95,38 @@ pub enum Who {
 pub struct Rule {
     /// The ports of the rule.
     pub who: Who,
-    /// As full members; as limited ones otherwise.
+    /// True for full members, false for limited ones.
     pub is_full: bool,
-    /// Its key goes to index 0 of their tables.
+    /// True if its P_Key is at index 0 of their tables.
     pub is_first: bool,
+}
+
+impl Rule {
+    /// Returns true if the rule applies to an end port: kind of its node, its GUID, whether it is the manager's own.
+    #[must_use]
+    pub fn applies_to(&self, kind: NodeKind, guid: Guid, is_manager: bool) -> bool {
+        match self.who {
+            Who::All => true,
+            Who::Kind(of) => of == kind,
+            Who::Manager => is_manager,
+            Who::Port(of) => of == guid,
+        }
+    }
+}
+
+/// As `partitions.conf` has it: `ALL_CAS=limited`, `0x0002c90300001234=full`.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.who {
+            Who::All => f.write_str("ALL")?,
+            Who::Kind(NodeKind::Ca) => f.write_str("ALL_CAS")?,
+            Who::Kind(NodeKind::Switch) => f.write_str("ALL_SWITCHES")?,
+            Who::Kind(NodeKind::Router) => f.write_str("ALL_ROUTERS")?,
+            Who::Manager => f.write_str("SELF")?,
+            Who::Port(guid) => write!(f, "{guid}")?,
+        }
+        f.write_str(if self.is_full { "=full" } else { "=limited" })
+    }
 }
 
 /// A partition.
@@ -105,22 +134,22 @@ pub struct Rule {
 pub struct Partition {
     /// Its name.
     pub name: String,
-    /// Its key without the membership bit; never 0.
+    /// Its P_Key without the membership bit; never 0.
     pub key: u16,
-    /// Its rules; of those that are about a port the last holds.
+    /// Its rules. If several apply to a port, the last one is used.
     pub rules: Vec<Rule>,
 }
 
-/// A group that is there from the start and stays without members.
+/// A preset group, which exists without members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresetGroup {
     /// Its GID.
     pub mgid: [u8; 16],
     /// Its partition's key, with the membership bit.
     pub pkey: PKey,
-    /// Largest payload, as its code.
+    /// Largest payload, as an IBA code.
     pub mtu: u8,
-    /// Static rate, as its code.
+    /// Static rate, as an IBA code.
     pub rate: u8,
     /// Service level.
     pub sl: u8,
@@ -134,14 +163,14 @@ pub struct PresetGroup {
     pub hop_limit: u8,
 }
 
-/// GID of the IPv4 broadcast group of a partition. Source: RFC 4391 §4; OpenSM observed.
+/// GID of the IPv4 broadcast group of a partition. Source: RFC 4391 §4; observed with OpenSM.
 const BROADCAST: [u8; 16] = [0xFF, 0x12, 0x40, 0x1B, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF];
 
 impl PresetGroup {
-    /// Q_Key of IPoIB groups. Source: OpenSM observed.
+    /// Q_Key of IPoIB groups. Source: observed with OpenSM.
     pub const IPOIB_Q_KEY: u32 = 0x0B1B;
 
-    /// The IPv4 broadcast group of a partition with OpenSM's defaults: MTU 2048, 10 Gbit/s, SL 0.
+    /// Returns the IPv4 broadcast group of a partition with OpenSM's defaults: MTU 2048, 10 Gbit/s, SL 0.
     #[must_use]
     pub fn broadcast(key: u16) -> Self {
         let pkey = PKey(key | 0x8000);
@@ -164,19 +193,19 @@ impl PresetGroup {
 /// All partitions of a subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partitions {
-    /// The statements that they were read from; empty if there are none.
+    /// The statements that they were read from; empty without a file.
     pub statements: Vec<String>,
-    /// By key.
+    /// Partitions by P_Key.
     pub partitions: BTreeMap<u16, Partition>,
-    /// Groups that are there from the start, by GID.
+    /// Preset groups, by GID.
     pub groups: BTreeMap<[u8; 16], PresetGroup>,
 }
 
 impl Partitions {
-    /// Key of the default partition. Source: IBA vol 1 §10.9.1.2.
+    /// P_Key of the default partition. Source: IBA vol 1 §10.9.1.2.
     pub const DEFAULT: u16 = 0x7FFF;
 
-    /// The default partition with these rules, and no groups.
+    /// Returns the default partition with these rules, and no groups.
     #[must_use]
     pub fn only_default(rules: &[Rule]) -> Self {
         let partition = Partition {
@@ -191,14 +220,9 @@ impl Partitions {
         }
     }
 
-    /// Keys of a port, without the places in its table: first the one for index 0.
+    /// Returns the P_Keys of a port without their indexes; the first one is for index 0.
     fn keys(&self, kind: NodeKind, guid: Guid, is_manager: bool) -> Vec<PKey> {
-        let holds = |rule: &&Rule| match rule.who {
-            Who::All => true,
-            Who::Kind(of) => of == kind,
-            Who::Manager => is_manager,
-            Who::Port(of) => of == guid,
-        };
+        let holds = |rule: &&Rule| rule.applies_to(kind, guid, is_manager);
         let mut keys = Vec::new();
         let mut first = None;
         for partition in self.partitions.values() {
@@ -207,7 +231,7 @@ impl Partitions {
             };
             let key = PKey(partition.key | u16::from(rule.is_full) << 15);
             keys.push(key);
-            // The default partition's, unless another one is to be first.
+            // The default partition's P_Key, unless another one has a rule to be first.
             if rule.is_first || first.is_none() && partition.key == Self::DEFAULT {
                 first = Some(key);
             }
@@ -219,9 +243,8 @@ impl Partitions {
         keys
     }
 
-    /// The P_Key table that an end port shall hold: what it holds already stays where it is, since queue pairs name
-    /// their key by its place, and is not cut off for a new one. The second value says how many keys it has no room
-    /// for.
+    /// Returns the planned P_Key table of an end port, and the number of P_Keys without room. A current P_Key keeps its
+    /// index, because queue pairs refer to it by index, and is not removed in favour of a new one.
     #[must_use]
     pub fn table(&self, fabric: &Fabric, at: PortRef, manager: PortRef) -> Option<(Vec<PKey>, usize)> {
         let (node, port) = (fabric.nodes().get(at.node)?, fabric.port(at)?);
@@ -231,7 +254,7 @@ impl Partitions {
         let room = usize::from(node.partition_cap).max(1);
         let mut wanted = self.keys(node.kind, port.guid, at == manager);
         let too_many = wanted.len().saturating_sub(room);
-        // Those that it holds come first, but for the one of index 0.
+        // Current P_Keys come first, except the one at index 0.
         if let Some(rest) = wanted.get_mut(1..).filter(|_| too_many > 0) {
             rest.sort_by_key(|key| !port.pkeys.iter().any(|held| held.0 & 0x7FFF == key.0 & 0x7FFF));
         }
@@ -241,12 +264,12 @@ impl Partitions {
         Some((table, too_many))
     }
 
-    /// The keys that the switch port in front of an end port shall let pass: those that the end port shall hold, its
-    /// limited keys of partitions that it is a full member of left out. What the switch port holds already stays where
-    /// it is: a key that went from one block to another would be in none for a moment, and packets with it be dropped.
-    /// `None` if `at` is no such port, if its switch enforces nothing, or if it has no room for all of them.
+    /// Returns the P_Keys that the switch port of an end port lets pass: those of the end port, without limited P_Keys
+    /// of partitions in which it is a full member. A current P_Key of the switch port keeps its index: a P_Key that
+    /// moved to another block would be missing for a moment, and its packets would be dropped. `None` if `at` is not
+    /// such a port, if its switch enforces nothing, or if the table has no room for all P_Keys.
     ///
-    /// Source: OpenSM observed (`osm_pkey_mgr.c`).
+    /// Source: observed with OpenSM (`osm_pkey_mgr.c`).
     #[must_use]
     pub fn enforced(&self, fabric: &Fabric, at: PortRef, manager: PortRef) -> Option<Vec<PKey>> {
         let room = usize::from(fabric.nodes().get(at.node)?.switch?.enforce_cap);
@@ -264,7 +287,7 @@ impl Partitions {
 }
 
 impl Default for Partitions {
-    /// Returns OpenSM's state without a file: every port is a full member of the default partition, and IPv4's
+    /// Returns OpenSM's state without a file: every port is a full member of the default partition, and the IPv4
     /// broadcast group exists.
     fn default() -> Self {
         let everybody = Rule {
@@ -302,7 +325,7 @@ mod tests {
         partitions
     }
 
-    /// The table of a port that holds these keys and has room for so many, and how many keys it has no room for.
+    /// Returns the table of a port with these P_Keys and this much room, and the number of P_Keys without room.
     fn table_of(partitions: &Partitions, held: &[u16], is_manager: bool, room: u16) -> (Vec<u16>, usize) {
         let mut builder = FabricBuilder::new();
         let mut node = Node::new(NodeKind::Ca, Guid(0x10), 1, "h");
@@ -334,7 +357,7 @@ mod tests {
         assert_eq!(unlike(&long, &long), [] as [u16; 0]);
         assert_eq!(unlike(&long[..1], &long), [0, 1]);
         assert_eq!(unlike(&long, &long[..32]), [1]);
-        // What is empty at the end is no difference.
+        // Empty entries at the end make no difference.
         assert_eq!(unlike(&keys(&[1, 0, 0]), &keys(&[1])), [] as [u16; 0]);
         assert_eq!(with_pkey_block(&long[..1], 1, &long[32..])[32..], long[32..]);
         assert_eq!(with_pkey_block(&long, 1, &[]), long[..32]);
@@ -345,7 +368,7 @@ mod tests {
         );
     }
 
-    /// Forty partitions, of which some end: the others stay where they are.
+    /// Forty partitions, some of which end: the other P_Keys keep their indexes.
     #[test]
     fn more_than_a_block_of_keys_stay_where_they_are() {
         let everybody = [rule(Who::All, true, false)];
@@ -363,21 +386,21 @@ mod tests {
         check(&[], 128, |_| {}, 0);
         check(&[5], 128, |table| table[5] = 0, 0);
         check(&[40], 128, |table| table.truncate(40), 0);
-        // At the last place of a block.
+        // In the last entry of a block.
         check(&[31], 128, |table| table[31] = PKey::NOBODYS.0, 0);
         let two = |table: &mut Vec<u16>| {
             table.truncate(40);
             table[31] = PKey::NOBODYS.0;
         };
         check(&[31, 40], 128, two, 0);
-        // Nothing follows any more.
+        // No block follows any more.
         let last_of_both: Vec<u16> = (31..=40).collect();
         check(&last_of_both, 128, |table| table.truncate(31), 0);
         check(&[], 36, |table| table.truncate(36), 5);
         check(&[], 1, |table| table.truncate(1), 40);
     }
 
-    /// A place without a valid key is assigned if it is the first free one. A full port keeps the keys that it holds.
+    /// An entry without a valid P_Key is assigned if it is the first free one. A full port keeps its current P_Keys.
     #[test]
     fn new_keys_take_free_places_only() {
         let everybody = [rule(Who::All, true, false)];

@@ -1,4 +1,4 @@
-//! What the operator wants.
+//! The operator's policy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,34 +8,27 @@ use crate::partition::Partitions;
 use selvedge_fabric::PortSettings;
 use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl, debug_without_keys};
 
-/// Name of a routing engine, as in `-R` and `routing_engine`.
+/// Name of a routing engine, as in `-R` and `routing_engine`. Which names there are says the registry of `routing`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EngineName(pub String);
 
-impl EngineName {
-    /// The names of all engines, in display order.
-    pub const KNOWN: [&'static str; 10] = [
-        "auto", "fat-tree", "minhop", "updn", "weave", "dnup", "ftree", "sssp", "dfsssp", "file",
-    ];
-}
-
-/// In which order LIDs are given out in a fabric in which no port holds one and none is known. A LID that is held,
-/// stored or in guid2lid never changes for it, and ports that come later get the lowest free LIDs.
+/// Order of LIDs in a fabric in which no port has a LID and none is known. A current LID, or one stored or in guid2lid,
+/// never changes because of it, and ports that join later get the lowest free LIDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LidLayout {
     /// Ascending by node GUID.
     Sequential,
-    /// In a fat tree so that the LIDs which a lost link concerns stand in few blocks of the tables; elsewhere as
+    /// In a fat tree, in an order that puts the LIDs affected by a lost link into few LFT blocks; elsewhere as
     /// [`Self::Sequential`].
     #[default]
     ByPlane,
 }
 
 impl LidLayout {
-    /// Each with its name.
+    /// All values with their names.
     pub const ALL: [(&'static str, Self); 2] = [("sequential", Self::Sequential), ("by-plane", Self::ByPlane)];
 
-    /// The name of a configuration file.
+    /// Returns the name in a configuration file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,20 +47,20 @@ impl std::str::FromStr for LidLayout {
     }
 }
 
-/// When tables that have drifted from what the engine would make afresh are brought back to it.
+/// When tables that repairs have left uneven are balanced again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RebalanceWhen {
-    /// Not at all: entries move only where they must.
+    /// Never: entries move only where they must.
     Never,
-    /// When nothing has happened for a while, in steps of bounded size, none of which waits or drops a packet.
+    /// After a quiet time, in steps of limited size. No step waits or drops a packet.
     #[default]
     Later,
-    /// As soon as what happened is dealt with, in one change, whatever waits that takes.
+    /// As soon as an event has been handled, in one change, with all waits that it needs.
     AtOnce,
 }
 
 impl RebalanceWhen {
-    /// Its name in a configuration.
+    /// Returns its name in a configuration file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,24 +71,24 @@ impl RebalanceWhen {
     }
 }
 
-/// Whether copies of multicast packets have a lane of their own where routes rely on several.
+/// Whether multicast copies have a lane of their own if routes use several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MulticastLane {
-    /// One more than routes have, if all links can have so many; else the last of theirs, if that leaves them three and
-    /// they can do with these. Never one that routes in force rely on.
+    /// One lane more than the routes have, if all links have that many. Otherwise the last lane of the routes, if three
+    /// are left to them and these are sufficient. Never a lane that routes in force use.
     #[default]
     Auto,
-    /// Wherever there are two lanes, at the cost of routes if need be.
+    /// Whenever there are two lanes, even at the cost of routes.
     Own,
-    /// Never: copies share lanes with routes. Members that no tree reaches without a deadlock are left apart.
+    /// Never: copies share lanes with routes. Members that no deadlock-free tree reaches are left out.
     Shared,
 }
 
 impl MulticastLane {
-    /// Each with its name.
+    /// All values with their names.
     pub const ALL: [(&'static str, Self); 3] = [("auto", Self::Auto), ("own", Self::Own), ("shared", Self::Shared)];
 
-    /// The name of a configuration file.
+    /// Returns the name in a configuration file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -115,22 +108,22 @@ impl std::str::FromStr for MulticastLane {
     }
 }
 
-/// At which side of a host's link its switch drops packets with keys that the host does not hold.
+/// Direction in which a switch drops packets with P_Keys that the host of a port does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PartEnforce {
-    /// At none.
+    /// None.
     #[default]
     Off,
-    /// Of packets from the host.
+    /// Packets from the host.
     In,
-    /// Of packets to the host.
+    /// Packets to the host.
     Out,
-    /// Of both.
+    /// Both.
     Both,
 }
 
 impl PartEnforce {
-    /// Each with its name, OpenSM's.
+    /// All values with their names, which are OpenSM's.
     pub const ALL: [(&'static str, Self); 4] = [
         ("off", Self::Off),
         ("in", Self::In),
@@ -138,7 +131,7 @@ impl PartEnforce {
         ("both", Self::Both),
     ];
 
-    /// The name of a configuration file.
+    /// Returns the name in a configuration file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -149,7 +142,7 @@ impl PartEnforce {
         }
     }
 
-    /// As [`PortSettings::enforcement`] has it.
+    /// Returns the bits for [`PortSettings::enforcement`].
     #[must_use]
     pub const fn bits(self) -> u8 {
         match self {
@@ -170,59 +163,61 @@ impl std::str::FromStr for PartEnforce {
     }
 }
 
-/// The operator's intent, as values. Every field has the default that a fabric without a configuration gets.
+/// The operator's policy as values. Every field has the default for a fabric without a configuration.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Routing engines in order of preference: the first whose plan the judge accepts is taken, and each refusal is
-    /// reported. Default: `auto` (`fat-tree` where the fabric is one, else `weave`), then `updn`.
+    /// Routing engines in order of preference. The first one with a plan that the judge accepts is used, and each
+    /// refusal is reported. Default: `auto` (`fat-tree` if the fabric is one, else `weave`), then `updn`.
     pub engines: Vec<EngineName>,
-    /// Roots for `updn`: switch GUIDs, or GUIDs of hosts whose switch is meant. Empty: found by the engine.
+    /// Roots for `updn`: GUIDs of switches, or GUIDs of hosts that stand for their switch. Empty: the engine finds
+    /// them.
     pub roots: Vec<Guid>,
-    /// GUIDs of compute nodes' ports, balanced first and on their own, by engines that tell them apart (fat-tree,
-    /// ftree, sssp, dfsssp). Empty: all hosts that are no I/O nodes.
+    /// Port GUIDs of compute nodes. Engines that distinguish them (fat-tree, ftree, sssp, dfsssp) balance them first
+    /// and separately. Empty: all hosts except I/O nodes.
     pub compute: Vec<Guid>,
-    /// GUIDs of I/O nodes' ports, balanced after compute nodes by the same engines.
+    /// Port GUIDs of I/O nodes, which the same engines balance after compute nodes.
     pub io: Vec<Guid>,
     /// GUIDs of ports that are routed first, in this order (minhop, updn, dnup, fat-tree).
     pub guid_order: Vec<Guid>,
-    /// Count routes to switches when load is spread, by the same engines. Default false: they receive next to nothing.
+    /// True if the same engines also count routes to switches when they spread load. Default false: switches receive
+    /// next to no traffic.
     pub count_switches: bool,
     /// LIDs per end port as a power of two. Default 0.
     pub lmc: Lmc,
-    /// LIDs by port GUID that must be kept where possible (guid2lid).
+    /// LIDs by port GUID to keep if possible (guid2lid).
     pub known_lids: BTreeMap<Guid, LidRange>,
-    /// Give new LIDs even to ports that have valid ones. Default false: a live port's LID never changes.
+    /// True to give new LIDs even to ports with valid ones. Default false: the LID of a live port never changes.
     pub reassign_lids: bool,
     /// The order in which LIDs are assigned in a fabric without LIDs.
     pub lid_layout: LidLayout,
     /// Data lanes that links are set up for (OperationalVLs), 1–15. Default 1.
     pub lanes: u8,
-    /// Data lanes that packets are put on, 1–15. Default 1: SLtoVLMappingTables and VLArbitrationTables are left alone.
+    /// Data lanes that packets use, 1–15. Default 1: SLtoVLMappingTables and VLArbitrationTables are not written.
     pub used_lanes: u8,
-    /// Every sender uses the service levels that it is told. Default false: no proof relies on it, and packets may have
-    /// any.
+    /// True if every sender uses the service levels in its path records. Default false: no proof depends on levels, and
+    /// packets may have any.
     pub assume_sl_aware: bool,
-    /// Whether copies have a lane of their own if so. Default: where that costs routes little.
+    /// Whether multicast copies have a lane of their own in that case. Default: if that costs the routes little.
     pub multicast_lane: MulticastLane,
-    /// A link between switches that goes down so often within [`Self::flap_window_s`] is left out of routing, though it
-    /// may be up, for [`Self::flap_hold_s`] since it last did. Default 10; 0: never.
+    /// Number of times that a link between switches may go down within [`Self::flap_window_s`]. After that it is left
+    /// out of routing, even if it is up, until [`Self::flap_hold_s`] after the last time. Default 10; 0: never.
     pub flap_downs: u8,
     /// See [`Self::flap_downs`], in seconds. Default 60.
     pub flap_window_s: u32,
     /// See [`Self::flap_downs`], in seconds. Default 600.
     pub flap_hold_s: u32,
-    /// When load is spread anew after links were lost or came back. Default: later.
+    /// When load is balanced again after links were lost or came back. Default: later.
     pub rebalance: RebalanceWhen,
-    /// LFT blocks that one step of it may write. Default 0: a hundredth of all blocks, at least 64; so even if all
-    /// entries move there are about a hundred steps.
+    /// LFT blocks that one step of rebalancing may write. Default 0: a hundredth of all blocks, at least 64. So even if
+    /// all entries move there are about a hundred steps.
     pub rebalance_blocks: u32,
-    /// So long nothing must have happened to the fabric before it begins, in seconds. Default 300.
+    /// Time without events in the fabric before rebalancing begins, in seconds. Default 300.
     pub rebalance_quiet_s: u32,
-    /// Pause between two steps, in seconds. Default 30: packets of the step before are gone then, as a rule.
+    /// Pause between two steps, in seconds. Default 30: packets of the previous step have usually drained then.
     pub rebalance_pause_s: u32,
     /// Partitions. Default: every port is a full member of the default partition.
     pub partitions: Arc<Partitions>,
-    /// Where switches enforce them beside the hosts' own ports. Default: off.
+    /// Where switches enforce partitions, in addition to the hosts' own ports. Default: off.
     pub part_enforce: PartEnforce,
     /// Largest MTU to plan. Default 4096.
     pub mtu_max: Mtu,
@@ -234,7 +229,7 @@ pub struct Policy {
     pub leaf_hoq_life: u8,
     /// Head-of-queue drops in a row after which a lane stalls. Default 7, OpenSM's.
     pub vl_stall_count: u8,
-    /// M_Key given to every port. Default 0: unprotected.
+    /// M_Key of every port. Default 0: unprotected.
     pub m_key: u64,
     /// Lease of the M_Key in seconds; 0: infinite. Default 0.
     pub m_key_lease_s: u16,
@@ -248,7 +243,7 @@ pub struct Policy {
     pub local_phy_errors: u8,
     /// Threshold of buffer overruns, 0–15. Default 8, OpenSM's.
     pub overrun_errors: u8,
-    /// Service level for talking to the subnet manager. Default 0.
+    /// Service level of packets to the subnet manager. Default 0.
     pub sm_sl: Sl,
 }
 
@@ -263,22 +258,23 @@ debug_without_keys!(
 );
 
 impl Policy {
-    /// Returns the service level of groups without a given one, if their copies may have a separate lane. It depends on
-    /// the operator's settings only, so it is the same for every fabric and engine.
+    /// Returns the service level of groups without a given one, if their copies may have a separate lane. It depends
+    /// only on the operator's settings, so it is the same for every fabric and engine.
     #[must_use]
     pub fn copies_level(&self) -> Option<Sl> {
         let may_have = self.assume_sl_aware && self.used_lanes > 1 && self.multicast_lane != MulticastLane::Shared;
         may_have.then_some(COPIES_LEVEL)
     }
 
-    /// Lanes that links are set up for, where they can have so many: one more for copies if they are to have one.
+    /// Returns the number of lanes that links are set up for, if they have that many: one more if multicast copies are
+    /// to have their own.
     #[must_use]
     pub fn link_lanes(&self) -> u8 {
         let used = self.used_lanes + u8::from(self.copies_level().is_some());
         self.lanes.max(used).min(15)
     }
 
-    /// The partitions, whose groups have that level.
+    /// Returns the partitions, with groups on that service level.
     #[must_use]
     pub fn partitions_told(&self) -> Arc<Partitions> {
         let mut told = Arc::clone(&self.partitions);

@@ -3,15 +3,15 @@
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::{Idx, Lid};
 
-/// LIDs in one LinearForwardingTable block. Source: IBA vol 1 §14.2.5.10.
+/// LIDs per LinearForwardingTable block. Source: IBA vol 1 §14.2.5.10.
 pub const BLOCK_LIDS: usize = 64;
 /// The entry of a LID that is not forwarded: packets are dropped.
 pub const NO_PATH: u8 = 255;
 
 /// The egress port of every (switch, LID).
 ///
-/// Block-major: tile `b` holds block `b` of every switch, one after another. A row of a tile is one cache line and one
-/// SMP's payload; tiles are independent, so they are filled in parallel.
+/// Tile `b` contains block `b` of every switch, one after another. A row of a tile is one cache line and one SMP's
+/// payload. Tiles are independent, so they are filled in parallel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tables {
     switches: usize,
@@ -20,7 +20,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// All entries [`NO_PATH`], for LIDs 0 to `top`.
+    /// Returns tables with all entries [`NO_PATH`], for LIDs 0 to `top`.
     #[must_use]
     pub fn new(switches: usize, top: Lid) -> Self {
         let blocks = top.index() / BLOCK_LIDS + 1;
@@ -38,25 +38,25 @@ impl Tables {
         start.addr()..end.addr()
     }
 
-    /// Number of switches.
+    /// Returns the number of switches.
     #[must_use]
     pub const fn switches(&self) -> usize {
         self.switches
     }
 
-    /// Highest LID.
+    /// Returns the highest LID.
     #[must_use]
     pub const fn top(&self) -> Lid {
         self.top
     }
 
-    /// Blocks of each switch.
+    /// Returns the number of blocks of each switch.
     #[must_use]
     pub const fn blocks(&self) -> usize {
         self.top.index() / BLOCK_LIDS + 1
     }
 
-    /// The egress port of `lid` at `switch`; [`NO_PATH`] above [`Self::top`].
+    /// Returns the egress port of `lid` at `switch`; [`NO_PATH`] above [`Self::top`].
     #[inline]
     #[must_use]
     pub fn get(&self, switch: SwitchIdx, lid: Lid) -> u8 {
@@ -76,14 +76,14 @@ impl Tables {
         self.rows[row][lid.index() % BLOCK_LIDS] = egress;
     }
 
-    /// One block of one switch: what one SMP carries.
+    /// Returns one block of one switch, which is the payload of one SMP.
     #[inline]
     #[must_use]
     pub fn block(&self, switch: SwitchIdx, block: usize) -> &[u8; BLOCK_LIDS] {
         &self.rows[self.row(switch, block)]
     }
 
-    /// One block of all switches, by switch.
+    /// Returns one block of all switches, by switch.
     ///
     /// # Panics
     /// If there is no such block.
@@ -92,13 +92,13 @@ impl Tables {
         &self.rows[block * self.switches..(block + 1) * self.switches]
     }
 
-    /// Changes one block of one switch.
+    /// Returns one block of one switch for changes.
     pub fn block_mut(&mut self, switch: SwitchIdx, block: usize) -> &mut [u8; BLOCK_LIDS] {
         let row = self.row(switch, block);
         &mut self.rows[row]
     }
 
-    /// The tiles in order of blocks: each has a row per switch.
+    /// Returns the tiles in order of blocks; each has a row per switch.
     pub fn tiles_mut(&mut self) -> Vec<&mut [[u8; BLOCK_LIDS]]> {
         self.rows.chunks_mut(self.switches.max(1)).collect()
     }
@@ -108,7 +108,7 @@ impl Tables {
         block * self.switches + switch.0 as usize
     }
 
-    /// All switches.
+    /// Returns the indexes of all switches.
     pub fn switch_indices(&self) -> impl Iterator<Item = SwitchIdx> + use<> {
         (0..self.switches).map(SwitchIdx::from_usize)
     }

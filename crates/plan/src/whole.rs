@@ -9,29 +9,29 @@ use crate::{
     EngineName, LaneTable, LaneTables, Lids, ServiceLevels, SlToVl, Tables, link_lanes, ports_in_use, tables_of,
 };
 
-/// Counts plans; a newer plan has the higher number. What belongs to an older one is dropped.
+/// Number of a plan; a newer plan has a higher one. Results for an older plan are dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 
 impl Generation {
-    /// The one after this.
+    /// Returns the next generation.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
 }
 
-/// What an end port, or a switch port that enforces partitions, gets beside its settings.
+/// The planned state of an end port, or of a switch port that enforces partitions, in addition to its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndPortPlan {
     /// Its P_Key table; entries beyond the end are 0.
     pub pkeys: Vec<PKey>,
 }
 
-/// The complete state a subnet should have. Indices are those of the fabric it was planned for.
+/// The complete planned state of a subnet. Indexes are those of the fabric it was planned for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Which plan this is.
+    /// Generation of this plan.
     pub generation: Generation,
     /// The engine that made the tables.
     pub engine: EngineName,
@@ -43,12 +43,12 @@ pub struct Plan {
     pub service_levels: ServiceLevels,
     /// Lanes of every hop.
     pub sl_to_vl: SlToVl,
-    /// Data lanes that the proof of the routes relies on, 1–15.
+    /// Number of data lanes that the proof of the routes depends on, 1–15.
     pub lanes: u8,
-    /// How ports put packets on lanes; `None`: whatever their tables say. With `lanes` 1 the routes are free of
-    /// deadlock whichever lanes packets take: then lanes only keep packets out of each other's way.
+    /// The planned lane tables; `None`: the tables are not written. If `lanes` is 1, the routes are free of deadlock on
+    /// any lanes; then lanes only reduce blocking between packets.
     pub lane_tables: Option<LaneTables>,
-    /// Settings of every port that has a trained link, and of every switch's port 0.
+    /// Settings of every port with a trained link, and of every switch's port 0.
     pub ports: BTreeMap<PortRef, PortSettings>,
     /// Tables of every end port with a trained link, of every switch's port 0, and of switch ports that enforce
     /// partitions.
@@ -58,7 +58,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The service levels that hosts are told.
+    /// Returns the service levels for hosts.
     #[must_use]
     pub fn told_levels(&self) -> &ServiceLevels {
         self.lane_tables
@@ -66,7 +66,7 @@ impl Plan {
             .map_or(&self.service_levels, |tables| &tables.levels)
     }
 
-    /// The lanes that switches put packets on.
+    /// Returns the lanes on which switches put packets.
     #[must_use]
     pub fn lanes_of_ports(&self, fabric: &Fabric) -> SlToVl {
         let Some(tables) = &self.lane_tables else {
@@ -88,7 +88,7 @@ impl Plan {
         map
     }
 
-    /// True if packets may have any service level, as no proof relies on it.
+    /// True if packets may have any service level, because the proof does not depend on it.
     #[must_use]
     pub fn takes_any_level(&self) -> bool {
         self.lanes <= 1 && self.lane_tables.is_some()

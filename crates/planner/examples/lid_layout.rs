@@ -1,4 +1,4 @@
-//! How many blocks repairs write with each LID layout, beside the least there can be.
+//! The number of blocks that repairs write with each LID layout, compared with the lower bound.
 //!
 //! `cargo run --release -p selvedge-planner --example lid_layout -- karytree:k=18,n=3 20`
 
@@ -82,7 +82,7 @@ fn in_short(mut of: Vec<u64>) -> String {
     }
 }
 
-/// Blocks of the switch that has most of them.
+/// Returns the number of blocks of the switch with the most.
 fn most_at_one(outcome: &Outcome) -> u64 {
     let mut blocks: BTreeMap<_, u64> = BTreeMap::new();
     for op in outcome.changes.value().phases.iter().flat_map(|phase| &phase.ops) {

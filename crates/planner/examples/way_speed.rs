@@ -1,9 +1,9 @@
-//! How long the planner of ways takes, and what its ways look like:
-//! `cargo run --release -p selvedge-planner --example way_speed [SPEC [FAULTS [SEED]]]`.
+//! The time to plan transitions, and their steps: `cargo run --release -p selvedge-planner --example way_speed [SPEC
+//! [FAULTS [SEED]]]`.
 //!
-//! Per fabric: `FAULTS` links between switches, drawn by the seed, each lost and repaired by what `auto` takes, and put
-//! back; then changes of the whole engine. For each: time to propose (with dependencies kept, and without), steps,
-//! waits, entries dropped.
+//! Per fabric: `FAULTS` links between switches, drawn by the seed, are each lost, repaired with engine `auto`, and put
+//! back; then the whole engine changes. For each: time to propose (with dependencies kept, and without), steps, waits,
+//! entries dropped.
 
 #[path = "../tests/it/bench/mod.rs"]
 mod bench;

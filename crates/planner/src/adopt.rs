@@ -1,9 +1,10 @@
 //! Keeps tables that another manager left in the switches, as long as the judge accepts them.
 //!
-//! An engine keeps only entries that fit its own order. It does not know the order behind tables that it finds:
-//! OpenSM's `updn` and ours rank a random graph differently. Tables of another manager may be right all the same, and
-//! then they stay. If some entries are not right, only the LIDs whose packets would not arrive get new routes, as after
-//! a lost link, in the order that the other entries leave. Later repairs do the same as long as found tables are kept.
+//! A routing engine keeps only entries that fit its own order, and it does not know the order of tables that it finds:
+//! OpenSM's `updn` and ours rank an irregular graph differently. Tables of another manager may still be correct, and
+//! then they stay. If some entries are wrong, only the LIDs with packets that would not be delivered get new routes, as
+//! after a lost link, in an order that fits the other entries. Later repairs do the same as long as found tables are
+//! kept.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,21 +15,21 @@ use selvedge_routing::{Engine, Note, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{IdxVec, Lid, PortNum};
 
-/// Which manager made the tables in force, as far as a plan has to know.
+/// Origin of the tables in force, as far as a plan needs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Adopt {
-    /// An engine of this manager made them, and decides what stays.
+    /// An engine of this manager made them, and decides which entries stay.
     #[default]
     No,
-    /// They were found when it became master.
+    /// They were found when this manager became master.
     Found,
     /// They were found, and have been kept since.
     Kept,
 }
 
 impl Adopt {
-    /// Returns it from what is known: whether there is a plan in force, whether that plan keeps found tables, and
-    /// whether this manager made the tables with other engines than those that plan now.
+    /// Returns the origin, from three facts: whether there is a plan in force, whether that plan keeps found tables,
+    /// and whether this manager made the tables with other engines than those of the current policy.
     pub const fn of(has_plan: bool, keeps_found: bool, wants_others: bool) -> Self {
         match (has_plan, keeps_found, wants_others) {
             (false, _, false) => Self::Found,
@@ -38,8 +39,9 @@ impl Adopt {
     }
 }
 
-/// Returns found tables with new routes for LIDs whose packets would not arrive, as after a lost link. `None` if more
-/// would have to change: the tables can deadlock as they are, or more than a tenth of the entries would move.
+/// Returns found tables with new routes for the LIDs with packets that would not be delivered, as after a lost link.
+/// `None` if more would have to change: the tables can deadlock as they are, or more than a tenth of the entries would
+/// move.
 pub(crate) fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<Tables> {
     let options = Options {
         previous: Some(Arc::new(found.clone())),
@@ -51,16 +53,16 @@ pub(crate) fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> 
         ..Options::default()
     };
     let routed = Engine::Weave.route(fabric, lids, &options, Seed(0), par).ok()?;
-    // More is not mending: the engine that is to plan has a say then.
+    // If more must change, the policy's engine plans instead.
     let most = fabric.switches().len() * lids.len() / 10;
     let is_mended = |note: &Note| matches!(note, Note::Repaired { rewoven: 0, entries, .. } if *entries <= most);
     routed.notes.iter().any(is_mended).then_some(routed.tables)
 }
 
-/// Removes entries that form a loop which no host feeds: of LIDs without an owner, every entry at a switch on the way
-/// into the loop; of switch LIDs, the loop itself if no host is attached to it. Otherwise stray packets could fill the
-/// links of the loop, and the judge would refuse all tables that were found. Loops of host LIDs, and loops that packets
-/// of hosts reach, stay: the judge decides on those.
+/// Removes entries that form a loop which no host sends into. For LIDs without an owner, removes every entry at a
+/// switch on the path into the loop. For LIDs of switches, removes the loop itself if no host is attached to it.
+/// Otherwise stray packets could fill the links of the loop, and the judge would refuse all found tables. Loops of host
+/// LIDs, and loops that packets of hosts reach, stay: the judge decides on those.
 pub(crate) fn drop_idle_circles(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
     let next = |tables: &Tables, switch: SwitchIdx, lid: Lid| {
         let port = PortNum::new(tables.get(switch, lid))?;
@@ -89,9 +91,9 @@ pub(crate) fn drop_idle_circles(fabric: &Fabric, lids: &Lids, tables: &mut Table
     }
 }
 
-/// Switches from which packets go round, if each sends them to the next.
+/// Returns the switches from which packets loop, given the next switch of each.
 fn going_round(fabric: &Fabric, next: impl Fn(SwitchIdx) -> Option<SwitchIdx>) -> BTreeSet<SwitchIdx> {
-    // By which walk each was first met.
+    // By switch: the walk that visited it first.
     let mut met: IdxVec<SwitchIdx, Option<SwitchIdx>> = IdxVec::filled(None, fabric.switches().len());
     let mut round = BTreeSet::new();
     for first in fabric.switches().indices() {
@@ -109,7 +111,7 @@ fn going_round(fabric: &Fabric, next: impl Fn(SwitchIdx) -> Option<SwitchIdx>) -
     round
 }
 
-/// Returns true if two policies want the same routes of the same fabric.
+/// True if two policies want the same routes on the same fabric.
 pub fn route_alike(a: &Policy, b: &Policy) -> bool {
     a.engines == b.engines
         && a.count_switches == b.count_switches
@@ -132,8 +134,8 @@ mod tests {
 
     #[test]
     fn circles_that_no_host_fills_are_dropped() {
-        // Whose LID 5 is, its entries at the two switches, and what is left of them. There is a host at each switch, or
-        // at none.
+        // Arguments: the owner of LID 5, whether there is a host at each switch, the entries for LID 5 at the two
+        // switches, and what is left of them.
         let check = |owner: Option<usize>, hosts: bool, entries: [u8; 2], want: [u8; 2]| {
             let mut found = row();
             for (node, num) in [(FIRST, 1), (SECOND, 2)] {
@@ -165,7 +167,7 @@ mod tests {
         check(None, true, [2, 2], [2, 2]);
         check(None, true, [1, 1], [1, 1]);
         check(None, true, [0, 1], [0, 1]);
-        // The judge has its word about that.
+        // The judge decides on this case.
         check(Some(FIRST), true, [2, 1], [2, 1]);
         check(Some(FAR), false, [2, 1], [2, 1]);
         check(Some(FIRST), false, [2, 1], [NO_PATH, NO_PATH]);

@@ -1,9 +1,9 @@
 //! Finishes a plan that a sweep interrupted, if nothing has changed since.
 //!
-//! A sweep may begin between two steps of a plan. Half of the entries are then those of the plan and half are not. An
-//! engine that starts from such a mix may want a third plan, and the next sweep may interrupt that one too. A trap
-//! repeats every second while its TrapRepress is lost by just the entries that are yet to be written. So without an aim
-//! this could go on for ever.
+//! A sweep may begin between two steps of a plan, when half of the entries are new and half are old. An engine that
+//! starts from such a mix may make a third plan, and the next sweep may interrupt that one too. A trap repeats every
+//! second while its TrapRepress is lost because of the very entries that are not written yet. Without a stored aim (the
+//! interrupted plan) this could go on for ever.
 
 use std::sync::Arc;
 
@@ -13,22 +13,22 @@ use selvedge_plan::{Lids, Plan, Policy};
 use crate::adopt::route_alike;
 use crate::basis::Basis;
 
-/// A plan that was left before it was in force, with what it was made for.
+/// A plan that was interrupted before it was in force, with its inputs.
 #[derive(Clone, Debug)]
 pub struct Aim {
     /// The plan.
     pub plan: Arc<Plan>,
-    /// The fabric that it was made for, with what its agents have taken so far.
+    /// The fabric that it was made for, with the Sets that agents have acknowledged so far.
     pub fabric: Arc<Fabric>,
-    /// The policy that it was made by.
+    /// The policy that it was made under.
     pub policy: Arc<Policy>,
-    /// Its tables were found, except for some entries.
+    /// True if its tables were found, except for some entries.
     pub keeps_found: bool,
 }
 
 impl Aim {
-    /// Returns true if the plan is still what the operator wants, with these LIDs, on the same fabric, and with no more
-    /// than `lanes` lanes for routes.
+    /// True if the plan is still what the operator wants, with these LIDs, on the same fabric, and with at most `lanes`
+    /// lanes for routes.
     pub(crate) fn is_wanted(&self, basis: &Basis, lids: &Lids, lanes: u8) -> bool {
         self.plan.lids == *lids
             && self.plan.lanes <= lanes
@@ -37,7 +37,7 @@ impl Aim {
     }
 }
 
-/// True if both have the same nodes, and the same links are up.
+/// True if both fabrics have the same nodes, and the same links are up.
 fn has_same_ways(before: &Fabric, now: &Fabric) -> bool {
     let nodes = |fabric: &Fabric| fabric.nodes().len();
     nodes(before) == nodes(now)
@@ -63,7 +63,7 @@ mod tests {
     use crate::inventory::Inventory;
     use crate::made::{FAR, FIRST, SECOND, info, inventory, row};
 
-    /// The row with one end of one of its links in this state.
+    /// Returns the row with one end of one of its links in this state.
     fn row_with(at: usize, port: usize, state: PortState) -> Inventory {
         let mut found = row();
         found[at].ports[port].info = Some(info(state));
@@ -86,7 +86,7 @@ mod tests {
     fn a_plan_that_was_left_is_made_again_of_what_it_was_made_of() {
         let first = task(row_with(FIRST, 2, PortState::Active), policy("updn"));
         let outcome = first.run(Par::Sequential).outcome.unwrap();
-        // That engine is not asked: where its name appears the plan is the one that was left.
+        // This engine is not called. Its name shows that the result is the interrupted plan.
         let plan = |name: &str| Plan {
             engine: EngineName(name.to_owned()),
             ..Plan::clone(&outcome.plan)
@@ -104,7 +104,7 @@ mod tests {
             assert_eq!(result.keeps_found, want == "minhop", "{want}");
         };
         let again = || task(row_with(FIRST, 2, PortState::Init), policy("updn"));
-        // A link that comes up by and by leads where it led.
+        // A link that comes up later leads to the same port as before.
         check(again(), plan("minhop"), "minhop");
         check(again(), plan("file"), "updn");
         check(
@@ -122,7 +122,7 @@ mod tests {
             ..plan("minhop")
         };
         check(again(), lidless, "updn");
-        // The judge has its word.
+        // The judge refuses it.
         let mut broken = plan("minhop");
         let (lid, _) = broken.lids.by_lid().last().unwrap();
         let switch = first.basis.inventory.fabric.switches().indices().next().unwrap();

@@ -11,7 +11,7 @@ use selvedge_wire::CapabilityMask;
 /// Hosts that a plan asks to register again.
 #[derive(Clone, Debug, Default)]
 pub enum Asks {
-    /// Nobody.
+    /// No host.
     #[default]
     Nobody,
     /// Every host.
@@ -21,7 +21,7 @@ pub enum Asks {
 }
 
 impl Asks {
-    /// Returns true if a port is asked and supports re-registration.
+    /// True if a port is asked and supports re-registration.
     pub fn includes(&self, fabric: &Fabric, at: PortRef) -> bool {
         let is_meant = match self {
             Self::Nobody => false,
@@ -32,14 +32,14 @@ impl Asks {
     }
 }
 
-/// True if a port has clients that understand it. Source: IBA vol 1 §14.2.5.6 (IsClientReregistrationSupported).
+/// True if a port supports client re-registration. Source: IBA vol 1 §14.2.5.6 (IsClientReregistrationSupported).
 fn understands(fabric: &Fabric, at: PortRef) -> bool {
     let port = fabric.port(at).filter(|_| !fabric.node(at.node).is_switch());
     port.is_some_and(|port| CapabilityMask(port.capability.mask).contains(CapabilityMask::CLIENT_REREGISTRATION))
 }
 
-/// Appends a phase with a Set for every asked port that has none yet. It comes last, so that the administrator answers
-/// those hosts from the new plan.
+/// Appends a phase with a Set for every asked port that has none yet. It is last, so that the SA answers those hosts
+/// from the new plan.
 pub(crate) fn ask(asks: &Asks, fabric: &Fabric, plan: &Plan, changes: &mut ChangeSet) {
     let ops = changes.phases.iter().flat_map(|phase| &phase.ops);
     let set: BTreeSet<PortRef> = ops

@@ -1,9 +1,10 @@
 //! Backups: the repair of every link, planned and judged before the link is lost.
 //!
-//! In a large fabric a repair takes a millisecond or two, most of it waiting for memory. While nothing happens, a job
-//! makes the repair of each link in turn, on copies of what a repair changes. When that link is lost, its backup is
-//! sent, unless tables, links or LID owners have changed since, or packets are under way by other entries. What the
-//! next repair needs is brought up to date once the Sets are out. Without a backup the repair is planned as usual.
+//! In a large fabric a repair takes a millisecond or two, most of it waiting for memory. While the manager is idle, a
+//! job computes the repair of each link in turn, on copies of the data that a repair changes. When that link is lost,
+//! its backup is sent, unless tables, links or LID owners have changed since, or packets of other entries are in
+//! flight. The data for the next repair is updated after the Sets are sent. Without a backup the repair is planned as
+//! usual.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,9 +22,9 @@ use crate::changed::Changed;
 use crate::event::PlanEvent;
 use crate::warm::{Prepare, Warm};
 
-/// Links of one job: a few milliseconds each at most, and whoever makes them learns soon that they are of no use.
+/// Links per job. Each takes a few milliseconds at most, so the manager can soon stop jobs that have become useless.
 const AT_ONCE: usize = 16;
-/// Bytes that backups of one state may take. 5,832 hosts on 972 switches take 30 MB.
+/// Most bytes for the backups of one state. 5,832 hosts on 972 switches take 30 MB.
 const MEMORY_MAX: usize = 256 << 20;
 
 /// An end of a link between switches.
@@ -32,19 +33,19 @@ pub type End = (SwitchIdx, PortNum);
 /// Repairs of links, for one state of the fabric.
 #[derive(Clone, Debug, Default)]
 pub struct Backups {
-    /// The state; `None`, with no links, before it is known.
+    /// The state that the backups are for; `None`, with no backups, before it is known.
     pub state: Option<State>,
-    /// By the lesser of the two ends.
+    /// By the lower of the two ends.
     of_link: BTreeMap<End, Arc<Backup>>,
-    /// Links that need a repair that takes longer, or for which there was no room.
+    /// Number of links without a backup: their repair takes longer, or there was no memory left.
     lacking: usize,
     memory: usize,
-    /// All links have been worked through.
+    /// True if all links have been processed.
     pub is_complete: bool,
 }
 
 impl Backups {
-    /// Returns the repair of a link, given by its ends, if it was made for this state.
+    /// Returns the backup of a link, given its ends, if it was made for this state.
     pub(crate) fn find(&self, state: State, ends: &[End]) -> Option<&Arc<Backup>> {
         let is_of_this = self.state == Some(state);
         is_of_this
@@ -52,14 +53,14 @@ impl Backups {
             .flatten()
     }
 
-    /// Adds repairs that were found later for the same state.
+    /// Adds backups that were found later for the same state.
     pub fn append(&mut self, mut found: Self) {
         self.of_link.append(&mut found.of_link);
         found.of_link = std::mem::take(&mut self.of_link);
         *self = found;
     }
 
-    /// Returns the event that counts the repairs, if there are any.
+    /// Returns the event that counts the backups, if there are any.
     pub fn event(&self) -> Option<PlanEvent> {
         (!self.of_link.is_empty()).then_some(PlanEvent::BackupsMade {
             links: self.of_link.len(),
@@ -76,28 +77,28 @@ impl fmt::Display for Backups {
     }
 }
 
-/// Task: make backups, some in each job.
+/// Task: compute backups, some in each job.
 #[derive(Clone, Debug)]
 pub struct BackUp {
-    /// What backups start from; packets under way do not count.
+    /// The state to start from. Packets in flight are not considered.
     pub basis: Basis,
-    /// Which manager made the tables in force.
+    /// Origin of the tables in force.
     pub adopt: Adopt,
     plan: Arc<Plan>,
-    /// Ends of links that come first.
+    /// Ends of links to process first.
     first: Vec<PortRef>,
-    /// What is known already, if it is of this state.
+    /// Backups that are known already, if they are of this state.
     known: Option<Arc<Backups>>,
-    /// What is changed and changed back; none before the first job.
+    /// Copies that are changed and restored; `None` before the first job.
     copies: Option<Box<(Warm, Tables)>>,
-    /// Links to come, by both ends; the last comes first.
+    /// Links still to process, by both ends; the last is processed first.
     left: Vec<[End; 2]>,
     found: Backups,
 }
 
 impl BackUp {
-    /// Returns the task for a plan in force. Links with an end in `first` come first; those that are `known` are not
-    /// worked out again.
+    /// Returns the task for a plan in force. Links with an end in `first` come first. Backups in `known` are not
+    /// computed again.
     #[must_use]
     pub fn new(basis: Basis, plan: Arc<Plan>, first: Vec<PortRef>, known: Option<Arc<Backups>>) -> Self {
         Self {
@@ -112,19 +113,19 @@ impl BackUp {
         }
     }
 
-    /// Returns true if all links have been worked through.
+    /// True if all links have been processed.
     #[must_use]
     pub const fn is_done(&self) -> bool {
         self.found.is_complete
     }
 
-    /// Returns the repairs that were found since [`Self::take_found`] was called last.
+    /// Returns the backups found since the last call of [`Self::take_found`].
     #[must_use]
     pub const fn found(&self) -> &Backups {
         &self.found
     }
 
-    /// Takes the repairs that were found since it was called last.
+    /// Removes and returns the backups found since the last call.
     pub fn take_found(&mut self) -> Backups {
         let of_link = std::mem::take(&mut self.found.of_link);
         Backups {
@@ -138,12 +139,13 @@ impl BackUp {
         self.copies.is_none()
     }
 
-    /// Links of one job.
+    /// Returns the number of links per job.
     pub(crate) const fn at_once() -> usize {
         AT_ONCE
     }
 
-    /// Does some of what is left. What was found so far, and the copies, move from this task to the one returned.
+    /// Processes some of the remaining links. The backups found so far and the copies move from this task to the
+    /// returned one.
     pub(crate) fn run(&mut self, par: Par) -> Self {
         let mut work = Self {
             basis: self.basis.clone(),
@@ -183,7 +185,7 @@ impl BackUp {
         }
     }
 
-    /// Makes the copies, and the list of links. False if the plan is not one to make backups for.
+    /// Makes the copies and the list of links. False if no backups can be made for this plan.
     fn begin(&mut self, par: Par) -> bool {
         let mut prepare = Prepare {
             basis: self.basis.clone(),
@@ -213,19 +215,13 @@ impl BackUp {
         true
     }
 
-    /// What is to be done when one link is lost, by both its ends; `None` if that takes a longer repair.
+    /// Returns the backup for the loss of one link, given both its ends. `None` if the loss needs a longer repair.
     fn one(&mut self, ends: [End; 2]) -> Option<Backup> {
         let (warm, tables) = &mut **self.copies.as_mut()?;
         let (standing, fabric) = (warm.standing.as_mut()?, &self.basis.inventory.fabric);
-        // They are of no use afterwards, and small.
-        let (mut tree, mut weave) = (warm.mender.clone(), warm.weave.clone());
-        let made = Changed::by(
-            (&mut tree, &mut weave),
-            (&self.plan.lids, tables),
-            &ends,
-            standing,
-            true,
-        );
+        // It is of no use afterwards, and small.
+        let mut mender = warm.mender.clone()?;
+        let made = Changed::by(&mut mender, (&self.plan.lids, tables), &ends, standing, true);
         let Some(changed) = made else {
             tables.clone_from(&self.plan.tables);
             return None;
@@ -256,7 +252,7 @@ fn of_switch(fabric: &Fabric, at: PortRef) -> Option<End> {
     Some((fabric.switch_index(at.node)?, at.port))
 }
 
-/// Links between switches that are up, by both ends.
+/// Returns the links between switches that are up, by both ends.
 fn links(fabric: &Fabric) -> impl Iterator<Item = [End; 2]> {
     let links = fabric
         .links()

@@ -1,4 +1,4 @@
-//! What a task that proposes tables starts from, and the accepted plan that it ends with.
+//! The input of a task that proposes tables, and its result, an accepted plan.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,21 +18,21 @@ pub struct Basis {
     pub generation: Generation,
     /// The fabric, and how its agents are reached.
     pub inventory: Arc<Inventory>,
-    /// What switches hold, as far as known.
+    /// Known contents of the switches' tables.
     pub installed: Arc<Installed>,
-    /// Entries that are no longer in force, and by which packets may still be under way; `None`: there are none, or
-    /// the task takes no account of them.
+    /// Replaced entries with packets that may still be in flight. `None`: there are none, or the task does not consider
+    /// them.
     pub under_way: Option<Arc<UnderWay>>,
     /// What the operator wants.
     pub policy: Arc<Policy>,
-    /// The judge of whatever is proposed.
+    /// The judge of all proposals.
     pub judge: Arc<dyn Judge>,
     /// Multicast groups and tables.
     pub copies: Arc<Copies>,
 }
 
 impl Basis {
-    /// Returns a basis of generation 1 with the usual judge, without multicast groups and without packets under way.
+    /// Returns a basis of generation 1 with the default judge, without multicast groups and without packets in flight.
     #[must_use]
     pub fn new(inventory: &Arc<Inventory>, installed: &Arc<Installed>, policy: Arc<Policy>) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Basis {
         }
     }
 
-    /// Returns the same with another policy.
+    /// Returns the same basis with a changed policy.
     pub(crate) fn with_policy(&self, change: impl FnOnce(&mut Policy)) -> Self {
         let mut policy = Policy::clone(&self.policy);
         change(&mut policy);
@@ -56,7 +56,7 @@ impl Basis {
         }
     }
 
-    /// Returns the numbers of switches and of end ports, on which virtual costs depend.
+    /// Returns the numbers of switches and of end ports, from which virtual costs are computed.
     pub(crate) fn sizes(&self) -> (u64, u64) {
         let fabric = &self.inventory.fabric;
         (fabric.switches().len() as u64, fabric.end_ports().count() as u64)
@@ -66,24 +66,26 @@ impl Basis {
 /// An accepted plan.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The inventory that the plan is for: that of the task, or for a repair the same with the damage.
+    /// The inventory that the plan is for: that of the task; for a repair, the same with the damage applied.
     pub inventory: Arc<Inventory>,
     /// The plan.
     pub plan: Arc<Plan>,
-    /// The judged way to it.
+    /// The judged change set that leads to it.
     pub changes: Judged<ChangeSet>,
-    /// What the judge said.
+    /// The verdict of the judge.
     pub verdict: Arc<Verdict>,
     /// Hosts that the change set asks to register again.
     pub asks: Asks,
-    /// How long the way waits for packets of entries that are not known. A longer wait is for entries that are known.
+    /// Fog: how long the transition waits for packets of unknown entries. A longer wait in the change set is for
+    /// packets of known entries.
     pub fog: Duration,
-    /// How much of that wait is for packets of entries that the way itself drops first.
+    /// The part of that wait that is for packets of entries which the change set itself drops first.
     pub out_of_sight: Duration,
 }
 
 impl Outcome {
-    /// Returns the outcome of a change in place: it asks no host, and waits for no packet of unknown entries.
+    /// Returns the outcome of a repair in place: it asks no host to register again and does not wait for packets of
+    /// unknown entries.
     pub(crate) fn in_place(inventory: Arc<Inventory>, plan: Plan, accepted: Accepted) -> Self {
         Self {
             inventory,

@@ -4,43 +4,39 @@ use std::cmp::Reverse;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, Lids, Op, Phase, Tables};
-use selvedge_routing::{Moved, Rehung, TreeMender, WeaveMender};
+use selvedge_routing::{Mender, Moved, Rehung};
 use selvedge_types::{IdxVec, Lid, PortNum};
 use selvedge_verify::standing::Standing;
 
 use crate::rehang;
 
-/// Whoever leads around lost links: one of them, as a rule.
-pub type Menders<'a> = (&'a mut Option<TreeMender>, &'a mut Option<WeaveMender>);
-
 /// Entries that changed in place.
 #[derive(Debug)]
 pub enum Changed {
-    /// Those of a tree.
+    /// Entries of a fat tree.
     Tree(Vec<Moved>),
-    /// Those of `weave`.
+    /// Those that were found by the order of the dependency graph.
     Woven(Vec<Rehung>),
 }
 
 impl Changed {
     /// Leads around links, by both their ends, in `tables`, those that `standing` proves. `is_quiet`: no packets are
-    /// under way by other entries. `None` if that cannot be done: then whoever tried is of no use any more.
+    /// under way by other entries. `None` if that cannot be done: then `mender` is of no use any more.
     pub fn by(
-        menders: Menders<'_>,
+        mender: &mut Mender,
         (lids, tables): (&Lids, &mut Tables),
         links: &[(SwitchIdx, PortNum)],
         standing: &Standing,
         is_quiet: bool,
     ) -> Option<Self> {
         let by_hosts = |switch, lid| standing.carries_hosts(switch, lid);
-        Some(match menders {
-            (Some(tree), _) => Self::Tree(tree.lose(lids, tables, links, by_hosts)?),
-            (None, Some(weave)) => Self::Woven(weave.lose(tables, links, is_quiet)?),
-            (None, None) => return None,
+        Some(match mender {
+            Mender::Tree(tree) => Self::Tree(tree.lose(lids, tables, links, by_hosts)?),
+            Mender::Ordered(weave) => Self::Woven(weave.lose(tables, links, is_quiet)?),
         })
     }
 
-    /// Puts everything back.
+    /// Restores all entries.
     pub fn undo(&self, tables: &mut Tables) {
         match self {
             Self::Tree(moved) => moved.iter().rev().for_each(|m| tables.set(m.switch, m.lid, m.before)),
@@ -48,8 +44,8 @@ impl Changed {
         }
     }
 
-    /// The Sets that write it, with `quiet` before the first step that waits, or else last; `before` and `now` are the
-    /// tables. `None` if packets never drain, and must.
+    /// Returns the Sets that write the entries. `quiet` goes before the first step that waits, or to the end. `before`
+    /// and `now` are the tables. `None` if the change must wait but a switch has an infinite packet lifetime.
     pub fn phases(
         &self,
         quiet: Phase,
@@ -68,7 +64,8 @@ impl Changed {
     }
 }
 
-/// The Sets that write entries of a tree: those of hosts first, then those of agents, then those of later steps.
+/// Returns the Sets that write entries of a tree: entries that hosts use first, then entries that only agents use, then
+/// later steps.
 fn steps(moved: &[Moved], fabric: &Fabric, tables: &Tables, standing: &Standing) -> Vec<Phase> {
     let ranked = moved.iter().map(|m| {
         let rank = match (m.step, standing.carries_hosts(m.switch, m.lid)) {
@@ -80,7 +77,7 @@ fn steps(moved: &[Moved], fabric: &Fabric, tables: &Tables, standing: &Standing)
     });
     let mut blocks: Vec<(Block, u8)> = ranked.collect();
     blocks.sort_unstable();
-    // A block is written once, and not before what it must not come before. The lowest rank comes first.
+    // A block is written once, at the rank of its latest entry. The lowest rank comes first.
     blocks.dedup_by(|next, held| {
         let is_same = next.0 == held.0;
         if is_same && next.1 >= FIRST_LATER {
@@ -91,7 +88,7 @@ fn steps(moved: &[Moved], fabric: &Fabric, tables: &Tables, standing: &Standing)
     fill_later_step(&mut blocks, moved, fabric.switches().len());
     let mut left: IdxVec<SwitchIdx, usize> = IdxVec::filled(0, fabric.switches().len());
     blocks.iter().for_each(|&((_, switch), _)| left[switch] += 1);
-    // An agent takes one Set after another: who has most of them before it begins first.
+    // An agent processes one Set after another, so the agent with the most Sets begins first.
     let order = blocks.iter().map(|&((block, switch), rank)| {
         let waits = left[switch];
         left[switch] -= 1;
@@ -125,21 +122,21 @@ fn steps(moved: &[Moved], fabric: &Fabric, tables: &Tables, standing: &Standing)
     steps.map(phase).collect()
 }
 
-/// Of blocks that must come after others: the first step of these. Before it come blocks of hosts, and of agents.
+/// Rank of the first later step. Lower ranks are blocks of hosts, then blocks of agents.
 const FIRST_LATER: u8 = 2;
 
-/// A block of a switch.
+/// An LFT block of a switch.
 type Block = (usize, SwitchIdx);
 
 fn block_of(m: &Moved) -> Block {
     (m.lid.index() / BLOCK_LIDS, m.switch)
 }
 
-/// Puts blocks of agents that have more to write than others into the first later step as well, where they need not
-/// come before it: so they are not idle in it, and nobody waits for them before it. A block may wait if no LID of its
-/// entries has one of a later step: the mixes of these LIDs are the same in one step or in two.
+/// Moves some blocks of agents with many Sets into the first later step, if those blocks need not come before it. These
+/// agents then stay busy in that step, and the manager does not wait for them before it. A block may move if no LID of
+/// its entries has an entry in a later step: for such LIDs one step or two give the same mixes.
 fn fill_later_step(blocks: &mut [(Block, u8)], moved: &[Moved], switches: usize) {
-    /// Agents that can be busy at once.
+    /// Number of agents that can be busy at once.
     const AT_ONCE: usize = 32;
     let is_later = |m: &&Moved| {
         let place = blocks.binary_search_by_key(&block_of(m), |&(block, _)| block);

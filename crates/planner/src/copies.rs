@@ -1,4 +1,4 @@
-//! Multicast tables beside routes: what switches copy while routes are planned, and groups that are taken apart.
+//! Multicast tables during route planning: what switches copy meanwhile, and groups that must be taken apart first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use selvedge_types::{Guid, Lid};
 use selvedge_verify::Judged;
 use selvedge_verify::standing::CopyTurns;
 
-/// What switches copy while routes are planned.
+/// Multicast groups and tables in force while routes are planned.
 #[derive(Clone, Debug, Default)]
 pub struct Copies {
     /// All groups.
     pub groups: Arc<MulticastGroups>,
-    /// MFT blocks that switches hold, by GUID.
+    /// Current MFT blocks of the switches, by GUID.
     pub held: Arc<BTreeMap<Guid, MftBlocks>>,
-    /// What copies wait for, for a proof that stands.
+    /// Channel dependencies of copies, for a standing proof.
     pub turns: Arc<CopyTurns>,
 }
 
 impl Copies {
-    /// Returns what switches of a fabric hold.
+    /// Returns the current multicast tables of a fabric.
     pub(crate) fn tables(&self, fabric: &Fabric) -> MulticastTables {
         let mut tables = MulticastTables::new(fabric.switches().len());
         for switch in fabric.switches().indices() {
@@ -34,10 +34,10 @@ impl Copies {
     }
 }
 
-/// Groups that are taken apart.
+/// Groups that are taken apart: each switch copies only to its own members.
 #[derive(Clone, Debug)]
 pub struct TakenApart {
-    /// The way there.
+    /// The judged change that does this.
     pub change: Judged<MulticastChange>,
     /// The groups.
     pub groups: BTreeSet<Lid>,

@@ -1,6 +1,6 @@
-//! Changes of links that were seen without a sweep, applied to the inventory.
+//! Link changes that were seen without a sweep, applied to the inventory.
 //!
-//! Cables stay known. Links go down or come back, and directed routes lead around lost links.
+//! Cables stay known. Links go down or come back, and directed routes are changed to avoid lost links.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use selvedge_wire::{DirectedRoute, PortInfo};
 use crate::inventory::{Inventory, external_settings, link_state, port_settings};
 use crate::port_reason::PortReason;
 
-/// Link changes that were seen at some ports without a sweep. Nothing else is known to have changed.
+/// Link changes that were seen at some ports without a sweep. Everything else is assumed unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Damage {
-    /// Ports whose link went down, one end or both of each.
+    /// Ports with a link that went down: one end or both ends of each link.
     pub lost: BTreeSet<PortRef>,
     /// PortInfo of ports that changed.
     pub seen: Vec<(PortRef, PortInfo)>,
@@ -23,18 +23,18 @@ pub struct Damage {
     pub flagged: BTreeSet<NodeIdx>,
     /// Links that came back, with the same ports at both ends.
     pub returned: Vec<Returned>,
-    /// Ends of links that are left out of routing from now on.
+    /// Ends of links to leave out of routing from now on.
     pub held: BTreeSet<PortRef>,
-    /// Switches to which no link is left.
+    /// Switches without any link left.
     pub gone: BTreeSet<NodeIdx>,
 }
 
-/// A link that came back, with what its two ends hold now.
+/// A link that came back, with the PortInfo of its two ends.
 #[derive(Clone, Debug)]
 pub struct Returned {
-    /// The end at the switch that was asked, and its PortInfo.
+    /// The end at the switch that was queried, and its PortInfo.
     pub near: (PortRef, PortInfo),
-    /// The other end, likewise.
+    /// The other end, and its PortInfo.
     pub far: (PortRef, PortInfo),
     /// The P_Keys of the other end, if it is a host.
     pub pkeys: Option<Vec<PKey>>,
@@ -47,14 +47,14 @@ impl Damage {
         self.lost.iter().copied().chain(peers).collect()
     }
 
-    /// Adds the switches that cannot be reached any more: every link that leads to them from the manager is down. All
-    /// their other links are lost with them, whether that was seen or not.
+    /// Adds the switches that cannot be reached any more, because every link that leads to them from the manager is
+    /// down. All their other links are lost too, whether their loss was seen or not.
     pub fn bury(&mut self, inventory: &Inventory) {
         let fabric = &inventory.fabric;
         let cut = self.ends(fabric);
         let mut lost_of: BTreeMap<NodeIdx, usize> = BTreeMap::new();
         cut.iter().for_each(|at| *lost_of.entry(at.node).or_default() += 1);
-        // A switch that has lost one link of several is reached by the others, unless they were seen to be lost too.
+        // A switch that has lost one of several links is still reached by the others, unless their loss was seen too.
         let may_be_gone = |(&node, &lost): (&NodeIdx, &usize)| {
             let up = fabric.node(node).external_ports().filter(|(_, seen)| seen.is_up());
             let to_switches = up.filter(|(_, seen)| seen.peer.is_some_and(|p| fabric.switch_index(p.node).is_some()));
@@ -73,15 +73,16 @@ impl Damage {
         }
     }
 
-    /// Returns the inventory with the damage. `None` if some switch can no longer be reached and is not known to be
-    /// gone: what it does is then unknown.
+    /// Returns the inventory with the damage applied. `None` if some switch can no longer be reached and is not known
+    /// to be gone, because its state is then unknown.
     pub fn apply_to(&self, before: &Inventory) -> Option<Inventory> {
         let mut after = before.clone();
         self.apply(&mut after)?;
         Some(after)
     }
 
-    /// Applies the damage to an inventory. `None` as for [`Self::apply_to`]; the inventory is then of no use.
+    /// Applies the damage to an inventory. `None` in the same case as [`Self::apply_to`]; the inventory is then
+    /// incomplete and must be discarded.
     pub fn apply(&self, inventory: &mut Inventory) -> Option<()> {
         let ends = self.ends(&inventory.fabric);
         let agents = Arc::make_mut(&mut inventory.agents);
@@ -140,13 +141,14 @@ impl Damage {
     }
 }
 
-/// So many switches behind a lost link are led around it one by one; of more, a look at all links finds them together.
+/// Up to this many switches behind a lost link get new directed routes one by one. For more, one search over all links
+/// is faster.
 const NEAR_MAX: usize = 64;
 
 impl Inventory {
-    /// Treats links as down that are left out on purpose, unless some switch could not be reached without them. A link
-    /// that carries packets stays: it was needed once, and would go on carrying packets by old entries that no proof
-    /// counts.
+    /// Treats links in `ends` as down on purpose, unless some switch could not be reached without them. A link that
+    /// carries packets stays up: it was needed once, and it would continue to carry packets by old entries that no
+    /// proof considers.
     pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>, reason: PortReason) {
         let none = BTreeSet::new();
         let reached = |inventory: &Self| inventory.ways_around(&none, &BTreeSet::new()).iter().flatten().count();
@@ -180,18 +182,18 @@ impl Inventory {
         }
     }
 
-    /// Returns true if a switch has no link that is up. It stays in the inventory until the next sweep.
+    /// True if a switch has no link that is up. It stays in the inventory until the next sweep.
     pub fn is_gone(&self, node: NodeIdx) -> bool {
         let is_switch = self.fabric.switch_index(node).is_some() && node != self.local.node;
         is_switch && self.fabric.node(node).external_ports().all(|(_, seen)| !seen.is_up())
     }
 
-    /// Returns true if any switch is gone.
+    /// True if any switch is gone.
     pub fn lacks_switches(&self) -> bool {
         self.fabric.switches().iter().any(|&node| self.is_gone(node))
     }
 
-    /// The port by which the way to every node enters the fabric, and the node there.
+    /// Returns the port by which the routes to all nodes enter the fabric, and the node there.
     fn first_hop(&self) -> (Option<PortNum>, NodeIdx) {
         match self.fabric.switch_index(self.local.node) {
             Some(_) => (None, self.local.node),
@@ -217,12 +219,13 @@ impl Inventory {
         hops
     }
 
-    /// Finds other ways to all agents whose way led over a lost link. `None` if there is none to some switch.
+    /// Finds new directed routes to all agents with a route over a lost link. `None` if some switch has none.
     fn lead_around(&mut self, lost: &BTreeSet<PortRef>) -> Option<()> {
         let fabric = Arc::clone(&self.fabric);
         let is_cut = |node: &NodeIdx| self.is_cut(&self.agents[*node].route, lost);
         let mut cut: BTreeSet<NodeIdx> = fabric.switches().iter().copied().filter(is_cut).collect();
-        // Nearly always those next to a cut one are not, and looking at all links takes a millisecond.
+        // The neighbours of a switch with a lost route usually still have theirs, and searching all links takes a
+        // millisecond.
         let near: Vec<NodeIdx> = cut.iter().copied().take(NEAR_MAX).collect();
         for node in near {
             if let Some(way) = self.way_beside(node, |_, far| cut.contains(&far.node)) {
@@ -244,7 +247,7 @@ impl Inventory {
         Some(())
     }
 
-    /// Takes another way to a switch, and to the hosts on it: that is one hop more.
+    /// Sets a new directed route to a switch, and to the hosts attached to it, which are one hop further.
     fn lead_to(&mut self, node: NodeIdx, way: DirectedRoute) -> Option<()> {
         let fabric = Arc::clone(&self.fabric);
         let agents = Arc::make_mut(&mut self.agents);
@@ -264,8 +267,8 @@ impl Inventory {
         Some(())
     }
 
-    /// Returns a directed route to a switch through a neighbour: the usual route to that neighbour, then a link that is
-    /// up. Links for which `is_bad` (near end, far end) is true are not taken.
+    /// Returns a directed route to a switch through a neighbour: the known route to that neighbour, then a link that is
+    /// up. Avoids links for which `is_bad` (near end, far end) is true.
     pub fn way_beside(&self, node: NodeIdx, is_bad: impl Fn(PortRef, PortRef) -> bool) -> Option<DirectedRoute> {
         let near = self.fabric.node(node).external_ports().filter_map(|(port, seen)| {
             let (at, far) = (PortRef { node, port }, seen.peer?);
@@ -277,7 +280,7 @@ impl Inventory {
     }
 
     fn is_cut(&self, route: &DirectedRoute, lost: &BTreeSet<PortRef>) -> bool {
-        // Most ways have no port of such a number: what is on them need not be looked up.
+        // Most routes contain none of these port numbers, so their hops need not be looked up.
         if !lost.iter().any(|at| route.ports().contains(&at.port.get())) {
             return false;
         }

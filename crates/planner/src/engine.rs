@@ -1,4 +1,4 @@
-//! Options of engines by the policy, and what engines and the judge say, in words.
+//! Engine options according to the policy, and texts from engines and the judge.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use selvedge_verify::Refusal;
 
 use crate::event::PlanEvent;
 
-/// Returns the options of engines that the policy asks for, for one lane. `lanes`: those of destination switches in
-/// force, by GUID; `previous`: the tables from which the engine starts.
+/// Returns the engine options that the policy asks for, for one lane. `lanes`: lanes in force of destination switches,
+/// by GUID; `previous`: the tables that the engine starts from.
 pub fn options(policy: &Policy, lanes: &Arc<BTreeMap<Guid, u8>>, previous: Option<Arc<Tables>>) -> Options {
     let roots = || policy.roots.clone();
     Options {
@@ -43,14 +43,14 @@ pub fn options(policy: &Policy, lanes: &Arc<BTreeMap<Guid, u8>>, previous: Optio
     }
 }
 
-/// Returns what engine `auto` saw and took, as events.
+/// Returns the choice of engine `auto` and its reasons, as events.
 pub fn choices(routed: &Routed) -> impl Iterator<Item = PlanEvent> + '_ {
     let about_choice = |note: &&Note| matches!(note, Note::Recognised { .. } | Note::Chosen { .. });
     let notes = routed.notes.iter().filter(about_choice).map(ToString::to_string);
     notes.map(|note| PlanEvent::EngineChosen { note })
 }
 
-/// Returns why a plan is refused, with the path or cycle that shows it.
+/// Returns the text of a refusal, with the path or cycle that proves it.
 pub fn in_words(refusal: &Refusal) -> String {
     match refusal.verdict.errors().next().map(|first| first.witness.to_string()) {
         Some(witness) if !witness.is_empty() => format!("{refusal}; {witness}"),

@@ -4,12 +4,12 @@ use std::fmt;
 
 use selvedge_types::{Guid, Lid};
 
-/// How much an event matters.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Good to know.
+    /// Information only.
     Info,
-    /// Needs a look.
+    /// An operator should check.
     Warning,
     /// Something does not work.
     Error,
@@ -24,21 +24,21 @@ pub enum PlanEvent {
     Accepted {
         /// Its engine.
         engine: String,
-        /// Sets needed.
+        /// Number of Sets needed.
         sets: usize,
-        /// LFT blocks among them.
+        /// Number of LFT blocks among them.
         lft_blocks: usize,
     },
     /// A plan was refused by the judge, or an engine gave up.
     Refused {
         /// Its engine.
         engine: String,
-        /// Why, with a witness.
+        /// The reason, with a witness.
         why: String,
     },
     /// No engine's plan was accepted: nothing is sent.
     NoPlan,
-    /// Two ports with one LID: one of them gets another.
+    /// Two ports have the same LID. One of them gets another.
     LidConflict {
         /// The LID.
         lid: Lid,
@@ -47,35 +47,35 @@ pub enum PlanEvent {
         /// The port that gets another.
         loses: Guid,
     },
-    /// More LIDs are wanted than there are.
+    /// More LIDs are wanted than the subnet has.
     OutOfLids {
-        /// LIDs wanted.
+        /// Number of LIDs wanted.
         wanted: usize,
     },
-    /// Engine `auto` looked at the fabric and took another engine for it.
+    /// Engine `auto` inspected the fabric and selected another engine for it.
     EngineChosen {
-        /// What it saw, or what it took and why, with a code of the engine's.
+        /// The properties it found, or the engine it selected and why, with a code of the engine's.
         note: String,
     },
-    /// The tables that were found are right and stay.
+    /// The found tables are correct and stay.
     FoundKept {
         /// The engine that will plan when the fabric changes.
         engine: String,
     },
-    /// Tables that were found are kept but for entries that were not right.
+    /// Found tables are kept, except for wrong entries.
     FoundMended {
         /// The engine that plans from now on.
         engine: String,
-        /// Entries that change.
+        /// Number of entries that change.
         entries: usize,
     },
     /// The repair of every link is known.
     BackupsMade {
-        /// Links.
+        /// Number of links.
         links: usize,
-        /// Links that need a repair that takes longer, or for which there was no room.
+        /// Number of links without a backup: their repair takes longer, or there was no memory left.
         lacking: usize,
-        /// What all that takes in memory, in KiB.
+        /// Memory of all backups, in KiB.
         kib: usize,
     },
     /// A change of tables takes several steps, or waits.
@@ -83,40 +83,40 @@ pub enum PlanEvent {
         /// The steps in words.
         what: String,
     },
-    /// Ports keep fewer LIDs than they are to have, as others hold them, or did a moment ago.
+    /// Ports keep fewer LIDs than the LMC asks for, because other ports have these LIDs now or had them a moment ago.
     LidsLater {
-        /// How many ports.
+        /// Number of ports.
         ports: usize,
     },
     /// Ports are in more partitions than their P_Key tables have room for.
     PKeysFull {
-        /// How many.
+        /// Number of ports.
         ports: usize,
         /// The first of them.
         what: String,
-        /// The keys that its table has room for.
+        /// Number of P_Keys that its table has room for.
         room: u16,
     },
-    /// Some links have fewer data lanes than are to be used: they use those.
+    /// Some links have fewer data lanes than the policy asks for. They use the lanes that they have.
     LanesShort {
-        /// Lanes that are to be used.
+        /// Number of lanes that the policy asks for.
         lanes: u8,
-        /// Links that have fewer.
+        /// Number of links with fewer.
         links: usize,
-        /// The first of them, with its lanes.
+        /// The first of them, with its number of lanes.
         first: (String, u8),
     },
-    /// Nobody knows which service levels senders use: routes rely on none for now.
+    /// The service levels that senders use are unknown, so routes do not depend on them for now.
     LevelsUnknown,
-    /// The judge refuses trees: what is in force stays.
+    /// The judge refuses new multicast trees, so those in force stay.
     TreesRefused {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
 impl PlanEvent {
-    /// Its stable code.
+    /// Returns its stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -138,7 +138,7 @@ impl PlanEvent {
         }
     }
 
-    /// How much it matters.
+    /// Returns its severity.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {
@@ -205,7 +205,7 @@ impl fmt::Display for PlanEvent {
 }
 
 impl PlanEvent {
-    /// Writes what concerns LIDs, partitions and lanes of ports.
+    /// Writes the text of events about LIDs, partitions and lanes of ports.
     fn of_ports(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LidConflict { lid, keeps, loses } => write!(

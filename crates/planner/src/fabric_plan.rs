@@ -1,5 +1,5 @@
-//! Plans the whole fabric: LIDs, port settings, tables by the policy's engines, and the way to them, until the judge
-//! accepts a plan.
+//! Plans the whole fabric: LIDs, port settings, tables by the policy's engines, and the transition to them, until the
+//! judge accepts a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -28,56 +28,57 @@ use crate::{lanes, lid};
 /// Task: plan the whole fabric.
 #[derive(Clone, Debug)]
 pub struct PlanFabric {
-    /// What the plan starts from. `installed` has what packets may be under way by, links that are trained again
-    /// included.
+    /// State to start from. `installed` also records which replaced entries may have packets in flight, including
+    /// packets that crossed links which are trained again.
     pub basis: Basis,
-    /// Which LIDs ports are known by.
+    /// LIDs that ports are known by.
     pub claims: LidClaims,
-    /// Lanes of destination switches in force, by GUID.
+    /// Lanes in force of destination switches, by GUID.
     pub known_lanes: Arc<BTreeMap<Guid, u8>>,
     /// Service levels in force.
     pub told: Arc<Told>,
-    /// Settings that agents would not take.
+    /// Settings that agents did not accept.
     pub declined: Arc<DeclinedByGuid>,
-    /// For how long packets may still be under way by entries that are not known.
+    /// Fog: how long packets of unknown entries may still be in flight.
     pub fog: Duration,
-    /// The operator asked for a sweep: then a link that carries nothing is reason enough to balance afresh.
+    /// True if the operator asked for a sweep. A link without traffic is then enough reason to plan fresh, balanced
+    /// tables.
     pub rebalances: bool,
-    /// Hosts that are asked to register again.
+    /// Hosts to ask to register again.
     pub asks: Asks,
-    /// Which manager made the tables in force.
+    /// Origin of the tables in force.
     pub adopt: Adopt,
-    /// The plan that was left half-way.
+    /// The plan that a sweep interrupted, if there is one.
     pub aim: Option<Arc<Aim>>,
 }
 
-/// LIDs that ports are known by besides those that they hold.
+/// LIDs that ports are known by, in addition to those that they have now.
 #[derive(Clone, Debug, Default)]
 pub struct LidClaims {
     /// LIDs by port GUID, as stored.
     pub known: Arc<BTreeMap<Guid, LidRange>>,
-    /// LIDs that ports may hold besides: of a plan that they have not taken, or had not.
+    /// Further LIDs that ports may have: those of a plan that they did not accept, or had not yet accepted.
     pub spared: Arc<Vec<LidRange>>,
-    /// LIDs to which packets may be under way: no port gets them.
+    /// LIDs with packets that may be in flight. No port gets them.
     pub resting: Arc<BTreeSet<Lid>>,
 }
 
-/// What came of [`PlanFabric`].
+/// Result of [`PlanFabric`].
 #[derive(Clone, Debug, Default)]
 pub struct PlanResult {
-    /// The plan and the way to it; `None`: no engine's plan was accepted.
+    /// The plan and the change set that leads to it. `None`: no engine's plan was accepted.
     pub outcome: Option<Arc<Outcome>>,
-    /// What an operator should know.
+    /// Events for the operator.
     pub events: Vec<PlanEvent>,
-    /// Multicast groups that must be taken apart before the plan is applied: beside its routes their copies could
-    /// deadlock.
+    /// Multicast groups that must be taken apart before the plan is applied, because their copies could deadlock with
+    /// its routes.
     pub copies_first: Option<Box<TakenApart>>,
-    /// The plan's tables are those that were found.
+    /// True if the plan's tables are those that were found.
     pub keeps_found: bool,
 }
 
 impl PlanFabric {
-    /// Returns a task for a fabric of which nothing is known but what it shows.
+    /// Returns a task without knowledge other than the current state of the fabric.
     #[must_use]
     pub fn new(basis: Basis) -> Self {
         Self {
@@ -94,7 +95,7 @@ impl PlanFabric {
         }
     }
 
-    /// Makes the plan, and says which multicast groups come first.
+    /// Makes the plan, and determines which multicast groups must be taken apart first.
     pub(crate) fn run(&self, par: Par) -> PlanResult {
         let result = self.plan(par);
         let outcome = result.outcome.as_ref();
@@ -105,7 +106,7 @@ impl PlanFabric {
         }
     }
 
-    /// Makes the plan: engines in the policy's order, until the judge accepts one.
+    /// Makes the plan with the engines in the policy's order, until the judge accepts one.
     fn plan(&self, par: Par) -> PlanResult {
         let mut events = Vec::new();
         let fabric = &self.basis.inventory.fabric;
@@ -135,7 +136,7 @@ impl PlanFabric {
             if let Some(outcome) = self.kept(engine, &lids, previous.as_deref(), par) {
                 return self.keeps(outcome, events);
             }
-            // What ports shall hold depends on no table: it is planned beside them.
+            // Port settings depend on no table, so they are planned in parallel.
             let (ports, routed) = par.join(
                 || self.plan_ports(&lids),
                 || self.route(engine, &lids, previous.clone(), par),
@@ -163,7 +164,8 @@ impl PlanFabric {
         self.without_levels(events, par)
     }
 
-    /// The engine's plan with the lane that it left to copies, if it was to leave one: routes come first.
+    /// If the engine failed because it left one lane to multicast copies, plans again with all lanes: routes have
+    /// priority.
     fn on_all_lanes(
         &self,
         engine: &EngineName,
@@ -199,7 +201,8 @@ impl PlanFabric {
         }
     }
 
-    /// True if entries in force count for nothing: nobody uses them yet, or the operator wants balance at once.
+    /// True if entries in force need not be kept: no packet uses them yet, or the operator wants balanced tables at
+    /// once.
     fn balances_afresh(&self) -> bool {
         let fabric = &self.basis.inventory.fabric;
         let is_idle = || self.rebalances && has_idle_link(fabric, &self.basis.installed);
@@ -209,14 +212,15 @@ impl PlanFabric {
         }
     }
 
-    /// Returns the lanes of routes and of copies. In a fabric without traffic no level is in use yet.
+    /// Returns the lanes of routes and of multicast copies. In a fabric without traffic no service level is in use yet.
     pub(crate) fn lane_use(&self) -> lanes::Use {
         let fabric = &self.basis.inventory.fabric;
         let in_force = if is_live(fabric) { self.told.lanes() } else { 0 };
         lanes::to_use(fabric, &self.basis.policy, in_force)
     }
 
-    /// Returns the options of engines: for one lane, unless all senders are said to use the levels they are told.
+    /// Returns the engine options: for one lane, unless the policy says that all senders use the service levels that
+    /// they get.
     pub(crate) fn options(&self, previous: Option<Arc<Tables>>) -> Options {
         Options {
             lanes: Some(self.lane_use().routes),
@@ -224,7 +228,7 @@ impl PlanFabric {
         }
     }
 
-    /// The steps, if tables change in more than one or packets must be gone first.
+    /// Returns an event with the steps, if tables change in more than one step or packets must drain first.
     fn way_in_words(&self, outcome: &Outcome) -> Option<PlanEvent> {
         let changes = outcome.changes.value();
         let has_tables = |phase: &&Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
@@ -246,7 +250,7 @@ impl PlanFabric {
         Some(PlanEvent::Way { what })
     }
 
-    /// Tells of ports that are in more partitions than their tables have room for.
+    /// Returns an event about ports that are in more partitions than their P_Key tables have room for.
     fn full_tables(&self, ports: &Ports) -> Option<PlanEvent> {
         let first = *ports.too_many.first()?;
         let fabric = &self.basis.inventory.fabric;
@@ -334,16 +338,16 @@ impl PlanFabric {
         })
     }
 
-    /// Returns the levels that were found with the tables, if they are known for as many lanes as are to be used now.
-    /// Entries that still lead somewhere stay with them, and the rest is mended.
+    /// Returns the service levels found with the tables, if they are known for as many lanes as the policy asks for
+    /// now. Entries that still lead somewhere keep them, and the others are repaired.
     pub(crate) fn found_levels(&self, lids: &Lids, lanes: Option<u8>) -> Option<Arc<ServiceLevels>> {
         let known = self.told.relied_on(&self.basis.inventory.fabric, lids);
         let known = known.filter(|(_, of)| self.adopt == Adopt::Found && Some(*of) == lanes);
         known.map(|(levels, _)| Arc::new(levels))
     }
 
-    /// Plans without service levels if no plan was accepted and it is not known which levels senders use: a subnet
-    /// without a plan would be worse than one that is not spread over its lanes.
+    /// Plans without service levels if no plan was accepted and the levels that senders use are unknown. A subnet
+    /// without a plan would be worse than one that does not use all its lanes.
     pub(crate) fn without_levels(&self, mut events: Vec<PlanEvent>, par: Par) -> PlanResult {
         let fabric = &self.basis.inventory.fabric;
         if self.told.lanes() > 0 || self.lane_use().routes <= 1 || !is_live(fabric) {

@@ -1,4 +1,4 @@
-//! Compares what switches hold with what is known, before a plan is made.
+//! Compares the tables of the switches with what is known of them, before a plan is made.
 
 use selvedge_fabric::{Fabric, Node, NodeIdx, Port, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, Installed, NO_PATH, Plan, Tables};
@@ -7,9 +7,9 @@ use selvedge_types::{Idx, Lid, LidRange, PortNum, PortState};
 use crate::inventory::Inventory;
 use crate::lanes;
 
-/// Returns true if a link between switches is up and carries nothing yet. Keeping every entry that is still good would
-/// leave it idle for ever, so tables are then balanced afresh, as OpenSM does when a switch port was reset. A link that
-/// is lost, and hosts that come and go, move only the entries that must move.
+/// True if a link between switches is up and carries nothing yet. Keeping every entry that is still good would leave
+/// the link unused, so tables are then planned afresh, as OpenSM does when a switch port was reset. A link that is
+/// lost, and hosts that join or leave, move only the entries that must move.
 pub(crate) fn gained_capacity(fabric: &Fabric) -> bool {
     let carries_nothing = |at: PortRef| {
         fabric.node(at.node).is_switch() && fabric.port(at).is_some_and(|p| p.link.state != PortState::Active)
@@ -19,7 +19,7 @@ pub(crate) fn gained_capacity(fabric: &Fabric) -> bool {
         .any(|l| carries_nothing(l.a) && carries_nothing(l.b) && fabric.link_is_up(l.a))
 }
 
-/// Returns true if a link between switches is up and no entry uses it: it came back, and no entry has moved yet.
+/// True if a link between switches is up and no entry uses it: it came back, and no entry has moved to it yet.
 pub(crate) fn has_idle_link(fabric: &Fabric, installed: &Installed) -> bool {
     let used: Vec<[bool; 256]> = (installed.lfts.iter())
         .map(|blocks| {
@@ -38,8 +38,8 @@ pub(crate) fn has_idle_link(fabric: &Fabric, installed: &Installed) -> bool {
         .any(|link| fabric.link_is_up(link.a) && is_idle(link.a) && is_idle(link.b))
 }
 
-/// Returns what the switches hold as tables, from which engines keep entries that are still good. `None` if nothing is
-/// known.
+/// Returns the known contents of the switches as tables, from which engines keep entries that are still good. `None` if
+/// nothing is known.
 pub(crate) fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Option<Tables> {
     let mut tables = Tables::new(switches, top);
     let mut known = false;
@@ -58,9 +58,9 @@ pub(crate) fn previous_tables(installed: &Installed, switches: usize, top: Lid) 
     known.then_some(tables)
 }
 
-/// Widens tables until they cover all entries in force. If the highest LIDs are gone, a lower LinearFDBTop would only
-/// hide their entries, and raising it again would bring them into force before they are rewritten. Within the blocks
-/// that the tables have, entries that stay count too.
+/// Extends tables until they cover all entries in force. If the highest LIDs are gone, a lower LinearFDBTop would only
+/// hide their entries, and raising it again would make them effective before they are rewritten. Within the blocks of
+/// the tables, entries that stay count too.
 pub(crate) fn covering(tables: Tables, installed: &Installed) -> Tables {
     let last_of = |block: usize, data: &[u8; BLOCK_LIDS]| {
         let last = data.iter().rposition(|&port| port != NO_PATH)?;
@@ -79,7 +79,7 @@ pub(crate) fn covering(tables: Tables, installed: &Installed) -> Tables {
     with_top(tables, Lid(top))
 }
 
-/// Returns tables with another LinearFDBTop: as many entries as fit.
+/// Returns tables with another LinearFDBTop, and as many of the entries as fit.
 pub(crate) fn with_top(tables: Tables, top: Lid) -> Tables {
     if tables.top() == top {
         return tables;
@@ -93,17 +93,17 @@ pub(crate) fn with_top(tables: Tables, top: Lid) -> Tables {
     other
 }
 
-/// Blocks of one switch that must be read back before a plan can be compared with them.
+/// Returns the blocks of one switch that must be read back before a plan can be compared with them.
 fn blocks_to_read(installed: &Installed, switch: SwitchIdx, linear_top: u16) -> Vec<usize> {
     (0..=usize::from(linear_top) / 64)
         .filter(|&block| installed.block(switch, block).is_none())
         .collect()
 }
 
-/// Returns true if a switch may have been powered off since its tables were known, and may have got its LID and
-/// LinearFDBTop back from Sets that were on their way. That is so if none of its links has stayed ACTIVE since the last
-/// plan was made of the fabric `seen`. A switch that was fresh then got all its tables from that plan: for it the links
-/// count that were activated after its tables, as in the fabric `left` by the plan.
+/// True if a switch may have been powered off since its tables were known, and may have its old LID and LinearFDBTop
+/// from Sets that were in flight. That is so if none of its links has stayed ACTIVE since the last plan was made for
+/// the fabric `seen`. A switch that was new then got all its tables from that plan. For such a switch, the links that
+/// count are those activated after its tables, as in the fabric `left` by the plan.
 pub fn may_have_been_off(now: &Fabric, node: NodeIdx, seen: &Fabric, left: &Fabric) -> bool {
     let guid = now.node(node).guid;
     let find = |fabric: &Fabric| fabric.find(guid).filter(|&at| fabric.switch_index(at).is_some());
@@ -118,21 +118,22 @@ pub fn may_have_been_off(now: &Fabric, node: NodeIdx, seen: &Fabric, left: &Fabr
     !ports.any(|port| is_active(before, known, port) && is_active(now, node, port))
 }
 
-/// What a manager knows of the fabric and its tables since its last plan.
+/// State of the fabric and its tables at the manager's last plan.
 #[derive(Clone, Copy, Debug)]
 pub struct LastKnown<'a> {
     /// The plan in force.
     pub plan: &'a Plan,
-    /// The fabric as the plan left it.
+    /// The fabric after the plan was applied.
     pub fabric: &'a Fabric,
-    /// The fabric of which the last plan was made.
+    /// The fabric that the last plan was made for.
     pub seen: &'a Fabric,
-    /// The tables that switches held then.
+    /// The tables of the switches at that time.
     pub installed: &'a Installed,
 }
 
-/// Returns the tables that stay known: of switches that still hold what the manager set. Nothing stays known if its own
-/// link was down, as another master may even have its LID; or if cables were moved, or ports hold other LIDs.
+/// Returns the tables that remain known: those of switches that still have what the manager set. Nothing remains known
+/// in these cases: the manager's own link was down (another master may even have its LID), cables were moved, or ports
+/// have other LIDs.
 #[must_use]
 pub fn carried(last: &LastKnown<'_>, inventory: &Inventory) -> Installed {
     let (old, fabric) = (last.fabric, &inventory.fabric);
@@ -147,7 +148,7 @@ pub fn carried(last: &LastKnown<'_>, inventory: &Inventory) -> Installed {
         let seen = fabric.node(node);
         let before = old.find(seen.guid).and_then(|n| old.switch_index(n));
         let sm_lid = |n: &Node| n.port(PortNum::MANAGEMENT).map(|p| p.settings.sm_lid);
-        // Another manager may have been here in between.
+        // Another manager may have been master meanwhile.
         let is_ours = |before: SwitchIdx| sm_lid(seen) == sm_lid(old.switch(before));
         let same_top = seen.switch_settings.linear_top == last.plan.tables.top().0;
         let stayed_on = || !may_have_been_off(fabric, node, last.seen, old);
@@ -158,8 +159,8 @@ pub fn carried(last: &LastKnown<'_>, inventory: &Inventory) -> Installed {
     installed
 }
 
-/// Returns the LFT blocks that must be read before a plan can be made. They are taken from the end: consecutive ones
-/// are of different agents.
+/// Returns the LFT blocks that must be read before a plan can be made. Take them from the end: consecutive ones are of
+/// different agents.
 pub fn unread(fabric: &Fabric, installed: &Installed) -> Vec<(SwitchIdx, usize)> {
     let mut todo = Vec::new();
     for switch in fabric.switches().indices() {
@@ -175,8 +176,8 @@ pub fn unread(fabric: &Fabric, installed: &Installed) -> Vec<(SwitchIdx, usize)>
     todo
 }
 
-/// True if a port holds other LIDs than it was left with: Sets went to others than they were meant for, over a cable
-/// that was moved and may be back where it was, and so may those of tables have done.
+/// True if a port has other LIDs than this manager set. Then Sets reached the wrong ports, over a cable that was moved
+/// and may be back in its place, and Sets of tables may have done so too.
 fn is_renumbered(old: &Fabric, new: &Fabric) -> bool {
     let is_other = |at: PortRef, held: LidRange| {
         let node = old.find(new.node(at.node).guid)?;
@@ -187,8 +188,8 @@ fn is_renumbered(old: &Fabric, new: &Fabric) -> bool {
     ports.any(|(at, port)| is_other(at, port.settings.lids) == Some(true))
 }
 
-/// True if a cable that is still plugged in leads elsewhere than before: Sets that were sent by routes over it may have
-/// been taken by other switches.
+/// True if a cable that is still plugged in leads to another port than before. Sets sent by routes over it may have
+/// reached other switches.
 fn is_recabled(old: &Fabric, new: &Fabric) -> bool {
     let named = |fabric: &Fabric, at: PortRef| (fabric.node(at.node).guid, at.port);
     let leads_elsewhere = |at: PortRef, to: PortRef| {
@@ -200,7 +201,7 @@ fn is_recabled(old: &Fabric, new: &Fabric) -> bool {
         .any(|link| leads_elsewhere(link.a, link.b) || leads_elsewhere(link.b, link.a))
 }
 
-/// True if a port of a switch is ACTIVE and nobody is known behind it.
+/// True if a port of a switch is ACTIVE and no known node is behind it.
 pub fn has_silent_link(fabric: &Fabric) -> bool {
     let is_silent = |node: NodeIdx, port: PortNum, state: PortState| {
         state == PortState::Active && fabric.peer(PortRef { node, port }).is_none()
@@ -222,7 +223,8 @@ mod tests {
     #[test]
     fn a_switch_none_of_whose_links_stayed_active_may_have_been_off() {
         use PortState::{Active, Init};
-        // Its ports when the plan was made, after it, and now; `is_fresh`: it had no tables then.
+        // Arguments: the port states when the plan was made, after it, and now. `is_fresh`: the switch had no tables
+        // when the plan was made.
         let check = |is_fresh: bool, states: [[PortState; 2]; 3], want: bool| {
             let [seen, left, now] =
                 [(states[0], is_fresh), (states[1], false), (states[2], false)].map(|(ports, is_fresh)| {
@@ -245,7 +247,7 @@ mod tests {
         check(false, [[Active; 2]; 3], false);
         check(false, [[Active; 2], [Active; 2], [Active, Init]], false);
         check(false, [[Active; 2], [Active; 2], [Init; 2]], true);
-        // One was activated by the plan: it may have been off before that.
+        // The plan activated one port. The switch may have been off before that.
         check(false, [[Init, Active], [Active; 2], [Active, Init]], true);
         check(true, [[Init; 2], [Active; 2], [Active, Init]], false);
         check(true, [[Init; 2], [Active; 2], [Init; 2]], true);
@@ -307,7 +309,7 @@ mod tests {
             assert_eq!(is_recabled(&old.fabric, &inventory(found).fabric), want, "{cables:?}");
         };
         check(&[], false);
-        // Pulled, and plugged in nowhere.
+        // Unplugged at both ends.
         check(&[(FIRST, 2), (SECOND, 1)], false);
         // The far host is behind the first switch now.
         check(&[(FIRST, 2), (SECOND, 1), (FAR, 1), (SECOND, 2)], true);
@@ -328,7 +330,7 @@ mod tests {
         };
         check(4, 4, false);
         check(4, 5, true);
-        // It was reset, or has just got them.
+        // The switch was reset, or has just got its tables.
         check(4, 0, false);
         check(0, 4, false);
     }

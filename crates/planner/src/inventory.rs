@@ -1,4 +1,4 @@
-//! The inventory: what discovery found, frozen as a snapshot, with the directed route to every agent.
+//! The inventory: the result of discovery as an immutable snapshot, with the directed route to every agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,56 +12,56 @@ use selvedge_wire::{DirectedRoute, ExtLinkSpeeds, LinkSpeeds, LinkWidths, NodeIn
 
 use crate::port_reason::PortReason;
 
-/// A node as discovery sees it.
+/// A node during discovery.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Its NodeInfo.
     pub info: NodeInfo,
-    /// The way to its agent.
+    /// Directed route to its agent.
     pub route: DirectedRoute,
     /// Its NodeDescription.
     pub description: String,
-    /// Its SwitchInfo, on switches.
+    /// Its SwitchInfo, if it is a switch.
     pub switch: Option<SwitchInfo>,
-    /// Position = port number.
+    /// Its ports; the index is the port number.
     pub ports: Vec<FoundPort>,
-    /// Why the node is left out of the fabric, if it is: an answer that it depends on never came, or its GUID was seen
+    /// Reason why the node is left out of the fabric, if it is: a required answer did not arrive, or its GUID was seen
     /// twice.
     pub left_out: Option<PortReason>,
 }
 
-/// A port as discovery sees it.
+/// A port during discovery.
 #[derive(Clone, Debug, Default)]
 pub struct FoundPort {
     /// Its PortInfo.
     pub info: Option<PortInfo>,
-    /// Its GUID, where NodeInfo showed it.
+    /// Its GUID, if NodeInfo showed it.
     pub guid: Guid,
     /// The directed route in through this port, where it differs from that of the node (channel adapters do not
     /// forward).
     pub route: Option<DirectedRoute>,
     /// Its P_Keys.
     pub pkeys: Vec<PKey>,
-    /// Why its peer is left out of the fabric, if it is.
+    /// Reason why its peer is left out of the fabric, if it is.
     pub trouble: Option<PortReason>,
-    /// The other end of its cable: position in the list of found nodes, and port.
+    /// The other end of its cable: index in the list of found nodes, and port.
     pub peer: Option<(usize, PortNum)>,
-    /// The peer is known, or NodeInfo has been asked for.
+    /// True if the peer is known, or its NodeInfo has been requested.
     pub probed: bool,
 }
 
-/// The directed route to an agent, and what it answered.
+/// The directed route to an agent, and its answers.
 #[derive(Clone, Debug)]
 pub struct Agent {
-    /// The way to it.
+    /// Directed route to it.
     pub route: DirectedRoute,
-    /// Directed routes in through single ports, where they differ.
+    /// Directed routes that enter through a given port, where they differ.
     pub port_routes: BTreeMap<PortNum, DirectedRoute>,
     /// SwitchInfo.
     pub switch: Option<SwitchInfo>,
     /// PortInfo by port number.
     pub ports: Vec<Option<PortInfo>>,
-    /// Reasons why ports are not ACTIVE, as far as discovery knows, by port number.
+    /// Reasons why ports are not ACTIVE, as far as discovery knows them, by port number.
     pub troubles: BTreeMap<PortNum, PortReason>,
 }
 
@@ -73,19 +73,19 @@ impl Agent {
     }
 }
 
-/// The snapshot of a fabric, with the directed route to every agent.
+/// A snapshot of a fabric, with the directed route to every agent.
 #[derive(Clone, Debug)]
 pub struct Inventory {
     /// The snapshot.
     pub fabric: Arc<Fabric>,
-    /// Agents by node, shared by all snapshots between which no agent changed.
+    /// Agents by node. Snapshots share them as long as no agent changes.
     pub agents: Arc<IdxVec<NodeIdx, Agent>>,
     /// The manager's own port.
     pub local: PortRef,
 }
 
 impl Inventory {
-    /// Freezes what was found. Incomplete nodes are left out.
+    /// Makes the snapshot. Incomplete nodes are left out.
     pub fn build(mut found: Vec<Found>, local: (usize, PortNum)) -> Result<Self, BuildError> {
         let left_out: Vec<Option<PortReason>> = found.iter().map(|f| f.left_out).collect();
         for port in found.iter_mut().flat_map(|f| &mut f.ports) {
@@ -124,13 +124,13 @@ impl Inventory {
         })
     }
 
-    /// Returns the PortInfo of a port as last seen.
+    /// Returns the last known PortInfo of a port.
     #[must_use]
     pub fn port_info(&self, at: PortRef) -> Option<&PortInfo> {
         self.agents.get(at.node)?.ports.get(at.port.index())?.as_ref()
     }
 
-    /// Returns the switches to which no way of ACTIVE links leads from the manager, by GUID: nothing may wait for their
+    /// Returns the GUIDs of the switches that the manager cannot reach over ACTIVE links. No step may wait for their
     /// agents.
     #[must_use]
     pub fn out_of_reach(&self) -> BTreeSet<Guid> {
@@ -142,7 +142,7 @@ impl Inventory {
             if std::mem::replace(&mut seen[node.to_usize()], true) {
                 continue;
             }
-            // A channel adapter lets nothing through but what it sends itself.
+            // A channel adapter forwards no packets of other nodes.
             let is_way = fabric.node(node).is_switch() || node == self.local.node;
             for (port, _) in fabric.node(node).external_ports().filter(|_| is_way) {
                 let at = PortRef { node, port };
@@ -171,7 +171,7 @@ fn agent_of(found: Found) -> Agent {
     }
 }
 
-/// The node of a snapshot; what only the snapshot needs is moved there.
+/// Returns the node for the snapshot. Data that only the snapshot needs is moved there.
 fn node_of(found: &mut Found) -> Node {
     let info = &found.info;
     let description = std::mem::take(&mut found.description);
@@ -255,14 +255,14 @@ fn capability(info: &PortInfo) -> PortCapability {
     }
 }
 
-/// Returns true if `info` is the NodeInfo that a request through the link of `port` must get.
+/// True if `info` is the NodeInfo expected behind the link of `port`.
 pub fn is_behind(fabric: &Fabric, port: PortRef, info: &NodeInfo) -> bool {
     let guid = fabric.port(port).map(|port| port.guid);
     let is_same_port = fabric.switch_index(port.node).is_some() || guid == Some(info.port_guid);
     info.node_guid == fabric.node(port.node).guid && info.local_port == port.port.get() && is_same_port
 }
 
-/// Returns the state of a link by the PortInfo of one end.
+/// Returns the state of a link from the PortInfo of one end.
 pub fn link_state(info: &PortInfo) -> LinkState {
     LinkState {
         state: info.state.unwrap_or(PortState::Down),
@@ -271,9 +271,9 @@ pub fn link_state(info: &PortInfo) -> LinkState {
     }
 }
 
-/// Returns what a switch holds for an external port. Only port 0 of a switch has LIDs and talks to the manager: LID,
-/// MasterSMLID and MasterSMSL of another port mean nothing, and a Set that went astray while cables were moved may have
-/// left them. Source: IBA vol 1 §14.2.5.6 (LID, MasterSMLID, MasterSMSL).
+/// Returns the settings of an external port from its PortInfo. Only port 0 of a switch has LIDs and talks to the
+/// manager. LID, MasterSMLID and MasterSMSL of another port have no meaning, and a Set that reached the wrong port
+/// while cables were moved may have left them. Source: IBA vol 1 §14.2.5.6 (LID, MasterSMLID, MasterSMSL).
 pub fn external_settings(info: &PortInfo) -> PortSettings {
     let none = PortSettings::default();
     PortSettings {
@@ -286,8 +286,8 @@ pub fn external_settings(info: &PortInfo) -> PortSettings {
     }
 }
 
-/// Returns what an agent holds for an end port. Only external ports of switches enforce partitions; what another port
-/// shows of that means nothing. Source: IBA vol 1 §14.2.5.6 (PartitionEnforcementInbound and Outbound).
+/// Returns the settings of an end port from its PortInfo. Only external ports of switches enforce partitions, so these
+/// bits have no meaning at other ports. Source: IBA vol 1 §14.2.5.6 (PartitionEnforcementInbound and Outbound).
 pub fn port_settings(info: &PortInfo) -> PortSettings {
     PortSettings {
         lids: LidRange {

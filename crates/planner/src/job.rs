@@ -1,5 +1,5 @@
-//! Jobs: the long work of a manager, one task each. A job runs off the manager's thread and is a pure function of its
-//! task.
+//! Jobs: long computations of a manager, one task each. A job runs outside the manager's thread and is a pure function
+//! of its task.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::repair::{Repair, RepairResult};
 use crate::settle::Settle;
 use crate::warm::{Prepare, Warm, is_small};
 
-/// The ticket of a job: the manager takes a result only by the ticket that it waits for.
+/// The ticket of a job. The manager accepts only the result with the ticket that it waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobId(pub u64);
 
@@ -28,56 +28,56 @@ impl fmt::Display for JobId {
     }
 }
 
-/// Long work that a manager wants done.
+/// A long computation that a manager requests.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Its ticket.
     pub id: JobId,
-    /// What is to be done.
+    /// The task.
     pub task: Task,
 }
 
-/// What a job is to do, with all that it needs for that.
+/// The task of a job, with all its input.
 #[derive(Clone, Debug)]
 pub enum Task {
     /// Plan the whole fabric.
     Plan(Box<PlanFabric>),
     /// Plan around links that were lost or came back.
     Repair(Box<Repair>),
-    /// Prepare repairs of what may be lost next.
+    /// Prepare repairs of links that may be lost next.
     Prepare(Box<Prepare>),
     /// Plan a step towards balance.
     Rebalance(Box<Rebalance>),
     /// Plan multicast trees.
     Multicast(Box<MulticastTask>),
-    /// Work out for how long packets of earlier entries matter.
+    /// Compute how long packets of earlier entries matter.
     Settle(Box<Settle>),
-    /// Work out repairs of links that are up.
+    /// Compute repairs of links that are up.
     BackUp(Box<BackUp>),
 }
 
-/// What came of a job: the variant is that of its task.
+/// The result of a job. Its variant is that of the task.
 #[derive(Clone, Debug)]
 pub enum JobResult {
     /// Of [`Task::Plan`].
     Plan(PlanResult),
     /// Of [`Task::Repair`].
     Repair(Box<RepairResult>),
-    /// Of [`Task::Prepare`]: what the next repair starts from; `None` if the job was not run.
+    /// Result of [`Task::Prepare`]: the data for the next repair. `None` if the job was not run.
     Prepare(Option<Box<Warm>>),
     /// Of [`Task::Rebalance`].
     Rebalance(RebalanceResult),
     /// Of [`Task::Multicast`].
     Multicast(MulticastResult),
-    /// Of [`Task::Settle`]: the account, settled, for [`Past::take_settled`]; `None` if the job was not run.
+    /// Result of [`Task::Settle`]: the updated record, for [`Past::take_settled`]. `None` if the job was not run.
     Settle(Option<Box<Past>>),
-    /// Of [`Task::BackUp`]: the task with what it has found, and what is left to do; `None` if the job was not run.
+    /// Result of [`Task::BackUp`]: the task with its results and what is left to do. `None` if the job was not run.
     BackUp(Option<Box<BackUp>>),
 }
 
 impl Task {
-    /// Returns what the task starts from, to be changed by tests that stand between a manager and its jobs;
-    /// [`Task::Settle`] has none.
+    /// Returns the basis of the task, so that tests can change it between the manager and its jobs. [`Task::Settle`]
+    /// has none.
     #[must_use]
     pub const fn basis_mut(&mut self) -> Option<&mut Basis> {
         match self {
@@ -93,9 +93,10 @@ impl Task {
 }
 
 impl Job {
-    /// Returns what the job costs under virtual time: about what one core needs. A plan takes 20 µs a switch and 2 ns
-    /// a (switch, LID), preparations half the first, a repair 50 µs and 2 µs a switch, packets under way 8 µs a switch;
-    /// backups as much as the repairs, and at first as a plan.
+    /// Returns the cost of the job under virtual time, about the time that one core needs. A plan takes 20 µs per
+    /// switch and 2 ns per (switch, LID). A preparation takes half the first. A repair takes 50 µs and 2 µs per switch.
+    /// Packets in flight take 8 µs per switch. Backups take as much as their repairs, and the first job as much as a
+    /// plan.
     #[must_use]
     pub fn virtual_cost(&self) -> Duration {
         match &self.task {
@@ -120,48 +121,47 @@ impl Job {
         }
     }
 
-    /// Has the times measured that the job reports. Without a clock it reports its virtual cost.
+    /// Sets the clock for the times that the job reports. Without a clock it reports its virtual cost.
     pub const fn set_clock(&mut self, clock: fn() -> Duration) {
         if let Task::Repair(repair) = &mut self.task {
             repair.clock = Some(clock);
         }
     }
 
-    /// Returns true if the job plans the whole fabric.
+    /// True if the job plans the whole fabric.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         matches!(self.task, Task::Plan(_))
     }
 
-    /// Returns true if no other job may wait for this one.
+    /// True if no other job may wait for this one.
     #[must_use]
     pub const fn is_background(&self) -> bool {
         matches!(self.task, Task::Rebalance(_) | Task::Settle(_))
     }
 
-    /// Returns true if the job works out repairs of links that are up: beside other jobs, and after them.
+    /// True if the job computes backups, which run in parallel with other jobs or after them.
     #[must_use]
     pub const fn is_backing_up(&self) -> bool {
         matches!(self.task, Task::BackUp(_))
     }
 
-    /// Returns true if the job plans multicast trees: beside other jobs.
+    /// True if the job plans multicast trees, in parallel with other jobs.
     #[must_use]
     pub const fn is_multicast(&self) -> bool {
         matches!(self.task, Task::Multicast(_))
     }
 
-    /// Returns true if [`Self::run_in_place`] takes a few milliseconds at most: a repair that is prepared for, of a
-    /// fabric that is not too large.
+    /// True if [`Self::run_in_place`] takes a few milliseconds at most: a prepared repair of a fabric that is not too
+    /// large.
     #[must_use]
     pub fn is_brief(&self) -> bool {
         let Task::Repair(repair) = &self.task else { return false };
         let entries = repair.basis.inventory.fabric.switches().len() * repair.plan.lids.len();
-        repair.is_prepared() && is_small(entries, repair.is_woven())
+        repair.is_prepared() && is_small(entries, repair.searches())
     }
 
-    /// Makes a repair in place, if it is prepared for and that does. If not, [`Self::run`] is to be called: it takes
-    /// longer.
+    /// Makes a repair in place, if it is prepared and possible. Otherwise call [`Self::run`], which takes longer.
     #[must_use]
     pub fn run_in_place(&mut self) -> Option<JobResult> {
         let Task::Repair(repair) = &mut self.task else {
@@ -170,7 +170,7 @@ impl Job {
         repair.run_in_place().map(Box::new).map(JobResult::Repair)
     }
 
-    /// Does what is to be done. A job is run once: what is prepared, or counted up, moves from the task to the result.
+    /// Runs the task. A job is run once: prepared data moves from the task to the result.
     #[must_use]
     pub fn run(&mut self, par: Par) -> JobResult {
         match &mut self.task {
@@ -184,14 +184,14 @@ impl Job {
         }
     }
 
-    /// Returns the result of this job if its run broke off: there is no plan, and switches keep what they hold.
+    /// Returns the result of this job if its run failed: there is no plan, and switches keep their tables.
     #[must_use]
     pub fn no_plan(&self) -> JobResult {
         self.fruitless(vec![PlanEvent::NoPlan])
     }
 
-    /// Returns the result of this job if nothing comes of it: it is not run, or its run was cut short. `events` says
-    /// why, if an operator should know.
+    /// Returns the empty result of this job if it is not run, or if its run was cut short. `events` gives the reason,
+    /// if an operator should know it.
     #[must_use]
     pub fn fruitless(&self, events: Vec<PlanEvent>) -> JobResult {
         match &self.task {
@@ -218,7 +218,7 @@ impl Job {
     }
 }
 
-/// Returns what planning the whole fabric costs.
+/// Returns the cost of planning the whole fabric.
 fn plan_cost(basis: &Basis) -> Duration {
     let (switches, lids) = basis.sizes();
     Duration::from_nanos(switches * 20_000 + switches * lids * 2)
@@ -239,7 +239,7 @@ impl JobResult {
         }
     }
 
-    /// Returns what the next repair starts from, if the job hands that over.
+    /// Returns the data for the next repair, if the job has it.
     #[must_use]
     pub fn warm(&self) -> Option<&Warm> {
         match self {
@@ -249,7 +249,7 @@ impl JobResult {
         }
     }
 
-    /// Notes how long the job took, where a clock measured it.
+    /// Sets the time that the job took, if a clock measured it.
     pub fn set_took(&mut self, took: Duration) {
         if let Self::Repair(result) = self {
             result.took = took;

@@ -1,4 +1,4 @@
-//! The judge as planning calls it: decides whether a change may be sent.
+//! The judge as planning calls it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::inventory::Inventory;
 ///
 /// Only `selvedge-verify` can make a [`Judged`] value, so another implementation can refuse more, never less.
 pub trait Judge: Send + Sync + fmt::Debug {
-    /// Judges a plan and the way to it. `changes` makes the way, while the plan is judged.
+    /// Judges a plan and the change set that leads to it. `changes` computes the change set while the plan is judged.
     fn judge(
         &self,
         inventory: &Inventory,
@@ -29,8 +29,8 @@ pub trait Judge: Send + Sync + fmt::Debug {
         par: Par,
     ) -> Result<Accepted, Box<Refusal>>;
 
-    /// Judges a plan that differs little from the one that `standing` proves, if there is such a proof. The proof
-    /// follows the plan if that is accepted and covered. Default: judges everything.
+    /// Judges a plan that differs little from the one that `standing` proves, if there is such a proof. If the plan is
+    /// accepted and covered, the proof follows it. Default: judges everything.
     fn judge_repair(
         &self,
         standing: &mut Option<Standing>,
@@ -45,8 +45,8 @@ pub trait Judge: Send + Sync + fmt::Debug {
         Ok(accepted)
     }
 
-    /// Judges only the entries that are written after links were lost. `under_way` were replaced recently, `before` is
-    /// the verdict of the plan that `standing` proves. `None`: another judgement is needed. Default: none.
+    /// Judges only the entries written after links were lost. `under_way` lists recently replaced entries. `before` is
+    /// the verdict on the plan that `standing` proves. `None`: another judgement is needed. Default: `None`.
     fn judge_entries(
         &self,
         _standing: &mut Standing,
@@ -59,8 +59,8 @@ pub trait Judge: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Judges entries that will be written when links are lost, and nothing else, as [`Self::judge_entries`] would if
-    /// no packets are under way; `standing` stays what it is. Default: none.
+    /// Judges entries to be written when links are lost, as [`Self::judge_entries`] would with no packets in flight.
+    /// `standing` stays unchanged. Default: `None`.
     fn back_up(
         &self,
         _standing: &mut Standing,
@@ -71,8 +71,8 @@ pub trait Judge: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Judges a backup whose links are now lost: the same entries, with Sets that clear PortStateChange. `None`:
-    /// another judgement is needed. Default: none.
+    /// Judges a backup after its links were lost: the same entries, plus the Sets that clear PortStateChange. `None`:
+    /// another judgement is needed. Default: `None`.
     fn judge_backup(
         &self,
         _standing: &Standing,
@@ -84,12 +84,12 @@ pub trait Judge: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns what is refused of multicast tables and alias GUIDs. Default: what [`DefaultJudge`] refuses by default.
+    /// Returns the options for multicast tables and alias GUIDs. Default: those of [`DefaultJudge`].
     fn options(&self) -> JudgeOptions {
         JudgeOptions::default()
     }
 
-    /// Judges multicast tables and the way to them.
+    /// Judges multicast tables and the transition to them.
     fn judge_multicast(
         &self,
         _inventory: &Inventory,
@@ -141,12 +141,12 @@ impl From<Judged<ChangeSet>> for Accepted {
 /// The judge of `selvedge-verify`.
 #[derive(Clone, Debug, Default)]
 pub struct DefaultJudge {
-    /// What is refused.
+    /// Its options.
     pub options: JudgeOptions,
 }
 
 impl DefaultJudge {
-    /// For changes of routes: of the way to them a manager says what it costs, and nothing else.
+    /// Returns the options for changes of routes: of the transition only the costs are measured.
     fn of_changes(&self, par: Par) -> JudgeOptions {
         JudgeOptions {
             par,

@@ -1,7 +1,7 @@
-//! Plans that keep tables: those that were found, and those of a plan that was left half-way.
+//! Plans that keep tables: found ones, and those of an interrupted plan.
 
 use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, ServiceLevels, Tables};
-use selvedge_routing::{Engine, Routed};
+use selvedge_routing::{Capability, Engine, Routed};
 use selvedge_sim::Par;
 
 use crate::adopt::{Adopt, drop_idle_circles, mended};
@@ -11,20 +11,17 @@ use crate::event::PlanEvent;
 use crate::fabric_plan::{PlanFabric, PlanResult};
 use crate::held::covering;
 
-/// True for engines that keep what they can by themselves, and find out first what the fabric is.
-const fn looks_first(engine: Engine) -> bool {
-    matches!(engine, Engine::Auto | Engine::FatTree)
-}
-
 impl PlanFabric {
-    /// Returns a plan with the tables as they were found, if they are right, for an engine that has not been asked yet.
+    /// Returns a plan with the found tables, if they are correct, before the engine is called.
     pub(crate) fn kept(&self, engine: &EngineName, lids: &Lids, found: Option<&Tables>, par: Par) -> Option<Outcome> {
-        let engine = Engine::try_from(engine).ok().filter(|engine| !looks_first(*engine))?;
+        let engine = Engine::try_from(engine)
+            .ok()
+            .filter(|engine| !engine.can(Capability::Recognises))?;
         self.as_found(engine, lids, found?, par)
     }
 
-    /// Does the same for an engine that recognises the fabric first, with what it made, if that differs from what was
-    /// found.
+    /// Does the same for an engine that recognises the topology first. The result of the engine is an input: the found
+    /// tables are kept only if they differ from it.
     pub(crate) fn kept_instead(
         &self,
         (engine, routed): (&EngineName, Option<&Routed>),
@@ -36,16 +33,18 @@ impl PlanFabric {
             let tells = (&routed.service_levels, routed.lanes);
             routed.tables != **found || !self.told.agrees(&self.basis.inventory.fabric, lids, tells)
         })?;
-        Engine::try_from(engine).ok().filter(|engine| looks_first(*engine))?;
+        Engine::try_from(engine)
+            .ok()
+            .filter(|engine| engine.can(Capability::Recognises))?;
         self.as_found(Engine::try_from(&routed.engine).ok()?, lids, found, par)
     }
 
     fn as_found(&self, engine: Engine, lids: &Lids, found: &Tables, par: Par) -> Option<Outcome> {
-        // Of a file the tables are what the operator wants.
-        if self.adopt == Adopt::No || engine == Engine::File {
+        if self.adopt == Adopt::No || engine.can(Capability::Given) {
             return None;
         }
-        // Nobody can read service levels back: tables that need some are right only if these are known otherwise.
+        // Service levels cannot be read back. Tables that need some are correct only if these are known from another
+        // source.
         let fabric = &self.basis.inventory.fabric;
         let known = self.told.relied_on(fabric, lids);
         let (service_levels, lanes) = known.unwrap_or((ServiceLevels::default(), 1));
@@ -65,13 +64,13 @@ impl PlanFabric {
             };
             self.attempt(routed, lids, self.plan_ports(lids), par).ok()
         };
-        // Where several lanes may be relied on, tables that are not right as they are may have been right on more.
+        // If the policy allows several lanes, tables that are wrong on one lane may have been correct on more.
         let is_on_one = most == 1;
         let mend = || mended(fabric, lids, &tables, par).filter(|_| is_on_one);
         attempt(tables.clone()).or_else(|| attempt(mend()?))
     }
 
-    /// Returns the result with found tables; that they are kept is said once.
+    /// Returns the result with found tables. The event about keeping them is added once.
     pub(crate) fn keeps(&self, outcome: Outcome, mut events: Vec<PlanEvent>) -> PlanResult {
         let engine = outcome.plan.engine.0.clone();
         let entries = self.changed_entries(&outcome);
@@ -86,7 +85,7 @@ impl PlanFabric {
         }
     }
 
-    /// Entries of the plan's LIDs that are others than those that were found.
+    /// Returns the number of entries of the plan's LIDs that differ from the found ones.
     fn changed_entries(&self, outcome: &Outcome) -> usize {
         let (plan, installed) = (&outcome.plan, &self.basis.installed);
         let switches = plan.tables.switch_indices();
@@ -99,14 +98,14 @@ impl PlanFabric {
         changed.count()
     }
 
-    /// Returns the plan that was left half-way, with its aim, if it is still wanted and the judge accepts it.
+    /// Returns the interrupted plan with its aim, if it is still wanted and the judge accepts it.
     pub(crate) fn aimed(&self, lids: &Lids, par: Par) -> Option<(Outcome, &Aim)> {
         let (aim, routes) = (self.aim.as_deref()?, self.lane_use().routes);
         let plan = Some(&aim.plan).filter(|_| aim.is_wanted(&self.basis, lids, routes))?;
-        // Of a file the tables are what the operator wants, and it may say something else by now.
+        // Given tables may be others by now.
         Engine::try_from(&plan.engine)
             .ok()
-            .filter(|&engine| engine != Engine::File)?;
+            .filter(|engine| !engine.can(Capability::Given))?;
         let routed = Routed {
             tables: plan.tables.clone(),
             service_levels: plan.service_levels.clone(),
@@ -118,7 +117,7 @@ impl PlanFabric {
         Some((outcome, aim))
     }
 
-    /// Takes such a plan; what an operator should know was said when it was first made.
+    /// Accepts such a plan. Its events were reported when it was first made.
     pub(crate) fn aims(&self, (outcome, aim): (Outcome, &Aim), events: Vec<PlanEvent>) -> PlanResult {
         PlanResult {
             keeps_found: aim.keeps_found,

@@ -1,5 +1,5 @@
-//! Lanes: which service level hosts are told for a destination, how many lanes routes may use, which lane tables must
-//! be read, and which stay known.
+//! Lanes: the service level of each destination, the number of lanes for routes, the lane tables that must be read, and
+//! those that remain known.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use selvedge_plan::{
     EngineName, HeldLanes, LaneTable, LaneTables, Lids, MulticastLane, Plan, Policy, ServiceLevels, SlToVl,
     has_sl_mapping, link_lanes, own_row, ports_in_use, tables_of,
 };
-use selvedge_routing::Engine;
+use selvedge_routing::{Engine, LaneUse};
 use selvedge_types::{Lid, PortNum, PortState, Sl, Vl};
 
 use crate::damage::Returned;
 use crate::event::PlanEvent;
 
-/// Returns service levels by destination. Hosts of one switch share most links and go by different lanes; so do hosts
-/// at the same port of different switches, which share the other links in regular fabrics.
+/// Returns service levels by destination. Hosts of one switch share most links, so they get different lanes. So do
+/// hosts at the same port of different switches, which share the other links in regular fabrics.
 ///
-/// A level depends only on the LID of the destination, the switch port it is attached to and the LID of that switch. So
-/// it stays the same whatever happens elsewhere, also over restarts, and need not be stored.
+/// A level depends only on the LID of the destination, its switch port and the LID of that switch. So it stays the same
+/// whatever changes elsewhere, also over restarts, and need not be stored.
 pub(crate) fn levels(fabric: &Fabric, lids: &Lids, lanes: u8) -> ServiceLevels {
     let lanes = u32::from(lanes.clamp(1, 15));
     let mut levels = vec![Sl::default(); lids.top().index() + 1];
@@ -42,8 +42,8 @@ pub(crate) fn levels(fabric: &Fabric, lids: &Lids, lanes: u8) -> ServiceLevels {
     ServiceLevels::PerDestination(levels)
 }
 
-/// LIDs of neighbours often differ by the same number: its residues would come back too soon. Multiplied by 2^32 over
-/// the golden ratio they do not (Knuth, The Art of Computer Programming 3, §6.4).
+/// Spreads LIDs evenly. LIDs of neighbours often differ by a constant, so plain remainders would repeat too soon.
+/// Multiplication by 2^32 / golden ratio avoids that (Knuth, The Art of Computer Programming 3, §6.4).
 const fn mixed(lid: Lid) -> u32 {
     (lid.0 as u32).wrapping_mul(0x9E37_79B1) >> 20
 }
@@ -51,18 +51,18 @@ const fn mixed(lid: Lid) -> u32 {
 /// The lanes of routes and of multicast copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Use {
-    /// Lanes that routes may rely on, from 0.
+    /// Number of lanes that routes may use, from 0.
     pub routes: u8,
-    /// The lane of copies, if they have one of their own.
+    /// The lane of multicast copies, if they have their own.
     pub copies: Option<Vl>,
 }
 
-/// Returns how many lanes routes may rely on, and whether copies have a lane of their own.
+/// Returns how many lanes routes may use, and whether copies have a lane of their own.
 ///
-/// Routes rely on one lane, unless all senders are said to use the levels they are told. Then they rely on as many as
-/// every link has, as packets on a lane that some link lacks leave the lane that was proved. Copies get one lane more
-/// if links can have it, otherwise the last of those of routes. They get none that routes `in_force` rely on, unless
-/// the operator insists: senders that were told its level still use it.
+/// Routes use one lane, unless the policy says that all senders use the service levels that they get. Then routes use
+/// as many lanes as every link has, because a packet on a lane that some link lacks leaves the proved lane. Copies get
+/// one lane more if links can have it, otherwise the last lane of the routes. They get no lane that routes `in_force`
+/// use, unless the policy insists, because senders with an old path record still use its service level.
 pub(crate) fn to_use(fabric: &Fabric, policy: &Policy, in_force: u8) -> Use {
     let shared = |routes| Use { routes, copies: None };
     if !policy.assume_sl_aware {
@@ -98,18 +98,18 @@ pub(crate) fn to_use(fabric: &Fabric, policy: &Policy, in_force: u8) -> Use {
     }
 }
 
-/// So many lanes are left to routes at least if one of theirs goes to copies: with two `dfsssp` finds routes for a
-/// quarter of the fabrics for which it finds them with four, with three for three quarters.
+/// Fewest lanes left to routes if one of theirs goes to copies. With two lanes `dfsssp` finds routes for a quarter of
+/// the fabrics that it can route with four; with three lanes, for three quarters.
 const THREE: u8 = 3;
 
-/// Returns the least code of OperationalVLs for so many lanes.
+/// Returns the smallest OperationalVLs code with this many lanes.
 pub(crate) fn code_for(lanes: u8) -> u8 {
     (1..=5)
         .find(|&code| PortCapability::lanes_of_code(code) >= lanes)
         .unwrap_or(5)
 }
 
-/// Returns how many lanes the operator wants routes to rely on at most.
+/// Returns the most lanes that the policy allows for routes.
 pub const fn wanted(policy: &Policy) -> u8 {
     match policy.assume_sl_aware {
         true => policy.used_lanes,
@@ -120,16 +120,16 @@ pub const fn wanted(policy: &Policy) -> u8 {
 /// The lanes of a plan.
 #[derive(Clone, Debug)]
 pub(crate) struct Levels {
-    /// Lanes that the proof relies on.
+    /// Number of lanes that the proof depends on.
     pub lanes: u8,
-    /// Service levels that it relies on.
+    /// Service levels that the proof depends on.
     pub relied_on: ServiceLevels,
-    /// What ports shall hold, if lanes are to be used, or tables of earlier use are known.
+    /// Planned lane tables of the ports. `None` if no lanes are used and no tables of earlier use are known.
     pub tables: Option<LaneTables>,
 }
 
-/// Returns the lanes of routes that an engine made with these lanes and levels. Paths that go up, then down need no
-/// lanes: the levels of `fat-tree` are dropped, so that its routes are proved for any level.
+/// Returns the lanes of routes that an engine made with these lanes and levels. The levels of an engine that uses lanes
+/// only to spread packets are dropped, so that its routes are proved for any level.
 pub(crate) fn of_routes(
     fabric: &Fabric,
     (policy, to_use): (&Policy, Use),
@@ -137,7 +137,8 @@ pub(crate) fn of_routes(
     held: &HeldLanes,
     (engine, lanes, made): (&EngineName, u8, ServiceLevels),
 ) -> Levels {
-    let needs_none = engine.0 == Engine::FatTree.name();
+    let uses = Engine::try_from(engine).map_or(LaneUse::One, Engine::lanes);
+    let needs_none = matches!(uses, LaneUse::ToSpread { .. });
     // Tables of a file may rely on any lane.
     let copies = to_use.copies.filter(|own| needs_none || own.get() >= lanes);
     if lanes > 1 && !needs_none {
@@ -165,7 +166,7 @@ pub(crate) fn of_routes(
     }
 }
 
-/// Returns the lanes of the rows in force; unknown rows count as those of the plan.
+/// Returns the lane map of the rows in force. An unknown row counts as that of the plan.
 pub(crate) fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> SlToVl {
     let mut map = plan.sl_to_vl.clone();
     for (switch, &node) in fabric.switches().iter_enumerated() {
@@ -183,7 +184,7 @@ pub(crate) fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> Sl
     map
 }
 
-/// Returns the event that counts links with fewer lanes than are to be used, if there are any.
+/// Returns the event that counts links with fewer lanes than planned, if there are any.
 pub(crate) fn short(fabric: &Fabric, policy: &Policy, settings: &BTreeMap<PortRef, PortSettings>) -> Option<PlanEvent> {
     let lanes = policy.used_lanes;
     let has = |at: PortRef| settings.get(&at).map(link_lanes).filter(|&has| has < lanes);
@@ -197,8 +198,8 @@ pub(crate) fn short(fabric: &Fabric, policy: &Policy, settings: &BTreeMap<PortRe
 }
 
 /// Returns the lane tables that must be read before a plan can be compared with them: those of switches that forward,
-/// those of hosts that send, and the row of each switch from port 0 to itself, which is never written. Fresh tables are
-/// written whatever they hold.
+/// those of hosts that send, and the row of each switch from port 0 to itself, which is never written. Tables of new
+/// nodes are written without reading.
 pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTable> {
     let mut todo = Vec::new();
     if policy.used_lanes <= 1 {
@@ -225,7 +226,7 @@ pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTab
             .collect();
         todo.extend(tables_of(fabric, node, &up).filter(|table| !is_known(table)));
     }
-    // Consecutive questions go to different agents.
+    // Consecutive requests go to different agents.
     let mut numbered: Vec<(usize, LaneTable)> = Vec::with_capacity(todo.len());
     for of_node in todo.chunk_by(|a, b| a.port().node == b.port().node) {
         numbered.extend(of_node.iter().copied().enumerate());
@@ -234,8 +235,8 @@ pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTab
     numbered.into_iter().map(|(_, table)| table).collect()
 }
 
-/// Returns the lane tables that stay known of those that a manager has `written`, on a fabric that it left as `old`: of
-/// nodes that still name the same master, and were not reset since.
+/// Returns the lane tables in `written` that remain known. `old` is the fabric after the manager wrote them. They must
+/// belong to nodes that still have the same MasterSMLID and were not reset since.
 pub(crate) fn carried(written: &Arc<HeldLanes>, old: &Fabric, fabric: &Fabric) -> Arc<HeldLanes> {
     let mut held = Arc::clone(written);
     if held.is_empty() {
@@ -256,7 +257,7 @@ pub(crate) fn carried(written: &Arc<HeldLanes>, old: &Fabric, fabric: &Fabric) -
             let is_end = !n.is_switch() || port == PortNum::MANAGEMENT;
             let was_reset = match n.is_switch() {
                 true => n.switch_settings.linear_top == 0 || is_trained_anew(old, fabric, node),
-                // Whoever is behind it may have been switched off and on.
+                // The node behind the link may have been powered off and on.
                 false => seen.link.state != PortState::Active || has_gone_back(old, fabric, at),
             };
             if is_end && (was_reset || !is_ours(at)) {
@@ -267,15 +268,16 @@ pub(crate) fn carried(written: &Arc<HeldLanes>, old: &Fabric, fabric: &Fabric) -
     held
 }
 
-/// True if a link of a switch went down and came up: the switch may have been off, and have got its LID and its
-/// LinearFDBTop back by what was on its way.
+/// True if a link of a switch went down and came up. The switch may have been off, and may have its old LID and
+/// LinearFDBTop from Sets that were in flight.
 fn is_trained_anew(old: &Fabric, now: &Fabric, node: NodeIdx) -> bool {
     let switch = now.node(node);
     let mut ports = switch.external_ports();
     old.find(switch.guid).is_none() || ports.any(|(port, _)| has_gone_back(old, now, PortRef { node, port }))
 }
 
-/// True if a link went down and came up: an end is in INIT that was set to more. The other one may have been set since.
+/// True if a link went down and came up: an end is in INIT that was in a higher state. The other end may have been set
+/// since.
 fn has_gone_back(old: &Fabric, now: &Fabric, at: PortRef) -> bool {
     let state = |fabric: &Fabric, at: PortRef| fabric.port(at).map(|port| port.link.state);
     let before = |at: PortRef| {
@@ -287,8 +289,8 @@ fn has_gone_back(old: &Fabric, now: &Fabric, at: PortRef) -> bool {
     ends.any(|end| was_set(end) && state(now, end) == Some(PortState::Init))
 }
 
-/// Returns what stays known of lane tables when links have come back: hosts behind them may have been powered off and
-/// on.
+/// Returns the lane tables that remain known after links have come back. Hosts behind these links may have been powered
+/// off and on.
 pub(crate) fn without(held: &Arc<HeldLanes>, fabric: &Fabric, returned: &[Returned]) -> Arc<HeldLanes> {
     if held.is_empty() {
         return Arc::clone(held);
@@ -308,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// Levels of the hosts of one switch with so many of them, by port.
+    /// Returns the levels of the hosts of one switch, by port.
     fn of_hosts(hosts: u8, lanes: u8) -> Vec<u8> {
         let mut builder = FabricBuilder::new();
         let switch = builder.add(Node::new(NodeKind::Switch, Guid(1), hosts, "s"));
@@ -344,7 +346,7 @@ mod tests {
         }
     }
 
-    /// Two switches whose ports have so many lanes, by code.
+    /// Returns two switches with this OperationalVLs code at their ports.
     fn linked(code: u8) -> Fabric {
         let mut builder = FabricBuilder::new();
         let port = PortNum::new(1).unwrap();
@@ -362,7 +364,8 @@ mod tests {
         builder.finish().unwrap()
     }
 
-    /// What no plan says is read of every switch, of a fresh one too, whose other tables are written without a look.
+    /// Rows that no plan writes are read from every switch, including a new one with other tables that are written
+    /// without reading.
     #[test]
     fn rows_that_nobody_writes_are_read_everywhere() {
         let check = |used: u8, top: u16, known: &[u64], want: (usize, usize)| {
@@ -395,7 +398,8 @@ mod tests {
         check(1, 9, &[], (0, 0));
         check(4, 0, &[], (2, 0));
         check(4, 0, &[2], (1, 0));
-        // Of the only port of each: two blocks of turns, and the rows from port 0 and from itself.
+        // Tables of the only port of each: two VL arbitration blocks, and the rows from port 0 and from the port
+        // itself.
         check(4, 9, &[], (2, 8));
         check(4, 9, &[1, 2], (0, 8));
     }
@@ -424,7 +428,7 @@ mod tests {
         check(3, 4, Auto, 0, (3, Some(3)));
         check(3, 4, Shared, 0, (4, None));
         check(3, 4, Auto, 3, (3, Some(3)));
-        // What senders were told stays, unless the operator insists.
+        // The levels that senders use stay, unless the policy insists.
         check(3, 4, Auto, 4, (4, None));
         check(3, 4, Own, 4, (3, Some(3)));
         check(4, 4, Auto, 4, (4, Some(4)));
@@ -442,7 +446,7 @@ mod tests {
                 let mut switch = Node::new(NodeKind::Switch, Guid(1), 1, "s");
                 switch.port_mut(port).unwrap().link.state = state;
                 let mut host = Node::new(NodeKind::Ca, Guid(2), 1, "h");
-                // It has got its state back by a Set that was on its way.
+                // Its state was restored by a Set that was in flight.
                 host.port_mut(port).unwrap().link.state = PortState::Active;
                 let keys = [builder.add(switch), builder.add(host)];
                 builder.link((keys[0], port), (keys[1], port)).unwrap();

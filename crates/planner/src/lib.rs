@@ -1,7 +1,7 @@
-//! Plans, repairs, and the way to them: functions from values to values.
+//! Plans and repairs of a fabric, and the transitions to them, as pure functions.
 //!
-//! The manager (`sm`) decides when something is planned and what becomes of it; this crate decides what. It keeps
-//! nothing between calls and sends nothing.
+//! The manager (`sm`) decides when to plan and what to do with the result. This crate computes the plan. It keeps no
+//! state between calls and sends nothing.
 
 mod adopt;
 mod aim;
@@ -36,7 +36,7 @@ pub mod told;
 mod warm;
 pub mod way;
 
-// Fixtures that tests of `sm` share name this crate as those tests do.
+// `sm` includes some fixtures of this crate in its tests, and these refer to the crate by this name.
 #[cfg(test)]
 extern crate self as selvedge_planner;
 

@@ -1,4 +1,4 @@
-//! Assigns LIDs to end ports. A port keeps the LIDs it holds unless they are wrong.
+//! Assigns LIDs to end ports. A port keeps its current LIDs unless they are wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +13,21 @@ use crate::lid_layout;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SLV-SM-0014: {wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet")]
 pub struct OutOfLids {
-    /// LIDs wanted.
+    /// Number of LIDs wanted.
     pub wanted: usize,
 }
 
 /// Assigns LIDs to every end port that needs some: port 0 of a switch, and every port of another node with a trained
 /// link.
 ///
-/// A port gets the LIDs it holds, otherwise those it is known to have had, otherwise the lowest free ones. A LID that
-/// two ports hold stays with the port it is known to belong to, otherwise with the lower GUID. Another LMC moves a port
-/// only if its LIDs cannot begin at the same base: that is not aligned, or a switch holds one of the further LIDs.
+/// A port gets its current LIDs, otherwise those that it is known to have had, otherwise the lowest free ones. If two
+/// ports have the same LID, the port that the LID is known to belong to keeps it, otherwise the port with the lower
+/// GUID. A new LMC moves a port only if its LID range cannot begin at the same base: the base is not aligned, or a
+/// switch has one of the further LIDs.
 ///
-/// Sets are sent in parallel, so no port gets a LID that another port still holds, or that a port gave up so recently
-/// that packets to it may be under way (`resting`). A port whose further LIDs are of that kind keeps what it has until
-/// a later plan: see `short`.
+/// Sets are sent in parallel. So no port gets a LID that another port still has, or that a port gave up so recently
+/// that packets to it may be in flight (`resting`). If such LIDs are missing from a port's range, the port keeps its
+/// current LIDs until a later plan: see `short`.
 pub fn assign(
     fabric: &Fabric,
     policy: &Policy,
@@ -37,8 +38,8 @@ pub fn assign(
     assign_sparing(fabric, policy, (known, &[]), resting, events)
 }
 
-/// Does the same if absent ports may hold other LIDs than those they are known by (`spared`): those are given to other
-/// ports only if nothing else is left.
+/// Does the same if absent ports may have LIDs other than the known ones (`spared`). Those are given to other ports
+/// only if no other LID is left.
 pub(crate) fn assign_sparing(
     fabric: &Fabric,
     policy: &Policy,
@@ -66,7 +67,7 @@ pub(crate) fn assign_sparing(
     let mut held = Held::default();
     if !policy.reassign_lids {
         held = Held::of(&ports, resting, known);
-        // Ports whose LID is also the one they are known to have come first: a clash is then decided for them.
+        // Ports with a current LID that is also the known one come first, so that they win a conflict.
         let (sure, other): (Vec<_>, Vec<_>) = ports
             .iter()
             .copied()
@@ -91,7 +92,7 @@ pub(crate) fn assign_sparing(
     lid_layout::arrange(fabric, policy, (&lids, known), &mut needy);
     let mut free = FreeLids::new(&reserved(fabric, policy, known, spared), held);
     for (at, lmc) in needy {
-        // What it has is better than nothing, and others may leave room.
+        // Its current LIDs are better than none, and later ports may leave room.
         let has = || fabric.port(at).map(|port| port.settings.lids);
         let range = free.next(&lids, at, lmc);
         let range = range.or_else(|| has().filter(|_| !policy.reassign_lids));
@@ -103,8 +104,9 @@ pub(crate) fn assign_sparing(
     Ok(lids)
 }
 
-/// A known LID of a port that is away just now is given to somebody else only if nothing else is left. So is that of a
-/// master who is away: were it this manager's, he could not tell later whose hosts they are.
+/// Returns LIDs that are given to other ports only as a last resort: known LIDs of absent ports, and the LID of an
+/// absent master. If this manager took the LID of that master, it could no longer tell which of the two managers the
+/// hosts' MasterSMLID refers to.
 fn reserved(fabric: &Fabric, policy: &Policy, known: &BTreeMap<Guid, LidRange>, spared: &[LidRange]) -> Vec<LidRange> {
     let masters = fabric
         .end_ports()
@@ -116,19 +118,19 @@ fn reserved(fabric: &Fabric, policy: &Policy, known: &BTreeMap<Guid, LidRange>, 
         .collect()
 }
 
-/// Returns the ports that have fewer LIDs than the policy wants: other ports hold those, or did a moment ago, and the
-/// next plan may give them.
+/// Returns the ports that have fewer LIDs than the policy wants, because other ports have them now or had them a moment
+/// ago. The next plan may assign them.
 pub(crate) fn short(fabric: &Fabric, policy: &Policy, lids: &Lids) -> impl Iterator<Item = PortRef> {
     let is_short = |(at, range): &(PortRef, LidRange)| range.lmc != lmc_of(fabric, policy, *at);
     lids.iter().filter(is_short).map(|(at, _)| at)
 }
 
-/// Returns true if any port has fewer LIDs than the policy wants.
+/// True if any port has fewer LIDs than the policy wants.
 pub fn is_short(fabric: &Fabric, policy: &Policy, lids: &Lids) -> bool {
     short(fabric, policy, lids).next().is_some()
 }
 
-/// An end port, and what it is to have.
+/// An end port, its current LIDs and its wanted LMC.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     at: PortRef,
@@ -142,13 +144,13 @@ impl Claim {
         LidRange { base, lmc: self.lmc }
     }
 
-    /// What it shall have if it stays where it is.
+    /// Returns the LIDs that it gets if it keeps its base LID.
     const fn wanted(self) -> LidRange {
         self.from(self.held.base)
     }
 }
 
-/// LMC of a port: switches have one LID. Source: IBA vol 1 §14.2.5.6: LMC of a base switch port 0 is 0.
+/// Returns the LMC of a port. Switches have one LID. Source: IBA vol 1 §14.2.5.6: LMC of a base switch port 0 is 0.
 fn lmc_of(fabric: &Fabric, policy: &Policy, at: PortRef) -> Lmc {
     if fabric.node(at.node).kind == NodeKind::Switch {
         Lmc::ZERO
@@ -157,7 +159,7 @@ fn lmc_of(fabric: &Fabric, policy: &Policy, at: PortRef) -> Lmc {
     }
 }
 
-/// A port keeps its base LID, and as many LIDs as it has, but not more than it shall have.
+/// Keeps the base LID of a port, and its current number of LIDs, up to the wanted number.
 fn keep(fabric: &Fabric, lids: &mut Lids, claim: Claim, events: &mut Vec<PlanEvent>) {
     let (held, wanted) = (claim.held, claim.wanted());
     if held.base == Lid::NONE || !held.base.0.is_multiple_of(claim.lmc.lids()) {
@@ -178,8 +180,8 @@ fn keep(fabric: &Fabric, lids: &mut Lids, claim: Claim, events: &mut Vec<PlanEve
     }
 }
 
-/// A port that has fewer LIDs than it shall have gets the others, if nobody has them. If somebody keeps one of them, it
-/// must move; if they are only in use still, they are kept for it.
+/// Gives a port with too few LIDs the missing ones, if they are free. If another port keeps one of them, this port must
+/// move. If they are only temporarily in use, they are reserved for this port.
 fn grow(lids: &mut Lids, held: &mut Held, claim: Claim) {
     let wanted = claim.wanted();
     if lids.range(claim.at).is_none_or(|range| range == wanted) {
@@ -196,8 +198,8 @@ fn grow(lids: &mut Lids, held: &mut Held, claim: Claim) {
     }
 }
 
-/// Switches that come back get their LID: a switch has one whatever the policy, and who grows moves on, as if it held
-/// it.
+/// Gives switches that come back their known LID. A switch has one LID under any policy, so a growing port moves away
+/// as if the switch still had it.
 fn switches_first(ports: &[Claim], known: impl Fn(Guid) -> Option<Lid>, lids: &mut Lids, held: &mut Held) {
     for claim in ports.iter().filter(|claim| claim.at.port == PortNum::MANAGEMENT) {
         let base = known(claim.guid).filter(|_| lids.range(claim.at).is_none());
@@ -207,8 +209,8 @@ fn switches_first(ports: &[Claim], known: impl Fn(Guid) -> Option<Lid>, lids: &m
     }
 }
 
-/// Gives a port that holds nothing the LIDs that it once had, or as many of them as nobody holds; the others are kept
-/// for it. False if it cannot begin there.
+/// Gives a port without LIDs the range that it once had, or as many LIDs of it as are free; the others are reserved for
+/// it. False if the base LID is not free.
 fn come_back(lids: &mut Lids, held: &mut Held, claim: Claim, base: Lid) -> bool {
     let wanted = claim.from(base);
     let is_kept = |lid| lids.owner(lid).is_some();
@@ -224,17 +226,17 @@ fn come_back(lids: &mut Lids, held: &mut Held, claim: Claim, base: Lid) -> bool 
     lids.insert(claim.at, range).is_ok()
 }
 
-/// Who holds a LID.
+/// The port that has a LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
-    /// This port, or it will.
+    /// This port has the LID, or will have it.
     Port(PortRef),
-    /// Several, or nobody any more but packets may be under way.
+    /// Several ports have it, or none has it and packets to it may be in flight.
     Nobody,
 }
 
-/// LIDs that are in use. Sets go out side by side: whoever got such a LID at once could have it before its holder has
-/// given it up.
+/// LIDs in use. Sets go out in parallel: a port that got such a LID at once could have it before the old port has given
+/// it up.
 #[derive(Debug, Default)]
 struct Held(Vec<Option<Holder>>);
 
@@ -244,7 +246,7 @@ impl Held {
         for &lid in resting.iter().filter(|lid| lid.is_unicast()) {
             *held.slot(lid) = Some(Holder::Nobody);
         }
-        // Packets to what a port gave up a short while ago may reach the port itself.
+        // Packets to a LID that a port gave up recently may reach the port itself.
         for claim in ports {
             for lid in known.get(&claim.guid).into_iter().flat_map(|range| range.iter()) {
                 let holder = held.0.get_mut(lid.index()).and_then(Option::as_mut);
@@ -264,7 +266,7 @@ impl Held {
         held
     }
 
-    /// The place of a LID; there are as many as the largest LID in use needs.
+    /// Returns the slot of a LID. The table grows up to the largest LID in use.
     fn slot(&mut self, lid: Lid) -> &mut Option<Holder> {
         if self.0.len() <= lid.index() {
             self.0.resize(lid.index() + 1, None);
@@ -272,14 +274,14 @@ impl Held {
         &mut self.0[lid.index()]
     }
 
-    /// True if nobody else than `at` holds a LID of the range.
+    /// True if no port other than `at` has a LID of the range.
     fn is_free(&self, range: LidRange, at: PortRef) -> bool {
         let holder = |lid: Lid| self.0.get(lid.index()).copied().flatten();
         let mut holders = range.iter().filter_map(holder);
         holders.all(|holder| holder == Holder::Port(at))
     }
 
-    /// Nobody else gets these LIDs.
+    /// Reserves these LIDs for a port.
     fn keep_for(&mut self, range: LidRange, at: PortRef) {
         for lid in range.iter().filter(|lid| lid.is_unicast()) {
             self.slot(lid).get_or_insert(Holder::Port(at));
@@ -287,7 +289,7 @@ impl Held {
     }
 }
 
-/// Hands out free ranges, lowest first; reserved ones last.
+/// Hands out free ranges, lowest first; reserved ones are last.
 struct FreeLids {
     reserved: Vec<bool>,
     held: Held,
@@ -348,12 +350,12 @@ mod tests {
 
     use super::*;
 
-    /// A switch with GUID 1 and hosts 2, 3, … that hold the given LIDs.
+    /// Returns a switch with GUID 1 and hosts 2, 3, … with the given LIDs.
     fn star(held: &[u16]) -> Fabric {
         star_of(held, 0)
     }
 
-    /// The same with an LMC.
+    /// Returns the same with an LMC.
     fn star_of(held: &[u16], lmc: u8) -> Fabric {
         let mut b = FabricBuilder::new();
         let port = |n: usize| PortNum::new(u8::try_from(n).unwrap()).unwrap();
@@ -379,7 +381,8 @@ mod tests {
 
     #[test]
     fn the_lid_of_a_master_who_is_away_is_given_last() {
-        // The LID that hosts name as their master's, and what the second of them gets, which has none.
+        // Arguments: the MasterSMLID of the hosts, whether LIDs are reassigned, and the LID that the second host gets,
+        // which has none.
         let check = |master: u16, reassigns: bool, want: u16| {
             let mut fabric = star(&[1, 2, 0]);
             for at in fabric.end_ports().map(|(at, _)| at).collect::<Vec<_>>() {
@@ -463,13 +466,14 @@ mod tests {
 
     #[test]
     fn a_lid_that_is_still_held_is_given_to_nobody() {
-        // Host 2 holds 9, which an LMC of 1 does not allow: it gets 2 and 3. Port 1 had 9 once, but not in this plan.
+        // Host 2 has LID 9, which is not aligned for LMC 1, so it gets 2 and 3. Port 1 had 9 once, but not in this
+        // plan.
         check(&[0, 9], 1, &[(1, 9)], &[1, 2]);
         check(&[0, 10], 1, &[(1, 9)], &[9, 10]);
     }
 
-    /// Another LMC, plan by plan until nothing changes: bases and LMCs of the hosts after each plan. No plan gives a
-    /// port a LID that another still holds.
+    /// Changes the LMC plan by plan until nothing changes, and compares the bases and LMCs of the hosts after each
+    /// plan. No plan gives a port a LID that another port still has.
     fn relabel(held: &[u16], from: u8, to: u8, resting: &[u16], plans: &[&[(u16, u8)]]) {
         let mut fabric = star_of(held, from);
         let policy = Policy {
@@ -505,9 +509,9 @@ mod tests {
 
     #[test]
     fn another_lmc_gives_nobody_a_lid_that_is_held() {
-        // Host 2 stays at 2; it gets 3 when the host that has it has gone to 4.
+        // Host 2 stays at 2. It gets 3 when the host with LID 3 has moved to 4.
         relabel(&[1, 2, 3], 0, 1, &[], &[&[(2, 0), (4, 1)], &[(2, 1), (4, 1)]]);
-        // 3 is kept for it: nobody who needs new LIDs gets any of 2 and 3.
+        // LID 3 is reserved for host 2: no port that needs new LIDs gets 2 or 3.
         relabel(
             &[1, 4, 5, 0],
             0,
@@ -517,10 +521,10 @@ mod tests {
         );
         // A switch keeps its LID, so the host must go.
         relabel(&[3, 2], 0, 1, &[], &[&[(4, 1)]]);
-        // Fewer LIDs: everybody stays.
+        // Fewer LIDs: every port keeps its base.
         relabel(&[1, 4, 8], 2, 0, &[], &[&[(4, 0), (8, 0)]]);
         relabel(&[1, 4, 8], 2, 1, &[], &[&[(4, 1), (8, 1)]]);
-        // As many as there can be.
+        // The largest possible number.
         relabel(
             &[1, 0xBFFF, 0xBFFE],
             0,
@@ -532,17 +536,17 @@ mod tests {
 
     #[test]
     fn a_port_that_comes_back_begins_where_it_did() {
-        // 11 is held by host 3, which must go: until then host 2 has 10 alone.
+        // Host 3 has LID 11 and must move. Until then host 2 has only 10.
         check(&[1, 0, 11], 1, &[(2, 10)], &[1, 10, 2]);
-        // A switch keeps 11.
+        // A switch has 11 and keeps it.
         check(&[11, 0], 1, &[(2, 10)], &[11, 2]);
     }
 
     #[test]
     fn a_switch_that_comes_back_is_not_grown_over() {
-        // Host 2 could grow to 24 to 27, but the switch, which holds nothing, is known by 25.
+        // Host 2 could grow to 24 to 27, but the switch, which has no LID now, is known by 25.
         check(&[0, 24], 2, &[(1, 25)], &[25, 4]);
-        // A host that is away is in nobody's way.
+        // An absent host blocks no LID.
         check(&[1, 24], 2, &[(9, 25)], &[1, 24]);
     }
 
@@ -564,7 +568,7 @@ mod tests {
         let resting = BTreeSet::from([Lid(2), Lid(3)]);
         let lids = assign(&fabric, &Policy::default(), &BTreeMap::new(), &resting, &mut Vec::new()).unwrap();
         assert_eq!(lids.top(), Lid(4));
-        // But for who had it.
+        // Except for the port that had it.
         let known = BTreeMap::from([(Guid(2), LidRange::single(Lid(3)))]);
         let lids = assign(&fabric, &Policy::default(), &known, &resting, &mut Vec::new()).unwrap();
         assert_eq!(lids.top(), Lid(3));

@@ -8,8 +8,8 @@ use selvedge_routing::{FatTree, FatTreeOptions};
 use selvedge_sim::Par;
 use selvedge_types::{Guid, LidRange, Lmc};
 
-/// Puts ports that need LIDs into the order of the policy. Nothing moves unless all ports need one and none is known:
-/// a few new ports among many old ones get the lowest free LIDs, whatever the layout.
+/// Sorts ports that need LIDs into the order of the policy. The order changes only if all ports need LIDs and none has
+/// a known one. A few new ports among many old ones get the lowest free LIDs under any layout.
 pub fn arrange(
     fabric: &Fabric,
     policy: &Policy,
@@ -29,7 +29,7 @@ pub fn arrange(
         return;
     };
     let place: BTreeMap<PortRef, usize> = order.into_iter().zip(0..).collect();
-    // What is no part of the tree comes last, as it came.
+    // Ports that are not part of the tree come last, in their original order.
     needy.sort_by_key(|(at, _)| place.get(at).copied().unwrap_or(usize::MAX));
 }
 
@@ -57,7 +57,7 @@ mod tests {
         fabric
     }
 
-    /// LIDs in the order of end ports, which is that of node GUIDs.
+    /// Returns the assigned LIDs in the order of end ports, which is the order of node GUIDs.
     fn given(fabric: &Fabric, layout: LidLayout, known: &BTreeMap<Guid, LidRange>) -> Vec<u16> {
         let policy = Policy {
             lid_layout: layout,

@@ -1,4 +1,4 @@
-//! Fixtures of tests: a host, two switches in a row and a host, as discovery finds them.
+//! Fixtures of tests: a host, two switches in a row and a second host, as discovery finds them.
 
 use std::collections::BTreeMap;
 
@@ -6,35 +6,35 @@ use selvedge_plan::{EngineName, Generation, Lids, Plan, ServiceLevels, SlToVl, T
 use selvedge_types::{Guid, IdxVec, Lid, NodeKind, PhysState, PortNum, PortState};
 use selvedge_wire::{DirectedRoute, NodeInfo, PortInfo, SwitchInfo};
 
-// Tests of `sm` include this file.
+// Tests of `sm` include this file too.
 use selvedge_planner::{Found, FoundPort, Inventory};
 
-/// Positions in the list, and GUIDs, of the hosts and switches.
+/// Index of the near host in the list. Each node's GUID follows from its index.
 pub const NEAR: usize = 0;
-/// The first switch: port 1 leads to the near host, port 2 to the other switch.
+/// Index of the first switch: port 1 leads to the near host, port 2 to the other switch.
 pub const FIRST: usize = 1;
-/// The second switch: port 1 leads to the first, port 2 to the far host.
+/// Index of the second switch: port 1 leads to the first switch, port 2 to the far host.
 pub const SECOND: usize = 2;
-/// The host behind the second switch.
+/// Index of the host behind the second switch.
 pub const FAR: usize = 3;
-/// Cables: position and port of both ends.
+/// Cables: index and port of both ends.
 const CABLES: [[(usize, u8); 2]; 3] = [
     [(NEAR, 1), (FIRST, 1)],
     [(FIRST, 2), (SECOND, 1)],
     [(SECOND, 2), (FAR, 1)],
 ];
 
-/// A port number.
+/// Returns a port number.
 pub fn port(n: u8) -> PortNum {
     PortNum::new(n).unwrap()
 }
 
-/// The GUID of a node by its position.
+/// Returns the GUID of a node from its index.
 pub fn guid(at: usize) -> Guid {
     Guid(10 * (at as u64 + 1))
 }
 
-/// PortInfo of a port whose link is up.
+/// Returns the PortInfo of a port with a link that is up.
 pub fn info(state: PortState) -> PortInfo {
     PortInfo {
         state: Some(state),
@@ -43,7 +43,7 @@ pub fn info(state: PortState) -> PortInfo {
     }
 }
 
-/// The row as a sweep finds it: all links ACTIVE, tables of one block looked up.
+/// Returns the row as a sweep finds it: all links ACTIVE, LinearFDBTop in the first block.
 pub fn row() -> Vec<Found> {
     let kinds = [NodeKind::Ca, NodeKind::Switch, NodeKind::Switch, NodeKind::Ca];
     let route = |at: usize| (0..at).fold(DirectedRoute::LOCAL, |way, hop| way.then(port([1, 2, 2][hop])).unwrap());
@@ -91,12 +91,12 @@ fn node(at: usize, kind: NodeKind, route: DirectedRoute) -> Found {
     }
 }
 
-/// What was found, frozen; the manager is on the near host.
+/// Returns the snapshot of the found nodes. The manager is on the near host.
 pub fn inventory(found: Vec<Found>) -> Inventory {
     Inventory::build(found, (NEAR, port(1))).unwrap()
 }
 
-/// A plan without LIDs.
+/// Returns a plan without LIDs.
 pub fn empty_plan() -> Plan {
     Plan {
         generation: Generation(1),

@@ -1,7 +1,7 @@
-//! Recent changes of tables, by whose old entries packets may still be under way.
+//! Recent changes of tables with packets in flight that may still use the old entries.
 //!
-//! [`Past`] is an account of values: what was written, when it was acknowledged, which links were lost since. From it
-//! follow how long packets of old entries matter, and the [`UnderWay`] that plans and proofs take into account.
+//! [`Past`] records what was written, when it was acknowledged, and which links were lost since. From this follows how
+//! long packets of old entries matter, and the [`UnderWay`] value that plans and proofs consider.
 
 mod aged;
 mod asleep;
@@ -32,17 +32,17 @@ use self::taken::{Step, Written};
 pub use self::taken::{Taken, goes_unnoticed};
 pub use self::unanswered::Unanswered;
 
-/// Lifetimes after which packets to hosts are where packets of the entries in force are as well, whichever entries sent
-/// them.
+/// Packet lifetimes after which packets to hosts are only at places where packets of the entries in force are too,
+/// whichever entries forwarded them.
 pub(crate) const FOG_LIFETIMES: u32 = 2;
-/// Where switches keep packets for ever, packets of an earlier change are assumed to be gone after this time. Nothing
-/// bounds it.
+/// Time after which packets of an earlier change are assumed to be gone if switches have an infinite packet lifetime.
+/// There is no real bound in that case.
 const ASSUMED_GONE: Duration = Duration::from_secs(60);
 
 /// The fabric, LIDs and tables after a change.
 #[derive(Clone, Debug)]
 pub struct After {
-    /// What agents hold.
+    /// The state of the agents.
     pub fabric: Arc<Fabric>,
     /// The plan, with the owners of LIDs.
     pub plan: Arc<Plan>,
@@ -53,60 +53,60 @@ pub struct After {
 /// The last changes, until packets of their old entries are gone.
 #[derive(Clone, Debug, Default)]
 pub struct Past {
-    /// By which old entries they may go.
+    /// The changes with old entries that packets may use.
     recent: Recent,
-    /// When the last step was acknowledged, also if its packets are gone.
+    /// When the last step was acknowledged, even if its packets are gone.
     at: Time,
-    /// When the last block was acknowledged, also if its switch forwards no packet otherwise for that.
+    /// When the last block was acknowledged, even if its switch forwards no packet differently because of it.
     sent_at: Time,
-    /// How many lifetimes after the last step packets matter, of the last change of which that is known.
+    /// Packet lifetimes after the last step during which packets matter, for the last change with a known value.
     lifetimes: u32,
-    /// Until when packets may be under way by entries that nobody knows.
+    /// End of the fog: until then packets of unknown entries may be in flight.
     fog_until: Time,
-    /// What switches held that are out of sight.
+    /// Tables of switches that are no longer visible.
     gone: Gone,
     /// Blocks with unanswered Sets.
     unanswered: Unanswered,
-    /// Counts its changes: what was worked out of an earlier one is of no use.
+    /// Counts changes of this record. Results computed from an earlier revision are discarded.
     revision: u64,
 }
 
-/// What is forgotten once all packets are gone that were under way.
+/// The part that is forgotten once all packets in flight are gone.
 #[derive(Clone, Debug, Default)]
 struct Recent {
     /// Blocks that were written.
     written: Written,
-    /// Ends of links that were seen not to be ACTIVE, and came back: what had waited there was discarded by then.
+    /// Ends of links that were seen not ACTIVE and came back. Packets waiting there were discarded by that time.
     emptied: BTreeMap<(Guid, u8), Time>,
     /// The fabric after the last change; `None`: this manager has changed nothing.
     seen: Option<Seen>,
 }
 
-/// A fabric as it was after the last change.
+/// A fabric after the last change.
 #[derive(Clone, Debug)]
 struct Seen {
     fabric: Arc<Fabric>,
-    /// The longest LifeTimeValue of switches that changes were for: some may be out of sight now, and keep packets all
-    /// the same.
+    /// The longest LifeTimeValue of the switches that changes were for. Some may be invisible now, but they still keep
+    /// packets for that long.
     longest: u8,
     /// Links that had carried packets, and did not after some change.
     lost: BTreeSet<Lost>,
     matter: Matter,
 }
 
-/// What is known of how long packets under way matter.
+/// How long packets in flight matter.
 #[derive(Clone, Debug)]
 enum Matter {
-    /// It is to be worked out from this.
+    /// Must be computed from this state.
     Unknown(After),
-    /// How many lifetimes.
+    /// The number of lifetimes is known.
     Lifetimes,
-    /// Also which blocks changed on this very snapshot of a fabric.
+    /// Also known: which blocks changed, for this very snapshot of the fabric.
     Prepared(Arc<Fabric>, UnderWay),
 }
 
 impl Past {
-    /// Adds a change that was applied, wholly or up to a wait. `waited`: it has let packets drain on its way.
+    /// Adds a change that was applied completely or up to a wait. `waited`: it has let packets drain on the way.
     pub fn add(&mut self, mut taken: Taken, waited: bool, now: Time, after: After) {
         taken.end_phase();
         let Taken { written, is_sent, .. } = taken;
@@ -123,8 +123,8 @@ impl Past {
         if written.is_empty() && self.recent.written.is_empty() {
             return;
         }
-        // Also where no table changed, as when a link is back: looking for what was lost since must not be left to the
-        // next repair.
+        // Also if no table changed, as when a link comes back, so that the next repair need not search for links lost
+        // since.
         let seen = self.recent.seen.get_or_insert_with(|| Seen::new(&after.fabric));
         seen.follow(&after.fabric);
         if written.is_empty() {
@@ -135,7 +135,7 @@ impl Past {
         seen.longest = seen.longest.max(longest(&after.fabric));
         seen.matter = Matter::Unknown(after.clone());
         if self.recent.written.is_long() {
-            // Nobody had time to do so.
+            // `settle` was not called in time.
             self.recent.forget_aged(now, &after);
         }
         if std::mem::take(&mut self.recent.written.is_blind) {
@@ -143,18 +143,19 @@ impl Past {
         }
     }
 
-    /// Returns true if it is not known yet how long packets under way matter.
+    /// True if it is not known yet how long packets in flight matter.
     pub fn is_unsettled(&self) -> bool {
         let seen = self.recent.seen.as_ref();
         seen.is_some_and(|seen| seen.prepared_for(&seen.fabric).is_none())
     }
 
-    /// Returns true if packets may be under way, and it is known for how long they matter.
+    /// True if packets may be in flight, and it is known how long they matter.
     pub fn is_settled_with_some(&self) -> bool {
         !self.recent.written.is_empty() && !self.is_unsettled()
     }
 
-    /// Takes what was worked out on a copy of this, unless changes were added since; returns false then.
+    /// Takes over results that were computed on a copy of this record. False, with nothing taken, if changes were added
+    /// since.
     pub fn take_settled(&mut self, settled: Self) -> bool {
         let is_of_this = settled.revision == self.revision;
         if is_of_this {
@@ -163,8 +164,8 @@ impl Past {
         is_of_this
     }
 
-    /// Works out how long packets under way matter, unless that is known. It takes some milliseconds in a large fabric,
-    /// and a repair must not wait for that: it is a job.
+    /// Computes how long packets in flight matter, unless known. This takes some milliseconds in a large fabric, and a
+    /// repair must not wait for it, so it is a job.
     pub fn settle(&mut self, now: Time) {
         if let Some(after) = self.know_lifetimes() {
             self.recent.forget_aged(now, &after);
@@ -175,7 +176,8 @@ impl Past {
         }
     }
 
-    /// Works out how many lifetimes packets under way matter, unless that is known; returns from what.
+    /// Computes the number of lifetimes for which packets in flight matter, unless known. Returns the state that it
+    /// used.
     fn know_lifetimes(&mut self) -> Option<After> {
         let after = self.recent.unknown()?.clone();
         let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
@@ -185,14 +187,14 @@ impl Past {
         Some(after)
     }
 
-    /// All packets are gone that were under way.
+    /// All packets in flight are gone.
     fn forget(&mut self) {
         self.revision += 1;
         self.recent = Recent::default();
     }
 
-    /// Records that a switch port was not ACTIVE some time after `asked`. Only a manager makes it ACTIVE again: no
-    /// packet waits for it by an entry that was replaced before.
+    /// Records that a switch port was not ACTIVE some time after `asked`. Only a manager makes it ACTIVE again, so no
+    /// packet waits for it because of an entry that was replaced earlier.
     pub fn note_emptied(&mut self, switch: Guid, port: PortNum, asked: Time) {
         if !self.recent.written.is_empty() {
             self.revision += 1;
@@ -200,17 +202,17 @@ impl Past {
         }
     }
 
-    /// Records that tables are not what the last change made of them: some of its Sets reached other agents.
+    /// Records that tables differ from the result of the last change, because some of its Sets reached other agents.
     pub fn note_astray(&mut self, fabric: &Fabric) {
         self.fog_from(self.at.max(self.sent_at), fabric);
     }
 
-    /// Records that another manager was master until now: its last changes are not known.
+    /// Records that another manager was master until now. Its last changes are unknown.
     pub fn note_stranger(&mut self, now: Time, fabric: &Fabric) {
         self.fog_from(now, fabric);
     }
 
-    /// Packets that were under way then may have been forwarded by entries that nobody knows.
+    /// Packets in flight at that time may have been forwarded by unknown entries.
     fn fog_from(&mut self, at: Time, fabric: &Fabric) {
         self.revision += 1;
         self.know_lifetimes();
@@ -218,13 +220,13 @@ impl Past {
         self.fog_until = self.fog_until.max(until);
     }
 
-    /// Returns for how much longer packets may be under way by unknown entries. No proof can take them into account, so
-    /// a change of tables waits for that long.
+    /// Returns how much longer packets of unknown entries may be in flight. No proof can consider them, so a change of
+    /// tables waits that long.
     pub fn fog(&self, now: Time) -> Duration {
         self.fog_until.since(now)
     }
 
-    /// Blocks were written at this time, or have been by then, and not by a change of this manager.
+    /// Blocks were written at this time or before, and not by a change of this manager.
     fn note_written(&mut self, at: Time) {
         self.know_lifetimes();
         self.at = self.at.max(at);
@@ -232,12 +234,12 @@ impl Past {
         self.recent.set_matter(Matter::Lifetimes);
     }
 
-    /// Returns what may still be under way on a fabric; `None`: nothing.
+    /// Returns the replaced entries with packets that may still be in flight on a fabric; `None`: none.
     pub fn under_way(&mut self, fabric: &Fabric, now: Time) -> Option<Arc<UnderWay>> {
         if self.recent.written.is_empty() {
             return None;
         }
-        // Nobody has to work out how long they matter who comes before the shortest time there is.
+        // Before even the shortest possible time is over, the number of lifetimes need not be computed.
         if !self.recent.is_surely_under_way(fabric, self.at, now) {
             self.know_lifetimes();
         }
@@ -256,7 +258,7 @@ impl Past {
 }
 
 impl Recent {
-    /// From what it is to be worked out how long packets under way matter, if that is not known.
+    /// Returns the state to compute the number of lifetimes from, if that is unknown.
     fn unknown(&self) -> Option<&After> {
         match &self.seen.as_ref()?.matter {
             Matter::Unknown(after) => Some(after),
@@ -270,23 +272,23 @@ impl Recent {
         }
     }
 
-    /// LifeTimeValue of the switch that keeps packets longest, in sight or not.
+    /// Returns the LifeTimeValue of the switch that keeps packets longest, visible or not.
     fn longest(&self, fabric: &Fabric) -> u8 {
         longest(fabric).max(self.seen.as_ref().map_or(0, |seen| seen.longest))
     }
 
-    /// For how long packets matter of which it is known how many lifetimes.
+    /// Returns how long packets matter, given the number of lifetimes.
     fn bound(&self, fabric: &Fabric, lifetimes: u32) -> Duration {
         drain_time(self.longest(fabric), lifetimes)
     }
 
-    /// True if packets of a step that was taken at this time are taken to be under way, whatever has changed: every
-    /// change of an entry matters for so many lifetimes at least.
+    /// True if packets of a step acknowledged at this time count as in flight in any case, because every change of an
+    /// entry matters for at least this many lifetimes.
     fn is_surely_under_way(&self, fabric: &Fabric, at: Time, now: Time) -> bool {
         now.since(at) < self.bound(fabric, FOG_LIFETIMES)
     }
 
-    /// Blocks that have changed, by the numbers that switches have in a fabric.
+    /// Returns the changed blocks, with the switch numbers of a fabric.
     fn blocks_on(&self, fabric: &Fabric) -> UnderWay {
         if let Some(blocks) = self.seen.as_ref().and_then(|seen| seen.prepared_for(fabric)) {
             return blocks.clone();
@@ -304,7 +306,7 @@ impl Recent {
         }
     }
 
-    /// Ends of links that were emptied, each with the number of steps that had been taken when it was asked.
+    /// Returns the ends of links that were emptied, each with the number of steps acknowledged when it was queried.
     fn emptied_on(&self, fabric: &Fabric) -> Vec<EmptiedLink> {
         let of = |(&(switch, port), asked): (&(Guid, u8), &Time)| {
             let is_over = |step: &&Step| step.ended.is_some_and(|ended| ended <= *asked);
@@ -317,7 +319,7 @@ impl Recent {
         self.emptied.iter().filter_map(of).collect()
     }
 
-    /// Links that have gone down since the first of the changes.
+    /// Returns the links that have gone down since the first of the changes.
     fn lost_until(&self, now: &Fabric) -> Vec<LostLink> {
         let Some(seen) = &self.seen else { return Vec::new() };
         let of_last = lost_since(&seen.fabric, now);
@@ -339,7 +341,7 @@ impl Seen {
         }
     }
 
-    /// Blocks that have changed, if they have been worked out for this very snapshot of a fabric.
+    /// Returns the changed blocks, if they were computed for this very snapshot of the fabric.
     fn prepared_for(&self, fabric: &Fabric) -> Option<&UnderWay> {
         match &self.matter {
             Matter::Prepared(of, blocks) if std::ptr::eq(Arc::as_ptr(of), fabric) => Some(blocks),
@@ -347,22 +349,23 @@ impl Seen {
         }
     }
 
-    /// The fabric is this one after another change.
+    /// Updates the record to the fabric after another change.
     fn follow(&mut self, fabric: &Arc<Fabric>) {
         let last = std::mem::replace(&mut self.fabric, Arc::clone(fabric));
         self.lost.extend(lost_since(&last, fabric));
-        // Should they go down again, that will be seen: where links come and go for hours this must not grow.
+        // A link that goes down again will be seen again, so links that came back are removed. The list must stay
+        // bounded if links flap for hours.
         let is_back = |link: &Lost| link.found_in(fabric).is_some_and(|(_, is_back)| is_back);
         self.lost.retain(|link| !is_back(link));
     }
 }
 
-/// So many lifetimes, where no switch keeps packets longer than by this LifeTimeValue.
+/// Returns the duration of this many lifetimes, given the longest LifeTimeValue of any switch.
 pub(crate) fn drain_time(longest: u8, lifetimes: u32) -> Duration {
     drain_bound_ns([longest], lifetimes).map_or(ASSUMED_GONE, Duration::from_nanos)
 }
 
-/// LifeTimeValue of the switch that keeps packets longest.
+/// Returns the LifeTimeValue of the switch that keeps packets longest.
 pub(crate) fn longest(fabric: &Fabric) -> u8 {
     let switches = fabric.switches().iter();
     let lifetimes = switches.map(|&node| fabric.node(node).switch_settings.lifetime);
@@ -382,7 +385,7 @@ mod tests {
         PortNum::new(n).unwrap()
     }
 
-    /// Switches with these GUIDs in a row; port 1 leads to the next.
+    /// Returns switches with these GUIDs in a row; port 1 leads to the next.
     fn row(guids: &[u64], down: Option<u64>) -> Arc<Fabric> {
         let mut b = FabricBuilder::new();
         let keys: Vec<_> = guids
@@ -407,7 +410,7 @@ mod tests {
         Arc::new(b.finish().unwrap())
     }
 
-    /// A fabric after the last change, and links lost until then.
+    /// Returns a fabric after the last change, and the links lost until then.
     fn seen(fabric: &Arc<Fabric>, lost: Vec<Lost>) -> Recent {
         let lost = lost.into_iter().collect();
         Recent {
@@ -425,7 +428,7 @@ mod tests {
         let found = seen(&before, Vec::new()).lost_until(now);
         let lost = lost_since(&before, now);
         assert_eq!(seen(now, lost.clone()).lost_until(now), found);
-        // What carries packets again is not, if both its ends are known.
+        // A link that carries packets again does not count, if both its ends are known.
         let found_before = seen(&before, lost).lost_until(&before);
         assert!(found_before.iter().all(|link| link.from.is_none()));
         let found: Vec<_> = found
@@ -439,7 +442,7 @@ mod tests {
     fn links_that_went_down_are_known_from_both_ends() {
         check(&row(&[1, 2, 3], None), &[]);
         check(&row(&[1, 2, 3], Some(2)), &[(Some(1), 1, 2, 2), (Some(2), 2, 1, 1)]);
-        // Of a switch that is gone one end is left.
+        // Only one end of the link is left, because its switch is gone.
         check(&row(&[1, 2], None), &[(None, 2, 1, 1)]);
     }
 
@@ -449,7 +452,7 @@ mod tests {
         let recent = seen(&row(&[1], None), lost_since(&before, &row(&[1], None)));
         let found = recent.lost_until(&row(&[1, 2, 3], Some(1)));
         let found: Vec<_> = found.iter().map(|l| (l.from.map(|s| s.0), l.to.0)).collect();
-        // The first one's link leads to a switch again; who was behind it meanwhile nobody knows.
+        // The first link leads to a switch again. It is unknown which node was behind it meanwhile.
         assert_eq!(found, [(None, 0), (Some(0), 1), (Some(1), 0)]);
     }
 
@@ -528,7 +531,7 @@ mod tests {
         };
         add(9, 1);
         add(1, 2);
-        // Somebody else had written it.
+        // Another manager had written it.
         add(7, 2);
         let blocks = past.recent.blocks_on(&fabric);
         let values = |step: &Vec<BlockOf<SwitchIdx>>| step.iter().map(|(_, _, data)| data[0]).collect::<Vec<_>>();
@@ -542,7 +545,8 @@ mod tests {
     #[test]
     fn what_waited_for_a_link_is_gone_up_to_the_step_before_it_was_asked_about() {
         let fabric = row(&[1, 2, 3], None);
-        // When steps were acknowledged, when the second switch's port was asked, and the steps before that.
+        // Arguments: when steps were acknowledged, when the second switch's port was queried, and the number of steps
+        // before that.
         let check = |ended: &[u64], asked: u64, want: Option<usize>| {
             let mut past = Past::default();
             for (data, at) in (1..).zip(ended) {
@@ -625,13 +629,13 @@ mod tests {
             }
             taken
         };
-        // Two lifetimes of 4.096 us, the shortest.
+        // Two lifetimes of 4.096 µs, the shortest.
         let (all, some) = (Duration::from_nanos(8_192), Duration::from_nanos(4_192));
         check(taken(false), false, Duration::ZERO, Duration::ZERO);
         check(taken(true), false, Duration::ZERO, all);
         check(taken(false), true, Duration::from_micros(4), some);
         check(taken(true), true, Duration::from_secs(1), Duration::ZERO);
-        // Its switch forwards nothing otherwise for it; another one may have taken it.
+        // The switch forwards no packet differently because of it, but another switch may have received it.
         let mut unnoticed = Taken::default();
         unnoticed.note_sent();
         check(unnoticed, true, Duration::ZERO, all);

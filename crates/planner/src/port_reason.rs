@@ -1,43 +1,43 @@
-//! Reasons why a port is not ACTIVE, or why what is behind it is left out of the fabric.
+//! Reasons why a port is not ACTIVE, or why the node behind it is left out of the fabric.
 
 use std::fmt;
 
-/// Why a port is not ACTIVE.
+/// Reason why a port is not ACTIVE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum PortReason {
     /// No link: nothing plugged in, or the peer is off.
     NoLink,
-    /// Switched off.
+    /// Disabled by configuration.
     Disabled,
     /// The link is training.
     Training,
-    /// The link is up but nobody answers behind it.
+    /// The link is up, but no agent answers behind it.
     PeerSilent,
-    /// The link is up, and what is behind it is beyond the 63 hops of a directed route.
+    /// The link is up, but the node behind it is beyond the 63 hops of a directed route.
     BeyondReach,
     /// An M_Key forbids Sets.
     MKey,
     /// A Set was refused or not answered.
     SetFailed,
-    /// Left alone because of a duplicate GUID behind it.
+    /// Ignored because of a duplicate GUID behind it.
     DuplicateGuid,
-    /// Not sent: dry run, watch or standby.
+    /// No Set was sent because of the mode: dry run, watch or standby.
     NotOurs,
-    /// Its agent did not say, or cannot be asked from here: the other rail of an HCA.
+    /// Its agent did not report it, or cannot be queried from here: the other rail of an HCA.
     NotSeen,
     /// No plan was accepted, so nothing is sent.
     NoPlan,
-    /// It went down too often: left out of routing for a while.
+    /// The link went down too often and is left out of routing for a while.
     LeftOut,
-    /// The port has no LID yet, and new LIDs cannot be stored: it gets one as soon as they can.
+    /// The port has no LID yet, and new LIDs cannot be stored. It gets one as soon as they can.
     NotStored,
-    /// None of the above: a defect.
+    /// None of the above: a defect of the manager.
     Unexplained,
 }
 
 impl PortReason {
-    /// Stable code.
+    /// Returns its stable code.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {

@@ -8,31 +8,31 @@ use selvedge_types::{Guid, IdxVec, Lid, NodeKind, PortNum, PortState};
 
 use crate::lanes::code_for;
 
-/// Settings that an agent does not accept. Asked for again in every sweep, they would never converge.
+/// Settings that an agent does not accept. If every sweep requested them again, the sweeps would never converge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Declined {
-    /// What was asked for.
+    /// The requested settings.
     pub wanted: PortSettings,
-    /// What the agent holds instead.
+    /// The settings that the agent has instead.
     pub held: PortSettings,
 }
 
 /// Settings that agents do not accept, by node GUID and port.
 pub type DeclinedByGuid = BTreeMap<(Guid, PortNum), Declined>;
 
-/// What every port shall hold, by a plan.
+/// The planned settings of every port.
 #[derive(Clone, Debug)]
 pub struct Ports {
     /// PortInfo.
     pub settings: BTreeMap<PortRef, PortSettings>,
     /// P_Keys of end ports.
     pub end_ports: BTreeMap<PortRef, EndPortPlan>,
-    /// Ports that have no room for all keys of their partitions.
+    /// Ports without room for all P_Keys of their partitions.
     pub too_many: Vec<PortRef>,
 }
 
 impl Ports {
-    /// What `policy` says of them; `sm` is the manager's own port.
+    /// Returns the settings according to `policy`. `sm` is the manager's own port.
     pub(crate) fn plan(fabric: &Fabric, policy: &Policy, lids: &Lids, sm: PortRef, declined: &DeclinedByGuid) -> Self {
         let settings = plan_ports(fabric, policy, lids, sm, declined);
         let (end_ports, too_many) = plan_end_ports(fabric, policy, sm, &settings);
@@ -44,7 +44,7 @@ impl Ports {
     }
 }
 
-/// Settings of every port with a trained link whose peer is known, and of every switch's port 0.
+/// Plans the settings of every port with a trained link and a known peer, and of every switch's port 0.
 fn plan_ports(
     fabric: &Fabric,
     policy: &Policy,
@@ -52,7 +52,7 @@ fn plan_ports(
     sm: PortRef,
     declined: &DeclinedByGuid,
 ) -> BTreeMap<PortRef, PortSettings> {
-    // In order, so that the map is built in one go.
+    // In order, so that the map is built in one pass.
     let mut plan = Vec::new();
     for (node, n) in fabric.nodes().iter_enumerated() {
         for (num, _) in n.all_ports() {
@@ -85,11 +85,11 @@ pub(crate) fn plan_port(
     if at.port != PortNum::MANAGEMENT {
         link(&mut settings, (fabric, policy), (at, port), sm);
     }
-    // What the agent would not take once is not asked for again: the plan says what can be had.
+    // Settings that the agent refused once are not requested again. The plan contains the settings that it has.
     let known = declined.get(&(node.guid, at.port));
     let futile = known.is_some_and(|d| d.wanted == settings && d.held == port.settings);
-    // But packets depend on what a switch enforces, and the judge refuses what should not be: an answer may have come
-    // with a flipped bit.
+    // But packets depend on partition enforcement of switches, and the judge refuses a wrong setting: an answer may
+    // have had a flipped bit.
     let futile = futile && port.settings.enforcement == settings.enforcement;
     Some(if futile { port.settings } else { settings })
 }
@@ -99,13 +99,13 @@ fn end_port(settings: &mut PortSettings, policy: &Policy, sm_lid: Lid) {
     settings.sm_sl = policy.sm_sl;
     settings.m_key = policy.m_key;
     settings.m_key_lease_s = policy.m_key_lease_s;
-    // Without a key the bits protect nothing, but they would look like a key that is not shown.
+    // Without an M_Key the protection bits protect nothing, but would look like a hidden M_Key.
     settings.m_key_protect = if policy.m_key == 0 { 0 } else { policy.m_key_protect };
     settings.subnet_prefix = policy.subnet_prefix;
     settings.subnet_timeout = policy.subnet_timeout;
 }
 
-/// MTU and lanes are the least that both ends can do; queue limits exist on switches only.
+/// Sets the link parameters. MTU and lanes are the largest that both ends support. Queue limits exist only on switches.
 fn link(settings: &mut PortSettings, (fabric, policy): (&Fabric, &Policy), (at, port): (PortRef, &Port), sm: PortRef) {
     let Some(peer_at) = port.peer else { return };
     let Some(peer) = fabric.port(peer_at) else { return };
@@ -130,8 +130,8 @@ fn link(settings: &mut PortSettings, (fabric, policy): (&Fabric, &Policy), (at, 
     }
 }
 
-/// OperationalVLs of a link: enough for the plan's lanes if both ends have them. A live link that has more keeps it:
-/// changing lanes under traffic drops packets and gains nothing.
+/// Returns OperationalVLs of a link: enough for the plan's lanes if both ends have them. An ACTIVE link with more lanes
+/// keeps them, because changing lanes under traffic drops packets for no gain.
 fn oper_vls(port: &Port, peer: &Port, lanes: u8) -> u8 {
     let limit = port.capability.vls.min(peer.capability.vls).max(1);
     let wanted = code_for(lanes).min(limit);
@@ -144,7 +144,7 @@ fn oper_vls(port: &Port, peer: &Port, lanes: u8) -> u8 {
     }
 }
 
-/// P_Key tables: what the policy's partitions say; and ports that have no room for all of it.
+/// Plans P_Key tables from the policy's partitions, and finds ports without room for all P_Keys.
 fn plan_end_ports(
     fabric: &Fabric,
     policy: &Policy,
@@ -164,7 +164,7 @@ fn plan_end_ports(
     (planned.into_iter().collect(), too_many)
 }
 
-/// The P_Key table of a switch port that is to enforce partitions.
+/// Returns the P_Key table of a switch port that is to enforce partitions.
 fn enforced(fabric: &Fabric, policy: &Policy, sm: PortRef, at: PortRef) -> Option<EndPortPlan> {
     let pkeys = match policy.part_enforce {
         PartEnforce::Off => None,

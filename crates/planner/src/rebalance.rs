@@ -1,13 +1,14 @@
-//! Brings tables that repairs have left uneven back to what their engine makes afresh, step by step.
+//! Restores the balance of tables that repairs have left uneven, step by step, towards what their engine would make
+//! afresh.
 //!
-//! A step is a plan like any other: planned here, judged, and proved on its way.
+//! A step is a plan like any other: planned here, judged, and with a proved transition.
 
 use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::{ChangeSet, Installed, NO_PATH, Op, Plan, Policy, Tables};
 pub use selvedge_routing::Difference;
-use selvedge_routing::{Engine, Options, Rebalance as Spread, difference, goal_for, step_towards};
+use selvedge_routing::{Capability, Engine, Options, Rebalance as Spread, difference, goal_for, step_towards};
 use selvedge_sim::{Par, Seed};
 use selvedge_verify::phases::{Passage, passage};
 use selvedge_verify::{JudgeOptions, Load, Subject, verify};
@@ -22,20 +23,20 @@ use crate::way::{self, WayOptions};
 /// Task: plan a step towards balance.
 #[derive(Clone, Debug)]
 pub struct Rebalance {
-    /// What the step starts from.
+    /// State to start from.
     pub basis: Basis,
     /// The plan in force.
     pub plan: Arc<Plan>,
-    /// LFT blocks that the step may write, without a wait and without dropping anything. `None`: everything at once,
-    /// with the waits that takes.
+    /// LFT blocks that the step may write, without a wait and without dropping packets. `None`: everything at once,
+    /// with the waits that this takes.
     pub blocks: Option<usize>,
-    /// Host pairs on the busiest link: no step makes it more.
+    /// Host pairs on the busiest link. No step increases it.
     pub busiest: u64,
     /// The tables to reach, if they are known.
     pub goal: Option<Arc<Goal>>,
 }
 
-/// Tables with a better load than those in force, by the judge.
+/// Tables with a better load than those in force, measured by the judge.
 #[derive(Clone, Debug)]
 pub struct Goal {
     /// The tables.
@@ -46,25 +47,25 @@ pub struct Goal {
     pub after: Load,
 }
 
-/// What came of [`Rebalance`].
+/// Result of [`Rebalance`].
 #[derive(Clone, Debug, Default)]
 pub struct RebalanceResult {
-    /// The step, or why there is none; `None`: the job was not run.
+    /// The step, or the reason why there is none. `None`: the job was not run.
     pub balance: Option<Balance>,
     /// Multicast groups that must be taken apart before the step is applied.
     pub copies_first: Option<Box<TakenApart>>,
 }
 
-/// What came of planning a step.
+/// Result of planning a step.
 #[derive(Clone, Debug)]
 pub enum Balance {
-    /// Nothing would be better.
+    /// No better tables were found.
     Even,
     /// A step, accepted.
     Step(Box<Step>),
     /// No step is safe.
     Held {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
@@ -72,11 +73,11 @@ pub enum Balance {
 /// A step of rebalancing.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The plan and the way to it.
+    /// The plan and the change set that leads to it.
     pub outcome: Arc<Outcome>,
-    /// What it changes.
+    /// Difference from the tables in force.
     pub changed: Difference,
-    /// What is left afterwards.
+    /// Remaining difference from the goal.
     pub left: Difference,
     /// Host pairs on the busiest link afterwards.
     pub load_max: u64,
@@ -84,12 +85,12 @@ pub struct Step {
     pub goal: Arc<Goal>,
 }
 
-/// Least size of a step where the policy does not say.
+/// Smallest size of a step, in blocks, if the policy does not set it.
 const BLOCKS_MIN: usize = 64;
-/// Steps that all blocks together take where the policy does not say.
+/// Number of steps for all blocks together, if the policy does not set the size.
 const STEPS: usize = 100;
-/// How much evener links must be, if the busiest gets no better, for entries to move: less is not worth a packet out of
-/// order.
+/// Ratio of unevenness that is good enough to move entries, if the busiest link gets no better. Smaller gains are not
+/// worth packets out of order.
 const WORTH: f64 = 0.99;
 
 /// Returns how many LFT blocks a step may write.
@@ -101,10 +102,10 @@ pub fn budget(policy: &Policy, tables: &Tables) -> usize {
     }
 }
 
-/// What rebalancing would change, and what that would gain.
+/// Preview of a rebalancing: the changes and their gain.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    /// What would change in all; `None`: nothing would be better.
+    /// All changes; `None`: no better tables were found.
     pub change: Option<(Difference, Arc<Goal>)>,
     /// Host pairs on links now.
     pub load: Load,
@@ -112,7 +113,7 @@ pub struct Preview {
     pub blocks: usize,
 }
 
-/// Returns what rebalancing the plan in force on `fabric` would change, or why nothing can be planned.
+/// Returns what rebalancing the plan in force on `fabric` would change, or the reason why nothing can be planned.
 pub fn preview(fabric: &Fabric, plan: &Plan, policy: &Policy, par: Par) -> Result<Preview, String> {
     let options = options(policy, &Arc::default(), None);
     let preview = |found: Result<Goal, Load>| Preview {
@@ -126,7 +127,8 @@ pub fn preview(fabric: &Fabric, plan: &Plan, policy: &Policy, par: Par) -> Resul
     find_goal(fabric, plan, &options, par).map(preview)
 }
 
-/// The best tables that the plan's engine makes afresh; in their place the load in force if they are not better.
+/// Returns the best tables that the plan's engine makes afresh. If they are not better, returns the load in force
+/// instead.
 fn find_goal(fabric: &Fabric, plan: &Plan, options: &Options, par: Par) -> Result<Result<Goal, Load>, String> {
     let engine = Engine::try_from(&plan.engine).map_err(|e| e.to_string())?;
     let mut lids = plan.lids.clone();
@@ -143,9 +145,9 @@ fn find_goal(fabric: &Fabric, plan: &Plan, options: &Options, par: Par) -> Resul
         (verdict.is_ok(), verdict.figures.load)
     };
     let (_, before) = load(&plan.tables);
-    let spreads: &[Spread] = match engine {
-        Engine::FatTree => &[Spread::Minimal, Spread::Full],
-        _ => &[Spread::Minimal],
+    let spreads: &[Spread] = match engine.can(Capability::SpreadsAnew) {
+        true => &[Spread::Minimal, Spread::Full],
+        false => &[Spread::Minimal],
     };
     let mut best: Option<Goal> = None;
     for &rebalance in spreads {
@@ -185,13 +187,13 @@ fn find_goal(fabric: &Fabric, plan: &Plan, options: &Options, par: Par) -> Resul
     Ok(best.filter(is_better).ok_or(before))
 }
 
-/// By the busiest link, then by how even they are.
+/// Compares by the busiest link, then by evenness.
 fn is_less(a: &Load, b: &Load) -> bool {
     a.max.cmp(&b.max).then(a.sd.total_cmp(&b.sd)).is_lt()
 }
 
 impl Rebalance {
-    /// Plans a step, and says which multicast groups come first.
+    /// Plans a step, and determines which multicast groups must be taken apart first.
     pub(crate) fn run(&self, par: Par) -> RebalanceResult {
         let basis = &self.basis;
         let balance = self.balance(par);
@@ -253,8 +255,8 @@ impl Rebalance {
         }
     }
 
-    /// A plan with these tables; if its way has to wait, with what can change before the wait: what is left waits for a
-    /// later step.
+    /// Returns the plan with these tables. If the transition has to wait, returns a plan with only the changes before
+    /// the wait; the rest is left to a later step.
     fn taken(&self, tables: Tables, par: Par) -> Result<Outcome, String> {
         let fabric = &self.basis.inventory.fabric;
         let outcome = self.judged(tables, par)?;
@@ -297,7 +299,7 @@ impl Rebalance {
     }
 }
 
-/// What the switches hold, and what may be under way.
+/// Returns the known tables, with packets that may be in flight.
 fn installed(basis: &Basis) -> Installed {
     Installed {
         under_way: basis.under_way.clone(),
@@ -305,7 +307,8 @@ fn installed(basis: &Basis) -> Installed {
     }
 }
 
-/// The tables before the first wait; `None` if they are those in force, or entries have been dropped by then.
+/// Returns the tables before the first wait. `None` if they are those in force, or if entries have been dropped by
+/// then.
 fn before_the_wait(fabric: &Fabric, in_force: &Tables, changes: &ChangeSet) -> Option<Tables> {
     let mut tables = in_force.clone();
     for phase in changes.phases.iter().take_while(|phase| phase.wait_before_ns == 0) {
@@ -322,7 +325,7 @@ fn before_the_wait(fabric: &Fabric, in_force: &Tables, changes: &ChangeSet) -> O
     (tables != *in_force).then_some(tables)
 }
 
-/// What the judge says of the steps without their waits.
+/// Returns the judge's reason against the steps without their waits.
 fn why_it_waits(basis: &Basis, plan: &Plan, changes: &ChangeSet) -> String {
     let (fabric, installed) = (&basis.inventory.fabric, installed(basis));
     let mut hasty = changes.clone();

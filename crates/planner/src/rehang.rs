@@ -1,5 +1,5 @@
-//! The Sets of a repair that engine `weave` made, in the order that each LID needs. Sets that must wait until packets
-//! are gone come last.
+//! The Sets of a repair made by engine `weave`, in the order that each LID needs. Sets that must wait until packets
+//! have drained come last.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,7 +9,8 @@ use selvedge_plan::{BLOCK_LIDS, Op, Phase, Tables};
 use selvedge_routing::Rehung;
 use selvedge_verify::standing::{Standing, wait_ns};
 
-/// The steps of entries, and `quiet` before the first that waits or else last. `None` if packets never drain.
+/// Returns the steps of entries. `quiet` goes before the first step that waits, or to the end. `None` if packets must
+/// drain and a switch has an infinite packet lifetime.
 pub fn phases(
     moved: &[Rehung],
     quiet: Phase,
@@ -50,11 +51,11 @@ const fn phase(label: &'static str, ops: Vec<Op>) -> Phase {
     }
 }
 
-/// Blocks as far as they have been written.
+/// Contents of the blocks written so far.
 type Written = BTreeMap<(SwitchIdx, usize), [u8; BLOCK_LIDS]>;
 
-/// Blocks of each step, in which those that packets of hosts use come first. A block is written again in a later step
-/// if it has entries of several.
+/// Returns the blocks of each step; blocks that packets of hosts use come first. A block with entries of several steps
+/// is written once in each.
 fn steps(
     moved: &[Rehung],
     fabric: &Fabric,
@@ -62,7 +63,7 @@ fn steps(
     written: &mut Written,
 ) -> Vec<Vec<Op>> {
     let place = |m: &Rehung| (m.step, m.switch, m.lid.index() / BLOCK_LIDS);
-    // Entries of one block and step stay in the order in which they were made.
+    // Entries of one block and step keep their order.
     let mut moved = moved.to_vec();
     moved.sort_by_key(place);
     let mut steps = Vec::new();
@@ -81,7 +82,7 @@ fn steps(
             blocks.push((switch, block, carries));
             *left.entry(switch).or_default() += 1;
         }
-        // An agent takes one Set after another: who has most of them begins first.
+        // An agent processes one Set after another, so the agent with the most Sets begins first.
         let order = blocks.iter().map(|&(switch, block, carries)| {
             let waits = left.entry(switch).or_default();
             *waits = waits.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Plans around lost links, and around links that came back: the plan in force with as few entries changed as possible.
+//! Plans around lost and returned links: the plan in force with as few changed entries as possible.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,51 +31,51 @@ use crate::{lanes, past};
 /// Task: plan around links that were lost or came back.
 #[derive(Clone, Debug)]
 pub struct Repair {
-    /// What the repair starts from: inventory and tables as before the damage.
+    /// State to start from: inventory and tables before the damage.
     pub basis: Basis,
-    /// What was lost, and what came back.
+    /// The lost and returned links.
     pub damage: Damage,
-    /// Which manager made the tables in force.
+    /// Origin of the tables in force.
     pub adopt: Adopt,
     /// The plan in force.
     pub plan: Arc<Plan>,
-    /// What the judge said of it.
+    /// The verdict on it.
     pub verdict: Arc<Verdict>,
-    /// What was prepared for it.
+    /// Preparations for this repair.
     pub warm: Option<Box<Warm>>,
-    /// Repairs that were worked out before.
+    /// Backups computed before.
     pub backups: Vec<Arc<Backups>>,
-    /// A clock, if there is one: it measures what judging takes.
+    /// A clock, if there is one, to measure the time of judging.
     pub clock: Option<fn() -> Duration>,
 }
 
-/// What came of [`Repair`].
+/// Result of [`Repair`].
 #[derive(Clone, Debug, Default)]
 pub struct RepairResult {
-    /// The repaired plan; `None`: only a sweep can help.
+    /// The repaired plan; `None`: a sweep is needed.
     pub mended: Option<Mended>,
-    /// What an operator should know.
+    /// Events for the operator.
     pub events: Vec<PlanEvent>,
-    /// What the next repair starts from.
+    /// Data for the next repair.
     pub warm: Option<Box<Warm>>,
-    /// What the repair took: its virtual cost, unless a clock says otherwise.
+    /// Time that the repair took: its virtual cost, or measured by a clock.
     pub took: Duration,
 }
 
 impl RepairResult {
-    /// Returns the repaired plan and the way to it.
+    /// Returns the repaired plan and the change set that leads to it.
     #[must_use]
     pub fn outcome(&self) -> Option<&Arc<Outcome>> {
         self.mended.as_ref().map(|mended| &mended.outcome)
     }
 
-    /// Returns true if what was prepared was changed in place.
+    /// True if the prepared data was changed in place.
     #[must_use]
     pub fn is_in_place(&self) -> bool {
         self.mended.as_ref().is_some_and(|mended| mended.installed.is_some())
     }
 
-    /// Returns true if the repair was worked out before.
+    /// True if a backup was used.
     #[must_use]
     pub fn was_known(&self) -> bool {
         self.mended.as_ref().is_some_and(|mended| mended.was_known)
@@ -85,20 +85,20 @@ impl RepairResult {
 /// A repaired plan.
 #[derive(Clone, Debug)]
 pub struct Mended {
-    /// The plan and the way to it.
+    /// The plan and the change set that leads to it.
     pub outcome: Arc<Outcome>,
-    /// The tables that switches hold, if the repair was made in place; `None`: those that the job was given.
+    /// The tables of the switches, if the repair was made in place. `None`: those given to the job.
     pub installed: Option<Installed>,
-    /// How much of the time was for judging; 0 without a clock.
+    /// Time spent judging; 0 without a clock.
     pub judged: Duration,
-    /// The repair was worked out before.
+    /// True if a backup was used.
     pub was_known: bool,
     /// Multicast groups that must be taken apart before the plan is applied.
     pub copies_first: Option<Box<TakenApart>>,
 }
 
 impl Repair {
-    /// Returns a task without preparations, for a plan in force and what the judge said of it.
+    /// Returns a task without preparations, for a plan in force and its verdict.
     #[must_use]
     pub const fn new(basis: Basis, damage: Damage, plan: Arc<Plan>, verdict: Arc<Verdict>) -> Self {
         Self {
@@ -113,27 +113,27 @@ impl Repair {
         }
     }
 
-    /// Returns what the repair costs under virtual time.
+    /// Returns the cost of the repair under virtual time.
     pub(crate) fn virtual_cost(&self) -> Duration {
         let switches = self.basis.inventory.fabric.switches().len() as u64;
         Duration::from_nanos(50_000 + switches * 2_000)
     }
 
-    /// True if it can be made in place.
+    /// True if the repair can be made in place.
     #[must_use]
     pub(crate) fn is_prepared(&self) -> bool {
         self.damage.returned.is_empty() && self.warm.as_ref().is_some_and(|warm| warm.spare.is_some())
     }
 
-    /// True if what was prepared is for `weave`.
+    /// True if what was prepared searches the dependency graph.
     #[must_use]
-    pub(crate) fn is_woven(&self) -> bool {
-        self.warm.as_ref().is_some_and(|warm| warm.weave.is_some())
+    pub(crate) fn searches(&self) -> bool {
+        self.warm.as_ref().is_some_and(|warm| warm.searches())
     }
 
-    /// Makes the repaired plan in place, if that can be done.
+    /// Makes the repaired plan in place, if possible.
     pub(crate) fn run_in_place(&mut self) -> Option<RepairResult> {
-        // A clock knows better.
+        // With a clock the time is measured instead.
         let took = self.clock.map_or_else(|| self.virtual_cost(), |_| Duration::ZERO);
         let mut warm = self.warm.take().unwrap_or_default();
         let is_lost = self.damage.returned.is_empty();
@@ -146,14 +146,14 @@ impl Repair {
             }),
             None => {
                 // What was changed half-way is of no use.
-                (warm.spare, warm.mender, warm.weave, warm.left) = (None, None, None, None);
+                (warm.spare, warm.mender, warm.left) = (None, None, None);
                 self.warm = Some(warm);
                 None
             }
         }
     }
 
-    /// Makes the repaired plan, and says which multicast groups come first.
+    /// Makes the repaired plan, and determines which multicast groups must be taken apart first.
     pub(crate) fn run(&mut self, par: Par) -> RepairResult {
         let made = self.run_in_place();
         let mut result = made.unwrap_or_else(|| self.slowly(par));
@@ -165,12 +165,12 @@ impl Repair {
         result
     }
 
-    /// Plans with the engine, as far as entries have to change.
+    /// Plans with the engine, which changes as few entries as possible.
     fn slowly(&mut self, par: Par) -> RepairResult {
         let mut warm = self.warm.take().unwrap_or_default();
         let mut result = RepairResult::default();
         let left = self.damage.apply_to(&self.basis.inventory);
-        // What is gone must not be planned for; a sweep does not even see it.
+        // A switch that is gone must not be planned for; a sweep does not see it either.
         let Some(inventory) = left.filter(|left| !left.lacks_switches()).map(Arc::new) else {
             return result;
         };
@@ -197,7 +197,7 @@ impl Repair {
         result
     }
 
-    /// Changes what was prepared in place, judged by the entries alone; `None` if that does not do.
+    /// Changes the prepared data in place and judges only the entries. `None` if that is not possible.
     fn quickly(&self, warm: &mut Warm) -> Option<Mended> {
         let Spare {
             mut plan,
@@ -226,7 +226,7 @@ impl Repair {
             Some(known) => known,
             None => self.anew(warm, (&inventory, &mut plan), &links)?,
         };
-        // Whoever comes back may hold anything.
+        // A switch that comes back may have any tables.
         for switch in self.damage.gone.iter().filter_map(|&node| fabric.switch_index(node)) {
             installed.lfts.get_mut(switch).into_iter().for_each(Vec::clear);
         }
@@ -239,8 +239,8 @@ impl Repair {
         })
     }
 
-    /// As it was worked out before, if it was: judged then, and what it took to see that it still holds. What is
-    /// prepared stays behind, until there is time.
+    /// Returns the backup, if there is one: it was judged before, and only its validity is checked now. The prepared
+    /// data is updated later.
     fn as_known(
         &self,
         warm: &mut Warm,
@@ -268,7 +268,7 @@ impl Repair {
         Some((accepted, judged))
     }
 
-    /// Plans around what is lost, and has that judged.
+    /// Plans around the lost links and has the plan judged.
     fn anew(
         &self,
         warm: &mut Warm,
@@ -276,9 +276,9 @@ impl Repair {
         links: &[End],
     ) -> Option<(Accepted, Duration)> {
         let (standing, fabric) = (warm.standing.as_mut()?, &inventory.fabric);
-        let menders = (&mut warm.mender, &mut warm.weave);
+        let mender = warm.mender.as_mut()?;
         let tables = (&self.plan.lids, &mut plan.tables);
-        let changed = Changed::by(menders, tables, links, standing, self.basis.under_way.is_none())?;
+        let changed = Changed::by(mender, tables, links, standing, self.basis.under_way.is_none())?;
         let tables = (&self.plan.tables, &plan.tables);
         let changes = ChangeSet {
             generation: plan.generation,
@@ -303,7 +303,7 @@ impl Repair {
         Some((accepted?, judged))
     }
 
-    /// Does something, and says how long it took; 0 without a clock.
+    /// Runs `work` and returns how long it took; 0 without a clock.
     fn timed<T>(&self, work: impl FnOnce() -> T) -> (T, Duration) {
         let now = || self.clock.map_or(Duration::ZERO, |clock| clock());
         let began = now();
@@ -311,7 +311,7 @@ impl Repair {
         (made, now().saturating_sub(began))
     }
 
-    /// The Sets that clear PortStateChange.
+    /// Returns the Sets that clear PortStateChange.
     fn quiet(&self, fabric: &Fabric, plan: &Plan) -> Phase {
         let quiet = self.damage.flagged.iter().filter_map(|&node| {
             let settings = *plan.switches.get(fabric.switch_index(node)?)?;
@@ -331,7 +331,7 @@ impl Repair {
             is_switch(*at) && fabric.peer(*at).is_some_and(is_switch)
         };
         if !self.damage.lost.iter().any(between_switches) {
-            // Whoever went away comes back to the same place, more often than not.
+            // An absent host usually comes back to the same place.
             return Ok(plan.tables.clone());
         }
         let away = away(fabric, &plan.lids);
@@ -430,20 +430,20 @@ impl Repair {
     }
 }
 
-/// What is under way, with links that the repair is for.
+/// Adds the links that the repair is for to the packets in flight.
 fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderWay> {
     let mut past = past.clone();
     past.lost.extend(past::lost(&before.fabric, &now.fabric));
     Arc::new(past)
 }
 
-/// Returns the end ports that have LIDs and no link.
+/// Returns the end ports that have LIDs but no link.
 pub(crate) fn away(fabric: &Fabric, lids: &Lids) -> BTreeSet<PortRef> {
     let is_away = |at: &PortRef| at.port != PortNum::MANAGEMENT && !fabric.link_is_up(*at);
     lids.iter().map(|(at, _)| at).filter(is_away).collect()
 }
 
-/// New tables with the old entries of hosts that are away: nobody has to forget them.
+/// Returns new tables with the old entries of absent hosts, so that these entries need not be deleted.
 fn with_columns_of(old: &Tables, new: Tables, lids: &Lids, away: &BTreeSet<PortRef>) -> Tables {
     let mut tables = with_top(new, old.top());
     let columns: Vec<Lid> = away

@@ -1,7 +1,8 @@
-//! Service levels that senders were told, and use until they ask again. They outlast a restart and a take-over.
+//! Service levels that senders got in path records, and use until their next query. They remain in use after a restart
+//! or a take-over.
 //!
-//! No agent can be asked for them. A manager stores them with its plan, and a standby copies them from the master. With
-//! them, found tables that rely on several lanes can be judged and kept. Without them such tables cannot be proved.
+//! No agent can be queried for them. A manager stores them with its plan, and a standby copies them from the master.
+//! With them, found tables that use several lanes can be judged and kept. Without them such tables cannot be proved.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,26 +13,26 @@ use selvedge_types::{Guid, Lid, Sl};
 
 use crate::lanes::map_in_force;
 
-/// Service levels that senders were told, as far as known.
+/// Service levels that senders use, as far as known.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
-    /// By LID: whose it was, and the level.
+    /// By LID: the GUID of its owner, and the level.
     by_lid: BTreeMap<Lid, (Guid, Sl)>,
     /// By the GUID of the destination's switch, as stored.
     by_switch: Arc<BTreeMap<Guid, u8>>,
-    /// Of ports with others, by port GUID: a level for each LID, as stored.
+    /// Exceptions by port GUID: a level for each LID, as stored.
     by_port: Arc<BTreeMap<Guid, Vec<u8>>>,
-    /// Lanes that the tables in force rely on with these levels; 1: on none, 0: that is not known.
+    /// Number of lanes that the tables in force use with these levels; 1: independent of levels, 0: not known.
     lanes: u8,
 }
 
-/// The switch that a port belongs to or hangs on.
+/// Returns the switch that a port belongs to or is attached to.
 fn switch_of(fabric: &Fabric, at: PortRef) -> Option<Guid> {
     let of = |node| fabric.switch_index(node).map(|switch| fabric.switch(switch).guid);
     of(at.node).or_else(|| of(fabric.peer(at)?.node))
 }
 
-/// Returns the service levels of each port whose LIDs do not all have the level of their switch, by port GUID.
+/// Returns the service levels of each port with LIDs that do not all have the level of their switch, by port GUID.
 pub fn others(
     fabric: &Fabric,
     lids: &Lids,
@@ -51,8 +52,8 @@ pub fn others(
 }
 
 impl Told {
-    /// Returns levels as they are stored, by the GUID of the destination's switch and by port GUID. On how many lanes
-    /// the tables in force rely with them is not known.
+    /// Returns stored levels, by the GUID of the destination's switch and by port GUID. The number of lanes that the
+    /// tables in force use is unknown.
     #[must_use]
     pub fn stored(by_switch: BTreeMap<Guid, u8>, by_port: BTreeMap<Guid, Vec<u8>>) -> Self {
         Self {
@@ -62,7 +63,7 @@ impl Told {
         }
     }
 
-    /// Adds the levels of a plan that is in force on `fabric`; they come before those that are stored.
+    /// Adds the levels of a plan that is in force on `fabric`. They take precedence over stored ones.
     #[must_use]
     pub fn with_plan(self, fabric: &Fabric, plan: &Plan) -> Self {
         let by_lid = plan.lids.by_lid().map(|(lid, at)| {
@@ -76,19 +77,19 @@ impl Told {
         }
     }
 
-    /// Says on how many lanes the tables in force rely with the levels that are stored; 0: that is not known.
+    /// Sets the number of lanes that the tables in force use with the stored levels; 0: not known.
     #[must_use]
     pub fn with_lanes(self, lanes: u8) -> Self {
         Self { lanes, ..self }
     }
 
-    /// Returns the number of lanes that the tables in force rely on; 0: that is not known.
+    /// Returns the number of lanes that the tables in force use; 0: not known.
     pub const fn lanes(&self) -> u8 {
         self.lanes
     }
 
-    /// Returns what is installed, with the service levels in force, if the plan relies on levels. Senders use the level
-    /// they were told until they ask again, and level 0 if they were told none.
+    /// Returns `installed` with the service levels in force, if the plan depends on levels. A sender uses its last
+    /// known level until its next query, or level 0 if it has none.
     pub(crate) fn in_force(&self, fabric: &Fabric, plan: &Plan, installed: &Installed) -> Option<Installed> {
         if plan.lanes <= 1 {
             return None;
@@ -97,7 +98,7 @@ impl Told {
         for (lid, at) in plan.lids.by_lid() {
             levels[lid.index()] = match self.level(fabric, &plan.lids, (lid, at)) {
                 Some(level) => level,
-                // Its owner is new, and whoever asks is told the plan's.
+                // The owner of the LID is new, and senders get the plan's level for it.
                 None if self.is_any() => plan.service_levels.to(lid),
                 None => Sl::default(),
             };
@@ -109,8 +110,8 @@ impl Told {
         })
     }
 
-    /// Returns the levels and the number of lanes that the tables in force rely on, if they rely on several lanes and
-    /// the levels are known. No host sends to a new LID yet: for those any level does.
+    /// Returns the levels and the number of lanes that the tables in force use, if they use several lanes and the
+    /// levels are known. No host sends to a new LID yet, so any level is valid for it.
     pub fn relied_on(&self, fabric: &Fabric, lids: &Lids) -> Option<(ServiceLevels, u8)> {
         if self.lanes <= 1 || !self.is_any() {
             return None;
@@ -122,18 +123,18 @@ impl Told {
         Some((ServiceLevels::PerDestination(levels), self.lanes))
     }
 
-    /// Returns true if a plan tells senders what they were told before, as far as that is known.
+    /// True if a plan gives senders the same levels as before, as far as these are known.
     pub fn agrees(&self, fabric: &Fabric, lids: &Lids, (levels, lanes): (&ServiceLevels, u8)) -> bool {
         self.relied_on(fabric, lids)
             .is_none_or(|(told, of)| of == lanes && lids.by_lid().all(|(lid, _)| told.to(lid) == levels.to(lid)))
     }
 
-    /// True if anything is known.
+    /// True if any level is known.
     fn is_any(&self) -> bool {
         !self.by_lid.is_empty() || !self.by_switch.is_empty() || !self.by_port.is_empty()
     }
 
-    /// The level that senders were told for a LID of the port `at`, if they were.
+    /// Returns the level that senders use for a LID of the port `at`, if known.
     fn level(&self, fabric: &Fabric, lids: &Lids, (lid, at): (Lid, PortRef)) -> Option<Sl> {
         let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
         if !self.by_lid.is_empty() {
@@ -174,7 +175,8 @@ mod tests {
         }
         let guid = |lid| fabric.port(lids.owner(Lid(lid)).unwrap()).unwrap().guid;
         let level = |level| Sl::new(level).unwrap();
-        // The switch and three hosts have 1, of one of them the second LID has 2; the last has 3 and 0.
+        // The switch and three hosts have level 1, except the second LID of one host, which has 2. The last host has 3
+        // and 0.
         let of_lids = [0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 0].map(level);
         let levels = ServiceLevels::PerDestination(of_lids.to_vec());
         let by_switch: BTreeMap<Guid, u8> = [(Guid(1), 1)].into();

@@ -1,11 +1,11 @@
-//! Preparations of repairs, made while nothing happens, so that a repair has little left to do.
+//! Preparations for repairs, made while the manager is idle, so that a repair has little left to do.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::{BLOCK_LIDS, EmptiedLink, Installed, NO_PATH, Plan, UnderWay};
-use selvedge_routing::{Engine, FatTree, LikelyTurn, TreeMender, WeaveMender};
+use selvedge_routing::{Engine, InForce, LikelyTurn, Mender};
 use selvedge_sim::Par;
 use selvedge_types::{IdxVec, Lid};
 use selvedge_verify::Subject;
@@ -17,37 +17,36 @@ use crate::changed::Changed;
 use crate::engine::options;
 use crate::inventory::Inventory;
 
-/// Entries (switches × LIDs) up to which `weave` repairs in place. It searches: 5 ms with 256 switches of two hosts.
-pub(crate) const WOVEN_MAX: usize = 200_000;
+/// Entries (switches × LIDs) up to which a search of the dependency graph repairs in place: 5 ms with 256 switches of
+/// two hosts.
+pub(crate) const SEARCHED_MAX: usize = 200_000;
 
-/// The same of other engines.
+/// The same of repairs by a rule.
 const ENTRIES_MAX: usize = 8_000_000;
 
-/// Returns true if repairs in place take a few milliseconds at most: with so many entries, planned by `weave` or not.
+/// Returns true if repairs in place take a few milliseconds at most: with so many entries, by a search or by a rule.
 #[must_use]
-pub const fn is_small(entries: usize, is_woven: bool) -> bool {
-    entries <= if is_woven { WOVEN_MAX } else { ENTRIES_MAX }
+pub const fn is_small(entries: usize, searches: bool) -> bool {
+    entries <= if searches { SEARCHED_MAX } else { ENTRIES_MAX }
 }
 
-/// What makes a repair fast. The manager keeps it between jobs, and a repair while it runs. Without it a repair takes
-/// longer and gives the same plan.
+/// Data that makes a repair fast. The manager keeps it between jobs, and a repair uses it while it runs. Without it a
+/// repair takes longer and gives the same plan.
 #[derive(Clone, Debug, Default)]
 pub struct Warm {
-    /// The judge's proof of the plan in force; `None` if it is not covered. Memory: see [`Standing`].
+    /// The judge's proof of the plan in force; `None` if the plan is not covered. Memory: see [`Standing`].
     pub standing: Option<Standing>,
-    /// The tree, if the plan in force is one of `fat-tree`.
-    pub mender: Option<TreeMender>,
-    /// The order of the dependency graph, if the plan in force is one of `weave`.
-    pub weave: Option<WeaveMender>,
+    /// What leads the tables in force around lost links, if their engine has it.
+    pub mender: Option<Mender>,
     /// Copies to be changed in place. Memory: as much as the plan, the tables and the fabric take.
     pub spare: Option<Spare>,
-    /// Entries by which packets may be under way, worked out before they are needed.
+    /// Replaced entries with packets that may be in flight, precomputed.
     pub left: Option<Left>,
-    /// A repair that was worked out before and is in force: proof and tree are still those from before it.
+    /// A backup that is in force while proof and tree are still those from before it.
     pub known: Option<Arc<Backup>>,
 }
 
-/// Entries that were replaced recently, worked out before they are needed.
+/// Recently replaced entries, precomputed.
 #[derive(Clone, Debug)]
 pub struct Left {
     past: Arc<UnderWay>,
@@ -55,7 +54,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// Returns the entries, if they were worked out for these changes.
+    /// Returns the entries, if they were computed for these changes.
     pub fn of(self, past: &UnderWay) -> Option<Vec<Replaced>> {
         let is_same =
             self.past.before == past.before && self.past.phases == past.phases && self.past.emptied == past.emptied;
@@ -64,14 +63,20 @@ impl Left {
 }
 
 impl Warm {
-    /// Returns true if nothing is missing for a repair in place.
+    /// True if a repair in place is possible.
     #[must_use]
     pub const fn can_repair(&self) -> bool {
-        self.standing.is_some() && (self.mender.is_some() || self.weave.is_some())
+        self.standing.is_some() && self.mender.is_some()
     }
 
-    /// Brings proof and tree up to a repair that was worked out before; `plan` is the one in force, with that repair.
-    /// What cannot follow is dropped.
+    /// Returns true if repairs search the dependency graph.
+    #[must_use]
+    pub fn searches(&self) -> bool {
+        self.mender.as_ref().is_some_and(Mender::searches)
+    }
+
+    /// Updates proof and tree to a backup that is in force. `plan` is the plan in force, including that backup. Data
+    /// that cannot be updated is dropped.
     pub(crate) fn catch_up(&mut self, fabric: &Fabric, plan: &Plan) {
         let Some(backup) = self.known.take() else { return };
         let links: Vec<_> = backup.links().iter().map(|link| (link.switch, link.port)).collect();
@@ -82,20 +87,20 @@ impl Warm {
                     *tables.block_mut(switch, block) = *row;
                 }
             }
-            let menders = (&mut self.mender, &mut self.weave);
-            let led = Changed::by(menders, (&plan.lids, &mut tables), &links, standing, true);
+            let tables_of = (&plan.lids, &mut tables);
+            let led = (self.mender.as_mut()).and_then(|mender| Changed::by(mender, tables_of, &links, standing, true));
             if led.is_none() || tables != plan.tables {
-                (self.mender, self.weave) = (None, None);
+                self.mender = None;
             }
             standing.follow(fabric, &backup)
         });
         if !follows {
-            (self.standing, self.mender, self.weave) = (None, None, None);
+            (self.standing, self.mender) = (None, None);
         }
     }
 
-    /// Returns the memory of the largest parts, as addresses. A repair reads a little everywhere in them, so a driver
-    /// that puts them into larger pages saves most look-ups of page tables.
+    /// Returns the address ranges of the largest parts. A repair reads a little in all of them, so a driver that puts
+    /// them into larger memory pages saves most page-table look-ups.
     #[must_use]
     pub fn memory(&self) -> Vec<Range<usize>> {
         let standing = self.standing.iter().flat_map(Standing::memory);
@@ -104,14 +109,14 @@ impl Warm {
     }
 }
 
-/// Copies of what is in force.
+/// Copies of the state in force.
 #[derive(Debug)]
 pub struct Spare {
     /// The plan.
     pub plan: Plan,
-    /// The fabric and the directed routes to its agents, shared with nothing else.
+    /// The fabric and the directed routes to its agents. Not shared with any other value.
     pub inventory: Inventory,
-    /// What the switches hold.
+    /// The tables of the switches.
     pub installed: Installed,
 }
 
@@ -136,7 +141,7 @@ impl Spare {
     }
 }
 
-/// Returns entries that changed recently, as they were, with the phases in which each came and went.
+/// Returns the former values of recently changed entries, each with the phases in which it was written and replaced.
 pub(crate) fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
     let all = (0_u16..).zip(std::iter::once(&past.before).chain(&past.phases));
     let mut held: Vec<_> = all
@@ -146,7 +151,7 @@ pub(crate) fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
                 .map(move |(switch, block, data)| (*switch, *block, phase, data))
         })
         .collect();
-    // A block's values as time goes by; what is in force now comes last.
+    // The contents of a block in order of time; those in force come last.
     held.sort_by_key(|&(switch, block, phase, _)| (switch, block, phase));
     let is_emptied = |entry: Entry, until: u16| {
         let of_entry = |link: &&EmptiedLink| (link.from, link.port) == (entry.switch, entry.egress);
@@ -194,21 +199,21 @@ fn turn(turn: LikelyTurn) -> Turn {
     }
 }
 
-/// Task: prepare repairs of what may be lost next.
+/// Task: prepare repairs of links that may be lost next.
 #[derive(Clone, Debug)]
 pub struct Prepare {
-    /// What the preparations start from; `under_way` counts if that is known already.
+    /// State to start from. `under_way` is used if it is known already.
     pub basis: Basis,
-    /// Which manager made the tables in force.
+    /// Origin of the tables in force.
     pub adopt: Adopt,
     /// The plan in force.
     pub plan: Arc<Plan>,
-    /// What is left of earlier preparations: not made again.
+    /// Remaining earlier preparations, which are not made again.
     pub warm: Option<Box<Warm>>,
 }
 
 impl Prepare {
-    /// Makes what is missing. Takes about as long as judging the plan did, at most.
+    /// Makes the missing preparations. Takes at most about as long as judging the plan did.
     pub(crate) fn run(&mut self, par: Par) -> Warm {
         let (basis, plan) = (&self.basis, &self.plan);
         let inventory = &basis.inventory;
@@ -228,28 +233,37 @@ impl Prepare {
                 Left { past, replaced }
             });
         }
-        // Found tables have an order of their own, whatever engine is to plan: of those that are small enough for it
-        // the weaver finds it, and leads around what is lost so that old and new entries can be mixed.
-        let entries = inventory.fabric.switches().len() * plan.lids.len();
-        let is_found = self.adopt == Adopt::Kept && entries <= WOVEN_MAX && plan.lanes == 1;
-        if warm.mender.is_none() && plan.engine.0 == Engine::FatTree.name() && !is_found {
-            let options = options(&basis.policy, &Arc::default(), None).fat_tree;
-            let tree = FatTree::detect(&inventory.fabric, &options, par).ok();
-            // Without a proof nobody knows; then there is no repair in place either.
-            let standing = warm.standing.as_ref();
-            let by_hosts = |switch, lid| standing.is_none_or(|standing| standing.carries_hosts(switch, lid));
-            warm.mender = tree.map(|tree| TreeMender::new(tree).with_detours(&plan.lids, &plan.tables, by_hosts));
-            if let (Some(standing), Some(mender)) = (&mut warm.standing, &warm.mender) {
-                standing.make_room_for(mender.likely_turns().map(turn));
-            }
-        }
-        if warm.weave.is_none() && warm.standing.is_some() && (is_found || plan.engine.0 == Engine::Weave.name()) {
-            let levels = (&plan.service_levels, plan.lanes);
-            warm.weave = WeaveMender::new(&inventory.fabric, &plan.lids, &plan.tables, levels);
+        if warm.mender.is_none() {
+            warm.mender = warm.standing.as_mut().and_then(|standing| self.mender(standing, par));
         }
         if warm.spare.is_none() && warm.can_repair() {
             warm.spare = Some(Spare::new(inventory, &basis.installed, plan));
         }
         warm
+    }
+
+    /// What repairs the plan in force in place: what its engine has for that. Found tables have an order of their own,
+    /// whatever engine is to plan: if they are few enough for a search, that order is looked for.
+    fn mender(&self, standing: &mut Standing, par: Par) -> Option<Mender> {
+        let (basis, plan) = (&self.basis, &self.plan);
+        let fabric = &basis.inventory.fabric;
+        let entries = fabric.switches().len() * plan.lids.len();
+        let is_found = self.adopt == Adopt::Kept && entries <= SEARCHED_MAX && plan.lanes == 1;
+        let force = InForce {
+            fabric,
+            lids: &plan.lids,
+            tables: &plan.tables,
+            service_levels: &plan.service_levels,
+            lanes: plan.lanes,
+            options: &options(&basis.policy, &Arc::default(), None),
+            par,
+            by_hosts: &|switch, lid| standing.carries_hosts(switch, lid),
+        };
+        let mender = match is_found {
+            true => Mender::of_any_tables(&force),
+            false => Engine::try_from(&plan.engine).ok()?.mender(&force),
+        }?;
+        standing.make_room_for(mender.likely_turns().map(turn));
+        Some(mender)
     }
 }

@@ -11,12 +11,12 @@
 use std::collections::BTreeMap;
 
 use selvedge_fabric::SwitchIdx;
+use selvedge_graph::{Channel, Graph};
 use selvedge_plan::{BLOCK_LIDS, Tables};
 use selvedge_sim::Par;
 use selvedge_types::Lid;
 
 use crate::destinations::{Destination, Destinations};
-use crate::graph::{Channel, Graph};
 use crate::paths::Paths;
 use crate::previous;
 

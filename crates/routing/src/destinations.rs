@@ -8,11 +8,11 @@ use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
+use selvedge_graph::{Graph, Lists};
 use selvedge_plan::Lids;
 use selvedge_types::{Guid, LidRange, PortNum};
 
-use crate::engine::EngineError;
-use crate::graph::{Graph, Lists};
+use crate::error::EngineError;
 use crate::note::Note;
 
 /// An end port that LIDs lead to.

@@ -4,17 +4,18 @@
 //! of all of them, later what only packets of switches use ([`Lanes::add`]).
 //!
 //! A channel that a packet holds while it waits for the next one depends on that one. All dependencies of one LID go
-//! onto one lane: the first on which they close no circle. Each lane keeps its channels in an order along which all
-//! its dependencies lead (Pearce and Kelly, 2006), so a dependency that agrees with the order costs nothing, and one
-//! that does not moves only the channels between its ends.
+//! onto one lane: the first on which they close no circle. Each lane is a graph that is kept without cycles ([`Dag`]),
+//! so a dependency that agrees with its order costs nothing, and one that does not moves only the channels between its
+//! ends.
 //!
 //! OpenSM gives lanes to pairs of source and destination. A lane per destination is what a source can look up without
 //! knowing where it stands, and what path records of any source agree on.
 
 use std::collections::BTreeSet;
 
-use crate::graph::Graph;
-use crate::sssp::NONE;
+use selvedge_graph::{Dag, Graph, Insertion};
+
+use crate::engines::sssp::NONE;
 
 /// Dependencies that a lane did not have before.
 pub(crate) type Added = Vec<(u32, u32)>;
@@ -160,12 +161,9 @@ fn dependencies(graph: &Graph, way: &[u32]) -> Vec<(u32, u32)> {
     .collect()
 }
 
-/// One lane: dependencies between channels, and an order along which they lead.
+/// One lane: dependencies between channels, without a cycle.
 pub(crate) struct Lane {
-    after: Vec<Vec<u32>>,
-    before: Vec<Vec<u32>>,
-    place: Vec<u32>,
-    seen: Vec<bool>,
+    waits: Dag,
     /// Dependencies that close a circle with what is on the lane for good.
     refused: BTreeSet<(u32, u32)>,
 }
@@ -173,10 +171,7 @@ pub(crate) struct Lane {
 impl Lane {
     fn new(channels: usize) -> Self {
         Self {
-            after: vec![Vec::new(); channels],
-            before: vec![Vec::new(); channels],
-            place: (0..).take(channels).collect(),
-            seen: vec![false; channels],
+            waits: Dag::new(channels),
             refused: BTreeSet::new(),
         }
     }
@@ -195,87 +190,33 @@ impl Lane {
 
     /// Whether the dependency is there.
     pub fn has(&self, held: u32, wanted: u32) -> bool {
-        self.after[held as usize].contains(&wanted)
+        self.waits.has(held, wanted)
     }
 
     /// Adds a dependency, also to `added` if it is new; false, and nothing is added, if it closes a circle.
-    pub fn add(&mut self, held: u32, wanted: u32, added: &mut Vec<(u32, u32)>) -> bool {
-        if self.has(held, wanted) {
-            return true;
-        }
+    pub fn add(&mut self, held: u32, wanted: u32, added: &mut Added) -> bool {
         if self.refused.contains(&(held, wanted)) {
             return false;
         }
-        if !self.make_room(held, wanted) {
-            // What was added may be taken away again: only without it this holds for good.
-            if added.is_empty() {
-                self.refused.insert((held, wanted));
-            }
-            return false;
-        }
-        self.after[held as usize].push(wanted);
-        self.before[wanted as usize].push(held);
-        added.push((held, wanted));
-        true
-    }
-
-    fn remove_all(&mut self, added: Vec<(u32, u32)>) {
-        for (held, wanted) in added {
-            self.remove(held, wanted);
-        }
-    }
-
-    /// Takes a dependency away; the order stays good.
-    fn remove(&mut self, held: u32, wanted: u32) {
-        self.after[held as usize].retain(|&c| c != wanted);
-        self.before[wanted as usize].retain(|&c| c != held);
-    }
-
-    /// Changes the order so that `held` stands before `wanted`; false if `wanted` already leads to `held`.
-    fn make_room(&mut self, held: u32, wanted: u32) -> bool {
-        let (low, high) = (self.place[wanted as usize], self.place[held as usize]);
-        if high < low {
-            return true;
-        }
-        let mut later = self.reach(wanted, |lane, c| {
-            (&lane.after[c as usize], lane.place[c as usize] <= high)
-        });
-        if later.contains(&held) {
-            return false;
-        }
-        let mut earlier = self.reach(held, |lane, c| {
-            (&lane.before[c as usize], lane.place[c as usize] >= low)
-        });
-        earlier.sort_unstable_by_key(|&c| self.place[c as usize]);
-        later.sort_unstable_by_key(|&c| self.place[c as usize]);
-        earlier.extend(later);
-        let mut places: Vec<u32> = earlier.iter().map(|&c| self.place[c as usize]).collect();
-        places.sort_unstable();
-        for (channel, place) in earlier.into_iter().zip(places) {
-            self.place[channel as usize] = place;
-        }
-        true
-    }
-
-    /// Channels that `from` leads to by `near`, itself included, among those whose place is in range.
-    fn reach(&mut self, from: u32, near: impl Fn(&Self, u32) -> (&Vec<u32>, bool)) -> Vec<u32> {
-        let mut found = vec![from];
-        self.seen[from as usize] = true;
-        let mut head = 0;
-        while let Some(&at) = found.get(head) {
-            head += 1;
-            for i in 0..near(self, at).0.len() {
-                let next = near(self, at).0[i];
-                if near(self, next).1 && !self.seen[next as usize] {
-                    self.seen[next as usize] = true;
-                    found.push(next);
+        match self.waits.add(held, wanted) {
+            Insertion::New => added.push((held, wanted)),
+            Insertion::Known => {}
+            Insertion::Closes => {
+                // What was added may be taken away again: only without it this holds for good.
+                if added.is_empty() {
+                    self.refused.insert((held, wanted));
                 }
+                return false;
             }
         }
-        for &channel in &found {
-            self.seen[channel as usize] = false;
+        true
+    }
+
+    /// Takes dependencies away.
+    fn remove_all(&mut self, added: Added) {
+        for (held, wanted) in added {
+            self.waits.remove(held, wanted);
         }
-        found
     }
 }
 

@@ -4,11 +4,11 @@
 //! gives the same bytes on any number of threads. Whether its tables are any good is not said here: the judge says
 //! that.
 //!
-//! All engines share a core. `graph` is the fabric as arrays; `destinations` is who is routed, and in what order;
-//! `paths` is what an engine decides (which hops are allowed towards which switch); `balance` turns that into table
-//! entries, spreading destinations over equal hops. So an engine of this family (minhop, updn, dnup) is only a rule
-//! that fills `paths`. `ftree`, `sssp` and `weave` look at the whole fabric for each destination and write tables
-//! themselves; `fat_tree` needs no paths, it knows a formula. `auto` chooses among them.
+//! All engines share a core. Crate `graph` has the fabric as arrays; `destinations` is what is routed, in what
+//! order; `paths` is what an engine decides (which hops are allowed towards which switch); `balance` turns that into
+//! table entries, spreading destinations over equal hops. So an engine of this family (minhop, updn, dnup, dor) is only
+//! a rule that fills `paths`. `ftree`, `sssp` and `weave` look at the whole fabric for each destination and write
+//! tables themselves; `fat_tree` needs no paths, it knows a formula. `auto` chooses among them.
 //!
 //! ```
 //! use selvedge_fabric::Fabric;
@@ -24,36 +24,34 @@
 //! # Ok(()) }
 //! ```
 
-mod auto;
 mod balance;
 mod destinations;
-mod dnup;
 mod engine;
-mod fat_tree;
-mod ftree;
-mod graph;
+mod engines;
+mod error;
 mod lanes;
-mod listed;
-mod minhop;
+mod mender;
 pub mod multicast;
 mod note;
+mod options;
 mod paths;
 mod ports;
 mod previous;
 mod rebalance;
 mod spread;
-mod sssp;
-mod updn;
-mod weave;
 
-pub use auto::{Grid, Irregular, Reason, Side, Topology};
-pub use engine::{DFSSSP_LANES, Engine, EngineError, HostLists, Options, Rebalance, Routed, WEAVE_LANES};
-pub use fat_tree::{FatTree, FatTreeOptions, LikelyTurn, Moved, NotATree, TreeMender, TreeShape};
-pub use ftree::{FtreeOptions, NoFatTree};
-pub use listed::{LidMatrix, Listed};
+pub use engine::{Capability, InForce, Input, LaneUse, Made, Routed, RoutingEngine};
+pub use engines::Engine;
+pub use engines::auto::{Grid, Irregular, Reason, Side, Topology};
+pub use engines::fat_tree::{FatTree, FatTreeOptions, LikelyTurn, Moved, NotATree, TreeMender, TreeShape};
+pub use engines::ftree::{FtreeOptions, NoFatTree};
+pub use engines::listed::{LidMatrix, Listed};
+pub use engines::updn::UpDnOptions;
+pub use engines::weave::{Effort, Rehung, WeaveMender, WeaveOptions, lanes_in_force};
+pub use error::EngineError;
+pub use mender::Mender;
 pub use note::{Note, RootSource};
+pub use options::{HostLists, Options, Rebalance};
 pub use ports::{HopWeight, PortOrder};
 pub use previous::carry_over;
 pub use rebalance::{BalanceStep, Difference, difference, goal_for, step_towards};
-pub use updn::UpDnOptions;
-pub use weave::{Effort, Rehung, WeaveMender, WeaveOptions, lanes_in_force};

@@ -3,13 +3,13 @@
 use core::fmt;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_graph::Graph;
 use selvedge_plan::Lids;
 use selvedge_types::{Guid, Lid};
 
-use crate::auto::{Reason, Topology};
-use crate::engine::Engine;
-use crate::fat_tree::TreeShape;
-use crate::graph::Graph;
+use crate::engines::Engine;
+use crate::engines::auto::{Reason, Topology};
+use crate::engines::fat_tree::TreeShape;
 
 /// How the roots of a component were chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! What an engine of this family decides: the hops that are allowed from every switch towards every switch.
 
+use selvedge_graph::Graph;
 use selvedge_sim::Par;
-
-use crate::graph::Graph;
 
 /// Towards one switch, from another: how many hops are left, and whether the packet may only go down from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_graph::Graph;
 use selvedge_types::Guid;
 
-use crate::graph::Graph;
 use crate::note::Note;
 
 /// The weight of a link as one switch sees it (a line of OpenSM's `hop_weights_file`).

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use selvedge_graph::Graph;
+
 use crate::destinations::Destinations;
-use crate::graph::Graph;
+use crate::engines::sssp::NONE;
 use crate::lanes::{Added, Lane};
-use crate::sssp::NONE;
 
 /// Loads, and the memory of one destination.
 #[derive(Clone)]

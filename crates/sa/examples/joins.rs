@@ -1,4 +1,4 @@
-//! Every host of a fabric joins so many groups; trees are planned and judged for what has changed after so many joins.
+//! Every host of a fabric joins a number of groups. Trees are planned and judged again after a number of joins.
 //!
 //! `cargo run -p selvedge-sa --example joins -- karytree:k=18,n=3 100 10000`: fabric, groups, joins before trees are
 //! planned again.

@@ -1,4 +1,4 @@
-//! Asks an administrator for paths between random ports of a fabric, as often as wished, and says what came of it.
+//! Queries paths between random ports of a fabric a number of times, and prints the results.
 //!
 //! `cargo run -p selvedge-sa --example questions -- karytree:k=18,n=3 1000000`
 

@@ -1,7 +1,8 @@
-//! Alias GUIDs: what virtual functions have behind the LID of their port, as GUIDInfoRecord sets them.
+//! Alias GUIDs: the GUIDs of virtual functions behind the LID of their port, set by GUIDInfoRecord.
 //!
-//! Who has which GUID is kept and told here. That ports hold them is the manager's work: it is told which ports have
-//! changed ([`Aliases::take_changed`]). Statuses and what GUID 0 means are OpenSM's (`osm_sa_guidinfo_record.c`).
+//! This module records which port has which GUID. Writing GUIDInfo to the ports is the manager's task; it reads which
+//! ports have changed ([`Aliases::take_changed`]). Status codes and the meaning of GUID 0 are those of OpenSM
+//! (`osm_sa_guidinfo_record.c`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +18,8 @@ use crate::query::{Cursor, Ground, Step};
 use crate::refusal::Refusal;
 use crate::snapshot::{EndPort, Snapshot};
 
-/// The GUIDs that are given out begin so: OpenIB's company number and OpenSM's default of `sm_assigned_guid`.
-/// Source: OpenSM (`sm_assigned_guid` in `osm_sa_guidinfo_record.c`).
+/// Prefix of assigned GUIDs: OpenIB's company number and OpenSM's default of `sm_assigned_guid`. Source: OpenSM
+/// (`sm_assigned_guid` in `osm_sa_guidinfo_record.c`).
 const GIVEN_OUT: u64 = 0x0014_0500 << 32;
 
 /// The fields of a record's entries.
@@ -43,38 +44,38 @@ type Entries = BTreeMap<u8, Guid>;
 #[derive(Clone, Debug, Default)]
 pub struct Aliases {
     by_port: BTreeMap<Guid, Entries>,
-    /// Whose they are.
+    /// The port that each GUID belongs to.
     owners: BTreeMap<Guid, Guid>,
-    /// What was given out for entries, which get it again when they ask again.
+    /// GUIDs assigned to entries. An entry gets the same GUID again on its next request.
     given: BTreeMap<Guid, Entries>,
-    /// All of these.
+    /// All GUIDs in `given`.
     reserved: BTreeSet<Guid>,
-    /// Of GUIDs that are given out.
+    /// Serial number of the next assigned GUID.
     serial: u32,
-    /// Ports whose aliases have changed since somebody looked.
+    /// Ports with aliases that have changed since the last [`Aliases::take_changed`].
     changed: BTreeSet<Guid>,
 }
 
-/// What a Set or Delete came to.
+/// Result of a Set or Delete.
 #[derive(Debug)]
 pub struct Changed {
-    /// What is answered: the block as it stands.
+    /// The answer: the current contents of the block.
     pub record: SaData,
-    /// Aliases that ports had and have no more.
+    /// Aliases that were removed from ports.
     pub gone: BTreeSet<Guid>,
 }
 
-/// A block of a port that somebody wants to change.
+/// A request to change a block of a port.
 struct Asked<'a> {
     port: &'a EndPort,
     block: u8,
-    /// Entries that are named and for which the port has room, with what is said of them.
+    /// Entries that the request names and the port has room for, with the requested GUIDs.
     entries: Vec<(u8, Guid)>,
 }
 
 impl Aliases {
-    /// Sets entries of a block. GUID 0: what is there stays, or the entry gets what it was given before, or a new one.
-    /// What another port has is not entered: the answer shows what the block holds.
+    /// Sets entries of a block. GUID 0 keeps the current GUID of the entry, or assigns it the one it had before, or a
+    /// new one. A GUID of another port is not entered; the answer shows the current contents of the block.
     pub fn set(
         &mut self,
         (config, snapshot): (&Config, &Snapshot),
@@ -93,7 +94,7 @@ impl Aliases {
             };
             if self.may_have(snapshot, port, guid) && held != Some(guid) {
                 gone.extend(held);
-                // Whoever had it is not there: a function that has moved comes with its GUID.
+                // The previous owner is absent: a virtual function that has moved brings its GUID along.
                 gone.extend(self.take_away(guid));
                 gone.extend(held.and_then(|held| self.take_away(held)));
                 self.enter(port, entry, guid);
@@ -105,7 +106,7 @@ impl Aliases {
         })
     }
 
-    /// Clears entries of a block. A member of a group leaves it first.
+    /// Clears entries of a block. Members of multicast groups with these GUIDs leave first.
     pub fn delete(
         &mut self,
         (snapshot, groups): (&Snapshot, &Groups),
@@ -128,20 +129,20 @@ impl Aliases {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of aliases.
     pub fn count(&self) -> usize {
         self.owners.len()
     }
 
-    /// The port that answers to a GUID: its own, or an alias.
+    /// Returns the port that a GUID belongs to, as its own GUID or as an alias.
     pub fn port_of(&self, guid: Guid) -> Guid {
         self.owners.get(&guid).copied().unwrap_or(guid)
     }
 
-    /// The end port with a GID of this subnet, by position, and the GUID that it is named by.
+    /// Returns the index of the end port with a GID of this subnet, and the GUID that names it.
     pub fn find(&self, snapshot: &Snapshot, gid: Gid) -> Option<(u32, Guid)> {
         let guid = gid.guid();
-        // A port's own GUID is its own whatever somebody else was given before it came.
+        // A port's own GUID takes precedence over an equal alias of another port.
         let place = snapshot.by_gid(gid).or_else(|| {
             let port = self.owners.get(&guid)?;
             snapshot.by_gid(Gid::new(gid.prefix(), *port))
@@ -149,12 +150,12 @@ impl Aliases {
         Some((place?, guid))
     }
 
-    /// What a port holds at an entry; its own GUID is none.
+    /// Returns the alias at an entry of a port. The port's own GUID is not an alias.
     pub fn entry(&self, port: Guid, entry: u8) -> Option<Guid> {
         self.by_port.get(&port)?.get(&entry).copied()
     }
 
-    /// Ports whose aliases have changed since the last call, with all that they have now.
+    /// Returns the ports with aliases that have changed since the last call, with all their current aliases.
     pub fn take_changed(&mut self) -> Vec<PortAliases> {
         let of_port = |port| PortAliases {
             port,
@@ -163,23 +164,23 @@ impl Aliases {
         std::mem::take(&mut self.changed).into_iter().map(of_port).collect()
     }
 
-    /// True if there are some.
+    /// True if there are such ports.
     pub fn has_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// All count as changed: somebody new looks.
+    /// Marks all ports as changed, for a new reader.
     pub fn all_changed(&mut self) {
         self.changed.extend(self.by_port.keys());
     }
 
-    /// These come in the place of others: all of both count as changed.
+    /// Replaces `before` by this value: all ports of both count as changed.
     pub fn follow(&mut self, before: &Self) {
         self.all_changed();
         self.changed.extend(before.by_port.keys());
     }
 
-    /// A port that is there has its own GUID, whoever had it as alias before.
+    /// Removes aliases that equal the own GUID of a port in the fabric.
     pub fn yield_to(&mut self, snapshot: &Snapshot) -> BTreeSet<Guid> {
         let taken = self.owners.keys().filter(|guid| snapshot.by_guid(**guid).is_some());
         let taken: BTreeSet<Guid> = taken.copied().collect();
@@ -189,7 +190,7 @@ impl Aliases {
         taken
     }
 
-    /// All of them, to be kept, and what was given out.
+    /// Returns all aliases and assigned GUIDs, to be stored.
     pub(crate) fn kept(&self) -> Vec<KeptAlias> {
         let rows = |all: &BTreeMap<Guid, Entries>, is_given: bool| {
             let ports = all.iter();
@@ -208,7 +209,7 @@ impl Aliases {
         kept
     }
 
-    /// Takes back what was kept. What makes no sense is left out: a GUID that two have.
+    /// Restores stored aliases. Contradictory ones are left out: a GUID with two owners.
     pub(crate) fn restore(&mut self, kept: Vec<KeptAlias>) {
         for KeptAlias {
             port,
@@ -234,7 +235,7 @@ impl Aliases {
         self.changed.insert(port);
     }
 
-    /// Nobody has it any more. Returns it if somebody had.
+    /// Removes an alias from its owner. Returns the owner, if there was one.
     fn take_away(&mut self, guid: Guid) -> Option<Guid> {
         let port = self.owners.remove(&guid)?;
         if let Some(entries) = self.by_port.get_mut(&port) {
@@ -247,13 +248,13 @@ impl Aliases {
         Some(guid)
     }
 
-    /// True if a port may have a GUID: it is no port's own, nor an alias of one that is there.
+    /// True if a port may have a GUID: no port has it as its own GUID, and no port in the fabric has it as an alias.
     fn may_have(&self, snapshot: &Snapshot, port: Guid, guid: Guid) -> bool {
         let is_others = |owner: &Guid| *owner == port || snapshot.is_in_service(*owner);
         guid != Guid::NONE && snapshot.by_guid(guid).is_none() && !self.owners.get(&guid).is_some_and(is_others)
     }
 
-    /// What an entry gets that leaves it to the administrator: what it had before, or a new one.
+    /// Returns the GUID for an entry that lets the administrator choose: its former one, or a new one.
     fn given_for(&mut self, snapshot: &Snapshot, (port, entry): (Guid, u8)) -> Guid {
         if let Some(&before) = self.given.get(&port).and_then(|given| given.get(&entry)) {
             return before;
@@ -279,7 +280,7 @@ impl Aliases {
         }
     }
 
-    /// Room for a block: those of ports that are not there go first.
+    /// Makes room for a block. Aliases of absent ports are removed first.
     fn make_room(&mut self, config: &Config, snapshot: &Snapshot) -> Result<(), Refusal> {
         let is_full = |all: &Self| all.owners.len().max(all.reserved.len()) + BLOCK_GUIDS > config.aliases;
         if is_full(self) {
@@ -297,7 +298,7 @@ impl Aliases {
         }
     }
 
-    /// The block as it stands, at the LID that was asked for.
+    /// Returns the current contents of the block, with the LID of the request.
     fn record(&self, asked: &Asked<'_>, data: &SaData) -> SaData {
         use records::guid_info as f;
         let mut record = [0; selvedge_wire::sa::SA_DATA_LEN];
@@ -334,7 +335,8 @@ impl<'a> Asked<'a> {
         }
         let place = snapshot.by_lid(Lid(f::LID.get(data) as u16)).ok_or(Refusal::None)?;
         let port = snapshot.end(place).ok_or(Refusal::None)?;
-        // Nobody names another port's functions. OpenSM lets whoever shares a partition, and says nothing to others.
+        // A port may not change the virtual functions of another port. OpenSM allows it to every port that shares a
+        // partition.
         if port.guid != requester.guid && !trusted {
             return Err(Refusal::Denied);
         }
@@ -346,7 +348,7 @@ impl<'a> Asked<'a> {
         let named = (0u8..8).zip(&ENTRIES).filter(|(_, field)| mask & field.mask() != 0);
         let entries = named.map(|(place, field)| (block * BLOCK_GUIDS as u8 + place, Guid(field.get(data))));
         let entries: Vec<(u8, Guid)> = entries.filter(|(entry, _)| *entry < room).collect();
-        // The port's own GUID is not to be changed.
+        // The port's own GUID must not be changed.
         if entries.iter().any(|(entry, _)| *entry == 0) {
             return Err(Refusal::Invalid);
         }
@@ -354,10 +356,10 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Alias GUIDs as rows, for standbys: of a port first what it has, then what it was given.
+/// Writes alias GUIDs as rows, for standbys: for each port first its current aliases, then the assigned GUIDs.
 pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     use records::alias as f;
-    /// Entries of a port have eight bits.
+    /// First cursor position of the assigned GUIDs; entries of a port have eight bits.
     const GIVEN: u32 = 256;
     let all = &ground.registered.aliases;
     let from = Guid(cursor.outer);
@@ -377,7 +379,7 @@ pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
         Some((first, entry, guid))
     };
     let Some((first, entry, guid)) = of(&all.by_port, 0).or_else(|| of(&all.given, GIVEN)) else {
-        // The largest GUID is behind the end of any table.
+        // The largest GUID is at the end of any table.
         *cursor = Cursor {
             outer: port.0.saturating_add(1),
             inner: 0,
@@ -392,7 +394,7 @@ pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
     Step::Row
 }
 
-/// What such a row says.
+/// Returns the contents of such a row.
 pub fn read(row: SaData) -> KeptAlias {
     use records::alias as f;
     KeptAlias {

@@ -1,4 +1,4 @@
-//! Requests: what is asked, by whom, and how it is answered.
+//! Requests: checking, access rights, and the kind of answer.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Sa {
         let exchange = Exchange::of(datagram);
         let may = self.limits.take(&self.config, self.now, request.from.lid);
         if let Some(open) = self.open.get_mut(&exchange).filter(|open| open.request.mad == *mad) {
-            // Asked again while the answer is on its way: its beginning may be lost.
+            // The request is repeated while its answer is being sent, so the first segment may be lost.
             if let Answer::Long(sender) = &mut open.answer
                 && may
             {
@@ -35,9 +35,9 @@ impl Sa {
             }
             return;
         }
-        // Another question under the same number: whoever asked before has gone.
+        // Another request with the same transaction id: the earlier client has gone.
         self.open.remove(&exchange);
-        // Silence would cost more: who hears nothing asks again.
+        // Silence would cost more, because a client without an answer repeats its request.
         if !may {
             return self.refuse(&request, Refusal::Busy, out);
         }
@@ -56,7 +56,7 @@ impl Sa {
         out.push(send(request.reply(request.refusal(why))));
     }
 
-    /// Answers at once (`None`), or says how.
+    /// Answers at once (`None`), or returns the exchange to continue.
     fn answer(&mut self, request: &Request, out: &mut Vec<Output>) -> Result<Option<Open>, Refusal> {
         let mad = &request.mad;
         if mad.class_version() != 2 {
@@ -77,8 +77,8 @@ impl Sa {
             return self.revision_asked(request, out).map(|()| None);
         }
         let snapshot = self.snapshot.clone().ok_or(Refusal::Busy)?;
-        // A port that the plan in force does not know, or has with another LID, has one of another manager's, or of the
-        // next plan.
+        // If the plan in force does not know the port, or knows it with another LID, the LID is one of another manager
+        // or of the next plan.
         let from = Some(request.from.lid).filter(|lid| !self.swept.is_contested(*lid));
         let requester = from.and_then(|lid| snapshot.by_lid(lid)).ok_or(Refusal::Busy)?;
         match mad.method() {
@@ -88,7 +88,7 @@ impl Sa {
             Method::Set | Method::Delete => {
                 let requester = snapshot.end(requester).ok_or(Refusal::Busy)?;
                 let changed = self.change(request, layout, (&snapshot, requester), out);
-                // It knows its own GUID: it may have been misread.
+                // The client knows its own GUID, so the discovered one may have been misread.
                 if changed == Err(Refusal::InvalidGid) && !request.trusted {
                     self.doubted.insert(requester.guid);
                 }
@@ -120,7 +120,7 @@ impl Sa {
         Ok(None)
     }
 
-    /// How a question is answered.
+    /// Returns how to answer a query.
     fn question(
         &self,
         request: &Request,
@@ -167,7 +167,7 @@ impl Sa {
             id => {
                 let known = TABLES.iter().find(|table| table.layout.id == id);
                 let known = known.ok_or(Refusal::BadAttribute)?;
-                // A LID out of a range means the port, whose record has the first of them.
+                // A LID within a range means the port, but its record has only the first LID.
                 compared &= !(layout.fields[0].mask() | any_port(layout, request, snapshot));
                 snapshot_source(known, request, snapshot)?
             }
@@ -192,7 +192,7 @@ impl Sa {
         })
     }
 
-    /// True if a requester asks for its own membership.
+    /// True if a requester queries its own membership.
     fn asks_of_itself(&self, request: &Request, snapshot: &Snapshot, requester: u32) -> bool {
         use records::member::PORT_GID;
         let port = Gid(PORT_GID.wide(request.data()));
@@ -233,7 +233,7 @@ impl Sa {
         Ok(Source::Paths(Box::new(paths)))
     }
 
-    /// Carries out a Set or Delete and answers it.
+    /// Performs a Set or Delete and answers it.
     fn change(
         &mut self,
         request: &Request,
@@ -262,7 +262,7 @@ impl Sa {
                 subscriptions.set(config, who, request.from, what.1)?
             }
             (method, id) if id == records::MEMBER.id => {
-                // Every group is looked at, for how many its port has joined: quicker than rows are.
+                // All groups are examined to count those that the port has joined. This costs less than examining rows.
                 let looked_at = u32::try_from(groups.by_mlid.len() / 8).unwrap_or(u32::MAX);
                 self.limits.charge(config, request.from.lid, looked_at);
                 let changed = match method {
@@ -301,14 +301,14 @@ impl Sa {
     }
 }
 
-/// True for tables of our own that say of ports what is none of others' business.
+/// True for this project's own tables, which contain data of ports that other hosts must not see.
 fn is_for_standbys(id: AttributeId) -> bool {
     [records::FORGOTTEN.id, records::ALIAS.id].contains(&id)
 }
 
 /// Returns the filter for rows: compared components must be equal. Bit 31 of the attribute modifier changes that for
-/// PortInfoRecords: a port may have more capabilities than requested. Source: IBA vol 1 §15.2.5.3, as OpenSM reads it
-/// (`osm_sa_portinfo_record.c`).
+/// PortInfoRecords: a port may have more capabilities than requested. Source: IBA vol 1 §15.2.5.3, as implemented by
+/// OpenSM (`osm_sa_portinfo_record.c`).
 fn filter(request: &Request, layout: &Layout, compared: u64) -> Filter {
     use records::port_info as f;
     let is_bitwise = layout.id == records::PORT_INFO.id && request.mad.modifier() >> 31 == 1;
@@ -321,8 +321,8 @@ fn filter(request: &Request, layout: &Layout, compared: u64) -> Filter {
     asked.fold(filter, |filter, field| filter.and_bits(field, request.data()))
 }
 
-/// The port number of an arbitration table asked for by a host's LID: it has one port, whatever number is given.
-/// Source: OpenSM, and what osmtest wants.
+/// Returns the mask of the port number, if an arbitration table is queried by a host's LID: a host has one port, so any
+/// number matches. Source: OpenSM and osmtest.
 fn any_port(layout: &Layout, request: &Request, snapshot: &Snapshot) -> u64 {
     let lid = layout.fields[0];
     let place = snapshot.by_lid(Lid(lid.get(request.data()) as u16));
@@ -334,7 +334,7 @@ fn any_port(layout: &Layout, request: &Request, snapshot: &Snapshot) -> u64 {
     }
 }
 
-/// Rows of a table of the snapshot: of all end ports, or of the one that has the LID asked for.
+/// Returns the rows of a table of the snapshot: of all end ports, or of the one with the requested LID.
 fn snapshot_source(table: &Table, request: &Request, snapshot: &Snapshot) -> Result<Source, Refusal> {
     if table.trusted_only && !request.trusted {
         return Err(Refusal::Denied);

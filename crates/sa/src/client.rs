@@ -1,4 +1,4 @@
-//! A request, and who sent it.
+//! Requests and their senders.
 
 use selvedge_types::Lid;
 use selvedge_wire::sa::SaData;
@@ -6,7 +6,7 @@ use selvedge_wire::{Address, Datagram, Mad, Method, Status};
 
 use crate::refusal::Refusal;
 
-/// Who is on the other side of an exchange, and which one it is.
+/// Identity of an exchange: the client and its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Exchange {
     /// LID of the client.
@@ -18,12 +18,12 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Who asks: LID and queue pair.
+    /// Returns the client: LID and queue pair.
     pub const fn who(&self) -> (Lid, u32) {
         (self.lid, self.qp)
     }
 
-    /// That of a datagram.
+    /// Returns the exchange of a datagram.
     pub fn of(datagram: &Datagram) -> Self {
         Self {
             lid: datagram.address.lid,
@@ -33,14 +33,14 @@ impl Exchange {
     }
 }
 
-/// A request that is understood as far as its header goes.
+/// A request with a valid header.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Where it came from, and where its answer goes.
+    /// The sender, to which the answer goes.
     pub from: Address,
     /// The request.
     pub mad: Mad,
-    /// It showed the right SM_Key.
+    /// True if it has the right SM_Key.
     pub trusted: bool,
 }
 
@@ -55,12 +55,12 @@ impl Request {
         self.mad.sa_data()
     }
 
-    /// True if it asks for a table.
+    /// True if it queries a table.
     pub fn wants_table(&self) -> bool {
         matches!(self.mad.method(), Method::GetTable | Method::GetMulti)
     }
 
-    /// The answer's header: the request's, without key and RMPP, and without data.
+    /// Returns the header of the answer: that of the request without SM_Key, RMPP and data.
     pub fn answer(&self, status: Status, offset: u16) -> Mad {
         let mut mad = self.mad;
         mad.set_method(answer_to(mad.method()));
@@ -73,7 +73,7 @@ impl Request {
         mad
     }
 
-    /// A refusal: the request's data go back with it.
+    /// Returns a refusal, which contains the data of the request.
     pub fn refusal(&self, why: Refusal) -> Mad {
         let mut mad = self.answer(why.status(), 0);
         if !self.wants_table() {
@@ -82,7 +82,7 @@ impl Request {
         mad
     }
 
-    /// Back to the sender.
+    /// Returns a datagram to the sender.
     pub const fn reply(&self, mad: Mad) -> Datagram {
         Datagram {
             address: self.from,
@@ -91,10 +91,10 @@ impl Request {
     }
 }
 
-/// The method that answers another. Source: IBA vol 1 §15.2.2.
+/// Returns the method of the answer. Source: IBA vol 1 §15.2.2.
 pub const fn answer_to(method: Method) -> Method {
     match method {
-        // GetResp answers Set as well.
+        // GetResp also answers a Set.
         Method::Set => Method::GetResp,
         Method::Trap => Method::TrapRepress,
         other => Method::from_code(other.code() | 0x80),

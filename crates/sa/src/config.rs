@@ -1,4 +1,4 @@
-//! How the administrator behaves; values only.
+//! Configuration of the administrator; values only.
 
 use std::time::Duration;
 
@@ -7,46 +7,47 @@ use selvedge_types::debug_without_keys;
 /// Limits and keys of the administrator.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
-    /// SM_Key that requests must show to be trusted. Default 1, OpenSM's `sa_key`: as long as it is 1, "trusted" keeps
-    /// mistakes out, not enemies.
+    /// SM_Key of trusted requests. Default 1, OpenSM's `sa_key`. While it is 1, trust protects against mistakes, not
+    /// against attackers.
     pub sa_key: u64,
-    /// Tells this life of the administrator from others, so that a standby does not take the numbers of one for those
-    /// of another. Default 0.
+    /// Random identity of this run of the administrator, so that a standby does not mix up revision numbers of
+    /// different runs. Default 0.
     pub life: u64,
-    /// Requests that one LID may send at once. More are answered with BUSY. Default 20,000: the start of a large job.
+    /// Requests that one LID may send at once. Further requests are answered with BUSY. Default 20,000: the start of a
+    /// large job.
     pub burst: u32,
-    /// Requests that one LID may send a second in the long run. Default 20,000: at 2 µs each it takes 4 % of a core.
+    /// Requests per second that one LID may send on average. Default 20,000: at 2 µs each they take 4 % of a core.
     pub rate_per_s: u32,
-    /// Answers of several datagrams that may be under way to one LID. Default 8: a host has few who ask for tables.
+    /// Answers of several segments in progress to one LID. Default 8: few programs of a host query tables.
     pub transfers_per_client: usize,
-    /// The same to all. Default 1,024: each holds at most a window, 13 KB.
+    /// Answers of several segments in progress to all clients. Default 1,024: each needs at most a window, 13 KB.
     pub transfers: usize,
-    /// Records that one answer may have. Default 4,000,000: every pair of 2,000 ports; more would occupy both sides for
+    /// Most records in one answer. Default 4,000,000: every pair of 2,000 ports; more would occupy both sides for
     /// minutes.
     pub records_max: u64,
-    /// Time after which what is not acknowledged is sent again. Default 500 ms.
+    /// Time after which unacknowledged segments are sent again. Default 500 ms.
     pub timeout: Duration,
-    /// Repeats before a client is taken for gone. Default 3.
+    /// Repeats before a client counts as gone. Default 3.
     pub retries: u8,
     /// Segments in flight to one client. Default 64, as Linux allows.
     pub window: u32,
-    /// Services in all. Default 16,384. More are answered with NO_RESOURCES.
+    /// Most services. Default 16,384. Further requests are answered with NO_RESOURCES.
     pub services: usize,
-    /// Services of one port. Default 256.
+    /// Most services of one port. Default 256.
     pub services_per_client: usize,
-    /// Subscriptions in all. Default 65,536.
+    /// Most subscriptions. Default 65,536.
     pub subscriptions: usize,
-    /// Subscriptions of one port. Default 64.
+    /// Most subscriptions of one port. Default 64.
     pub subscriptions_per_client: usize,
-    /// Multicast groups in all. Default 1,024; switches may hold fewer.
+    /// Most multicast groups. Default 1,024; switches may support fewer.
     pub groups: usize,
-    /// Multicast groups that one port may have created or joined. Default 512.
+    /// Most multicast groups that one port may have created or joined. Default 512.
     pub groups_per_client: usize,
-    /// Alias GUIDs in all, and as many that were given out. Default 262,144: sixteen functions of 16,384 ports. Beyond,
-    /// those of ports that are not there are forgotten; more are answered with NO_RESOURCES.
+    /// Most alias GUIDs, and most assigned ones. Default 262,144: sixteen virtual functions on 16,384 ports. At the
+    /// limit, aliases of absent ports are removed; further requests are answered with NO_RESOURCES.
     pub aliases: usize,
-    /// Reports that wait for their answers. Default 65,536: each subscriber there may be is told of one event; one
-    /// needs 400 bytes. More are dropped and counted.
+    /// Most reports that wait for their responses. Default 65,536: one event to the largest number of subscribers; each
+    /// report needs 400 bytes. Further reports are dropped and counted.
     pub reports: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a standby asks a master for, and what the rows that it is answered say.
+//! The tables that a standby queries from a master, and decoding of their rows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::member::Member;
 use crate::proxy::JoinedBy;
 use crate::{alias, forgotten};
 
-/// What is asked for; the last three of a master of ours only, as others do not know them.
+/// The tables. Only a master of this project has the last three.
 pub const TABLES: [&Layout; 6] = [
     &records::MEMBER,
     &records::SERVICE,
@@ -21,21 +21,21 @@ pub const TABLES: [&Layout; 6] = [
     &records::FORGOTTEN,
     &records::ALIAS,
 ];
-/// Place of what senders are told, of those whose registrations are forgotten, and of alias GUIDs.
+/// Index of the table of service levels. The tables of forgotten registrations and of alias GUIDs follow.
 pub const LEVELS: usize = 3;
 const FORGOTTEN: usize = 4;
 const ALIASES: usize = 5;
 /// A lease without end.
 const FOR_EVER: u64 = 0xFFFF_FFFF;
 
-/// Rows of a table as they came.
+/// Rows of a table as received.
 #[derive(Debug, Default)]
 pub struct Rows {
     pub stride: usize,
     pub bytes: Vec<u8>,
 }
 
-/// A row of so many bytes, as fields are read from.
+/// Returns a row of this length in the form that fields are read from.
 pub fn widened(chunk: &[u8], len: usize) -> SaData {
     let mut row: SaData = [0; SA_DATA_LEN];
     row.iter_mut()
@@ -44,7 +44,7 @@ pub fn widened(chunk: &[u8], len: usize) -> SaData {
     row
 }
 
-/// What rows say. Those that make no sense are left out.
+/// Decodes the registrations in the rows. Contradictory ones are left out.
 pub fn registrations(tables: &[Rows]) -> Registrations {
     let mut all = Registrations::default();
     let rows = |number: usize| {
@@ -111,10 +111,10 @@ fn subscription(row: SaData) -> Option<KeptSubscription> {
     }
     let mut wanted = [0; SA_DATA_LEN];
     let len = records::INFORM_INFO.len;
-    // Behind the subscriber stands what it asked for. Source: IBA vol 1 §15.2.5.12.
+    // The subscription follows the subscriber. Source: IBA vol 1 §15.2.5.12.
     wanted[..len].copy_from_slice(&row[24..24 + len]);
     records::inform_info::SUBSCRIBE.set(&mut wanted, 1);
-    // Its LID is looked up when it is told something.
+    // Its LID is looked up when a report is sent.
     let to = Address {
         lid: Lid::NONE,
         qp: f::QPN.get(&row) as u32,

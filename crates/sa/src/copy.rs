@@ -1,12 +1,12 @@
-//! A standby's copy of what hosts have registered with the master.
+//! A standby's copy of the registrations at the master.
 //!
-//! [`Copier`] asks as any client does that shows the SM_Key: for the tables of members, services and subscriptions,
-//! whoever is master. A master of ours is asked for its [revision](mod@crate::revision) before and after: if it is the
-//! same, the copy **is all there is**, and stays so until the master says otherwise, which it does before it answers
-//! the host that changed something. Of other masters nobody knows what was registered since the last copy.
+//! [`Copier`] queries like any client with the SM_Key: the tables of members, services and subscriptions, from any
+//! master. A master of this project is also asked for its [revision](mod@crate::revision) before and after. If the
+//! revision is the same, the copy is **complete**, and stays so until the master reports a change, which it does before
+//! it answers the host that changed something. For other masters it is unknown what was registered since the last copy.
 //!
-//! One question is open at a time, and a copy that takes long is made seldom: nineteen parts of twenty of the time are
-//! the hosts'.
+//! One request is open at a time. A copy that takes long is made less often, so that the master has at least nineteen
+//! twentieths of the time for hosts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,39 +22,40 @@ use crate::io::Output;
 use crate::kept::Registrations;
 use crate::told::{ToldLevels, told};
 
-/// For so long a better manager waits for its first copy before it lets itself be given the subnet.
+/// How long a manager with higher priority waits for its first copy before it accepts a handover.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
-/// How long an answer may take to begin; servers of the ibsim protocol repeat a question three times in it.
+/// How long the first segment of an answer may take; servers of the ibsim protocol repeat a request three times in it.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// The same of the revision, and how long a question for it is held back before it is asked again: after two of these
-/// without an answer it is known that none comes, before the master waits no longer.
+/// How long an answer with the revision may take, and how long a request for it is held back before it is repeated.
+/// After two of these times without an answer the standby knows that its copy may be out of date, before the master
+/// stops waiting for it.
 const PATIENCE_REVISION: Duration = Duration::from_millis(350);
-/// A master of ours that does not answer so many questions for its revision may be none of ours any more.
+/// Unanswered requests for the revision after which a master may no longer be one of this project.
 const OURS_SILENT_MAX: u32 = 8;
-/// After a change, others are waited for: who joins one group joins the next.
+/// Wait after a change for further ones: a host that joins one group usually joins others.
 const GATHER: Duration = Duration::from_millis(50);
-/// A copy may keep the master busy for one part of the time in so many.
+/// A copy may occupy the master for one part of the time in this many.
 const SHARE: u32 = 20;
-/// Segments that an answer may have: 5,832 ports in 100 groups are 194,400.
+/// Most segments of an answer: 5,832 ports in 100 groups are 194,400.
 const SEGMENTS_MAX: u32 = 500_000;
-/// Unanswered questions after which the master's LID is looked up again.
+/// Unanswered requests after which the master's LID is looked up again.
 const SILENT_MAX: u32 = 2;
-/// Copies of a master that does not answer the question for its revision before it is asked again: OpenSM writes an
-/// error into its log for each.
+/// Copies from a master that does not answer requests for its revision before it is asked again: OpenSM logs an error
+/// for each request.
 const SKIPS: u32 = 60;
-/// Of SMPs; the manager counts its own from 1 up.
+/// First transaction id of the copier's SMPs; the manager's own are counted from 1.
 const OWN_SMPS: u32 = 0xC0B1_0000;
-/// What a [`Copier`] is made with.
+/// Configuration of a [`Copier`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct CopyConfig {
     /// SM_Key of trusted requests.
     pub sa_key: u64,
     /// M_Key of our own port; 0: none.
     pub m_key: u64,
-    /// Number of our own port, of a channel adapter.
+    /// Number of our own port, if it belongs to a channel adapter.
     pub port: u8,
-    /// Time between copies of a master that does not say when something changes, and after one that failed. Default
-    /// 1 s, as polls.
+    /// Time between copies from a master that does not report changes, and after a copy that failed. Default 1 s, like
+    /// the polling interval.
     pub interval: Duration,
 }
 
@@ -71,91 +72,91 @@ impl Default for CopyConfig {
     }
 }
 
-/// A master's life and number; see [`mod@crate::revision`].
+/// A revision: the master's run and a number; see [`mod@crate::revision`].
 type Revision = (u64, u64);
 
-/// What a master says of itself: its revision, and how often the levels that it tells senders have changed.
+/// A master's answer: its revision, and how often the service levels of senders have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Said {
     revision: Revision,
     levels: u64,
 }
 
-/// What a copy is worth, should the master end now.
+/// How reliable a copy is if the master ends now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Worth {
-    /// Hosts have registered what it does not have, as far as is known.
+    /// Hosts are known to have registered something that it does not contain, or this is unknown.
     #[default]
     Part,
-    /// It was all there is, and the master does not say any more that it is. If it lives, hosts may have registered
-    /// more since; if it does not, they could not.
+    /// It was complete, but the master no longer confirms it. If the master still runs, hosts may have registered more
+    /// since; if it has ended, they could not.
     Unproven,
-    /// It is all there is.
+    /// It is complete.
     All,
 }
 
-/// What is being waited for.
+/// What the copier waits for.
 #[derive(Debug, Default)]
 enum Step {
-    /// Nothing: this manager does not stand by.
+    /// Nothing: this manager is not standby.
     #[default]
     Off,
-    /// The next copy.
+    /// The time of the next copy.
     Resting,
-    /// Our own PortInfo: it names the master's LID.
+    /// Our own PortInfo, which contains the master's LID.
     Where,
-    /// The revision before the tables.
+    /// The revision before the tables are copied.
     Before,
     /// The table with this number.
     Table { receiver: Option<Receiver> },
-    /// The revision behind them.
+    /// The revision after the tables were copied.
     After,
-    /// A change.
+    /// A report of a change.
     Watching,
-    /// The answer to a question that says only that the change is known.
+    /// The answer to a request that only confirms that the change is known.
     Noted,
 }
 
-/// Keeps a copy of what hosts have registered with another manager.
+/// Keeps a copy of the registrations at another manager.
 #[derive(Debug, Default)]
 pub struct Copier {
     config: CopyConfig,
     step: Step,
-    /// When the question counts as unanswered, or the rest is over.
+    /// When the current request counts as unanswered, or when the pause ends.
     due: Time,
-    /// The question under way.
+    /// The open request.
     asked: Option<Datagram>,
     transaction: u32,
     silent: u32,
-    /// The master's administrator.
+    /// Address of the master's administrator.
     at: Option<Address>,
-    /// Copies that are made without asking for the revision.
+    /// Copies left to make without asking for the revision.
     skips: u32,
-    /// What it said last.
+    /// Its last answer.
     before: Option<Said>,
-    /// Questions for the revision that were not answered, since one was: none ever, no number.
+    /// Unanswered requests for the revision since the last answer; `None` if there never was an answer.
     unanswered: Option<u32>,
-    /// What the copy is of, if it is all there is.
+    /// The revision of the copy, if the copy is complete.
     held: Option<Revision>,
     is_all: bool,
-    /// Since when hosts register with others.
+    /// Since when hosts register with another master.
     begun: Option<Time>,
     has_copied: bool,
-    /// Life and number of the levels that are known.
+    /// Run and number of the known service levels.
     levels_held: Option<(u64, u64)>,
     levels: Option<Box<ToldLevels>>,
-    /// Whose registrations the master has forgotten, and whether that is news.
+    /// Ports with registrations that the master has forgotten, and whether this is new.
     forgotten: Option<BTreeSet<Guid>>,
     has_forgotten: bool,
     began: Time,
     tables: Vec<Rows>,
-    /// Part of the copy is missing.
+    /// True if part of the copy is missing.
     is_cut: bool,
     copy: Option<Box<Registrations>>,
 }
 
 impl Copier {
-    /// One that asks nobody yet.
+    /// Returns a copier that makes no requests yet.
     #[must_use]
     pub fn new(config: CopyConfig) -> Self {
         Self {
@@ -164,12 +165,12 @@ impl Copier {
         }
     }
 
-    /// This manager stands by.
+    /// Starts copying: this manager is standby.
     pub fn begin(&mut self, now: Time) {
         self.end();
         (self.at, self.held, self.is_all, self.skips) = (None, None, false, 0);
         self.unanswered = None;
-        // A master that is out of sight for a moment, again and again, is the same absence.
+        // A master that is repeatedly out of sight for a moment does not start a new absence.
         self.begun.get_or_insert(now);
         self.has_copied = false;
         (self.levels_held, self.levels) = (None, None);
@@ -177,14 +178,14 @@ impl Copier {
         self.rest(now, Duration::ZERO);
     }
 
-    /// It does so no longer. What [`Self::worth`] says stays: it is what the last copy was.
+    /// Stops copying. [`Self::worth`] still describes the last copy.
     pub fn end(&mut self) {
         self.step = Step::Off;
         self.asked = None;
         self.tables.clear();
     }
 
-    /// What the last copy is worth.
+    /// Returns how reliable the last copy is.
     #[must_use]
     pub const fn worth(&self) -> Worth {
         match (self.is_all, self.unanswered) {
@@ -194,7 +195,7 @@ impl Copier {
         }
     }
 
-    /// True if there is a copy that is as good as it can be, or if none was to be had for long.
+    /// True if the copy is as good as possible, or if there was none for a long time.
     #[must_use]
     pub fn is_settled(&self, now: Time) -> bool {
         let cannot_be_all = self.has_copied && self.before.is_none();
@@ -202,41 +203,41 @@ impl Copier {
         self.is_all || cannot_be_all || is_late
     }
 
-    /// Returns when [`Self::is_settled`] holds at the latest; `None` if nothing is copied.
+    /// Returns the latest time at which [`Self::is_settled`] becomes true; `None` if nothing is copied.
     #[must_use]
     pub fn settled_at(&self) -> Option<Time> {
         self.begun.map(|begun| begun + SETTLED_AFTER)
     }
 
-    /// This manager is master: the next time that it stands by is another one.
+    /// This manager is master. The next time as standby starts anew.
     pub fn lead(&mut self) {
         self.end();
         self.begun = None;
     }
 
-    /// What the master tells senders, if that is news.
+    /// Returns the master's service levels for senders, if they are new.
     pub fn take_levels(&mut self) -> Option<Box<ToldLevels>> {
         self.levels.take()
     }
 
-    /// Ports of which the master has forgotten what they had registered, if that is news.
+    /// Returns the ports with registrations that the master has forgotten, if they are new.
     pub fn take_forgotten(&mut self) -> Option<BTreeSet<Guid>> {
         let is_news = std::mem::take(&mut self.has_forgotten);
         self.forgotten.clone().filter(|_| is_news)
     }
 
-    /// A copy, if a new one is there.
+    /// Returns the copy, if there is a new one.
     pub fn take(&mut self) -> Option<Box<Registrations>> {
         self.copy.take()
     }
 
-    /// When [`Self::wake`] is due.
+    /// Returns when [`Self::wake`] is due.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         (!matches!(self.step, Step::Off)).then_some(self.due)
     }
 
-    /// Time has passed.
+    /// Handles the passing of time.
     pub fn wake(&mut self, now: Time, out: &mut Vec<Output>) {
         if self.next_wake().is_none_or(|due| due > now) {
             return;
@@ -244,9 +245,10 @@ impl Copier {
         match self.step {
             Step::Off => {}
             Step::Resting => self.look(now, out),
-            // As it should be: nothing was registered. That it is still so is asked for; an answer may have been lost.
+            // The normal case: no change was reported. Asks whether this is still so, because an answer may have been
+            // lost.
             Step::Watching => self.ask_revision(Step::Before, now, out),
-            // Lost on its way; the master is dead, or is said to be somewhere else.
+            // The datagram was lost, the master is dead, or it has another address.
             Step::Before if self.unanswered.is_some_and(|silent| silent < OURS_SILENT_MAX) => {
                 let silent = self.unanswered.unwrap_or(0) + 1;
                 self.unanswered = Some(silent);
@@ -255,12 +257,12 @@ impl Copier {
                 }
                 self.look(now, out);
             }
-            // It may not know the question, as OpenSM; or it is dead, and the tables tell.
+            // The master may not support the request, as OpenSM; or it is dead, which the tables will show.
             Step::Before => {
                 (self.before, self.skips) = (None, SKIPS);
                 self.begin_tables(now, out);
             }
-            // What was said before may have been heard all the same.
+            // The confirmation may have arrived all the same.
             Step::Noted => self.rest(now, GATHER),
             Step::Where | Step::Table { .. } | Step::After => {
                 self.silent += 1;
@@ -272,7 +274,7 @@ impl Copier {
         }
     }
 
-    /// Takes what answers a question of ours; false if it does not.
+    /// Handles the answer to a request of this copier. False if the datagram is not one.
     pub fn received(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) -> bool {
         let Some(asked) = &self.asked else { return false };
         let (ours, mad) = (&asked.mad, &datagram.mad);
@@ -354,13 +356,13 @@ impl Copier {
         self.at = info.filter(has_lids).map(|info| Address::gsi(info.sm_lid, info.sm_sl));
         match self.at {
             Some(_) => self.ask_revision(Step::Before, now, out),
-            // The master has not come to this port yet.
+            // The master has not configured this port yet.
             None => self.rest(now, self.config.interval),
         }
     }
 
     fn ask_revision(&mut self, step: Step, now: Time, out: &mut Vec<Output>) {
-        // What the copy is all of, or is if the answer says so.
+        // The revision for which the copy is complete, or will be if the answer confirms it.
         let shown = if matches!(step, Step::After) {
             self.before.map(|said| said.revision)
         } else {
@@ -381,7 +383,7 @@ impl Copier {
         if self.is_all {
             return self.watch(now, out);
         }
-        // That it has changed was said before, and did not arrive: somebody waits for this manager to know.
+        // The earlier report of the change did not arrive. A host waits until this manager knows of it.
         if was_all && self.before.is_some() {
             return self.ask_revision(Step::Noted, now, out);
         }
@@ -403,7 +405,7 @@ impl Copier {
         self.ask(now, (mad, PATIENCE_REVISION), out);
     }
 
-    /// Asks for the next table, or ends.
+    /// Requests the next table, or ends the copy.
     fn next_table(&mut self, now: Time, out: &mut Vec<Output>) {
         let wanted = match self.before {
             Some(_) => &TABLES[..],
@@ -470,11 +472,11 @@ impl Copier {
         }
     }
 
-    /// An answer that is no transfer: a refusal, or what a program on libumad2sim says, which leaves RMPP to a kernel
-    /// that is not there: the beginning of the table, and behind its end whatever was in memory.
+    /// Handles an answer that is not an RMPP transfer. It is a refusal, or it comes from a program on libumad2sim,
+    /// which leaves RMPP to a kernel that does not exist: the beginning of the table, followed by undefined bytes.
     fn odd_table(&mut self, now: Time, (stride, mad): (usize, &Mad), out: &mut Vec<Output>) {
         let is_begun = mad.status() == Status::OK;
-        // An older one of ours does not know the last tables.
+        // An older version of this project does not have the last tables.
         self.is_cut |= mad.status() != SaStatus::NO_RECORDS && self.tables.len() < LEVELS;
         self.tables.push(Rows {
             stride,
@@ -494,8 +496,8 @@ impl Copier {
         }
     }
 
-    /// What a master says of itself; none if it does not know the question. If it tells senders something else by now,
-    /// what is known of that is worth nothing.
+    /// Returns a master's answer; `None` if it does not support the request. If its service levels have changed, the
+    /// known ones are discarded.
     fn said_of(&mut self, mad: &Mad) -> Option<Said> {
         let said = said_of(mad);
         if said.is_some() {
@@ -509,7 +511,7 @@ impl Copier {
         said
     }
 
-    /// Takes what senders are told, if that has not changed while it was copied.
+    /// Takes over the service levels, if they have not changed during the copy.
     fn take_told(&mut self, after: Option<Said>) {
         let number = |said: Said| (said.revision.0, said.levels);
         let held = after.map(number).filter(|held| self.before.map(number) == Some(*held));
@@ -524,7 +526,7 @@ impl Copier {
         }
     }
 
-    /// There is a copy. Something may be registered by now that it does not have.
+    /// The copy is made. Further registrations are possible from now on.
     fn copied(&mut self, now: Time) {
         self.has_copied = true;
         let took = now.since(self.began);
@@ -543,16 +545,16 @@ impl Copier {
     }
 }
 
-/// What is wanted if the revision is the one that is known.
+/// What to do if the revision is the known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IfSame {
-    /// An answer at once.
+    /// Answer at once.
     Answer,
-    /// One when it is another.
+    /// Answer when it changes.
     Wait,
 }
 
-/// A question for the revision that shows of which one the asker may have all there is.
+/// Returns a request for the revision. It states the revision for which the requester's copy may be complete.
 fn revision_question(shown: Option<Revision>, if_same: IfSame) -> Mad {
     use records::revision as f;
     let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::REVISION.id, 0);
@@ -567,7 +569,7 @@ fn revision_question(shown: Option<Revision>, if_same: IfSame) -> Mad {
     mad
 }
 
-/// What was answered; none if whoever was asked does not know the question.
+/// Returns the answer; `None` if the master does not support the request.
 fn said_of(mad: &Mad) -> Option<Said> {
     use records::revision as f;
     let data = mad.sa_data();

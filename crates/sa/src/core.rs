@@ -1,4 +1,4 @@
-//! The administrator: takes datagrams, keeps transfers, hands out datagrams.
+//! The administrator: handles datagrams, keeps transfers, returns datagrams to send.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -27,34 +27,34 @@ use crate::snapshot::Snapshot;
 use crate::standbys::Standbys;
 use crate::swept::Swept;
 
-/// A subscriber that answers no report for so long is gone. Whoever cannot be reached for a moment, while routes are
-/// mended, does not know of it, and would not subscribe again.
+/// How long a subscriber may leave reports unanswered before its subscription is removed. A host that is unreachable
+/// for a moment during a repair does not notice and would not subscribe again, so this must not be short.
 const SILENT_MAX: Duration = Duration::from_secs(60);
-/// Segments that a question may have: the longest is MultiPathRecord's, of one.
+/// Most segments of a request: the longest is MultiPathRecord's, of one.
 const QUESTION_SEGMENTS: u32 = 4;
-/// Questions that may be on their way in; more are refused.
+/// Most requests that are being received in segments; more are refused.
 const QUESTIONS_MAX: usize = 1_024;
 
-/// A question whose answer is not complete.
+/// A request with an incomplete answer.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub request: Request,
     pub query: Query,
     pub answer: Answer,
-    /// Rows are wanted now.
+    /// True if more rows are needed now.
     pub hungry: bool,
-    /// Its number, in the order in which they began.
+    /// Its number, in order of beginning.
     pub number: u64,
 }
 
-/// An answer in the making.
+/// An answer in progress.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// One record was asked for: what was found so far.
+    /// A query for one record: what was found so far.
     One(Option<SaData>),
-    /// A table was asked for: its rows, while they fit into one segment.
+    /// A query for a table: its rows, while they fit into one segment.
     Short(Vec<u8>),
-    /// A table that does not.
+    /// A table of several segments.
     Long(Box<Sender>),
 }
 
@@ -67,32 +67,32 @@ pub struct Sa {
     pub(crate) registered: Registered,
     pub(crate) limits: crate::limit::Limits,
     pub(crate) open: BTreeMap<Exchange, Open>,
-    /// Exchanges that want rows, in turn.
+    /// Exchanges that need rows, in turn.
     pub(crate) turns: VecDeque<Exchange>,
     pub(crate) questions: BTreeMap<Exchange, Receiver>,
-    /// What standbys asked last that want to know when something is registered, by LID and queue pair.
+    /// The last requests of standbys that wait for a change of registrations, by LID and queue pair.
     pub(crate) watchers: BTreeMap<(Lid, u32), Request>,
-    /// Whom answers to changes wait for.
+    /// Standbys that answers to changes wait for.
     pub(crate) standbys: Standbys,
     pub(crate) reports: Reports,
     pub(crate) swept: Swept,
     pub(crate) counters: Counters,
     pub(crate) presets: Arc<Partitions>,
-    /// Long answers so far.
+    /// Number of long answers so far.
     pub(crate) begun: u64,
-    /// How often what clients have registered has changed.
+    /// How often registrations have changed.
     pub(crate) revision: u64,
-    /// How often the service levels that clients are told have.
+    /// How often the service levels of clients have changed.
     pub(crate) levels: u64,
     /// Since when subscribers have not answered reports, by LID.
     pub(crate) silent: BTreeMap<Lid, Time>,
     pub(crate) now: Time,
-    /// Ports that name GUIDs which the plan in force does not know.
+    /// Ports that name GUIDs unknown to the plan in force.
     pub(crate) doubted: BTreeSet<Guid>,
 }
 
 impl Sa {
-    /// An administrator that answers nobody yet.
+    /// Returns an administrator that answers no request yet.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
@@ -119,7 +119,7 @@ impl Sa {
         }
     }
 
-    /// An administrator that knows what clients registered in an earlier life.
+    /// Returns an administrator with registrations from an earlier run.
     #[must_use]
     pub fn with_registrations(config: Config, now: Time, kept: Registrations) -> Self {
         let mut sa = Self::new(config);
@@ -137,7 +137,7 @@ impl Sa {
         all.aliases.restore(kept.aliases);
     }
 
-    /// What clients have registered, to be stored: an answer must not be forgotten by a restart.
+    /// Returns the registrations, to be stored: a restart must not lose a registration that was confirmed.
     #[must_use]
     pub fn registrations(&self) -> Registrations {
         let (groups, serial) = self.registered.groups.kept();
@@ -151,13 +151,13 @@ impl Sa {
         }
     }
 
-    /// A number that changes whenever [`Self::registrations`] does, but for leases that run.
+    /// Returns a number that changes whenever [`Self::registrations`] does, except for remaining lease times.
     #[must_use]
     pub const fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// What happened so far.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         Counters {
@@ -167,7 +167,7 @@ impl Sa {
         }
     }
 
-    /// How many services, subscriptions, groups, memberships and alias GUIDs there are.
+    /// Returns the numbers of services, subscriptions, groups, memberships and alias GUIDs.
     #[must_use]
     pub fn registered(&self) -> [usize; 5] {
         let all = &self.registered;
@@ -177,46 +177,47 @@ impl Sa {
         [services, subscriptions, groups, members, all.aliases.count()]
     }
 
-    /// Questions of standbys that are held back until something is registered.
+    /// Returns the number of requests from standbys that wait for a change.
     #[must_use]
     pub fn watchers(&self) -> usize {
         self.watchers.len()
     }
 
-    /// What is answered from, once a plan is in force.
+    /// Returns the snapshot that queries are answered from, once a plan is in force.
     #[must_use]
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.clone()
     }
 
-    /// Multicast groups and their members.
+    /// Returns the multicast groups and their members.
     #[must_use]
     pub const fn groups(&self) -> &Groups {
         &self.registered.groups
     }
 
-    /// Groups that have changed since the last call, for whoever builds their trees; one that has ended has no members.
+    /// Returns the groups that have changed since the last call, for tree planning. A group that has ended has no
+    /// members.
     pub fn take_changed_groups(&mut self) -> Vec<MulticastGroup> {
         self.registered.groups.take_changed(&self.registered.aliases)
     }
 
-    /// Ports that, since the last call, called themselves otherwise than the plan does, by the plan's GUIDs.
+    /// Returns the ports that named another GUID than the plan since the last call, by the plan's GUIDs.
     pub fn take_doubted(&mut self) -> BTreeSet<Guid> {
         std::mem::take(&mut self.doubted)
     }
 
-    /// Alias GUIDs of ports.
+    /// Returns the alias GUIDs of ports.
     #[must_use]
     pub const fn aliases(&self) -> &Aliases {
         &self.registered.aliases
     }
 
-    /// Ports whose alias GUIDs have changed since the last call, for whoever writes them.
+    /// Returns the ports with alias GUIDs that have changed since the last call, for writing GUIDInfo.
     pub fn take_changed_aliases(&mut self) -> Vec<PortAliases> {
         self.registered.aliases.take_changed()
     }
 
-    /// When [`Input::Wake`] is due, if nothing else happens.
+    /// Returns when [`Input::Wake`] is due, if nothing else happens.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         if !self.turns.is_empty() {
@@ -238,7 +239,7 @@ impl Sa {
         transfers.chain(questions).chain(others.into_iter().flatten()).min()
     }
 
-    /// Takes one input; appends what is to be sent.
+    /// Handles one input and appends the datagrams to send.
     pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
         self.now = now;
         let (revision, first) = (self.revision, out.len());
@@ -246,7 +247,8 @@ impl Sa {
         match input {
             Input::Received(datagram) => self.received(&datagram, out),
             Input::Trap(datagram) => self.trap(&datagram, out),
-            // Only now, and not at every datagram: what is under way must not cost more because others ask.
+            // Only on this input and not on every datagram, so that the cost of open transfers does not grow with the
+            // number of requests.
             Input::Wake => {
                 self.time_passes(out);
                 self.work(out);
@@ -270,7 +272,7 @@ impl Sa {
                 if !self.serving {
                     let before = std::mem::take(&mut self.registered);
                     self.restore(*kept);
-                    // Groups that are there no longer have no members.
+                    // Groups that no longer exist have no members.
                     self.registered.groups.changed.extend(before.groups.by_mlid.keys());
                     self.registered.aliases.follow(&before.aliases);
                     self.revision += 1;
@@ -306,7 +308,8 @@ impl Sa {
         let is_changed = self.registered.note_gone(is_there, &snapshot.sources.unasked);
         self.registered.services.keep(is_there);
         self.registered.subscriptions.keep(is_there);
-        // An alias goes on after its port is gone: it is the port's again when that is back, until another one asks.
+        // An alias remains after its port has left. It is valid again when the port is back, unless another port has
+        // requested it.
         let yielded = self.registered.aliases.yield_to(&snapshot);
         let aliases = &self.registered.aliases;
         let ended = self.registered.groups.keep(|guid| is_there(aliases.port_of(guid)));
@@ -319,24 +322,26 @@ impl Sa {
             self.tell(&Event::of_gid(DELETED, issuer, mgid), out);
         }
         if old.is_none() {
+            self.standbys.begin(self.now, snapshot.other_managers());
             self.registered.groups.all_changed();
             self.registered.aliases.all_changed();
         }
         self.make_presets(out);
-        // Nobody is told of a whole fabric: at the first plan there is nobody who has asked.
+        // With the first plan there are no subscribers yet, so no event is reported.
         let Some(old) = old else { return };
         self.tell_who_moved(&old, &snapshot, out);
     }
 
-    /// What a port registered that is gone is forgotten, and an answer that waits for standbys would still say that it
-    /// is registered: it may be back by then, and have been asked to register again before it is answered.
+    /// Registrations of a port that has left are removed, but a confirmation may still wait for standbys. The port may
+    /// be back by then, and would get the confirmation after the request to register again. So the confirmation is
+    /// replaced by BUSY.
     fn recall_answers(&mut self, old: &Snapshot, new: &Snapshot, out: &mut Vec<Output>) {
         let holder = |of: &Snapshot, lid: Lid| of.by_lid(lid).and_then(|place| of.end(place)).map(|end| end.guid);
         let is_forgotten = |lid: Lid| holder(old, lid) != holder(new, lid);
         self.counters.busy += self.standbys.recall(is_forgotten, out) as u64;
     }
 
-    /// Groups that are there from the start begin as soon as a plan is in force.
+    /// Creates preset groups as soon as a plan is in force.
     fn make_presets(&mut self, out: &mut Vec<Output>) {
         let Some(snapshot) = self.snapshot.clone() else { return };
         let groups = &mut self.registered.groups;
@@ -349,7 +354,7 @@ impl Sa {
         }
     }
 
-    /// LID of the manager.
+    /// Returns the LID of the manager.
     pub(crate) fn issuer(&self) -> Lid {
         let lid = self.snapshot.as_ref().and_then(|snapshot| {
             let (at, _) = snapshot.sources.manager;
@@ -365,7 +370,7 @@ impl Sa {
         }
     }
 
-    /// Tells subscribers of an event.
+    /// Reports an event to subscribers.
     pub(crate) fn tell(&mut self, event: &Event, out: &mut Vec<Output>) {
         let Some(snapshot) = self.snapshot.clone() else { return };
         let issuer = snapshot.by_lid(event.issuer).and_then(|place| snapshot.end(place));
@@ -378,7 +383,7 @@ impl Sa {
         }
     }
 
-    /// Services whose leases have run out are gone.
+    /// Removes services with expired leases.
     fn leases(&mut self) {
         let services = &mut self.registered.services;
         let before = services.count();
@@ -420,7 +425,7 @@ impl Sa {
         }
     }
 
-    /// A transfer has failed; the client is told, if there is something to tell.
+    /// Ends a failed transfer. The client gets `say`, if given.
     pub(crate) fn end_transfer(&mut self, exchange: Exchange, say: Option<Rmpp>, out: &mut Vec<Output>) {
         let Some(open) = self.open.remove(&exchange) else {
             return;
@@ -451,7 +456,7 @@ impl Sa {
         }
     }
 
-    /// A part of a transfer: of a question that comes in segments, or what a client says of an answer's.
+    /// Handles a part of a transfer: a segment of a request, or a client's message about an answer.
     fn part(&mut self, datagram: &Datagram, rmpp: &Rmpp, out: &mut Vec<Output>) {
         let exchange = Exchange::of(datagram);
         if rmpp.kind != RmppKind::Data {
@@ -476,7 +481,7 @@ impl Sa {
                     }
                 }
             } else if self.questions.remove(&exchange).is_none() {
-                // The acknowledgement of an answer of one segment, or of one that was given up.
+                // The acknowledgement of a single-segment answer, or of an aborted one.
                 self.counters.dropped += u64::from(rmpp.kind != RmppKind::Ack);
             }
             return;
@@ -488,7 +493,7 @@ impl Sa {
         let known = self.questions.contains_key(&exchange);
         let begins = datagram.mad.rmpp().is_some_and(|rmpp| rmpp.begins_data());
         if !known {
-            // One that is being answered: its last acknowledgement was lost.
+            // The request is being answered: its last acknowledgement was lost.
             if !begins || self.open.contains_key(&exchange) {
                 self.counters.dropped += 1;
                 return;

@@ -1,7 +1,8 @@
-//! Ports whose registrations are forgotten, as a master tells its standbys and as a standby reads it.
+//! Ports with forgotten registrations: the table of a master for its standbys, and its decoding.
 //!
-//! Whoever is back after it was forgotten does not know, and is asked to register again. A standby that takes over can
-//! ask only if it knows of whom the master had forgotten something: the copy of the tables does not have them any more.
+//! A port that left and came back does not know that its registrations were removed, so the manager asks it to register
+//! again. A standby that takes over can do so only if it knows these ports, because the copied tables no longer contain
+//! their registrations.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +11,13 @@ use selvedge_wire::sa::{SaData, records};
 
 use crate::query::{Cursor, Ground, Step};
 
-/// Forgotten ports as rows, by GUID.
+/// Writes the ports as rows, by GUID.
 pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let all = &ground.registered.forgotten;
     let Some(&guid) = all.range(Guid(cursor.outer)..).next() else {
         return Step::End;
     };
-    // The largest GUID is behind the end of any table.
+    // The largest GUID is at the end of any table.
     *cursor = Cursor {
         outer: guid.0.saturating_add(1),
         inner: 0,
@@ -25,7 +26,7 @@ pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
     Step::Row
 }
 
-/// What such rows say.
+/// Decodes such rows.
 pub fn read(rows: impl Iterator<Item = SaData>) -> BTreeSet<Guid> {
     let guids = rows.map(|row| Guid(records::forgotten::GUID.get(&row)));
     guids.filter(|guid| *guid != Guid::NONE).collect()

@@ -1,4 +1,4 @@
-//! Groups seen from outside: those that are there from the start, and those that have changed.
+//! Preset groups, and groups that have changed.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,19 @@ use crate::rate::{Selector, StaticRate};
 use crate::snapshot::Snapshot;
 
 impl Groups {
-    /// True if a group has changed since the changes were taken.
+    /// True if a group has changed since the last call of `take_changed`.
     #[must_use]
     pub fn has_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// All groups count as changed: somebody new looks.
+    /// Marks all groups as changed, for a new reader.
     pub(crate) fn all_changed(&mut self) {
         self.changed.extend(self.by_mlid.keys());
     }
 
-    /// Groups that have changed since the last call, as whoever builds trees needs them; one that has ended has no
-    /// members.
-    /// A port is a member once, by whichever of its GUIDs it has joined.
+    /// Returns the groups that have changed since the last call, in the form that tree planning needs. A group that has
+    /// ended has no members. A port is a member once, even if it has joined by several GUIDs.
     pub(crate) fn take_changed(&mut self, aliases: &Aliases) -> Vec<MulticastGroup> {
         let group = |mlid: u16| {
             let group = self.by_mlid.get(&mlid);
@@ -50,8 +49,8 @@ impl Groups {
         std::mem::take(&mut self.changed).into_iter().map(group).collect()
     }
 
-    /// Makes the groups that are to be there from the start, as far as there is room; the others live on only if they
-    /// have members. Returns those that begin, and those that end.
+    /// Creates the preset groups, as far as there is room. Former preset groups remain only if they have members.
+    /// Returns the groups created, and those deleted.
     pub(crate) fn set_presets(
         &mut self,
         (config, snapshot): (&Config, &Snapshot),
@@ -68,7 +67,7 @@ impl Groups {
         for (&mgid, preset) in presets {
             let mgid = Gid(mgid);
             if let Some(mlid) = self.by_mgid.get(&mgid) {
-                // Members use the level that they were told; as long as there is one the group keeps it.
+                // Members use the service level that they got when they joined, so a group with members keeps it.
                 let unused = self.by_mlid.get_mut(mlid).filter(|group| group.members.is_empty());
                 if let Some(group) = unused {
                     records::member::SL.set(&mut group.record, u64::from(preset.sl));
@@ -87,7 +86,7 @@ impl Groups {
     }
 }
 
-/// A group that nobody has joined yet.
+/// Returns a preset group without members.
 fn of_preset(preset: &PresetGroup, mlid: Lid, rate: StaticRate, life: u8) -> Group {
     use records::member as f;
     let mut record = [0; SA_DATA_LEN];

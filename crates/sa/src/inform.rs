@@ -1,4 +1,4 @@
-//! Subscriptions: who wants to be told of what.
+//! Subscriptions: which port gets reports of which events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,24 +13,24 @@ use crate::refusal::Refusal;
 use crate::report::Event;
 use crate::snapshot::{EndPort, Snapshot};
 
-/// Traps that speak of keys: only trusted requesters are told. Source: IBA vol 1 §14.2.5.1 (256-259).
+/// Traps about keys: only trusted requesters get reports of them. Source: IBA vol 1 §14.2.5.1 (256-259).
 const SECURITY_TRAPS: std::ops::RangeInclusive<u64> = 256..=259;
-/// "All", of traps, types and LIDs.
+/// The value for all traps, types and LIDs.
 const ALL: u64 = 0xFFFF;
 
 /// One subscription.
 #[derive(Clone, Debug)]
 pub struct Subscription {
-    /// InformInfo as it was asked for, as a record of its own.
+    /// The requested InformInfo, in the form of a record.
     wanted: SaData,
-    /// GUID of the subscriber's port.
+    /// GUID of the subscribed port.
     pub guid: Guid,
-    /// Where reports go.
+    /// Where reports are sent.
     pub to: Address,
 }
 
 impl Subscription {
-    /// True if it is about this event.
+    /// True if it matches this event.
     fn wants(&self, event: &Event) -> bool {
         use records::inform_info as f;
         let data = &self.wanted;
@@ -58,13 +58,13 @@ impl Subscription {
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     by_number: BTreeMap<u64, Subscription>,
-    /// Numbers of each port's.
+    /// Subscription numbers of each port.
     by_port: BTreeMap<Guid, BTreeSet<u64>>,
     last: u64,
 }
 
 impl Subscriptions {
-    /// Begins or ends a subscription. Returns what was asked, as it stands.
+    /// Begins or ends a subscription. Returns the InformInfo as stored.
     pub fn set(
         &mut self,
         config: &Config,
@@ -76,7 +76,7 @@ impl Subscriptions {
         let mut wanted = [0; SA_DATA_LEN];
         let end = records::INFORM_INFO.len;
         wanted[..end].copy_from_slice(&data[..end]);
-        // Reports go to the queue pair that was told, or to the one that asks.
+        // Reports go to the queue pair in the request or, if that is 0, to the one that sent the request.
         if f::QPN.get(&wanted) == 0 {
             f::QPN.set(&mut wanted, u64::from(from.qp));
         }
@@ -89,7 +89,7 @@ impl Subscriptions {
         if subscribes && !trusted && SECURITY_TRAPS.contains(&trap) {
             return Err(Refusal::Denied);
         }
-        // As it is kept, so that "end" finds what "begin" has made.
+        // In the stored form, so that an unsubscribe request finds the subscription.
         f::SUBSCRIBE.set(&mut wanted, 1);
         let own = self.by_port.get(&requester.guid);
         let same = |number: &&u64| self.by_number.get(number).is_some_and(|s| s.wanted == wanted);
@@ -114,7 +114,7 @@ impl Subscriptions {
                     own.remove(&number);
                 }
             }
-            // Source: OpenSM: ending what never began is no success.
+            // Source: OpenSM: ending a subscription that does not exist is an error.
             (false, None) => return Err(Refusal::Invalid),
         }
         let mut answer = wanted;
@@ -128,8 +128,8 @@ impl Subscriptions {
         self.by_number.insert(self.last, subscription);
     }
 
-    /// Who is told of an event, each once, at the LIDs that ports have now. Nobody is told of ports with which it
-    /// shares no partition.
+    /// Returns the subscribers of an event, each once, with the current LIDs of their ports. Subscribers get no events
+    /// of ports with which they share no partition.
     pub fn told<'a>(&'a self, snapshot: &'a Snapshot, event: &'a Event) -> impl Iterator<Item = Address> + 'a {
         let wanting = self.by_number.values().filter(|s| s.wants(event));
         let told = wanting.filter_map(move |s| {
@@ -148,12 +148,12 @@ impl Subscriptions {
         all.into_iter()
     }
 
-    /// How many there are.
+    /// Returns the number of subscriptions.
     pub fn count(&self) -> usize {
         self.by_number.len()
     }
 
-    /// All of them, to be kept.
+    /// Returns all subscriptions, to be stored.
     pub fn kept(&self) -> Vec<KeptSubscription> {
         let kept = |s: &Subscription| KeptSubscription {
             guid: s.guid,
@@ -163,19 +163,19 @@ impl Subscriptions {
         self.by_number.values().map(kept).collect()
     }
 
-    /// Takes back what was kept.
+    /// Restores stored subscriptions.
     pub fn restore(&mut self, kept: Vec<KeptSubscription>) {
         for KeptSubscription { guid, to, wanted } in kept {
             self.add(Subscription { wanted, guid, to });
         }
     }
 
-    /// Whose they are.
+    /// Returns the subscribed ports.
     pub fn owners(&self) -> impl Iterator<Item = Guid> {
         self.by_port.keys().copied()
     }
 
-    /// Ports that are gone want nothing.
+    /// Removes subscriptions of absent ports.
     pub fn keep(&mut self, is_there: impl Fn(Guid) -> bool) {
         self.by_port.retain(|guid, own| {
             let stays = is_there(*guid);
@@ -188,7 +188,7 @@ impl Subscriptions {
         });
     }
 
-    /// Nobody at this LID answers: what it wanted is forgotten.
+    /// Removes the subscriptions of a LID that does not answer.
     pub fn forget(&mut self, snapshot: &Snapshot, lid: Lid) {
         let guid = snapshot
             .by_lid(lid)
@@ -201,7 +201,7 @@ impl Subscriptions {
     }
 }
 
-/// Subscriptions as rows.
+/// Writes subscriptions as rows.
 pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     use records::inform_info_record as f;
     let all = &ground.registered.subscriptions.by_number;

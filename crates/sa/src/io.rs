@@ -1,4 +1,4 @@
-//! What goes in and out of an administrator.
+//! Inputs and outputs of an administrator.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,42 +14,41 @@ use selvedge_wire::{Class, Datagram, Method, Status};
 use crate::kept::Registrations;
 use crate::snapshot::Snapshot;
 
-/// Everything an administrator reacts to.
+/// An input of an administrator.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A datagram of class 3.
     Received(Datagram),
-    /// A trap that the manager was sent, for those who subscribed.
+    /// A trap that the manager received, for subscribers.
     Trap(Datagram),
     /// [`crate::Sa::next_wake`] has come.
     Wake,
-    /// The manager is master: from now on questions are answered, with BUSY until a plan is in force.
+    /// The manager is master. From now on requests are answered, with BUSY until a plan is in force.
     Serve,
-    /// What a sweep saw; a plan for it is in force later, or never.
+    /// The fabric as discovered by a sweep. A plan for it follows later or never.
     Swept(Arc<Fabric>),
-    /// A plan is on its way, for this fabric: its LIDs may be in force for some ports before it is.
+    /// A plan for this fabric is being applied. Some ports may use its LIDs before it is in force.
     Coming(Arc<Fabric>, Arc<Plan>),
     /// A plan is in force.
     Committed(Arc<Snapshot>),
-    /// Groups that are there from the start, by GID.
+    /// The preset groups, by GID.
     Presets(Arc<Partitions>),
-    /// What switches copy of multicast, by GUID.
+    /// Current MFT blocks of switches, by GUID.
     Copies(Arc<BTreeMap<Guid, MftBlocks>>),
-    /// The manager is master no longer: nobody is answered.
+    /// The manager is no longer master: no request is answered.
     Withdraw,
-    /// Somebody else is master: what clients registered here is his to know, and they tell him.
+    /// Another manager is master, and hosts register with it: registrations here are removed.
     Forget,
-    /// What clients have registered with the master, while this manager stands by: it takes the place of what was known
-    /// here.
+    /// Registrations copied from the master while this manager is standby. They replace those known here.
     Copied(Box<Registrations>),
 }
 
-/// Everything an administrator wants done.
+/// An output of an administrator.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// The datagram to send.
     pub datagram: Datagram,
-    /// How long the layer below may wait for an answer; zero: there will be none that it should wait for.
+    /// How long the lower layer may wait for a response; zero: none is expected.
     pub timeout: Duration,
 }
 
@@ -67,34 +66,34 @@ impl Output {
     }
 }
 
-/// What happened so far.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams taken.
+    /// Datagrams received.
     pub received: u64,
     /// Requests answered with success.
     pub answered: u64,
-    /// Requests refused by a status, BUSY left out.
+    /// Requests refused by a status other than BUSY.
     pub refused: u64,
-    /// Of these: with an SM_Key that is not ours.
+    /// Refused requests with a wrong SM_Key.
     pub bad_key: u64,
-    /// Requests answered with BUSY: no plan yet, or the client asks too much.
+    /// Requests answered with BUSY: no plan yet, or too many requests from the client.
     pub busy: u64,
-    /// Requests above what one client may send.
+    /// Requests above the limit per client.
     pub limited: u64,
-    /// The client with the most of them, and how many.
+    /// The client with the most of them, and their number.
     pub most_limited: Option<(Lid, u32)>,
-    /// Datagrams dropped: not master, no request, a stray part of a transfer.
+    /// Datagrams dropped: not master, not a request, an unexpected part of a transfer.
     pub dropped: u64,
     /// Records sent.
     pub records: u64,
-    /// Segments of transfers sent, repeats included.
+    /// Segments sent, including repeats.
     pub segments: u64,
-    /// Transfers that ended early: the client was silent, or said something wrong.
+    /// Transfers that ended early: no answer from the client, or an error.
     pub failed: u64,
-    /// Events reported to subscribers, repeats left out.
+    /// Events reported to subscribers, without repeats.
     pub reports: u64,
-    /// Events that were not: too many waited, or the subscriber did not answer.
+    /// Events not reported: too many were waiting, or the subscriber did not answer.
     pub reports_lost: u64,
 }
 

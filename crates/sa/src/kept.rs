@@ -1,7 +1,7 @@
-//! What clients have registered, as a value: it outlives the process that knew it.
+//! Registrations of clients as a value that can be stored and restored.
 //!
-//! As text it is a line per group, member, subscription, service and alias GUID, records in hexadecimal as they
-//! stand on the wire:
+//! The text form has one line per group, member, subscription, service and alias GUID. Records are in hexadecimal, in
+//! wire format:
 //! ```text
 //! format 1
 //! serial 2
@@ -13,8 +13,8 @@
 //! alias 0x0002c90300001235 3 0x0014050000000001
 //! given 0x0002c90300001235 3 0x0014050000000001
 //! ```
-//! Behind `proxy` stands who joined for the member, if that is known. A service's number is what was left of its lease
-//! in seconds when this was written, `-` if it has none: the lease goes on from there.
+//! `proxy` is followed by the port that joined for the member, if known. The number of a service is the rest of its
+//! lease in seconds at the time of writing, `-` if it has none. After a restart the lease continues from there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ use selvedge_wire::sa::{SA_DATA_LEN, SaData, records};
 use crate::member::Member;
 use crate::proxy::JoinedBy;
 
-/// The format this version reads and writes.
+/// The format that this version reads and writes.
 const FORMAT: &str = "format 1";
 
 /// A multicast group.
@@ -49,7 +49,7 @@ pub(crate) struct KeptSubscription {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeptService {
     pub owner: Guid,
-    /// What is left of its lease; `None`: it does not end.
+    /// Remaining time of its lease; `None`: it does not end.
     pub left: Option<Duration>,
     pub record: SaData,
 }
@@ -61,24 +61,25 @@ pub(crate) struct KeptAlias {
     pub port: Guid,
     pub entry: u8,
     pub guid: Guid,
-    /// It was given out for this entry, which gets it again; it need not have it now.
+    /// True if the GUID was assigned by the administrator for this entry, which gets it again on request; the entry
+    /// need not have it now.
     pub is_given: bool,
 }
 
-/// What clients have registered.
+/// Registrations of clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registrations {
     pub(crate) groups: Vec<KeptGroup>,
     pub(crate) subscriptions: Vec<KeptSubscription>,
     pub(crate) services: Vec<KeptService>,
-    /// Ports that are gone and had registered something, which is forgotten.
+    /// Absent ports with registrations that were removed.
     pub(crate) forgotten: BTreeSet<Guid>,
     pub(crate) aliases: Vec<KeptAlias>,
-    /// Of group GIDs that were given out.
+    /// Serial number of assigned group GIDs.
     pub(crate) serial: u64,
 }
 
-/// A line that is none of ours.
+/// An invalid line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} is no group, member, subscription, service or alias GUID")]
 pub struct BadLine {
@@ -87,7 +88,7 @@ pub struct BadLine {
 }
 
 impl Registrations {
-    /// How many groups, members, subscriptions and services there are.
+    /// Returns the numbers of groups, members, subscriptions and services.
     #[must_use]
     pub fn counts(&self) -> (usize, usize, usize, usize) {
         let members = self.groups.iter().map(|group| group.members.len()).sum();
@@ -99,14 +100,14 @@ impl Registrations {
         )
     }
 
-    /// Ports that were gone when this was kept and had registered something before: one that is back by the time a
-    /// manager starts again does not know that it is forgotten.
+    /// Returns the ports that were absent when this was stored and had registered something before. A port that is back
+    /// when a manager starts again does not know that its registrations were removed.
     #[must_use]
     pub const fn forgotten(&self) -> &BTreeSet<Guid> {
         &self.forgotten
     }
 
-    /// As text.
+    /// Returns the text form.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = format!(
@@ -145,7 +146,7 @@ impl Registrations {
         text
     }
 
-    /// Reads what [`Self::to_text`] wrote.
+    /// Parses the text of [`Self::to_text`].
     pub fn from_text(text: &str) -> Result<Self, BadLine> {
         let mut all = Self::default();
         let lines = text.lines().zip(1..).filter(|(line, _)| !line.starts_with('#'));
@@ -210,7 +211,7 @@ impl Registrations {
         Some(())
     }
 
-    /// Groups by LID; one whose LID or GID another has is left out.
+    /// Returns the groups by LID. A group with the LID or GID of another is left out.
     pub(crate) fn take_groups(&mut self) -> BTreeMap<u16, KeptGroup> {
         use records::member::MLID;
         let groups = std::mem::take(&mut self.groups).into_iter();
@@ -226,7 +227,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// A record of so many bytes.
+/// Returns a record of this many bytes.
 fn bytes(text: &str, len: usize) -> Option<SaData> {
     let mut data = [0; SA_DATA_LEN];
     if text.len() != 2 * len || !text.is_ascii() {

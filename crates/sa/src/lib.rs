@@ -1,16 +1,15 @@
-//! The subnet administrator: answers what hosts ask, from the last committed plan.
+//! The subnet administrator (SA): answers queries of hosts from the last committed plan.
 //!
-//! [`Sa`] is a sans-I/O core. It answers from a [`Snapshot`], which nobody changes: while the manager sweeps, routes
-//! and applies, questions are answered from what was in force before, and none waits. Nothing here takes long either:
-//! a question whose answer is long is answered in pieces, a window of segments or a few thousand rows at a time, and
-//! what was asked meanwhile comes first.
+//! [`Sa`] is a sans-I/O core. It answers from an immutable [`Snapshot`]. While the manager sweeps, routes and applies a
+//! plan, queries are answered from the previous state without waiting. No input takes long to handle: a long answer is
+//! computed in pieces, a window of segments or a few thousand rows at a time, and new requests come first.
 //!
-//! One engine answers for every record ([`query`](mod@query)): rows come from a table (of the snapshot, or of what
-//! clients have registered), the component mask is compared field by field as the record's layout says, and what is
-//! left goes out as one record or as an RMPP transfer. Only paths have rules of their own: each pair of LIDs is a row.
+//! One engine answers for every record ([`query`](mod@query)). Rows come from a table (of the snapshot, or of
+//! registrations). The component mask is compared field by field as the record's layout says. Matching rows are sent as
+//! one record or as an RMPP transfer. Only paths have rules of their own: each pair of LIDs is a row.
 //!
-//! A request that is wrong is refused by its status, one that comes too early or too often with BUSY; nothing is
-//! dropped in silence but what is no request.
+//! An invalid request gets an error status, and a request that comes too early or too often gets BUSY. Only datagrams
+//! that are not requests are dropped without an answer.
 
 mod alias;
 mod ask;

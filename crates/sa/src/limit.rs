@@ -1,37 +1,37 @@
-//! How much one client may ask.
+//! Limits the requests of each client.
 
 use selvedge_sim::Time;
 use selvedge_types::Lid;
 
 use crate::config::Config;
 
-/// What one LID has left.
+/// Token bucket of one LID.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// Requests it may still send, at `at`; below zero: what it owes for answers that took long to find.
+    /// Requests that it may still send, at time `at`. Negative after answers that took long to find.
     left: i32,
-    /// In milliseconds, from the clock's start; 0: never asked.
+    /// Time in milliseconds since the start of the clock; 0: no request yet.
     at: u32,
-    /// Requests that were too many.
+    /// Number of requests above the limit.
     over: u32,
 }
 
-/// Rows that are looked at for the price of a request: as long as the least request takes.
+/// Rows examined at the price of one request: they take as long as the cheapest request.
 const ROWS_PER_REQUEST: u32 = 16;
 
 /// A bucket for each LID.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
-    /// By LID; grows to the highest that ever asked: at most 49,152 × 12 bytes.
+    /// By LID, up to the highest LID that sent a request: at most 49,152 × 12 bytes.
     buckets: Vec<Bucket>,
-    /// Requests of all that were too many.
+    /// Number of requests above the limit, of all clients.
     pub over: u64,
-    /// Whose were most, and how many.
+    /// The client with the most of them, and their number.
     pub most: Option<(Lid, u32)>,
 }
 
 impl Limits {
-    /// Takes a request out of a client's bucket; false if there is none in it.
+    /// Takes a request out of a client's bucket. False if the bucket is empty.
     pub fn take(&mut self, config: &Config, now: Time, lid: Lid) -> bool {
         if self.buckets.len() <= lid.index() {
             self.buckets.resize(lid.index() + 1, Bucket::default());
@@ -45,7 +45,7 @@ impl Limits {
         let passed = u64::from(now_ms.saturating_sub(bucket.at));
         if passed > 0 {
             let more = passed * u64::from(config.rate_per_s) / 1_000;
-            // What a millisecond is worth less than a request is not lost: the clock of the bucket stands still.
+            // Time worth less than one request is not lost, because the bucket's clock does not advance for it.
             if more > 0 {
                 let more = i32::try_from(more).unwrap_or(i32::MAX);
                 (bucket.left, bucket.at) = (bucket.left.saturating_add(more).min(burst), now_ms);
@@ -63,8 +63,8 @@ impl Limits {
         has_one
     }
 
-    /// A client pays for rows that were looked at on its behalf, with requests it has not sent yet: at most as many as
-    /// it may send a second, or it would be locked out for long.
+    /// Charges a client for examined rows, as future requests: at most one second's worth, or it would be locked out
+    /// for long.
     pub fn charge(&mut self, config: &Config, lid: Lid, rows: u32) {
         let most = i32::try_from(config.rate_per_s).unwrap_or(i32::MAX);
         let cost = i32::try_from(rows / ROWS_PER_REQUEST).unwrap_or(i32::MAX);
@@ -130,7 +130,7 @@ mod tests {
         check(&mut limits, 1_118, false);
         check(&mut limits, 1_119, true);
         assert_eq!((limits.over, limits.most), (3, Some((Lid(1), 3))));
-        // Nobody has asked with this one.
+        // No client has sent a request from this LID.
         limits.charge(&config, Lid(2), 5);
     }
 }

@@ -1,7 +1,7 @@
 //! Multicast groups and their members.
 //!
-//! Who belongs to which group is kept and told here. That switches copy packets to them is the manager's work: it is
-//! told which groups have changed ([`Groups::take_changed`]).
+//! This module records which port belongs to which group. Making switches copy packets to members is the manager's
+//! task; it reads which groups have changed ([`Groups::take_changed`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ const SEND_ONLY_FULL: u8 = 8;
 const KEEPS: u8 = FULL | SEND_ONLY_FULL;
 /// First multicast LID. Source: IBA vol 1 §4.1.3.
 const FIRST: u16 = 0xC000;
-/// Signature of group GIDs that an administrator gives out, and their scope. Source: OpenSM
+/// Signature of the group GIDs that an administrator assigns, and their scope. Source: OpenSM
 /// (`osm_sa_mcmember_record.c`), IBA vol 1 §15.2.5.17 (o15-0.1.6).
 const SIGNATURE: u16 = 0xA01B;
 const LINK_LOCAL: u8 = 2;
@@ -42,9 +42,9 @@ const LAST: u16 = 0xFFFE;
 pub struct Member {
     /// GUID of its port.
     pub guid: Guid,
-    /// As what: 1 full, 2 non-member, 4 send-only, 8 send-only full.
+    /// JoinState: 1 full, 2 non-member, 4 send-only, 8 send-only full.
     pub join_state: u8,
-    /// Who joined for it.
+    /// The port that joined for it.
     pub joined_by: JoinedBy,
 }
 
@@ -57,15 +57,15 @@ pub struct Group {
     pub mlid: Lid,
     /// Its partition.
     pub pkey: PKey,
-    /// Largest payload, as its code.
+    /// Largest payload, as an IBA code.
     pub mtu: u8,
     /// Its static rate.
     pub rate: StaticRate,
     /// Its members, by GUID.
     pub members: Vec<Member>,
-    /// It stays without members.
+    /// True for a preset group, which stays without members.
     pub is_preset: bool,
-    /// What all members share, as a record without member.
+    /// The properties of the group, as a record without a member.
     pub(crate) record: SaData,
 }
 
@@ -76,18 +76,18 @@ impl Group {
         self.is_preset || self.members.iter().any(|m| m.join_state & KEEPS != 0)
     }
 
-    /// True if one of these is a member.
+    /// True if one of these GUIDs is a member.
     pub(crate) fn has_any(&self, guids: &BTreeSet<Guid>) -> bool {
         let mut named = guids.iter();
         named.any(|guid| self.members.binary_search_by_key(guid, |m| m.guid).is_ok())
     }
 
-    /// Service level of its packets.
+    /// Returns the service level of its packets.
     pub(crate) fn sl(&self) -> Option<Sl> {
         Sl::new(u8::try_from(records::member::SL.get(&self.record)).ok()?)
     }
 
-    /// Its record with a member.
+    /// Returns its record with a member.
     fn with(&self, gid: Gid, member: Member) -> SaData {
         use records::member as f;
         let mut row = self.record;
@@ -104,18 +104,18 @@ pub struct Groups {
     /// By LID.
     pub(crate) by_mlid: BTreeMap<u16, Group>,
     pub(crate) by_mgid: BTreeMap<Gid, u16>,
-    /// Of group GIDs that are given out.
+    /// Serial number of assigned group GIDs.
     serial: u64,
-    /// Groups that have changed since somebody looked.
+    /// Groups that have changed since the last [`Groups::take_changed`].
     pub(crate) changed: BTreeSet<u16>,
 }
 
-/// What a join or leave came to.
+/// Result of a join or leave.
 #[derive(Debug)]
 pub struct Changed {
-    /// What is answered.
+    /// The answer.
     pub record: SaData,
-    /// The group began or ended: the number of the trap that tells it, and its GID.
+    /// If the group was created or deleted: the number of the trap that reports it, and its GID.
     pub event: Option<(u16, Gid)>,
 }
 
@@ -125,7 +125,7 @@ pub const CREATED: u16 = 66;
 pub const DELETED: u16 = 67;
 
 impl Groups {
-    /// All groups, by LID.
+    /// Returns all groups, by LID.
     pub fn iter(&self) -> impl Iterator<Item = &Group> {
         self.by_mlid.values()
     }
@@ -134,7 +134,7 @@ impl Groups {
         self.by_mlid.get(self.by_mgid.get(&mgid)?)
     }
 
-    /// A port joins a group, which is created if it is the first.
+    /// Adds a port to a group. The first member creates the group.
     pub fn join(
         &mut self,
         (config, snapshot, aliases): (&Config, &Snapshot, &Aliases),
@@ -151,13 +151,13 @@ impl Groups {
             _ => Gid(f::MGID.wide(data)),
         };
         let known = self.by_mgid.get(&mgid).copied();
-        // A limit of who asks, by whichever GUID of a port; for a port that joins itself it is its own.
+        // The limit applies to the requesting port, by whichever of its GUIDs it is named.
         let payer = asked.payer();
         let is_paid = |member: &Member| member.payer(aliases) == Some(payer);
         let counts = |group: &Group| group.members.iter().any(is_paid);
         let is_one_more = || known.is_none_or(|mlid| !self.by_mlid.get(&mlid).is_some_and(counts));
         let own = || self.iter().filter(|group| counts(group)).count();
-        // Whoever joins must not wait for a look at all members where nobody can have so many.
+        // Memberships are counted only if the port may have reached its limit, to keep joins fast.
         let may_be_full = self.by_mlid.len() >= config.groups_per_client;
         if may_be_full && is_one_more() && own() >= config.groups_per_client {
             return Err(Refusal::NoResources);
@@ -206,7 +206,8 @@ impl Groups {
         Ok(Changed { record, event })
     }
 
-    /// A group with the parameters of whoever joins first. Source: IBA vol 1 §15.2.5.17 (components needed to create).
+    /// Creates a group with the parameters of its first member. Source: IBA vol 1 §15.2.5.17 (components needed to
+    /// create).
     fn create(
         &mut self,
         (config, snapshot): (&Config, &Snapshot),
@@ -229,7 +230,7 @@ impl Groups {
         let mtu = wish((f::MTU_SELECTOR, f::MTU), mask, data);
         let mtu = rate::mtu(mtu, own.mtu).ok_or(Refusal::Invalid)?;
         let rate = match wish((f::RATE_SELECTOR, f::RATE), mask, data) {
-            // A group may be slower than its members.
+            // A group may have a lower rate than its members.
             Some((Selector::Exactly, code)) => StaticRate::from_code(code).filter(|rate| *rate <= own.rate),
             other => rate::rate(other, own.rate),
         };
@@ -247,11 +248,11 @@ impl Groups {
         if mask & f::HOP_LIMIT.mask() != 0 {
             f::HOP_LIMIT.set(&mut record, f::HOP_LIMIT.get(data));
         }
-        // The scope stands in the GID as well.
+        // The GID contains the scope too.
         f::SCOPE.set(&mut record, u64::from(mgid.0[1] & 0x0F));
         f::MGID.put(&mut record, &mgid.0);
         f::MLID.set(&mut record, u64::from(mlid.0));
-        // Groups have the full member's key. Source: OpenSM observed; IPoIB's GIDs hold it so.
+        // Groups have the full member's P_Key. Source: observed with OpenSM; IPoIB's GIDs contain it in this form.
         f::PKEY.set(&mut record, u64::from(pkey.0 | 0x8000));
         let exactly = u64::from(Selector::EXACTLY >> 6);
         for (selector, field, value) in [
@@ -274,7 +275,7 @@ impl Groups {
         })
     }
 
-    /// The lowest LID that is free and for which every switch has room.
+    /// Returns the lowest free LID for which every switch has room.
     pub(crate) fn free_mlid(&self, config: &Config, snapshot: &Snapshot) -> Result<Lid, Refusal> {
         let fabric = snapshot.fabric();
         let switches = (0..).map(SwitchIdx).take(fabric.switches().len());
@@ -288,13 +289,14 @@ impl Groups {
         free.map(Lid).ok_or(Refusal::NoResources)
     }
 
-    /// A group's GID: the one asked for, or a new one. Source: IBA vol 1 §4.1.1 (multicast GIDs).
+    /// Returns a group's GID: the requested one if it is valid, or a new one. Source: IBA vol 1 §4.1.1 (multicast
+    /// GIDs).
     fn checked_mgid(&mut self, mgid: Gid, pkey: PKey) -> Result<Gid, Refusal> {
         if mgid == Gid::default() {
             // Transient and link-local.
             let head = 0xFF10_0000 | u32::from(LINK_LOCAL) << 16 | u32::from(SIGNATURE);
             let high = u128::from(head) << 96 | u128::from(pkey.0 | 0x8000) << 80;
-            // Groups that another administrator made may have numbers of their own.
+            // Groups made by another administrator may use the same numbers.
             loop {
                 self.serial = self.serial.wrapping_add(1);
                 let gid = Gid((high | u128::from(self.serial)).to_be_bytes());
@@ -303,7 +305,8 @@ impl Groups {
                 }
             }
         }
-        // Flags above "transient" are reserved, and the signature in the link-local scope is for GIDs given out here.
+        // Flags above "transient" are reserved. The signature in the link-local scope is reserved for GIDs assigned
+        // here.
         let reserved = mgid.0[1] & 0xE0 != 0;
         let given_out = mgid.0[1] & 0x0F == LINK_LOCAL && mgid.0[2..4] == SIGNATURE.to_be_bytes();
         if mgid.is_multicast() && !reserved && !given_out {
@@ -313,7 +316,7 @@ impl Groups {
         }
     }
 
-    /// A port leaves a group, or gives up some of what it was in it.
+    /// Removes a port from a group, or some of its join states.
     pub fn leave(
         &mut self,
         (snapshot, aliases): (&Snapshot, &Aliases),
@@ -334,12 +337,12 @@ impl Groups {
         let at = at.map_err(|_| Refusal::Invalid)?;
         asked.may_change(&group.members[at], snapshot, group.pkey)?;
         let member = &mut group.members[at];
-        // Source: OpenSM: nobody gives up what it is not.
+        // Source: OpenSM: a port cannot leave with a join state that it does not have.
         if member.join_state & join_state != join_state {
             return Err(Refusal::Invalid);
         }
         member.join_state &= !join_state;
-        // Source: IBA vol 1 §15.2.5.17 (o15-0.1.14), as osmtest checks it: what is left of it.
+        // Source: IBA vol 1 §15.2.5.17 (o15-0.1.14), as osmtest checks it: the answer has the remaining join states.
         let left = *member;
         let record = group.with(snapshot.gid_of(guid), left);
         if left.join_state == 0 {
@@ -360,7 +363,7 @@ impl Groups {
         }
     }
 
-    /// All of them, to be kept, and the serial number of the last group GID given out.
+    /// Returns all groups, to be stored, and the serial number of the last assigned group GID.
     pub(crate) fn kept(&self) -> (Vec<KeptGroup>, u64) {
         let kept = |group: &Group| KeptGroup {
             record: group.record,
@@ -369,7 +372,7 @@ impl Groups {
         (self.iter().map(kept).collect(), self.serial)
     }
 
-    /// Takes back what was kept. What makes no sense is left out: a LID that is no group's, a GID that two have.
+    /// Restores stored groups. Invalid ones are left out: a LID that is not multicast, a GID that two groups have.
     pub(crate) fn restore(&mut self, groups: BTreeMap<u16, KeptGroup>, serial: u64) {
         use records::member as f;
         self.serial = serial;
@@ -389,7 +392,8 @@ impl Groups {
                 mtu: f::MTU.get(&record) as u8,
                 rate,
                 members,
-                // Without a member it was one from the start; whether it still is, the partitions say when they come.
+                // A group without members was preset. Whether it still is depends on the partitions, which follow
+                // later.
                 is_preset: true,
                 record,
             };
@@ -399,7 +403,7 @@ impl Groups {
         }
     }
 
-    /// Ports that are gone are members no more. Returns the groups that have ended.
+    /// Removes absent ports from all groups. Returns the groups that have ended.
     pub fn keep(&mut self, is_there: impl Fn(Guid) -> bool) -> Vec<Gid> {
         let mut ended = Vec::new();
         for (mlid, group) in &mut self.by_mlid {
@@ -419,7 +423,7 @@ impl Groups {
         ended.collect()
     }
 
-    /// The path of an end port to a group, as a PathRecord. Source: IBA vol 1 §15.2.5.16 (DGID of a group).
+    /// Returns the path of an end port to a group, as a PathRecord. Source: IBA vol 1 §15.2.5.16 (DGID of a group).
     pub fn path(&self, snapshot: &Snapshot, (from, named): (&EndPort, Guid), mgid: Gid) -> Result<SaData, Refusal> {
         use records::{member as m, path as f};
         let group = self.find(mgid).ok_or(Refusal::None)?;
@@ -450,7 +454,8 @@ impl Groups {
     }
 }
 
-/// The number in a group GID that was given out; those that are no small ones are not counted on from.
+/// Returns the serial number in an assigned group GID. Large numbers are ignored, so that counting does not continue
+/// from them.
 pub(crate) fn serial_of(mgid: Gid) -> Option<u64> {
     let given_out = mgid.0[1] & 0x0F == LINK_LOCAL && mgid.0[2..4] == SIGNATURE.to_be_bytes();
     given_out
@@ -458,7 +463,7 @@ pub(crate) fn serial_of(mgid: Gid) -> Option<u64> {
         .filter(|serial| *serial <= u64::from(u32::MAX))
 }
 
-/// True if a group's value is what is asked for.
+/// True if a group's value satisfies the request.
 fn is_wished(wish: Wish, value: u64, rank: impl Fn(u64) -> Option<u64>) -> bool {
     let Some((selector, wanted)) = wish else { return true };
     let (Some(have), Some(wanted)) = (rank(value), rank(u64::from(wanted))) else {
@@ -472,7 +477,7 @@ fn is_wished(wish: Wish, value: u64, rank: impl Fn(u64) -> Option<u64>) -> bool 
     }
 }
 
-/// What the special fields of a question about groups ask for: selectors, and one of several join states.
+/// Special fields of a query for groups: selectors, and a set of join states.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wishes {
     mtu: Wish,
@@ -482,7 +487,7 @@ pub struct Wishes {
 }
 
 impl Wishes {
-    /// Those of a question.
+    /// Returns those of a query.
     pub fn of(mask: u64, data: &SaData) -> Self {
         use records::member as f;
         Self {
@@ -493,7 +498,7 @@ impl Wishes {
         }
     }
 
-    /// True if a row has what is asked for.
+    /// True if a row satisfies them.
     pub fn accepts(&self, row: &SaData) -> bool {
         use records::member as f;
         let by_speed = |code: u64| {
@@ -509,7 +514,7 @@ impl Wishes {
     }
 }
 
-/// Whether a port may join a group that exists: it agrees with what is asked for, and the port can take part.
+/// Checks whether a port may join an existing group: the group satisfies the request, and the port can take part.
 fn suits(group: &Group, snapshot: &Snapshot, port: &EndPort, (mask, data): (u64, &SaData)) -> Result<(), Refusal> {
     use records::member as f;
     let fixed = [f::QKEY, f::MLID, f::TRAFFIC_CLASS, f::SL, f::FLOW_LABEL];
@@ -529,7 +534,7 @@ fn suits(group: &Group, snapshot: &Snapshot, port: &EndPort, (mask, data): (u64,
     }
 }
 
-/// Groups as rows: each once, without members. What requesters that are not trusted see.
+/// Writes groups as rows, each once, without members. This is what untrusted requesters see.
 pub fn group_rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let Some(group) = at(ground, cursor) else {
         return Step::End;
@@ -539,7 +544,7 @@ pub fn group_rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) ->
     Step::Row
 }
 
-/// Members as rows.
+/// Writes members as rows.
 pub fn member_rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let Some(group) = at(ground, cursor) else {
         return Step::End;
@@ -557,7 +562,7 @@ pub fn member_rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -
     Step::Row
 }
 
-/// The group at the cursor, or the next: outer is its LID.
+/// Returns the group at the cursor, or the next one. The outer position is its LID.
 fn at<'a>(ground: &Ground<'a>, cursor: &mut Cursor) -> Option<&'a Group> {
     let from = u16::try_from(cursor.outer).ok()?;
     let (mlid, group) = ground.registered.groups.by_mlid.range(from..).next()?;

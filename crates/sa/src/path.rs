@@ -1,4 +1,4 @@
-//! Paths: a row for every pair of LIDs that suits.
+//! Paths: one row for every matching pair of LIDs.
 
 use selvedge_types::{Guid, Lid, PKey, Sl};
 use selvedge_wire::Gid;
@@ -10,24 +10,24 @@ use crate::rate::{self, Selector, StaticRate, Wish};
 use crate::refusal::Refusal;
 use crate::snapshot::{EndPort, Quality, Snapshot};
 
-/// What a path must have.
+/// Required properties of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
     /// Largest payload.
     pub mtu: Wish,
     /// Static rate.
     pub rate: Wish,
-    /// Life time of packets.
+    /// Packet lifetime.
     pub life: Wish,
     /// Partition.
     pub pkey: Option<PKey>,
     /// Service level.
     pub sl: Option<Sl>,
-    /// Its reverse must carry the same on the same service level.
+    /// The reverse path must have the same properties on the same service level.
     pub reversible: bool,
 }
 
-/// Fields of a question about paths: PathRecord and MultiPathRecord have the same at different places.
+/// Fields of a path query: PathRecord and MultiPathRecord have the same ones at different offsets.
 struct Fields {
     mtu: (Field, Field),
     rate: (Field, Field),
@@ -64,7 +64,7 @@ const MULTI_PATH: Fields = {
     }
 };
 
-/// A selector and its value, if the mask names both. One alone means nothing, as with OpenSM.
+/// Returns a selector and its value, if the mask names both. One alone is ignored, as in OpenSM.
 pub fn wish((selector, value): (Field, Field), mask: u64, data: &SaData) -> Wish {
     let both = mask & selector.mask() != 0 && mask & value.mask() != 0;
     both.then(|| (Selector::from_code(selector.get(data)), value.get(data) as u8))
@@ -83,7 +83,7 @@ impl Fields {
         }
     }
 
-    /// Most paths of a pair; 0 is no number of paths.
+    /// Returns the most paths per pair; 0 is invalid.
     fn most(&self, mask: u64, data: &SaData) -> Result<u32, Refusal> {
         match self.numb_path.get(data) {
             _ if mask & self.numb_path.mask() == 0 => Ok(u32::MAX),
@@ -93,10 +93,10 @@ impl Fields {
     }
 }
 
-/// End ports on one side of a question, by position.
+/// End ports on one side of a query, by index.
 #[derive(Clone, Debug)]
 enum Side {
-    /// Exactly these, with the GUIDs that they are named by.
+    /// Exactly these, with the GUIDs that name them.
     These(Vec<(u32, Guid)>),
     /// All.
     All,
@@ -121,7 +121,7 @@ impl Side {
     }
 }
 
-/// A question about paths, and how far its answer is.
+/// A path query and its progress.
 #[derive(Debug)]
 pub struct Paths {
     wishes: Wishes,
@@ -129,22 +129,22 @@ pub struct Paths {
     targets: Side,
     slid: Option<Lid>,
     dlid: Option<Lid>,
-    /// Most paths of one pair.
+    /// Most paths per pair.
     most_of_pair: u32,
-    /// Paths of a pair should share as few cables as possible.
+    /// True if the paths of a pair should share as few cables as possible.
     apart: bool,
-    /// Whoever is not trusted sees only paths between ports with which it shares a partition: its position.
+    /// Index of an untrusted requester, which sees only paths between ports with which it shares a partition.
     requester: Option<u32>,
     source: usize,
     target: usize,
-    /// Offsets of the pair at hand that are still to be tried, last first; `None`: it has not begun.
+    /// LMC offsets of the current pair that are still to be tried, last first; `None`: not started.
     offsets: Option<Vec<u16>>,
-    /// Paths of the pair so far.
+    /// Number of paths of the pair so far.
     of_pair: u32,
 }
 
 impl Paths {
-    /// What a PathRecord asks. `requester`: see the field.
+    /// Reads a PathRecord query. `requester`: see the field.
     pub fn of_path(
         names: (&Snapshot, &Aliases),
         mask: u64,
@@ -154,7 +154,7 @@ impl Paths {
         use records::path as f;
         let gid = |field: Field| (mask & field.mask() != 0).then(|| Gid(field.wide(data)));
         let lid = |field: Field| (mask & field.mask() != 0).then(|| Lid(field.get(data) as u16));
-        // Raw packets have no path of ours. Source: OpenSM refuses them as well.
+        // Raw packets have no paths here. OpenSM refuses them too.
         if mask & f::RAW.mask() != 0 && f::RAW.get(data) == 1 {
             return Err(Refusal::None);
         }
@@ -171,7 +171,7 @@ impl Paths {
         ))
     }
 
-    /// What a MultiPathRecord asks.
+    /// Reads a MultiPathRecord query.
     pub fn of_multi(
         (snapshot, aliases): (&Snapshot, &Aliases),
         mask: u64,
@@ -221,7 +221,7 @@ impl Paths {
             slid,
             dlid,
             most_of_pair,
-            // Whoever wants few of many should get those that fail apart.
+            // A client that wants only some of many paths should get paths that share few cables.
             apart: most_of_pair != u32::MAX,
             requester,
             source: 0,
@@ -237,12 +237,12 @@ impl Paths {
         self.apart = false;
     }
 
-    /// Pairs that will be looked at.
+    /// Returns the number of pairs to examine.
     pub fn pairs(&self, snapshot: &Snapshot) -> u64 {
         self.sources.len(snapshot).saturating_mul(self.targets.len(snapshot))
     }
 
-    /// The next path, or the next pair.
+    /// Returns the next path, or moves to the next pair.
     pub fn next(&mut self, snapshot: &Snapshot, row: &mut SaData) -> Step {
         let Some((source, sguid)) = self.sources.get(snapshot, self.source) else {
             return Step::End;
@@ -282,7 +282,7 @@ impl Paths {
         }
     }
 
-    /// Source: IBA vol 1 §15.4.1.2: nobody learns of ports with which it shares no partition.
+    /// Source: IBA vol 1 §15.4.1.2: a requester sees no port with which it shares no partition.
     fn may_see(&self, snapshot: &Snapshot, from: &EndPort, to: &EndPort) -> bool {
         let Some(requester) = self.requester.and_then(|place| snapshot.end(place)) else {
             return true;
@@ -292,7 +292,7 @@ impl Paths {
             .all(|end| end.at == requester.at || snapshot.shared_key(requester, end, None).is_some())
     }
 
-    /// The LMC offsets of a pair in the order in which they are tried, last first.
+    /// Returns the LMC offsets of a pair in the order of attempts, last first.
     fn offsets_of(&self, snapshot: &Snapshot, from: &EndPort, (target, to): (u32, &EndPort)) -> Vec<u16> {
         let count = match (self.dlid, self.slid) {
             (Some(_), Some(_)) => 1,
@@ -313,7 +313,7 @@ impl Paths {
     }
 }
 
-/// Ways in an order in which each shares as few hops as possible with those before it; of equals the first.
+/// Sorts paths so that each shares as few hops as possible with those before it; ties keep their order.
 fn most_apart(ways: Vec<Vec<u32>>) -> Vec<u16> {
     let mut taken: Vec<u32> = Vec::new();
     let mut left: Vec<(u16, Vec<u32>)> = (0..).zip(ways).collect();
@@ -326,12 +326,12 @@ fn most_apart(ways: Vec<Vec<u32>>) -> Vec<u16> {
     order
 }
 
-/// LID of an end port at an LMC offset; fewer LIDs than offsets are used again from the first on.
+/// Returns the LID of an end port at an LMC offset. If the port has fewer LIDs, they are reused from the first on.
 fn lid_at(end: &EndPort, offset: u16) -> Lid {
     Lid(end.lids.base.0 + offset % end.lids.lmc.lids())
 }
 
-/// The end ports that a GID and a LID mean.
+/// Returns the end ports that a GID and a LID name.
 fn side((snapshot, aliases): (&Snapshot, &Aliases), gid: Option<Gid>, lid: Option<Lid>) -> Result<Side, Refusal> {
     let by_gid = gid
         .map(|gid| aliases.find(snapshot, gid).ok_or(Refusal::InvalidGid))
@@ -343,20 +343,20 @@ fn side((snapshot, aliases): (&Snapshot, &Aliases), gid: Option<Gid>, lid: Optio
         (Some(gid), Some(Some(lid))) if gid.0 == lid.0 => Side::These(vec![gid]),
         (Some(gid), None) => Side::These(vec![gid]),
         (None, Some(Some(lid))) => Side::These(vec![lid]),
-        // Two ends that are not one, or a LID that nobody has.
+        // GID and LID name different ports, or no port has the LID.
         (_, Some(_)) => Side::These(Vec::new()),
     })
 }
 
-/// One path: an end port, its position and its LID, twice.
+/// One path: source and destination end port, each with its index and LID.
 struct Path<'a> {
     source: (u32, &'a EndPort, Lid),
     target: (u32, &'a EndPort, Lid),
-    /// The GUIDs by which they are asked for: their own, or aliases.
+    /// The GUIDs in the query: the ports' own, or aliases.
     named: (Guid, Guid),
 }
 
-/// What is answered.
+/// The values of the answer.
 struct Answer {
     mtu: u8,
     rate: StaticRate,
@@ -367,7 +367,7 @@ struct Answer {
 }
 
 impl Path<'_> {
-    /// What is answered of a path; `None` if there is none that suits.
+    /// Returns the answer for a path; `None` if the path does not match.
     fn answer(&self, snapshot: &Snapshot, wishes: &Wishes) -> Option<Answer> {
         let ((source, from, slid), (target, to, dlid)) = (self.source, self.target);
         let pkey = snapshot.shared_key(from, to, wishes.pkey)?;
@@ -381,8 +381,8 @@ impl Path<'_> {
         let there = snapshot.walk(from, target, dlid)?;
         let quality = |have: Quality| Some((rate::mtu(wishes.mtu, have.mtu)?, rate::rate(wishes.rate, have.rate)?));
         let (mtu, rate) = quality(there)?;
-        // Whoever answers along a reversed path uses its service level: that is what was judged if the plan has the
-        // same for both directions, or if its proof holds whatever levels packets have.
+        // A response on the reversed path uses the same service level. This is what was judged if the plan has the same
+        // level for both directions, or if its proof is valid for any level.
         let back = (takes_any || levels.to(slid) == sl)
             .then(|| snapshot.walk(to, source, slid))
             .flatten();
@@ -390,7 +390,7 @@ impl Path<'_> {
         if wishes.reversible && !reversible {
             return None;
         }
-        // Source: IBA vol 1 §15.2.5.16: to itself 0.
+        // Source: IBA vol 1 §15.2.5.16: 0 for a path to the port itself.
         let life = rate::life(wishes.life, if from.at == to.at { 0 } else { snapshot.life() })?;
         Some(Answer {
             mtu,

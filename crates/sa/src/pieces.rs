@@ -1,4 +1,4 @@
-//! Answers in pieces: rows as long as there is a budget, segments as long as there is a window.
+//! Answers in pieces: rows within a budget, segments within a window.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::query::{Found, ROWS_PER_PIECE, Source};
 use crate::refusal::Refusal;
 
 impl Sa {
-    /// Begins to answer; most answers are complete at once.
+    /// Begins an answer. Most answers are complete at once.
     pub(crate) fn begin(&mut self, exchange: Exchange, mut open: Open, out: &mut Vec<Output>) {
         let mut budget = ROWS_PER_PIECE;
         let is_complete = self.piece(&mut open, &mut budget, out);
@@ -27,7 +27,7 @@ impl Sa {
         }
         self.begun += 1;
         open.number = self.begun;
-        // Only now the first segment leaves: a refusal behind it would be half an answer.
+        // The first segment is sent only now, because a later refusal would leave half an answer.
         if let Answer::Long(sender) = &mut open.answer {
             segments(sender, self.now, (&open.request, &mut self.counters), out);
         }
@@ -37,14 +37,14 @@ impl Sa {
         self.open.insert(exchange, open);
     }
 
-    /// True if a client may be given one more long answer. Of its own it loses the oldest to which it has never said a
-    /// word: whoever asked for that has gone, or does no RMPP, as programs on libumad2sim.
+    /// True if a client may have one more long answer. If it has too many, the oldest one that was never acknowledged
+    /// is dropped: that client has gone, or does not support RMPP (programs on libumad2sim).
     fn make_room(&mut self, exchange: Exchange) -> bool {
         let own = || self.open.iter().filter(|(other, _)| other.lid == exchange.lid);
         if own().count() >= self.config.transfers_per_client {
             let is_heard = |open: &Open| match &open.answer {
                 Answer::Long(sender) => sender.is_heard(),
-                // Rows are still being looked for.
+                // Rows are still being searched.
                 Answer::One(_) | Answer::Short(_) => true,
             };
             let unheard = own().filter(|(_, open)| !is_heard(open));
@@ -60,7 +60,7 @@ impl Sa {
         self.open.len() < self.config.transfers
     }
 
-    /// Goes on with whoever has been waiting for longest.
+    /// Continues the exchange that has been waiting longest.
     pub(crate) fn work(&mut self, out: &mut Vec<Output>) {
         let mut budget = ROWS_PER_PIECE;
         while let Some(exchange) = self.turns.pop_front() {
@@ -83,7 +83,7 @@ impl Sa {
         }
     }
 
-    /// Looks for rows within the budget; true if the answer is complete and has left.
+    /// Searches rows within the budget. True if the answer is complete and was sent.
     fn piece(&mut self, open: &mut Open, budget: &mut u32, out: &mut Vec<Output>) -> bool {
         open.hungry = false;
         let stride = open.query.layout.stride();
@@ -105,7 +105,7 @@ impl Sa {
             match &mut open.answer {
                 Answer::One(one @ None) => {
                     *one = Some(row);
-                    // Of paths the first is the best; of anything else there must be no other.
+                    // For paths the first row is the best; for other records there must be only one.
                     if matches!(open.query.source, Source::Paths(_)) {
                         return self.complete(open, out);
                     }
@@ -138,7 +138,7 @@ impl Sa {
         }
     }
 
-    /// There are no more rows. True if everything has left.
+    /// Handles the end of the rows. True if everything was sent.
     fn complete(&mut self, open: &mut Open, out: &mut Vec<Output>) -> bool {
         let (request, layout) = (&open.request, open.query.layout);
         match &mut open.answer {
@@ -150,7 +150,7 @@ impl Sa {
                 self.counters.records += 1;
                 out.push(send(request.reply(mad)));
             }
-            // What fits into one segment is not repeated: who misses it asks again.
+            // A single-segment answer is not repeated; a client that missed it repeats its request.
             Answer::Short(rows) => {
                 let offset = if rows.is_empty() { 0 } else { layout.offset() };
                 let mut mad = request.answer(Status::OK, offset);
@@ -171,7 +171,7 @@ impl Sa {
     }
 }
 
-/// Hands out the segments that may leave now.
+/// Returns the segments that may be sent now.
 fn segments(sender: &mut Sender, now: Time, (request, counters): (&Request, &mut Counters), out: &mut Vec<Output>) {
     while let Some(mad) = sender.next(now) {
         counters.segments += 1;
@@ -179,7 +179,7 @@ fn segments(sender: &mut Sender, now: Time, (request, counters): (&Request, &mut
     }
 }
 
-/// An answer: nobody waits for anything.
+/// Returns an answer for which no response is expected.
 pub(crate) const fn send(datagram: Datagram) -> Output {
     Output {
         datagram,

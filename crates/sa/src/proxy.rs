@@ -1,12 +1,14 @@
-//! Who may join a group and leave it for whom: a port for itself, whoever shows the SM_Key for any, and others of the
-//! group's partition by proxy.
+//! Access rights for joining and leaving groups: a port for itself, a requester with the SM_Key for any port, and
+//! members of the group's partition by proxy.
 //!
-//! As OpenSM does it (`osm_sa_mcmember_record.c`), which goes by IBA vol 1 §15.2.5.17: whoever is not the port itself
-//! joins by proxy, whatever the request says of ProxyJoin, and both need keys of the group's partition by which they
-//! may talk. A membership with ProxyJoin may be changed by the partition's members, one without by its own port only
-//! (o15-0.2.1). Two things OpenSM does not do: a port that joins itself has its membership to itself from then on, so
-//! that nobody who was quicker can put it out; and a membership counts for who asked for it, so that nobody uses up
-//! the groups of others (`Config::groups_per_client`).
+//! This follows OpenSM (`osm_sa_mcmember_record.c`) and IBA vol 1 §15.2.5.17. A requester other than the port itself
+//! joins by proxy, whatever ProxyJoin in the request says, and both ports need P_Keys of the group's partition that
+//! match. A membership with ProxyJoin may be changed by members of the partition, one without it only by its own port
+//! (o15-0.2.1).
+//!
+//! There are two differences from OpenSM. A port that joins for itself owns its membership from then on, so that no
+//! other port can remove it. And a membership counts for the port that requested it, so that no port can use up the
+//! groups of others (`Config::groups_per_client`).
 
 use selvedge_types::{Guid, PKey};
 use selvedge_wire::Gid;
@@ -17,13 +19,13 @@ use crate::member::Member;
 use crate::refusal::Refusal;
 use crate::snapshot::{EndPort, Snapshot};
 
-/// Who joined for a member.
+/// The port that joined for a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinedBy {
-    /// Its port did.
+    /// The member's port itself.
     Itself,
-    /// Another port, for which the membership counts. `None`: one that showed the SM_Key, or one that is not known, as
-    /// records do not tell it to a standby; then it counts for nobody.
+    /// Another port, for which the membership counts. `None`: a requester with the SM_Key, or an unknown port, because
+    /// the records do not show it to a standby. Such a membership counts for no port.
     Proxy(Option<Guid>),
 }
 
@@ -32,16 +34,16 @@ pub enum JoinedBy {
 pub struct Asked<'a> {
     /// The port that is to join or leave.
     pub port: &'a EndPort,
-    /// The GUID by which it is named: its own or an alias.
+    /// The GUID in the request: the port's own or an alias.
     pub guid: Guid,
-    /// As what.
+    /// The join states.
     pub join_state: u8,
     requester: &'a EndPort,
     trusted: bool,
 }
 
 impl<'a> Asked<'a> {
-    /// Reads who is to join or to leave, and as what.
+    /// Reads the port and the join states.
     pub fn read(
         (snapshot, aliases): (&'a Snapshot, &Aliases),
         (requester, trusted): (&'a EndPort, bool),
@@ -68,12 +70,12 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// True if the port speaks for itself.
+    /// True if the requester is the port itself.
     pub fn is_itself(&self) -> bool {
         self.port.guid == self.requester.guid
     }
 
-    /// What is remembered of who asked.
+    /// Returns the requester in the form that is stored with the membership.
     pub fn joined_by(&self) -> JoinedBy {
         match (self.is_itself(), self.trusted) {
             (true, _) => JoinedBy::Itself,
@@ -82,7 +84,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The port whose membership it will be when groups are counted.
+    /// Returns the port that the membership counts for.
     pub fn payer(&self) -> Guid {
         match self.joined_by() {
             JoinedBy::Proxy(Some(by)) => by,
@@ -90,13 +92,13 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Whether the requester may join for the port in a partition.
+    /// Checks whether the requester may join for the port in a partition.
     pub fn may_join(&self, snapshot: &Snapshot, pkey: PKey) -> Result<(), Refusal> {
         let shares = || snapshot.shared_key(self.requester, self.port, Some(pkey)).is_some();
         self.granted_if(shares)
     }
 
-    /// Whether the requester may change a membership, or end it.
+    /// Checks whether the requester may change or end a membership.
     pub fn may_change(&self, member: &Member, snapshot: &Snapshot, pkey: PKey) -> Result<(), Refusal> {
         let is_by_proxy = matches!(member.joined_by, JoinedBy::Proxy(_));
         self.granted_if(|| is_by_proxy && belongs(snapshot, self.requester, pkey))
@@ -112,7 +114,7 @@ impl<'a> Asked<'a> {
 }
 
 impl Member {
-    /// The port for which this membership counts, if it is known.
+    /// Returns the port for which this membership counts, if known.
     pub(crate) fn payer(&self, aliases: &Aliases) -> Option<Guid> {
         match self.joined_by {
             JoinedBy::Proxy(by) => by,
@@ -121,7 +123,7 @@ impl Member {
     }
 }
 
-/// True if a port has a key of this partition, as full or limited member.
+/// True if a port has a P_Key of this partition, as full or limited member.
 pub fn belongs(snapshot: &Snapshot, port: &EndPort, pkey: PKey) -> bool {
     let keys = snapshot.keys(port);
     keys.iter().any(|key| key.0 & 0x7FFF == pkey.0 & 0x7FFF)

@@ -1,4 +1,4 @@
-//! The engine that answers for every record: rows from a table, compared with a component mask, in pieces.
+//! The query engine for all records: rows from a table, compared with a component mask, in pieces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::path::Paths;
 use crate::service::Services;
 use crate::snapshot::Snapshot;
 
-/// Rows that one piece looks at: about 0.3 ms.
+/// Rows examined per piece: about 0.3 ms.
 pub(crate) const ROWS_PER_PIECE: u32 = 2_000;
 
-/// What clients have registered.
+/// Registrations of clients.
 #[derive(Debug, Default)]
 pub(crate) struct Registered {
     pub services: Services,
@@ -25,15 +25,15 @@ pub(crate) struct Registered {
     pub subscriptions: Subscriptions,
     /// Alias GUIDs of ports.
     pub aliases: Aliases,
-    /// What switches copy of multicast, by GUID.
+    /// Current MFT blocks of switches, by GUID.
     pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
-    /// Ports that had registered something and are gone since.
+    /// Absent ports that had registered something.
     pub forgotten: BTreeSet<Guid>,
 }
 
 impl Registered {
-    /// Ports that have registered anything and are gone are noted; those that are back are not any more, once the
-    /// manager has asked them. Returns true if that changed anything.
+    /// Records absent ports with registrations. Ports that are back are removed from the record once the manager has
+    /// asked them to register again. Returns true if the record changed.
     pub fn note_gone(&mut self, is_there: impl Fn(Guid) -> bool, unasked: &BTreeSet<Guid>) -> bool {
         let before = self.forgotten.clone();
         self.forgotten.retain(|guid| !is_there(*guid));
@@ -48,16 +48,16 @@ impl Registered {
     }
 }
 
-/// What rows are made of.
+/// Inputs for rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Ground<'a> {
     pub snapshot: &'a Snapshot,
     pub registered: &'a Registered,
-    /// The requester is trusted: keys and members are shown.
+    /// True if the requester is trusted: keys and members are shown.
     pub trusted: bool,
 }
 
-/// Where in a table a query is: an outer thing (an end port, a registration) and an inner one (a port, a block).
+/// Position of a query in a table: an outer index (an end port, a registration) and an inner one (a port, a block).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub outer: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// To the next outer thing.
+    /// Moves to the next outer index.
     pub const fn next_outer(&mut self) {
         *self = Self {
             outer: self.outer + 1,
@@ -74,56 +74,56 @@ impl Cursor {
     }
 }
 
-/// What one step through a table found.
+/// Result of one step through a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A row, written down; the cursor stands behind it.
+    /// A row was written; the cursor is after it.
     Row,
-    /// Nothing here; the cursor has moved on.
+    /// No row here; the cursor has moved on.
     Nothing,
     /// The table ends here.
     End,
 }
 
-/// A table: how to get from a cursor to the next row. Rows are written into zeros.
+/// A table: a function that moves a cursor to the next row and writes the row into zeroed bytes.
 pub(crate) type Advance = fn(&Ground<'_>, &mut Cursor, &mut SaData) -> Step;
 
-/// Where rows come from.
+/// Source of rows.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// A table, from here to (not including) this outer thing.
+    /// A table, from the cursor up to this outer index (exclusive).
     Table { advance: Advance, cursor: Cursor, end: u64 },
     /// Paths.
     Paths(Box<Paths>),
-    /// One row, if it is not taken yet.
+    /// One row, if it was not returned yet.
     Ready(Option<Box<SaData>>),
 }
 
-/// A question and how far its answer is.
+/// A query and its progress.
 #[derive(Debug)]
 pub(crate) struct Query {
     pub layout: &'static Layout,
     pub filter: Filter,
-    /// What a question about groups asks for beside equality.
+    /// Special conditions of a query for groups.
     pub member_wishes: Option<member::Wishes>,
     pub source: Source,
     pub snapshot: Arc<Snapshot>,
     pub trusted: bool,
 }
 
-/// What a piece of work came to.
+/// Result of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// A row.
     Row,
-    /// Nothing yet: the budget is spent.
+    /// None yet: the budget is used up.
     Later,
     /// There are no more rows.
     End,
 }
 
 impl Query {
-    /// The next row that suits; looks at no more rows than `budget`, and takes those off it.
+    /// Returns the next matching row. Examines at most `budget` rows, and subtracts their number from it.
     pub fn next(&mut self, registered: &Registered, row: &mut SaData, budget: &mut u32) -> Found {
         let ground = Ground {
             snapshot: &self.snapshot,

@@ -1,4 +1,4 @@
-//! Static rates, and how a query selects among MTUs, rates and life times.
+//! Static rates, and selection by MTU, rate and packet lifetime.
 
 use selvedge_types::{LinkSpeed, LinkWidth, Rate};
 
@@ -7,7 +7,7 @@ const ASCENDING: [u8; 23] = [
     2, 5, 3, 11, 6, 15, 19, 4, 7, 20, 12, 8, 9, 16, 13, 10, 14, 17, 18, 21, 22, 23, 24,
 ];
 
-/// A static rate by its place among all, slowest first: so they compare as numbers.
+/// A static rate as its index in ascending order, so that rates compare as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StaticRate(u8);
 
@@ -17,7 +17,7 @@ impl StaticRate {
     /// The fastest of all.
     pub const MAX: Self = Self(ASCENDING.len() as u8 - 1);
 
-    /// What a link carries.
+    /// Returns the static rate of a link.
     #[must_use]
     pub const fn of(rate: Rate) -> Self {
         use LinkWidth::{X1, X2, X4, X8, X12};
@@ -47,7 +47,7 @@ impl StaticRate {
             (LinkSpeed::Hdr, X8) | (LinkSpeed::Ndr, X4) | (LinkSpeed::Xdr | LinkSpeed::Unknown, X2) => 21,
             (LinkSpeed::Hdr, X12) => 22,
             (LinkSpeed::Ndr, X8) | (LinkSpeed::Xdr | LinkSpeed::Unknown, X4) => 23,
-            // 1,200 Gbit/s is the highest code; these links carry 1,600 and 2,400.
+            // 1,200 Gbit/s is the highest code; these links have 1,600 and 2,400.
             (LinkSpeed::Ndr, X12) | (LinkSpeed::Xdr | LinkSpeed::Unknown, X8 | X12) => 24,
         };
         match Self::from_code(code) {
@@ -56,7 +56,7 @@ impl StaticRate {
         }
     }
 
-    /// From the wire.
+    /// Decodes the wire code.
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {
         let mut at = 0;
@@ -69,19 +69,19 @@ impl StaticRate {
         None
     }
 
-    /// To the wire.
+    /// Returns the wire code.
     #[must_use]
     pub const fn code(self) -> u8 {
         ASCENDING[self.0 as usize]
     }
 
-    /// How many steps it is faster than another.
+    /// Returns by how many steps it is faster than another.
     #[must_use]
     pub const fn steps_above(self, other: Self) -> u64 {
         self.0.saturating_sub(other.0) as u64
     }
 
-    /// The next slower one.
+    /// Returns the next lower rate.
     #[must_use]
     pub const fn slower(self) -> Option<Self> {
         match self.0 {
@@ -91,21 +91,21 @@ impl StaticRate {
     }
 }
 
-/// How a value of a query is meant. Source: IBA vol 1 §15.2.5.16 (MtuSelector, RateSelector, PacketLifeTimeSelector).
+/// Meaning of a value in a query. Source: IBA vol 1 §15.2.5.16 (MtuSelector, RateSelector, PacketLifeTimeSelector).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selector {
-    /// Greater than it (0).
+    /// Greater than the value (0).
     Greater,
-    /// Less than it (1).
+    /// Less than the value (1).
     Less,
-    /// Exactly it (2).
+    /// Exactly the value (2).
     Exactly,
-    /// The largest there is; of life times the smallest (3).
+    /// The largest available; for packet lifetimes the smallest (3).
     Best,
 }
 
 impl Selector {
-    /// From two bits.
+    /// Decodes two bits.
     #[must_use]
     pub const fn from_code(code: u64) -> Self {
         match code & 3 {
@@ -116,14 +116,14 @@ impl Selector {
         }
     }
 
-    /// The code of "exactly", as it stands in answers, above a six-bit value.
+    /// The selector "exactly" in answers, above a six-bit value.
     pub const EXACTLY: u8 = 2 << 6;
 }
 
-/// A wish for an MTU, a rate or a life time: selector and code, if the query has both.
+/// A requested MTU, rate or packet lifetime: selector and code, if the query has both.
 pub type Wish = Option<(Selector, u8)>;
 
-/// The MTU to answer on a path that carries at most `have` (a code, 1–5); `None` if it does not suit.
+/// Returns the MTU to answer for a path with MTU code `have` (1–5); `None` if the path does not match.
 #[must_use]
 pub const fn mtu(wish: Wish, have: u8) -> Option<u8> {
     match wish {
@@ -135,7 +135,7 @@ pub const fn mtu(wish: Wish, have: u8) -> Option<u8> {
                 None
             }
         }
-        // A smaller one than the path's is as good.
+        // Any MTU up to that of the path is valid.
         Some((Selector::Less, wanted)) => match wanted {
             0 | 1 => None,
             _ if have < wanted => Some(have),
@@ -151,7 +151,7 @@ pub const fn mtu(wish: Wish, have: u8) -> Option<u8> {
     }
 }
 
-/// The rate to answer on a path whose slowest link has `have`; `None` if it does not suit.
+/// Returns the rate to answer for a path with slowest link `have`; `None` if the path does not match.
 #[must_use]
 pub fn rate(wish: Wish, have: StaticRate) -> Option<StaticRate> {
     let Some((selector, code)) = wish else {
@@ -173,13 +173,14 @@ pub fn rate(wish: Wish, have: StaticRate) -> Option<StaticRate> {
         Selector::Greater => (have > wanted).then_some(have),
         Selector::Less if have < wanted => Some(have),
         Selector::Less => wanted.slower(),
-        // As OpenSM: a slower rate than the path's is no answer to "exactly".
+        // As in OpenSM: a rate below that of the path does not match "exactly".
         Selector::Exactly => (have == wanted).then_some(have),
         Selector::Best => Some(have),
     }
 }
 
-/// The life time to answer on a path with `have`. It is a bound, so no other than the path's own is ever answered.
+/// Returns the packet lifetime to answer for a path with `have`. It is an upper bound, so only the path's own value is
+/// ever returned.
 #[must_use]
 pub const fn life(wish: Wish, have: u8) -> Option<u8> {
     let suits = match wish {

@@ -1,37 +1,37 @@
-//! Why a request is not answered, as its status.
+//! Reasons for refusing a request, with their status.
 
 use selvedge_wire::Status;
 use selvedge_wire::sa::SaStatus;
 
-/// Why a request is not answered.
+/// Reason for refusing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No plan yet, or the client asks too much.
+    /// No plan yet, or too many requests from the client.
     Busy,
     /// Class version other than 2.
     BadVersion,
-    /// No such method.
+    /// The method does not exist.
     BadMethod,
-    /// No such attribute, or it does not go with the method.
+    /// The attribute does not exist, or does not support the method.
     BadAttribute,
-    /// A component that the attribute does not have, or one that makes no sense.
+    /// A component that the attribute does not have, or an invalid one.
     Invalid,
-    /// Components are missing.
+    /// Required components are missing.
     Insufficient,
-    /// More than one record where one was asked for.
+    /// A query for one record matches several.
     TooMany,
-    /// No record where one was asked for.
+    /// A query for one record matches none.
     None,
-    /// A GID that is none of this subnet.
+    /// A GID that is not of this subnet.
     InvalidGid,
-    /// Not allowed: a wrong SM_Key, somebody else's registration, or for trusted requesters only.
+    /// Not allowed: a wrong SM_Key, a registration of another port, or data for trusted requesters only.
     Denied,
     /// A limit is reached.
     NoResources,
 }
 
 impl Refusal {
-    /// What the requester is told.
+    /// Returns the status for the requester.
     pub const fn status(self) -> Status {
         match self {
             Self::Busy => Status::BUSY,

@@ -1,4 +1,4 @@
-//! Reports: events told to subscribers, each until it is answered.
+//! Reports: events sent to subscribers, each repeated until it is answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,25 +11,25 @@ use selvedge_wire::{Address, Attribute, AttributeId, Class, Datagram, Gid, Mad, 
 use crate::config::Config;
 use crate::io::{Counters, Output};
 
-/// An event of which subscribers are told.
+/// An event that is reported to subscribers.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     /// Number of its trap.
     pub number: u16,
-    /// How grave it is (Notice.Type).
+    /// Its severity (Notice.Type).
     pub kind: u8,
-    /// Kind of node that says so (Notice.ProducerType).
+    /// Kind of node that reports it (Notice.ProducerType).
     pub producer: u32,
-    /// Who says so.
+    /// LID of the port that reports it.
     pub issuer: Lid,
-    /// The port or group that it is about, if it is about one.
+    /// The port or group that it concerns, if any.
     pub about: Option<Gid>,
-    /// Its Notice, as it is sent.
+    /// Its Notice, in wire format.
     notice: [u8; 64],
 }
 
 impl Event {
-    /// A trap that a node sent to the manager; `None` if it is a vendor's.
+    /// Returns the event of a trap that a node sent to the manager; `None` if the trap is vendor-specific.
     pub fn of_trap(notice: &Notice) -> Option<Self> {
         let number = notice.trap_number()?;
         let bytes = notice.emit();
@@ -43,8 +43,8 @@ impl Event {
         })
     }
 
-    /// An event of the manager itself about a port or group: traps 64 to 67. Source: IBA vol 1 §14.2.5.1: details are
-    /// six reserved bytes and the GID.
+    /// Returns an event of the manager itself about a port or group: traps 64 to 67. Source: IBA vol 1 §14.2.5.1:
+    /// details are six reserved bytes and the GID.
     pub fn of_gid(number: u16, issuer: Lid, gid: Gid) -> Self {
         /// "Informational", and a class manager.
         const KIND: u8 = 4;
@@ -75,17 +75,17 @@ struct Waiting {
     retries_left: u8,
 }
 
-/// Reports that wait for their answers, by transaction.
+/// Reports that wait for their responses, by transaction id.
 #[derive(Debug, Default)]
 pub struct Reports {
     waiting: BTreeMap<u64, Waiting>,
-    /// When each is due, the next first.
+    /// When each is due, earliest first.
     due: BTreeSet<(Time, u64)>,
     last: u32,
 }
 
 impl Reports {
-    /// Sends a report and waits for its answer.
+    /// Sends a report and waits for its response.
     pub fn send(
         &mut self,
         config: &Config,
@@ -117,9 +117,9 @@ impl Reports {
         Some(output(config, datagram))
     }
 
-    /// Takes the answer of a subscriber; false if nobody waits for it.
+    /// Handles a subscriber's response. False if no report waits for it.
     pub fn answered(&mut self, datagram: &Datagram) -> bool {
-        // The layer below owns the upper half.
+        // The lower layer uses the upper half.
         let transaction = datagram.mad.transaction().0 & 0xFFFF_FFFF;
         let same = |w: &Waiting| w.datagram.address.lid == datagram.address.lid;
         if !self.waiting.get(&transaction).is_some_and(same) {
@@ -129,7 +129,7 @@ impl Reports {
         answered.is_some_and(|w| self.due.remove(&(w.due, transaction)))
     }
 
-    /// Time passes: repeats what is due; `gone` is told of subscribers that do not answer.
+    /// Repeats the reports that are due. Calls `gone` with subscribers that do not answer.
     pub fn tick(&mut self, config: &Config, now: Time, out: &mut Vec<Output>, mut gone: impl FnMut(Lid)) {
         while let Some(&(due, transaction)) = self.due.first().filter(|(due, _)| *due <= now) {
             self.due.remove(&(due, transaction));
@@ -148,19 +148,19 @@ impl Reports {
         }
     }
 
-    /// When the next is due.
+    /// Returns when the next report is due.
     pub fn next_wake(&self) -> Option<Time> {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// Nobody waits any more.
+    /// Removes all waiting reports.
     pub fn clear(&mut self) {
         self.waiting.clear();
         self.due.clear();
     }
 }
 
-/// The layer below hands a request back when it has waited as long as we do: nobody minds.
+/// The lower layer may return the request after the same time; that return is ignored.
 fn output(config: &Config, datagram: Datagram) -> Output {
     Output {
         datagram,

@@ -1,12 +1,12 @@
-//! What a standby of ours asks beside the tables: how often they have changed, and to be told when they change.
+//! Revision queries of standbys of this project: how often the registrations have changed, and notification of changes.
 //!
-//! A question that names the number in force is held back. When something is registered it is answered **before** the
-//! client is, and the client when the standby has shown that it knows ([`crate::standbys`]): whoever was told that it
-//! is a member can rely on every standby knowing that its copy is no longer all there is. An answer that is lost on its
-//! way is made up for by the next question.
+//! A query that names the current number is held back. When a client registers something, the query is answered
+//! **before** the client is. The client is answered when the standby has shown that it knows of the change
+//! ([`crate::standbys`]). So when a client gets its confirmation, every standby knows that its copy is out of date. If
+//! an answer is lost, the standby's next query makes up for it.
 //!
-//! A question says of which number and life the asker may have all there is, if of any, without the component bit of
-//! the life if it is not to be held back.
+//! A query states the run and number for which the requester's copy may be complete, if there is one. Without the
+//! component bit of the run it is not held back.
 
 use selvedge_wire::sa::records::{self, revision};
 use selvedge_wire::{Datagram, Method, Status};
@@ -18,7 +18,7 @@ use crate::pieces::send;
 use crate::refusal::Refusal;
 use crate::snapshot::Snapshot;
 
-/// Questions that are held back at most: more standbys nobody has.
+/// Most queries held back: more than the number of standbys in practice.
 const WATCHERS_MAX: usize = 32;
 
 impl Sa {
@@ -36,7 +36,7 @@ impl Sa {
         let in_force = (self.config.life, self.revision);
         let exchange = Exchange::of(&request.reply(request.mad));
         self.standbys.asked(self.now, exchange, shown, in_force);
-        // What was registered may still be thinned out by the first plan.
+        // The first plan may still remove registrations.
         if self.snapshot.is_none() {
             return Err(Refusal::Busy);
         }
@@ -45,7 +45,7 @@ impl Sa {
             return Ok(());
         }
         if self.watchers.len() >= WATCHERS_MAX && !self.watchers.contains_key(&exchange.who()) {
-            // Who gave up is not known; whoever is left asks again.
+            // It is unknown which standbys have gone; those that are left repeat the query.
             self.watchers.pop_first();
             self.counters.dropped += 1;
         }
@@ -53,14 +53,15 @@ impl Sa {
         Ok(())
     }
 
-    /// Answers those who wait, before anything that stands in `out` from `first` on.
+    /// Answers waiting queries, before all outputs in `out` from index `first` on.
     pub(crate) fn tell_watchers(&mut self, first: usize, out: &mut Vec<Output>) {
         let watchers = std::mem::take(&mut self.watchers);
         let answers: Vec<Output> = watchers.values().map(|request| self.revision_answer(request)).collect();
         out.splice(first..first, answers);
     }
 
-    /// A plan is in force: senders are told its levels from now on. Standbys hear of it if they are others.
+    /// A plan is in force, and senders get its service levels from now on. Standbys are notified if the levels have
+    /// changed.
     pub(crate) fn levels_committed(&mut self, old: Option<&Snapshot>, new: &Snapshot) {
         let Some(old) = old.map(Snapshot::plan) else { return };
         let new = new.plan();

@@ -1,4 +1,4 @@
-//! Services that clients have registered, with leases.
+//! Services registered by clients, with leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::snapshot::{EndPort, Snapshot};
 /// A lease without end. Source: IBA vol 1 §15.2.5.14.
 const FOR_EVER: u32 = u32::MAX;
 
-/// What identifies a service. Source: IBA vol 1 §15.2.5.14 (ServiceRecord's RID).
+/// Identity of a service. Source: IBA vol 1 §15.2.5.14 (ServiceRecord's RID).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     id: u64,
@@ -51,14 +51,14 @@ pub struct Services {
     by_number: BTreeMap<u64, Service>,
     by_name: BTreeMap<Name, u64>,
     expiries: BTreeSet<(Time, u64)>,
-    /// How many each port offers.
+    /// Number of services of each port.
     by_owner: BTreeMap<Guid, usize>,
     last: u64,
     now: Time,
 }
 
 impl Services {
-    /// Registers a service, or renews it. Returns the record as it stands.
+    /// Registers a service, or renews it. Returns its record.
     pub fn set(
         &mut self,
         config: &Config,
@@ -74,7 +74,8 @@ impl Services {
         let mut record = [0; SA_DATA_LEN];
         let end = records::SERVICE.len;
         record[..end].copy_from_slice(&data[..end]);
-        // What is left out: the default partition, no end, no key. Source: OpenSM (`osm_sa_service_record.c`).
+        // Defaults for missing components: the default partition, no end, no key. Source: OpenSM
+        // (`osm_sa_service_record.c`).
         for (field, default) in [
             (f::PKEY, u64::from(PKey::DEFAULT_FULL.0)),
             (f::LEASE, u64::from(FOR_EVER)),
@@ -89,7 +90,7 @@ impl Services {
         let name = Name::of(&record);
         let (owner, _) = aliases.find(snapshot, name.gid).ok_or(Refusal::InvalidGid)?;
         let owner = snapshot.end(owner).ok_or(Refusal::InvalidGid)?.guid;
-        // Nobody offers a service in another's name.
+        // A port cannot offer a service for another port.
         if owner != requester.guid && !trusted {
             return Err(Refusal::Denied);
         }
@@ -113,7 +114,7 @@ impl Services {
         Ok(record)
     }
 
-    /// Takes a service away. Returns it as it stood.
+    /// Removes a service. Returns its last record.
     pub fn delete(
         &mut self,
         (requester, trusted): (&EndPort, bool),
@@ -125,7 +126,7 @@ impl Services {
             return Err(Refusal::Insufficient);
         }
         let wanted = Name::of(data);
-        // Without a P_Key: of whatever partition, if there is one only.
+        // Without a P_Key: in any partition, if there is only one match.
         let keys = match mask & f::PKEY.mask() {
             0 => 0..=u16::MAX,
             _ => wanted.pkey..=wanted.pkey,
@@ -165,7 +166,7 @@ impl Services {
         }
     }
 
-    /// Time passes: services whose leases have run out are gone.
+    /// Removes services with expired leases.
     pub fn tick(&mut self, now: Time) {
         self.now = now;
         while let Some(&(at, number)) = self.expiries.first().filter(|(at, _)| *at <= now) {
@@ -174,12 +175,12 @@ impl Services {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of services.
     pub fn count(&self) -> usize {
         self.by_number.len()
     }
 
-    /// All of them, to be kept.
+    /// Returns all services, to be stored.
     pub fn kept(&self) -> Vec<KeptService> {
         let kept = |s: &Service| KeptService {
             owner: s.owner,
@@ -189,7 +190,7 @@ impl Services {
         self.by_number.values().map(kept).collect()
     }
 
-    /// Takes back what was kept.
+    /// Restores stored services.
     pub fn restore(&mut self, now: Time, kept: Vec<KeptService>) {
         self.now = now;
         for KeptService { owner, left, record } in kept {
@@ -202,17 +203,17 @@ impl Services {
         }
     }
 
-    /// When the next lease runs out.
+    /// Returns when the next lease expires.
     pub fn next_expiry(&self) -> Option<Time> {
         self.expiries.first().map(|(at, _)| *at)
     }
 
-    /// Whose they are; one may come more than once.
+    /// Returns the ports that offer services, possibly more than once.
     pub fn owners(&self) -> impl Iterator<Item = Guid> {
         self.by_number.values().map(|service| service.owner)
     }
 
-    /// Ports that are gone offer nothing.
+    /// Removes services of absent ports.
     pub fn keep(&mut self, is_there: impl Fn(Guid) -> bool) {
         let gone = self.by_number.iter().filter(|(_, service)| !is_there(service.owner));
         let gone: Vec<u64> = gone.map(|(number, _)| *number).collect();
@@ -220,7 +221,7 @@ impl Services {
     }
 }
 
-/// Only who knows a service's key may change it; a key of 0 is none. Source: IBA vol 1 §15.2.5.14.
+/// Checks that the request has the key of the service; a key of 0 is none. Source: IBA vol 1 §15.2.5.14.
 fn allowed(held: &SaData, shown: &SaData, trusted: bool) -> Result<(), Refusal> {
     use records::service::KEY;
     let key = KEY.wide(held);
@@ -231,7 +232,7 @@ fn allowed(held: &SaData, shown: &SaData, trusted: bool) -> Result<(), Refusal> 
     }
 }
 
-/// Services as rows.
+/// Writes services as rows.
 pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     use records::service as f;
     let services = &ground.registered.services;

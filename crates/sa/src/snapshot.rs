@@ -1,4 +1,4 @@
-//! What is answered from: the committed fabric and plan, indexed for queries. Immutable.
+//! The committed fabric and plan, indexed for queries. Immutable.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,83 +7,83 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef, SwitchIdx};
 use selvedge_plan::{Generation, HeldLanes, Plan, Tables};
 use selvedge_types::{Guid, Lid, LidRange, PKey, PortNum, PortState, Sl, Vl};
-use selvedge_wire::{Gid, PortInfo, SmInfo, SwitchInfo};
+use selvedge_wire::{CapabilityMask, Gid, PortInfo, SmInfo, SwitchInfo};
 
 use crate::rate::StaticRate;
 
-/// What agents said that a fabric does not keep. Whatever is not known is left out of answers.
+/// Answers of agents that a fabric does not contain. Unknown values are left out of query answers.
 pub trait Agents: Send + Sync {
-    /// PortInfo as last read.
+    /// Returns the last known PortInfo.
     fn port_info(&self, at: PortRef) -> Option<&PortInfo>;
-    /// SwitchInfo as last read.
+    /// Returns the last known SwitchInfo.
     fn switch_info(&self, node: NodeIdx) -> Option<&SwitchInfo>;
 }
 
-/// Everything a snapshot is made of.
+/// Inputs of a snapshot.
 #[derive(Clone)]
 pub struct Sources {
-    /// The fabric as the plan left it.
+    /// The fabric after the plan was applied.
     pub fabric: Arc<Fabric>,
-    /// The plan in force; its indices are the fabric's.
+    /// The plan in force; its indexes are those of the fabric.
     pub plan: Arc<Plan>,
-    /// What the agents said.
+    /// Answers of the agents.
     pub agents: Arc<dyn Agents>,
-    /// What is known of lane tables; a snapshot keeps the rows that no plan says, and gives the rest back.
+    /// Known lane tables. A snapshot keeps the rows that no plan contains, and drops the others.
     pub lanes: Arc<HeldLanes>,
-    /// Ports whose hosts are still to be asked to register again, although the plan may have them: what they had
-    /// registered is not known.
+    /// Ports that must still be asked to register again, although the plan has them: their earlier registrations are
+    /// unknown.
     pub unasked: Arc<BTreeSet<Guid>>,
-    /// The manager itself, and the end port at which it sits. Its key is never shown.
+    /// The end port that the manager runs on, and its SMInfo. The SM_Key is never shown.
     pub manager: (PortRef, SmInfo),
 }
 
 /// The lane of each service level.
 type LaneRow = [Vl; Sl::COUNT];
 
-/// No switch, or no end port, in an index of 32 bits.
+/// Stands for no switch or no end port, in a 32-bit index.
 const NONE: u32 = u32::MAX;
-/// Marks a hop that leads to an end port and not to a switch.
+/// Marks a hop that leads to an end port instead of a switch.
 const TO_END: u32 = 1 << 31;
-/// Hops after which a path is taken for a loop. The longest sane path is a ring's: a thousand switches make 500 hops.
+/// Hops after which a path counts as a loop. The longest useful path is in a ring: 500 hops with a thousand switches.
 const HOPS_MAX: u32 = 1_000;
 
-/// An end port, as queries need it.
+/// An end port, with the data for queries.
 #[derive(Clone, Debug)]
 pub struct EndPort {
-    /// Where it is.
+    /// Its position in the fabric.
     pub at: PortRef,
     /// Its GUID.
     pub guid: Guid,
     /// Its LIDs.
     pub lids: LidRange,
-    /// The first switch of its paths: itself, or the one at the other end of its cable.
+    /// The first switch of its paths: the port's own switch, or the one at the other end of its cable.
     switch: u32,
-    /// Without a switch: the end port at the other end of its cable.
+    /// If there is no switch: the end port at the other end of its cable.
     beside: u32,
-    /// It is port 0 of a switch.
+    /// True for port 0 of a switch.
     pub is_switch: bool,
-    /// Largest payload of its link, as its code.
+    /// Largest payload of its link, as an IBA code.
     mtu: u8,
     /// Rate of its link.
     rate: StaticRate,
-    /// Its P_Keys: position among all different tables.
+    /// Index of its P_Keys among all different tables.
     keys: u32,
 }
 
-/// An egress of a switch.
+/// An egress port of a switch.
 #[derive(Clone, Copy, Debug)]
 struct Hop {
-    /// The switch behind it, or with [`TO_END`] the end port.
+    /// The switch behind it or, with [`TO_END`], the end port.
     to: u32,
     mtu: u8,
     rate: StaticRate,
     is_up: bool,
 }
 
-/// What a path carries.
+/// Properties of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quality {
-    /// Largest payload, as its code.
+    /// Largest payload, as an IBA code.
     pub mtu: u8,
     /// Rate of its slowest link.
     pub rate: StaticRate,
@@ -92,13 +92,13 @@ pub struct Quality {
 /// The committed fabric and plan, indexed for queries.
 pub struct Snapshot {
     pub(crate) sources: Sources,
-    /// By base LID.
+    /// End ports, by base LID.
     ends: Vec<EndPort>,
-    /// Position in `ends`, by LID.
+    /// Index in `ends`, by LID.
     owner: Vec<u32>,
-    /// Position in `ends`, by GUID.
+    /// Index in `ends`, by GUID.
     by_guid: Vec<(Guid, u32)>,
-    /// Beginning of each switch's egresses in `hops`.
+    /// Index in `hops` of each switch's first egress port.
     first: Vec<u32>,
     hops: Vec<Hop>,
     key_tables: Vec<Vec<PKey>>,
@@ -118,7 +118,7 @@ impl fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// Indexes a committed plan. Takes about 100 ns a port.
+    /// Indexes a committed plan. Takes about 100 ns per port.
     #[must_use]
     pub fn new(mut sources: Sources) -> Self {
         let held = std::mem::take(&mut sources.lanes);
@@ -146,7 +146,8 @@ impl Snapshot {
         snapshot
     }
 
-    /// The row of a switch from port 0 to itself, as its agent said; none while the plan leaves lane tables alone.
+    /// Returns the row of a switch from port 0 to itself, as read from its agent; `None` while the plan does not write
+    /// lane tables.
     pub(crate) fn own_row(&self, switch: SwitchIdx) -> Option<LaneRow> {
         self.own_rows.get(switch.0 as usize).copied().flatten()
     }
@@ -231,19 +232,19 @@ impl Snapshot {
         }
     }
 
-    /// Which plan it is.
+    /// Returns the generation of the plan.
     #[must_use]
     pub fn generation(&self) -> Generation {
         self.sources.plan.generation
     }
 
-    /// The fabric.
+    /// Returns the fabric.
     #[must_use]
     pub fn fabric(&self) -> &Fabric {
         &self.sources.fabric
     }
 
-    /// The plan.
+    /// Returns the plan.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.sources.plan
@@ -253,7 +254,7 @@ impl Snapshot {
         &self.sources.plan.tables
     }
 
-    /// Bytes that the indices take, without fabric and plan, which the manager holds anyway.
+    /// Returns the memory of the indexes in bytes, without fabric and plan, which the manager has anyway.
     #[must_use]
     pub fn index_bytes(&self) -> usize {
         size_of_val(&*self.ends)
@@ -263,7 +264,7 @@ impl Snapshot {
             + size_of_val(&*self.hops)
     }
 
-    /// GIDs that can be reached, and not by another snapshot, by GUID; in one walk through both.
+    /// Returns the GIDs that can be reached here but not in another snapshot, by GUID. One pass over both.
     pub(crate) fn gids_not_in(&self, other: &Self) -> Vec<Gid> {
         let is_same_subnet = self.prefix == other.prefix;
         let mut others = other.in_service().map(|end| end.guid).peekable();
@@ -274,7 +275,8 @@ impl Snapshot {
         missing.map(|end| self.gid(end)).collect()
     }
 
-    /// End ports in order of GUIDs, without those whose link is gone: a plan that goes around it keeps their LIDs.
+    /// Returns end ports in order of GUIDs, without those that have no link: a plan that leads around them keeps their
+    /// LIDs.
     pub(crate) fn in_service(&self) -> impl Iterator<Item = &EndPort> {
         let ports = &self.sources.plan.ports;
         let ends = self.by_guid.iter().filter_map(|(_, place)| self.end(*place));
@@ -288,60 +290,71 @@ impl Snapshot {
         end.is_some_and(|end| end.is_switch || self.sources.plan.ports.contains_key(&end.at))
     }
 
-    /// Number of end ports with LIDs.
+    /// Returns the number of end ports with LIDs.
     #[must_use]
     pub fn end_count(&self) -> u32 {
         u32::try_from(self.ends.len()).unwrap_or(NONE)
     }
 
-    /// An end port by its position, in order of LIDs.
+    /// Returns an end port by its index, in order of LIDs.
     #[must_use]
     pub fn end(&self, place: u32) -> Option<&EndPort> {
         self.ends.get(place as usize)
     }
 
-    /// Position of the end port that has a LID.
+    /// Returns the index of the end port with a LID.
     #[must_use]
     pub fn by_lid(&self, lid: Lid) -> Option<u32> {
         self.owner.get(lid.index()).copied().filter(|&place| place != NONE)
     }
 
-    /// Position of the end port with a GUID.
+    /// Returns the base LIDs of the other ports that show IsSM.
+    pub(crate) fn other_managers(&self) -> impl Iterator<Item = Lid> + '_ {
+        let (own, _) = self.sources.manager;
+        let others = self.ends.iter().filter(move |end| {
+            let port = self.sources.fabric.port(end.at);
+            end.at != own
+                && port.is_some_and(|port| CapabilityMask(port.capability.mask).contains(CapabilityMask::IS_SM))
+        });
+        others.map(|end| end.lids.base)
+    }
+
+    /// Returns the index of the end port with a GUID.
     #[must_use]
     pub fn by_guid(&self, guid: Guid) -> Option<u32> {
         let at = self.by_guid.binary_search_by_key(&guid, |(guid, _)| *guid).ok()?;
         Some(self.by_guid[at].1)
     }
 
-    /// Position of the end port with a GID of this subnet.
+    /// Returns the index of the end port with a GID of this subnet.
     #[must_use]
     pub fn by_gid(&self, gid: Gid) -> Option<u32> {
         let is_ours = gid.prefix() == self.prefix || gid.prefix() == Self::LINK_LOCAL;
         is_ours.then(|| self.by_guid(gid.guid())).flatten()
     }
 
-    /// Every subnet answers to this prefix. Source: IBA vol 1 §4.1.1.
+    /// The link-local prefix, valid in every subnet. Source: IBA vol 1 §4.1.1.
     const LINK_LOCAL: u64 = 0xFE80_0000_0000_0000;
 
-    /// GID of an end port.
+    /// Returns the GID of an end port.
     #[must_use]
     pub fn gid(&self, end: &EndPort) -> Gid {
         self.gid_of(end.guid)
     }
 
-    /// GID of this subnet with a GUID.
+    /// Returns the GID of this subnet with a GUID.
     #[must_use]
     pub fn gid_of(&self, guid: Guid) -> Gid {
         Gid::new(self.prefix, guid)
     }
 
-    /// Longest time of a packet under way: 4.096 µs · 2^value.
+    /// Returns the longest time of a packet in flight, as a code: 4.096 µs · 2^value.
     #[must_use]
     pub const fn life(&self) -> u8 {
         self.life
     }
 
-    /// Largest payload of an end port's link, as its code.
+    /// Returns the properties of an end port's link.
     #[must_use]
     pub const fn quality_of(end: &EndPort) -> Quality {
         Quality {
@@ -350,19 +363,19 @@ impl Snapshot {
         }
     }
 
-    /// What the path from an end port to a LID of another, or to itself, carries; `None` if there is none.
+    /// Returns the properties of the path from an end port to a LID of another, or of itself; `None` if there is none.
     #[must_use]
     pub fn walk(&self, from: &EndPort, to: u32, dlid: Lid) -> Option<Quality> {
         self.walk_by(from, to, dlid, |_| ())
     }
 
-    /// The same; `step` is told of every egress of a switch on the way, by its position among all.
+    /// Does the same, and calls `step` with the index of every egress port of a switch on the path.
     pub(crate) fn walk_by(&self, from: &EndPort, to: u32, dlid: Lid, mut step: impl FnMut(u32)) -> Option<Quality> {
         let target = self.end(to)?;
         let (mut mtu, mut rate) = (from.mtu.min(target.mtu), from.rate.min(target.rate));
         let done = |mtu, rate| Some(Quality { mtu, rate });
         if target.at == from.at {
-            // Port 0 of a switch has no link, but says what it carries.
+            // Port 0 of a switch has no link, but its PortInfo has the properties.
             let port = self.fabric().port(from.at)?;
             return done(mtu, StaticRate::of(port.link.rate));
         }
@@ -374,7 +387,7 @@ impl Snapshot {
             if target.is_switch && target.switch == switch {
                 return done(mtu, rate);
             }
-            // An end port whose link is gone has no switch: the plan keeps its LID, and somebody may ask for its paths.
+            // An end port without a link has no switch: the plan keeps its LID, and a client may query its paths.
             let first = *self.first.get(switch as usize)?;
             let egress = self.tables().get(SwitchIdx(switch), dlid);
             let beyond = self
@@ -393,13 +406,13 @@ impl Snapshot {
         None
     }
 
-    /// P_Keys of an end port.
+    /// Returns the P_Keys of an end port.
     #[must_use]
     pub fn keys(&self, end: &EndPort) -> &[PKey] {
         self.key_tables.get(end.keys as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// The first P_Key of `from` by which it may talk to `to`: of the partition `wanted`, if one is.
+    /// Returns the first P_Key of `from` that allows it to talk to `to`, in partition `wanted` if given.
     #[must_use]
     pub fn shared_key(&self, from: &EndPort, to: &EndPort, wanted: Option<PKey>) -> Option<PKey> {
         let theirs = self.keys(to);
@@ -409,7 +422,7 @@ impl Snapshot {
     }
 }
 
-/// Largest payload on a port's link, as its code; port 0 of a switch has no link.
+/// Returns the largest payload on a port's link, as an IBA code; port 0 of a switch has no link.
 fn mtu_of(at: PortRef, port: &Port) -> u8 {
     if at.port == PortNum::MANAGEMENT {
         port.capability.mtu.code()

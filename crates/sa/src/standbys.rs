@@ -1,11 +1,17 @@
-//! Standbys that take what they copied for all there is, and answers that wait until they know better.
+//! Standbys with complete copies, and answers that wait until these standbys know of a change.
 //!
 //! A standby that takes over asks hosts to register again only if it knows that something was registered which it has
-//! not copied. It is told before the host is; but a datagram may be lost, and the master may end a moment later. So who
-//! changes something is answered when every standby that has the tables as they were has **shown that it knows**: its
-//! next question says of which number it may have all there is. That takes as long as an answer does on its way. Who
-//! shows nothing for [`WAIT`] is waited for no longer; by then it has noticed that it hears nothing, and its manager
-//! looks whether the master lives ([`crate::Worth::Unproven`]).
+//! not copied. It is notified before the host is answered. But a datagram may be lost, and the master may end a moment
+//! later. So a host that changes something is answered when every standby with a complete copy has **shown that it
+//! knows** of the change: its next query states the number for which its copy may be complete. This takes as long as
+//! one exchange of datagrams.
+//!
+//! A standby that shows nothing for [`WAIT`] is no longer waited for. By then it has noticed that it gets no answers,
+//! and its manager checks whether the master is alive ([`crate::Worth::Unproven`]).
+//!
+//! When this manager becomes master, other managers in the fabric may hold all that an earlier master knew, without
+//! knowing that there is a new master. Until each of them has asked, or for [`WAIT`], changes are not answered either:
+//! if this master ended at once, its standbys would rely on their earlier copies.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -17,36 +23,43 @@ use selvedge_wire::Status;
 use crate::client::Exchange;
 use crate::io::Output;
 
-/// How long an answer waits at most. Hosts are told that it may take 1.07 s (ClassPortInfo.RespTimeValue); a standby
-/// notices after two of its questions, 0.7 s, that it hears nothing.
+/// Longest wait of an answer. ClassPortInfo.RespTimeValue announces 1.07 s to hosts. A standby notices after two of its
+/// queries, 0.7 s, that it gets no answers.
 const WAIT: Duration = Duration::from_millis(800);
-/// Standbys that are waited for: more nobody has.
+/// Most standbys that are waited for: more than in practice.
 const STANDBYS_MAX: usize = 32;
-/// Answers that wait: each is 0.3 KB. More changes are answered with BUSY.
+/// Most waiting answers, 0.3 KB each. Further changes are answered with BUSY.
 const HELD_MAX: usize = 16_384;
 
 /// A standby's administrator: its LID and queue pair.
 type Standby = (Lid, u32);
-/// A master's life and number.
+/// A revision: a master's run and number.
 type Revision = (u64, u64);
 
-/// What is known of standbys, and what waits for them.
+/// Known standbys, and answers that wait for them.
 #[derive(Debug, Default)]
 pub(crate) struct Standbys {
-    /// Who may take its copy for all there is.
+    /// Standbys that may regard their copy as complete.
     content: BTreeSet<Standby>,
-    /// Who may do so still, although something has changed: what it may have, and how long it is waited for.
+    /// Standbys that may still do so although something has changed: the revision of their copy, and until when they
+    /// are waited for.
     unaware: BTreeMap<Standby, (Revision, Time)>,
-    /// Answers for hosts.
+    /// LIDs of managers that have asked nothing since this manager became master, and until when each is waited for.
+    unheard: BTreeMap<Lid, Time>,
+    /// LIDs of managers that have asked something since this manager last stopped to answer.
+    heard: BTreeSet<Lid>,
+    /// Answers to hosts.
     held: BTreeMap<Exchange, Output>,
-    /// Until when each waits at most, the oldest first.
+    /// Until when each waits at most, earliest first.
     dues: VecDeque<(Time, Exchange)>,
 }
 
 impl Standbys {
-    /// A standby has asked, and shows of what it may have all there is, if of anything.
+    /// Handles a query of a standby, which states the revision of its complete copy, if it has one.
     pub fn asked(&mut self, now: Time, exchange: Exchange, shown: Option<Revision>, in_force: Revision) {
         let who = exchange.who();
+        self.heard.insert(who.0);
+        self.unheard.remove(&who.0);
         if self.unaware.get(&who).is_some_and(|(old, _)| shown != Some(*old)) {
             self.unaware.remove(&who);
         }
@@ -54,76 +67,87 @@ impl Standbys {
         let has_room = self.content.len() + self.unaware.len() < STANDBYS_MAX;
         match shown.filter(|_| has_room) {
             Some(shown) if shown == in_force => _ = self.content.insert(who),
-            // It may have all that another life knew, and does not know yet that this one has begun.
+            // Its copy may be complete for another run, and it does not know yet that this run has begun.
             Some(shown) if shown.0 != in_force.0 => _ = self.unaware.entry(who).or_insert((shown, now + WAIT)),
             Some(_) | None => {}
         }
     }
 
-    /// Something has changed since this.
+    /// This manager is master, and other managers have these LIDs.
+    pub fn begin(&mut self, now: Time, others: impl IntoIterator<Item = Lid>) {
+        let others = others.into_iter().filter(|lid| !self.heard.contains(lid));
+        self.unheard = others.take(STANDBYS_MAX).map(|lid| (lid, now + WAIT)).collect();
+    }
+
+    /// Something has changed since revision `before`.
     pub fn changed(&mut self, now: Time, before: Revision) {
         for who in std::mem::take(&mut self.content) {
             self.unaware.entry(who).or_insert((before, now + WAIT));
         }
     }
 
-    /// True if there is room for one more answer that waits.
+    /// True if there is room for one more waiting answer.
     pub fn has_room(&self) -> bool {
         self.held.len() < HELD_MAX
     }
 
-    /// The answer to a change: at once, or when standbys know of it.
+    /// Sends the answer to a change: at once, or when standbys know of the change.
     pub fn answer(&mut self, now: Time, answer: Output, out: &mut Vec<Output>) {
-        if self.content.is_empty() && self.unaware.is_empty() {
+        if self.content.is_empty() && self.unaware.is_empty() && self.unheard.is_empty() {
             return out.push(answer);
         }
-        // Asked again while it waits: one answer is enough, that to what was asked last.
+        // The request is repeated while its answer waits: one answer is enough, the one to the latest request.
         let exchange = Exchange::of(&answer.datagram);
         if self.held.insert(exchange, answer).is_none() {
             self.dues.push_back((now + WAIT, exchange));
         }
     }
 
-    /// When somebody is waited for no longer.
+    /// Returns when the wait for some standby ends.
     pub fn next_wake(&self) -> Option<Time> {
         let dues = self.unaware.values().map(|(_, due)| *due);
+        let dues = dues.chain(self.unheard.values().copied());
         dues.chain(self.dues.front().map(|(due, _)| *due)).min()
     }
 
-    /// Sends what waits for nobody any more.
+    /// Sends the answers that wait for no standby any more.
     pub fn release(&mut self, now: Time, out: &mut Vec<Output>) {
         self.unaware.retain(|_, (_, due)| *due > now);
-        if self.unaware.is_empty() {
+        self.unheard.retain(|_, due| *due > now);
+        if self.unaware.is_empty() && self.unheard.is_empty() {
             self.dues.clear();
             out.extend(std::mem::take(&mut self.held).into_values());
         }
-        // Whoever has become unaware since is waited for with what was changed since.
+        // A standby that was notified of nothing since is waited for with later changes.
         while let Some(&(_, exchange)) = self.dues.front().filter(|(due, _)| *due <= now) {
             self.dues.pop_front();
             out.extend(self.held.remove(&exchange));
         }
     }
 
-    /// What clients at such LIDs were to be told is not so any more: they are told at once to ask again. Returns how
-    /// many are.
+    /// Answers to clients at the LIDs for which `is_forgotten` is true are no longer correct: they are sent at once as
+    /// BUSY. Returns their number.
     pub fn recall(&mut self, is_forgotten: impl Fn(Lid) -> bool, out: &mut Vec<Output>) -> usize {
         let recalled: Vec<Exchange> = self.held.keys().copied().filter(|who| is_forgotten(who.lid)).collect();
         for exchange in &recalled {
             out.extend(self.held.remove(exchange).map(busy));
         }
-        // Whoever asks again by the same number is to wait as long as any other.
+        // A repeated request with the same transaction id waits as long as any other.
         self.dues.retain(|(_, exchange)| self.held.contains_key(exchange));
         recalled.len()
     }
 
-    /// Nobody is answered any more: hosts ask again. Standbys have what they have. Returns how many waited.
+    /// Drops all waiting answers; hosts repeat their requests. Standbys keep their copies. Returns the number of
+    /// dropped answers.
     pub fn withdraw(&mut self) -> usize {
         self.dues.clear();
+        self.unheard.clear();
+        self.heard.clear();
         std::mem::take(&mut self.held).len()
     }
 }
 
-/// In place of an answer.
+/// Returns BUSY instead of an answer.
 fn busy(mut answer: Output) -> Output {
     answer.datagram.mad.set_status(Status::BUSY);
     answer
@@ -170,7 +194,7 @@ mod tests {
             assert!(out.is_empty());
         };
         change(&mut standbys, ms(0), 1);
-        // One of them knows of the first change, has copied it, and falls silent before the second.
+        // One standby knows of the first change, has copied it, and is silent before the second.
         standbys.asked(ms(10), other, Some((1, 1)), (1, 1));
         change(&mut standbys, ms(790), 2);
         let released = |standbys: &mut Standbys, at: Time| {
@@ -184,6 +208,40 @@ mod tests {
             assert_eq!(released(&mut standbys, ms(at)), want, "{at}");
             assert_eq!(standbys.next_wake().is_none(), at == 1_590);
         }
+    }
+
+    #[test]
+    fn a_new_master_waits_for_managers_that_have_asked_nothing_yet() {
+        let ms = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        // Whether one of two other managers asks before this one is master, when the other asks, and when a host that
+        // registers at once is answered.
+        let check = |has_asked: bool, asks: Option<u64>, want: u64| {
+            let mut standbys = Standbys::default();
+            let [first, second] = [1, 2].map(|lid| Exchange::of(&datagram(lid, 0)));
+            if has_asked {
+                standbys.asked(ms(0), first, None, (9, 0));
+            }
+            standbys.begin(ms(10), [Lid(1), Lid(2)]);
+            let mut out = Vec::new();
+            let (datagram, timeout) = (datagram(9, 1), Duration::ZERO);
+            standbys.answer(ms(10), Output { datagram, timeout }, &mut out);
+            standbys.release(ms(10), &mut out);
+            assert!(out.is_empty());
+            if let Some(at) = asks {
+                standbys.asked(ms(at), second, None, (9, 1));
+                standbys.release(ms(at), &mut out);
+            }
+            if out.is_empty() {
+                assert_eq!(standbys.next_wake(), Some(ms(want)), "{has_asked} {asks:?}");
+                standbys.release(ms(want), &mut out);
+            } else {
+                assert_eq!(asks, Some(want), "{has_asked}");
+            }
+            assert_eq!(out.len(), 1);
+        };
+        check(true, Some(50), 50);
+        check(true, None, 810);
+        check(false, Some(50), 810);
     }
 
     #[test]
@@ -206,7 +264,7 @@ mod tests {
             told.map(|to| (to.address.lid.0, to.mad.status())).collect::<Vec<_>>()
         };
         assert_eq!(told(&mut out), [(9, Status::BUSY)]);
-        // It does, by the same number, and waits for a standby as anybody does.
+        // It repeats the request with the same transaction id, and waits for a standby like any other.
         standbys.asked(ms(700), Exchange::of(&datagram(2, 0)), Some((1, 1)), (1, 1));
         standbys.changed(ms(700), (1, 1));
         ask(&mut standbys, ms(700), 9, &mut out);

@@ -1,9 +1,10 @@
-//! What sweeps see before a plan for it is in force, which may take seconds, as packets under way are waited for.
+//! Results of a sweep before a plan for them is in force. This may take seconds, because packets in flight must drain.
 //!
-//! Whom a sweep does not find went at that moment, and may be back before a plan without him is in force: those who
-//! subscribed to trap 65 are told at once. Who came is there when packets get to him: they are told of trap 64 when a
-//! plan with him is in force. A LID that the plan in force gives to one port and that another one holds does not say
-//! who asks. And who is there and in no plan may have registered something with somebody else.
+//! A port that a sweep does not find has left at that moment, and may be back before a plan without it is in force, so
+//! subscribers to trap 65 get a report at once. A port that has joined is usable when packets reach it, so subscribers
+//! to trap 64 get a report when a plan with it is in force. If the plan in force gives a LID to one port and another
+//! port has it, the LID does not identify a requester. A port that is present but in no plan may have registered
+//! something with another manager.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,30 +18,30 @@ use crate::io::Output;
 use crate::report::Event;
 use crate::snapshot::Snapshot;
 
-/// Traps: a port came, a port went. Source: IBA vol 1 §14.2.5.1.
+/// Traps: a port came into service, a port went out of service. Source: IBA vol 1 §14.2.5.1.
 const IN_SERVICE: u16 = 64;
 const OUT_OF_SERVICE: u16 = 65;
 
-/// What of the last sweep is not in force yet.
+/// The part of the last sweep that is not in force yet.
 #[derive(Debug, Default)]
 pub(crate) struct Swept {
-    /// Ports of the plan in force that subscribers were told have gone, by GUID.
+    /// Ports of the plan in force that were reported as out of service, by GUID.
     absent: BTreeSet<Guid>,
-    /// LIDs that others hold, or are to get, than those to whom the plan in force gives them.
+    /// LIDs that another port has, or will get, than the one in the plan in force.
     contested: BTreeSet<Lid>,
-    /// What the sweep saw.
+    /// The fabric that the sweep found.
     fabric: Option<Arc<Fabric>>,
 }
 
 impl Swept {
-    /// True if it is not known who asks from this LID.
+    /// True if this LID does not identify a requester.
     pub(crate) fn is_contested(&self, lid: Lid) -> bool {
         self.contested.contains(&lid)
     }
 }
 
 impl Sa {
-    /// A sweep saw this: subscribers are told whom it did not find.
+    /// Handles the result of a sweep: reports the ports that it did not find.
     pub(crate) fn swept(&mut self, fabric: Arc<Fabric>, out: &mut Vec<Output>) {
         let Some(snapshot) = self.snapshot.clone() else { return };
         let missing = snapshot.in_service().filter(|end| !is_seen(&fabric, end.guid));
@@ -49,7 +50,7 @@ impl Sa {
             .map(|end| end.guid)
             .filter(|guid| absent.insert(*guid))
             .collect();
-        // Should somebody else be master before a plan has them, he is to ask them.
+        // If another manager becomes master before a plan contains them, it must ask them to register again.
         let forgotten = &mut self.registered.forgotten;
         let before = forgotten.len();
         let live = || live_hosts(&fabric);
@@ -71,7 +72,7 @@ impl Sa {
         }
     }
 
-    /// A plan is on its way.
+    /// A plan is being applied.
     pub(crate) fn coming(&mut self, fabric: &Fabric, plan: &Plan) {
         let Some(snapshot) = &self.snapshot else { return };
         let given = plan
@@ -82,11 +83,12 @@ impl Sa {
         self.swept.contested.extend(contested.map(|(lid, _)| lid));
     }
 
-    /// Another plan is in force: subscribers are told who came, and who went of whom they do not know yet.
+    /// Another plan is in force: reports the ports that have joined, and those that have left and were not reported
+    /// yet.
     pub(crate) fn tell_who_moved(&mut self, old: &Snapshot, new: &Snapshot, out: &mut Vec<Output>) {
         let issuer = self.issuer();
         let Swept { absent, fabric, .. } = std::mem::take(&mut self.swept);
-        // A newer sweep than that of this plan may have been told of.
+        // A newer sweep than the one of this plan may have been reported already.
         let is_gone = |guid: &Guid| fabric.as_ref().is_some_and(|fabric| !is_seen(fabric, *guid));
         let there = absent.iter().copied().filter(|guid| new.is_in_service(*guid));
         let (still, back): (BTreeSet<Guid>, BTreeSet<Guid>) = there.partition(is_gone);
@@ -115,7 +117,7 @@ fn is_others(snapshot: &Snapshot, lid: Lid, guid: Guid) -> bool {
     owner.is_some_and(|owner| owner.guid != guid)
 }
 
-/// Ports of hosts to which packets get.
+/// Returns the ports of hosts that packets can reach.
 fn live_hosts(fabric: &Fabric) -> impl Iterator<Item = &Port> {
     let is_host = |at: PortRef| !fabric.node(at.node).is_switch();
     let ends = fabric.end_ports().filter(move |(at, _)| is_host(*at));
@@ -123,7 +125,7 @@ fn live_hosts(fabric: &Fabric) -> impl Iterator<Item = &Port> {
         .filter(|port| port.link.state == PortState::Active)
 }
 
-/// True if a sweep found an end port and a link at it. Port 0 of a switch has none.
+/// True if a sweep found an end port with a link. Port 0 of a switch needs none.
 fn is_seen(fabric: &Fabric, guid: Guid) -> bool {
     let at = fabric.find_port(guid);
     at.is_some_and(|at| fabric.node(at.node).is_switch() || fabric.peer(at).is_some())

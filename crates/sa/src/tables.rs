@@ -1,4 +1,4 @@
-//! Tables of the snapshot: a row for each thing that a record describes.
+//! Tables of the snapshot: one row for each thing that a record describes.
 
 use selvedge_fabric::{Node, Port, PortRef, SwitchIdx};
 use selvedge_plan::{ArbBlock, BLOCK_LIDS, link_lanes};
@@ -18,11 +18,11 @@ pub struct Table {
     pub layout: &'static Layout,
     /// Its rows.
     pub advance: Advance,
-    /// Only trusted requesters see it. Source: IBA vol 1 §15.4.1.2 (table of access restrictions).
+    /// True if only trusted requesters see it. Source: IBA vol 1 §15.4.1.2 (table of access restrictions).
     pub trusted_only: bool,
 }
 
-/// All of them. Each is by end port, in order of LIDs, and component 0 of each is the LID.
+/// All tables. Each is ordered by end port in order of LIDs, and component 0 of each is the LID.
 pub static TABLES: [Table; 12] = [
     table(&records::NODE, node),
     table(&records::PORT_INFO, port_info),
@@ -52,7 +52,7 @@ const fn table(layout: &'static Layout, advance: Advance) -> Table {
     }
 }
 
-/// The end port at the cursor with its node and port; moves on if there is none.
+/// Gets the end port at the cursor with its node and port, or moves on if there is none.
 macro_rules! at_cursor {
     ($ground:ident, $cursor:ident) => {{
         let place = u32::try_from($cursor.outer).unwrap_or(u32::MAX);
@@ -64,13 +64,13 @@ macro_rules! at_cursor {
     }};
 }
 
-/// The one row of the thing at the cursor.
+/// Ends the only row at the cursor.
 const fn only_row(cursor: &mut Cursor) -> Step {
     cursor.next_outer();
     Step::Row
 }
 
-/// Moves on to the next thing without a row.
+/// Moves on without a row.
 const fn none(cursor: &mut Cursor) -> Step {
     cursor.next_outer();
     Step::Nothing
@@ -108,12 +108,12 @@ fn node(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     only_row(cursor)
 }
 
-/// PortInfo as its agent last said, with what the plan has set since.
+/// Returns the PortInfo last read from the agent, updated with the settings of the plan.
 fn port_info_now(at: PortRef, node: &Node, port: &Port, seen: &PortInfo) -> PortInfo {
     let set = &port.settings;
     let external = node.kind == NodeKind::Switch && at.port != PortNum::MANAGEMENT;
     let mut info = PortInfo {
-        // Whoever shows the right key to the administrator need not know the agents' key.
+        // The M_Key is not shown: the SM_Key does not entitle a requester to it.
         m_key: 0,
         neighbor_mtu: seen.neighbor_mtu.map(|_| set.mtu),
         oper_vls: VlCount::from_code(set.oper_vls),
@@ -186,7 +186,7 @@ fn switch_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> St
     only_row(cursor)
 }
 
-/// One direction of every cable that is up, from where it leaves.
+/// Writes one direction of every cable that is up, at its source.
 fn link(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
     let num = if end.is_switch {
@@ -241,7 +241,7 @@ fn linear_forwarding(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData)
     Step::Row
 }
 
-/// Blocks that switches are known to hold and that copy something.
+/// Writes known MFT blocks of switches that copy something.
 fn multicast_forwarding(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
     let held = ground.registered.copies.get(&node.guid).filter(|_| end.is_switch);
@@ -260,9 +260,9 @@ fn multicast_forwarding(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaDa
     Step::Row
 }
 
-/// Lanes as the plan has them: of a host's port one row, of a switch one for each ingress and egress. From port 0 of a
-/// switch to itself, what its agent said. None while the plan leaves the tables alone: ports then hold what whoever was
-/// there before wrote, and nobody has read it.
+/// Writes the planned SLtoVL rows: one for a host's port; for a switch one for each ingress and egress port. The row
+/// from port 0 of a switch to itself comes from its agent. There are no rows while the plan does not write lane tables:
+/// ports then have unknown contents from an earlier manager.
 fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
     let plan = ground.snapshot.plan();
@@ -270,11 +270,11 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
         return Step::End;
     };
     let ports = u32::from(node.port_count());
-    // A port without a link is not in the plan: its rows are written before it gets one.
+    // A port without a link is not in the plan; its rows are written before it gets a link.
     let of_link = |at: PortRef| Some(tables.row(plan.ports.get(&at).map(link_lanes)?));
     let (input, output, lanes) = match switch_at(ground, end) {
         Some(switch) => {
-            // Ingress 0 (its own port) to the last, each with egress 0 to the last.
+            // Ingress 0 (the switch's own port) to the last, each with egress 0 to the last.
             let (input, output) = (cursor.inner / (ports + 1), cursor.inner % (ports + 1));
             let num = |n: u32| u8::try_from(n).ok().and_then(PortNum::new);
             let (Some(input), Some(output)) = (num(input), num(output)) else {
@@ -287,7 +287,7 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
             let at = |port| PortRef { port, ..end.at };
             let has_link = |port| port == PortNum::MANAGEMENT || plan.ports.contains_key(&at(port));
             let lanes = match output {
-                // Port 0 takes what arrives, on whatever lane. Nobody plans a row there, so only a known one is told.
+                // Port 0 accepts packets on any lane. No plan contains that row, so it is shown only if it is known.
                 PortNum::MANAGEMENT if input == output => ground.snapshot.own_row(switch),
                 PortNum::MANAGEMENT => None,
                 _ => of_link(at(output)).filter(|_| has_link(input)),
@@ -314,9 +314,9 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
     Step::Row
 }
 
-/// Arbitration tables as the plan has them, of ports with a link: a row for each of four blocks, without turns where
-/// the port has no room for any, as port 0 of a switch. None while the plan leaves the tables alone, and none of ports
-/// without a link, as nobody has read them then.
+/// Writes the planned arbitration tables of ports with a link: a row for each of four blocks, empty if the port has no
+/// room for entries, as port 0 of a switch. There are no rows while the plan does not write lane tables. Ports without
+/// a link have no rows, because their tables are unknown.
 fn vl_arbitration(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
     let plan = ground.snapshot.plan();
@@ -381,10 +381,10 @@ fn guid_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step
     Step::Row
 }
 
-/// Blocks of a P_KeyTable at most, as a port has at most 65,535 keys.
+/// Most blocks of a P_KeyTable: a port has at most 65,535 P_Keys.
 const PKEY_BLOCKS: u32 = 1 << 11;
 
-/// Keys as the plan has them, block by block: of end ports, and of switch ports that enforce partitions.
+/// Writes the planned P_Keys, block by block: of end ports, and of switch ports that enforce partitions.
 fn pkey_table(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
     let (number, block) = (cursor.inner / PKEY_BLOCKS, (cursor.inner % PKEY_BLOCKS) as usize);
@@ -403,7 +403,7 @@ fn pkey_table(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Ste
         Some(ground.snapshot.keys(end))
     };
     let held = keys.map(|keys| keys.chunks(PKeyTable::PER_BLOCK).nth(block).unwrap_or_default());
-    // The first block is there even if it is empty.
+    // The first block exists even if it is empty.
     let Some(held) = held.filter(|held| block == 0 || !held.is_empty()) else {
         cursor.inner = (number + 1) * PKEY_BLOCKS;
         return Step::Nothing;
@@ -420,7 +420,7 @@ fn pkey_table(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Ste
     Step::Row
 }
 
-/// What senders are told of each LID, where routes rely on it: for standbys.
+/// Writes the service level of each LID for senders, if routes depend on it. For standbys.
 fn told_level(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, _) = at_cursor!(ground, cursor);
     let plan = ground.snapshot.plan();

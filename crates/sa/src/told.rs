@@ -1,4 +1,4 @@
-//! What a master tells senders, as a standby copies it.
+//! A master's service levels for senders, as a standby copies them.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use selvedge_wire::sa::records;
 
 use crate::copied::{Rows, widened};
 
-/// What a master tells senders: which service level to use towards each LID.
+/// The service level that senders use towards each LID, as assigned by a master.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToldLevels {
     /// LID of the master's port.
     pub by: Lid,
-    /// Lanes that its routes rely on; 1: on none, 0: that is not known any more.
+    /// Number of lanes that its routes use with these levels; 1: independent of levels, 0: no longer known.
     pub lanes: u8,
-    /// Levels of the LIDs of each end port, in order, by port GUID; none if there is one lane.
+    /// Levels of the LIDs of each end port, in order, by port GUID; empty if there is one lane.
     pub by_port: BTreeMap<Guid, Vec<u8>>,
 }
 
-/// What rows say that senders are told.
+/// Decodes the rows of service levels.
 pub fn told(rows: &Rows, by: Lid) -> ToldLevels {
     use records::told_level as f;
     let mut told = ToldLevels {

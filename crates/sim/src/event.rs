@@ -1,10 +1,10 @@
 //! A queue of future events in (time, component, sequence) order.
 //!
-//! A radix queue with 64 slots per digit: an event lies at the highest digit (base 64) in which its time differs from
-//! the time of the event taken last, so near events lie in fine slots and far ones in coarse slots. When a coarse slot
-//! is reached, its events move to finer ones: an event 5 µs ahead moves twice before it is taken, whatever else is in
-//! the queue. A binary heap of a hundred events needs about four times as long. Events lie in one array and are chained
-//! by index, so nothing is allocated once the queue has had its largest size.
+//! It is a radix queue with 64 slots per digit. An event is in the slot of the highest digit (base 64) in which its
+//! time differs from the time of the event removed last. So near events are in fine slots and far ones in coarse slots.
+//! When a coarse slot is reached, its events move to finer ones: an event 5 µs ahead moves twice before it is removed,
+//! whatever else is in the queue. A binary heap of a hundred events needs about four times as long. Events are in one
+//! array and linked by index, so no memory is allocated once the queue has had its largest size.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,35 +17,35 @@ pub struct ComponentId(pub u32);
 
 /// Events by time, then component, then the component's own sequence; never by insertion order across components.
 ///
-/// Cheapest if events are pushed at or after the time of the last one taken, which a simulation does by nature. An
-/// earlier one is put in its place too, but sorts the whole queue anew.
+/// It is cheapest to push events at or after the time of the last one removed, as simulations do. An earlier event is
+/// sorted correctly too, but then the whole queue is sorted again.
 #[derive(Clone, Debug)]
 pub struct EventQueue<E> {
-    /// All events, and free places.
+    /// All events, and free slots.
     nodes: Vec<Node<E>>,
-    /// First free place.
+    /// First free slot.
     free: u32,
     len: usize,
     sequence: u64,
-    /// Time of the event taken last: no event is earlier.
+    /// Time of the event removed last: no event is earlier.
     last: Time,
-    /// Events of the instant `last` that were there when it was reached, last one first.
+    /// Events at time `last` that were queued when it was reached, in reverse order.
     ready: Vec<Key>,
-    /// Events of the instant `last` that came since.
+    /// Events at time `last` that were added since.
     late: BinaryHeap<Reverse<Key>>,
-    /// Which digits have events.
+    /// Bit mask of digits with events.
     digits: u16,
-    /// Which slots of a digit have events.
+    /// For each digit, bit mask of slots with events.
     occupied: [u64; DIGITS],
     /// First event of each slot.
     slots: Box<[[u32; SLOTS]; DIGITS]>,
 }
 
-/// Bits of a digit.
+/// Bits per digit.
 const BITS: u32 = 6;
-/// Values of a digit.
+/// Values per digit.
 const SLOTS: usize = 1 << BITS;
-/// Digits of a time: 11 · 6 bits are enough for 64.
+/// Number of digits of a time: 11 · 6 bits are enough for 64.
 const DIGITS: usize = 64_usize.div_ceil(BITS as usize);
 /// No event.
 const NIL: u32 = u32::MAX;
@@ -55,14 +55,14 @@ struct Node<E> {
     at: Time,
     sequence: u64,
     component: ComponentId,
-    /// Next event of the slot, or next free place.
+    /// Next event in the list, or next free entry.
     next: u32,
-    /// `None` in a free place.
+    /// `None` in a free entry.
     event: Option<E>,
 }
 
-/// Order among the events of one instant (component, sequence), and behind it where the event is: one number, since
-/// that compares in two instructions.
+/// Sort key among the events of one time (component, sequence), with the index of the event in the lower bits. One
+/// number, because it compares in two instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u128);
 
@@ -79,7 +79,7 @@ impl Key {
 }
 
 impl<E> EventQueue<E> {
-    /// An empty queue.
+    /// Returns an empty queue.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -124,14 +124,14 @@ impl<E> EventQueue<E> {
         self.link(index);
     }
 
-    /// When the next event is due.
+    /// Returns when the next event is due.
     #[must_use]
     pub fn next_time(&self) -> Option<Time> {
         if !self.ready.is_empty() || !self.late.is_empty() {
             return Some(self.last);
         }
         let (digit, slot) = self.first_slot()?;
-        // In the finest digit all events of a slot have one time; in a coarser one the earliest is looked for.
+        // In the finest digit all events of a slot have the same time; in a coarser one the earliest is searched.
         let mut index = self.slots[digit][slot];
         let mut earliest = Time::MAX;
         while let Some(node) = self.nodes.get(index as usize) {
@@ -141,7 +141,7 @@ impl<E> EventQueue<E> {
         Some(earliest)
     }
 
-    /// Takes the next event that is due at or before `until`.
+    /// Removes the next event that is due at or before `until`.
     #[inline]
     pub fn pop_until(&mut self, until: Time) -> Option<(Time, ComponentId, E)> {
         while self.ready.is_empty() && self.late.is_empty() {
@@ -176,19 +176,19 @@ impl<E> EventQueue<E> {
         }
     }
 
-    /// Number of scheduled events.
+    /// Returns the number of scheduled events.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// True if nothing is scheduled.
+    /// True if no event is scheduled.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The earliest slot: every event in a finer digit is before every event in a coarser one.
+    /// Returns the earliest slot: every event in a finer digit is before every event in a coarser one.
     #[inline]
     fn first_slot(&self) -> Option<(usize, usize)> {
         if self.digits == 0 {
@@ -198,7 +198,7 @@ impl<E> EventQueue<E> {
         Some((digit, self.occupied[digit].trailing_zeros() as usize))
     }
 
-    /// The earliest time that belongs to a slot: `last` with this digit, and zeros behind it.
+    /// Returns the earliest time of a slot: `last` with this digit, followed by zeros.
     #[inline]
     const fn start_of(&self, digit: usize, slot: usize) -> Time {
         let shift = BITS * digit as u32;
@@ -209,7 +209,7 @@ impl<E> EventQueue<E> {
         Time(above | (slot as u64) << shift)
     }
 
-    /// Puts an event where it belongs. It is not before `last`.
+    /// Puts an event into its slot. It is not before `last`.
     #[inline]
     fn link(&mut self, index: u32) {
         let node = &mut self.nodes[index as usize];
@@ -229,7 +229,7 @@ impl<E> EventQueue<E> {
         self.digits |= 1 << digit;
     }
 
-    /// Puts the events of a chain where they belong.
+    /// Puts the events of a list into their slots.
     fn link_all(&mut self, first: u32) {
         let mut index = first;
         while let Some(node) = self.nodes.get(index as usize) {
@@ -239,7 +239,7 @@ impl<E> EventQueue<E> {
         }
     }
 
-    /// The events of a chain, all of one instant, are next.
+    /// Makes the events of a list, all at one time, the next ones.
     fn sort_instant(&mut self, first: u32) {
         let mut index = first;
         while let Some(node) = self.nodes.get(index as usize) {
@@ -249,7 +249,7 @@ impl<E> EventQueue<E> {
         self.ready.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    /// Empties a slot; returns its chain.
+    /// Empties a slot and returns its list.
     #[inline]
     fn unlink_slot(&mut self, digit: usize, slot: usize) -> u32 {
         self.occupied[digit] &= !(1 << slot);
@@ -270,7 +270,7 @@ impl<E> EventQueue<E> {
         Some(taken)
     }
 
-    /// Sorts everything anew for an event before `last`.
+    /// Sorts all events again for an event before `last`.
     #[cold]
     fn rewind(&mut self, at: Time) {
         let mut chains: Vec<u32> = Vec::new();

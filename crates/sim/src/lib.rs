@@ -1,6 +1,6 @@
-//! Time, chance, event order and data parallelism as values.
+//! Time, random numbers, event order and data parallelism, all as values.
 //!
-//! Nothing here reads a clock or an entropy source: the same seed and inputs give the same bytes, on any number of
+//! This crate reads no clock and no entropy source: the same seed and inputs give the same bytes, on any number of
 //! threads.
 //!
 //! ```

@@ -2,7 +2,7 @@
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
 
-/// How a pure computation may spread; results are always merged in index order.
+/// How a pure computation may use threads. Results are always merged in index order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Par {
     /// On the caller's thread.
@@ -13,7 +13,7 @@ pub enum Par {
 }
 
 impl Par {
-    /// `f(0), f(1), … f(count - 1)`, in that order.
+    /// Returns `f(0), f(1), … f(count - 1)`, in that order.
     pub fn map<T: Send>(self, count: usize, f: impl Fn(usize) -> T + Sync + Send) -> Vec<T> {
         match self {
             Self::Sequential => (0..count).map(f).collect(),
@@ -21,7 +21,7 @@ impl Par {
         }
     }
 
-    /// `(a(), b())`.
+    /// Returns `(a(), b())`.
     pub fn join<A: Send, B: Send>(self, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
         match self {
             Self::Sequential => (a(), b()),

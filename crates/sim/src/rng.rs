@@ -3,27 +3,27 @@
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 
-/// Where a generator comes from: a number and the path of names below it.
+/// The source of a generator: a number, combined with the path of names below it.
 ///
-/// One more draw by one consumer does not change what any other draws.
+/// An additional draw by one consumer does not change the draws of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// The seed of the part called `name`.
+    /// Returns the seed of the part called `name`.
     #[must_use]
     pub fn child(self, name: &str) -> Self {
         name.bytes()
             .fold(self.mixed(), |seed, byte| Self(seed.0 ^ u64::from(byte)).mixed())
     }
 
-    /// The seed of the `index`-th part.
+    /// Returns the seed of the `index`-th part.
     #[must_use]
     pub fn nth(self, index: u64) -> Self {
         Self(self.0 ^ Self(index).mixed().0).mixed()
     }
 
-    /// A generator that starts here.
+    /// Returns a generator with this seed.
     #[must_use]
     pub fn rng(self) -> Rng {
         Rng(Pcg64::seed_from_u64(self.0))
@@ -44,7 +44,7 @@ impl Seed {
 pub struct Rng(Pcg64);
 
 impl Rng {
-    /// Uniform in `0..bound`.
+    /// Returns a uniform number in `0..bound`.
     ///
     /// # Panics
     /// If `bound` is 0.
@@ -52,7 +52,7 @@ impl Rng {
         self.0.random_range(0..bound)
     }
 
-    /// All 64 bits.
+    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
@@ -68,23 +68,23 @@ impl Rng {
     }
 }
 
-/// A probability as an integer ratio: no floating point decides what happens.
+/// A probability as an integer ratio, so that decisions need no floating point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio {
-    /// Cases in which it happens.
+    /// Number of cases in which it happens.
     pub numerator: u32,
-    /// Out of so many; never 0.
+    /// Number of all cases; never 0.
     pub denominator: u32,
 }
 
 impl Ratio {
-    /// Never.
+    /// Probability 0.
     pub const NEVER: Self = Self {
         numerator: 0,
         denominator: 1,
     };
 
-    /// So many in a million.
+    /// Returns a probability per million.
     #[must_use]
     pub const fn per_million(numerator: u32) -> Self {
         Self {

@@ -11,28 +11,28 @@ pub struct Time(pub u64);
 impl Time {
     /// The start of the run.
     pub const ZERO: Self = Self(0);
-    /// Later than everything.
+    /// Later than any time.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// So many microseconds after the start.
+    /// Returns the time this many microseconds after the start.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros * 1_000)
     }
 
-    /// So many milliseconds after the start.
+    /// Returns the time this many milliseconds after the start.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// So many seconds after the start.
+    /// Returns the time this many seconds after the start.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * 1_000_000_000)
     }
 
-    /// Time passed since `earlier`; zero if that is later.
+    /// Returns the time passed since `earlier`; zero if that is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

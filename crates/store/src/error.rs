@@ -1,23 +1,23 @@
-//! Why state cannot be read or kept.
+//! Errors of reading and storing state.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use selvedge_types::Guid;
 
-/// State that cannot be read or kept: what, where, what to do.
+/// State that cannot be read or stored: what, where, what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// SLV-STORE-0001: the operating system refused.
+    /// SLV-STORE-0001: the operating system reported an error.
     #[error("SLV-STORE-0001: cannot {operation} {}: {cause}; {}",
         path.display(), advice(cause, "name a folder that this user can write (--state)"))]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         operation: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         cause: io::Error,
     },
     /// SLV-STORE-0002: another manager uses the folder.
@@ -27,7 +27,7 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
-    /// SLV-STORE-0003: a line that is no guid2lid entry.
+    /// SLV-STORE-0003: a line is not a guid2lid entry.
     #[error(
         "SLV-STORE-0003: {}, line {line}: {what}; correct or move the file away (then ports keep the LIDs they hold)",
         path.display()
@@ -40,7 +40,7 @@ pub enum StoreError {
         /// What is wrong with it.
         what: LineError,
     },
-    /// SLV-STORE-0004: a file of plan state that cannot be understood.
+    /// SLV-STORE-0004: a file of plan state cannot be read.
     #[error(
         "SLV-STORE-0004: {}: {what}; correct or move the file away (then plans are numbered from 1 and engines \
             choose lanes afresh)",
@@ -76,7 +76,7 @@ pub enum StoreError {
         /// The generation that plan-state.toml names.
         known: u64,
     },
-    /// SLV-STORE-0005: a line that is no registration of a host.
+    /// SLV-STORE-0005: a line is not a registration of a host.
     #[error(
         "SLV-STORE-0005: {}, line {line}: no group, member, subscription or service; move the file away (then hosts \
             are asked to register again)",
@@ -130,17 +130,17 @@ pub(crate) fn io_error(operation: &'static str, path: &Path, cause: io::Error) -
     }
 }
 
-/// What is wrong with a file of plan state.
+/// The problem of a file of plan state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanStateError {
-    /// Bytes that are no text.
+    /// The bytes are not text.
     #[error("the file is no text")]
     NoText,
-    /// No TOML, or other keys and values than ours; in the words of the TOML reader.
+    /// Not TOML, or unknown keys or values; with the message of the TOML reader.
     #[error("{what}")]
     Toml {
-        /// What and where.
+        /// The problem and its place.
         what: String,
     },
     /// Written by another version.
@@ -148,13 +148,13 @@ pub enum PlanStateError {
     Format {
         /// Its format.
         found: u32,
-        /// Ours.
+        /// The format that this version supports.
         known: u32,
     },
-    /// A name of a lane that is no GUID.
+    /// The name of a lane entry is not a GUID.
     #[error("'{found}' is no GUID")]
     Guid {
-        /// What was found.
+        /// The text found.
         found: String,
     },
     /// A lane that no SL leads to.
@@ -177,23 +177,23 @@ pub enum PlanStateError {
     },
 }
 
-/// What is wrong with a line of a guid2lid file.
+/// The problem of a line of a guid2lid file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineError {
-    /// Not three words.
+    /// The line does not have three words.
     #[error("want '0xGUID 0xMINLID 0xMAXLID', found '{found}'")]
     Shape {
         /// The line, cut to 60 characters.
         found: String,
     },
-    /// A GUID that is none.
+    /// Invalid GUID.
     #[error("'{found}' is no GUID")]
     Guid {
-        /// What was found.
+        /// The text found.
         found: String,
     },
-    /// LIDs that are no range of a power of two of unicast LIDs.
+    /// LIDs that are not an aligned range of unicast LIDs with a power of two as length.
     #[error("LIDs '{min}' to '{max}' are no unicast range of 2^LMC LIDs (0x0001-0xbfff)")]
     Lids {
         /// First LID as written.
@@ -201,13 +201,13 @@ pub enum LineError {
         /// Last LID as written.
         max: String,
     },
-    /// A GUID that an earlier line has.
+    /// An earlier line has the same GUID.
     #[error("the GUID {found} has an entry already")]
     Twice {
         /// The GUID as written.
         found: String,
     },
-    /// Bytes that are no text.
+    /// The bytes are not text.
     #[error("the file is no text")]
     NoText,
 }

@@ -1,12 +1,13 @@
 //! Crash-safe state between runs.
 //!
-//! A [`StateDir`] is a folder that belongs to one running manager at a time. Its files are replaced as a whole: written
-//! beside the old file, synced, renamed. A crash at any moment leaves the old file or the new one, never a part. Each
-//! file begins with a [seal](Seal), which holds a check sum and a generation. A file that cannot be parsed, or has
-//! changed since it was written, is refused and never overwritten: it may hold the LIDs of a live fabric.
+//! A [`StateDir`] is a folder that belongs to one running manager at a time. Its files are replaced as a whole: the new
+//! file is written under another name in the same folder, synced, and renamed. A crash at any moment leaves the old
+//! file or the new one, never a part. Each file begins with a [seal](Seal), which holds a check sum and a generation. A
+//! file that cannot be parsed, or has changed since it was written, is refused and never overwritten: it may hold the
+//! LIDs of a live fabric.
 //!
-//! Below the folder lies a [`Disk`]: the [`Files`] of the operating system, or a [`MemoryDisk`] with injected failures
-//! for simulated managers. The coordinator decides what is stored when, and when to retry.
+//! A folder uses a [`Disk`]: the [`Files`] of the operating system, or a [`MemoryDisk`] with injected failures for
+//! simulated managers. The coordinator decides what is stored when, and when to retry.
 //!
 //! [`read_file`] reads any file that the operator names: regular files only, up to a stated size.
 

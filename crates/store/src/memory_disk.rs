@@ -8,8 +8,8 @@ use selvedge_sim::{Ratio, Rng, Seed};
 
 use crate::Disk;
 
-/// How calls of a disk go wrong for a time. Whether a call fails depends on what it is, on its file, and on how often
-/// the same was called before, and not on calls for other files.
+/// Temporary failures of a disk. Whether a call fails depends on its kind, on its file, and on how often the same call
+/// was made before, but not on calls for other files.
 #[derive(Clone, Debug)]
 pub struct Trouble {
     /// Share of calls that fail.
@@ -26,7 +26,7 @@ pub struct MemoryDisk(Mutex<Memory>);
 struct Memory {
     files: BTreeMap<String, Vec<u8>>,
     trouble: Option<Trouble>,
-    /// Calls since the trouble began, by what they are and their file.
+    /// Number of calls since the failures began, by kind and file.
     calls: BTreeMap<(&'static str, String), u64>,
     failed: u64,
 }
@@ -76,8 +76,8 @@ impl MemoryDisk {
 }
 
 impl Memory {
-    /// Draws whether a call fails, and in which of these ways. What else the failure depends on is drawn from what is
-    /// returned with it.
+    /// Draws whether a call fails, and in which of these ways. Further properties of the failure are drawn from the
+    /// returned generator.
     fn failure(&mut self, call: &'static str, name: &str, ways: &[Failure]) -> Option<(Failure, Rng)> {
         let trouble = self.trouble.as_ref()?;
         let calls = self.calls.entry((call, name.to_owned())).or_default();
@@ -92,7 +92,7 @@ impl Memory {
         failure.map(|failure| (failure, rng))
     }
 
-    /// Fails, if it is drawn so, before anything is done.
+    /// Draws a failure and returns it before any change is made.
     fn or_fail(&mut self, call: &'static str, name: &str, ways: &[Failure]) -> io::Result<()> {
         let failure = self.failure(call, name, ways);
         failure.map_or(Ok(()), |(failure, _)| Err(failure.error()))
@@ -118,7 +118,7 @@ impl Memory {
         result
     }
 
-    /// Does something to the names of files, or not, or does it and fails nevertheless.
+    /// Makes a change of file names, or draws a failure: without the change, or after it.
     fn rename_or(
         &mut self,
         (call, name): (&'static str, &str),

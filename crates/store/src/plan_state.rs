@@ -1,4 +1,4 @@
-//! What is kept of the plan in force besides LIDs: a TOML file that people can read.
+//! Stored state of the plan in force, without LIDs: a TOML file that people can read.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use serde::Deserialize;
 
 use crate::error::PlanStateError;
 
-/// The format this version reads and writes.
+/// The format that this version reads and writes.
 const FORMAT: u32 = 1;
-/// Lanes for data are 0 to 14; 15 is that of management. Source: IBA vol 1 §3.5.7.
+/// Highest data lane; lane 15 is for management. Source: IBA vol 1 §3.5.7.
 const LANE_MAX: u8 = 14;
 
-/// What is kept of the plan in force besides LIDs.
+/// Stored state of the plan in force, without LIDs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanState {
     /// No plan of a generation above this one has been sent.
     pub generation: u64,
-    /// Lane of the LIDs behind each switch, by the switch's GUID: hosts hold it in their connections.
+    /// Lane of the LIDs behind each switch, by the switch's GUID. Hosts use it in their connections.
     pub lanes: BTreeMap<Guid, u8>,
-    /// Service levels of the LIDs of ports, in order, by port GUID, where they are not all the lane of their switch.
+    /// Service levels of the LIDs of ports, in order, by port GUID, if they differ from the lane of their switch.
     pub levels: BTreeMap<Guid, Vec<u8>>,
-    /// LIDs that ports were last known to hold, by port GUID, where they have not been seen to take those of guid2lid,
-    /// or have none there, as another port was seen with theirs.
+    /// Last known LIDs of ports, by port GUID, in two cases: the port has not been seen to accept the LIDs in guid2lid,
+    /// or it has none there because another port was seen with its LIDs.
     pub lids_before: BTreeMap<Guid, LidRange>,
-    /// LIDs of ports that were taken to be another fabric's, by port GUID.
+    /// LIDs of ports that were assumed to belong to another fabric, by port GUID.
     pub lids_aside: BTreeMap<Guid, LidRange>,
-    /// The engines that were to plan, in order.
+    /// Engines of the policy, in order.
     pub engines: Vec<String>,
-    /// Lanes that the routes rely on; 1: on none, 0: that is not known.
+    /// Number of lanes that the routes use; 1: independent of lanes, 0: not known.
     pub lane_count: u8,
-    /// Lanes that routes might rely on when the engines were named; 0 if that is not known.
+    /// Number of lanes that routes were allowed to use under these engines; 0: not known.
     pub lanes_wanted: u8,
 }
 
@@ -57,7 +57,7 @@ struct File {
     lids_aside: BTreeMap<String, [u16; 2]>,
 }
 
-/// Only the first key: all else may mean something else in another format.
+/// Only the first key, because all others may have another meaning in another format.
 #[derive(Deserialize)]
 struct Head {
     format: u32,
@@ -95,7 +95,7 @@ pub fn parse_plan_state(bytes: &[u8]) -> Result<PlanState, PlanStateError> {
     })
 }
 
-/// First and last LID of a port: as many as an LMC allows, aligned.
+/// Returns the range from first to last LID of a port: aligned, with a length that an LMC allows.
 fn range(name: String, [first, last]: [u16; 2]) -> Result<(Guid, LidRange), PlanStateError> {
     let guid: Guid = name.parse().map_err(|_| PlanStateError::Guid { found: name })?;
     let mut ranges = (0..=7)
@@ -109,7 +109,7 @@ fn range(name: String, [first, last]: [u16; 2]) -> Result<(Guid, LidRange), Plan
     Ok((guid, range))
 }
 
-/// A level for each LID of a port.
+/// Returns a service level for each LID of a port.
 fn of_port(name: String, levels: Vec<u8>) -> Result<(Guid, Vec<u8>), PlanStateError> {
     let first = levels.iter().copied().find(|level| *level > LANE_MAX);
     let (guid, _) = entry(name, first.unwrap_or(0))?;
@@ -144,7 +144,7 @@ pub fn print_plan_state(state: &PlanState) -> String {
          generation = {generation}\n"
     );
     if !engines.is_empty() {
-        // Strings of TOML: what is in a name is not ours.
+        // As strings of TOML, because engine names are not checked here.
         let names = toml::Value::from(engines.clone());
         text.push_str(&format!(
             "# The engines that were to plan: with others, the next start plans anew.\nengines = {names}\n"

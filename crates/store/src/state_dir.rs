@@ -1,4 +1,4 @@
-//! The folder of one manager.
+//! The state folder of one manager.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,9 +26,9 @@ const STORED: &str = "registrations.stored";
 const UNSTORED: &str = "registrations.unstored";
 /// Replaces the boot in a mark if the process ended normally and the mark is synced.
 const ENDED: &str = "ended";
-/// Files that are written beside the old one: a crash may leave the new one behind.
+/// Files that are written under a temporary name first; a crash may leave the temporary file.
 const LEFTOVERS: [&str; 3] = [GUID2LID, PLAN_STATE, REGISTRATIONS];
-/// Ends the name of a file while it is written.
+/// Suffix of a file name while the file is written.
 const NEW: &str = "new";
 /// The LIDs of another fabric, set aside.
 const SET_ASIDE: &str = "guid2lid.set-aside";
@@ -92,7 +92,7 @@ impl StateDir {
         }
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -128,7 +128,7 @@ impl StateDir {
     }
 
     /// Stores a manager's state. On return it survives a crash of the machine. `last` is the state that this process
-    /// stored last, if any. LIDs come first, so that a newer plan state never stands beside older LIDs.
+    /// stored last, if any. LIDs come first, so that a newer plan state is never combined with older LIDs.
     pub fn save_state(&self, state: &PersistentState, last: Option<&PersistentState>) -> Result<(), StoreError> {
         if last.is_none_or(|last| last.lids != state.lids) {
             self.save_lids(&state.lids)?;
@@ -293,7 +293,7 @@ impl StateDir {
         Ok(Some(Content { body, seal }))
     }
 
-    /// A crash between writing and renaming leaves a half-written file behind: it was never in force.
+    /// Removes half-written files that a crash between writing and renaming left; they were never in use.
     fn remove_leftovers(&self) -> Result<(), StoreError> {
         let mut names = LEFTOVERS.into_iter();
         names.try_for_each(|name| self.remove("remove", &new_name(name)))

@@ -14,7 +14,7 @@ const NAMED_MAX: usize = 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateWarning {
-    /// SLV-STORE-0008: two ports with one LID.
+    /// SLV-STORE-0008: two ports have the same LID.
     #[error(
         "SLV-STORE-0008: {} gives LID {lid} to port GUID {first} and to port GUID {second}; the port that holds it \
          keeps it, the other port gets another LID; correct the file if that is not wanted",
@@ -30,7 +30,7 @@ pub enum StateWarning {
         /// The other port.
         second: Guid,
     },
-    /// SLV-STORE-0009: the LIDs are older than the plan state beside them.
+    /// SLV-STORE-0009: the LIDs are older than the plan state in the same folder.
     #[error(
         "SLV-STORE-0009: {} is generation {found}, and plan-state.toml was written beside generation {known}: an older \
          copy was put back, and the LIDs that were given out since are not in it; ports that are up keep theirs",

@@ -1,4 +1,4 @@
-//! Fabrics that have lost cables.
+//! Fabrics with removed cables.
 
 use selvedge_fabric::{BuildError, Fabric, FabricBuilder, LinkState, NodeKey};
 use selvedge_sim::Seed;
@@ -7,7 +7,7 @@ use crate::generate::LinkRemoval;
 use crate::spec::parse_removal;
 
 impl LinkRemoval {
-    /// `12` cables, or a share as `1%` or `0.25%`; `None` if the text is neither.
+    /// Parses `12` (cables), or a share as `1%` or `0.25%`. `None` if the text is neither.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         parse_removal(text)
@@ -31,7 +31,7 @@ impl LinkRemoval {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DamageError {
-    /// SLV-TOPOLOGY-0050: more links should be removed than exist.
+    /// SLV-TOPOLOGY-0050: more links are to be removed than exist.
     #[error("SLV-TOPOLOGY-0050: {wanted} links cannot be lost: {cables} lead from switch to switch; ask for fewer")]
     TooMany {
         /// Links to remove.
@@ -44,8 +44,8 @@ pub enum DamageError {
     Build(#[from] BuildError),
 }
 
-/// The same fabric without some of the trained cables between its switches, drawn by `seed`. With one seed more cables
-/// are those of fewer, and others. What is left may be in pieces.
+/// Returns the fabric without some of the trained cables between its switches, drawn by `seed`. With equal seeds, a
+/// larger removal contains every smaller one. The remaining fabric may be disconnected.
 pub fn without_links(fabric: &Fabric, removal: LinkRemoval, seed: Seed) -> Result<Fabric, DamageError> {
     let is_between = |at: &selvedge_fabric::Link| {
         fabric.link_is_up(at.a) && [at.a, at.b].iter().all(|end| fabric.node(end.node).is_switch())

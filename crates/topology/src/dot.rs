@@ -12,16 +12,16 @@ use crate::text::printable;
 /// How hosts are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DotHosts {
-    /// Each as a node of its own.
+    /// Each host is a node of its own.
     Each,
-    /// As a number on their switch: readable for hundreds.
+    /// As a number on their switch: readable with hundreds of hosts.
     Folded,
 }
 
-/// An undirected graph: switches as boxes, parallel cables as one line as thick as they are many.
+/// Writes an undirected graph: switches as boxes, parallel cables as one line with a width for their number.
 ///
-/// Where switches stand at different distances from hosts, as in a tree, each distance is a rank and keeps its order;
-/// everywhere else a layout by springs shows more.
+/// If switches have different distances from hosts, as in a tree, each distance is a rank with a fixed order. Otherwise
+/// a spring layout is clearer.
 #[must_use]
 pub fn write_dot(fabric: &Fabric, names: &NodeNames, hosts: DotHosts) -> String {
     let is_drawn = |idx: NodeIdx| hosts == DotHosts::Each || fabric.node(idx).is_switch();
@@ -82,21 +82,21 @@ pub fn write_dot(fabric: &Fabric, names: &NodeNames, hosts: DotHosts) -> String 
     text
 }
 
-/// The graph's own attributes; `widest` is the number of nodes in the widest rank.
+/// Writes the attributes of the graph. `widest` is the number of nodes in the widest rank.
 fn head(has_ranks: bool, widest: usize) -> String {
     let layout = if has_ranks {
-        // The wider a rank, the flatter its lines: more height keeps them apart.
+        // The wider a rank, the flatter its lines: more height separates them.
         let quarters = widest.clamp(2, 40);
         format!("rankdir=BT; ranksep={}.{:02};", quarters / 4, quarters % 4 * 25)
     } else {
         "layout=neato; overlap=false;".to_owned()
     };
-    // Nodes are drawn over the lines, so that no name is crossed out.
+    // Nodes are drawn over the lines, so that no line crosses a name.
     let node = "shape=box, style=filled, fillcolor=white, fontsize=10";
     format!("graph fabric {{\n  {layout} splines=line; outputorder=edgesfirst;\n  node [{node}];\n")
 }
 
-/// Cables between each pair of nodes, the one nearer to hosts first: that one is drawn lower.
+/// Returns the number of cables between each pair of nodes. The node nearer to hosts comes first and is drawn lower.
 fn edges(fabric: &Fabric, distances: &[usize]) -> BTreeMap<(NodeIdx, NodeIdx), usize> {
     let mut edges = BTreeMap::new();
     let place = |idx: NodeIdx| (distances[idx.to_usize()], idx);
@@ -108,8 +108,8 @@ fn edges(fabric: &Fabric, distances: &[usize]) -> BTreeMap<(NodeIdx, NodeIdx), u
     edges
 }
 
-/// Each node's distance from the nearest host; what no host reaches comes last. Aggregation nodes are no hosts here:
-/// they sit in switches of any rank.
+/// Returns each node's distance from the nearest host. Nodes that no host reaches come last. Aggregation nodes do not
+/// count as hosts, because they are inside switches of any rank.
 fn distances(fabric: &Fabric) -> Vec<usize> {
     let mut distance = vec![None; fabric.nodes().len()];
     let mut queue: VecDeque<NodeIdx> = VecDeque::new();

@@ -1,4 +1,4 @@
-//! Forwarding tables, LIDs and lanes as text: what OpenSM, `ibroute` and `dump_fts` write.
+//! Forwarding tables, LIDs and lanes as text, in the formats of OpenSM, `ibroute` and `dump_fts`.
 //!
 //! Source: OpenSM's `osm_dump.c`, `osm_db_pack.c`; `ibroute.c` and `dump_fts.c` of infiniband-diags.
 
@@ -29,9 +29,9 @@ pub use lids::{KnownLids, read_guid2lid, seen_lids, write_guid2lid};
 pub struct Forwarding {
     /// The LIDs of each port.
     pub lids: Lids,
-    /// The tables; entries that the dump does not have are [`selvedge_plan::NO_PATH`].
+    /// The tables. Entries missing in the dump are [`selvedge_plan::NO_PATH`].
     pub tables: Tables,
-    /// What was odd.
+    /// Warnings about the dump.
     pub warnings: Vec<DumpWarning>,
 }
 
@@ -46,7 +46,7 @@ fn first_names(names: impl ExactSizeIterator<Item = String>) -> String {
     }
 }
 
-/// Why a dump gives nothing.
+/// Reason why a dump cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DumpError {
@@ -61,11 +61,11 @@ pub enum DumpError {
     /// SLV-TOPOLOGY-0031: a line cannot be read.
     #[error("SLV-TOPOLOGY-0031: {place}: cannot read '{what}'; want {want}")]
     Syntax {
-        /// Where.
+        /// File and line.
         place: Place,
-        /// What is there.
+        /// The text found.
         what: String,
-        /// What would do.
+        /// The text expected.
         want: &'static str,
     },
     /// SLV-TOPOLOGY-0032: LIDs that no port can have.
@@ -73,11 +73,11 @@ pub enum DumpError {
         "SLV-TOPOLOGY-0032: {place}: LIDs {first}-{last} are no range of 2^LMC unicast LIDs (1-49151); correct them"
     )]
     BadRange {
-        /// Where.
+        /// File and line.
         place: Place,
-        /// Lowest.
+        /// Lowest LID.
         first: u64,
-        /// Highest.
+        /// Highest LID.
         last: u64,
     },
     /// SLV-TOPOLOGY-0035: a file of service levels lacks LIDs.
@@ -131,19 +131,19 @@ pub enum DumpError {
     },
 }
 
-/// What is odd about a dump and was read all the same.
+/// A problem of a dump that was read in spite of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DumpWarning {
-    /// SLV-TOPOLOGY-0040: a table of a switch that the fabric does not have.
+    /// SLV-TOPOLOGY-0040: the dump has a table of a switch that the fabric does not have.
     #[error("SLV-TOPOLOGY-0040: {place}: the fabric has no switch {guid}; its table is left out")]
     UnknownSwitch {
-        /// Where.
+        /// File and line.
         place: Place,
         /// Its GUID.
         guid: Guid,
     },
-    /// SLV-TOPOLOGY-0041: a switch without a table.
+    /// SLV-TOPOLOGY-0041: the dump has no table of a switch.
     #[error("SLV-TOPOLOGY-0041: {file}: no table of switch {guid} \"{name}\"; it forwards nothing")]
     MissingTable {
         /// The file.
@@ -158,7 +158,7 @@ pub enum DumpWarning {
         "SLV-TOPOLOGY-0042: {place}: \"{name}\" sends LID {lid} to port {port} and has ports 0-{count}; kept as it is"
     )]
     NoSuchPort {
-        /// Where.
+        /// File and line.
         place: Place,
         /// Description of the switch.
         name: String,
@@ -166,25 +166,25 @@ pub enum DumpWarning {
         lid: Lid,
         /// The port.
         port: u8,
-        /// Highest port there is.
+        /// Highest port number of the switch.
         count: u8,
     },
-    /// SLV-TOPOLOGY-0043: two tables of one switch.
+    /// SLV-TOPOLOGY-0043: the dump has two tables of one switch.
     #[error(
         "SLV-TOPOLOGY-0043: {place}: a second table of switch {guid}, the first is in line {first_line}; they agree"
     )]
     SecondTable {
-        /// Where.
+        /// File and line.
         place: Place,
         /// GUID of the switch.
         guid: Guid,
         /// Line of the first table.
         first_line: usize,
     },
-    /// SLV-TOPOLOGY-0044: a LID with two owners.
+    /// SLV-TOPOLOGY-0044: a LID has two owners.
     #[error("SLV-TOPOLOGY-0044: {place}: LID {lid} is said to be of {guid} here and of {owner} before; that one kept")]
     OwnerConflict {
-        /// Where.
+        /// File and line.
         place: Place,
         /// The LID.
         lid: Lid,
@@ -193,12 +193,12 @@ pub enum DumpWarning {
         /// The port that an earlier line names.
         owner: String,
     },
-    /// SLV-TOPOLOGY-0045: a LID of a port that the fabric does not have.
+    /// SLV-TOPOLOGY-0045: a LID belongs to a port that the fabric does not have.
     #[error(
         "SLV-TOPOLOGY-0045: {place}: the fabric has no port {guid}, said to have LID {lid}; the LID stays without owner"
     )]
     UnknownPort {
-        /// Where.
+        /// File and line.
         place: Place,
         /// The port's GUID.
         guid: Guid,
@@ -210,9 +210,9 @@ pub enum DumpWarning {
     Ownerless {
         /// The file.
         file: String,
-        /// How many.
+        /// Number of such LIDs.
         count: usize,
-        /// The lowest.
+        /// The lowest such LID.
         lowest: Lid,
     },
     /// SLV-TOPOLOGY-0047: the last line of a table is missing.
@@ -225,21 +225,21 @@ pub enum DumpWarning {
         place: Place,
         /// GUID of the switch.
         guid: Guid,
-        /// `; its last row, of LID …, is left out`, or empty. The row may be cut, too.
+        /// `; its last row, of LID …, is left out`, or empty. The last row may be incomplete.
         last: String,
     },
     /// SLV-TOPOLOGY-0048: LIDs that cannot be given to a port.
     #[error("SLV-TOPOLOGY-0048: {source_name}: LIDs of {port} left out: {why}")]
     Refused {
-        /// The file, or what else the LIDs come from.
+        /// The file, or another source of the LIDs.
         source_name: String,
         /// The port.
         port: String,
-        /// The LID and its other owner, or what else is wrong.
+        /// The LID and its other owner, or another problem.
         why: String,
     },
-    /// SLV-TOPOLOGY-0049: the entry of the highest LID, which ibroute and dump_fts do not print (observed with
-    /// infiniband-diags 44) where it is the first of a block.
+    /// SLV-TOPOLOGY-0049: the entry of the highest LID is missing: ibroute and dump_fts do not print it if it is the
+    /// first of a block (observed with infiniband-diags 44).
     #[error(
         "SLV-TOPOLOGY-0049: {file}: no routes to LID {lid}: ibroute and dump_fts leave out a highest LID that is a \
          multiple of 64; take OpenSM's own dump"
@@ -250,7 +250,7 @@ pub enum DumpWarning {
         /// The LID.
         lid: Lid,
     },
-    /// SLV-TOPOLOGY-0051: two ports with one LID in a guid2lid file.
+    /// SLV-TOPOLOGY-0051: two ports of a guid2lid file have the same LID.
     #[error(
         "SLV-TOPOLOGY-0051: {place}: LID {lid} of {second} is a LID of {first} in line {first_line}; only one of them \
          keeps it; correct one line"
@@ -267,29 +267,29 @@ pub enum DumpWarning {
         /// The GUID in the later line.
         second: Guid,
     },
-    /// SLV-TOPOLOGY-0052: GUIDs of a guid2lid file that no port of the fabric has.
+    /// SLV-TOPOLOGY-0052: a guid2lid file has GUIDs that no port of the fabric has.
     #[error(
         "SLV-TOPOLOGY-0052: {file}: no port of the fabric has {count} of the GUIDs: {names}; no port gets their LIDs"
     )]
     NoSuchPorts {
         /// The file.
         file: String,
-        /// How many.
+        /// Number of such GUIDs.
         count: usize,
         /// The first of them, with lines and LIDs.
         names: String,
     },
-    /// SLV-TOPOLOGY-0053: lines of a table that are neither rows nor known text.
+    /// SLV-TOPOLOGY-0053: a table has lines that are neither rows nor known text.
     #[error(
         "SLV-TOPOLOGY-0053: {place}: '{text}' in the table of switch {guid} is no row and was left out, with {more} \
          more such lines; correct the file or dump it again"
     )]
     JunkLines {
-        /// Where the first is.
+        /// File and line of the first one.
         place: Place,
         /// GUID of the switch.
         guid: Guid,
-        /// The first of them.
+        /// Text of the first one.
         text: String,
         /// Number of others in this table.
         more: usize,

@@ -1,13 +1,13 @@
 //! Generated fabrics.
 //!
-//! A shape makes one *plane*: switches, cables between them, and the switch that each host hangs on. Everything else
-//! (ports per host, rails, removed links, GUIDs, rates) is added here, the same for every shape.
+//! A shape defines one *plane*: switches, cables between them, and the switch that each host is attached to. Everything
+//! else (ports per host, rails, removed links, GUIDs, rates) is added here in the same way for every shape.
 //!
 //! Names: switches are `S-L<level>-<index>` in trees (hosts are level 0, leaves level 1), `S-<x>-<y>…` in meshes and
 //! tori, `S-<index>` elsewhere; with several rails `S-P<plane>-…`. Hosts are `H-<index>`. Ports of a switch: hosts
 //! first, then links downwards, then links upwards.
 //!
-//! The number of hosts never depends on `ports-per-host` or `rails`: leaf switches get more ports instead.
+//! The number of hosts does not depend on `ports-per-host` or `rails`: leaf switches get more ports instead.
 
 mod assemble;
 mod grid;
@@ -22,27 +22,27 @@ use selvedge_types::{LinkSpeed, LinkWidth, Mtu, Rate};
 use crate::SpecError;
 pub use tree::Tree;
 
-/// Nodes that a fabric may have: twenty times what one subnet's LIDs can name.
+/// Most nodes of a fabric: twenty times the number of LIDs of a subnet.
 pub(crate) const NODES_MAX: u64 = 1_000_000;
-/// Ports of all nodes together: about 2 GB of memory.
+/// Most ports of all nodes together: about 2 GB of memory.
 pub(crate) const PORTS_MAX: u64 = 10_000_000;
-/// External ports of a switch. Source: IBA vol 1 §18.2.4.3: port 255 is reserved.
+/// Most external ports of a switch. Source: IBA vol 1 §18.2.4.3: port 255 is reserved.
 const SWITCH_PORTS_MAX: u64 = 254;
-/// Ports of a host channel adapter; real ones have one or two.
+/// Most ports of a host channel adapter; real ones have one or two.
 const HOST_PORTS_MAX: u8 = 4;
 
 /// A generator with its parameters. The same recipe gives the same fabric, to the last byte, on every machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// The generator's name, for messages.
+    /// The generator's name, for error messages.
     pub name: String,
-    /// What the switches form.
+    /// Shape of the switch network.
     pub shape: Shape,
-    /// What is the same for every shape.
+    /// Options for every shape.
     pub options: Options,
 }
 
-/// What the switches form.
+/// Shape of the switch network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A parallel-port generalised fat-tree; k-ary n-trees and m-port n-trees are special cases.
@@ -67,32 +67,33 @@ pub enum Shape {
     },
     /// One switch.
     Single {
-        /// Its ports.
+        /// Number of its ports.
         ports: u8,
-        /// Hosts on it.
+        /// Number of hosts.
         hosts: u32,
     },
 }
 
-/// What is the same for every shape.
+/// Options for every shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Ports of each host, 1–4 and a multiple of `rails`: one node GUID, a GUID per port. Port `j` is on plane
-    /// `j mod rails`; ports on the same plane are on different leaf switches where there are enough. Default: `rails`.
+    /// Ports of each host: 1–4 and a multiple of `rails`. A host has one node GUID, and a GUID per port. Port `j` is on
+    /// plane `j mod rails`. Ports on the same plane are on different leaf switches if there are enough. Default:
+    /// `rails`.
     pub ports_per_host: u8,
-    /// Disjoint copies of the switch fabric, joined only by the hosts, 1–4. Default 1.
+    /// Number of separate copies of the switch network, connected only by the hosts, 1–4. Default 1.
     pub rails: u8,
-    /// Cables between switches that are taken away at random; what is left may be in pieces. Default: none.
+    /// Cables between switches to remove at random; the remaining fabric may be disconnected. Default: none.
     pub removal: LinkRemoval,
-    /// What all chance is drawn from. Default 1.
+    /// Seed of all random choices. Default 1.
     pub seed: Seed,
-    /// How GUIDs follow positions. Default: ordered.
+    /// Order of GUIDs. Default: ordered.
     pub guids: GuidOrder,
-    /// What every link trains to. Default 4xHDR.
+    /// Rate of every link. Default 4xHDR.
     pub rate: Rate,
-    /// MTU that every port can do. Default 4096 bytes.
+    /// MTU that every port supports. Default 4096 bytes.
     pub mtu: Mtu,
-    /// Data lanes that every port has, as PortInfo.VLCap codes them. Default 4: eight lanes.
+    /// Data lanes of every port, as a PortInfo.VLCap code. Default 4: eight lanes.
     pub vls: u8,
     /// Entries of the GUID table of every host port (PortInfo.GUIDCap). Default 1: no aliases.
     pub guid_cap: u8,
@@ -117,16 +118,16 @@ impl Default for Options {
     }
 }
 
-/// How many cables between switches are taken away.
+/// Number of cables between switches to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkRemoval {
-    /// So many.
+    /// This many.
     Count(u32),
-    /// So many in a million, rounded to the nearest cable.
+    /// This many per million, rounded to the nearest cable.
     PerMillion(u32),
 }
 
-/// How GUIDs follow positions.
+/// Order of GUIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuidOrder {
     /// Ascending: first the switches by level and index, then the hosts.
@@ -136,7 +137,7 @@ pub enum GuidOrder {
 }
 
 impl Recipe {
-    /// The fabric.
+    /// Generates the fabric.
     pub fn fabric(&self) -> Result<Fabric, SpecError> {
         let options = &self.options;
         if !(1..=HOST_PORTS_MAX).contains(&options.rails) {
@@ -164,13 +165,13 @@ impl Recipe {
         assemble::fabric(self, &plane)
     }
 
-    /// Ports of each host on each plane.
+    /// Returns the number of ports of each host on each plane.
     const fn ports_per_plane(&self) -> u32 {
-        // `fabric` refuses 0 rails before this is asked.
+        // `fabric` refuses 0 rails before this call.
         (self.options.ports_per_host / self.options.rails) as u32
     }
 
-    /// Refuses what would not fit, before anything is allocated.
+    /// Checks that the fabric is within the limits, before memory is allocated.
     fn check_size(&self, size: Size) -> Result<(), SpecError> {
         let switches = size.switches.saturating_mul(self.options.rails.into());
         let host_ports = size.hosts.saturating_mul(self.options.ports_per_host.into());
@@ -214,13 +215,13 @@ impl Recipe {
     }
 }
 
-/// How large one plane of a shape is; in a type that no product of two parameters can overflow.
+/// Size of one plane of a shape, in a type that no product of two parameters can overflow.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     /// Switches.
     switches: u128,
     /// Hosts.
     hosts: u128,
-    /// Ports of the largest switch, those to hosts among them.
+    /// Port count of the largest switch, including ports to hosts.
     ports: u128,
 }

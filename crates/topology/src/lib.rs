@@ -1,15 +1,15 @@
-//! Fabrics from generators and from the field's file formats, and back.
+//! Fabrics from generators and from the file formats of OpenSM, ibsim and infiniband-diags, and writing these formats.
 //!
-//! - [`Spec`]: what `--fabric` means: a file, or a generator with its keys ([`Recipe`]).
-//! - [`read`], [`write()`]: ibsim's net files and the text of `ibnetdiscover`. One grammar reads both, because ibsim's
-//!   own parser reads both; what real clusters print is taken with [`Warning`]s, what contradicts itself is refused.
+//! - [`Spec`]: the value of `--fabric`: a file, or a generator with its keys ([`Recipe`]).
+//! - [`read`], [`write()`]: ibsim's net files and the text of `ibnetdiscover`. One grammar reads both, as in ibsim's
+//!   own parser. Odd output of real clusters is accepted with [`Warning`]s; contradictions are refused.
 //! - [`read_lfts`], [`write_lfts`]: forwarding tables as OpenSM dumps them and as `ibroute` and `dump_fts` print them;
 //!   [`read_guid2lid`], [`write_guid2lid`], [`read_service_levels`], [`write_service_levels`], [`read_sl_to_vl`],
-//!   [`write_sl_to_vl`]: what belongs to them.
-//! - [`Summary`]: a fabric in figures. [`write_dot`]: a fabric as a picture. [`without_links`]: a fabric that has lost
+//!   [`write_sl_to_vl`]: the LIDs, service levels and lanes that belong to them.
+//! - [`Summary`]: counts of a fabric. [`write_dot`]: a fabric as a drawing. [`without_links`]: a fabric with removed
 //!   cables.
 //!
-//! Bytes and text come in, values and text go out: nothing here opens a file.
+//! Input is bytes and text, output is values and text. This crate opens no files.
 //!
 //! ```
 //! use selvedge_topology::{Format, NodeNames, Spec, Summary, read, write};

@@ -8,15 +8,15 @@ use selvedge_types::Guid;
 
 use crate::{FileError, Place};
 
-/// Names by node GUID, in place of descriptions wherever nodes are shown.
+/// Names by node GUID, shown instead of node descriptions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeNames {
     names: BTreeMap<Guid, String>,
 }
 
 impl NodeNames {
-    /// Reads `0xguid "name"` lines; `#` starts a comment. The first name of a GUID counts.
-    /// Source: infiniband-diags, `node_name_map.c`.
+    /// Parses `0xguid "name"` lines; `#` starts a comment. The first name of a GUID is used. Source: infiniband-diags,
+    /// `node_name_map.c`.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, FileError> {
         let mut names = BTreeMap::new();
         for (at, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
@@ -43,24 +43,24 @@ impl NodeNames {
         Ok(Self { names })
     }
 
-    /// The name of a node: the operator's, or its description.
+    /// Returns the operator's name of a node, or its description.
     #[must_use]
     pub fn label<'a>(&'a self, node: &'a Node) -> &'a str {
         self.names.get(&node.guid).map_or(&node.description, |name| name)
     }
 
-    /// The operator's name for a GUID.
+    /// Returns the operator's name for a GUID.
     #[must_use]
     pub fn get(&self, guid: Guid) -> Option<&str> {
         self.names.get(&guid).map(String::as_str)
     }
 
-    /// All names, by GUID.
+    /// Returns all names, by GUID.
     pub fn iter(&self) -> impl Iterator<Item = (Guid, &str)> {
         self.names.iter().map(|(&guid, name)| (guid, name.as_str()))
     }
 
-    /// The text that [`Self::parse`] reads.
+    /// Returns the text that [`Self::parse`] reads.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What `--fabric` means: a file, or a generator with its keys.
+//! The value of `--fabric`: a file, or a generator with its keys.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use selvedge_types::Mtu;
 use crate::generate::{GuidOrder, LinkRemoval, Options, Recipe, Shape, Tree};
 use crate::text::parse_rate;
 
-/// Where a fabric comes from.
+/// Source of a fabric.
 ///
-/// `name:key=value,…` (or a bare generator name that needs no keys) is a generator, everything else a file. A file
-/// whose name looks like a generator's is reached by `./name`.
+/// `name:key=value,…` (or the name of a generator without required keys) is a generator; everything else is a file. A
+/// file with a name like that of a generator is written `./name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spec {
     /// A topology file, to be read by [`crate::read`].
@@ -23,18 +23,18 @@ pub enum Spec {
     Generated(Recipe),
 }
 
-/// Why a `--fabric` text or what it asks for cannot be had.
+/// Reason why a `--fabric` text is invalid or cannot be generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
     /// SLV-TOPOLOGY-0001: no generator has this name.
     #[error("SLV-TOPOLOGY-0001: no generator is called '{name}'{hint}; known: {known} (a file of that name: ./{name})")]
     UnknownGenerator {
-        /// What was asked for.
+        /// The name given.
         name: String,
         /// `; did you mean '…'?`, or empty.
         hint: String,
-        /// All generators.
+        /// Names of all generators.
         known: String,
     },
     /// SLV-TOPOLOGY-0002: the generator has no such key.
@@ -42,23 +42,23 @@ pub enum SpecError {
     UnknownKey {
         /// The generator.
         generator: String,
-        /// What was asked for.
+        /// The key given.
         key: String,
         /// `; did you mean '…'?`, or empty.
         hint: String,
         /// All keys of this generator.
         known: String,
     },
-    /// SLV-TOPOLOGY-0003: a key's value cannot be used.
+    /// SLV-TOPOLOGY-0003: the value of a key is not allowed.
     #[error("SLV-TOPOLOGY-0003: {generator}: {key}={value}: want {want}")]
     BadValue {
         /// The generator.
         generator: String,
         /// The key.
         key: String,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What would do.
+        /// The values allowed.
         want: String,
     },
     /// SLV-TOPOLOGY-0004: a key that has no default is missing.
@@ -71,16 +71,16 @@ pub enum SpecError {
         /// A complete specification.
         example: String,
     },
-    /// SLV-TOPOLOGY-0005: the fabric would be larger than what is generated.
+    /// SLV-TOPOLOGY-0005: the fabric would be larger than the generator allows.
     #[error("SLV-TOPOLOGY-0005: {generator} would have {wanted} {what}; at most {limit}: make it smaller")]
     TooBig {
         /// The generator.
         generator: String,
-        /// What there would be too many of.
+        /// The quantity that is too large.
         what: &'static str,
-        /// How many.
+        /// The number wanted.
         wanted: String,
-        /// How many there may be.
+        /// The largest number allowed.
         limit: u64,
     },
     /// SLV-TOPOLOGY-0006: the generated parts contradict each other; a mistake of the generator.
@@ -88,7 +88,7 @@ pub enum SpecError {
     Build {
         /// The generator.
         generator: String,
-        /// What contradicts.
+        /// The contradiction.
         source: BuildError,
     },
     /// SLV-TOPOLOGY-0007: an empty specification.
@@ -99,11 +99,11 @@ pub enum SpecError {
     },
 }
 
-/// A generator: its name, keys of its own, and an example that works.
+/// A generator: its name, its own keys, and a working example.
 struct Generator {
     name: &'static str,
     keys: &'static [&'static str],
-    /// The part before the first key may be dimensions, as in `4x4`.
+    /// True if the part before the first key may be dimensions, as in `4x4`.
     has_dimensions: bool,
     example: &'static str,
 }
@@ -186,12 +186,12 @@ impl FromStr for Spec {
 }
 
 impl Spec {
-    /// A working specification of every generator, for help texts and tests.
+    /// Returns a working specification of every generator, for help texts and tests.
     pub fn examples() -> impl Iterator<Item = &'static str> {
         GENERATORS.iter().map(|g| g.example)
     }
 
-    /// `; did you mean '…'?` if `word` begins with a generator's name or is close to one, else nothing.
+    /// Returns `; did you mean '…'?` if `word` begins with a generator's name or is similar to one, else an empty text.
     #[must_use]
     pub fn nearest(word: &str) -> String {
         match GENERATORS.iter().find(|g| word.starts_with(g.name)) {
@@ -201,7 +201,7 @@ impl Spec {
     }
 }
 
-/// `; did you mean '…'?` if one of `known` is close to `word`, else nothing.
+/// Returns `; did you mean '…'?` if one of `known` is similar to `word`, else an empty text.
 fn hint(word: &str, known: &[&str]) -> String {
     known
         .iter()
@@ -286,7 +286,7 @@ impl<'a> Given<'a> {
                 degree: self.required("degree")?,
                 hosts: self.or("hosts", 1)?,
             },
-            // The table has one more name: "single".
+            // The only other generator in the table is "single".
             _ => {
                 let ports = self.or("ports", 36)?;
                 Shape::Single {
@@ -443,14 +443,14 @@ impl Number for usize {
     const MAX: u64 = Self::MAX as u64;
 }
 
-/// `4x4x8` or `4;4;8`: numbers of at least 1. The first form needs no quotes in a shell.
+/// Parses `4x4x8` or `4;4;8`: numbers of at least 1. The first form needs no quotes in a shell.
 fn parse_vector(text: &str) -> Option<Vec<u32>> {
     text.split([';', 'x'])
         .map(|n| n.parse().ok().filter(|&n| n >= 1))
         .collect()
 }
 
-/// `12` or `1%` or `0.25%`.
+/// Parses `12` or `1%` or `0.25%`.
 pub(crate) fn parse_removal(text: &str) -> Option<LinkRemoval> {
     let Some(percent) = text.strip_suffix('%') else {
         return text.parse().ok().map(LinkRemoval::Count);

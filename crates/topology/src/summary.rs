@@ -1,4 +1,4 @@
-//! A fabric in figures.
+//! Counts of a fabric.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,12 +7,12 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_types::{Idx, Lmc, NodeKind};
 use serde::Serialize;
 
-/// What there is in a fabric.
+/// Numbers of nodes, cables and ports of a fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Switches.
     pub switches: usize,
-    /// Channel adapters, aggregation nodes not among them.
+    /// Channel adapters, without aggregation nodes.
     pub hosts: usize,
     /// Aggregation nodes: channel adapters inside switches.
     pub aggregation_nodes: usize,
@@ -24,14 +24,14 @@ pub struct Summary {
     pub host_links: usize,
     /// External ports without a cable.
     pub uncabled_ports: usize,
-    /// External ports that are up, by width and speed as in `4xEDR`.
+    /// External ports that are up, by width and speed, for example `4xEDR`.
     pub ports_by_rate: BTreeMap<String, usize>,
-    /// Parts that no cable joins; 1 for a whole fabric, a node without cables is one.
+    /// Connected components: 1 for a complete fabric. A node without cables is a component.
     pub components: usize,
 }
 
 impl Summary {
-    /// Counts.
+    /// Counts a fabric.
     #[must_use]
     pub fn of(fabric: &Fabric) -> Self {
         let mut summary = Self {
@@ -63,7 +63,8 @@ impl Summary {
         summary
     }
 
-    /// LIDs that a subnet manager needs: one per switch, `2^lmc` per cabled port of every other node. There are 49,151.
+    /// Returns the number of LIDs that a subnet manager needs: one per switch, `2^lmc` per cabled port of every other
+    /// node. A subnet has 49,151.
     #[must_use]
     pub fn lids_wanted(fabric: &Fabric, lmc: Lmc) -> usize {
         fabric

@@ -1,13 +1,14 @@
 //! Topology files: ibsim's net files and the text of `ibnetdiscover`.
 //!
-//! One grammar reads both, because ibsim's own parser reads both: header lines (`Switch 36 "id" # "description" …`),
-//! port lines (`[1] "peer"[2] # …`), assignments before a header (`switchguid=0x…`).
-//! Source: `ibnetdiscover.c` of infiniband-diags, `sim_net.c` of ibsim 0.12.
+//! One grammar reads both, as in ibsim's own parser: header lines (`Switch 36 "id" # "description" …`), port lines
+//! (`[1] "peer"[2] # …`), assignments before a header (`switchguid=0x…`). Source: `ibnetdiscover.c` of
+//! infiniband-diags, `sim_net.c` of ibsim 0.12.
 //!
 //! Where a node has no GUID line, an id like `S-0002c90000000001` gives the GUID. Otherwise GUIDs are counted as ibsim
 //! does: switches from 0x200000, others from 0x100000 with one for the node and one per port. A port without a GUID in
-//! the file gets its node's GUID plus its number, as in ibsim. If the file gives that GUID to a port, it gets another
-//! one. Links without a rate are 4xSDR, as in ibsim. All links are trained and INIT; LIDs are those of the file.
+//! the file gets its node's GUID plus its number, as in ibsim. If the file gives that GUID to another port, the port
+//! gets a different one. Links without a rate are 4xSDR, as in ibsim. All links are trained and INIT; LIDs are those of
+//! the file.
 
 mod emit;
 mod line;
@@ -23,7 +24,7 @@ use crate::NodeNames;
 
 pub(crate) use line::{leading_guid, leading_number, parse_rate};
 
-/// What a topology file is.
+/// Format of a topology file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A net file of ibsim: node ids are names.
@@ -42,7 +43,7 @@ impl fmt::Display for Format {
 }
 
 impl Format {
-    /// What `bytes` seem to be; `None` if there is no node in them.
+    /// Returns the format that `bytes` seem to have; `None` if there is no node in them.
     #[must_use]
     pub fn detect(bytes: &[u8]) -> Option<Self> {
         String::from_utf8_lossy(bytes)
@@ -56,12 +57,12 @@ impl Format {
     }
 }
 
-/// A line of a file.
+/// A line of a file, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file, as its reader named it.
+    /// The file, as named by its reader.
     pub file: String,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
 }
 
@@ -71,7 +72,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a topology file gives no fabric.
+/// Reason why a topology file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
@@ -84,39 +85,39 @@ pub enum FileError {
     /// SLV-TOPOLOGY-0011: a line cannot be read.
     #[error("SLV-TOPOLOGY-0011: {place}: {what}; want {want}")]
     Syntax {
-        /// Where.
+        /// File and line.
         place: Place,
-        /// What is there.
+        /// The text found.
         what: String,
-        /// What would do.
+        /// The text expected.
         want: &'static str,
     },
-    /// SLV-TOPOLOGY-0012: two nodes with one id or one GUID.
+    /// SLV-TOPOLOGY-0012: two nodes have the same id or GUID.
     #[error(
         "SLV-TOPOLOGY-0012: {place}: {name} is a different node in line {first_line}; rename one or correct its GUID"
     )]
     DuplicateNode {
-        /// Where.
+        /// File and line.
         place: Place,
         /// The id or GUID.
         name: String,
-        /// Where it came first.
+        /// Line of the first one.
         first_line: usize,
     },
-    /// SLV-TOPOLOGY-0013: two lines disagree about the cable at a port.
+    /// SLV-TOPOLOGY-0013: two lines name different peers for one port.
     #[error(
         "SLV-TOPOLOGY-0013: {place}: {port} is cabled to {peer} here and to {other} in line {other_line}; remove one"
     )]
     Contradiction {
-        /// Where.
+        /// File and line.
         place: Place,
-        /// The port that cannot be at two cables.
+        /// The port.
         port: String,
-        /// Its peer here.
+        /// Its peer in this line.
         peer: String,
-        /// Its peer there.
+        /// Its peer in the other line.
         other: String,
-        /// Where that is.
+        /// Number of the other line.
         other_line: usize,
     },
     /// SLV-TOPOLOGY-0014: a cable leads to a node that the file does not have.
@@ -124,41 +125,41 @@ pub enum FileError {
         "SLV-TOPOLOGY-0014: {place}: no node \"{peer}\" in the file; it seems cut off: add the node or remove the line"
     )]
     UnknownPeer {
-        /// Where.
+        /// File and line.
         place: Place,
         /// The node's id.
         peer: String,
     },
-    /// SLV-TOPOLOGY-0015: a port that the node does not have.
+    /// SLV-TOPOLOGY-0015: the node has no such port.
     #[error(
         "SLV-TOPOLOGY-0015: {place}: \"{node}\" has ports 1-{count}, not {port}; correct the port or the node's count"
     )]
     NoSuchPort {
-        /// Where.
+        /// File and line.
         place: Place,
         /// The node's id.
         node: String,
         /// The port.
         port: u32,
-        /// How many it has.
+        /// Number of its ports.
         count: u8,
     },
-    /// SLV-TOPOLOGY-0016: the parts contradict each other in a way that no line shows.
+    /// SLV-TOPOLOGY-0016: parts of the file contradict each other, but not in a single line.
     #[error("SLV-TOPOLOGY-0016: {file}: the nodes and cables do not fit together; correct the file")]
     Build {
         /// The file.
         file: String,
-        /// What contradicts.
+        /// The contradiction.
         source: BuildError,
     },
-    /// SLV-TOPOLOGY-0017: more than any subnet has.
+    /// SLV-TOPOLOGY-0017: the file exceeds the size of any subnet.
     #[error("SLV-TOPOLOGY-0017: {place}: more than {limit} {what}; a subnet has at most 49151 LIDs: cut the file")]
     TooBig {
         /// Where the limit is passed.
         place: Place,
-        /// What there is too much of.
+        /// The quantity that is too large.
         what: &'static str,
-        /// How many there may be.
+        /// The largest number allowed.
         limit: u64,
     },
     /// SLV-TOPOLOGY-0018: neither end of a link states a known width.
@@ -174,14 +175,14 @@ pub enum FileError {
     },
 }
 
-/// What is odd about a topology file and was read all the same.
+/// A problem of a topology file that was read in spite of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
     /// SLV-TOPOLOGY-0020: only one end of a cable is in the file.
     #[error("SLV-TOPOLOGY-0020: {place}: the line of the other end, {peer}, is missing; taken as cabled")]
     MissingReverse {
-        /// Where.
+        /// File and line.
         place: Place,
         /// The other end.
         peer: String,
@@ -189,7 +190,7 @@ pub enum Warning {
     /// SLV-TOPOLOGY-0021: a port is looped back to itself.
     #[error("SLV-TOPOLOGY-0021: {place}: {port} is cabled to itself; taken as not cabled")]
     LoopedBack {
-        /// Where.
+        /// File and line.
         place: Place,
         /// The port.
         port: String,
@@ -200,61 +201,61 @@ pub enum Warning {
          unknown"
     )]
     UnknownRate {
-        /// Where.
+        /// File and line.
         place: Place,
-        /// What is there.
+        /// The text found.
         rate: String,
     },
-    /// SLV-TOPOLOGY-0023: lines that mean nothing to this reader.
+    /// SLV-TOPOLOGY-0023: lines were ignored, because the reader does not know them.
     #[error("SLV-TOPOLOGY-0023: {place}: not understood and left out, with {more} more such lines: {text}")]
     IgnoredLines {
-        /// The first of them.
+        /// File and line of the first one.
         place: Place,
         /// Its text, shortened.
         text: String,
-        /// How many more there are.
+        /// Number of further lines.
         more: usize,
     },
-    /// SLV-TOPOLOGY-0024: both ends of a cable name a port's GUID, differently.
+    /// SLV-TOPOLOGY-0024: the lines of both ends of a cable name different GUIDs for a port.
     #[error("SLV-TOPOLOGY-0024: {place}: the GUID of {port} is {there} here and {own} in its own line; that one taken")]
     GuidMismatch {
-        /// Where.
+        /// File and line.
         place: Place,
         /// The port.
         port: String,
-        /// Its GUID according to its own line.
+        /// Its GUID in its own line.
         own: Guid,
-        /// Its GUID according to this line.
+        /// Its GUID in the other end's line.
         there: Guid,
     },
-    /// SLV-TOPOLOGY-0025: a node is in the file twice, the same each time.
+    /// SLV-TOPOLOGY-0025: a node is in the file twice, with equal contents.
     #[error("SLV-TOPOLOGY-0025: {place}: \"{node}\" is in line {first_line} too; taken as one node")]
     ListedTwice {
-        /// Where.
+        /// File and line.
         place: Place,
         /// The node's id.
         node: String,
-        /// Where it came first.
+        /// Line of the first one.
         first_line: usize,
     },
-    /// SLV-TOPOLOGY-0026: two ports with one GUID.
+    /// SLV-TOPOLOGY-0026: two ports have the same GUID.
     #[error("SLV-TOPOLOGY-0026: {place}: {port} has the GUID {guid}, like {other}; only that one is found by it")]
     SharedPortGuid {
-        /// Where.
+        /// File and line.
         place: Place,
         /// The port.
         port: String,
         /// The GUID.
         guid: Guid,
-        /// The port that had it first.
+        /// The other port with this GUID.
         other: String,
     },
-    /// SLV-TOPOLOGY-0027: a LID that is none.
+    /// SLV-TOPOLOGY-0027: a LID is not valid.
     #[error("SLV-TOPOLOGY-0027: {place}: {lid} is no unicast LID (1-49151) or not a multiple of 2^LMC; none taken")]
     BadLid {
-        /// Where.
+        /// File and line.
         place: Place,
-        /// What is there.
+        /// The text found.
         lid: String,
     },
 }
@@ -264,13 +265,13 @@ pub enum Warning {
 pub struct Loaded {
     /// The fabric.
     pub fabric: Fabric,
-    /// What the file was.
+    /// Format of the file.
     pub format: Format,
-    /// What was odd about it.
+    /// Warnings about the file.
     pub warnings: Vec<Warning>,
 }
 
-/// Reads a topology file; `file` is its name for messages. Bytes that are no UTF-8 become replacement characters.
+/// Reads a topology file; `file` is its name for messages. Invalid UTF-8 becomes replacement characters.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Loaded, FileError> {
     let text = String::from_utf8_lossy(bytes);
     let format = Format::detect(bytes).ok_or_else(|| FileError::NoNodes { file: file.to_owned() })?;
@@ -283,15 +284,15 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Loaded, FileError> {
     })
 }
 
-/// Writes a topology file. In `Ibnetdiscover` form switches go by their names in `names`, as `--node-name-map` does.
+/// Writes a topology file. In `Ibnetdiscover` format switches have their names in `names`, as with `--node-name-map`.
 ///
-/// The net file's ids are descriptions where these are unique and harmless to ibsim, else `S-<guid>`, `H-<guid>`.
+/// The ids of a net file are descriptions if these are unique and acceptable to ibsim, else `S-<guid>`, `H-<guid>`.
 #[must_use]
 pub fn write(fabric: &Fabric, format: Format, names: &NodeNames) -> String {
     emit::emit(fabric, format, names)
 }
 
-/// A text from a file, short enough for a message.
+/// Returns a text from a file, shortened for a message.
 pub(crate) fn shorten(text: &str) -> String {
     const CHARS_MAX: usize = 80;
     let clean: String = text.trim().chars().take(CHARS_MAX).map(printable).collect();
@@ -302,7 +303,7 @@ pub(crate) fn shorten(text: &str) -> String {
     }
 }
 
-/// Spaces in place of control characters, which would break a line or a terminal.
+/// Replaces control characters, which would break a line or a terminal, by spaces.
 pub(crate) fn printable(c: char) -> char {
     if c.is_control() { ' ' } else { c }
 }

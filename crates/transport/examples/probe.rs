@@ -1,4 +1,4 @@
-//! Opens a port and asks its node, and its neighbour if there is one, who they are.
+//! Opens a port and reads NodeInfo of its node, and of its neighbour if there is one.
 //!
 //! ```text
 //! probe                  the first active port of the first HCA

@@ -1,10 +1,10 @@
-//! The signal of a file that meets the limit of file size.
+//! Handling of the signal for the file size limit (SIGXFSZ).
 
-/// Makes a write beyond the limit of file size (`ulimit -f`) fail with `EFBIG`, as a write to a full disk fails.
-/// Without this call SIGXFSZ ends the process: a manager stops because of its log, and a half-written file stays.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with `EFBIG`, like a write to a full disk. Without this
+/// call SIGXFSZ ends the process, so a manager could stop because of its log and leave a half-written file.
 ///
-/// The signal gets a handler that does nothing. Programs that this process starts have the default again, which an
-/// ignored signal would not give them.
+/// The signal gets a handler that does nothing. Child processes start with the default action again, which would not be
+/// the case for an ignored signal.
 pub fn outlive_file_limit() {
     // SAFETY: zeroes are a valid `sigaction`: no flags, an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -1,20 +1,21 @@
-//! Doors to real and simulated fabrics.
+//! Ports of real and simulated fabrics.
 //!
 //! - [`umad`]: libibumad, loaded at run time. A real HCA; or ibsim, if the process was started with
 //!   `LD_PRELOAD=…/libumad2sim.so`.
 //! - [`ibsim`]: both ends of the protocol that ibsim and its preloaded clients speak. [`ibsim::IbsimPort`] is a client
 //!   without preloading; [`ibsim::IbsimServer`] lets unmodified OpenSM and infiniband-diags attach to our emulator.
 //!
-//! [`PortSpec`] names a port in one text, [`open`] opens what it names.
+//! [`PortSpec`] names a port in one text, and [`open`] opens that port.
 //!
-//! This is the only crate with `unsafe` and with device files.
+//! This is the only crate with `unsafe` code and with access to device files.
 //!
 //! # Transaction ids
 //! The upper 32 bits of a transaction id belong to the layer below (the kernel writes its agent number there; ibsim's
 //! server the client's slot). So, for every port of this crate:
-//! - a request that we send may use the low 32 bits only; the upper half is overwritten on its way;
+//! - a request that this program sends may use the low 32 bits only; the layer below overwrites the upper half;
 //! - its response, or the request itself when it is returned unanswered, arrives with the upper half cleared;
-//! - requests and traps of others keep all 64 bits, because their answer must echo them; so do the answers we send.
+//! - requests and traps of other programs keep all 64 bits, because the response must repeat them; so do responses of
+//!   this program.
 
 mod file_limit;
 pub mod ibsim;
@@ -37,20 +38,20 @@ use selvedge_wire::{Class, Mad, Method};
 
 /// True for datagrams that answer another one: their transaction id is the requester's.
 ///
-/// TrapRepress has no response bit but answers a Trap; the kernel decides the same way
-/// (Source: Linux `ib_response_mad`).
+/// TrapRepress has no response bit but answers a Trap. The kernel decides in the same way (Source: Linux
+/// `ib_response_mad`).
 #[must_use]
 pub fn is_answer(mad: &Mad) -> bool {
     mad.method().is_response() || mad.method() == Method::TrapRepress
 }
 
-/// True for requests that somebody should answer: all but answers, Trap, Send and acknowledgements of transfers.
+/// True for requests that need a response: all but responses, Trap, Send and acknowledgements of transfers.
 #[must_use]
 pub fn wants_answer(mad: &Mad) -> bool {
     !is_answer(mad) && !matches!(mad.method(), Method::Trap | Method::Send) && !is_receipt(mad)
 }
 
-/// True for what the receiver of a transfer says to its sender: it has the method of the question.
+/// True for messages from the receiver of an RMPP transfer to its sender. They have the method of the request.
 fn is_receipt(mad: &Mad) -> bool {
     let rmpp = (mad.class() == Class::SubnAdm).then(|| mad.rmpp()).flatten();
     rmpp.is_some_and(|rmpp| rmpp.kind != RmppKind::Data)

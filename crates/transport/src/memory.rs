@@ -1,30 +1,31 @@
-//! What makes the machine faster: larger pages for what is large and read here and there, memory that is kept for the
-//! next time, and a thread that goes before others.
+//! Memory and priority settings: larger pages for large data with random access, freed memory that is kept for reuse,
+//! and priority of one thread over others.
 
 use std::ops::Range;
 
-/// Size of a huge page. Elsewhere than on x86-64 and 64-bit ARM with small pages it may be another: then nothing
-/// happens.
+/// Size of a huge page, in bytes. On systems other than x86-64 and 64-bit ARM with small pages it may differ; then huge
+/// pages are not used.
 const HUGE: usize = 2 << 20;
 
-/// For how many milliseconds the allocator keeps memory that was freed before it gives it back to the system: the
-/// option before one that its bindings name. Source: `mi_option_e` in mimalloc.h, versions 2 and 3.
+/// Option of the allocator: for how many milliseconds it keeps freed memory before it returns it to the system. Its
+/// bindings have no name for it, so it is derived from the next one. Source: `mi_option_e` in mimalloc.h, versions 2
+/// and 3.
 pub(crate) const PURGE_DELAY: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi_option_use_numa_nodes - 1;
 
-/// Makes the allocator keep freed memory, if it is mimalloc. Returned memory would come back page by page, each page
-/// cleared first. With 5,832 hosts, a repair after a pause took 1 to 3 ms longer. The program stays as large as its
-/// peak, with two exceptions: the environment sets another delay (`MIMALLOC_PURGE_DELAY`), or work with a short peak
-/// returns its memory ([`GiveBack`](crate::GiveBack)).
+/// Makes the allocator keep freed memory, if it is mimalloc. Returned memory would have to be mapped again page by
+/// page, and each page cleared. With 5,832 hosts, this made a repair after a pause 1 to 3 ms slower. The program then
+/// stays as large as its peak, with two exceptions: the environment sets another delay (`MIMALLOC_PURGE_DELAY`), or
+/// work with a short peak returns its memory ([`GiveBack`](crate::GiveBack)).
 pub fn keep_freed_memory() {
     // SAFETY: sets an integer that the allocator reads with every purge.
     unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, -1) }
 }
 
-/// Asks the system to keep memory in huge pages: all such pages that lie within these addresses, at once. A processor
-/// then finds what is read here and there with far fewer looks at page tables.
+/// Asks the system to use huge pages for memory: for all such pages within these addresses, at once. Random access then
+/// needs far fewer page-table look-ups.
 ///
-/// Takes some milliseconds for 100 MB. Where the system cannot do it (before Linux 6.1, no huge page left, huge pages
-/// forbidden) nothing changes and nobody needs to know: memory is only slower.
+/// Takes some milliseconds for 100 MB. If the system cannot do it (before Linux 6.1, no huge page left, huge pages
+/// forbidden), nothing changes and no error is returned, because memory is then only slower.
 pub fn use_huge_pages(addresses: &Range<usize>) {
     let first = addresses.start.next_multiple_of(HUGE);
     let end = addresses.end - addresses.end % HUGE;
@@ -42,19 +43,20 @@ pub fn use_huge_pages(addresses: &Range<usize>) {
     };
 }
 
-/// Lets the calling thread go before others, where the process may (`CAP_SYS_NICE`): else whoever takes a request
-/// from it may take its processor as well, request after request, in the middle of a batch of them. With 5,832 hosts on
-/// ibsim, two processors, a repair took 8 to 19 % longer. Nothing happens where it may not.
+/// Gives the calling thread priority over others, if the process may do so (`CAP_SYS_NICE`). Otherwise a process that
+/// receives a request from this thread may take its processor as well, request after request, in the middle of a batch.
+/// With 5,832 hosts on ibsim and two processors, this made a repair 8 to 19 % slower. Does nothing without the
+/// permission.
 pub fn prefer_this_thread() {
-    /// Of 40 steps the first.
+    /// The highest priority of 40.
     const NICEST_TO_US: libc::c_int = -20;
     // SAFETY: passes numbers; 0 is the calling thread.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICEST_TO_US) };
 }
 
-/// Lets everybody else go before the calling thread: it has what nobody waits for.
+/// Gives all other threads priority over the calling thread, which does work that is not urgent.
 pub fn put_this_thread_last() {
-    /// Of 40 steps the last.
+    /// The lowest priority of 40.
     const NICEST_TO_OTHERS: libc::c_int = 19;
     // SAFETY: passes numbers; 0 is the calling thread.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICEST_TO_OTHERS) };

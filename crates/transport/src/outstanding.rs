@@ -1,16 +1,16 @@
-//! Requests that wait for their answer: what the kernel's umad layer keeps on real hardware.
+//! Requests that wait for their response: the part of the kernel's umad layer on real hardware.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 /// Requests by transaction id, each with a deadline.
 pub(crate) struct Outstanding<T> {
-    /// Number and place of each.
+    /// By transaction id: the number of the request, and its index in `places`.
     waiting: BTreeMap<u64, (u64, usize)>,
-    /// Places are used again: a tree that held the requests would move them about.
+    /// The requests. Indexes are reused, because a tree that contained the requests would move them.
     places: Vec<Option<T>>,
     free: Vec<usize>,
-    /// Deadline, number and id, earliest first. Those of answered requests stay until they come to the front.
+    /// Deadline, number and id, earliest first. Entries of answered requests stay until they reach the front.
     deadlines: VecDeque<(Instant, u64, u64)>,
     sequence: u64,
 }
@@ -28,7 +28,7 @@ impl<T> Default for Outstanding<T> {
 }
 
 impl<T> Outstanding<T> {
-    /// Adds a request; an older one with the same id is forgotten.
+    /// Adds a request. An older one with the same id is dropped.
     pub(crate) fn insert(&mut self, transaction: u64, deadline: Instant, request: T) {
         self.take(transaction);
         self.sequence += 1;
@@ -37,7 +37,7 @@ impl<T> Outstanding<T> {
             self.places.len() - 1
         });
         self.waiting.insert(transaction, (self.sequence, place));
-        // Nearly always the latest so far, because nearly all have the same time-out.
+        // Nearly always the latest deadline so far, because nearly all requests have the same time-out.
         let behind = self
             .deadlines
             .iter()
@@ -66,7 +66,7 @@ impl<T> Outstanding<T> {
         self.take(transaction)
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
         while let Some(&(deadline, sequence, transaction)) = self.deadlines.front() {
             match self.waiting.get(&transaction) {
@@ -77,7 +77,7 @@ impl<T> Outstanding<T> {
         None
     }
 
-    /// Forgets every request that `keep` refuses.
+    /// Drops every request for which `keep` is false.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         let (places, free) = (&mut self.places, &mut self.free);
         self.waiting.retain(|_, &mut (_, place)| {

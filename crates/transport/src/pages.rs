@@ -1,4 +1,4 @@
-//! Memory that returns to the system as soon as it is freed, whatever the allocator keeps.
+//! Memory that returns to the system as soon as it is freed, independent of the allocator.
 
 use std::ffi::c_long;
 use std::io;

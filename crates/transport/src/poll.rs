@@ -1,44 +1,44 @@
-//! Waiting on several descriptors: what std does not offer.
+//! Waiting for several descriptors, which std does not offer.
 
 use std::io;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// Which descriptors are waited for, and what came of it.
+/// Descriptors to wait for, and the result.
 #[derive(Default)]
 pub(crate) struct PollSet {
     entries: Vec<libc::pollfd>,
 }
 
 impl PollSet {
-    /// Forgets all descriptors.
+    /// Removes all descriptors.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }
 
-    /// Waits until `fd` can be read.
+    /// Adds a descriptor to read from.
     pub(crate) fn readable(&mut self, fd: RawFd) {
         self.push(fd, libc::POLLIN);
     }
 
-    /// Waits until `fd` can be written.
+    /// Adds a descriptor to write to.
     pub(crate) fn writable(&mut self, fd: RawFd) {
         self.push(fd, libc::POLLOUT);
     }
 
-    /// Waits until `fd` can be read or written.
+    /// Adds a descriptor to read from or write to.
     pub(crate) fn readable_or_writable(&mut self, fd: RawFd) {
         self.push(fd, libc::POLLIN | libc::POLLOUT);
     }
 
-    /// True if `fd` was found ready for anything, errors included.
+    /// True if `fd` is ready for any operation, or has an error.
     pub(crate) fn is_ready(&self, fd: RawFd) -> bool {
         self.entries.iter().any(|entry| entry.fd == fd && entry.revents != 0)
     }
 
-    /// Waits at most `wait`; an interrupting signal counts as nothing ready.
+    /// Waits at most `wait`. A signal counts as no descriptor ready.
     ///
-    /// `ppoll`, not `poll`: it takes nanoseconds, and ibsim's preloaded shim intercepts `poll` only, which takes a
+    /// Uses `ppoll` instead of `poll`: it takes nanoseconds, and ibsim's preloaded shim intercepts only `poll`, with a
     /// lock of its own.
     pub(crate) fn wait(&mut self, wait: Duration) -> io::Result<()> {
         let timeout = libc::timespec {

@@ -1,4 +1,4 @@
-//! One text that names a port, and opening what it names.
+//! Names of ports, and opening a port by name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,12 +9,12 @@ use selvedge_wire::{MadPort, PortError};
 use crate::ibsim::{DEFAULT_BASE, IbsimPort};
 use crate::umad::UmadPort;
 
-/// What a port is opened for.
+/// Purpose of an open port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Receives traps and others' requests; only one manager or agent can do so on a real port.
+    /// Receives traps and requests of other nodes. Only one manager or agent can do so on a real port.
     Manager,
-    /// Receives only answers to its own requests; works beside a manager on the same port.
+    /// Receives only responses to its own requests. Works together with a manager on the same port.
     Observer,
 }
 
@@ -35,12 +35,12 @@ pub enum Role {
 pub enum PortSpec {
     /// A port of an HCA, through libibumad.
     Umad {
-        /// Its HCA, empty for the first.
+        /// Name of the HCA, empty for the first one.
         ca: String,
-        /// Its number, `None` for the first active one.
+        /// Port number, `None` for the first active port.
         port: Option<PortNum>,
     },
-    /// The port of an HCA that has a GUID, through libibumad.
+    /// The port of an HCA with this GUID, through libibumad.
     UmadGuid(Guid),
     /// A port of a simulated fabric, through the ibsim protocol.
     Ibsim {
@@ -51,16 +51,16 @@ pub enum PortSpec {
     },
 }
 
-/// SLV-PORT-0107: a text that names no port.
+/// SLV-PORT-0107: the text is not the name of a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "SLV-PORT-0107: '{text}' names no port: {problem}; want CA, CA/PORT, a port GUID as 0x0002c90300001234, \
      ibsim:NAME or ibsim:NAME/NODE"
 )]
 pub struct PortSpecError {
-    /// What was found.
+    /// The text given.
     pub text: String,
-    /// What is wrong with it.
+    /// Why the text is invalid.
     pub problem: &'static str,
 }
 
@@ -76,7 +76,7 @@ impl FromStr for PortSpec {
             if scheme != "ibsim" {
                 return Err(error("unknown scheme before ':'"));
             }
-            // Node names may contain '/': only the first one separates.
+            // Node names may contain '/', so only the first one is a separator.
             let (base, node) = rest.split_once('/').unwrap_or((rest, ""));
             if base.is_empty() || base.contains(':') {
                 return Err(error("the simulator's name is empty or contains ':'"));
@@ -130,7 +130,7 @@ pub fn open(spec: &PortSpec, role: Role) -> Result<Box<dyn MadPort>, PortError> 
     Ok(match spec {
         PortSpec::Umad { ca, port } => Box::new(UmadPort::open(ca, *port, role)?),
         PortSpec::UmadGuid(guid) => Box::new(UmadPort::open_guid(*guid, role)?),
-        // A simulator hands traps to SMs only, so both roles are the same here.
+        // A simulator delivers traps only to SMs, so both roles are the same here.
         PortSpec::Ibsim { base, node } => Box::new(IbsimPort::open(base, node)?),
     })
 }

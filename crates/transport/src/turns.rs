@@ -1,16 +1,16 @@
-//! Queues that take turns: who puts in without end keeps nobody else waiting.
+//! Fair queues: a key with many items does not delay the items of other keys.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-/// First in, first out for each key; keys take turns.
+/// A first-in first-out queue for each key. Keys take turns.
 #[derive(Debug)]
 pub struct Turns<K, T> {
-    /// None is empty.
+    /// No queue is empty.
     queues: BTreeMap<K, VecDeque<T>>,
     len: usize,
-    /// Whose turn it was last.
+    /// The key that had the last turn.
     last: Option<K>,
 }
 
@@ -25,20 +25,20 @@ impl<K, T> Default for Turns<K, T> {
 }
 
 impl<K: Copy + Ord, T> Turns<K, T> {
-    /// Items of all keys.
+    /// Returns the number of items of all keys.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// True if nothing waits.
+    /// True if there is no item.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Puts an item last of its key. A key keeps so many at most, and its share of them once there are so many of all
-    /// keys together; false if there is no room, and the item is lost.
+    /// Appends an item to the queue of its key. A key may have at most `most` items; if all keys together have that
+    /// many, each key has an equal share. False if there is no room and the item is dropped.
     pub fn push(&mut self, key: K, item: T, most: usize) -> bool {
         let keys = self.queues.len() + usize::from(!self.queues.contains_key(&key));
         let room = match self.len < most {
@@ -54,7 +54,7 @@ impl<K: Copy + Ord, T> Turns<K, T> {
         has_room
     }
 
-    /// Whose turn it is.
+    /// Returns the key that has the turn.
     fn turn(&self) -> Option<K> {
         let after = match self.last {
             Some(last) => Bound::Excluded(last),
@@ -64,13 +64,13 @@ impl<K: Copy + Ord, T> Turns<K, T> {
         next.or_else(|| self.queues.first_key_value()).map(|(key, _)| *key)
     }
 
-    /// The item whose turn it is.
+    /// Returns the item that is next.
     #[must_use]
     pub fn front(&self) -> Option<&T> {
         self.queues.get(&self.turn()?)?.front()
     }
 
-    /// Takes out what [`Self::front`] shows; the next key has its turn.
+    /// Removes the item that [`Self::front`] returns. The next key has its turn.
     pub fn pop(&mut self) -> Option<T> {
         let key = self.turn()?;
         self.last = Some(key);
@@ -110,9 +110,9 @@ mod tests {
         check(&[], 4, &[]);
         check(&[(1, 10), (1, 11), (1, 12)], 4, &[10, 11, 12]);
         check(&[(1, 10), (1, 11), (2, 20), (3, 30), (2, 21)], 8, &[10, 20, 30, 11, 21]);
-        // One key has all the room; another that comes has its share all the same.
+        // One key fills all the room. A second key still gets its share.
         check(&[(1, 10), (1, 11), (1, 12), (2, 20), (2, 21)], 2, &[10, 20, 11]);
-        // However many keys there are, each has room for one.
+        // With any number of keys, each has room for one item.
         check(&[(1, 10), (2, 20), (3, 30), (3, 31)], 2, &[10, 20, 30]);
     }
 }

@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 pub struct Lid(pub u16);
 
 impl Lid {
-    /// "No LID": what an unconfigured port holds.
+    /// "No LID": the LID of an unconfigured port.
     pub const NONE: Self = Self(0);
     /// Highest unicast LID.
     pub const UNICAST_MAX: Self = Self(0xBFFF);
     /// Lowest multicast LID.
     pub const MULTICAST_MIN: Self = Self(0xC000);
-    /// The permissive LID: "whoever receives this", used by directed-route SMPs.
+    /// The permissive LID, accepted by every receiver and used by directed-route SMPs.
     pub const PERMISSIVE: Self = Self(0xFFFF);
 
     /// True for 1–0xBFFF.
@@ -34,7 +34,7 @@ impl Lid {
         self.0 >= Self::MULTICAST_MIN.0 && self.0 < Self::PERMISSIVE.0
     }
 
-    /// The LID as an array index.
+    /// Returns the LID as an array index.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -47,7 +47,7 @@ impl fmt::Display for Lid {
     }
 }
 
-/// LID mask control: a port answers to `2^lmc` consecutive LIDs.
+/// LID mask control: a port has `2^lmc` consecutive LIDs.
 ///
 /// Source: IBA vol 1 §14.2.5.6 (PortInfo.LMC, 3 bits): 0–7.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -64,42 +64,42 @@ impl Lmc {
         if value <= 7 { Some(Self(value)) } else { None }
     }
 
-    /// The three-bit value.
+    /// Returns the three-bit value.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// LIDs per port: 1–128.
+    /// Returns the number of LIDs per port: 1–128.
     #[must_use]
     pub const fn lids(self) -> u16 {
         1 << self.0
     }
 }
 
-/// The LIDs a port answers to: `base ..= base + 2^lmc - 1`.
+/// The LIDs of a port: `base ..= base + 2^lmc - 1`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LidRange {
     /// Lowest LID; a multiple of `2^lmc`.
     pub base: Lid,
-    /// How many LIDs, as a power of two.
+    /// Number of LIDs, as a power of two.
     pub lmc: Lmc,
 }
 
 impl LidRange {
-    /// A single LID.
+    /// Returns the range of a single LID.
     #[must_use]
     pub const fn single(base: Lid) -> Self {
         Self { base, lmc: Lmc::ZERO }
     }
 
-    /// Highest LID of the range.
+    /// Returns the highest LID of the range.
     #[must_use]
     pub const fn last(self) -> Lid {
         Lid(self.base.0.saturating_add(self.lmc.lids() - 1))
     }
 
-    /// All LIDs, ascending.
+    /// Iterates over all LIDs, ascending.
     pub fn iter(self) -> impl Iterator<Item = Lid> + Clone {
         (self.base.0..=self.last().0).map(Lid)
     }
@@ -120,7 +120,8 @@ impl Guid {
     /// "No GUID".
     pub const NONE: Self = Self(0);
 
-    /// The order OpenSM walks GUIDs in on x86: its maps compare network-order integers as host integers.
+    /// Returns a sort key in the order in which OpenSM sorts GUIDs on x86: its maps compare network-order integers as
+    /// host integers.
     #[must_use]
     pub const fn opensm_order(self) -> u64 {
         self.0.swap_bytes()
@@ -139,11 +140,11 @@ impl From<Guid> for String {
     }
 }
 
-/// A text that is no GUID.
+/// A text that is not a GUID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is no GUID: want up to 16 hexadecimal digits, as in 0x0002c90300001234")]
 pub struct GuidParseError {
-    /// What was found.
+    /// The text given.
     pub text: String,
 }
 
@@ -173,8 +174,8 @@ impl TryFrom<String> for Guid {
 
 /// Number of a port on a node: 0 is a switch's management port, 1–254 are external ports.
 ///
-/// 255 is no port (in forwarding tables it means "drop"). The wire type stays `u8` until [`PortNum::new`] or
-/// [`PortNum::of_node`] accepted it.
+/// 255 is not a port (in forwarding tables it means "drop"). A value from the wire stays a `u8` until [`PortNum::new`]
+/// or [`PortNum::of_node`] accepts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PortNum(u8);
@@ -197,13 +198,13 @@ impl PortNum {
         if value <= port_count { Self::new(value) } else { None }
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// The number as an array index.
+    /// Returns the number as an array index.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -216,13 +217,13 @@ impl fmt::Display for PortNum {
     }
 }
 
-/// Service level: 0–15, carried by a packet from end to end.
+/// Service level: 0–15, the same from end to end of a packet's path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sl(u8);
 
 impl Sl {
-    /// Service levels there are.
+    /// Number of service levels.
     pub const COUNT: usize = 16;
 
     /// Accepts 0–15.
@@ -231,7 +232,7 @@ impl Sl {
         if value < 16 { Some(Self(value)) } else { None }
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
@@ -253,7 +254,7 @@ impl Vl {
         if value < 16 { Some(Self(value)) } else { None }
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
@@ -269,11 +270,12 @@ impl PKey {
     /// The default partition, full membership. Source: IBA vol 1 §10.9.1.2.
     pub const DEFAULT_FULL: Self = Self(0xFFFF);
 
-    /// A key of no partition that is not 0: as invalid as that in a table, since its lower 15 bits are, but seen to
-    /// have been written. Source: IBA vol 1 §10.9.1.2.
+    /// A P_Key of no partition that is not 0. It is as invalid as 0, because its lower 15 bits are 0, but a non-zero
+    /// table entry shows that it was written. Source: IBA vol 1 §10.9.1.2.
     pub const NOBODYS: Self = Self(0x8000);
 
-    /// True if two keys may talk: same partition, at least one full member. Source: IBA vol 1 §10.9.3.
+    /// True if ports with these P_Keys may communicate: same partition, at least one full member. Source: IBA vol 1
+    /// §10.9.3.
     #[must_use]
     pub const fn matches(self, other: Self) -> bool {
         self.0 & 0x7FFF == other.0 & 0x7FFF && self.0 & 0x7FFF != 0 && (self.0 | other.0) & 0x8000 != 0
@@ -282,7 +284,7 @@ impl PKey {
 
 /// Transaction id of a MAD: chosen by the requester, returned unchanged.
 ///
-/// The kernel's umad layer owns the upper 32 bits: it writes its agent number there.
+/// The kernel's umad layer uses the upper 32 bits for its agent number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionId(pub u64);
 

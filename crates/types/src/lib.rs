@@ -1,7 +1,7 @@
 //! Identifiers and units of an InfiniBand subnet.
 //!
-//! A type per identifier: a [`Lid`] never becomes a [`PortNum`] by accident. Every constructor that can refuse a
-//! value says which values are legal and names the source of the rule.
+//! Each kind of identifier has its own type, so a [`Lid`] is never used as a [`PortNum`] by accident. Every constructor
+//! that can refuse a value documents the legal values and the source of the rule.
 //!
 //! ```
 //! use selvedge_types::{Guid, Lid, PortNum};

@@ -4,7 +4,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a node is. Source: IBA vol 1 §14.2.5.3 (NodeInfo.NodeType).
+/// Type of a node. Source: IBA vol 1 §14.2.5.3 (NodeInfo.NodeType).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeKind {
@@ -17,7 +17,7 @@ pub enum NodeKind {
 }
 
 impl NodeKind {
-    /// From NodeInfo.NodeType.
+    /// Decodes NodeInfo.NodeType.
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
@@ -28,7 +28,7 @@ impl NodeKind {
         }
     }
 
-    /// As NodeInfo.NodeType.
+    /// Returns the code for NodeInfo.NodeType.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -49,7 +49,7 @@ impl fmt::Display for NodeKind {
     }
 }
 
-/// Logical state of a port. Source: IBA vol 1 §14.2.5.6 (PortInfo.PortState).
+/// Port state. Source: IBA vol 1 §14.2.5.6 (PortInfo.PortState).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortState {
@@ -58,14 +58,14 @@ pub enum PortState {
     Down,
     /// Link trained; only SMPs pass.
     Init,
-    /// Configured; only SMPs pass, data may be received.
+    /// Configured; only SMPs may be sent, data may be received.
     Armed,
-    /// Everything passes.
+    /// All packets pass.
     Active,
 }
 
 impl PortState {
-    /// From PortInfo.PortState (1–4; 0 is "no change", only in Sets).
+    /// Decodes PortInfo.PortState (1–4; 0 is "no change", only in Sets).
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
@@ -77,7 +77,7 @@ impl PortState {
         }
     }
 
-    /// As PortInfo.PortState.
+    /// Returns the code for PortInfo.PortState.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -109,27 +109,27 @@ pub enum PhysState {
     /// Looking for a peer.
     #[default]
     Polling,
-    /// Switched off.
+    /// Disabled.
     Disabled,
-    /// Agreeing on width, speed and lane order.
+    /// Negotiating width, speed and lane order.
     Training,
     /// Link is up.
     LinkUp,
-    /// Repairing a link that lost lock.
+    /// Recovering a link that lost lock.
     Recovery,
     /// Under test.
     PhyTest,
 }
 
 impl PhysState {
-    /// True if the link is trained. While it repairs itself its logical state stays what it was: nothing is sent for a
-    /// moment, and nothing is lost but that. Source: IBA vol 1 §7.2.7 (PhyLinkUp, and LinkActDefer).
+    /// True if the link is trained. During recovery the port state stays unchanged: sending pauses for a moment,
+    /// without further effects. Source: IBA vol 1 §7.2.7 (PhyLinkUp, and LinkActDefer).
     #[must_use]
     pub const fn is_trained(self) -> bool {
         matches!(self, Self::LinkUp | Self::Recovery)
     }
 
-    /// From PortInfo.PortPhysicalState (1–7; 0 is "no change", only in Sets).
+    /// Decodes PortInfo.PortPhysicalState (1–7; 0 is "no change", only in Sets).
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
@@ -144,7 +144,7 @@ impl PhysState {
         }
     }
 
-    /// As PortInfo.PortPhysicalState.
+    /// Returns the code for PortInfo.PortPhysicalState.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8 + 1
@@ -169,7 +169,7 @@ pub enum Mtu {
 }
 
 impl Mtu {
-    /// From the wire code.
+    /// Decodes the wire code.
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
@@ -182,13 +182,13 @@ impl Mtu {
         }
     }
 
-    /// As the wire code.
+    /// Returns the wire code.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8 + 1
     }
 
-    /// Payload bytes.
+    /// Returns the payload in bytes.
     #[must_use]
     pub const fn bytes(self) -> u16 {
         256 << self as u8
@@ -212,7 +212,7 @@ impl TryFrom<u16> for Mtu {
     }
 }
 
-/// Lanes of a link. The bit values are PortInfo.LinkWidth*'s. Source: IBA vol 1 §14.2.5.6.
+/// Number of lanes of a link. The bit values are those of PortInfo.LinkWidth*. Source: IBA vol 1 §14.2.5.6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LinkWidth {
     /// 1 lane.
@@ -237,7 +237,7 @@ impl LinkWidth {
     /// All widths, narrowest first.
     pub const ALL: [Self; 5] = [Self::X1, Self::X2, Self::X4, Self::X8, Self::X12];
 
-    /// The bit in LinkWidthSupported, LinkWidthEnabled and LinkWidthActive.
+    /// Returns the bit in LinkWidthSupported, LinkWidthEnabled and LinkWidthActive.
     #[must_use]
     pub const fn bit(self) -> u8 {
         match self {
@@ -249,13 +249,13 @@ impl LinkWidth {
         }
     }
 
-    /// From LinkWidthActive (exactly one bit).
+    /// Decodes LinkWidthActive (exactly one bit).
     #[must_use]
     pub fn from_bit(bit: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|w| w.bit() == bit)
     }
 
-    /// Number of lanes.
+    /// Returns the number of lanes.
     #[must_use]
     pub const fn lanes(self) -> u8 {
         match self {
@@ -298,7 +298,7 @@ pub enum LinkSpeed {
     /// 212.5 Gbit/s.
     Xdr,
     /// A code or name that this release does not know. New speeds are faster than known ones, so it sorts as the
-    /// fastest and counts as fast as [`Self::Xdr`]. It is always shown as unknown.
+    /// fastest, and its rate counts as that of [`Self::Xdr`]. It is always shown as unknown.
     #[serde(rename = "unknown")]
     Unknown,
 }
@@ -317,7 +317,7 @@ impl LinkSpeed {
         Self::Xdr,
     ];
 
-    /// Signalling rate of one lane in Mbit/s.
+    /// Returns the signalling rate of one lane in Mbit/s.
     #[must_use]
     pub const fn mbit_per_s(self) -> u32 {
         match self {
@@ -346,13 +346,13 @@ impl fmt::Display for LinkSpeed {
             Self::Hdr => "HDR",
             Self::Ndr => "NDR",
             Self::Xdr => "XDR",
-            // As `ibnetdiscover` prints it.
+            // As printed by `ibnetdiscover`.
             Self::Unknown => "???",
         })
     }
 }
 
-/// What a link carries: width and speed.
+/// Width and speed of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rate {
     /// Lanes.
@@ -362,7 +362,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Signalling rate of the link in Mbit/s.
+    /// Returns the signalling rate of the link in Mbit/s.
     #[must_use]
     pub const fn mbit_per_s(self) -> u32 {
         self.width.lanes() as u32 * self.speed.mbit_per_s()

@@ -1,12 +1,12 @@
-//! Names of foreign devices as text for people.
+//! Text from devices, escaped for output to people.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns `text` with every control and format character escaped, as `\u{1b}`: no name moves a terminal's cursor,
-/// sets its colours, breaks a line or changes the direction of what follows.
+/// Returns `text` with every control and format character escaped, as `\u{1b}`. So no name can move a terminal's
+/// cursor, set its colours, break a line or change the direction of the following text.
 ///
-/// A node's description may hold any character. JSON keeps it as it is; text for people passes through here.
+/// A node's description may contain any character. JSON keeps it unchanged; text for people is escaped here.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false)

@@ -5,13 +5,13 @@ use core::ops::{Index, IndexMut};
 
 /// An identifier that is an index into an [`IdxVec`].
 pub trait Idx: Copy + Ord + core::fmt::Debug {
-    /// From a position.
+    /// Converts from an index.
     fn from_usize(index: usize) -> Self;
-    /// To a position.
+    /// Converts to an index.
     fn to_usize(self) -> usize;
 }
 
-/// A vector whose elements are reached by one kind of identifier only.
+/// A vector that is indexed by only one kind of identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdxVec<I, T> {
     raw: Vec<T>,
@@ -19,7 +19,7 @@ pub struct IdxVec<I, T> {
 }
 
 impl<I: Idx, T> IdxVec<I, T> {
-    /// An empty vector.
+    /// Returns an empty vector.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -28,7 +28,7 @@ impl<I: Idx, T> IdxVec<I, T> {
         }
     }
 
-    /// `len` copies of `value`.
+    /// Returns `len` copies of `value`.
     #[must_use]
     pub fn filled(value: T, len: usize) -> Self
     where
@@ -37,13 +37,13 @@ impl<I: Idx, T> IdxVec<I, T> {
         Self::from(vec![value; len])
     }
 
-    /// Appends and says where.
+    /// Appends an element and returns its identifier.
     pub fn push(&mut self, value: T) -> I {
         self.raw.push(value);
         I::from_usize(self.raw.len() - 1)
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.raw.len()
@@ -55,38 +55,38 @@ impl<I: Idx, T> IdxVec<I, T> {
         self.raw.is_empty()
     }
 
-    /// The element, if there is one.
+    /// Returns the element, if there is one.
     #[must_use]
     pub fn get(&self, index: I) -> Option<&T> {
         self.raw.get(index.to_usize())
     }
 
-    /// The element, if there is one.
+    /// Returns the element for changes, if there is one.
     pub fn get_mut(&mut self, index: I) -> Option<&mut T> {
         self.raw.get_mut(index.to_usize())
     }
 
-    /// All identifiers, ascending.
+    /// Iterates over all identifiers, ascending.
     pub fn indices(&self) -> impl DoubleEndedIterator<Item = I> + ExactSizeIterator + use<I, T> {
         (0..self.raw.len()).map(I::from_usize)
     }
 
-    /// All elements in order.
+    /// Iterates over all elements in order.
     pub fn iter(&self) -> core::slice::Iter<'_, T> {
         self.raw.iter()
     }
 
-    /// All elements in order.
+    /// Iterates over all elements in order, for changes.
     pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, T> {
         self.raw.iter_mut()
     }
 
-    /// Identifiers with their elements.
+    /// Iterates over identifiers with their elements.
     pub fn iter_enumerated(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator {
         self.raw.iter().enumerate().map(|(i, value)| (I::from_usize(i), value))
     }
 
-    /// The elements as a slice.
+    /// Returns the elements as a slice.
     #[must_use]
     pub fn as_slice(&self) -> &[T] {
         &self.raw

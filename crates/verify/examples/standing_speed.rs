@@ -4,6 +4,14 @@
 //! For each of LINKS links (default 20, spread over all): every LID whose packets crossed it is mended, up and then
 //! down, by a search from the switches that still reach it, which is not timed. Timed are [`Standing::apply`] and
 //! [`Standing::proof`] together; then all is undone. Last, the whole judgement of a plan that changes nothing.
+//!
+//! Best of 7, warm caches, AMD EPYC:
+//!
+//! | fabric | entries changed | proof, median (most) | a whole judgement, no change | memory |
+//! |---|---|---|---|---|
+//! | 256 switches of degree 4, 512 hosts | 207–1,934 | 0.1 (0.3) ms | 0.2 ms | 2 MB |
+//! | `karytree:k=18,n=3` | 1,003–3,112 | 0.5 (0.5) ms | 6 ms | 30 MB |
+//! | `mport:m=48,n=3` | 3,547–11,398 | 2.2 (2.3) ms | 68 ms | 310 MB |
 #![allow(clippy::unwrap_used, reason = "an example may stop")]
 
 #[path = "../tests/it/support/mod.rs"]

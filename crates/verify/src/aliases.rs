@@ -1,5 +1,5 @@
-//! Judges Sets of GUIDInfo: a port keeps its own GUID, gets what it shall have and has room for, and no two ports ever
-//! have one GUID.
+//! Judges Sets of GUIDInfo (alias GUIDs). A port keeps its own GUID in entry 0, gets the planned aliases that it has
+//! room for, and no two ports ever have the same GUID.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,17 +23,20 @@ pub enum AliasFault {
     OwnGuid,
     /// The port has no room for an entry.
     NoRoom,
-    /// It is not what the port shall have.
+    /// The Set differs from the aliases planned for the port.
     NotAsWanted,
-    /// Another port has one of the GUIDs.
+    /// Another port has one of the GUIDs at that moment.
     Taken(
         /// The GUID.
         Guid,
     ),
 }
 
-/// Judges a change of alias GUIDs. `held` is what ports hold as far as known, `wanted` what they shall have. A port
-/// whose link is not ACTIVE has nothing that others see; whoever makes it ACTIVE reads what it holds.
+/// Judges a change of alias GUIDs.
+///
+/// `held` is the last known GUIDInfo of each port, `wanted` the planned one. A port whose link is not ACTIVE is not
+/// checked for conflicts, because no other port can reach its GUIDs. The component that later activates the link must
+/// first read the port's GUIDInfo.
 ///
 /// # Errors
 /// A refusal with the whole verdict, if there is any error.
@@ -45,7 +48,7 @@ pub fn judge_aliases(
     options: &JudgeOptions,
 ) -> Result<Judged<AliasChange>, Box<Refusal>> {
     let mut docket = Docket::new(options);
-    // How many blocks of each port have a GUID; of ports that are not there none.
+    // For each GUID, the ports that have it and in how many blocks. Ports missing from the fabric have no GUID.
     let mut holders: BTreeMap<Guid, BTreeMap<Guid, u32>> = BTreeMap::new();
     let mut now = HeldGuids::new();
     let sets = change.phases.iter().flatten();
@@ -56,7 +59,8 @@ pub fn judge_aliases(
         }
     }
     for phase in &change.phases {
-        // Agents of one phase may carry theirs out in any order: what is given up in it is not free before its end.
+        // Agents may apply the Sets of one phase in any order, so a GUID removed in a phase is free only after that
+        // phase.
         let mut freed = Vec::new();
         for set in phase {
             let own = match of_port(fabric, wanted, set) {
@@ -91,7 +95,7 @@ pub fn judge_aliases(
     passed(change, docket.verdict(Figures::default()))
 }
 
-/// True if others can see a port: its link is ACTIVE, or it is a switch's own.
+/// True if other ports can see the port's GUIDs: its link is ACTIVE, or it is port 0 of a switch.
 fn is_seen(fabric: &Fabric, port: Guid) -> bool {
     let at = fabric.find_port(port);
     at.is_some_and(|at| {
@@ -100,7 +104,7 @@ fn is_seen(fabric: &Fabric, port: Guid) -> bool {
     })
 }
 
-/// The GUID of the port that a Set is for, if the Set is right by itself.
+/// Returns the GUID of the port that a Set is for, if the Set itself is valid.
 fn of_port(fabric: &Fabric, wanted: &BTreeMap<Guid, PortAliases>, set: &GuidSet) -> Result<Guid, AliasFault> {
     let is_end = fabric.nodes().get(set.port.node).is_some_and(|node| {
         let is_own = set.port.port == PortNum::MANAGEMENT;
@@ -154,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// Hosts with GUIDs 1 and on, with room for so many; the link of the third is down.
+    /// Hosts with GUIDs 1, 2, 3 and room for the given numbers of entries. The link of the third host is down.
     fn fabric(rooms: [u8; 3]) -> Fabric {
         let mut builder = FabricBuilder::new();
         for (number, room) in (1..).zip(rooms) {
@@ -172,10 +176,11 @@ mod tests {
         builder.finish().unwrap()
     }
 
-    /// Node, block and what is in it.
+    /// One Set: node, block and the GUIDs it writes.
     type Phase<'a> = &'a [(u32, u8, &'a [u64])];
 
-    /// What the judge says: port, block and what is in it, by phase.
+    /// Compares the faults that the judge finds with the expected ones. Each Set is (port, block, GUIDs), grouped by
+    /// phase.
     fn check(held: &[(u64, u8, &[u64])], wanted: &[(u64, u8, u64)], phases: &[Phase<'_>], want: &[AliasFault]) {
         let fabric = fabric([16, 5, 16]);
         let block = |guids: &[u64]| core::array::from_fn(|at| Guid(guids.get(at).copied().unwrap_or(0)));
@@ -224,7 +229,7 @@ mod tests {
             &[&[(0, 0, &[1, 11]), (0, 1, &[0, 19]), (1, 0, &[2, 0, 0, 0, 24])]],
             &[],
         );
-        // A part of it is on the way to it.
+        // A first part of the planned aliases is accepted.
         check(&[], &wanted, &[&[(0, 0, &[1])]], &[]);
         check(&[], &wanted, &[&[(0, 0, &[1, 12])]], &[AliasFault::NotAsWanted]);
         check(&[], &wanted, &[&[(1, 0, &[2, 11])]], &[AliasFault::NotAsWanted]);
@@ -241,16 +246,16 @@ mod tests {
         let (gives, takes): (Phase<'_>, Phase<'_>) = (&[(0, 0, &[1])], &[(1, 0, &[2, 11])]);
         let held: [(u64, u8, &[u64]); 1] = [(1, 0, &[1, 11])];
         check(&held, &moved, &[gives, takes], &[]);
-        // At once, or the wrong way round.
+        // A GUID moves in one phase, or is given to the new port before the old port releases it.
         check(&held, &moved, &[&[gives[0], takes[0]]], &[AliasFault::Taken(Guid(11))]);
         check(&held, &moved, &[takes], &[AliasFault::Taken(Guid(11))]);
         check(&held, &moved, &[takes, gives], &[AliasFault::Taken(Guid(11))]);
-        // Who is not there has nothing, and whose link is down nothing that anybody sees.
+        // A port missing from the fabric has no GUID, and GUIDs of a port with a link that is down are not visible.
         let gone: [(u64, u8, &[u64]); 2] = [(9, 0, &[9, 11]), (3, 0, &[3, 11])];
         check(&gone, &moved, &[takes], &[]);
-        // A port's own GUID is nobody's alias.
+        // A port's own GUID cannot be an alias of another port.
         check(&[], &[(2, 1, 1)], &[&[(1, 0, &[2, 1])]], &[AliasFault::Taken(Guid(1))]);
-        // Two that are to have one.
+        // Both ports are planned to have the same GUID.
         let both = [(1, 1, 11), (2, 1, 11)];
         check(
             &[],
@@ -258,7 +263,7 @@ mod tests {
             &[&[(0, 0, &[1, 11])], takes],
             &[AliasFault::Taken(Guid(11))],
         );
-        // Written once more it is still the same port's; at another place of it for a moment twice.
+        // Writing the same GUID twice to one port is accepted, also in another block for a moment.
         check(&held, &[(1, 1, 11)], &[&[(0, 0, &[1, 11])]], &[]);
         check(&held, &[(1, 9, 11)], &[&[(0, 1, &[0, 11])], gives], &[]);
         check(

@@ -1,18 +1,18 @@
-//! A value for every port of a fabric, found without a search.
+//! One value for each port of a fabric, found by index.
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_types::Idx;
 
-/// Values by port: dense, as ports are.
+/// Values by port in one dense array.
 #[derive(Debug)]
 pub struct ByPort<T> {
-    /// Position of each node's port 0, and the end.
+    /// Index of each node's port 0, and the total count at the end.
     starts: Vec<u32>,
     values: Vec<T>,
 }
 
 impl<T: Copy> ByPort<T> {
-    /// The same value for every port.
+    /// Returns a table with the same value for every port.
     pub fn filled(fabric: &Fabric, value: T) -> Self {
         let mut end = 0;
         let mut starts = vec![0];
@@ -33,13 +33,13 @@ impl<T: Copy> ByPort<T> {
         (position < end as usize).then_some(position)
     }
 
-    /// The value of a port, if there may be such a port.
+    /// Returns the value of a port, or `None` if the port is outside the fabric.
     #[inline]
     pub fn get(&self, at: PortRef) -> Option<T> {
         self.position(at).map(|position| self.values[position])
     }
 
-    /// Changes the value of a port; nothing happens if there can be no such port.
+    /// Changes the value of a port. Does nothing if the port is outside the fabric.
     #[inline]
     pub fn set(&mut self, at: PortRef, value: T) {
         if let Some(position) = self.position(at) {

@@ -1,7 +1,7 @@
-//! Channel dependencies as a graph.
+//! Channel dependency graph.
 //!
 //! A vertex is a channel on a lane. Its dependencies are bits: one per (slot, egress port) of the switch that the
-//! channel enters. Three sets of bits tell hosts' traffic from that of agents and of switches among themselves.
+//! channel enters. Three sets of bits separate the traffic of hosts, of switch agents to hosts, and between switches.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::finding::Traffic;
 use crate::ground::Ground;
 use crate::sl_vl::LaneMap;
 
-/// Bits of all dependencies, by traffic.
+/// Bits of all dependencies, by class of traffic.
 #[derive(Clone, Debug)]
 pub struct Dependencies {
     lanes: usize,
@@ -27,8 +27,8 @@ pub struct Dependencies {
 pub type Vertex = usize;
 
 impl Dependencies {
-    /// No dependency yet. A lane map that is the same everywhere keeps a route on one lane: then the lane of the next
-    /// channel needs no bits of its own.
+    /// Returns an empty set of dependencies. If the lane map is the same at every hop, a packet stays on one lane, so
+    /// no bits are needed for the lane of the next channel.
     pub fn new(ground: &Ground<'_>, map: &LaneMap) -> Self {
         let lanes = map.lane_count(ground.subject.service_levels);
         let slots = if map.is_uniform() { 1 } else { lanes };
@@ -44,36 +44,36 @@ impl Dependencies {
         }
     }
 
-    /// Lanes told apart.
+    /// Returns the number of lanes that are distinguished.
     pub const fn lanes(&self) -> usize {
         self.lanes
     }
 
-    /// Slots a route may use at a hop.
+    /// Returns the number of lanes that a packet may use at a hop (slots).
     pub const fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Memory of the bits.
+    /// Returns the memory that the bits take, in bytes.
     pub fn bytes(&self) -> usize {
         self.bits.iter().map(|bits| bits.len() * size_of::<u64>()).sum()
     }
 
-    /// Start of the bits of a vertex.
+    /// Returns the index of the first word of a vertex.
     #[inline]
     pub const fn row(&self, lane: usize, channel: usize) -> usize {
         (lane * self.channels + channel) * self.words
     }
 
-    /// Notes that the vertex of `row` depends on the channel out of port `egress`, on the lane of `slot`.
+    /// Adds a dependency: the vertex of `row` depends on the channel out of port `egress`, on the lane of `slot`.
     #[inline]
     pub fn set(&mut self, traffic: Traffic, row: usize, slot: usize, egress: u8) {
         let bit = slot * self.stride + usize::from(egress);
         self.bits[traffic as usize][row + bit / 64] |= 1 << (bit % 64);
     }
 
-    /// Notes that a channel on a lane depends on the channels out of all ports of `ports` that are among `of`, as
-    /// bits, on the same lane. Only for a lane map that is the same everywhere.
+    /// Adds dependencies of one channel and lane on the channels out of the ports in both `ports` and `of` (bit masks),
+    /// on the same lane. Valid only if the lane map is the same at every hop.
     #[inline]
     pub fn add_ports(&mut self, traffic: Traffic, (lane, channel): (usize, usize), ports: &[u64], of: &[u64]) {
         let row = self.row(lane, channel);
@@ -83,7 +83,7 @@ impl Dependencies {
         }
     }
 
-    /// Adds the dependencies of another part.
+    /// Adds all dependencies of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (bits, more) in self.bits.iter_mut().zip(&other.bits) {
             bits.iter_mut().zip(more).for_each(|(bits, more)| *bits |= more);
@@ -91,7 +91,7 @@ impl Dependencies {
     }
 }
 
-/// Dependencies of one traffic and all before it, as a graph.
+/// Dependencies of one class of traffic and of all classes before it, as a graph.
 #[derive(Clone, Copy, Debug)]
 pub struct DependencyGraph<'a> {
     ground: &'a Ground<'a>,
@@ -100,7 +100,7 @@ pub struct DependencyGraph<'a> {
 }
 
 impl<'a> DependencyGraph<'a> {
-    /// The graph of `upto` and everything before it.
+    /// Returns the graph of `upto` and of all classes of traffic before it.
     pub const fn new(ground: &'a Ground<'a>, dependencies: &'a Dependencies, upto: Traffic) -> Self {
         Self {
             ground,
@@ -109,12 +109,13 @@ impl<'a> DependencyGraph<'a> {
         }
     }
 
-    /// Number of vertices, those without a dependency included.
+    /// Returns the number of vertices, including those without a dependency.
     pub const fn vertices(self) -> usize {
         self.dependencies.lanes * self.dependencies.channels
     }
 
-    /// Vertices in groups that no dependency leads out of: lanes, if a route stays on one.
+    /// Returns ranges of vertices such that no dependency leads from one range into another: one per lane if packets
+    /// stay on one lane, else a single range.
     pub fn parts_apart(self) -> Vec<Range<Vertex>> {
         let d = self.dependencies;
         let length = d.channels * if d.slots == 1 { 1 } else { d.lanes };
@@ -123,12 +124,12 @@ impl<'a> DependencyGraph<'a> {
             .collect()
     }
 
-    /// Lane and channel of a vertex.
+    /// Returns the lane and the channel of a vertex.
     pub const fn parts(self, vertex: Vertex) -> (usize, usize) {
         (vertex / self.dependencies.channels, vertex % self.dependencies.channels)
     }
 
-    /// Every vertex that `vertex` depends on, by lane, then egress port.
+    /// Iterates over the vertices that `vertex` depends on, by lane, then egress port.
     pub fn next(self, vertex: Vertex) -> Next<'a> {
         let (lane, channel) = self.parts(vertex);
         Next {
@@ -141,11 +142,12 @@ impl<'a> DependencyGraph<'a> {
         }
     }
 
-    /// Channels and dependencies of each lane; a dependency counts for the lane that is held.
+    /// Returns the numbers of channels and dependencies of each lane. A dependency counts for the lane of the channel
+    /// that the packet occupies.
     pub fn sizes(self, par: Par) -> Vec<(u64, u64)> {
         let parts = self.parts_apart();
         let sizes = par.map(parts.len(), |part| self.sizes_of(parts[part].clone()));
-        // Groups have whole lanes, in order.
+        // Each range covers whole lanes, in ascending order.
         sizes.concat()
     }
 
@@ -168,16 +170,16 @@ impl<'a> DependencyGraph<'a> {
     }
 }
 
-/// See [`DependencyGraph::next`].
+/// Iterator over the dependencies of a vertex: see [`DependencyGraph::next`].
 pub struct Next<'a> {
     graph: DependencyGraph<'a>,
     lane: usize,
     /// The switch that the channel enters.
     switch: usize,
     row: usize,
-    /// Words taken out so far.
+    /// Words read so far.
     word: usize,
-    /// What is left of the last of them.
+    /// Bits of the last word that have not been returned yet.
     bits: u64,
 }
 

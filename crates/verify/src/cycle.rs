@@ -1,7 +1,7 @@
 //! Cycles among channel dependencies.
 //!
-//! Whether there is one is asked first, in a single pass over the dependencies; only then is a short one looked for,
-//! for people to read.
+//! A single pass over the dependencies first decides whether there is a cycle. Only then does a second search find a
+//! short one for the report.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use crate::cdg::{Dependencies, DependencyGraph, Next, Vertex};
 use crate::finding::Traffic;
 use crate::ground::Ground;
 
-/// The first traffic with which a cycle appears, and a short one: a graph contains those of the traffic before, so
-/// once there is a cycle nothing more is learnt from later ones, and without one nothing from earlier ones.
+/// Returns the first class of traffic with which a cycle appears, and a short cycle. The graph of a class contains the
+/// graphs of the classes before it, so the first class with a cycle is the one to report.
 pub fn first_cycle(ground: &Ground<'_>, dependencies: &Dependencies, par: Par) -> Option<(Traffic, Vec<Vertex>)> {
     let graph = |traffic| DependencyGraph::new(ground, dependencies, traffic);
     let cyclic = [Traffic::Switches, Traffic::Agents, Traffic::Hosts]
@@ -26,11 +26,11 @@ pub fn first_cycle(ground: &Ground<'_>, dependencies: &Dependencies, par: Par) -
     cycle(graph(first)).map(|cycle| (first, cycle))
 }
 
-/// Number of a vertex on the way of a search; its position is not needed.
+/// Mark of a vertex on the current search path whose position is not needed.
 const ON_THE_WAY: u8 = 1;
 const FINISHED: u8 = 2;
 
-/// Depth first among some vertices that no dependency leads out of: each dependency is looked at once.
+/// Depth-first search among vertices that no dependency leaves. Reads each dependency once.
 fn is_cyclic(graph: DependencyGraph<'_>, vertices: Range<Vertex>) -> bool {
     let mut state = vec![0_u8; vertices.len()];
     let base = vertices.start;
@@ -58,7 +58,8 @@ fn is_cyclic(graph: DependencyGraph<'_>, vertices: Range<Vertex>) -> bool {
     false
 }
 
-/// A short cycle, if there is any (Kahn 1962: what cannot be sorted is on a cycle, or behind one).
+/// Returns a short cycle, if there is any. Uses topological sorting (Kahn 1962): a vertex that cannot be sorted is on a
+/// cycle or reachable from one.
 fn cycle(graph: DependencyGraph<'_>) -> Option<Vec<Vertex>> {
     let mut waiting = vec![0_u32; graph.vertices()];
     for vertex in 0..graph.vertices() {
@@ -78,7 +79,7 @@ fn cycle(graph: DependencyGraph<'_>) -> Option<Vec<Vertex>> {
     any_cycle(graph, &left).map(|cycle| shortened(graph, &left, cycle))
 }
 
-/// Takes away vertices from which no cycle can be reached: searches need not look there.
+/// Removes vertices from which no cycle can be reached, so that later searches skip them.
 fn without_ends(graph: DependencyGraph<'_>, mut left: Vec<bool>) -> Vec<bool> {
     let mut seen = vec![false; left.len()];
     let mut path: Vec<(Vertex, Next<'_>, bool)> = Vec::new();
@@ -89,7 +90,7 @@ fn without_ends(graph: DependencyGraph<'_>, mut left: Vec<bool>) -> Vec<bool> {
         seen[first] = true;
         path.push((first, graph.next(first), false));
         while let Some((vertex, next, leads_on)) = path.last_mut() {
-            // Seen and still left: it leads to a cycle, or is on the way, which then is one.
+            // A vertex that was visited and is still left leads to a cycle, or is on the search path and closes one.
             match next.find(|&next| left[next] && !(seen[next] && *leads_on)) {
                 Some(next) if seen[next] => *leads_on = true,
                 Some(next) => {
@@ -110,7 +111,7 @@ fn without_ends(graph: DependencyGraph<'_>, mut left: Vec<bool>) -> Vec<bool> {
     left
 }
 
-/// Depth first among the vertices left over, until one on the path is met again.
+/// Depth-first search among the remaining vertices, until it returns to a vertex on its path.
 fn any_cycle(graph: DependencyGraph<'_>, left: &[bool]) -> Option<Vec<Vertex>> {
     let next_of = |vertex| -> Vec<Vertex> { graph.next(vertex).filter(|&next| left[next]).collect() };
     let mut position = vec![usize::MAX; left.len()];
@@ -140,7 +141,7 @@ fn any_cycle(graph: DependencyGraph<'_>, left: &[bool]) -> Option<Vec<Vertex>> {
     None
 }
 
-/// The shortest cycle through one of the first vertices of `cycle`: people read it.
+/// Returns the shortest cycle through one of the first vertices of `cycle`, because people read the result.
 fn shortened(graph: DependencyGraph<'_>, left: &[bool], cycle: Vec<Vertex>) -> Vec<Vertex> {
     const TRIES: usize = 16;
     let mut best: Option<Vec<Vertex>> = None;
@@ -151,10 +152,10 @@ fn shortened(graph: DependencyGraph<'_>, left: &[bool], cycle: Vec<Vertex>) -> V
     best.unwrap_or(cycle)
 }
 
-/// The shortest cycle through `start`, if it has fewer than `below` vertices.
+/// Returns the shortest cycle through `start`, if it has fewer than `below` vertices.
 fn shortest_through(graph: DependencyGraph<'_>, start: Vertex, left: &[bool], below: usize) -> Option<Vec<Vertex>> {
     let mut from = vec![u32::MAX; left.len()];
-    // Vertices with the length of a cycle that would end there.
+    // Vertices with the length of the cycle that they would close.
     let mut open = vec![(start, 1)];
     let mut done = 0;
     while let Some(&(vertex, length)) = open.get(done) {

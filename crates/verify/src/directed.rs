@@ -7,7 +7,8 @@ use crate::ground::Ground;
 
 /// Most links of a directed route. Source: IBA vol 1 §14.2.2 (HopCount).
 const HOPS_MAX: u32 = 63;
-/// Most links between switches to a switch that a manager on a host reaches; the first link leads out of that host.
+/// Most links between the first switch on a manager's directed route and the last one that it reaches. The first link
+/// of the route leads from the manager's host to a switch.
 const FAR_MAX: u32 = HOPS_MAX - 1;
 
 /// Returns one finding for each part that is too large for any manager. Managers are on hosts; in a part without hosts,
@@ -57,7 +58,8 @@ impl<'a> Walk<'a> {
         found
     }
 
-    /// Returns the number of switches and hosts beyond a manager's reach, and the first switch with some.
+    /// Returns the number of switches and hosts that a manager at this place cannot reach, and the first switch with
+    /// some.
     fn beyond(&self, found: &[(usize, u32)], has_hosts: bool) -> Beyond {
         let far_max = if has_hosts { FAR_MAX } else { HOPS_MAX };
         let mut beyond = Beyond::default();
@@ -77,7 +79,7 @@ impl<'a> Walk<'a> {
 
     fn finding(&self, first: usize) -> Option<Finding> {
         let found = self.from(first);
-        // As in nearly every fabric, all places are far enough from the limit.
+        // In nearly every fabric all places are far enough below the limit.
         let diameter_max = 2 * found.last().map_or(0, |(_, far)| *far);
         if diameter_max < FAR_MAX {
             return None;
@@ -108,8 +110,8 @@ impl<'a> Walk<'a> {
         Some(Finding::new(Severity::Warning, fault))
     }
 
-    /// Returns the switches to start from, in order: first the middle of a longest path. Returns that one alone if two
-    /// switches are too far apart for a manager at any place.
+    /// Returns the candidate switches for the manager, in order: first the middle of a longest path. If two switches
+    /// are too far apart for a manager at any place, returns only that one.
     fn seats(&self, found: &[(usize, u32)], has_hosts: bool) -> Vec<usize> {
         let end = found.last().map_or(0, |(switch, _)| *switch);
         let from_end = self.from(end);
@@ -128,7 +130,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The nodes beyond reach from one place.
+/// The nodes that a manager at one place cannot reach.
 #[derive(Default)]
 struct Beyond {
     switches: u64,

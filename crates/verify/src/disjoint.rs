@@ -1,15 +1,18 @@
-//! How far the LIDs of one port are ways apart: with LMC > 0 a port has 2^LMC LIDs, and a connection may move to
-//! another of them when a link fails. That helps as far as their ways have nothing in common.
+//! Measures how independent the paths to the LIDs of one port are.
 //!
-//! Per pair of hosts the figure is the size of the largest set of LID offsets whose ways have pairwise no cable in
-//! common (*link-disjoint*; a cable counts in both directions, since both fail together), and of those that also have
-//! no switch in common but the two the hosts hang on (*switch-disjoint*). Ways that do not arrive are in no set.
+//! With LMC > 0 a port has 2^LMC LIDs, and a connection may migrate to another LID when a link fails. That helps only
+//! if the paths to these LIDs share no failed part.
 //!
-//! Beside them stands for how many pairs there are two such ways at all, by the cabling alone (bridges and cut
-//! switches): no routing can do more.
+//! For each pair of hosts the figure is the size of the largest set of LID offsets with paths that share no cable
+//! (*link-disjoint*). A cable counts in both directions, because both fail together. A second figure counts paths that
+//! also share no switch except the two that the hosts are attached to (*switch-disjoint*). Paths that do not deliver
+//! are in no set.
 //!
-//! The largest set is found exactly; after [`SEARCH_STEPS_MAX`] steps of a search the best so far is taken and the pair
-//! counted as [`DisjointFigures::bounded`]. Work: LIDs × switches with hosts × hops, and the searches.
+//! A third figure says for how many pairs the cabling has two such paths at all (found from bridges and cut vertices).
+//! No routing can exceed it.
+//!
+//! The largest set is exact. After [`SEARCH_STEPS_MAX`] steps of a search the best set so far is used and the pair is
+//! counted in [`DisjointFigures::bounded`]. Work: LIDs × switches with hosts × hops, plus the searches.
 
 mod possible;
 
@@ -24,30 +27,30 @@ use crate::phases::net::{Net, Owner, Way};
 use crate::subject::Subject;
 use possible::Possible;
 
-/// Steps of one search for a largest set: more than any pair of a fat tree needs, and still below a millisecond.
+/// Most steps of one search for a largest set: more than any pair of a fat tree needs, and still below a millisecond.
 pub const SEARCH_STEPS_MAX: u32 = 20_000;
 
-/// LID offsets with nothing in common.
+/// Sets of LID offsets with disjoint paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Apart {
-    /// A largest set of offsets that share no cable, ascending.
+    /// A largest set of offsets with paths that share no cable, ascending.
     pub by_links: Vec<u8>,
-    /// A largest set of offsets that share no cable and no switch but the ends, ascending.
+    /// A largest set of offsets with paths that share no cable and no switch except the two end switches, ascending.
     pub by_switches: Vec<u8>,
-    /// True if both sets are known to be largest.
+    /// True if both sets are proved to be largest.
     pub is_exact: bool,
 }
 
-/// Pairs of hosts by the size of their largest set.
+/// Pairs of hosts counted by the size of their largest set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
-    /// `[n]`: pairs with a largest set of n offsets.
+    /// `[n]`: number of pairs with a largest set of n offsets.
     pub pairs: Vec<u64>,
-    /// The smallest of any pair.
+    /// The smallest size of any pair.
     pub min: u64,
-    /// A pair that has it: from, to.
+    /// A pair with that smallest size: (from, to).
     pub worst: Option<(Place, Place)>,
-    /// Pairs for which there are two such ways at all, whatever the tables.
+    /// Pairs for which the cabling has two such paths, whatever the tables say.
     pub possible: u64,
 }
 
@@ -60,7 +63,7 @@ impl Spread {
         if pairs == 0 { 0.0 } else { sum as f64 / pairs as f64 }
     }
 
-    /// Pairs with two ways or more, of those that can have them; 1 if none can.
+    /// Pairs with two or more disjoint paths, divided by `possible`; 1 if `possible` is 0.
     #[must_use]
     pub fn share_of_possible(&self) -> f64 {
         let two: u64 = self.pairs.iter().skip(2).sum();
@@ -72,35 +75,35 @@ impl Spread {
     }
 }
 
-/// What was measured.
+/// Result of the measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DisjointFigures {
-    /// Most LIDs of any host port.
+    /// Largest number of LIDs of any host port.
     pub offsets_max: u32,
     /// Ordered pairs of host ports on different switches, the second with more than one LID.
     pub pairs: u64,
-    /// Such pairs on one switch: no cable between switches is on their way. They are in no spread.
+    /// Such pairs on one switch. They use no cable between switches and are not counted in the spreads.
     pub pairs_on_one_switch: u64,
-    /// Pairs whose sets may be larger than was found.
+    /// Pairs for which the search stopped early, so that their sets may be larger than reported.
     pub bounded: u64,
-    /// Offsets without a common cable.
+    /// Figures of paths without a common cable.
     pub by_links: Spread,
-    /// Offsets without a common cable or switch.
+    /// Figures of paths without a common cable or switch.
     pub by_switches: Spread,
 }
 
-/// Ways of all LIDs of a subject.
+/// Paths to all LIDs of a subject.
 #[derive(Debug)]
 pub struct Ways<'a> {
     subject: Subject<'a>,
     net: Net,
-    /// The lower channel of each cable.
+    /// For each channel, the lower channel number of its cable.
     cables: Vec<u32>,
     possible: Possible,
 }
 
 impl<'a> Ways<'a> {
-    /// Reads the fabric once.
+    /// Reads the fabric and the tables once.
     #[must_use]
     pub fn new(subject: Subject<'a>, links: Links) -> Self {
         let net = Net::new(subject.fabric, links);
@@ -119,7 +122,8 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// The offsets from one host port to another; `None` if one of them is no host port behind a switch, or has no LID.
+    /// Returns the disjoint offsets from one host port to another. `None` if one of them is not a host port behind a
+    /// switch, or has no LID.
     #[must_use]
     pub fn pair(&self, from: PortRef, to: PortRef) -> Option<Apart> {
         let (source, _) = self.host(from)?;
@@ -128,7 +132,7 @@ impl<'a> Ways<'a> {
         Some(self.apart(source, (leaf, host), &lids, &mut Vec::new()))
     }
 
-    /// All pairs of hosts.
+    /// Returns the figures over all pairs of hosts.
     #[must_use]
     pub fn figures(&self, par: Par) -> DisjointFigures {
         let hosts = self.net.hosts.len();
@@ -159,7 +163,7 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// The switch a host hangs on, and its number.
+    /// Returns the switch that a host port is attached to, and the host's number.
     fn host(&self, at: PortRef) -> Option<(u32, u32)> {
         let lid = self.subject.lids.base(at)?;
         match self.net.owner(self.subject.fabric, self.subject.lids, lid) {
@@ -173,7 +177,7 @@ impl<'a> Ways<'a> {
         Some((0..range.lmc.lids()).map(|i| Lid(range.base.0 + i)).collect())
     }
 
-    /// All hosts towards one.
+    /// Adds the pairs of all hosts with one destination.
     fn towards(&self, to: PortRef, ways: &mut Vec<Path>, part: &mut Part) {
         let (Some((leaf, host)), Some(lids)) = (self.host(to), self.lids(to)) else {
             return;
@@ -245,11 +249,11 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// Cables and switches between the ends, if packets of the LID arrive.
+    /// Returns the cables and switches between the ends, if packets to the LID are delivered.
     fn path(&self, source: u32, (leaf, host): (u32, u32), lid: Lid) -> Option<(Vec<u32>, Vec<u32>)> {
         let (mut cables, mut switches) = (Vec::new(), Vec::new());
         let mut at = source;
-        // A way that is longer goes round.
+        // A longer path is a loop.
         for _ in 0..self.net.switches {
             let entry = self.subject.tables.get(SwitchIdx::from_usize(at as usize), lid);
             match self.net.way(at as usize, entry) {
@@ -268,10 +272,10 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// Chunks of hosts that may be followed side by side; results do not depend on it.
+/// Number of chunks of hosts that may run in parallel. Results do not depend on it.
 const CHUNKS: usize = 16;
 
-/// A way that is not the same as that of a lower offset.
+/// A path that differs from the paths of all lower offsets.
 #[derive(Debug)]
 struct Path {
     offset: u8,
@@ -292,7 +296,7 @@ struct Part {
 }
 
 impl Part {
-    /// The sum with a later part.
+    /// Adds the figures of a later part.
     fn merge(mut self, later: Self) -> Self {
         let (mine, more) = (&mut self.figures, &later.figures);
         mine.offsets_max = mine.offsets_max.max(more.offsets_max);
@@ -316,7 +320,8 @@ impl Part {
     }
 }
 
-/// A largest set of `0..count` (at most 128: LMC is at most 7) in which nothing clashes, and whether it is known to be.
+/// Returns a largest subset of `0..count` without a clash, and whether it is proved to be largest. `count` is at most
+/// 128, because LMC is at most 7.
 fn largest(count: usize, clash: impl Fn(usize, usize) -> bool) -> (Vec<usize>, bool) {
     let mut clashes = vec![0_u128; count];
     for a in 0..count {
@@ -346,8 +351,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Takes the candidate with the fewest clashes left, or, if it has any, one of those it clashes with instead:
-    /// a largest set has one of them.
+    /// Tries the candidate with the fewest clashes left. If it has clashes, also tries those candidates instead: every
+    /// largest set contains the candidate or one that it clashes with.
     fn extend(&mut self, chosen: u128, open: u128) {
         self.steps += 1;
         if (chosen | open).count_ones() <= self.best.count_ones() || self.steps >= SEARCH_STEPS_MAX {
@@ -359,7 +364,8 @@ impl Search<'_> {
             return;
         };
         let rivals = self.clashes[least] & open;
-        // Rivals that all clash with each other: at most one of them can be chosen, and this one does no more harm.
+        // If the clashing candidates also clash with each other, at most one of them can be chosen, and this candidate
+        // is at least as good.
         let is_clique = bits(rivals).all(|way| rivals & !(self.clashes[way] | 1 << way) == 0);
         for way in std::iter::once(least).chain(bits(if is_clique { 0 } else { rivals })) {
             self.extend(chosen | 1 << way, open & !(self.clashes[way] | 1 << way));

@@ -1,4 +1,5 @@
-//! Partitions that switches enforce: in front of hosts only, for exactly their keys, and not before these are written.
+//! Judges partition enforcement by switches: only at ports to hosts, with exactly the P_Keys of the host, and only
+//! after the P_Keys are written.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use selvedge_types::{PKey, PortState};
 
 use crate::finding::{Fault, Finding, Place, Severity, Unlike};
 
-/// All findings about it.
+/// Returns all findings about partition enforcement.
 pub fn findings(fabric: &Fabric, plan: &Plan, changes: &ChangeSet) -> Vec<Finding> {
     let mut found = Vec::new();
     let enforcing = plan.ports.iter().filter(|(_, settings)| settings.enforcement != 0);
@@ -22,9 +23,9 @@ pub fn findings(fabric: &Fabric, plan: &Plan, changes: &ChangeSet) -> Vec<Findin
     found
 }
 
-/// How the keys that pass at a switch port differ from those of the host behind it.
+/// Returns how the P_Keys that pass at a switch port differ from those of the host behind it.
 ///
-/// A limited key passes where the table has the full one of its partition. Source: IBA vol 1 §10.9.3.
+/// A limited P_Key passes if the table has the full P_Key of its partition. Source: IBA vol 1 §10.9.3.
 fn unlike(fabric: &Fabric, plan: &Plan, at: PortRef) -> Option<Unlike> {
     let host = fabric.peer(at).filter(|host| fabric.switch_index(host.node).is_none());
     let host = host.and_then(|host| plan.end_ports.get(&host));
@@ -43,7 +44,7 @@ fn unlike(fabric: &Fabric, plan: &Plan, at: PortRef) -> Option<Unlike> {
         .or_else(|| beyond.map(|key| Unlike::Beyond(PKey(*key))))
 }
 
-/// Ports that begin to enforce while packets pass, before what passes is written.
+/// Finds ports with traffic that begin to enforce partitions before their P_Keys are written.
 fn early(fabric: &Fabric, changes: &ChangeSet, found: &mut Vec<Finding>) {
     let ops = || {
         let phases = changes.phases.iter().zip(0_u32..);
@@ -81,8 +82,8 @@ mod tests {
     use super::*;
     use crate::{support, transition};
 
-    /// Two switches with a host each, of which the first is enforced at its switch; codes of what is found of a plan
-    /// and a change set after they were edited.
+    /// Compares the codes of the findings with the expected ones. The fabric is two switches with a host each; the
+    /// first switch enforces partitions. The callback edits the plan and the change set.
     fn check(
         state: PortState,
         edit: impl FnOnce(&mut Plan, PortRef),

@@ -1,4 +1,4 @@
-//! Figures of quality: the only ones shown to people.
+//! Quality figures of a set of tables. Every figure that the project shows is computed here.
 
 use selvedge_sim::Par;
 use serde::Serialize;
@@ -9,60 +9,60 @@ use crate::ground::Ground;
 use crate::tally::{Ends, Tally};
 use crate::whole::Whole;
 
-/// What the judge measured.
+/// Figures that the judge measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// Switches.
+    /// Number of switches.
     pub switches: u64,
     /// Host ports with a trained link.
     pub host_ports: u64,
     /// LIDs in use.
     pub lids: u64,
-    /// Parts of the fabric without a link between them.
+    /// Number of connected parts of the fabric.
     pub parts: u64,
-    /// Where packets from every end port to every LID end.
+    /// Packets from every end port to every LID, by outcome.
     pub pairs: PairFigures,
-    /// Ordered pairs of different host ports of the whole fabric, whether or not they are connected or have a trained
-    /// link. Ports on different rails form no pair.
+    /// Ordered pairs of different host ports of the whole fabric, connected or not, and with a trained link or not.
+    /// Ports on different rails form no pair.
     pub host_pairs: u64,
-    /// Those of them whose packets to the base LID arrive.
+    /// Those of `host_pairs` with packets to the base LID that are delivered.
     pub host_pairs_reached: u64,
-    /// Reached host pairs by the number of links between switches on their way; `[0]`: on one switch. Empty if a
-    /// proof was mended: see [`crate::standing`].
+    /// Delivered host pairs by the number of links between switches on the path; `[0]`: both on one switch. Empty if
+    /// the proof was updated incrementally: see [`crate::standing`].
     pub hops: Vec<u64>,
-    /// Most links between switches on a way; 0 if that is not known.
+    /// Most links between switches on a path; 0 if not measured.
     pub hops_max: u64,
-    /// Mean links between switches, over reached host pairs that are not on one switch.
+    /// Mean number of links between switches, over delivered host pairs on different switches.
     pub hops_mean: f64,
-    /// Directed links between switches.
+    /// Number of directed links between switches.
     pub channels: u64,
-    /// Host pairs on each of them, all lanes together.
+    /// Host pairs per directed link, all lanes together.
     pub load: Load,
-    /// Lanes that carry host pairs or have dependencies.
+    /// Lanes that carry host pairs or have channel dependencies.
     pub lanes: Vec<LaneFigures>,
 }
 
-/// Pairs of a source end port (host port, or port 0 of a switch) and a LID of another end port.
+/// Outcomes by pair: a source end port (host port, or port 0 of a switch) and a LID of another end port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PairFigures {
     /// Delivered.
     pub delivered: u64,
-    /// Dropped for want of a way.
+    /// Dropped because no entry leads on.
     pub black_hole: u64,
-    /// Caught in a circle.
+    /// Caught in a forwarding loop.
     pub looped: u64,
     /// Delivered to a port that does not own the LID.
     pub misdelivered: u64,
-    /// Dropped for want of a lane.
+    /// Dropped because of a missing lane.
     pub lane_drop: u64,
-    /// Dropped, as there is no link to the owner.
+    /// Dropped because no link connects the source with the owner of the LID.
     pub apart: u64,
 }
 
 /// Host pairs per directed link between switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Load {
-    /// The busiest.
+    /// Load of the busiest link.
     pub max: u64,
     /// Mean over all links, idle ones included.
     pub mean: f64,
@@ -70,16 +70,16 @@ pub struct Load {
     pub sd: f64,
 }
 
-/// One lane.
+/// Figures of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LaneFigures {
-    /// Its number.
+    /// Number of the lane.
     pub vl: u8,
     /// Host pairs per directed link between switches.
     pub load: Load,
-    /// Channels of this lane that depend on another or are depended on, in traffic of hosts.
+    /// Channels on this lane with a dependency to or from another, in traffic of hosts.
     pub channels: u64,
-    /// Dependencies of channels of this lane, in traffic of hosts.
+    /// Dependencies between channels of this lane, in traffic of hosts.
     pub dependencies: u64,
 }
 
@@ -89,7 +89,7 @@ impl Load {
         if count == 0 {
             return Self::default();
         }
-        // Integer sums first: the result does not depend on any order.
+        // Sums of integers, so that the result does not depend on their order.
         let (mut max, mut sum, mut squares) = (0, 0_u128, 0_u128);
         for load in loads {
             max = max.max(load);
@@ -99,7 +99,7 @@ impl Load {
         Self::from_sums(count, max, (sum, squares))
     }
 
-    /// From how many loads there are, the largest, their sum and that of their squares.
+    /// Returns the load from the number of links, the largest load, the sum and the sum of squares.
     pub(crate) fn from_sums(count: usize, max: u64, (sum, squares): (u128, u128)) -> Self {
         if count == 0 {
             return Self::default();
@@ -111,21 +111,21 @@ impl Load {
     }
 }
 
-/// What was measured, however.
+/// Measured values, whether by a full or an incremental proof.
 pub struct Measured {
-    /// Where packets end.
+    /// Outcomes of packets.
     pub ends: Ends,
-    /// Host pairs by number of links, if that was counted.
+    /// Host pairs by number of links, if counted.
     pub hops: Option<Vec<u64>>,
     /// See [`Figures::hops_mean`].
     pub hops_mean: f64,
-    /// All lanes together.
+    /// Load of all lanes together.
     pub load: Load,
     /// Lanes in use.
     pub lanes: Vec<LaneFigures>,
 }
 
-/// Counts what the passes found.
+/// Returns the figures of a full proof.
 pub fn figures(ground: &Ground<'_>, tally: &Tally, par: Par) -> Figures {
     let far: u64 = tally.hops.iter().skip(1).sum();
     let steps: u64 = tally.hops.iter().zip(0..).map(|(pairs, links)| pairs * links).sum();
@@ -145,10 +145,10 @@ pub fn figures(ground: &Ground<'_>, tally: &Tally, par: Par) -> Figures {
     assemble(ground, measured)
 }
 
-/// Figures of what was measured.
+/// Returns the figures made from measured values.
 pub fn assemble(ground: &Ground<'_>, measured: Measured) -> Figures {
     let lids = ground.subject.lids;
-    // Ports cabled to each other need no switch: their packets arrive, or there is nobody to send to.
+    // Two host ports cabled to each other need no switch. Their packets are delivered if the peer has a LID.
     let lids_of = |at| lids.range(at).map_or(0, |range| u64::from(range.lmc.lids()));
     let direct_lids: u64 = ground.back_to_back.iter().map(|&(a, b)| lids_of(a) + lids_of(b)).sum();
     let direct = ground

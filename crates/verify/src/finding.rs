@@ -1,4 +1,4 @@
-//! One finding: what is wrong, where, how bad, and a concrete witness. Its words are in `text`.
+//! One finding: the fault, its place, its severity and a concrete witness. Its text is in `text`.
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_types::{Guid, Lid, LidRange, Mtu, PKey, PortNum, PortState, Sl, Vl};
@@ -9,31 +9,31 @@ use crate::aliases::AliasFault;
 use crate::multicast::Stray;
 use crate::phases::PhaseFinding;
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information only.
     Info,
-    /// Works, but somebody should look.
+    /// The fabric works, but an operator should check.
     Warning,
-    /// Not to be sent.
+    /// The plan must not be sent.
     Error,
 }
 
-/// A node or port as people and programs name it.
+/// A node or port, with the name that is shown to operators and programs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Place {
     /// GUID of the node; 0 if the node does not exist.
     pub node_guid: Guid,
-    /// The port; `None`: the node as a whole.
+    /// The port, or `None` for the node as a whole.
     pub port: Option<PortNum>,
-    /// `"description"`, and `[port]` if it is a port.
+    /// Node description in quotes, followed by `[port]` for a port.
     pub name: String,
 }
 
 impl Place {
-    /// A port.
+    /// Returns the place of a port.
     #[must_use]
     pub fn port(fabric: &Fabric, at: PortRef) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Place {
         }
     }
 
-    /// A node.
+    /// Returns the place of a node.
     #[must_use]
     pub fn node(fabric: &Fabric, idx: NodeIdx) -> Self {
         let node = fabric.nodes().get(idx);
@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-/// How many sources are hit: end ports, each towards one LID.
+/// Number of affected sources: end ports, each towards one LID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Sources {
     /// Host ports.
@@ -68,35 +68,35 @@ pub struct Sources {
     pub switches: u64,
 }
 
-/// Why a switch drops a packet before it asks for a lane.
+/// Why a switch drops a packet before a lane is selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// The entry is 255.
     NoEntry,
-    /// The LID is above LinearFDBTop.
+    /// The LID is above the switch's LinearFDBTop.
     AboveTop,
-    /// The switch has no port of that number.
+    /// The switch has no port with that number.
     NoSuchPort,
-    /// No cable at the egress port.
+    /// No cable is plugged in at the egress port.
     Uncabled,
-    /// The link at the egress port is down on one side at least.
+    /// The link at the egress port is down on at least one side.
     LinkDown,
 }
 
-/// Whose traffic a cycle of dependencies is made of.
+/// Class of traffic that a cycle of dependencies consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Traffic {
-    /// From hosts to anywhere.
+    /// From hosts to every LID.
     Hosts,
-    /// That, and from switches to hosts.
+    /// The traffic of `Hosts`, and from switches to hosts.
     Agents,
-    /// All that, and from switches to switches.
+    /// All of these, and from switches to switches.
     Switches,
 }
 
-/// What a Set writes.
+/// The attribute that a Set writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attribute {
@@ -106,11 +106,11 @@ pub enum Attribute {
     PKeyTable,
     /// PortInfo.
     PortInfo,
-    /// The logical state in PortInfo.
+    /// The port state in PortInfo.
     PortState,
     /// SwitchInfo.
     SwitchInfo,
-    /// The row of SLtoVLMappingTable for packets that came in by this port.
+    /// The row of SLtoVLMappingTable for packets that arrive by this port.
     SlToVl(PortNum),
     /// One block of VLArbitrationTable.
     VlArbitration(u8),
@@ -120,25 +120,25 @@ pub enum Attribute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneFault {
-    /// The link does not have it: packets are dropped.
+    /// The link does not have the lane, so packets are dropped.
     NoSuchLane,
-    /// The arbiter never serves it: packets wait for ever.
+    /// The arbiter never serves the lane, so packets wait for ever.
     NeverServed,
-    /// Routes were proved on another one.
+    /// The routes were proved on another lane.
     NotProved,
-    /// It is used before link and arbiter have it.
+    /// The lane is used before the link and the arbiter have it.
     Early,
 }
 
-/// What is wrong with partitions that a switch is to enforce at a port.
+/// How the partitions that a switch port is to enforce are wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unlike {
-    /// The host's key would not pass.
+    /// The host has this P_Key, but it would not pass.
     Missing(PKey),
-    /// The key would pass, and the host does not hold it.
+    /// The P_Key would pass, but the host does not have it.
     Beyond(PKey),
-    /// No host is behind the port, or its keys are not planned.
+    /// No host is behind the port, or its P_Keys are not planned.
     NoHost,
 }
 
@@ -147,47 +147,48 @@ pub enum Unlike {
 pub struct Hop {
     /// The switch.
     pub switch: Place,
-    /// Where the packet came in; 0: sent by the switch itself.
+    /// The port by which the packet arrived; 0: sent by the switch itself.
     pub ingress: PortNum,
-    /// The entry: where it shall go out; 255: nowhere.
+    /// The table entry: the egress port; 255 means none.
     pub egress: u8,
-    /// The lane it is given; `None` if it never asks for one.
+    /// The lane that the packet is put on; `None` if it is dropped before.
     pub vl: Option<Vl>,
 }
 
-/// One dependency of a cycle: packets to `lid` from `source` hold the lane they came by and wait for the next.
+/// One dependency of a cycle: packets from `source` to `lid` occupy the lane on which they arrived and wait for the
+/// next one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// Who sends.
+    /// The port that sends.
     pub source: Place,
-    /// Where to.
+    /// The destination.
     pub lid: Lid,
-    /// Lane on the link they came by.
+    /// The lane on the link by which the packets arrived.
     pub from_vl: Vl,
-    /// The switch they wait in, and what for.
+    /// The switch in which they wait, and the egress and lane that they wait for.
     pub hop: Hop,
 }
 
-/// Proof of a finding that a person can follow with a finger.
+/// Evidence for a finding, step by step, that a person can check by hand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Witness {
-    /// Channel dependencies, each waiting for the next and the last for the first.
+    /// Channel dependencies: each waits for the next, and the last for the first.
     Cycle(Vec<Step>),
-    /// The way of one packet, to its end or to the first switch it meets again.
+    /// The path of one packet, to its end or to the first switch that it reaches twice.
     Path {
-        /// Who sends.
+        /// The port that sends.
         source: Place,
-        /// Where to.
+        /// The destination.
         lid: Lid,
-        /// Switch by switch.
+        /// Switches on the path, in order.
         hops: Vec<Hop>,
     },
-    /// The finding itself says all.
+    /// No further evidence: the finding says everything.
     Plain,
 }
 
-/// What is wrong. Each variant belongs to the [`Kind`] of its name, where the meaning is written.
+/// The fault. Each variant belongs to the [`Kind`] of the same name, which documents its meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -314,7 +315,7 @@ pub enum Fault {
         has_link: bool,
     },
     OutOfReach {
-        /// The place from which a manager reaches most nodes.
+        /// The best place for the manager: it reaches the most nodes from there.
         seat: Place,
         switches: u64,
         hosts: u64,
@@ -395,9 +396,9 @@ pub enum Fault {
     MulticastCircle {
         mlid: Lid,
         vl: u8,
-        /// Of the change; 0: at rest afterwards.
+        /// Phase of the change; 0: after the change.
         phase: u32,
-        /// Ports by which packets leave, each waiting for the next.
+        /// Egress ports of packets, each waiting for the next.
         channels: Vec<Place>,
     },
     MulticastApart {
@@ -412,7 +413,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The kind, with code and name.
+    /// Returns the kind, which has the code and the name.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -471,25 +472,25 @@ impl Fault {
 pub struct Finding {
     /// The kind's code.
     pub code: &'static str,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
     /// True for an error that the operator accepted, and for an accepted warning that would otherwise fail [the
     /// verdict](crate::Verdict::is_good).
     pub accepted: bool,
     /// What is wrong.
     pub fault: Fault,
-    /// Proof.
+    /// Its evidence.
     pub witness: Witness,
 }
 
 impl Finding {
-    /// A finding that needs no further proof.
+    /// Returns a finding without further evidence.
     #[must_use]
     pub const fn new(severity: Severity, fault: Fault) -> Self {
         Self::proven(severity, fault, Witness::Plain)
     }
 
-    /// A finding with its witness.
+    /// Returns a finding with its witness.
     #[must_use]
     pub const fn proven(severity: Severity, fault: Fault, witness: Witness) -> Self {
         Self {

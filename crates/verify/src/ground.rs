@@ -1,4 +1,4 @@
-//! The fabric as flat arrays: what each switch port leads to, the channels, the hosts, the parts.
+//! The fabric in flat arrays: the destination of each switch port, the channels, the hosts and the connected parts.
 
 use selvedge_fabric::{NodeIdx, PortRef, PortSettings, SwitchIdx};
 use selvedge_plan::NO_PATH;
@@ -19,33 +19,33 @@ pub enum Way {
     Channel(usize),
     /// To this host port.
     Host(u32),
-    /// To the switch's own port 0.
+    /// To port 0 of the switch.
     Own,
-    /// Nowhere.
+    /// Nowhere: packets are dropped.
     Dead(Cause),
 }
 
 impl Exit {
     const TAG_SHIFT: u32 = 30;
     const INDEX: u32 = (1 << Self::TAG_SHIFT) - 1;
-    /// The switch's own port 0.
+    /// Exit to port 0 of the switch.
     pub const OWN: Self = Self(2 << Self::TAG_SHIFT);
 
     const fn channel(index: u32) -> Self {
         Self(index & Self::INDEX)
     }
 
-    /// To a host port.
+    /// Returns the exit to a host port.
     pub const fn host(index: u32) -> Self {
         Self(1 << Self::TAG_SHIFT | index & Self::INDEX)
     }
 
-    /// Nowhere.
+    /// Returns an exit that drops packets.
     pub const fn dead(cause: Cause) -> Self {
         Self(3 << Self::TAG_SHIFT | cause as u32)
     }
 
-    /// The channel, if it leads to a switch.
+    /// Returns the channel, if the exit leads to a switch.
     #[inline]
     pub const fn as_channel(self) -> Option<usize> {
         if self.0 >> Self::TAG_SHIFT == 0 {
@@ -55,13 +55,13 @@ impl Exit {
         }
     }
 
-    /// True if a packet needs a lane to leave this way: it goes out on a link.
+    /// True if a packet needs a lane for this exit, because it leaves on a link.
     #[inline]
     pub const fn needs_lane(self) -> bool {
         self.0 >> Self::TAG_SHIFT <= 1
     }
 
-    /// All cases apart.
+    /// Returns the unpacked value.
     #[inline]
     pub const fn way(self) -> Way {
         let index = self.0 & Self::INDEX;
@@ -83,9 +83,9 @@ impl Exit {
 /// A directed link between two switches (or a switch and itself).
 #[derive(Clone, Copy, Debug)]
 pub struct Channel {
-    /// Switch it leaves.
+    /// The switch that it leaves.
     pub src: u32,
-    /// Switch it enters.
+    /// The switch that it enters.
     pub dst: u32,
     /// Egress port at `src`.
     pub out: u8,
@@ -98,44 +98,44 @@ pub struct Channel {
 pub struct Host {
     /// The port.
     pub at: PortRef,
-    /// The switch it hangs on.
+    /// The switch that it is attached to.
     pub switch: u32,
-    /// Port of that switch.
+    /// The port of that switch.
     pub port: u8,
 }
 
-/// Whose LID it is.
+/// Owner of a LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// A host port with a trained link to a switch.
     Host(u32),
     /// Port 0 of a switch.
     Switch(u32),
-    /// An end port that nothing can reach: link down, no switch behind it, or no such port.
+    /// An end port that packets cannot reach: its link is down, it has no switch, or it does not exist.
     Dead,
-    /// No port: packets to it are lost wherever its entries lead them.
+    /// No port. Packets to the LID are lost wherever its entries lead.
     Nobody,
 }
 
-/// The fabric of a subject, ready for the passes.
+/// The fabric of a subject, prepared for the passes.
 #[derive(Debug)]
 pub struct Ground<'a> {
-    /// What is judged.
+    /// The fabric, tables and settings to judge.
     pub subject: Subject<'a>,
     /// Number of switches.
     pub switches: usize,
-    /// Ports of the largest switch, port 0 included.
+    /// Port count of the largest switch, including port 0.
     pub stride: usize,
     exits: Vec<Exit>,
     /// Directed links between switches, by source, then port.
     pub channels: Vec<Channel>,
     /// Host ports behind switches, by switch, then port.
     pub hosts: Vec<Host>,
-    /// Position of each switch's first host, and the end.
+    /// Index of each switch's first host, and the total count at the end.
     pub hosts_from: Vec<u32>,
     /// Number of hosts of each switch.
     pub host_count: Vec<u32>,
-    /// Part of the fabric each switch is in.
+    /// Connected part of the fabric that each switch is in.
     pub part: Vec<u32>,
     /// Number of parts with a switch.
     pub parts: usize,
@@ -145,9 +145,9 @@ pub struct Ground<'a> {
     lanes: Vec<u8>,
     /// LinearFDBTop of each switch.
     tops: Vec<Lid>,
-    /// Position in `hosts`; `u32::MAX`: none.
+    /// Index in `hosts`; `u32::MAX`: not a host.
     host_index: ByPort<u32>,
-    /// Planned settings.
+    /// Planned settings of each port.
     planned: ByPort<Option<&'a PortSettings>>,
 }
 
@@ -226,8 +226,8 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Planned lanes of the egress port; without a plan, what both ends can do. A port without planned settings keeps
-    /// what it has: at least VL0.
+    /// Returns the planned lanes of the egress port. Without a plan: the lanes that both ends support. A port without
+    /// planned settings keeps its current ones: at least VL0.
     fn lanes_of(&self, at: PortRef, peer: PortRef) -> u8 {
         use selvedge_fabric::PortCapability as Cap;
         if self.subject.ports.is_some() {
@@ -277,7 +277,7 @@ impl<'a> Ground<'a> {
         self.part = part;
     }
 
-    /// Where an entry leads at a switch.
+    /// Returns where a table entry (egress port) leads at a switch.
     #[inline]
     pub fn exit(&self, switch: usize, entry: u8) -> Exit {
         let port = usize::from(entry);
@@ -290,7 +290,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Where a LID leads at a switch, LinearFDBTop honoured, and its entry.
+    /// Returns the entry of a LID at a switch and where it leads. Respects LinearFDBTop.
     pub fn route(&self, switch: usize, lid: Lid) -> (u8, Exit) {
         let entry = self.subject.tables.get(SwitchIdx::from_usize(switch), lid);
         if lid > self.tops[switch] {
@@ -299,30 +299,30 @@ impl<'a> Ground<'a> {
         (entry, self.exit(switch, entry))
     }
 
-    /// LinearFDBTop of a switch.
+    /// Returns LinearFDBTop of a switch.
     pub fn top(&self, switch: usize) -> Lid {
         self.tops[switch]
     }
 
-    /// Lowest LinearFDBTop.
+    /// Returns the lowest LinearFDBTop of all switches.
     pub fn lowest_top(&self) -> Lid {
         self.tops.iter().copied().min().unwrap_or(Lid(u16::MAX))
     }
 
-    /// Data lanes of the link at an egress port.
+    /// Returns the number of data lanes of the link at an egress port.
     #[inline]
     pub fn lanes(&self, switch: usize, egress: u8) -> u8 {
         self.lanes[switch * self.stride + usize::from(egress)]
     }
 
-    /// Fewest data lanes of any link that is up.
+    /// Returns the fewest data lanes of any link that is up.
     pub fn fewest_lanes(&self) -> u8 {
         let to_switches = self.channels.iter().map(|c| self.lanes(c.src as usize, c.out));
         let to_hosts = self.hosts.iter().map(|h| self.lanes(h.switch as usize, h.port));
         to_switches.chain(to_hosts).min().unwrap_or(15)
     }
 
-    /// Who owns a LID, given the port that has it.
+    /// Returns the owner of a LID, given the port that the LID is assigned to.
     pub fn owner(&self, at: PortRef) -> Owner {
         if let Some(host) = self.host_index.get(at).filter(|&host| host != u32::MAX) {
             return Owner::Host(host);
@@ -333,18 +333,18 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Planned settings of a port of the fabric, if there are any.
+    /// Returns the planned settings of a port, if there are any.
     #[inline]
     pub fn planned(&self, at: PortRef) -> Option<&'a PortSettings> {
         self.planned.get(at).flatten()
     }
 
-    /// The node of a switch.
+    /// Returns the node index of a switch.
     pub fn node_of(&self, switch: u32) -> NodeIdx {
         self.subject.fabric.switches()[SwitchIdx(switch)]
     }
 
-    /// Port 0 of a switch.
+    /// Returns port 0 of a switch.
     pub fn port0(&self, switch: u32) -> PortRef {
         PortRef {
             node: self.node_of(switch),
@@ -352,7 +352,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Hosts of a switch, as indices.
+    /// Returns the index range of a switch's hosts.
     pub fn hosts_of(&self, switch: usize) -> std::ops::Range<usize> {
         self.hosts_from[switch] as usize..self.hosts_from[switch + 1] as usize
     }
@@ -369,14 +369,14 @@ fn planned<'a>(subject: &Subject<'a>) -> ByPort<Option<&'a PortSettings>> {
 fn tops(subject: &Subject<'_>) -> Vec<Lid> {
     let unlimited = Lid(u16::MAX);
     let top = |switch| match subject.switches {
-        // A switch without planned settings is reported as such.
+        // A switch without planned settings is reported as a finding elsewhere.
         Some(settings) => settings.get(switch).map_or(unlimited, |s| Lid(s.linear_top)),
         None => unlimited,
     };
     subject.fabric.switches().indices().map(top).collect()
 }
 
-/// A fabric has fewer than 2^30 ports: each needs memory.
+/// Converts an index. A fabric has fewer than 2^30 ports, because each needs memory.
 fn index(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }

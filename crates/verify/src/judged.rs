@@ -1,4 +1,4 @@
-//! The one thing that may be sent: a change set that the judge has passed.
+//! [`Judged`] change sets: the only changes that may be sent.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,37 +16,37 @@ use crate::subject::Subject;
 use crate::transition;
 use crate::verdict::{Docket, Verdict};
 
-/// Whose packets are followed.
+/// Sources of the packets that are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Senders {
     /// Hosts and port 0 of every switch.
     #[default]
     All,
-    /// Hosts alone, to all LIDs: for figures of quality, in a third of the time. Says nothing of traps and answers
-    /// that agents in switches send, so [`judge`] does not take it.
+    /// Only hosts, to all LIDs: enough for quality figures, and three times as fast. It leaves out traps and answers
+    /// sent by switch agents, so [`judge`] ignores this value.
     Hosts,
 }
 
-/// How to judge.
+/// Options of the judge.
 #[derive(Clone, Debug)]
 pub struct JudgeOptions {
     /// Whether destinations may be followed on several threads. The verdict is the same. Default: sequential.
     pub par: Par,
-    /// Findings listed of each kind and severity, at least 1; all are counted. Each listed one costs a search for a
-    /// witness. Default 100: more than anybody reads.
+    /// Most findings listed of each kind and severity, at least 1; all are counted. Each listed finding costs a search
+    /// for a witness. Default 100: more than an operator reads.
     pub findings_max: usize,
-    /// Severity of losses and cycles that concern only traffic from switch to switch. Default: warning, since no
-    /// agent sends such traffic; use error if a manager sits on a switch and talks to others over data lanes.
+    /// Severity of losses and cycles that concern only traffic from switch to switch. Default: warning, because agents
+    /// do not send such traffic. Use error if a manager runs on a switch and talks to other switches over data lanes.
     pub switch_pairs: Severity,
-    /// Whose packets [`crate::verify`] follows. Default: everybody's.
+    /// Sources of the packets that [`crate::verify`] follows. Default: all end ports.
     pub senders: Senders,
-    /// Kinds whose errors the operator accepts: they stay in the verdict, as warnings. Danger: what is accepted is
-    /// sent. Default: none. Kinds for which [`Kind::is_acceptable`] is false stay errors.
+    /// Kinds of findings that the operator accepts as warnings instead of errors. Danger: an accepted fault is sent.
+    /// Default: none. Kinds for which [`Kind::is_acceptable`] is false stay errors.
     pub accept: BTreeSet<Kind>,
-    /// The dependencies of the tables in force, if somebody keeps them: then most ways to a plan are proved by what
-    /// they add. Must be those of what `installed` says. Default: none, every LID is followed.
+    /// Channel dependencies of the tables in force, if they are kept between calls. Most transitions are then proved by
+    /// the dependencies that they add. Must match the tables in `installed`. Default: none, so every LID is followed.
     pub turns: Option<Arc<StandingTurns>>,
-    /// What is measured of a way to a plan that is proved. Default: everything.
+    /// Figures to measure for a transition that is proved. Default: all.
     pub measured: Measured,
 }
 
@@ -65,7 +65,7 @@ impl Default for JudgeOptions {
 }
 
 impl JudgeOptions {
-    /// Findings to keep of each kind and severity.
+    /// Returns the number of findings to keep of each kind and severity.
     pub(crate) fn kept(&self) -> usize {
         self.findings_max.max(1)
     }
@@ -125,40 +125,40 @@ pub struct Judged<T> {
 }
 
 impl<T> Judged<T> {
-    /// What was judged.
+    /// Returns the judged value.
     #[must_use]
     pub const fn value(&self) -> &T {
         &self.value
     }
 
-    /// What the judge said: warnings and figures.
+    /// Returns the verdict: warnings and figures.
     #[must_use]
     pub const fn verdict(&self) -> &Verdict {
         &self.verdict
     }
 
-    /// What was found of the way to the plan: how it is safe, step by step.
+    /// Returns the proof that the transition to the plan is safe, step by step.
     #[must_use]
     pub const fn passage(&self) -> &Passage {
         &self.passage
     }
 
-    /// Gives the value away; it is then no longer known to be judged.
+    /// Returns the value without the evidence that it was judged.
     #[must_use]
     pub fn into_value(self) -> T {
         self.value
     }
 }
 
-/// The judge's no.
+/// The error of a judge that rejects a plan or change set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// Why.
+    /// The verdict with the errors.
     pub verdict: Verdict,
 }
 
 impl fmt::Display for Refusal {
-    /// SLV-JUDGE-0200: how many errors, and the first of them.
+    /// SLV-JUDGE-0200: the judge refuses a plan or change; the message has the number of errors and the first of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let errors = self.verdict.count(Severity::Error);
         write!(f, "SLV-JUDGE-0200: the judge refuses the plan, errors: {errors}")?;
@@ -171,9 +171,9 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Judges a plan and the change set that shall lead to it from what the agents of `fabric` hold.
+/// Judges a plan, and the change set that leads to it from the tables and settings that the agents of `fabric` have.
 ///
-/// `installed` is what is known of the forwarding tables: a block that is not known to equal the plan must be
+/// `installed` is the known contents of the forwarding tables. A block that is not known to equal the plan must be
 /// written.
 ///
 /// # Errors
@@ -188,7 +188,7 @@ pub fn judge(
     judge_made(fabric, installed, plan, || changes, options)
 }
 
-/// The same for a change set that is made meanwhile: the plan is judged beside.
+/// Does the same as [`judge`] for a change set that is computed in parallel with the judgement of the plan.
 ///
 /// # Errors
 /// A refusal with the whole verdict, if there is any error.
@@ -199,7 +199,7 @@ pub fn judge_made(
     changes: impl FnOnce() -> ChangeSet + Send,
     options: &JudgeOptions,
 ) -> Result<Judged<ChangeSet>, Box<Refusal>> {
-    // The two parts know nothing of each other.
+    // The two parts are independent.
     let plan_alone = || {
         let mut docket = Docket::new(options);
         let figures = docket.try_subject(Subject::plan(fabric, plan), Senders::All);
@@ -216,7 +216,7 @@ pub fn judge_made(
     sentence(docket, figures, changes, passage)
 }
 
-/// Lets a change set pass whose way was proved, if the verdict has no error.
+/// Accepts a change set with a proved transition, if the verdict has no error.
 pub(crate) fn proved(verdict: Verdict, changes: ChangeSet, passage: Passage) -> Option<Judged<ChangeSet>> {
     verdict.is_ok().then_some(Judged {
         value: changes,
@@ -225,7 +225,7 @@ pub(crate) fn proved(verdict: Verdict, changes: ChangeSet, passage: Passage) -> 
     })
 }
 
-/// Lets something else than a change set of plans pass if the verdict has no error.
+/// Accepts a value other than a change set of plans, if the verdict has no error.
 pub(crate) fn passed<T>(value: T, verdict: Verdict) -> Result<Judged<T>, Box<Refusal>> {
     match verdict.is_ok() {
         true => Ok(Judged {
@@ -237,7 +237,7 @@ pub(crate) fn passed<T>(value: T, verdict: Verdict) -> Result<Judged<T>, Box<Ref
     }
 }
 
-/// Lets a change set pass if the verdict has no error.
+/// Accepts a change set, if the verdict has no error.
 pub(crate) fn sentence(
     mut docket: Docket<'_>,
     figures: Figures,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])+ $variant:ident, $code:literal, $name:literal;)+) => {
-        /// What kind of fault a finding is about.
+        /// Kind of fault that a finding is about.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
         #[serde(rename_all = "kebab-case")]
         #[non_exhaustive]
@@ -15,10 +15,10 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// All kinds by code.
+            /// All kinds, by code.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// The code, which never changes its meaning.
+            /// Returns the code. A code never changes its meaning.
             #[must_use]
             pub const fn code(self) -> &'static str {
                 match self {
@@ -26,7 +26,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The name, as in `--accept <name>`.
+            /// Returns the name, as in `--accept <name>`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -40,7 +40,7 @@ macro_rules! kinds {
 kinds! {
     /// SLV-JUDGE-0001: a switch drops the packets of a LID: no entry, or an egress port without a trained link.
     BlackHole, "SLV-JUDGE-0001", "black-hole";
-    /// SLV-JUDGE-0002: packets of a LID go in circles.
+    /// SLV-JUDGE-0002: packets of a LID loop.
     Loop, "SLV-JUDGE-0002", "loop";
     /// SLV-JUDGE-0003: packets of a LID end at a port that does not own it.
     WrongDelivery, "SLV-JUDGE-0003", "wrong-delivery";
@@ -59,7 +59,7 @@ kinds! {
     LinearTopLow, "SLV-JUDGE-0009", "linear-top-low";
     /// SLV-JUDGE-0010: LIDs in use, or LinearFDBTop, exceed the entries a switch has.
     LinearCap, "SLV-JUDGE-0010", "linear-cap";
-    /// SLV-JUDGE-0011: entries for LIDs that no port owns.
+    /// SLV-JUDGE-0011: switches have entries for LIDs that no port owns.
     StrayEntries, "SLV-JUDGE-0011", "stray-entries";
     /// SLV-JUDGE-0012: the tables are for another number of switches than the fabric has; routes are not judged.
     TableShape, "SLV-JUDGE-0012", "table-shape";
@@ -79,62 +79,63 @@ kinds! {
     LanesMismatch, "SLV-JUDGE-0019", "lanes-mismatch";
     /// SLV-JUDGE-0020: a setting is outside what the standard or the hardware allows.
     SettingRange, "SLV-JUDGE-0020", "setting-range";
-    /// SLV-JUDGE-0021: the plan says nothing of a port or switch that is in use.
+    /// SLV-JUDGE-0021: the plan has no settings for a port or switch that is in use.
     Unplanned, "SLV-JUDGE-0021", "unplanned";
-    /// SLV-JUDGE-0022: the plan speaks of a port or switch that does not exist.
+    /// SLV-JUDGE-0022: the plan names a port or switch that does not exist.
     NoSuchPlace, "SLV-JUDGE-0022", "no-such-place";
     /// SLV-JUDGE-0023: the fabric falls into parts that cannot reach each other.
     Separated, "SLV-JUDGE-0023", "separated";
-    /// SLV-JUDGE-0024: a host has no trained link, or nothing but itself on the other side of it.
+    /// SLV-JUDGE-0024: a host has no trained link, or its link leads to no other node than itself.
     HostAlone, "SLV-JUDGE-0024", "host-alone";
     /// SLV-JUDGE-0025: nodes are beyond the 63 hops of a directed route, wherever the manager is.
     OutOfReach, "SLV-JUDGE-0025", "out-of-reach";
-    /// SLV-JUDGE-0030: the change set leaves something different from the plan.
+    /// SLV-JUDGE-0030: something differs from the plan after the change set.
     ChangeMissing, "SLV-JUDGE-0030", "change-missing";
-    /// SLV-JUDGE-0031: the change set writes something the plan does not say.
+    /// SLV-JUDGE-0031: the change set writes something that is not in the plan.
     ChangeBeyond, "SLV-JUDGE-0031", "change-beyond";
-    /// SLV-JUDGE-0032: a port goes ACTIVE before, or together with, tables and settings it relies on.
+    /// SLV-JUDGE-0032: a port goes ACTIVE before, or together with, tables and settings that it depends on.
     EarlyActivation, "SLV-JUDGE-0032", "early-activation";
-    /// SLV-JUDGE-0033: a port is sent into a state that its agent must refuse.
+    /// SLV-JUDGE-0033: the change set requests a port state that the agent must refuse.
     IllegalState, "SLV-JUDGE-0033", "illegal-state";
     /// SLV-JUDGE-0034: the change set belongs to another plan.
     Generation, "SLV-JUDGE-0034", "generation";
-    /// SLV-JUDGE-0035: while the change set is applied, traffic can deadlock or packets go round.
+    /// SLV-JUDGE-0035: while the change set is applied, traffic can deadlock or packets can loop.
     UnsafeWay, "SLV-JUDGE-0035", "unsafe-way";
-    /// SLV-JUDGE-0036: the tables in force can deadlock, or make packets go round, before anything is changed; the
-    /// change set leads out of it.
+    /// SLV-JUDGE-0036: the tables in force can deadlock or make packets loop before anything is changed; the change set
+    /// ends this.
     InheritedCycle, "SLV-JUDGE-0036", "inherited-cycle";
-    /// SLV-JUDGE-0037: a switch is to enforce partitions at a port where the host behind would not get through with all
-    /// its keys, would with others, or where no host is.
+    /// SLV-JUDGE-0037: a switch port is to enforce partitions with other P_Keys than those of the host behind it, or
+    /// without a host behind it.
     Enforcement, "SLV-JUDGE-0037", "enforcement";
     /// SLV-JUDGE-0038: a port is to enforce partitions while packets pass before its P_Keys are written.
     EarlyEnforcement, "SLV-JUDGE-0038", "early-enforcement";
-    /// SLV-JUDGE-0039: a service level is put on a lane that its link does not have, that its arbiter does not serve,
-    /// or that the proof knows nothing of, or too early.
+    /// SLV-JUDGE-0039: a service level is mapped to a lane that its link does not have, that its arbiter does not
+    /// serve, or that is not part of the proof; or it is mapped too early.
     Lane, "SLV-JUDGE-0039", "lane";
-    /// SLV-JUDGE-0050: a member of a multicast group is not sent what others send, or they not what it sends.
+    /// SLV-JUDGE-0050: a member of a multicast group does not receive packets of other members, or they do not receive
+    /// its packets.
     MulticastMissed, "SLV-JUDGE-0050", "multicast-missed";
-    /// SLV-JUDGE-0051: packets of a multicast group go round, or arrive twice.
+    /// SLV-JUDGE-0051: packets of a multicast group loop, or are delivered twice.
     MulticastLoop, "SLV-JUDGE-0051", "multicast-loop";
-    /// SLV-JUDGE-0052: a switch copies packets of a multicast group to a port that nobody needs them at.
+    /// SLV-JUDGE-0052: a switch copies packets of a multicast group to a port that needs none.
     MulticastStray, "SLV-JUDGE-0052", "multicast-stray";
     /// SLV-JUDGE-0053: no tree can reach a member of a multicast group: its link is down, or its switch has no room.
     MulticastUnreached, "SLV-JUDGE-0053", "multicast-unreached";
-    /// SLV-JUDGE-0054: while multicast tables are written, packets of a group can go round.
+    /// SLV-JUDGE-0054: while multicast tables are written, packets of a group can loop.
     MulticastWay, "SLV-JUDGE-0054", "multicast-way";
-    /// SLV-JUDGE-0055: the Sets of multicast tables do not write what is planned, or something else.
+    /// SLV-JUDGE-0055: the Sets of multicast tables leave out something that is planned, or write something that is
+    /// not.
     MulticastChange, "SLV-JUDGE-0055", "multicast-change";
-    /// SLV-JUDGE-0056: copies of multicast packets can deadlock with each other or with packets of routes.
+    /// SLV-JUDGE-0056: multicast copies can deadlock with each other or with unicast packets.
     MulticastCircle, "SLV-JUDGE-0056", "multicast-circle";
-    /// SLV-JUDGE-0057: a member of a multicast group is left apart from others, as each tree that joins them could
-    /// deadlock.
+    /// SLV-JUDGE-0057: a member of a multicast group is left out, because every tree that includes it could deadlock.
     MulticastApart, "SLV-JUDGE-0057", "multicast-apart";
-    /// SLV-JUDGE-0058: a Set of GUIDInfo does not write what is planned, or two ports would have one GUID.
+    /// SLV-JUDGE-0058: a Set of GUIDInfo does not write what is planned, or two ports would have the same GUID.
     AliasChange, "SLV-JUDGE-0058", "alias-change";
 }
 
 impl Kind {
-    /// True if a warning of this kind means that a part of the fabric is isolated or out of the manager's reach. Such a
+    /// True if a warning of this kind means that a part of the fabric is isolated or beyond the manager's reach. Such a
     /// plan may be sent, because it serves the other parts, but its verdict is not good.
     #[must_use]
     pub const fn is_of_the_whole(self) -> bool {
@@ -162,20 +163,20 @@ impl Kind {
     }
 }
 
-/// A name that is no kind of finding.
+/// A name that cannot be accepted as a kind of finding.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownKind {
     /// SLV-JUDGE-0100: no kind of finding has this name.
     #[error("SLV-JUDGE-0100: '{name}' is no kind of finding; known: {}", names())]
     Unknown {
-        /// What was asked for.
+        /// The name given.
         name: String,
     },
     /// SLV-JUDGE-0101: findings of this kind cannot be accepted.
     #[error("SLV-JUDGE-0101: findings of kind '{name}' cannot be accepted; make a new plan")]
     NotAcceptable {
-        /// What was asked for.
+        /// The name given.
         name: String,
     },
 }
@@ -192,7 +193,7 @@ fn names() -> String {
 impl FromStr for Kind {
     type Err = UnknownKind;
 
-    /// Reads the name of a kind that may be accepted.
+    /// Parses the name of a kind that may be accepted.
     fn from_str(text: &str) -> Result<Self, UnknownKind> {
         match Self::ALL.iter().find(|k| k.name() == text) {
             Some(kind) if kind.is_acceptable() => Ok(*kind),

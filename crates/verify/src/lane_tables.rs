@@ -1,9 +1,10 @@
-//! SLtoVLMappingTables and VLArbitrationTables: complete at the end of a change set, and written in a safe order.
+//! Judges SLtoVLMappingTables and VLArbitrationTables: complete at the end of a change set, and written in a safe
+//! order.
 //!
-//! Where routes are proved on one lane, no cycle can come of these tables: a cycle of links with lanes is one of links
-//! without. What can go wrong is that packets are put on a lane which the link does not have, or which its arbiter
-//! never serves: they are dropped, or wait for ever. Where routes are proved on several lanes, rows must say what was
-//! proved.
+//! If the routes are proved to have no cycle on a single lane, these tables cannot create one: a cycle over links with
+//! lanes is also a cycle over links without. Two faults remain: packets on a lane that the link does not have are
+//! dropped, and packets on a lane that the arbiter never serves wait for ever. If the routes are proved on several
+//! lanes, the tables must map service levels as in the proof.
 
 use std::sync::Arc;
 
@@ -21,13 +22,13 @@ pub struct LaneReplay<'a> {
     fabric: &'a Fabric,
     plan: &'a Plan,
     held: Arc<HeldLanes>,
-    /// Phase of the last Set that concerns packets through a port.
+    /// Phase of the last Set that affects packets through a port.
     touched: ByPort<Option<u32>>,
     /// Phase of the first Set of a port's settings.
     settings: ByPort<Option<u32>>,
-    /// Phase of the last Set of a port's arbitration.
+    /// Phase of the last Set of a port's VLArbitrationTable.
     turns: ByPort<Option<u32>>,
-    /// Rows towards ports, and their phases.
+    /// Rows of SLtoVLMappingTable towards each port, with their phases.
     rows: Vec<(PortRef, LaneRows, [Vl; Sl::COUNT], u32)>,
 }
 
@@ -44,7 +45,7 @@ impl<'a> LaneReplay<'a> {
         }
     }
 
-    /// Takes a Set; true if it says what the plan says.
+    /// Replays a Set. True if it matches the plan.
     pub fn write(&mut self, op: &Op, phase: u32) -> bool {
         match op {
             Op::SlToVl { port, rows, lanes } => self.write_rows(*port, *rows, lanes, phase),
@@ -104,12 +105,12 @@ impl<'a> LaneReplay<'a> {
         (is_one || knows_wildcards) && has_sl_mapping(node, port.port) && egresses.into_iter().all(as_planned)
     }
 
-    /// The last phase in which something was written that packets through a port rely on.
+    /// Returns the last phase that wrote something on which packets through a port depend.
     pub fn touched(&self, port: PortRef) -> Option<u32> {
         self.touched.get(port).flatten()
     }
 
-    /// What is wrong at the end, and with the order.
+    /// Returns the faults at the end of the change set and in its order.
     pub fn findings(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         let Some(tables) = &self.plan.lane_tables else {
@@ -143,7 +144,7 @@ impl<'a> LaneReplay<'a> {
         found
     }
 
-    /// A table at the end.
+    /// Checks a table at the end of the change set.
     fn check(&self, table: LaneTable, found: &mut Vec<Finding>) {
         let port = table.port();
         let (Some(tables), Some(settings)) = (&self.plan.lane_tables, self.plan.ports.get(&port)) else {
@@ -190,7 +191,7 @@ impl<'a> LaneReplay<'a> {
         }
     }
 
-    /// True if the arbiter of a port gives the lane a turn; one without tables serves all.
+    /// True if the arbiter of a port serves the lane. An arbiter without tables serves all lanes.
     fn is_served(&self, port: PortRef, vl: Vl) -> bool {
         let guid = self.fabric.node(port.node).guid;
         let Some(capability) = self.fabric.port(port).map(|seen| seen.capability) else {
@@ -207,7 +208,7 @@ impl<'a> LaneReplay<'a> {
         })
     }
 
-    /// Link and arbiter have the lanes before packets are put on them.
+    /// Checks that the link and the arbiter have a lane before packets are put on it.
     fn check_order(&self, (port, lanes, phase): (PortRef, &[Vl; Sl::COUNT], u32), found: &mut Vec<Finding>) {
         let highest = lanes.iter().map(|vl| vl.get()).max().unwrap_or(0);
         if highest == 0 {
@@ -219,7 +220,7 @@ impl<'a> LaneReplay<'a> {
                 .fabric
                 .port(at)
                 .is_some_and(|seen| link_lanes(&seen.settings) > highest);
-            // An end that has them may be written again for another reason.
+            // An end that already has the lanes may be written again for another reason.
             seen || self.settings.get(at).flatten().is_none_or(|written| written < phase)
         };
         let is_early = !ends.into_iter().flatten().all(has_lanes)
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
     use crate::{support, transition};
 
-    /// Two switches with a host each, and a plan that uses four lanes.
+    /// Returns two switches with a host each, and a plan that uses four lanes.
     fn start(state: PortState) -> (Fabric, Plan) {
         let mut net = support::Net::new(2, 4);
         net.link(0, 1).host(0).host(1);
@@ -272,7 +273,7 @@ mod tests {
         (fabric, plan)
     }
 
-    /// What is found of the change set to a plan that uses so many lanes after `edit`, as codes.
+    /// Compares the codes of the findings with the expected ones. `edit` changes the plan and the change set first.
     fn check(state: PortState, edit: impl FnOnce(&mut Plan, &mut ChangeSet), want: &[&str]) {
         check_plan(start(state), edit, want);
     }
@@ -312,7 +313,8 @@ mod tests {
         }
     }
 
-    /// A live link gains lanes in the Set by which its switch begins to enforce partitions: after keys, before rows.
+    /// A link that carries packets gains lanes in the Set that also switches on partition enforcement: after the P_Keys
+    /// and before the SLtoVL rows.
     #[test]
     fn lanes_come_with_enforcement_and_before_rows() {
         let enforcing = || {
@@ -342,7 +344,7 @@ mod tests {
     #[test]
     fn what_is_left_out_is_missed() {
         check(PortState::Active, |_, set| drop(take(set, is_row)), &["0030"]);
-        // Without its turns no lane of the port is served either.
+        // Without the VLArbitrationTable Sets, no lane of the port is served either.
         let without_turns = |_: &mut Plan, set: &mut ChangeSet| drop(take(set, is_turns));
         check(PortState::Active, without_turns, &["0030", "0039", "0039", "0039"]);
     }
@@ -355,7 +357,7 @@ mod tests {
                 set.phases[1].ops.push(Op::SlToVl { port, rows, lanes });
             }
         };
-        // Beyond the plan, and nobody serves lane 4.
+        // The Set is not in the plan, and lane 4 is never served.
         check(PortState::Active, other, &["0031", "0030", "0039"]);
         let wildcard = |_: &mut Plan, set: &mut ChangeSet| {
             if let Op::SlToVl { port, lanes, .. } = take(set, is_row) {

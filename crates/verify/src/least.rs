@@ -1,36 +1,45 @@
-//! The fewest SMPs that a fault costs anybody: blocks with an entry that every legal new plan must change.
+//! Lower bound for the SMPs that any manager needs after a fault: the LFT blocks that every legal new plan must change.
 //!
 //! # Which plans are legal
-//! LIDs stay as they are, and so does every host that still has its link. Packets of hosts must reach every LID, and
-//! packets of switches' agents every host, wherever a cable still leads; nothing goes in a circle. On a fabric whose
-//! links all join neighbouring levels, packets of hosts must go on up, then down, to each LID to which the tables lead
-//! them so, where such a way is left ([`Rule::UpThenDown`]): a way that turns up again below the top can close a circle
-//! of waiting channels, and a repair that uses one has to be proved by more than its levels. Elsewhere any way will do
-//! ([`Rule::AnyWay`]), as to the agent of a switch that is reached by a detour since an earlier fault.
+//! LIDs stay unchanged, and so does every host with a link that is left. Packets from hosts must reach every LID, and
+//! packets from switch agents must reach every host, wherever a cable path is left. There are no forwarding loops. On a
+//! fabric with links only between neighbouring levels, packets from hosts must go up, then down ([`Rule::UpThenDown`]).
+//! This applies to each LID that the old tables reach in that way, if such a path is left. Reason: a path that turns up
+//! again below the top can close a cycle of channel dependencies, and then levels alone do not prove the repair.
+//! Elsewhere any path is legal ([`Rule::AnyWay`]). Any path is also legal to a switch agent that the tables reach by a
+//! detour because of an earlier fault.
 //!
 //! # What must change
-//! The entry n(s) of a switch s towards a LID, if the old way from s led over what is lost, and no legal plan keeps it.
-//! Take all other entries of s out of the graph of what is left: if somebody whose packets must arrive has no way any
-//! more (up, then down, where that is his duty), every plan that keeps n(s) loses his packets, so *n(s) must change*.
-//! Else *a plan that keeps it exists*: let every switch that can go down in this graph do so; every other from which a
-//! way up, then down leads go up to one that can; every other go along a shortest way to one of these (any way: all go
-//! along a tree of shortest ways). No two of these ways disagree at a switch, and each does its duty.
+//! Let n(s) be the entry of switch s towards a LID, and let its old path lead over a lost link. Remove all other exits
+//! of s from the remaining graph.
 //!
-//! So the list is exact for single entries; the tests compare it with all plans there are, on small fabrics.
+//! * If then some source with packets that must be delivered has no legal path left, every plan that keeps n(s) loses
+//!   these packets: *n(s) must change*.
+//! * Otherwise *a plan that keeps n(s) exists*. Every switch with a downward path in this graph uses it. Every other
+//!   switch with an up-then-down path goes up to one of these. Every other switch takes a shortest path to one of
+//!   these. (With any path legal, all switches follow a tree of shortest paths.) These choices do not conflict at any
+//!   switch, and each of them is legal.
+//!
+//! So the list is exact for single entries. The tests compare it with all possible plans on small fabrics.
 //!
 //! # Choices
-//! Often either this entry or that one must change, and neither alone must: packets of a host on the way up may turn
-//! off at its leaf or one switch further. Up, then down, where the old way of a host comes to a switch from which no
-//! such way goes on, some entry before that switch must change. Two more hold for any way. The old way of somebody who
-//! must arrive led over what is lost: some entry on it, as far as the loss, must change. And his new way leaves the
-//! switches whose old ways were all broken somewhere: from one that has a neighbour outside, whose entry must change.
-//! Such sets of entries that have no block in common with each other, nor with the entries above, cost an SMP each.
-//! They are picked greedily, so there may be more.
+//! Often one of two entries must change, but neither one in particular: packets of a host on the way up may take
+//! another link at the leaf switch or at the next switch. Three rules find such sets of entries, of which at least one
+//! must change:
+//!
+//! * Under up-then-down: if the old path of a host comes to a switch without a legal path onwards, some entry before
+//!   that switch must change.
+//! * If the old path of a source that must be served led over a lost link, some entry before the lost link must change.
+//! * The new path of such a source leaves the set of switches that all had broken old paths. One of the switches in
+//!   this set with a neighbour outside must change its entry.
+//!
+//! Sets that share no block with each other, nor with the single entries above, cost one SMP each. They are chosen
+//! greedily, so the true bound may be higher.
 //!
 //! # Two numbers
-//! [`Least::by_layout`] counts the blocks with the LIDs in force. [`Least::by_fabric`] allows other LIDs, the best for
-//! this fault: at each switch the entries that must change fill ⌈n ÷ 64⌉ blocks at least, and choices of different
-//! switches are one each. Both are bounds from below, however a plan is made.
+//! [`Least::by_layout`] counts the blocks with the current LIDs. [`Least::by_fabric`] allows other LIDs, the best for
+//! this fault: at each switch the n entries that must change fill at least ⌈n ÷ 64⌉ blocks, and each set at different
+//! switches costs one SMP. Both are lower bounds for every way of making a plan.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -42,32 +51,32 @@ use serde::Serialize;
 use crate::ground::{Ground, Owner, Way};
 use crate::subject::Subject;
 
-/// Which ways packets of hosts may go.
+/// Paths that packets of hosts may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Rule {
-    /// Any.
+    /// Any path.
     AnyWay,
     /// Up, then down.
     UpThenDown,
-    /// Up, then down to some LIDs, any way to others.
+    /// Up, then down to some LIDs, any path to others.
     Both,
 }
 
-/// What every legal new plan must change.
+/// The entries and SMPs that every legal new plan must change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Least {
-    /// Which ways were allowed.
+    /// The paths that were allowed.
     pub rule: Rule,
-    /// Entries: switch by position, and LID.
+    /// Entries that must change: switch by index, and LID.
     pub entries: Vec<(u32, Lid)>,
-    /// SMPs at least, with the LIDs in force: blocks that hold these entries, and choices.
+    /// Fewest SMPs with the current LIDs: blocks with these entries, and one for each set of alternatives.
     pub by_layout: u64,
-    /// SMPs at least, with the best LIDs for this fault.
+    /// Fewest SMPs with the best LIDs for this fault.
     pub by_fabric: u64,
 }
 
-/// The least change when all links at these ports are lost. `before` is the fabric with these links and the tables in
-/// force.
+/// Returns the least change when all links at the ports `lost` are lost. `before` is the fabric with these links and
+/// the tables in force.
 #[must_use]
 pub fn least_change(before: Subject<'_>, lost: &[PortRef]) -> Least {
     let ground = Ground::new(before);
@@ -105,10 +114,10 @@ impl Least {
     }
 }
 
-/// Entries of which one must change at least: switch by position, and LID.
+/// Entries of which at least one must change: switch by index, and LID.
 type Choice = Vec<(u32, Lid)>;
 
-/// How many of the choices have nothing in common with each other, nor with what is sent anyway.
+/// Returns how many of the choices share nothing with each other and nothing with the blocks in `taken`.
 fn apart(mut taken: BTreeSet<(u32, usize)>, choices: &[Choice], place: impl Fn(&(u32, Lid)) -> (u32, usize)) -> u64 {
     let mut count = 0;
     for choice in choices {
@@ -120,12 +129,12 @@ fn apart(mut taken: BTreeSet<(u32, usize)>, choices: &[Choice], place: impl Fn(&
     count
 }
 
-/// A LID that some entry sends over what is lost.
+/// A LID that some entry sends over a lost link.
 #[derive(Clone, Copy)]
 struct Goal {
     lid: Lid,
     is_host: bool,
-    /// How packets of hosts must go there.
+    /// Paths that packets of hosts must take to it.
     rule: Rule,
 }
 
@@ -135,13 +144,13 @@ struct Search<'g> {
     dead: Vec<bool>,
     /// Channels that enter each switch and are not lost.
     into: Vec<Vec<u32>>,
-    /// Links to the nearest switch with hosts, while nothing was lost.
+    /// Links to the nearest switch with hosts, before the fault.
     level: Vec<u32>,
-    /// Host ports that are lost.
+    /// Host ports with a lost link.
     cut_off: BTreeSet<PortRef>,
 }
 
-/// No level, or not met.
+/// No level, or not reached.
 const NONE: u32 = u32::MAX;
 
 impl<'g> Search<'g> {
@@ -176,8 +185,8 @@ impl<'g> Search<'g> {
         search
     }
 
-    /// LIDs that some entry sends over what is lost, by the switch at which they are. Those of hosts that have lost
-    /// their own link are nobody's any more.
+    /// Returns the LIDs that some entry sends over a lost link, by the switch that they are attached to. LIDs of hosts
+    /// that lost their own link are left out.
     fn goals(&self) -> BTreeMap<u32, Vec<Goal>> {
         let mut goals: BTreeMap<u32, Vec<Goal>> = BTreeMap::new();
         let losing: Vec<_> = (0..self.ground.channels.len()).filter(|&c| self.dead[c]).collect();
@@ -208,7 +217,7 @@ impl<'g> Search<'g> {
         goals
     }
 
-    /// The channel by which a switch sends towards a LID.
+    /// Returns the channel on which a switch sends to a LID.
     fn egress(&self, switch: u32, lid: Lid) -> Option<usize> {
         match self.ground.route(switch as usize, lid).1.way() {
             Way::Channel(channel) => Some(channel),
@@ -216,7 +225,7 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Whether packets of hosts to a LID turn down once.
+    /// True if packets from hosts to a LID go up, then down.
     fn is_up_then_down(&self, lid: Lid) -> bool {
         let ground = self.ground;
         let turns_once = |first: u32| {
@@ -238,7 +247,8 @@ impl<'g> Search<'g> {
         senders.all(|s| turns_once(s as u32))
     }
 
-    /// Adds the entries towards the LIDs at one switch that must change, and sets of entries of which one must.
+    /// Adds the entries towards the LIDs of one switch that must change, and the sets of entries of which one must
+    /// change.
     fn destination(
         &self,
         (home, ways): (u32, &Ways),
@@ -251,7 +261,7 @@ impl<'g> Search<'g> {
             let Goal { lid, is_host, rule } = goal;
             let broken = self.broken(home, lid);
             for s in (0..self.ground.switches as u32).filter(|&s| broken[s as usize]) {
-                // A broken way begins with a channel.
+                // A broken path begins with a channel.
                 let Some(channel) = self.egress(s, lid) else { continue };
                 let must = || match self.at_a_glance(s, channel, is_host, rule, ways) {
                     Some(must) => must,
@@ -268,7 +278,8 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Adds, for each switch with hosts whose way comes to where no way up, then down goes on, the entries before that.
+    /// Adds a set for each switch with hosts whose path comes to a switch without an up-then-down path onwards: the
+    /// entries before that switch.
     fn turned_once(&self, home: u32, goal: Goal, ways: &Ways, choices: &mut Vec<Choice>) {
         let senders = (0..self.ground.switches as u32).filter(|&s| self.must_turn_once(s, goal.rule, ways));
         for first in senders {
@@ -280,7 +291,8 @@ impl<'g> Search<'g> {
                     break;
                 }
                 before.push((at, goal.lid));
-                // A lost link is an entry that must change, or its switch was passed over as one that must not.
+                // A lost link means an entry that must change, or a switch that the search left out because its entry
+                // need not change.
                 let Some(channel) = self.egress(at, goal.lid).filter(|&c| !self.dead[c]) else {
                     break;
                 };
@@ -291,8 +303,8 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Adds, for each switch whose packets must arrive and came to what is lost, the entries of that way. Where it
-    /// leads past another such switch those of the other one say as much.
+    /// Adds a set for each switch with packets that must be delivered and an old path over a lost link: the entries of
+    /// that path. If the path passes another such switch, the set of that switch is enough.
     fn led_over(&self, goal: Goal, broken: &[bool], ways: &Ways, choices: &mut Vec<Choice>) {
         for first in self.senders(goal, broken, ways) {
             let (mut at, mut before) = (first, vec![(first, goal.lid)]);
@@ -308,8 +320,8 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Adds, for each set of neighbours whose old ways were all broken, and of which somebody must arrive, the entries
-    /// of those that have a neighbour outside.
+    /// Adds a set for each group of adjacent switches that all had broken paths and include a source that must be
+    /// served: the entries of the switches with a neighbour outside the group.
     fn ways_out(&self, goal: Goal, broken: &[bool], ways: &Ways, choices: &mut Vec<Choice>) {
         let mut out: BTreeSet<u32> = BTreeSet::new();
         for (channel, number) in self.ground.channels.iter().zip(0_usize..) {
@@ -331,23 +343,23 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Switches whose packets must arrive, and whose old way led over what is lost.
+    /// Returns the switches with packets that must be delivered and an old path over a lost link.
     fn senders<'a>(&'a self, goal: Goal, broken: &'a [bool], ways: &'a Ways) -> impl Iterator<Item = u32> + 'a {
         let all = 0..self.ground.switches as u32;
         all.filter(move |&s| broken[s as usize] && self.must_arrive(s, goal.is_host, ways))
     }
 
-    /// Whether packets of a switch, or of its hosts, must arrive; switches that talk to switches are nobody's worry.
+    /// True if packets of the switch, or of its hosts, must be delivered. Traffic between switches need not be.
     fn must_arrive(&self, s: u32, is_host: bool, ways: &Ways) -> bool {
         ways.joined[s as usize] && (is_host || self.ground.host_count[s as usize] > 0)
     }
 
-    /// Whether packets of a switch's hosts must go up, then down.
+    /// True if packets of a switch's hosts must go up, then down.
     fn must_turn_once(&self, s: u32, rule: Rule, ways: &Ways) -> bool {
         rule == Rule::UpThenDown && ways.reach[s as usize] && self.ground.host_count[s as usize] > 0
     }
 
-    /// The answer where it needs no search: nearly always.
+    /// Returns the answer if it needs no search, which is nearly always.
     fn at_a_glance(&self, s: u32, channel: usize, is_host: bool, rule: Rule, ways: &Ways) -> Option<bool> {
         if self.dead[channel] {
             return self.must_arrive(s, is_host, ways).then_some(true);
@@ -361,11 +373,12 @@ impl<'g> Search<'g> {
         if !leads[next as usize] {
             return self.must_turn_once(s, rule, ways).then_some(true);
         }
-        // Levels only fall behind `next`, or rise where s cannot be met on the way down: whoever came to s can go on.
+        // Levels only decrease after `next`, or they rise where the downward path does not pass s. A switch with a path
+        // to s can therefore continue.
         (goes_down || !ways.below[s as usize]).then_some(false)
     }
 
-    /// Whether somebody misses the other entries of a switch.
+    /// True if some source loses its path when all other exits of the switch are removed.
     fn is_missed(&self, home: u32, s: u32, channel: usize, is_host: bool, rule: Rule, all: &Ways) -> bool {
         let left = self.ways(home, Some((s, channel)));
         (0..self.ground.switches as u32).any(|other| {
@@ -375,7 +388,7 @@ impl<'g> Search<'g> {
         })
     }
 
-    /// Switches whose way to a LID led over what is lost.
+    /// Returns the switches with an old path to the LID over a lost link.
     fn broken(&self, home: u32, lid: Lid) -> Vec<bool> {
         const UNKNOWN: u8 = 0;
         const WHOLE: u8 = 1;
@@ -388,7 +401,7 @@ impl<'g> Search<'g> {
                 if fate[at as usize] != UNKNOWN {
                     break fate[at as usize];
                 }
-                // So that a circle ends; no such table is in force for long.
+                // Ends a forwarding loop. Such tables are not in force for long.
                 fate[at as usize] = WHOLE;
                 path.push(at);
                 match self.egress(at, lid) {
@@ -402,7 +415,7 @@ impl<'g> Search<'g> {
         fate.into_iter().map(|fate| fate == BROKEN).collect()
     }
 
-    /// Where ways to `home` begin in what is left, if a switch has one exit only.
+    /// Returns the paths to `home` in the remaining graph, with a single exit at one switch if `only` says so.
     fn ways(&self, home: u32, only: Option<(u32, usize)>) -> Ways {
         let is_there = |channel: u32| {
             let src = self.ground.channels[channel as usize].src;
@@ -417,7 +430,7 @@ impl<'g> Search<'g> {
         Ways { joined, below, reach }
     }
 
-    /// All switches from which allowed channels lead to where it begins.
+    /// Returns all switches with allowed channels that lead to the switches marked in `met`.
     fn spread(&self, mut met: Vec<bool>, allowed: impl Fn(u32, u32, u32) -> bool) -> Vec<bool> {
         let begin = (0..self.ground.switches as u32).filter(|&s| met[s as usize]);
         let mut open: VecDeque<u32> = begin.collect();
@@ -434,11 +447,11 @@ impl<'g> Search<'g> {
     }
 }
 
-/// Switches from which ways lead to a destination.
+/// Switches that have a path to a destination.
 struct Ways {
-    /// Any way.
+    /// By any path.
     joined: Vec<bool>,
-    /// Down all the way.
+    /// Only downwards.
     below: Vec<bool>,
     /// Up, then down.
     reach: Vec<bool>,
@@ -450,7 +463,7 @@ fn only_at(home: u32, switches: usize) -> Vec<bool> {
     met
 }
 
-/// Links between each switch and the nearest one with hosts.
+/// Returns the number of links between each switch and the nearest one with hosts.
 fn levels(ground: &Ground<'_>) -> Vec<u32> {
     let mut next: Vec<Vec<u32>> = vec![Vec::new(); ground.switches];
     for channel in &ground.channels {

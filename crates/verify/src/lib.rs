@@ -1,35 +1,37 @@
-//! The judge: proves a plan, and the way to it, before a switch sees it.
+//! The judge: proves a plan, and the transition to it, before any switch receives a Set.
 //!
-//! It shares no code with the routing engines (the crate never imports `routing`): it follows the tables as a packet
-//! would, whoever made them. [`verify`] works on any fabric with any manager's tables; [`judge`] also checks a change
-//! set and gives out the only thing that may be sent, a [`Judged`] value.
+//! The judge shares no code with the routing engines (the crate never imports `routing`). It follows the forwarding
+//! tables as a packet would, so it can judge the tables of any manager. [`verify`] works on any fabric with any
+//! manager's tables. [`judge`] also checks a change set and returns a [`Judged`] value, the only thing that may be
+//! sent.
 //!
 //! # What is judged
-//! Every LID in use is a destination. Sources are all *host ports* (ports of channel adapters and routers whose link
-//! is trained; they enter through the switch they hang on) and *port 0 of every switch*. Forwarding depends on the
-//! destination only, so one pass per destination over the switches finds every loss, hop count, load and dependency.
+//! Every LID in use is a destination. Sources are all *host ports* (ports of channel adapters and routers with a
+//! trained link) and *port 0 of every switch*. Packets of a host port enter through the switch that the host is
+//! attached to. Forwarding depends on the destination only, so one pass per destination over the switches finds every
+//! loss, hop count, load and dependency.
 //!
-//! # Who counts how much
-//! Switches answer hosts and send them traps, so traffic between port 0 and a host matters as much as traffic between
-//! hosts. Traffic from switch to switch hardly exists (an embedded manager is the exception), and engines of the
-//! field leave it unrouted or let it turn from down to up. Its losses and cycles are therefore reported apart, as
-//! warnings, unless [`JudgeOptions::switch_pairs`] says otherwise.
+//! # Weight of each class of traffic
+//! Switch agents answer hosts and send them traps, so traffic between port 0 and a host matters as much as traffic
+//! between hosts. Traffic from switch to switch hardly exists (an embedded manager is the exception), and common
+//! routing engines leave it unrouted or let it turn from down to up. Its losses and cycles are therefore reported
+//! apart, as warnings, unless [`JudgeOptions::switch_pairs`] says otherwise.
 //!
 //! # Deadlock
 //! A channel is a directed link between two switches together with a lane. A route that enters a switch by channel a
-//! and leaves by channel b makes b a dependency of a. Without a cycle of dependencies there is no credit deadlock
-//! (Dally and Seitz 1987). Links from and to hosts cannot be part of a cycle and are left out. LIDs that no port owns
-//! count where switches have entries of them, and routes have one service level: whoever still sends there fills the
-//! links that these lead over.
+//! and leaves by channel b makes a depend on b. Without a cycle of dependencies there is no credit deadlock (Dally and
+//! Seitz 1987). Links from and to hosts cannot be part of a cycle and are left out. LIDs without an owner count if
+//! switches have entries for them and routes have one service level, because packets to such a LID still fill the links
+//! on their path.
 //!
-//! # Beside plans
-//! [`phases`] proves or refuses a list of steps from tables in force to others; [`disjoint`] measures how far the LIDs
-//! of one port are ways apart; [`least_change`] counts what a fault costs at least.
+//! # Further measurements
+//! [`phases`] proves or refuses a list of steps from the tables in force to other tables. [`disjoint`] measures how
+//! independent the paths to the LIDs of one port are. [`least_change`] computes a lower bound for the cost of a fault.
 //!
 //! # Cost
 //! O(switches) per destination and O(channels + dependencies) at the end: 972 switches with 6,804 LIDs are 6.6 million
-//! table look-ups; `cargo run --release -p selvedge-verify --example judge_speed` says what that takes. A proof that is
-//! kept costs what changes: see [`standing`].
+//! table look-ups. `cargo run --release -p selvedge-verify --example judge_speed` prints the time. A proof that is kept
+//! between calls costs only what changes: see [`standing`].
 
 mod aliases;
 mod by_port;

@@ -1,4 +1,4 @@
-//! LIDs: every live end port has its own, no switch is too small for them, no entry is left over.
+//! Judges LIDs: every live end port has its own LIDs, every switch has room for them, and no stale entry is left.
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::NO_PATH;
@@ -12,7 +12,7 @@ const NO_LIDS: LidRange = LidRange {
     lmc: Lmc::ZERO,
 };
 
-/// All findings about LIDs.
+/// Returns all findings about LIDs.
 pub fn findings(ground: &Ground<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     owners(ground, &mut found);
@@ -43,12 +43,12 @@ fn owners(ground: &Ground<'_>, found: &mut Vec<Finding>) {
     found.extend(missing.map(|at| Finding::new(Severity::Error, Fault::LidMissing { port: place(at) })));
 }
 
-/// What the settings of ports say must be what is assigned: agents obey the settings.
+/// Checks that the settings of ports have the assigned LIDs, because agents obey the settings.
 fn settings(ground: &Ground<'_>, found: &mut Vec<Finding>) {
     let subject = ground.subject;
     let Some(ports) = subject.ports else { return };
     let mut given: Vec<Option<PortRef>> = Vec::new();
-    // Both are in order of ports.
+    // Both are in port order.
     let mut assigned = subject.lids.iter().peekable();
     for (&at, settings) in ports {
         let place = || Place::port(subject.fabric, at);
@@ -119,7 +119,8 @@ fn switches(ground: &Ground<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// One finding for all entries of LIDs without an owner: packets to them wander about before they are dropped.
+/// Returns one finding for all entries of LIDs without an owner. Packets to such a LID use links before they are
+/// dropped.
 fn stray_entries(ground: &Ground<'_>) -> Option<Finding> {
     let tables = ground.subject.tables;
     let strays = ground.subject.strays();
@@ -154,7 +155,8 @@ mod tests {
         net
     }
 
-    /// Findings in words after `edit` of a good plan: a switch (LID 1) with two hosts (LIDs 2 and 3).
+    /// Compares the text of findings with the expected one, after `edit` changed a good plan: a switch (LID 1) with two
+    /// hosts (LIDs 2 and 3).
     fn check(net: support::Net, edit: impl FnOnce(&mut Plan, [PortRef; 3]), want: &[&str]) {
         let fabric = net.finish(PortState::Init);
         let lids = support::lids(&fabric, 0);

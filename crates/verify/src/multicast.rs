@@ -1,26 +1,26 @@
-//! Multicast tables: every member is reached once by every other, nobody else is, and no packet goes round, neither by
-//! the tables nor on the way to them.
+//! Judges multicast tables. Every member gets each packet of every other member exactly once, other ports get none, and
+//! no packet loops, neither under the tables nor during the change to them.
 //!
-//! # Why it suffices to look at the shape
-//! A switch copies a packet of a group to every port of its mask but the one it came in by. If both ends of every
-//! cable that is used have it in their masks, and cables that are used form no circle, then a packet that enters at
-//! one switch reaches each switch that hangs together with it exactly once, and ends. So each member's packets
-//! reach every port of those masks once: it is left to show that members hang together, that their ports are in the
-//! masks, and that no other ports are. `tests/multicast.rs` compares this with packets that are really copied.
+//! # Why the shape of the masks is enough
+//! A switch copies a packet of a group to every port of its mask except the port of arrival. Assume that both ends of
+//! every used cable are in the masks, and that the used cables form no loop. Then a packet that enters at one switch
+//! reaches each connected switch exactly once, and stops. So each packet of a member leaves by every port of those
+//! masks once. It remains to show that the members are connected, that their ports are in the masks, and that no other
+//! ports are. `tests/multicast.rs` compares this reasoning with simulated copies.
 //!
-//! # The way
-//! Within a phase any mix of old and new blocks may be in force. Cables that the old or the new masks use must then
-//! form no circle, at whatever end they stand; a phase that only takes away from a group may begin from a circle
-//! that it found. Packets under way took old entries as far as they came, which made no circle either, and take new
-//! ones from there, so they end.
+//! # During the change
+//! Within a phase any mix of old and new blocks may be in force. Therefore the cables that the old or the new masks
+//! use, at either end, must form no loop. A phase that only removes ports of a group may begin with a loop that already
+//! existed. A packet in flight followed old entries up to some switch, which form no loop, and follows new entries from
+//! there, so it stops too.
 //!
-//! # Beside routes
-//! Copies wait for each other and for packets of routes: `turns` says how. While tables are as they were, as they
-//! become, or anything between, no circle may come about that a copy is part of; packets that came by old copies
-//! count until the last phase is done.
+//! # Together with unicast routes
+//! Copies wait for each other and for unicast packets: `turns` explains how. With the old tables, the new tables and
+//! every mix of both, no dependency cycle may contain a copy. Packets copied by the old tables count until the last
+//! phase is done.
 //!
 //! # Cost
-//! O(switches) a group, and the same per phase for each group that it changes.
+//! O(switches) per group, and the same per phase for each group that the phase changes.
 
 mod turns;
 
@@ -40,21 +40,23 @@ use crate::verdict::{Docket, Verdict};
 
 pub use turns::{OtherBlock, RouteTurns};
 
-/// Multicast tables, and who they are for.
+/// Multicast tables and the groups that they serve.
 #[derive(Clone, Copy, Debug)]
 pub struct MulticastSubject<'a> {
     /// The fabric.
     pub fabric: &'a Fabric,
     /// Groups and their members.
     pub groups: &'a MulticastGroups,
-    /// What switches copy now.
+    /// Current multicast tables of the switches.
     pub held: &'a MulticastTables,
-    /// What they are to copy.
+    /// Planned multicast tables.
     pub wanted: &'a MulticastTables,
-    /// What packets of routes wait for: of the plan in force, and of entries that packets may still be under way by.
+    /// Channel dependencies of unicast routes: of the plan in force, and of older entries that packets in flight may
+    /// still follow.
     pub routes: &'a RouteTurns,
-    /// Groups of which not all members can hang together, says whoever made the tables, as with every tree that joins
-    /// them copies and routes could deadlock. They are told of, one warning for each member.
+    /// Groups that cannot connect all their members: every tree would allow a deadlock between copies and unicast
+    /// packets. The planner of the multicast tables supplies this set. The judge reports one warning for each member
+    /// left out.
     pub apart: &'a BTreeSet<Lid>,
 }
 
@@ -62,21 +64,21 @@ pub struct MulticastSubject<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stray {
-    /// Its link is not ACTIVE, or it does not exist.
+    /// The port does not exist, or its link is not ACTIVE.
     NoLink,
-    /// The port behind it is no member that receives.
+    /// The port behind it is not a member that receives.
     NoMember,
     /// There is no such group.
     NoGroup,
-    /// The switch behind it does not copy to this link.
+    /// The switch behind the port does not have this link in its mask.
     OneWay,
-    /// Nobody hangs on the branch.
+    /// The branch leads to no receiver.
     NoNeed,
     /// The link's MTU is less than the group's.
     Mtu,
 }
 
-/// Judges multicast tables without a way to them.
+/// Judges multicast tables without a transition to them.
 #[must_use]
 pub fn verify_multicast(subject: &MulticastSubject<'_>, options: &JudgeOptions) -> Verdict {
     let mut docket = Docket::new(options);
@@ -86,7 +88,7 @@ pub fn verify_multicast(subject: &MulticastSubject<'_>, options: &JudgeOptions) 
     docket.verdict(Figures::default())
 }
 
-/// Judges multicast tables and the change that leads to them from what switches copy now.
+/// Judges multicast tables and the change that leads to them from the current ones.
 ///
 /// # Errors
 /// A refusal with the whole verdict, if there is any error.
@@ -103,11 +105,11 @@ pub fn judge_multicast(
     passed(change, docket.verdict(Figures::default()))
 }
 
-/// Judges a change that takes groups apart: it may only take away. A part of a tree has no circle that the whole one
-/// has not, so this is always safe; members do not reach each other meanwhile.
+/// Judges a change that only removes ports from masks. A part of a tree has no loop that the whole tree does not have,
+/// so this is always safe. Some members do not reach each other meanwhile.
 ///
 /// # Errors
-/// A refusal if it adds anything.
+/// A refusal if the change adds a port.
 pub fn judge_taking_away(
     fabric: &Fabric,
     held: &MulticastTables,
@@ -143,11 +145,12 @@ fn not_as_planned(fabric: &Fabric, switch: SwitchIdx, (block, position): (u16, u
     }
 }
 
-/// Groups of which copies, by these tables, are part of a circle with each other or with packets of routes.
+/// Returns the groups with copies that are part of a dependency cycle under these tables, with each other or with
+/// unicast packets.
 #[must_use]
 pub fn circular_groups(routes: &RouteTurns, groups: &MulticastGroups, tables: &MulticastTables) -> BTreeSet<Lid> {
     let mut found = BTreeSet::new();
-    // What is left may be free of circles once a group is gone.
+    // The remaining groups may be free of cycles after one is removed.
     loop {
         let level = |mlid| (!found.contains(&mlid)).then(|| level_of(groups, mlid));
         let copies = routes.of_copies(level, (&[tables], &[tables]));
@@ -159,12 +162,12 @@ pub fn circular_groups(routes: &RouteTurns, groups: &MulticastGroups, tables: &M
     }
 }
 
-/// The service level of a group's packets; what is copied for no group counts on level 0.
+/// Returns the service level of a group's packets. Entries of a LID without a group count on level 0.
 pub(crate) fn level_of(groups: &MulticastGroups, mlid: Lid) -> Sl {
     groups.find(mlid).map_or(Sl::default(), |group| group.sl)
 }
 
-/// Switches that hang together.
+/// Sets of connected switches (union-find).
 struct Parts(Vec<u32>);
 
 impl Parts {
@@ -180,7 +183,7 @@ impl Parts {
         at
     }
 
-    /// False if they hung together before.
+    /// Joins two sets. False if they were one set before.
     fn join(&mut self, a: SwitchIdx, b: SwitchIdx) -> bool {
         let (a, b) = (self.of(a.0), self.of(b.0));
         self.0[a.max(b) as usize] = a.min(b);
@@ -193,7 +196,7 @@ type End = (SwitchIdx, PortNum);
 struct Judge<'a, 'd, 'o> {
     subject: &'a MulticastSubject<'a>,
     docket: &'d mut Docket<'o>,
-    /// Switches that groups of an MTU could join, by MTU and by how many switches have room.
+    /// Switches that groups may use, by MTU and by the number of switches with room.
     lands: BTreeMap<(Mtu, usize), Vec<u32>>,
 }
 
@@ -222,7 +225,7 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
         Place::port(self.subject.fabric, self.at(end))
     }
 
-    /// The switch port at the other end of an ACTIVE link; `Err` if no link is there that carries packets.
+    /// Returns the switch port at the other end of an ACTIVE link. `Err` if the port has no such link.
     fn beyond(&self, end: End) -> Result<Option<End>, Stray> {
         let fabric = self.subject.fabric;
         let at = self.at(end);
@@ -269,7 +272,7 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
 
     fn group(&mut self, group: &MulticastGroup) {
         let fabric = self.subject.fabric;
-        // Where members enter, and which ports receive.
+        // Ports at which members send into the fabric, and ports that receive.
         let (mut senders, mut receivers) = (BTreeMap::new(), BTreeSet::new());
         for member in group.members.iter() {
             let at = fabric.find_port(member.guid);
@@ -307,7 +310,7 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
         for (&switch, &port) in branches.iter().filter(|(switch, _)| !senders.contains_key(*switch)) {
             self.stray(group.mlid, (switch, port), Stray::NoNeed);
         }
-        // Members between which there is a way must hang together.
+        // Members with a possible path between them must be connected.
         let land = self.land(group);
         let mut first = BTreeMap::new();
         for (switch, port) in senders {
@@ -330,8 +333,8 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
         self.error(Fault::MulticastMissed { mlid, member });
     }
 
-    /// Looks at all masks of a group: what hangs together, and switches at the end of a branch without a receiver, with
-    /// the port that leads there.
+    /// Reads all masks of a group. Returns the connected switches, and the switches at the end of a branch without a
+    /// receiver, with the port towards them.
     fn shape(&mut self, group: &MulticastGroup, receivers: &BTreeSet<End>) -> (Parts, BTreeMap<SwitchIdx, PortNum>) {
         let wanted = self.subject.wanted;
         let mut parts = Parts::new(self.subject.fabric.switches().len());
@@ -374,13 +377,13 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
         (parts, branches)
     }
 
-    /// Which switches a group could join, each with the number of its part.
+    /// Returns the switches that a group could use, each with the number of its connected part.
     fn land(&mut self, group: &MulticastGroup) -> Vec<u32> {
         let able: Vec<bool> = self
             .switches()
             .map(|switch| self.has_room(switch, group.mlid))
             .collect();
-        // Room is a number, so as many switches are always the same ones.
+        // Room is a count, so an equal number of switches means the same switches.
         let key = (group.mtu, able.iter().filter(|able| **able).count());
         if let Some(land) = self.lands.get(&key) {
             return land.clone();
@@ -405,7 +408,7 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
         land
     }
 
-    /// No circle of packets that wait for each other while switches copy by `now` what came by `before`.
+    /// Checks that no dependency cycle exists while switches copy by `now` the packets that arrived by `before`.
     fn beside_routes(&mut self, phase: u32, before: &[&MulticastTables], now: &[&MulticastTables]) {
         let MulticastSubject { routes, groups, .. } = *self.subject;
         let copies = routes.of_copies(|mlid| Some(level_of(groups, mlid)), (before, now));
@@ -437,7 +440,7 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
                 .iter()
                 .any(|set| !places.insert((set.switch, set.block, set.position)))
             {
-                // Nobody knows which comes last.
+                // The order within a phase is not known.
                 let set = &phase[0];
                 self.amiss(set.switch, (set.block, set.position));
             }
@@ -445,7 +448,7 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
                 self.mix(mlid, number, (&before, &now));
             }
             past.push(now.clone());
-            // A phase that only takes away may begin from a circle that it found.
+            // A phase that only removes ports may begin with a loop that already existed.
             let grows = |set: &MftSet| {
                 let old = before.block(set.switch, set.block, set.position);
                 old.iter().zip(&set.data).any(|(old, new)| new & !old != 0)
@@ -466,7 +469,7 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
         }
     }
 
-    /// True if a Set takes away nothing that stays and adds nothing that is not wanted.
+    /// True if a Set removes no port that stays and adds no port that is not planned.
     fn is_between(&self, set: &MftSet) -> bool {
         let MulticastSubject {
             held, wanted, fabric, ..
@@ -484,7 +487,7 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
         self.error(not_as_planned(self.subject.fabric, switch, place));
     }
 
-    /// Any mix of what a group's masks were and what they become: no circle, unless the phase only takes away.
+    /// Checks that no mix of a group's old and new masks has a loop, unless the phase only removes ports.
     fn mix(&mut self, mlid: Lid, phase: u32, (before, after): (&MulticastTables, &MulticastTables)) {
         let masks = |switch| (before.mask(switch, mlid), after.mask(switch, mlid));
         if self.switches().all(|switch| {
@@ -507,7 +510,7 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
             {
                 let end = (switch, port);
                 let Ok(Some(far)) = self.beyond(end) else { continue };
-                // Seen from the other end as well, if that uses it too.
+                // Counted from the other end already, if that end uses the cable too.
                 let is_second = far < end && union[far.0.to_usize()].contains(far.1);
                 if !is_second && !parts.join(switch, far.0) {
                     let port = self.place(end);
@@ -519,7 +522,7 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
     }
 }
 
-/// LIDs of which a phase changes a mask.
+/// Returns the multicast LIDs with a mask that a phase changes.
 fn touched(phase: &[MftSet], before: &MulticastTables) -> BTreeSet<Lid> {
     let lids = phase.iter().flat_map(|set| {
         let old = before.block(set.switch, set.block, set.position);

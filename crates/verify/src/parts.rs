@@ -1,4 +1,4 @@
-//! Parts of the fabric without a link between them, and hosts that are alone.
+//! Judges connectivity: parts of the fabric without a link between them, and hosts without any other node.
 
 use selvedge_fabric::PortRef;
 use selvedge_types::PortNum;
@@ -7,7 +7,7 @@ use crate::finding::{Fault, Finding, Place, Severity};
 use crate::ground::Ground;
 use crate::whole::Whole;
 
-/// Reports several parts (once) and every host that is alone.
+/// Reports several connected parts (once) and every isolated host.
 pub fn findings(ground: &Ground<'_>) -> Vec<Finding> {
     let whole = Whole::new(ground);
     let mut found = Vec::new();
@@ -37,7 +37,7 @@ pub fn findings(ground: &Ground<'_>) -> Vec<Finding> {
     found
 }
 
-/// Hosts none of whose ports has a trained link.
+/// Returns hosts without a trained link at any port.
 fn hosts_without_link<'a>(ground: &'a Ground<'_>) -> impl Iterator<Item = Finding> + 'a {
     let fabric = ground.subject.fabric;
     let hosts = fabric.nodes().iter_enumerated().filter(|(_, node)| !node.is_switch());

@@ -1,13 +1,12 @@
-//! The quick pass: destinations whose packets all arrive, which is nearly all of them, nearly always.
+//! The quick pass for destinations that all packets reach, which are nearly all destinations in practice.
 //!
-//! It starts at every sender, follows the entries until it meets a switch that was met before, and writes the switches
-//! down from the owner outwards. Read backwards this order has sources before what they point at, so one more round
-//! adds up loads and dependencies. As soon as a packet would not arrive the destination is left to the thorough pass
-//! of [`crate::reach`], which knows what to say; nothing of it has been counted then.
+//! It starts at every sender and follows the entries until a switch that was visited before. It records the switches
+//! from the owner outwards. In reverse this order has sources before the switches they point at, so one more round adds
+//! up loads and dependencies. If some packet would not be delivered, nothing is counted and the thorough pass of
+//! [`crate::reach`] handles the destination, because it can describe the fault.
 //!
-//! Cost: one look-up of entry, next switch and distance per (sender or switch on the way, LID), all of them in arrays
-//! that fit a core's own cache: a row of a tile serves 64 LIDs, and loads and dependencies of one lane only are open
-//! at a time.
+//! Cost: one look-up of entry, next switch and distance per LID and per sender or switch on the path. All arrays fit in
+//! a core's own cache: a tile row serves 64 LIDs, and only the loads and dependencies of one lane are in use at a time.
 
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 use selvedge_types::Lid;
@@ -21,32 +20,32 @@ use crate::tally::Tally;
 
 /// No next switch.
 const NOWHERE: u16 = u16::MAX;
-/// Not met yet.
+/// Not visited yet.
 const UNSEEN: u16 = u16::MAX;
-/// On the way that is being followed.
+/// On the path being followed.
 const OPEN: u16 = UNSEEN - 1;
 
-/// Next switches, dense: what all workers of the quick pass share.
+/// Next switches in a dense array that all workers of the quick pass share.
 pub struct Ways<'g> {
     ground: &'g Ground<'g>,
     senders: Senders,
-    /// Cells of a switch: its ports, and one more for entries that are no port.
+    /// Cells of a switch: its ports, and one more for entries that are no port number.
     cells: usize,
     /// 64-bit words for the ports of a switch.
     words: usize,
-    /// Next switch by switch, then port; [`NOWHERE`] if the port leads to none.
+    /// Next switch by switch, then port. [`NOWHERE`]: no switch behind the port.
     next: Vec<u16>,
-    /// Ports of each switch that lead to switches, as bits.
+    /// Bit mask of each switch's ports that lead to switches.
     onward: Vec<u64>,
     /// Switches where packets start.
     first: Vec<u16>,
-    /// Switches with hosts, and how many.
+    /// Switches with hosts, and the number of hosts.
     hosts: Vec<(u16, u32)>,
-    /// LIDs above it are hidden from some switch.
+    /// The lowest LinearFDBTop: higher LIDs are dropped by some switch.
     highest: Lid,
 }
 
-/// A switch on the ways to a destination.
+/// A switch on the paths to a destination.
 #[derive(Clone, Copy)]
 struct Step {
     /// Cell of its entry.
@@ -55,18 +54,19 @@ struct Step {
     next: u16,
 }
 
-/// What one lane's channels carry.
+/// Loads and dependencies of one lane's channels.
 pub struct LaneSum {
     lane: usize,
-    /// By cell, side by side in one cache line: host pairs; egress ports at the next switch, as bits, by traffic.
+    /// By cell, in one cache line: the number of host pairs, and bit masks of the egress ports at the next switch, one
+    /// per class of traffic.
     records: Vec<u64>,
 }
 
-/// What a worker found.
+/// Results of a worker.
 #[derive(Default)]
 pub struct Found {
     lanes: Vec<LaneSum>,
-    /// Destinations for the thorough pass.
+    /// Destinations left to the thorough pass.
     pub left: Vec<Destination>,
     hops: Vec<u64>,
     delivered: u64,
@@ -74,9 +74,9 @@ pub struct Found {
 }
 
 impl<'g> Ways<'g> {
-    /// Reads the ground; `None` if the quick pass is of no use on it.
+    /// Prepares the pass. `None` if the quick pass does not apply.
     pub fn new(ground: &'g Ground<'g>, lanes: &LaneMap, senders: Senders) -> Option<Self> {
-        // Parts: every LID has senders that cannot reach it. Switches: they are counted in small words here.
+        // In a divided fabric every LID has senders that cannot reach it. Switch numbers must fit in 16 bits.
         if !lanes.is_uniform() || ground.parts != 1 || ground.switches >= usize::from(OPEN) {
             return None;
         }
@@ -105,16 +105,16 @@ impl<'g> Ways<'g> {
         Some(ways)
     }
 
-    /// The lane towards a destination, if the quick pass may try it.
+    /// Returns the lane towards a destination, if the quick pass may try it.
     pub fn lane(&self, lanes: &LaneMap, to: Destination) -> Option<usize> {
         let is_owned = !matches!(to.owner, Owner::Dead | Owner::Nobody) && to.lid <= self.highest;
         let lane = lanes.uniform(level(self.ground, to.lid)).everywhere_on();
         lane.filter(|_| is_owned)
     }
 
-    /// Follows destinations, those of one lane side by side.
+    /// Follows destinations, those of one lane in sequence.
     pub fn follow(&self, destinations: &[(usize, Destination)]) -> Found {
-        // A way has fewer links than there are switches.
+        // A path has fewer links than there are switches.
         let mut found = Found {
             hops: vec![0; self.ground.switches],
             ..Found::default()
@@ -137,7 +137,7 @@ impl<'g> Ways<'g> {
         found
     }
 
-    /// The entry of a switch, noted, and where it leads; `None` if to no switch.
+    /// Records the entry of a switch and returns where it leads; `None` if not to a switch.
     #[inline]
     fn step(&self, rows: &[[u8; BLOCK_LIDS]], column: usize, at: u16, egress: &mut [u8]) -> Option<Step> {
         let entry = rows[usize::from(at)][column];
@@ -155,7 +155,7 @@ impl<'g> Ways<'g> {
         }
     }
 
-    /// Traffic that is told apart.
+    /// Returns the classes of traffic that are counted separately.
     const fn traffic(&self) -> &'static [Traffic] {
         match self.senders {
             Senders::Hosts => &[Traffic::Hosts],
@@ -163,12 +163,12 @@ impl<'g> Ways<'g> {
         }
     }
 
-    /// Words of a record of [`LaneSum`].
+    /// Returns the number of words of a record of [`LaneSum`].
     const fn record(&self) -> usize {
         1 + self.traffic().len() * self.words
     }
 
-    /// Adds what was found to a tally.
+    /// Adds the results to a tally.
     pub fn add_to(&self, tally: &mut Tally, found: &Found) {
         let channels = self.ground.channels.len();
         for sum in &found.lanes {
@@ -197,17 +197,17 @@ impl<'g> Ways<'g> {
     }
 }
 
-/// Arrays of one destination, used again for the next.
+/// Arrays for one destination, reused for the next.
 struct Worker<'w> {
     ways: &'w Ways<'w>,
-    /// Links to the owner.
+    /// Number of links to the owner.
     distance: Vec<u16>,
-    /// Entries of switches that were met.
+    /// Entries of visited switches.
     egress: Vec<u8>,
-    /// Host pairs that leave a switch.
+    /// Number of host pairs that leave each switch.
     sums: Vec<u32>,
     path: Vec<Step>,
-    /// Switches that were met, but for the owner's, each after the one it points at.
+    /// Visited switches except the owner's, each after the one it points at.
     order: Vec<Step>,
 }
 
@@ -224,7 +224,7 @@ impl<'w> Worker<'w> {
         }
     }
 
-    /// The owner's switch and the port that its entry must be.
+    /// Returns the owner's switch and the egress port that its entry must have.
     fn end(&self, owner: Owner) -> Option<(usize, u8)> {
         match owner {
             Owner::Host(host) => {
@@ -236,7 +236,7 @@ impl<'w> Worker<'w> {
         }
     }
 
-    /// Finds the ways of all senders; false if some packet would not arrive.
+    /// Finds the paths of all senders. False if some packet would not be delivered.
     fn follow(&mut self, rows: &[[u8; BLOCK_LIDS]], to: Destination) -> bool {
         let column = to.lid.index() % BLOCK_LIDS;
         let Some((end, port)) = self.end(to.owner).filter(|end| rows[end.0][column] == end.1) else {
@@ -254,7 +254,7 @@ impl<'w> Worker<'w> {
             let Some(mut step) = ways.step(rows, column, first, egress) else {
                 return false;
             };
-            // Most point at a switch that was met before.
+            // Most point at a switch that was visited before.
             let mut known = distance[usize::from(step.next)];
             if known >= OPEN {
                 self.path.clear();
@@ -286,7 +286,7 @@ impl<'w> Worker<'w> {
         true
     }
 
-    /// Adds up the ways that were found.
+    /// Adds up the paths found.
     fn count(&mut self, sum: &mut LaneSum, found: &mut Found, to: Destination) {
         let ground = self.ways.ground;
         let (mut hosts, mut switches) = (ground.hosts.len() as u64, ground.switches as u64);
@@ -305,7 +305,7 @@ impl<'w> Worker<'w> {
         }
         let loads_of = if is_counted { u64::MAX } else { 0 };
         let (words, record) = (self.ways.words, self.ways.record());
-        // Where bits of those who are no hosts go; hosts' again if nobody else sends.
+        // Where the bits of traffic from switches are counted; together with hosts' bits if only hosts send.
         let more = match (self.ways.senders, to.owner) {
             (Senders::Hosts, _) => 1,
             (Senders::All, Owner::Host(_) | Owner::Dead | Owner::Nobody) => 1 + words,
@@ -332,13 +332,13 @@ impl<'w> Worker<'w> {
             hops[usize::from(self.distance[usize::from(at)])] += u64::from(own);
         }
         if matches!(to.owner, Owner::Host(_)) {
-            // It does not send to itself.
+            // The owner does not send to itself.
             hops[0] -= 1;
         }
     }
 }
 
-/// Switches are fewer than [`OPEN`], or there is no quick pass.
+/// Converts a switch number. It is below [`OPEN`], because otherwise the quick pass does not apply.
 const fn narrow(switch: u32) -> u16 {
     switch as u16
 }
@@ -352,7 +352,7 @@ mod tests {
     use crate::reach::{destinations, follow, follow_thoroughly};
     use crate::{JudgeOptions, Subject, support};
 
-    /// Both passes find the same in a random plan, some of whose entries were turned.
+    /// Checks that both passes find the same in a random plan with some entries changed.
     fn check(case: u64, senders: Senders) -> usize {
         let mut rng = Seed(3).child("quick").nth(case).rng();
         let mut below = |n: usize| usize::try_from(rng.below(n as u64)).unwrap();

@@ -1,8 +1,8 @@
 //! Follows the tables: one pass per destination over all switches.
 //!
-//! The entries of one LID make every switch point at its next one: a forest, plus circles where packets loop. Peeling
-//! it from the tips carries the number of sources down to where each packet ends, and leaves the circles over.
-//! Walking the same order back gives hop counts and which loads were really delivered.
+//! The entries of one LID make every switch point at a next switch: a forest, plus loops. Repeatedly removing switches
+//! that no other switch points at carries the number of sources down to where each packet ends, and leaves only the
+//! loops. The reverse order gives hop counts and the loads that were really delivered.
 
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 use selvedge_sim::Par;
@@ -18,9 +18,9 @@ use crate::tally::{Ends, Loss, Losses, Tally, What};
 
 const NONE: u32 = u32::MAX;
 
-/// Chunks of destinations that may run side by side; results do not depend on it.
+/// Chunks of destinations that may run in parallel. Results do not depend on it.
 const CHUNKS: usize = 8;
-/// Memory that the dependency bits of all chunks may take together.
+/// Most memory for the dependency bits of all chunks together, in bytes.
 const CHUNK_BYTES_MAX: usize = 1 << 29;
 
 /// A LID that packets are sent to.
@@ -28,20 +28,20 @@ const CHUNK_BYTES_MAX: usize = 1 << 29;
 pub struct Destination {
     /// The LID.
     pub lid: Lid,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// The first LID of its port: loads and hop counts are taken from one LID per port.
+    /// True for the first LID of its port. Loads and hop counts are taken from one LID per port.
     pub is_base: bool,
 }
 
-/// All LIDs in use, ascending.
+/// Returns all LIDs in use, ascending.
 pub fn destinations(ground: &Ground<'_>) -> Vec<Destination> {
     let lids = ground.subject.lids;
     let to = |lid: Lid| match lids.owner(lid) {
         Some(at) => Destination {
             lid,
             owner: ground.owner(at),
-            // The LIDs of a port follow each other.
+            // The LIDs of a port are consecutive.
             is_base: lids.owner(Lid(lid.0.saturating_sub(1))) != Some(at),
         },
         None => Destination {
@@ -53,7 +53,7 @@ pub fn destinations(ground: &Ground<'_>) -> Vec<Destination> {
     ground.subject.lids_in_use().into_iter().map(to).collect()
 }
 
-/// Follows every LID from every sender: those whose packets arrive quickly, the others thoroughly.
+/// Follows every LID from every sender: the quick pass if all packets are delivered, else the thorough pass.
 pub fn follow(ground: &Ground<'_>, lanes: &LaneMap, senders: Senders, options: &JudgeOptions) -> Tally {
     let par = options.par;
     let Some(ways) = Ways::new(ground, lanes, senders) else {
@@ -80,7 +80,7 @@ pub fn follow(ground: &Ground<'_>, lanes: &LaneMap, senders: Senders, options: &
     tally
 }
 
-/// Follows these LIDs from every sender, ready for anything.
+/// Follows these LIDs from every sender with the thorough pass, which handles all faults.
 pub fn follow_thoroughly(
     ground: &Ground<'_>,
     lanes: &LaneMap,
@@ -100,7 +100,7 @@ pub fn follow_thoroughly(
         }
         walker.tally
     });
-    // `par.map` was asked for one at least, so there is a first tally.
+    // `par.map` got at least one chunk, so there is a first tally.
     let empty = || Walker::new(ground, lanes, senders, keep).tally;
     tallies.into_iter().reduce(Tally::merge).unwrap_or_else(empty)
 }
@@ -112,35 +112,35 @@ fn chunks(par: Par, most: usize) -> usize {
     }
 }
 
-/// Arrays of one pass, used again for the next.
+/// Arrays for one pass, reused for the next.
 struct Walker<'g> {
     ground: &'g Ground<'g>,
     lanes: &'g LaneMap,
-    /// Sources at each switch beside its hosts: 1 if switches send.
+    /// Sources at each switch in addition to its hosts: 1 if switches send.
     agents: u32,
-    /// Slots of a route: see [`LaneRule`].
+    /// Number of slots of a route: see [`LaneRule`].
     slots: usize,
     lowest_top: Lid,
-    /// One block of every switch, by LID, then switch; and which block.
+    /// One LFT block of every switch, by LID, then switch; and the number of the block.
     tile: Vec<u8>,
     tile_of: Option<usize>,
     entries: Vec<u8>,
     exits: Vec<Exit>,
-    /// Next switch on the way; [`NONE`] where packets end.
+    /// Next switch on the path. [`NONE`] where packets end.
     next: Vec<u32>,
-    /// Switches that point here and are not peeled yet.
+    /// Number of switches that point here and are not processed yet.
     waiting: Vec<u32>,
-    /// Peeled switches, sources before what they point at.
+    /// Processed switches: sources before the switches they point at.
     order: Vec<u32>,
-    /// Own hosts that got their lane.
+    /// Number of local hosts that got a lane.
     own: Vec<u32>,
-    /// Host sources that leave a switch, by slot.
+    /// Host sources with packets that leave a switch, by slot.
     hosts: Vec<u32>,
-    /// Switch sources that leave a switch.
+    /// Switch sources with packets that leave a switch.
     switches: Vec<u32>,
-    /// Slots they leave on, as bits.
+    /// Slots on which those packets leave, as bits.
     switch_slots: Vec<u16>,
-    /// Links to the owner; [`NONE`] if not delivered.
+    /// Number of links to the owner. [`NONE`] if not delivered.
     distance: Vec<u32>,
     /// Losses of this destination.
     found: Vec<Loss>,
@@ -223,7 +223,7 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// Tables have the LIDs of a switch side by side; a pass wants the switches of a LID so.
+    /// Transposes a block: tables store the LIDs of a switch together, a pass needs the switches of a LID together.
     fn turn_tile(&mut self, block: usize) {
         self.tile_of = Some(block);
         self.tile.fill(NO_PATH);
@@ -240,7 +240,7 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// Who points at whom; a switch whose packets get no lane at the next points nowhere.
+    /// Sets the next switch of each switch. If packets get no lane at the next switch, there is none.
     fn point<R: LaneRule>(&mut self, rule: R) {
         self.waiting.fill(0);
         for switch in 0..self.ground.switches {
@@ -256,7 +256,7 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// The slot of a packet at a switch; any will do if it needs none.
+    /// Returns the slot of a packet at a switch. If the packet needs no lane, any slot is returned.
     #[inline]
     fn slot<R: LaneRule>(&self, rule: R, switch: usize, ingress: u8) -> Result<usize, Vl> {
         if self.exits[switch].needs_lane() {
@@ -266,7 +266,7 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// Every sender but the owner sends one packet.
+    /// Lets every sender except the owner send one packet.
     fn start<R: LaneRule>(&mut self, rule: R, to: Destination) {
         let ground = self.ground;
         self.hosts.fill(0);
@@ -323,7 +323,7 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// From the tips inwards: whoever nobody points at hands its packets on.
+    /// Processes switches from the outside inwards: a switch that no other points at passes its packets on.
     fn peel<R: LaneRule>(&mut self, rule: R, to: Destination) {
         self.order.clear();
         for switch in 0..self.ground.switches {
@@ -347,8 +347,8 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// Packets go from a switch to the next, which must exist: notes what they wait for there, and if `count`, adds
-    /// them up.
+    /// Moves packets from a switch to the next, which must exist. Records the dependencies there, and adds up the
+    /// packets if `count`.
     #[inline]
     fn hand_on<R: LaneRule>(&mut self, rule: R, switch: usize, to: Destination, count: bool) {
         let Some(index) = self.exits[switch].as_channel() else {
@@ -396,7 +396,7 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// Packets that end at a switch, or at the next for want of a lane.
+    /// Handles packets that end at a switch, or at the next one if it has no lane for them.
     fn end<R: LaneRule>(&mut self, rule: R, switch: usize, to: Destination) {
         let from = self.sources(switch);
         let exit = self.exits[switch];
@@ -427,7 +427,7 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// What peeling left over goes round; so does everything that flows into it.
+    /// Handles loops: all switches that are left over form loops, and all packets that enter them are caught.
     fn circles<R: LaneRule>(&mut self, rule: R, to: Destination) {
         for first in 0..self.ground.switches {
             if self.waiting[first] == 0 {
@@ -457,7 +457,7 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// What is caught in a circle comes by every switch in it, on the lane that this one gives.
+    /// Handles one switch of a loop: packets pass every switch of the loop, on the lane that this switch gives.
     fn go_round<R: LaneRule>(&mut self, rule: R, switch: usize, from: Sources) {
         let Some(index) = self.exits[switch].as_channel() else {
             return;
@@ -473,7 +473,7 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// From the owner outwards: hop counts, and the loads that arrive.
+    /// From the owner outwards: adds hop counts and the loads that are delivered.
     fn walk_back<R: LaneRule>(&mut self, rule: R, to: Destination) {
         let channels = self.ground.channels.len();
         self.distance.fill(NONE);
@@ -504,7 +504,7 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// Notes a loss, unless nothing was to be expected.
+    /// Records a loss, unless it is expected.
     fn lose(&mut self, to: Destination, switch: usize, what: What, from: Sources) {
         if from == Sources::default() {
             return;
@@ -513,7 +513,7 @@ impl<'g> Walker<'g> {
             Owner::Host(host) => Some(self.ground.part[self.ground.hosts[host as usize].switch as usize]),
             Owner::Switch(owner) => Some(self.ground.part[owner as usize]),
             Owner::Dead => None,
-            // It was to be expected.
+            // An expected loss.
             Owner::Nobody => return,
         };
         let dropped = matches!(what, What::Dead(_) | What::Lane(_));
@@ -532,7 +532,7 @@ impl<'g> Walker<'g> {
         });
     }
 
-    /// Hands the losses of a destination over: by switch, those for want of the same lane as one.
+    /// Reports the losses of a destination by switch. Losses because of the same missing lane are merged.
     fn settle(&mut self, to: Destination) {
         if let Owner::Switch(owner) = to.owner
             && self.entries[owner as usize] != 0

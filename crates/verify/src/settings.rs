@@ -1,4 +1,4 @@
-//! Settings of ports and switches: complete, within limits, the same at both ends of a link.
+//! Judges settings of ports and switches: complete, within limits, and equal at both ends of a link.
 
 use selvedge_fabric::{Fabric, Port, PortCapability, PortRef, PortSettings};
 use selvedge_types::{Idx, Lid, PortNum};
@@ -6,7 +6,7 @@ use selvedge_types::{Idx, Lid, PortNum};
 use crate::finding::{Fault, Finding, Place, Severity};
 use crate::ground::Ground;
 
-/// Largest codes of fields that have fewer bits than a byte. Source: IBA vol 1 §14.2.5.4, §14.2.5.6.
+/// Largest values of fields with fewer than eight bits. Source: IBA vol 1 §14.2.5.4, §14.2.5.6.
 mod limit {
     pub const HOQ_LIFE: u8 = 31;
     pub const LIFETIME: u8 = 31;
@@ -17,7 +17,7 @@ mod limit {
     pub const VL_STALL_COUNT: u8 = 7;
 }
 
-/// All findings about settings; none if there is no plan of them.
+/// Returns all findings about settings; none if the plan has no settings.
 pub fn findings(ground: &Ground<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     switches(ground, &mut found);
@@ -125,7 +125,7 @@ fn ranges(ground: &Ground<'_>, at: PortRef, port: &Port, settings: &PortSettings
             ground.subject.lids.top().0.into(),
         );
     }
-    // Port 0 of a switch has no link: MTU and lanes of the others are what packets meet.
+    // Port 0 of a switch has no link. Packets meet the MTU and the lanes of the other ports.
     if at.port == PortNum::MANAGEMENT {
         return;
     }
@@ -172,7 +172,8 @@ mod tests {
     use super::*;
     use crate::{JudgeOptions, Subject, support, verify};
 
-    /// Findings in words after `edit` of a good plan: two switches, a host on each.
+    /// Compares the text of findings with the expected one, after `edit` changed a good plan: two switches with a host
+    /// each.
     fn check(edit: impl FnOnce(&mut Plan, PortRef, PortRef), want: &[&str]) {
         let mut net = support::Net::new(2, 4);
         net.link(0, 1).host(0).host(1);

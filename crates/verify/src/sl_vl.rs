@@ -1,4 +1,4 @@
-//! The lane a packet is given at each hop.
+//! The lane of a packet at each hop.
 
 use selvedge_plan::{ServiceLevels, SlToVl};
 use selvedge_types::{Idx, Lid, PortNum, Sl, Vl};
@@ -7,16 +7,16 @@ use crate::ground::Ground;
 
 /// Decides the lane of a hop for one destination.
 ///
-/// A *slot* numbers the lanes a route may use: where no table differs from hop to hop, a route stays on one lane and
-/// has one slot.
+/// A *slot* numbers the lanes that a route may use. If no SL2VL table differs from hop to hop, a route stays on one
+/// lane and has one slot.
 pub trait LaneRule: Copy {
     /// True if the ingress port matters.
     const BY_INGRESS: bool;
 
-    /// The slot a packet is put on, or the lane on which it is lost.
+    /// Returns the slot of a packet, or the lane on which it is lost.
     fn slot(self, ground: &Ground<'_>, switch: usize, ingress: u8, egress: u8) -> Result<usize, Vl>;
 
-    /// The lane of a slot.
+    /// Returns the lane of a slot.
     fn lane(self, slot: usize) -> usize;
 }
 
@@ -24,12 +24,12 @@ pub trait LaneRule: Copy {
 #[derive(Clone, Copy, Debug)]
 pub struct Uniform {
     vl: Vl,
-    /// Every link has the lane.
+    /// True if every link has the lane.
     everywhere: bool,
 }
 
 impl Uniform {
-    /// The lane, if every link has it.
+    /// Returns the lane, if every link has it.
     pub fn everywhere_on(self) -> Option<usize> {
         self.everywhere.then(|| usize::from(self.vl.get()))
     }
@@ -49,7 +49,7 @@ impl LaneRule for Uniform {
 
     #[inline]
     fn lane(self, _slot: usize) -> usize {
-        // Asked only where a packet got its lane, so never VL15.
+        // Called only if a packet got its lane, so it is never VL15.
         usize::from(self.vl.get())
     }
 }
@@ -87,9 +87,9 @@ const fn is_operational(vl: Vl, lanes: u8) -> bool {
 pub struct LaneMap {
     default: [Vl; Sl::COUNT],
     stride: usize,
-    /// Per switch: start of its `stride * stride` cells; `usize::MAX`: no exception there.
+    /// Per switch: index of the first of its `stride * stride` cells. `usize::MAX`: no exception there.
     starts: Vec<usize>,
-    /// Per (ingress, egress): position in `tables` plus 1; 0: the default.
+    /// Per (ingress, egress): index in `tables` plus 1; 0: the default table.
     cells: Vec<u32>,
     tables: Vec<[Vl; Sl::COUNT]>,
     fewest_lanes: u8,
@@ -113,7 +113,7 @@ impl LaneMap {
         map
     }
 
-    /// Tables for ports that do not exist are never used.
+    /// Adds a table. Tables of ports that do not exist are never used.
     fn add(&mut self, switch: usize, ingress: PortNum, egress: PortNum, table: &[Vl; Sl::COUNT]) {
         let exists = switch < self.starts.len() && ingress.index() < self.stride && egress.index() < self.stride;
         if !exists || *table == self.default {
@@ -133,7 +133,7 @@ impl LaneMap {
         self.tables.is_empty()
     }
 
-    /// The rule towards a destination while the map is uniform.
+    /// Returns the rule towards a destination. Valid only if the map is uniform.
     pub fn uniform(&self, sl: Sl) -> Uniform {
         let vl = self.default[usize::from(sl.get())];
         Uniform {
@@ -142,12 +142,12 @@ impl LaneMap {
         }
     }
 
-    /// The rule towards a destination, whatever the map.
+    /// Returns the rule towards a destination for any map.
     pub const fn general(&self, sl: Sl) -> General<'_> {
         General { map: self, sl }
     }
 
-    /// The lane of one hop.
+    /// Returns the lane of one hop.
     pub fn vl(&self, switch: usize, ingress: u8, egress: u8, sl: Sl) -> Vl {
         let table = match self.starts[switch] {
             usize::MAX => &self.default,
@@ -159,7 +159,7 @@ impl LaneMap {
         table[usize::from(sl.get())]
     }
 
-    /// Number of lanes the arrays of a pass must be made for: one more than the highest data lane in use.
+    /// Returns the number of lanes that the arrays of a pass need: one more than the highest data lane in use.
     pub fn lane_count(&self, levels: &ServiceLevels) -> usize {
         let used: Vec<usize> = match levels {
             ServiceLevels::Uniform(sl) => vec![usize::from(sl.get())],
@@ -181,7 +181,7 @@ impl LaneMap {
     }
 }
 
-/// The service level towards a LID of the subject.
+/// Returns the service level towards a LID of the subject.
 pub fn level(ground: &Ground<'_>, lid: Lid) -> Sl {
     ground.subject.service_levels.to(lid)
 }

@@ -1,4 +1,4 @@
-//! What is judged.
+//! The input of the judge.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use selvedge_fabric::{Fabric, PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Plan, ServiceLevels, SlToVl, Tables};
 use selvedge_types::{IdxVec, Lid};
 
-/// A fabric with tables: a whole plan, or only what a dump of another manager tells.
+/// A fabric with tables: of a whole plan, or read from a dump of another manager.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// Nodes and cables; only links whose two ends are up carry packets.
+    /// Nodes and cables. Only links that are up at both ends carry packets.
     pub fabric: &'a Fabric,
     /// LIDs of every end port.
     pub lids: &'a Lids,
     /// Forwarding tables of every switch.
     pub tables: &'a Tables,
-    /// Service level towards every destination.
+    /// Service level to use for every destination.
     pub service_levels: &'a ServiceLevels,
-    /// Lanes of every hop.
+    /// Lane of every hop.
     pub sl_to_vl: &'a SlToVl,
-    /// Planned settings of ports. Without them lanes are limited by what both ends of a link can do.
+    /// Planned settings of ports. Without them, lanes are limited by what both ends of a link support.
     pub ports: Option<&'a BTreeMap<PortRef, PortSettings>>,
-    /// Planned settings of switches. Without them no LID is above LinearFDBTop.
+    /// Planned settings of switches. Without them, no LID is above LinearFDBTop.
     pub switches: Option<&'a IdxVec<SwitchIdx, SwitchSettings>>,
 }
 
 impl<'a> Subject<'a> {
-    /// A whole plan.
+    /// Returns the subject of a whole plan.
     #[must_use]
     pub const fn plan(fabric: &'a Fabric, plan: &'a Plan) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// LIDs, tables and lanes alone, as read from dumps.
+    /// Returns a subject with LIDs, tables and lanes only, as read from dumps.
     #[must_use]
     pub const fn tables(
         fabric: &'a Fabric,
@@ -60,11 +60,11 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// LIDs in use, ascending: those that ports own, and [those that nobody owns](Self::strays) where routes have one
-    /// service level. Where they have several nobody can tell which one a LID had that was somebody's before.
+    /// Returns the LIDs in use, ascending: those with an owner, and [those without](Self::strays) if routes have a
+    /// single service level. With several levels it is unknown which one a former LID had.
     #[must_use]
     pub fn lids_in_use(&self) -> Vec<Lid> {
-        // Entries above LinearFDBTop are asleep.
+        // Entries above LinearFDBTop have no effect.
         let top = self
             .switches
             .and_then(|all| all.iter().map(|one| Lid(one.linear_top)).max());
@@ -78,9 +78,9 @@ impl<'a> Subject<'a> {
         all
     }
 
-    /// LIDs that no port owns, and that some switch has an entry for, ascending. Whoever still sends to one, as to a
-    /// host that was left out or has gone a moment ago, has its packets led on by these entries until they are lost:
-    /// until then they hold channels and wait for others as any packet does.
+    /// Returns the LIDs without an owner that some switch has an entry for, ascending. Packets may still be sent to
+    /// such a LID, for example to a host that has just left. These entries forward the packets until they are lost, and
+    /// until then they occupy channels and wait for others like any packet.
     #[must_use]
     pub fn strays(&self) -> Vec<Lid> {
         let mut strays = Vec::new();

@@ -1,4 +1,5 @@
-//! What the passes found: losses, dependencies, loads, ends. Parts merge to the same whatever the split.
+//! Results of the passes: losses, dependencies, loads, ends. Merged parts give the same result however the work was
+//! split.
 
 use selvedge_types::{Lid, Vl};
 
@@ -11,24 +12,24 @@ use crate::ground::Exit;
 pub enum What {
     /// The switch drops them.
     Dead(Cause),
-    /// They go round.
+    /// The packets loop.
     Loop {
-        /// Switches in the circle.
+        /// Number of switches in the loop.
         length: u32,
     },
-    /// They leave where the owner is not.
+    /// They are delivered to a wrong port.
     Wrong(Exit),
     /// They get no lane.
     Lane(Vl),
-    /// The switch does not keep its own LID.
+    /// The switch forwards its own LID.
     OwnLid,
 }
 
 impl What {
-    /// Number of kinds.
+    /// Number of kinds of loss.
     pub const CLASSES: usize = 5;
 
-    /// A number for each kind of loss.
+    /// Returns a number for each kind of loss.
     pub const fn class(self) -> usize {
         match self {
             Self::Dead(_) => 0,
@@ -40,35 +41,35 @@ impl What {
     }
 }
 
-/// Packets of one LID that end badly at one switch.
+/// Packets of one LID that are lost at one switch.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
     /// The LID.
     pub lid: Lid,
-    /// The switch; of a circle, the first.
+    /// The switch; of a loop, the first one.
     pub switch: u32,
     /// The entry there.
     pub entry: u8,
-    /// How they end.
+    /// How they are lost.
     pub what: What,
-    /// How many sources are hit.
+    /// Number of affected sources.
     pub from: Sources,
     /// True if no host is at either end.
     pub between_switches: bool,
 }
 
-/// Losses, the first of each class kept, all counted.
+/// Losses: all are counted, and the first of each class are kept.
 #[derive(Debug)]
 pub struct Losses {
-    /// Kept ones by class, those between switches apart.
+    /// Kept losses by class; those between switches are separate.
     pub kept: Vec<Vec<Loss>>,
-    /// How many there were in each of the lists.
+    /// Number of losses in each list.
     pub totals: Vec<u64>,
     keep: usize,
 }
 
 impl Losses {
-    /// Keeps so many of each list.
+    /// Returns an empty list that keeps up to `keep` losses of each class.
     pub fn new(keep: usize) -> Self {
         Self {
             kept: vec![Vec::new(); 2 * What::CLASSES],
@@ -95,20 +96,20 @@ impl Losses {
     }
 }
 
-/// Where packets ended: pairs of a source end port and a LID.
+/// Where packets ended, in pairs of a source end port and a LID.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ends {
     /// At the owner.
     pub delivered: u64,
-    /// In a drop, a circle, at a wrong port or for want of a lane, by [`What`].
+    /// Dropped, looped, delivered to a wrong port or without a lane, by [`What`].
     pub lost: [u64; What::CLASSES],
-    /// Dropped towards a part of the fabric that the source has no link to, or a port without a link.
+    /// Dropped because no link connects the source with the destination.
     pub apart: u64,
     /// Delivered from host ports to the base LID of host ports.
     pub host_pairs: u64,
 }
 
-/// What the passes over all destinations found.
+/// Results of the passes over all destinations.
 #[derive(Debug)]
 pub struct Tally {
     /// Losses in order of LIDs.
@@ -117,14 +118,14 @@ pub struct Tally {
     pub dependencies: Dependencies,
     /// Host pairs by lane, then channel.
     pub loads: Vec<u64>,
-    /// Host pairs by number of links between switches on their way.
+    /// Host pairs by number of links between switches on their path.
     pub hops: Vec<u64>,
     /// Where packets ended.
     pub ends: Ends,
 }
 
 impl Tally {
-    /// Adds what was found for later LIDs.
+    /// Adds the results for later LIDs.
     pub fn merge(mut self, later: Self) -> Self {
         self.losses.append(later.losses);
         self.dependencies.merge(&later.dependencies);

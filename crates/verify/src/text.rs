@@ -1,4 +1,4 @@
-//! Findings in words: one line each, with the names of nodes; witnesses hop by hop.
+//! Texts of findings: one line each, with the names of nodes; witnesses hop by hop.
 
 use std::fmt;
 
@@ -179,7 +179,7 @@ fn loss_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         } => {
             write!(f, "{switch} drops LID {lid} of {owner}: ")?;
             match cause {
-                // 255 is how the format writes that there is none.
+                // The entry 255 means that there is no entry.
                 Cause::NoEntry => write!(f, "{cause}")?,
                 _ => write!(f, "its entry is {egress} and {cause}")?,
             }
@@ -489,7 +489,7 @@ fn multicast_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// What is wrong with a Set of GUIDInfo.
+/// Returns the text of a faulty Set of GUIDInfo.
 fn alias_text(why: AliasFault) -> String {
     match why {
         AliasFault::NoPort => "there is no such end port".to_owned(),
@@ -500,7 +500,7 @@ fn alias_text(why: AliasFault) -> String {
     }
 }
 
-/// What is said of copies beside routes.
+/// Writes the text of a fault of multicast copies together with routes.
 fn copies_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match fault {
         Fault::MulticastCircle {

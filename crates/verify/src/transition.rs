@@ -1,7 +1,7 @@
-//! The way to a plan: a change set writes what the plan says, all of it, nothing else, in a safe order.
+//! Judges a change set: it writes everything that the plan says, nothing else, in a safe order.
 //!
-//! The Sets are replayed on what the agents hold; what is then still different is missing. Nothing here asks how the
-//! change set was computed.
+//! The Sets are replayed on the current state of the agents. What differs from the plan afterwards is missing. This
+//! code does not depend on how the change set was computed.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::finding::{Attribute, Fault, Finding, Place, Severity};
 use crate::lane_tables::LaneReplay;
 use crate::phases;
 
-/// All findings about a change set.
+/// Returns all findings about a change set.
 pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &ChangeSet) -> Vec<Finding> {
     let mut replay = Replay {
         fabric,
@@ -64,7 +64,7 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
     replay.found
 }
 
-/// What a Set writes beside forwarding tables.
+/// What a Set writes, other than forwarding tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Target {
     Switch(SwitchIdx),
@@ -72,7 +72,7 @@ enum Target {
     Port(PortRef),
 }
 
-/// Tables or settings of a switch, written last in some phase.
+/// The last Set of tables or settings of a switch, with its phase.
 #[derive(Clone, Copy, Debug)]
 struct Latest {
     phase: u32,
@@ -84,7 +84,7 @@ struct Latest {
 #[derive(Clone, Copy, Debug)]
 struct Written<'a> {
     data: &'a [u8; BLOCK_LIDS],
-    /// It is what the plan says, or something that the plan knows nothing of, which has been said.
+    /// True if the block equals the plan, or if the difference is reported already.
     is_done: bool,
 }
 
@@ -92,25 +92,25 @@ struct Replay<'a> {
     fabric: &'a Fabric,
     plan: &'a Plan,
     installed: &'a Installed,
-    /// What was written last into each LFT block; block-major.
+    /// The last Set of each LFT block, block by block.
     blocks: Vec<Option<Written<'a>>>,
     /// The plan's settings of each port.
     wanted: ByPort<Option<&'a PortSettings>>,
-    /// The phase each SwitchInfo was written in last.
+    /// The phase in which each SwitchInfo was last written.
     switches: Vec<Option<u32>>,
-    /// The same of each P_KeyTable.
+    /// The phase in which each P_KeyTable was last written.
     pkeys: ByPort<Option<u32>>,
-    /// Blocks of P_KeyTables that were written; what is wrong with them has been said.
+    /// Written blocks of P_KeyTables. Faults in them are reported already.
     pkey_blocks: BTreeSet<(PortRef, u16)>,
-    /// The same of each PortInfo.
+    /// The phase in which each PortInfo was last written.
     ports: ByPort<Option<u32>>,
-    /// The last Set that every active port relies on.
+    /// The last Set on which every active port depends.
     latest: Option<Latest>,
-    /// Packets may be under way between switches.
+    /// True if packets may be in flight between switches.
     is_live: bool,
-    /// The last phase that waits for packets under way.
+    /// The last phase that waits for packets to drain.
     last_wait: Option<u32>,
-    /// States that were changed.
+    /// Port states that were changed.
     states: ByPort<Option<PortState>>,
     lanes: LaneReplay<'a>,
     found: Vec<Finding>,
@@ -121,7 +121,7 @@ impl<'a> Replay<'a> {
         self.found.push(Finding::new(Severity::Error, fault));
     }
 
-    /// Notes a Set if it says what the plan says.
+    /// Records a Set if it matches the plan.
     fn write(&mut self, op: &'a Op, phase: u32) {
         let plan = self.plan;
         let as_planned = match op {
@@ -173,7 +173,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// True if each entry is what it was, what it shall be, or 255: a later phase writes the rest.
+    /// True if each entry is the old value, the planned value, or 255: a later phase writes the rest.
     fn is_on_the_way(&self, index: usize, switch: SwitchIdx, data: &[u8; BLOCK_LIDS], goal: &[u8; BLOCK_LIDS]) -> bool {
         let block = index / self.plan.tables.switches();
         let known = || self.installed.block(switch, block);
@@ -191,9 +191,10 @@ impl<'a> Replay<'a> {
         exists.then(|| (switch, block * tables.switches() + switch.to_usize()))
     }
 
-    /// The states of ports after a phase. Its Sets may arrive in any order, so a port has one state to go to.
+    /// Updates the states of ports after a phase. Its Sets may arrive in any order, so each port may have only one new
+    /// state.
     ///
-    /// Source: IBA vol 1 §14.2.5.6: an agent goes from INIT to ARMED and from ARMED to ACTIVE, and stays in either.
+    /// Source: IBA vol 1 §14.2.5.6: an agent accepts INIT to ARMED and ARMED to ACTIVE, and each state to itself.
     fn change_states(&mut self, ops: &[Op]) {
         let goal = |op: &Op| match op {
             Op::Port { port, state, .. } => state.map(|state| (*port, state)),
@@ -225,7 +226,7 @@ impl<'a> Replay<'a> {
         self.states.get(port).flatten().unwrap_or_else(seen)
     }
 
-    /// What differs from the plan and was not written.
+    /// Reports what differs from the plan and was not written.
     fn missing(&mut self, installed: &Installed) {
         let (fabric, plan) = (self.fabric, self.plan);
         for (switch, &node) in fabric.switches().iter_enumerated() {
@@ -239,7 +240,7 @@ impl<'a> Replay<'a> {
             self.expect(same, Target::Switch(switch));
         }
         for (&at, end) in &plan.end_ports {
-            // Key by key: each that is another one has to be in a block that was written.
+            // P_Key by P_Key: each one that differs must be in a written block.
             let is_right = |seen: &Port| {
                 let places = 0..seen.pkeys.len().max(end.pkeys.len());
                 let key = |table: &[PKey], place: usize| table.get(place).copied().unwrap_or_default();
@@ -288,7 +289,7 @@ impl<'a> Replay<'a> {
     fn expect(&mut self, same: bool, target: Target) {
         let written = match target {
             Target::Switch(switch) => self.switches.get(switch.to_usize()).copied().flatten(),
-            // Block by block, see there.
+            // P_Keys are checked block by block above.
             Target::PKeys(_) => None,
             Target::Port(at) => self.ports.get(at).flatten(),
         };
@@ -310,8 +311,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// A port may go ACTIVE only when all tables of all switches, and its own P_Keys, are acknowledged: from then on
-    /// its packets go anywhere. (Its settings travel in the same Set.)
+    /// Checks an activation. A port may become ACTIVE only when all tables of all switches, and its own P_Keys, are
+    /// acknowledged, because its packets then go anywhere. (Its settings are in the same Set.)
     fn activation(&mut self, op: &Op, phase: u32) {
         let Op::Port {
             port,
@@ -321,9 +322,9 @@ impl<'a> Replay<'a> {
         else {
             return;
         };
-        // Where packets are under way, the proof of the way counts ports from the start, whenever they go ACTIVE. Links
-        // between switches then come first, so that no entry leads to one that carries nothing yet; hosts need not
-        // stay out while others wait.
+        // If packets are in flight, the transition proof counts ports from the start, whenever they become ACTIVE.
+        // Links between switches then come first, so that no entry leads to a link that carries nothing yet. Hosts need
+        // not stay inactive while others wait.
         let is_switch = |at: PortRef| self.fabric.switch_index(at.node).is_some();
         let is_link = is_switch(*port) && self.fabric.peer(*port).is_some_and(is_switch);
         let is_counted = self.is_live && (is_link || self.last_wait.is_some_and(|wait| phase < wait));
@@ -387,7 +388,7 @@ mod tests {
         (fabric, plan, Installed::unknown(2))
     }
 
-    /// What is found of the change set after `edit`, as codes.
+    /// Compares the codes of the findings after `edit` with the expected ones.
     fn check(state: PortState, edit: impl FnOnce(&mut ChangeSet), want: &[&str]) {
         let (fabric, plan, installed) = start(state);
         let mut set = changes(&fabric, &installed, &plan);
@@ -477,7 +478,7 @@ mod tests {
             }
         });
         check(PortState::Active, keys, &["0031", "0031", "0031", "0031"]);
-        // Keys of another block are not those of the plan.
+        // The P_Keys of another block are not those of the plan.
         let blocks = edit_first(|op| {
             if let Op::PKeys { block, .. } = op {
                 *block += 1;
@@ -548,7 +549,7 @@ mod tests {
             });
         };
         check(PortState::Init, later_switch, &["0032"; 6]);
-        // P_Keys of a host concern that host's port alone.
+        // The P_Keys of a host matter only for that host's port.
         let late_keys = |set: &mut ChangeSet| {
             let op = take(
                 set,
@@ -558,7 +559,7 @@ mod tests {
             set.phases[1].ops.push(op);
         };
         check(PortState::Init, late_keys, &["0032"]);
-        // All in one phase: states in any order.
+        // All in one phase, so the order of the states is not known.
         let at_once = |set: &mut ChangeSet| {
             let ops = set.phases.remove(1).ops;
             set.phases[0].ops.extend(ops);

@@ -19,7 +19,7 @@ use crate::tally::{Loss, Losses, What};
 use crate::witness::Finder;
 use crate::{directed, lids, parts, settings};
 
-/// How many findings of one kind and severity there are.
+/// Number of findings of one kind and severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Total {
     /// The kind.
@@ -28,18 +28,18 @@ pub struct Total {
     pub code: &'static str,
     /// The severity.
     pub severity: Severity,
-    /// How many there are, those left out of [`Verdict::findings`] included.
+    /// The number, including findings left out of [`Verdict::findings`].
     pub count: u64,
 }
 
-/// What the judge says.
+/// Result of the judge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verdict {
     /// Errors first, then by code, LID and switch; at most [`JudgeOptions::findings_max`] of a kind and severity.
     pub findings: Vec<Finding>,
-    /// How many of each there are, in the same order.
+    /// Number of findings of each kind and severity, in the same order.
     pub totals: Vec<Total>,
-    /// What was measured.
+    /// Measured figures.
     pub figures: Figures,
 }
 
@@ -61,27 +61,27 @@ impl Verdict {
         self.is_ok() && !self.findings.iter().any(|finding| is_of_the_whole(&finding))
     }
 
-    /// Findings of a severity, those left out of [`Self::findings`] included.
+    /// Returns the number of findings of a severity, including those left out of [`Self::findings`].
     #[must_use]
     pub fn count(&self, severity: Severity) -> u64 {
         let of_it = self.totals.iter().filter(|total| total.severity == severity);
         of_it.map(|total| total.count).sum()
     }
 
-    /// Findings of a kind, those left out of [`Self::findings`] included.
+    /// Returns the number of findings of a kind, including those left out of [`Self::findings`].
     #[must_use]
     pub fn count_of(&self, kind: Kind) -> u64 {
         let of_it = self.totals.iter().filter(|total| total.kind == kind);
         of_it.map(|total| total.count).sum()
     }
 
-    /// The errors that are listed.
+    /// Returns the errors that are listed.
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|f| f.severity == Severity::Error)
     }
 }
 
-/// Judges tables and settings; see the crate's page for what is judged.
+/// Judges tables and settings. The crate's page explains what is judged.
 #[must_use]
 pub fn verify(subject: Subject<'_>, options: &JudgeOptions) -> Verdict {
     let mut docket = Docket::new(options);
@@ -89,7 +89,7 @@ pub fn verify(subject: Subject<'_>, options: &JudgeOptions) -> Verdict {
     docket.verdict(figures)
 }
 
-/// Collects findings: lowers accepted ones, keeps the first of each kind and severity, counts all.
+/// Collects findings: turns accepted errors into warnings, keeps the first of each kind and severity, counts all.
 #[derive(Debug)]
 pub struct Docket<'a> {
     options: &'a JudgeOptions,
@@ -97,7 +97,7 @@ pub struct Docket<'a> {
 }
 
 impl<'a> Docket<'a> {
-    /// Nothing found yet.
+    /// Returns a collection without findings.
     pub const fn new(options: &'a JudgeOptions) -> Self {
         Self {
             options,
@@ -105,12 +105,13 @@ impl<'a> Docket<'a> {
         }
     }
 
-    /// Notes a finding.
+    /// Adds a finding.
     pub fn add(&mut self, finding: Finding) {
         self.add_counted(finding, 1);
     }
 
-    /// Whoever accepts that a plan has cycles accepts them on the way to it.
+    /// True if findings of this kind are accepted. Accepting cycles of a plan also accepts cycles during the transition
+    /// to it.
     fn accepts(&self, kind: Kind) -> bool {
         let accept = &self.options.accept;
         let cycles = [Kind::HostCycle, Kind::AgentCycle, Kind::Loop];
@@ -119,7 +120,7 @@ impl<'a> Docket<'a> {
         kind.is_acceptable() && (accept.contains(&kind) || by_cycle)
     }
 
-    /// Notes a finding that stands for `count` of its kind and severity.
+    /// Adds a finding that stands for `count` of its kind and severity.
     fn add_counted(&mut self, mut finding: Finding, count: u64) {
         let kind = finding.fault.kind();
         let is_lowered = match finding.severity {
@@ -138,7 +139,7 @@ impl<'a> Docket<'a> {
         }
     }
 
-    /// Judges a subject and gives the figures.
+    /// Judges a subject and returns the figures.
     pub fn try_subject(&mut self, subject: Subject<'_>, senders: Senders) -> Figures {
         let (tables, fabric) = (subject.tables.switches() as u64, subject.fabric.switches().len() as u64);
         if tables != fabric {
@@ -162,7 +163,7 @@ impl<'a> Docket<'a> {
         figures(&ground, &tally, self.options.par)
     }
 
-    /// Findings that no packet shows: about parts, LIDs, settings.
+    /// Adds findings that do not depend on packets: connected parts, LIDs, settings.
     pub fn add_plain_facts(&mut self, ground: &Ground<'_>) {
         for finding in parts::findings(ground)
             .into_iter()
@@ -174,7 +175,7 @@ impl<'a> Docket<'a> {
         }
     }
 
-    /// Notes a cycle of channels with their lanes: (lane, channel).
+    /// Adds a cycle of channels with their lanes: (lane, channel).
     pub fn add_cycle(&mut self, finder: Finder<'_>, traffic: Traffic, cycle: &[(usize, usize)]) {
         let length = u32::try_from(cycle.len()).unwrap_or(u32::MAX);
         let severity = match traffic {
@@ -187,7 +188,7 @@ impl<'a> Docket<'a> {
 
     fn add_losses(&mut self, finder: Finder<'_>, losses: &Losses) {
         for (kept, &total) in losses.kept.iter().zip(&losses.totals) {
-            // The first stands for those that were not kept.
+            // The first kept loss also stands for those that were not kept.
             let mut count = total + 1 - kept.len() as u64;
             for loss in kept {
                 let severity = if loss.between_switches {
@@ -202,7 +203,7 @@ impl<'a> Docket<'a> {
         }
     }
 
-    /// The verdict on all that was noted.
+    /// Returns the verdict on all findings added.
     pub fn verdict(self, figures: Figures) -> Verdict {
         let mut verdict = Verdict {
             figures,

@@ -1,4 +1,4 @@
-//! Witnesses: a concrete packet for a loss, concrete packets for every step of a cycle.
+//! Finds witnesses: a concrete packet for a loss, concrete packets for every step of a cycle.
 
 use selvedge_fabric::PortRef;
 use selvedge_types::{Lid, PortNum, Vl};
@@ -16,9 +16,9 @@ struct Stop {
     ingress: u8,
     egress: u8,
     exit: Exit,
-    /// The lane asked for, if the way needs one.
+    /// The lane selected, if the exit needs one.
     vl: Option<Vl>,
-    /// True if the lane exists.
+    /// True if the link has the lane.
     has_lane: bool,
 }
 
@@ -49,8 +49,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Writes the way of a packet from a switch on, to its end or until it has been `visits` times at a switch. Ways
-    /// are short and looked for by the thousand, so nothing is allocated for each.
+    /// Records the path of a packet from a switch on, to its end or until it has visited a switch `visits` times. Paths
+    /// are short and thousands are tried, so nothing is allocated for each.
     fn path(&self, (mut switch, mut ingress): (u32, u8), lid: Lid, visits: usize, path: &mut Vec<Stop>) {
         path.clear();
         while path.iter().filter(|stop| stop.switch == switch).count() < visits {
@@ -78,14 +78,14 @@ impl Finder<'_> {
         Place::port(self.ground.subject.fabric, at)
     }
 
-    /// All sources with the switch and port they come in by, hosts first.
+    /// Returns all sources with the switch and port by which they enter, hosts first.
     fn sources(&self) -> impl Iterator<Item = (PortRef, u32, u8)> + '_ {
         let hosts = self.ground.hosts.iter().map(|host| (host.at, host.switch, host.port));
         let switches = (0..self.ground.switches as u32).map(|switch| (self.ground.port0(switch), switch, 0));
         hosts.chain(switches)
     }
 
-    /// A packet that is lost this way.
+    /// Returns a packet that is lost in this way.
     pub fn of_loss(&self, loss: &Loss) -> Witness {
         let owner = self.ground.subject.lids.owner(loss.lid);
         let mut path = Vec::new();
@@ -108,8 +108,8 @@ impl Finder<'_> {
         Witness::Plain
     }
 
-    /// The switch at which a packet to `lid` ends, by the switch at which it begins, as far as tables tell: most
-    /// sources need not be tried. Of a packet in a circle it is any of its switches.
+    /// Returns, for each switch at which a packet to `lid` begins, the switch at which it ends according to the tables,
+    /// so that most sources need not be tried. For a packet in a loop it is any switch of the loop.
     fn ends(&self, lid: Lid) -> Vec<u32> {
         const OPEN: u32 = u32::MAX;
         let mut ends = vec![OPEN; self.ground.switches];
@@ -118,7 +118,7 @@ impl Finder<'_> {
             let mut at = start;
             way.clear();
             while ends[at] == OPEN {
-                // Marked, so that a circle ends where it closes.
+                // Marked, so that the search ends where a loop closes.
                 ends[at] = u32::try_from(at).unwrap_or(OPEN);
                 way.push(at);
                 let Some(channel) = self.ground.route(at, lid).1.as_channel() else {
@@ -149,9 +149,7 @@ impl Finder<'_> {
         }
     }
 
-    /// For every dependency of a cycle, a packet that makes it.
-    ///
-    /// The cycle is of channels with their lanes: (lane, channel).
+    /// Returns, for every dependency of a cycle, a packet that makes it. The cycle lists (lane, channel).
     pub fn of_cycle(&self, traffic: Traffic, cycle: &[(usize, usize)]) -> Witness {
         let next = cycle.iter().cycle().skip(1);
         let steps = cycle.iter().zip(next);
@@ -183,7 +181,7 @@ impl Finder<'_> {
                 if !counted || Some(source) == at {
                     continue;
                 }
-                // A packet caught in a circle makes its last dependency when it comes round the second time.
+                // A packet in a loop makes its last dependency in the second round.
                 self.path((first, ingress), lid, 3, &mut path);
                 let lane = |stop: &Stop| stop.vl.map(|vl| usize::from(vl.get()));
                 let makes = |held: &Stop, wanted: &Stop| {

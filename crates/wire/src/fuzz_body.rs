@@ -2,10 +2,11 @@
 
 use crate::{Class, Mad, Payload};
 
-/// Decodes, re-encodes and prints any bytes; panics if re-encoding is not stable.
+/// Decodes, re-encodes and prints any bytes. Panics if re-encoding is not stable.
 ///
-/// Bytes that are no MAD are cut, or filled with zeros, to one: so a fuzzer reaches every attribute with short inputs.
-/// Checked: a decoded attribute, encoded and decoded again, is the same value; encoded once more, the same bytes.
+/// Input of another length is truncated or padded with zeros to one MAD, so that a fuzzer reaches every attribute with
+/// short inputs. A decoded attribute must be equal after encoding and decoding it again, and the second encoding must
+/// give the same bytes.
 pub fn decode_encode_print(bytes: &[u8]) {
     if bytes.len() != crate::MAD_LEN {
         assert!(
@@ -33,7 +34,7 @@ pub fn decode_encode_print(bytes: &[u8]) {
     let mut twice = once;
     payload.write_to(&mut twice);
     assert_eq!(once, twice, "encoding twice: {line}");
-    // Data of subnet administration begin earlier. Source: IBA vol 1 §15.2.1.
+    // Data of subnet administration begin at a lower offset. Source: IBA vol 1 §15.2.1.
     let header = if mad.class() == Class::SubnAdm { 56 } else { 64 };
     assert_eq!(
         once.as_bytes()[..header],

@@ -10,19 +10,19 @@ use selvedge_types::Guid;
 pub struct Gid(pub [u8; 16]);
 
 impl Gid {
-    /// The GID of the port `guid` in the subnet `prefix`.
+    /// Returns the GID of the port `guid` in the subnet `prefix`.
     #[must_use]
     pub fn new(prefix: u64, guid: Guid) -> Self {
         Self((u128::from(prefix) << 64 | u128::from(guid.0)).to_be_bytes())
     }
 
-    /// Upper half: the subnet.
+    /// Returns the upper half: the subnet prefix.
     #[must_use]
     pub const fn prefix(self) -> u64 {
         (u128::from_be_bytes(self.0) >> 64) as u64
     }
 
-    /// Lower half: the port.
+    /// Returns the lower half: the port GUID.
     #[must_use]
     pub const fn guid(self) -> Guid {
         Guid(u128::from_be_bytes(self.0) as u64)
@@ -36,7 +36,7 @@ impl Gid {
 }
 
 impl fmt::Display for Gid {
-    /// As infiniband-diags write it: in the form of an IPv6 address.
+    /// Prints the form of an IPv6 address, as infiniband-diags do.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ipv6Addr::from(self.0).fmt(f)
     }

@@ -1,14 +1,14 @@
-//! Management datagrams: bytes to values and back, printed in one line.
+//! Management datagrams (MADs): decoding, encoding, and printing in one line.
 //!
-//! Panic contract: a [`Mad`] always holds 256 bytes, so no getter of [`Mad`] can panic. `parse` of an attribute takes
-//! a fixed-size array and returns an error for every value that the standard forbids; `emit` writes into a
-//! fixed-size array and cannot fail. No byte order outside this crate.
+//! Panic contract: a [`Mad`] always holds 256 bytes, so no getter of [`Mad`] can panic. `parse` of an attribute takes a
+//! fixed-size array and returns an error for every value that the standard forbids; `emit` writes into a fixed-size
+//! array and cannot fail. No other crate handles byte order.
 //!
-//! Two levels: [`Mad`] is the view over bytes (forwarding, dumping), the attribute structs are meaning (decisions).
-//! Records of subnet administration are tables of fields over bytes: see [`sa`].
-//! [`Payload`] is any one of them, for code that treats all alike. Nothing allocates but printing.
+//! Two levels: [`Mad`] is a view over bytes, for forwarding and dumping. The attribute structs are decoded values, for
+//! decisions. Records of subnet administration are tables of fields over bytes: see [`sa`]. [`Payload`] is any of these
+//! attributes, for code that handles all in the same way. Only printing allocates memory.
 //!
-//! Reserved bits are read as nothing and sent as 0; reserved codes are refused. So `parse(emit(x)) == x` for every
+//! Reserved bits are ignored on receipt and sent as 0; reserved codes are refused. So `parse(emit(x)) == x` for every
 //! value, and `emit(parse(bytes))` is `bytes` with the reserved bits cleared.
 //!
 //! ```

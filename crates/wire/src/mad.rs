@@ -45,13 +45,13 @@ mod field {
     pub const RETURN_PATH: Range<usize> = 192..256;
 }
 
-/// Length of every MAD.
+/// Length of every MAD, in bytes.
 pub const MAD_LEN: usize = 256;
-/// Length of an SMP's attribute data.
+/// Length of an SMP's attribute data, in bytes.
 pub const SMP_DATA_LEN: usize = 64;
 /// An SMP's attribute data.
 pub type SmpData = [u8; SMP_DATA_LEN];
-/// Length of the attribute data of a performance management MAD.
+/// Length of the attribute data of a performance management MAD, in bytes.
 pub const GMP_DATA_LEN: usize = 192;
 /// Attribute data of a performance management MAD.
 pub type GmpData = [u8; GMP_DATA_LEN];
@@ -72,7 +72,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// From the wire.
+    /// Decodes the wire code.
     #[must_use]
     #[inline]
     pub const fn from_code(code: u8) -> Self {
@@ -85,7 +85,7 @@ impl Class {
         }
     }
 
-    /// To the wire.
+    /// Returns the wire code.
     #[must_use]
     #[inline]
     pub const fn code(self) -> u8 {
@@ -106,7 +106,7 @@ impl Class {
     }
 }
 
-/// Method of a MAD, response bit included. Source: IBA vol 1 §13.4.5.
+/// Method of a MAD, including the response bit. Source: IBA vol 1 §13.4.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
     /// Read (0x01).
@@ -115,34 +115,34 @@ pub enum Method {
     Set,
     /// Unsolicited datagram (0x03).
     Send,
-    /// Notice from an agent to the SM (0x05).
+    /// Notice from an agent to the subnet manager (0x05).
     Trap,
-    /// Event forwarded to a subscriber (0x06).
+    /// Event that subnet administration forwards to a subscriber (0x06).
     Report,
     /// Acknowledges a trap (0x07).
     TrapRepress,
-    /// Asks for a table of records (0x12).
+    /// Query for a table of records (0x12).
     GetTable,
-    /// Asks for records with a question of several segments (0x14).
+    /// Query for records that itself has several segments (0x14).
     GetMulti,
-    /// Removes (0x15).
+    /// Deletion of a record (0x15).
     Delete,
-    /// Answer to Get and Set (0x81).
+    /// Response to Get and Set (0x81).
     GetResp,
-    /// Answer to Report (0x86).
+    /// Response to Report (0x86).
     ReportResp,
-    /// Answer to GetTable (0x92).
+    /// Response to GetTable (0x92).
     GetTableResp,
-    /// Answer to GetMulti (0x94).
+    /// Response to GetMulti (0x94).
     GetMultiResp,
-    /// Answer to Delete (0x95).
+    /// Response to Delete (0x95).
     DeleteResp,
     /// Any other.
     Other(u8),
 }
 
 impl Method {
-    /// From the wire.
+    /// Decodes the wire code.
     #[must_use]
     #[inline]
     pub const fn from_code(code: u8) -> Self {
@@ -165,7 +165,7 @@ impl Method {
         }
     }
 
-    /// To the wire.
+    /// Returns the wire code.
     #[must_use]
     #[inline]
     pub const fn code(self) -> u8 {
@@ -188,7 +188,7 @@ impl Method {
         }
     }
 
-    /// True if the response bit is set. TrapRepress is no response by this bit although it answers a Trap.
+    /// True if the response bit is set. TrapRepress does not have it, although it answers a Trap.
     #[must_use]
     #[inline]
     pub const fn is_response(self) -> bool {
@@ -203,7 +203,7 @@ pub struct Status(pub u16);
 impl Status {
     /// No error.
     pub const OK: Self = Self(0);
-    /// Busy: discarded, try again.
+    /// Busy: the request was discarded; try again.
     pub const BUSY: Self = Self(0x0001);
     /// Redirection required.
     pub const REDIRECT: Self = Self(0x0002);
@@ -211,9 +211,9 @@ impl Status {
     pub const BAD_VERSION: Self = Self(0x0004);
     /// Method not supported.
     pub const BAD_METHOD: Self = Self(0x0008);
-    /// Method and attribute do not go together.
+    /// The attribute does not support this method.
     pub const BAD_METHOD_ATTRIBUTE: Self = Self(0x000C);
-    /// A field of the attribute or the modifier holds an invalid value.
+    /// A field of the attribute or the modifier has an invalid value.
     pub const BAD_FIELD: Self = Self(0x001C);
 }
 
@@ -222,7 +222,7 @@ impl Status {
 pub struct Mad([u8; MAD_LEN]);
 
 impl Mad {
-    /// From any bytes; only the length is checked.
+    /// Copies a MAD from a slice; checks only the length.
     pub fn new_checked(bytes: &[u8]) -> Result<Self, DecodeError> {
         match bytes.try_into() {
             Ok(raw) => Ok(Self(raw)),
@@ -234,13 +234,13 @@ impl Mad {
         }
     }
 
-    /// From exactly 256 bytes.
+    /// Returns the MAD with these bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; MAD_LEN]) -> Self {
         Self(bytes)
     }
 
-    /// A datagram with this header and zeros elsewhere.
+    /// Returns a MAD with this header and zeros elsewhere.
     #[must_use]
     pub fn request(class: Class, method: Method, attribute: AttributeId, modifier: u32) -> Self {
         let mut mad = Self([0; MAD_LEN]);
@@ -258,7 +258,7 @@ impl Mad {
         self.0[field::MODIFIER].copy_from_slice(&modifier.to_be_bytes());
     }
 
-    /// A directed-route SMP along `route`; both LIDs permissive (a route without LID-routed parts).
+    /// Returns a directed-route SMP along `route`. Both LIDs are permissive (a route without LID-routed parts).
     #[must_use]
     pub fn directed(method: Method, attribute: AttributeId, modifier: u32, route: &DirectedRoute) -> Self {
         let mut mad = Self([0; MAD_LEN]);
@@ -266,7 +266,7 @@ impl Mad {
         mad
     }
 
-    /// The same as [`Self::directed`], written over whatever was here.
+    /// Does the same as [`Self::directed`] in place, and overwrites all bytes.
     pub fn write_directed(&mut self, method: Method, attribute: AttributeId, modifier: u32, route: &DirectedRoute) {
         self.0.fill(0);
         self.write_header(Class::SubnDirected, method, attribute, modifier);
@@ -276,39 +276,39 @@ impl Mad {
         self.0[field::INITIAL_PATH][1..=route.ports().len()].copy_from_slice(route.ports());
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; MAD_LEN] {
         &self.0
     }
 
-    /// All bytes, to change.
+    /// Returns all bytes for changes in place.
     pub const fn as_bytes_mut(&mut self) -> &mut [u8; MAD_LEN] {
         &mut self.0
     }
 
-    /// Base version; 1 in every MAD.
+    /// Returns the base version; 1 in every MAD.
     #[must_use]
     #[inline]
     pub const fn base_version(&self) -> u8 {
         self.0[field::BASE_VERSION]
     }
 
-    /// Management class.
+    /// Returns the management class.
     #[must_use]
     #[inline]
     pub const fn class(&self) -> Class {
         Class::from_code(self.0[field::CLASS])
     }
 
-    /// Version of the class.
+    /// Returns the version of the class.
     #[must_use]
     #[inline]
     pub const fn class_version(&self) -> u8 {
         self.0[field::CLASS_VERSION]
     }
 
-    /// Method with its response bit.
+    /// Returns the method, including its response bit.
     #[must_use]
     #[inline]
     pub const fn method(&self) -> Method {
@@ -321,7 +321,7 @@ impl Mad {
         self.0[field::METHOD] = method.code();
     }
 
-    /// Status without the direction bit of directed-route SMPs.
+    /// Returns the status without the direction bit of directed-route SMPs.
     #[must_use]
     pub fn status(&self) -> Status {
         let raw = self.u16(field::STATUS);
@@ -332,14 +332,14 @@ impl Mad {
         })
     }
 
-    /// Changes the status, keeping the direction bit.
+    /// Changes the status and keeps the direction bit.
     #[inline]
     pub fn set_status(&mut self, status: Status) {
         let direction = if self.is_returning() { 0x8000 } else { 0 };
         self.0[field::STATUS].copy_from_slice(&(status.0 | direction).to_be_bytes());
     }
 
-    /// D bit of a directed-route SMP: set on the way back.
+    /// Returns the D bit of a directed-route SMP, which is set on the return path.
     #[must_use]
     #[inline]
     pub fn is_returning(&self) -> bool {
@@ -353,7 +353,7 @@ impl Mad {
         self.0[field::STATUS].copy_from_slice(&status.to_be_bytes());
     }
 
-    /// Transaction id.
+    /// Returns the transaction id.
     #[must_use]
     #[inline]
     pub fn transaction(&self) -> TransactionId {
@@ -365,14 +365,14 @@ impl Mad {
         self.0[field::TRANSACTION].copy_from_slice(&id.0.to_be_bytes());
     }
 
-    /// Attribute.
+    /// Returns the attribute id.
     #[must_use]
     #[inline]
     pub fn attribute(&self) -> AttributeId {
         AttributeId::from_code(self.u16(field::ATTRIBUTE))
     }
 
-    /// Attribute modifier.
+    /// Returns the attribute modifier.
     #[must_use]
     #[inline]
     pub fn modifier(&self) -> u32 {
@@ -381,7 +381,7 @@ impl Mad {
         u32::from_be_bytes(raw)
     }
 
-    /// M_Key of an SMP.
+    /// Returns the M_Key of an SMP.
     #[must_use]
     #[inline]
     pub fn m_key(&self) -> u64 {
@@ -393,7 +393,7 @@ impl Mad {
         self.0[field::M_KEY].copy_from_slice(&key.to_be_bytes());
     }
 
-    /// Hop pointer of a directed-route SMP.
+    /// Returns the hop pointer of a directed-route SMP.
     #[must_use]
     #[inline]
     pub const fn hop_pointer(&self) -> u8 {
@@ -406,21 +406,21 @@ impl Mad {
         self.0[field::HOP_POINTER] = value;
     }
 
-    /// Hop count of a directed-route SMP; above 63 it is malformed.
+    /// Returns the hop count of a directed-route SMP; above 63 the SMP is malformed.
     #[must_use]
     #[inline]
     pub const fn hop_count(&self) -> u8 {
         self.0[field::HOP_COUNT]
     }
 
-    /// LID at which the directed part starts; permissive if at the sender.
+    /// Returns the LID at which the directed part starts; permissive if it starts at the sender.
     #[must_use]
     #[inline]
     pub fn dr_slid(&self) -> Lid {
         Lid(self.u16(field::DR_SLID))
     }
 
-    /// LID to which the SMP goes after the directed part; permissive if it ends there.
+    /// Returns the LID to which the SMP goes after the directed part; permissive if it ends there.
     #[must_use]
     #[inline]
     pub fn dr_dlid(&self) -> Lid {
@@ -437,21 +437,21 @@ impl Mad {
         self.0[field::DR_DLID].copy_from_slice(&lid.0.to_be_bytes());
     }
 
-    /// Exit port of hop `hop` (1–63) on the way out; 0 for other hops.
+    /// Returns the egress port of hop `hop` (1–63) on the initial path; 0 for other hops.
     #[must_use]
     #[inline]
     pub fn initial_path(&self, hop: u8) -> u8 {
         self.0[field::INITIAL_PATH].get(usize::from(hop)).copied().unwrap_or(0)
     }
 
-    /// Exit port of hop `hop` on the way back; 0 for hops outside the vector.
+    /// Returns the egress port of hop `hop` on the return path; 0 for hops outside the vector.
     #[must_use]
     #[inline]
     pub fn return_path(&self, hop: u8) -> u8 {
         self.0[field::RETURN_PATH].get(usize::from(hop)).copied().unwrap_or(0)
     }
 
-    /// Records by which port a hop was entered; hops outside the vector are ignored.
+    /// Records the ingress port of a hop in the return path. Hops outside the vector are ignored.
     #[inline]
     pub fn set_return_path(&mut self, hop: u8, port: u8) {
         if let Some(slot) = self.0[field::RETURN_PATH].get_mut(usize::from(hop)) {
@@ -459,7 +459,7 @@ impl Mad {
         }
     }
 
-    /// True if both go the same way: equal initial paths, as many hops of them as each says it has.
+    /// True if both have the same route: equal hop counts and equal initial paths.
     #[must_use]
     pub fn same_route(&self, other: &Self) -> bool {
         let path = |mad: &Self| {
@@ -469,7 +469,7 @@ impl Mad {
         self.hop_count() == other.hop_count() && self.0[path(self)] == other.0[path(other)]
     }
 
-    /// The route of a directed-route SMP.
+    /// Returns the route of a directed-route SMP.
     pub fn route(&self) -> Result<DirectedRoute, DecodeError> {
         let hops = self.hop_count();
         let malformed = DecodeError::Field {
@@ -485,7 +485,7 @@ impl Mad {
         Ok(route)
     }
 
-    /// An SMP's attribute data.
+    /// Returns an SMP's attribute data.
     #[must_use]
     #[inline]
     pub fn smp_data(&self) -> &SmpData {
@@ -498,7 +498,7 @@ impl Mad {
         self.0[field::SMP_DATA].copy_from_slice(data);
     }
 
-    /// An SMP's attribute data, to change in place.
+    /// Returns an SMP's attribute data for changes in place.
     pub fn smp_data_mut(&mut self) -> &mut SmpData {
         match self.0[field::SMP_DATA].first_chunk_mut() {
             Some(data) => data,
@@ -507,7 +507,7 @@ impl Mad {
         }
     }
 
-    /// Decodes an SMP's attribute; refuses another one than `A`.
+    /// Decodes an SMP's attribute. Fails if its id is not that of `A`.
     pub fn read<A: Attribute>(&self) -> Result<A, DecodeError> {
         if self.attribute() != A::ID {
             return Err(DecodeError::Attribute {
@@ -518,12 +518,12 @@ impl Mad {
         A::parse(self.smp_data())
     }
 
-    /// Writes an SMP's attribute data; the attribute id stays.
+    /// Writes an SMP's attribute data; the attribute id stays unchanged.
     pub fn write<A: Attribute>(&mut self, attribute: &A) {
         self.set_smp_data(&attribute.emit());
     }
 
-    /// Attribute data of a performance management MAD.
+    /// Returns the attribute data of a performance management MAD.
     #[must_use]
     pub fn gmp_data(&self) -> &GmpData {
         self.0[field::GMP_DATA].first_chunk().unwrap_or(&[0; GMP_DATA_LEN])
@@ -534,7 +534,7 @@ impl Mad {
         self.0[field::GMP_DATA].copy_from_slice(data);
     }
 
-    /// Decodes the attribute of a performance management MAD; refuses another one than `A`.
+    /// Decodes the attribute of a performance management MAD. Fails if its id is not that of `A`.
     pub fn read_gmp<A: GmpAttribute>(&self) -> Result<A, DecodeError> {
         if self.attribute() != A::ID {
             return Err(DecodeError::Attribute {
@@ -545,7 +545,7 @@ impl Mad {
         A::parse(self.gmp_data())
     }
 
-    /// Writes the attribute data of a performance management MAD; the attribute id stays.
+    /// Writes the attribute data of a performance management MAD; the attribute id stays unchanged.
     pub fn write_gmp<A: GmpAttribute>(&mut self, attribute: &A) {
         self.set_gmp_data(&attribute.emit());
     }

@@ -1,4 +1,4 @@
-//! The attribute a datagram carries, whichever it is.
+//! The attribute of a datagram, of any kind.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use crate::attribute::{
 use crate::sa::Record;
 use crate::{Class, DecodeError, Mad};
 
-/// The attribute a datagram carries, for code that handles all of them alike: printing, decoding, recording.
+/// The attribute of a datagram, for code that handles all attributes in the same way: printing, decoding, recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Payload {
@@ -46,12 +46,12 @@ pub enum Payload {
     PortCounters(PortCounters),
     /// PerfMgt: PortCountersExtended.
     PortCountersExtended(PortCountersExtended),
-    /// SubnAdm: any record, the first of several.
+    /// SubnAdm: the first record of any kind.
     Record(Record),
 }
 
 impl Payload {
-    /// Decodes what `mad` carries; `None` for classes and attributes that are not known here.
+    /// Decodes the attribute of `mad`. `None` for classes and attributes without a type in this crate.
     pub fn of(mad: &Mad) -> Option<Result<Self, DecodeError>> {
         match mad.class() {
             Class::SubnLid | Class::SubnDirected => Self::of_smp(mad),
@@ -91,7 +91,7 @@ impl Payload {
         })
     }
 
-    /// Writes it into `mad` as attribute data; header and attribute id stay.
+    /// Writes the attribute data into `mad`; header and attribute id stay unchanged.
     pub fn write_to(&self, mad: &mut Mad) {
         match self {
             Self::Notice(attribute) => mad.write(attribute),

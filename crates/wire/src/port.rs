@@ -1,4 +1,4 @@
-//! The one door to a fabric: send a datagram, receive a datagram.
+//! The only interface to a fabric: send a datagram, receive a datagram.
 
 use core::time::Duration;
 
@@ -28,7 +28,7 @@ impl Address {
         },
     };
 
-    /// The subnet management agent at `lid`.
+    /// Returns the address of the subnet management agent at `lid`.
     #[must_use]
     pub fn smi(lid: Lid) -> Self {
         Self {
@@ -38,14 +38,14 @@ impl Address {
         }
     }
 
-    /// The general services agent at `lid`.
+    /// Returns the address of the general services agent at `lid`.
     #[must_use]
     pub fn gsi(lid: Lid, sl: Sl) -> Self {
         Self { lid, qp: 1, sl }
     }
 }
 
-/// A MAD and its other end: the destination when sent, the source when received.
+/// A MAD with the address of its other end: the destination when sent, the source when received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Datagram {
     /// The other end.
@@ -54,16 +54,16 @@ pub struct Datagram {
     pub mad: Mad,
 }
 
-/// What comes out of a port.
+/// Result of receiving from a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// A datagram from the fabric.
     Received(Datagram),
-    /// A request of ours without an answer, handed back by the layer below (umad status 110, ETIMEDOUT).
+    /// A request of this program without a response, returned by the lower layer (umad status 110, ETIMEDOUT).
     Returned(Datagram),
 }
 
-/// Where a port sits.
+/// Identity of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalPort {
     /// GUID of the node.
@@ -76,48 +76,48 @@ pub struct LocalPort {
 
 /// A port through which MADs enter and leave a fabric: a real HCA, ibsim, or the built-in emulator.
 pub trait MadPort: Send {
-    /// Where this port sits.
+    /// Returns the identity of this port.
     fn local(&self) -> LocalPort;
 
-    /// Sends one datagram. `timeout` bounds how long the layer below waits before it hands a request back. A port may
-    /// keep it until [`Self::receive`] or [`Self::flush`] is called, to send several at once.
+    /// Sends one datagram. `timeout` limits how long the lower layer waits for a response before it returns a request.
+    /// To send several datagrams at once, a port may keep them until [`Self::receive`] or [`Self::flush`] is called.
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), PortError>;
 
-    /// Waits at most `wait` for the next arrival.
+    /// Waits at most `wait` for the next datagram.
     fn receive(&mut self, wait: Duration) -> Result<Option<Arrival>, PortError>;
 
-    /// Sends what [`Self::send`] kept.
+    /// Sends the datagrams that [`Self::send`] kept.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
     }
 
-    /// Tells the fabric whether a subnet manager sits here (PortInfo.CapabilityMask.IsSM).
+    /// Sets whether a subnet manager runs on this port (PortInfo.CapabilityMask.IsSM).
     fn set_is_sm(&mut self, is_sm: bool) -> Result<(), PortError>;
 }
 
-/// A port that does not work.
+/// An error of a port.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortError {
-    /// SLV-PORT-0001: opening it failed.
+    /// SLV-PORT-0001: the port cannot be opened.
     #[error("SLV-PORT-0001: cannot open {port}: {cause}; {advice}")]
     Open {
-        /// What was to be opened.
+        /// The port to open.
         port: String,
-        /// What the layer below said.
+        /// Error of the lower layer.
         cause: String,
-        /// What to do.
+        /// Advice for the operator.
         advice: &'static str,
     },
-    /// SLV-PORT-0002: it was closed or its device went away.
+    /// SLV-PORT-0002: the port was closed, or its device is gone.
     #[error("SLV-PORT-0002: the port is gone while {operation}: {cause}")]
     Gone {
-        /// What was tried.
+        /// The attempted operation.
         operation: &'static str,
-        /// What the layer below said.
+        /// Error of the lower layer.
         cause: String,
     },
-    /// SLV-PORT-0003: its queue is full; the datagram was not sent.
+    /// SLV-PORT-0003: the send queue of the port is full; the datagram was not sent.
     #[error("SLV-PORT-0003: the port's send queue is full")]
     Full,
 }

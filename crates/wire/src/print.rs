@@ -1,6 +1,6 @@
-//! A datagram in one line: the same text in logs, transcripts and `selvedge decode`.
+//! Prints a datagram in one line: the same text in logs, transcripts and `selvedge decode`.
 //!
-//! Any 256 bytes can be printed. What is not understood is shown in hexadecimal; keys are secrets and never shown.
+//! Any 256 bytes can be printed. Undecoded parts are shown in hexadecimal. Keys are secrets and never shown.
 
 use core::fmt;
 
@@ -11,9 +11,9 @@ use crate::sa::Layout;
 use crate::{Class, Mad, Method, Payload, Status};
 
 impl fmt::Display for Mad {
-    /// `SubnGetResp PortInfo tid=0x1f dr=0,1,4 mod=0x2 | PortInfo …`.
+    /// Prints `SubnGetResp PortInfo tid=0x1f dr=0,1,4 mod=0x2 | PortInfo …`.
     ///
-    /// A status other than 0, an M_Key and LIDs of a directed route are shown only if they are there.
+    /// A status, an M_Key and the LIDs of a directed route are shown only if they are not 0 or permissive.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt_class(f, self.class())?;
         fmt_method(f, self.method())?;
@@ -45,7 +45,7 @@ impl fmt::Display for Mad {
 }
 
 impl fmt::Display for Status {
-    /// Its number and, if it has one, its name.
+    /// Prints the number and, if it has one, the name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match *self {
             Self::OK => "ok",
@@ -101,7 +101,7 @@ fn fmt_route(f: &mut fmt::Formatter<'_>, mad: &Mad) -> fmt::Result {
     Ok(())
 }
 
-/// Subnet administration's own header, as far as there is something in it.
+/// Prints the header of subnet administration, without fields that are 0.
 fn fmt_administration(f: &mut fmt::Formatter<'_>, mad: &Mad) -> fmt::Result {
     if let Some(rmpp) = mad.rmpp() {
         write!(f, " rmpp=({rmpp})")?;
@@ -118,9 +118,10 @@ fn fmt_administration(f: &mut fmt::Formatter<'_>, mad: &Mad) -> fmt::Result {
     Ok(())
 }
 
-/// What the datagram carries.
+/// Prints the attribute of the datagram.
 ///
-/// SMPs that ask carry nothing but in SMInfo: infiniband-diags leave the last answer in them (see `tests/golden`).
+/// Requests of SMPs have no attribute data except SMInfo, so their data are not printed: infiniband-diags leave the
+/// last response in them (see `tests/golden`).
 fn fmt_payload(f: &mut fmt::Formatter<'_>, mad: &Mad) -> fmt::Result {
     if mad.class().is_smp() && mad.method() == Method::Get && mad.attribute() != AttributeId::SM_INFO {
         return Ok(());
@@ -129,7 +130,7 @@ fn fmt_payload(f: &mut fmt::Formatter<'_>, mad: &Mad) -> fmt::Result {
         Class::SubnLid | Class::SubnDirected => mad.smp_data(),
         Class::PerfMgt => mad.gmp_data(),
         Class::SubnAdm => mad.sa_data(),
-        // From the end of the common header on.
+        // Everything after the common header.
         Class::Other(_) => &mad.as_bytes()[24..],
     };
     let used = data.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
@@ -144,7 +145,7 @@ fn fmt_payload(f: &mut fmt::Formatter<'_>, mad: &Mad) -> fmt::Result {
     }
 }
 
-/// Name of an attribute in a class. Source: IBA vol 1 §14.2.5, §15.2.5, §16.1.3.
+/// Returns the name of an attribute in a class. Source: IBA vol 1 §14.2.5, §15.2.5, §16.1.3.
 fn attribute_name(class: Class, id: AttributeId) -> Option<&'static str> {
     Some(match (class, id.code()) {
         (_, 0x0001) => "ClassPortInfo",

@@ -1,10 +1,10 @@
-//! The way of a directed-route SMP.
+//! The route of a directed-route SMP.
 
 use core::fmt;
 
 use selvedge_types::PortNum;
 
-/// The route of a directed-route SMP: the exit port of each hop. Source: IBA vol 1 §14.2.2.
+/// The route of a directed-route SMP: the egress port of each hop. Source: IBA vol 1 §14.2.2.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DirectedRoute {
     len: u8,
@@ -12,7 +12,7 @@ pub struct DirectedRoute {
 }
 
 impl DirectedRoute {
-    /// Most hops a directed route can have (the path vector has 64 bytes; byte 0 is unused).
+    /// Most hops of a directed route (the path vector has 64 bytes; byte 0 is unused).
     pub const MAX_HOPS: usize = 63;
     /// The empty route: the sender's own node.
     pub const LOCAL: Self = Self {
@@ -20,13 +20,13 @@ impl DirectedRoute {
         ports: [0; Self::MAX_HOPS],
     };
 
-    /// The route `ports`; `None` with more than 63 hops.
+    /// Returns the route along `ports`; `None` with more than 63 hops.
     #[must_use]
     pub fn new(ports: &[PortNum]) -> Option<Self> {
         ports.iter().try_fold(Self::LOCAL, |route, &port| route.then(port))
     }
 
-    /// This route and one more exit port; `None` after 63 hops.
+    /// Returns this route with one more egress port; `None` after 63 hops.
     #[must_use]
     pub fn then(mut self, exit: PortNum) -> Option<Self> {
         *self.ports.get_mut(usize::from(self.len))? = exit.get();
@@ -34,13 +34,13 @@ impl DirectedRoute {
         Some(self)
     }
 
-    /// Exit ports, first hop first.
+    /// Returns the egress ports, first hop first.
     #[must_use]
     pub fn ports(&self) -> &[u8] {
         &self.ports[..usize::from(self.len)]
     }
 
-    /// Number of hops.
+    /// Returns the number of hops.
     #[must_use]
     pub const fn hops(&self) -> u8 {
         self.len
@@ -48,7 +48,7 @@ impl DirectedRoute {
 }
 
 impl fmt::Display for DirectedRoute {
-    /// As infiniband-diags write it: `0,1,4`.
+    /// Prints `0,1,4`, as infiniband-diags do.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("0")?;
         self.ports().iter().try_for_each(|port| write!(f, ",{port}"))

@@ -8,26 +8,27 @@ use serde::{Deserialize, Serialize};
 use crate::pattern::{Fields, PatternError};
 use crate::schedule::{OpId, Schedule, Work};
 
-/// What ranks do together, some number of times.
+/// A collective operation of ranks, with the number of repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Collective {
-    /// What.
+    /// Its kind.
     pub kind: CollectiveKind,
-    /// Bytes of each rank: of its vector (all-reduce), for each other rank (exchange), for each neighbour (stencil).
+    /// Bytes per rank: of its vector (all-reduce), for each other rank (exchange), for each neighbour (stencil).
     pub bytes: u32,
-    /// How often, one after the other.
+    /// Number of repetitions, one after the other.
     pub repeat: u32,
 }
 
-/// Collective operations.
+/// Kinds of collective operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CollectiveKind {
-    /// All-reduce in a ring: a rank's vector in as many parts as there are ranks, each part around twice.
+    /// All-reduce in a ring: a rank's vector is divided into as many parts as there are ranks, and each part goes
+    /// around twice.
     RingAllReduce,
     /// All-reduce by recursive doubling: partners at distance 1, 2, 4, …, whole vectors. Ranks beyond a power of two
-    /// hand theirs to a partner first, and get the result last.
+    /// first send their vector to a partner, and get the result last.
     RecursiveDoubling,
     /// Each rank sends to every other: in round `r`, rank `i` to rank `i + r`; no rank waits between rounds.
     Exchange,
@@ -40,7 +41,7 @@ pub enum CollectiveKind {
 }
 
 impl CollectiveKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 6] = [
         Self::RingAllReduce,
         Self::RecursiveDoubling,
@@ -50,7 +51,7 @@ impl CollectiveKind {
         Self::Stencil3d,
     ];
 
-    /// As it is written.
+    /// Returns its name in texts.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -82,18 +83,18 @@ pub struct TooManyOps {
     pub ops: u64,
 }
 
-/// Bytes unless told otherwise: 64 KiB.
+/// Default number of bytes: 64 KiB.
 const BYTES: u32 = 65_536;
 
 impl Collective {
-    /// True if a text names a collective operation, rightly written or not.
+    /// True if a text begins with the name of a collective operation, even if the rest is invalid.
     #[must_use]
     pub fn is_named_by(text: &str) -> bool {
         let name = text.split_once(':').map_or(text, |(name, _)| name);
         CollectiveKind::ALL.iter().any(|kind| kind.name() == name)
     }
 
-    /// What so many ranks do.
+    /// Returns the schedule for this many ranks.
     pub fn schedule(self, ranks: u32) -> Result<Schedule, TooManyOps> {
         let ops = self.ops(ranks);
         if ops > OPS_MAX {
@@ -103,7 +104,7 @@ impl Collective {
         let mut schedule = Schedule::new(ranks);
         let mut last: Vec<Vec<OpId>> = vec![Vec::new(); ranks as usize];
         for round in 0..self.repeat {
-            // Tags tell the operations of one round from those of the next.
+            // Tags distinguish the operations of consecutive rounds.
             let tag = round << 16;
             match self.kind {
                 CollectiveKind::RingAllReduce => self.ring(&mut schedule, &mut last, tag),
@@ -190,8 +191,8 @@ impl Collective {
                 received.push(schedule.add(rank, Work::Receive { from, tag }, &before));
             }
             // One operation waits for all of this round, and the next round waits for it. Otherwise each operation
-            // would wait for each of the round before, and memory would grow with the square of the ranks, for each
-            // rank.
+            // would wait for each one of the previous round, and memory per rank would grow with the square of the
+            // number of ranks.
             last[rank as usize] = vec![schedule.add(rank, Work::Compute { ns: 0 }, &received)];
         }
     }
@@ -220,7 +221,7 @@ impl Collective {
     }
 }
 
-/// Sizes of a torus of so many ranks with sides as equal as their divisors allow.
+/// Returns the sizes of a torus of this many ranks, with sides as equal as their divisors allow.
 fn torus(ranks: u32, dimensions: u32) -> Vec<u32> {
     let mut left = ranks.max(1);
     let mut sizes = Vec::new();
@@ -286,8 +287,8 @@ mod tests {
     use super::*;
     use crate::Program;
 
-    /// Messages that a collective of so many ranks sends, if each arrives a microsecond after it is posted; and how
-    /// many microseconds it takes.
+    /// Returns the number of messages of a collective with this many ranks, if each arrives a microsecond after it is
+    /// posted, and its duration in microseconds.
     fn run(text: &str, ranks: u32) -> (usize, u64) {
         let collective: Collective = text.parse().unwrap();
         let mut program = Program::new(collective.schedule(ranks).unwrap());
@@ -320,8 +321,8 @@ mod tests {
         check("ring-all-reduce", 8, (8 * 14, 14));
         check("ring-all-reduce:repeat=2", 5, (2 * 5 * 8, 16));
         check("recursive-doubling", 8, (8 * 3, 3));
-        // Two ranks more than a power of two: one step before, one behind, of which only one is on the longest way,
-        // since the partners of the others' partners have begun without waiting.
+        // Two ranks more than a power of two: one step before and one after. Only one of them is on the longest path,
+        // because the other ranks have begun without waiting.
         check("recursive-doubling", 10, (2 + 8 * 3 + 2, 4));
         check("exchange", 6, (30, 1));
         check("stencil-1d:repeat=3", 6, (36, 3));

@@ -15,8 +15,8 @@
 //! begins. Comments are `/* … */` and `//` to the end of the line; `;` ends an operation as a newline does. `send … to
 //! any` and `recv … from any` are refused. Time and memory are linear in the length of the text.
 //!
-//! A trace is whole: every rank stands in it, each send has its receive, no receive is shorter than its message, and no
-//! operations wait for each other, within a rank or across ranks. A longer receive is legal, as in MPI.
+//! A valid trace contains every rank, each send has its receive, no receive is shorter than its message, and no
+//! operations wait for each other in a cycle, within a rank or across ranks. A longer receive is legal, as in MPI.
 
 mod messages;
 
@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::messages::{Channel, Messages};
 use crate::schedule::{COMPUTE_MAX_NS, OpId, Schedule, Work};
 
-/// SLV-WORKLOAD-0006: a line that is no GOAL, or that no rank could ever get past.
+/// SLV-WORKLOAD-0006: a line is not GOAL text, or it waits for something that never happens.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SLV-WORKLOAD-0006: line {line}: {what}; want {want}")]
 pub struct GoalError {
@@ -33,14 +33,14 @@ pub struct GoalError {
     pub line: usize,
     /// What is wrong.
     pub what: String,
-    /// What is right.
+    /// The expected text.
     pub want: &'static str,
 }
 
-/// What is right about most lines.
+/// The expected text for most errors.
 const WANT: &str = "GOAL text as LogGOPSim reads it";
 
-/// Ranks that a trace may have: more than any subnet has LIDs.
+/// Most ranks of a trace: more than the LIDs of a subnet.
 const RANKS_MAX: u32 = 49_152;
 
 /// Reads a trace.
@@ -48,7 +48,7 @@ pub fn read_goal(text: &str) -> Result<Schedule, GoalError> {
     let mut reader = Reader::default();
     for (at, line) in without_comments(text).lines().enumerate() {
         reader.at = at + 1;
-        // What stands on one line may as well stand on several.
+        // Text on one line may also be spread over several.
         let parts = line.replace('{', " {\n").replace('}', "\n}\n").replace(';', "\n");
         for part in parts.lines() {
             reader.line(part)?;
@@ -58,7 +58,7 @@ pub fn read_goal(text: &str) -> Result<Schedule, GoalError> {
     reader.finish()
 }
 
-/// Comments become blanks; lines stay where they are.
+/// Replaces comments by blanks; line numbers stay the same.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -81,7 +81,7 @@ struct Wait {
     kind: WaitKind,
 }
 
-/// The moment of another operation that is awaited.
+/// The awaited moment of another operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitKind {
     /// Its end: `requires`.
@@ -409,7 +409,7 @@ mod tests {
         check("num_ranks 2\nrank 0 {\nrecv 1b from 1 tag x\n}", 3, "'x'");
     }
 
-    /// Returns a rank of operations `a`, `b`, `c`, with their dependencies from line 6 on.
+    /// Returns a rank with operations `a`, `b`, `c`, with their dependencies from line 6 on.
     fn three(waits: &str) -> String {
         format!("num_ranks 1\nrank 0 {{\na: calc 1\nb: calc 1\nc: calc 1\n{waits}\n}}")
     }
@@ -481,23 +481,23 @@ mod tests {
         let (line, text) = refused(&[&wait(1), &wait(0)]);
         assert!(line == 3 && text.contains("4 operations of 2 ranks"), "{text}");
         assert!(text.contains("lines 3, 4, 8, 9; want"), "{text}");
-        // Around three ranks. A send that waits for the beginning of a receive goes without its message.
+        // A cycle of three ranks. A send that waits for the beginning of a receive does not wait for its message.
         let around = |from: u32, to: u32| format!("a: recv 1b from {from}\nb: send 1b to {to}\nb irequires a");
         assert!(read_goal(&ranks(&[&wait(1), &around(0, 0)])).is_ok());
         let pass = |from: u32, to: u32| around(from, to).replace("irequires", "requires");
         let (line, text) = refused(&[&pass(2, 1), &pass(0, 2), &pass(1, 0)]);
         assert!(line == 3 && text.contains("6 operations of 3 ranks"), "{text}");
-        // One rank sends first: all go on.
+        // One rank sends first, so all can continue.
         let first = "a: send 1b to 1\nb: recv 1b from 1\nb requires a";
         assert!(read_goal(&ranks(&[first, &wait(0)])).is_ok());
-        // Those that merely wait for the circle are not in it.
+        // Operations that only wait for the cycle are not part of it.
         let late = "x: calc 1\na: recv 1b from 1\nb: send 1b to 1\nb requires a\nc: calc 1\nc requires a";
         assert_eq!(refused(&[late, &wait(0)]).0, 4);
     }
 
     #[test]
     fn long_traces_are_read_in_linear_time() {
-        // Messages to and fro: each of 40,000 operations waits for the one before.
+        // Messages back and forth: each of 40,000 operations waits for the previous one.
         let mut of = [String::new(), String::new()];
         for n in 0..20_000 {
             let (wait, back) = (n.max(1) - 1, 1 - n % 2);

@@ -1,4 +1,4 @@
-//! Several workloads at once, each on its own hosts.
+//! Several workloads at the same time, each on its own hosts.
 
 use core::fmt;
 use core::str::FromStr;
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{PatternTraffic, Program};
 
-/// Which hosts a job gets of those that are free.
+/// Choice of hosts for a job, among the free ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Placement {
     /// The first ones.
     #[default]
     Linear,
-    /// Any, drawn by the seed.
+    /// Random ones, drawn by the seed.
     Random,
-    /// Each so many hosts one, going around.
+    /// Every n-th host, cyclically.
     Stride(u32),
     /// These, in this order.
     List(Vec<Host>),
@@ -28,24 +28,24 @@ pub enum Placement {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
-    /// SLV-WORKLOAD-0007: too few hosts.
+    /// SLV-WORKLOAD-0007: there are too few hosts.
     #[error("SLV-WORKLOAD-0007: a job of {want} hosts, but {free} are free; want fewer hosts, or fewer jobs")]
     TooFew {
-        /// Asked for.
+        /// Number wanted.
         want: u32,
-        /// Free.
+        /// Number of free hosts.
         free: u32,
     },
-    /// SLV-WORKLOAD-0008: a host that is taken, or that there is not.
+    /// SLV-WORKLOAD-0008: a host does not exist, or another job uses it.
     #[error("SLV-WORKLOAD-0008: host {host} is not free; want hosts of no other job, numbered from 0")]
     NotFree {
         /// Its number.
         host: Host,
     },
-    /// SLV-WORKLOAD-0009: a text that is no placement.
+    /// SLV-WORKLOAD-0009: the text is not a placement.
     #[error("SLV-WORKLOAD-0009: '{text}' is no placement; known: linear, random, stride=N, list=N+N+N")]
     Unknown {
-        /// What was found.
+        /// The text given.
         text: String,
     },
 }
@@ -99,14 +99,14 @@ impl TryFrom<String> for Placement {
     }
 }
 
-/// What one job sends.
+/// The traffic of one job.
 #[derive(Clone, Debug)]
 pub enum Traffic {
-    /// A pattern at a pace; never done.
+    /// A pattern with a pace; it has no end.
     Pattern(PatternTraffic),
     /// A schedule.
     Program(Program),
-    /// Several of these at once.
+    /// Several of these at the same time.
     Jobs(Jobs),
 }
 
@@ -157,25 +157,25 @@ impl Workload for Traffic {
 /// A workload on some hosts.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What its ranks do.
+    /// Traffic of its ranks.
     pub traffic: Traffic,
     /// The host of each rank.
     pub hosts: Vec<Host>,
-    /// Service level of its messages; `None`: as the simulation says.
+    /// Service level of its messages; `None`: the simulation's choice.
     pub sl: Option<u8>,
 }
 
-/// Jobs side by side. Done when every job that has an end is.
+/// Jobs that run at the same time. Completed when every job with an end is.
 #[derive(Clone, Debug, Default)]
 pub struct Jobs {
     jobs: Vec<Job>,
-    /// Of each host: its job and rank.
+    /// Job and rank of each host.
     place: Vec<Option<(u32, u32)>>,
     ready: Vec<Host>,
 }
 
 impl Jobs {
-    /// No job on so many hosts.
+    /// Returns this many hosts without jobs.
     #[must_use]
     pub fn new(hosts: u32) -> Self {
         Self {
@@ -185,7 +185,7 @@ impl Jobs {
         }
     }
 
-    /// Hosts for a job of so many ranks; nothing is taken yet.
+    /// Returns hosts for a job with this many ranks, without reserving them.
     pub fn place(&self, ranks: u32, placement: &Placement, seed: Seed) -> Result<Vec<Host>, JobError> {
         let is_free = |&host: &Host| matches!(self.place.get(host as usize), Some(None));
         let mut free: Vec<Host> = (0..self.place.len() as u32).filter(is_free).collect();
@@ -221,7 +221,7 @@ impl Jobs {
         Ok(free)
     }
 
-    /// One more job. Hosts that another job has, or that are named twice, refuse it.
+    /// Adds a job. Fails if another job has one of its hosts, or if a host is listed twice.
     pub fn add(&mut self, job: Job) -> Result<(), JobError> {
         let number = self.jobs.len() as u32;
         for (rank, &host) in (0..).zip(&job.hosts) {
@@ -234,12 +234,12 @@ impl Jobs {
         Ok(())
     }
 
-    /// The hosts of each job, by rank.
+    /// Returns the hosts of each job, by rank.
     pub fn hosts(&self) -> impl Iterator<Item = &[Host]> + '_ {
         self.jobs.iter().map(|job| job.hosts.as_slice())
     }
 
-    /// When each job was done; `None` for those that are not, or have no end.
+    /// Returns when each job was completed; `None` for jobs that are not, or have no end.
     pub fn done_at(&self) -> impl Iterator<Item = Option<Ps>> + '_ {
         self.jobs.iter().map(|job| job.traffic.completed_at())
     }
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(add("linear"), Err(JobError::TooFew { want: 3, free: 1 }));
         assert_eq!(add("list=0+1+2"), Err(JobError::NotFree { host: 1 }));
         assert_eq!(add("list=0+9+2"), Err(JobError::NotFree { host: 9 }));
-        // Ranks speak of ranks, the simulator of hosts.
+        // The job numbers ranks, the simulator numbers hosts.
         let message = jobs.next(3, 0).unwrap();
         assert_eq!(message.to, 1);
         assert_eq!(jobs.next(0, 0), None);

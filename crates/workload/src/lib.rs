@@ -1,9 +1,9 @@
 //! Traffic for the packet simulator: senders, receivers and times.
 //!
 //! A [`Pattern`] chooses receivers, a [`Pace`] chooses times; together they are an [`OpenLoop`]. A [`ClosedLoop`] keeps
-//! a number of messages of each host under way instead. A [`Program`] carries out a [`Schedule`] of sends, receives and
-//! computing: a [`Collective`], or a GOAL trace ([`read_goal`]). [`Jobs`] are several of these at once, each on its
-//! hosts. Every host has its own stream of random numbers.
+//! a fixed number of messages of each host in flight instead. A [`Program`] executes a [`Schedule`] of sends, receives
+//! and computation: a [`Collective`], or a GOAL trace ([`read_goal`]). [`Jobs`] are several of these at the same time,
+//! each on its own hosts. Every host has its own stream of random numbers.
 //!
 //! ```
 //! use selvedge_workload::Pattern;

@@ -1,4 +1,4 @@
-//! Patterns with a pace, as the simulator asks for them.
+//! Patterns with a pace, in the form of the simulator's interface.
 
 use selvedge_dataplane::{Arrival, Host, Message, Ps, Workload};
 use selvedge_sim::{Rng, Seed};
@@ -12,7 +12,7 @@ struct Sender {
     to: Option<Host>,
 }
 
-/// Messages that come at their times, whatever becomes of those before.
+/// Messages posted at given times, independent of the progress of earlier ones.
 #[derive(Clone, Debug)]
 pub struct OpenLoop {
     receivers: Receivers,
@@ -37,12 +37,12 @@ impl Workload for OpenLoop {
     }
 }
 
-/// Messages of which each host has a fixed number under way.
+/// A fixed number of messages in flight per host.
 #[derive(Clone, Debug)]
 pub struct ClosedLoop {
     receivers: Receivers,
     rngs: Vec<Rng>,
-    /// Messages that each host may post.
+    /// Number of messages that each host may still post.
     free: Vec<u32>,
     bytes: u32,
 }
@@ -69,18 +69,18 @@ impl Workload for ClosedLoop {
     }
 }
 
-/// A pattern at a pace.
+/// A pattern with a pace.
 #[derive(Clone, Debug)]
 pub enum PatternTraffic {
-    /// By the clock.
+    /// Posted by time.
     Open(OpenLoop),
-    /// By what arrives.
+    /// Posted when an earlier message arrives.
     Closed(ClosedLoop),
 }
 
 impl PatternTraffic {
-    /// Messages of `bytes` between `hosts` hosts, at `load`: a fraction of the rate at which a byte of payload takes
-    /// `byte_ps` picoseconds, headers of full packets included.
+    /// Returns messages of `bytes` between `hosts` hosts, at `load`: a fraction of the rate at which a byte of payload
+    /// takes `byte_ps` picoseconds, including headers of full packets.
     pub fn new(
         (pattern, arrivals): (&Pattern, Arrivals),
         hosts: u32,

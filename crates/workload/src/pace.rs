@@ -1,4 +1,4 @@
-//! When a host posts its messages.
+//! Times at which a host posts its messages.
 
 use core::fmt;
 use core::str::FromStr;
@@ -9,43 +9,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::pattern::Fields;
 
-/// How messages follow each other.
+/// Distribution of times between messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Arrivals {
-    /// Each time in which 64 bytes could go begins a message with the same probability.
+    /// Each interval of 64 bytes begins a message with the same probability.
     #[default]
     Bernoulli,
-    /// Exponential gaps.
+    /// Exponentially distributed intervals.
     Poisson,
-    /// At equal distances, each host beginning at a random moment.
+    /// Equal intervals; each host begins at a random time.
     Even,
-    /// Messages to the same receiver without a gap, then a pause; lengths are geometric, pauses exponential.
+    /// Messages to the same receiver without a gap, then a pause. Numbers are geometric, pauses exponential.
     Bursts {
         /// Mean number of messages.
         mean: u32,
     },
-    /// A fixed number of messages under way: the next is posted when one has arrived. The load plays no part.
+    /// A fixed number of messages in flight: the next is posted when one has arrived. The load is ignored.
     Closed {
-        /// Messages of each host.
+        /// Number of messages per host.
         window: u32,
     },
 }
 
-/// SLV-WORKLOAD-0005: a text that says no arrivals.
+/// SLV-WORKLOAD-0005: the text does not name arrivals of messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "SLV-WORKLOAD-0005: '{text}' is no way to arrive: {what}; known: bernoulli, poisson, even, bursts[:mean=N], \
      closed[:window=N]"
 )]
 pub struct ArrivalsError {
-    /// What was found.
+    /// The text given.
     pub text: String,
-    /// What is wrong with it.
+    /// The problem.
     pub what: String,
 }
 
-/// SLV-WORKLOAD-0011: a load that no host could want.
+/// SLV-WORKLOAD-0011: the load is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
     "SLV-WORKLOAD-0011: a load of {load}; want more than 0, and at most {LOAD_MAX}: from 1 on hosts never stop, and \
@@ -56,10 +56,10 @@ pub struct LoadError {
     pub load: f64,
 }
 
-/// Most that hosts may want to send, as a fraction of their links' rate.
+/// Largest load, as a fraction of the links' rate.
 const LOAD_MAX: f64 = 100.0;
 
-/// Returns the load if it is one: above 0, and at most 100 times what a link can carry.
+/// Returns the load if it is valid: above 0, and at most 100 times the rate of a link.
 pub fn load(load: f64) -> Result<f64, LoadError> {
     match load > 0.0 && load <= LOAD_MAX {
         true => Ok(load),
@@ -67,7 +67,7 @@ pub fn load(load: f64) -> Result<f64, LoadError> {
     }
 }
 
-/// Messages of a burst unless told otherwise.
+/// Default number of messages per burst.
 const BURST: u32 = 16;
 
 impl FromStr for Arrivals {
@@ -127,10 +127,10 @@ impl TryFrom<String> for Arrivals {
     }
 }
 
-/// A number of mean 1 with the density of `e^-x`.
+/// Returns a random number with mean 1 and density `e^-x`.
 ///
-/// Made of additions, multiplications and divisions only, whose results are the same on every machine; a library's
-/// logarithm need not be.
+/// Uses only additions, multiplications and divisions, which give the same results on every machine; a library's
+/// logarithm may not.
 #[must_use]
 pub fn exponential(rng: &mut Rng) -> f64 {
     // 1 to 2^53 of 2^53.
@@ -164,35 +164,36 @@ const ARTANH: [f64; 16] = {
 #[derive(Clone, Debug)]
 pub struct Pace {
     arrivals: Arrivals,
-    /// What a message takes at the full payload rate, in ps.
+    /// Time of a message at the full payload rate, in ps.
     message: f64,
-    /// The same at the load that is wanted.
+    /// Time of a message at the wanted load.
     mean: f64,
-    /// What 64 bytes take.
+    /// Time of 64 bytes.
     unit: f64,
-    /// The rate of the exponential numbers that, rounded down, count units (Bernoulli) or messages (bursts) up to the
-    /// next success.
+    /// Rate of the exponential numbers. Rounded down, they count units (Bernoulli) or messages (bursts) up to the next
+    /// success.
     rate: f64,
-    /// When the message before was due; below the picosecond too, so that nothing adds up.
+    /// Time of the previous message, with fractions of a picosecond, so that rounding errors do not add up.
     at: f64,
-    /// Messages left of the burst.
+    /// Number of messages left in the burst.
     left: u32,
-    /// From this load on nothing is left to chance.
+    /// True if the load is so high that messages follow each other without random gaps.
     full: bool,
     begun: bool,
 }
 
-/// A moment, and whether the message goes to the same receiver as the one before.
+/// A time, and whether the message goes to the same receiver as the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// When.
+    /// The time.
     pub at: Ps,
     /// True within a burst.
     pub same_receiver: bool,
 }
 
 impl Pace {
-    /// Messages of `bytes` payload each, at a fraction of the rate at which a byte takes `byte_ps`.
+    /// Returns the pace for messages with `bytes` of payload, at a fraction of the rate at which a byte takes
+    /// `byte_ps`.
     #[must_use]
     pub fn new(arrivals: Arrivals, load: f64, bytes: u32, byte_ps: f64) -> Self {
         let message = f64::from(bytes.max(1)) * byte_ps;
@@ -214,12 +215,12 @@ impl Pace {
         }
     }
 
-    /// When the next message is due.
+    /// Returns when the next message is due.
     pub fn next(&mut self, rng: &mut Rng) -> Due {
         let first = !core::mem::replace(&mut self.begun, true);
         let mut same_receiver = false;
         let gap = match self.arrivals {
-            // A host that begins at a random moment of its first message.
+            // The host begins at a random time within its first message.
             _ if self.full && first => self.message * (rng.below(1 << 20) as f64 / (1_u64 << 20) as f64),
             Arrivals::Even if first => self.mean * (rng.below(1 << 20) as f64 / (1_u64 << 20) as f64),
             Arrivals::Bursts { mean } => {
@@ -228,7 +229,7 @@ impl Pace {
                     self.left -= 1;
                     self.message
                 } else {
-                    // Geometric with this mean, of which the first message is now.
+                    // Geometric with this mean; the current message is the first.
                     self.left = (exponential(rng) / self.rate) as u32;
                     let pause = f64::from(mean) * (self.mean - self.message);
                     self.message + exponential(rng) * pause.max(0.0)
@@ -250,7 +251,7 @@ impl Pace {
     }
 }
 
-/// The rate whose exponential numbers, rounded down, are the failures before a success of probability `p`:
+/// Returns the rate for which exponential numbers, rounded down, are the failures before a success of probability `p`:
 /// `-ln(1 - p)`.
 fn geometric_rate(p: f64) -> f64 {
     if p >= 1.0 {

@@ -5,39 +5,39 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Senders and receivers. Hosts are numbered as the fabric numbers them: by node GUID, then port.
+/// Choice of receivers. Hosts are numbered as in the fabric: by node GUID, then port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Pattern {
-    /// Each message to any other host. `senders=N`: only the first N hosts send, and only to the others.
+    /// Each message to a random other host. `senders=N`: only the first N hosts send, and only to the others.
     Uniform {
         /// Number of hosts that send; 0: all.
         senders: u32,
     },
-    /// Host `i` to host `i + by`, going around.
+    /// Host `i` to host `i + by`, cyclically.
     Shift {
-        /// By how many.
+        /// The distance.
         by: u32,
     },
     /// Host `(row, column)` of a square to `(column, row)`; hosts beyond the largest square, and those on its diagonal,
     /// are silent.
     Transpose,
-    /// Host `i` to host `hosts - 1 - i`, the complement where the number is a power of two.
+    /// Host `i` to host `hosts - 1 - i`, which is the bit complement if the number of hosts is a power of two.
     BitComplement,
-    /// A random half sends to the other half, one to one, and back.
+    /// A random half sends to the other half, one to one, in both directions.
     Bisection,
-    /// Each message to one host with a probability, else to any other host.
+    /// Each message to one host with a given probability, else to a random other host.
     HotSpot {
-        /// The host.
+        /// That host.
         to: u32,
-        /// Messages of a million that go there.
+        /// Share of messages to it, per million.
         share_ppm: u32,
     },
     /// Some hosts all send to one.
     Incast {
-        /// The host.
+        /// That host.
         to: u32,
-        /// How many send: those behind it, going around; 0: all.
+        /// Number of senders: the hosts after it, cyclically; 0: all.
         from: u32,
     },
     /// Every host to every other in turn, host `i` beginning with `i + 1`.
@@ -46,17 +46,17 @@ pub enum Pattern {
     Pairs(Vec<(u32, u32)>),
 }
 
-/// SLV-WORKLOAD-0001: a text that is no pattern.
+/// SLV-WORKLOAD-0001: the text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SLV-WORKLOAD-0001: '{text}' is no traffic pattern: {what}; known: {KNOWN}")]
 pub struct PatternError {
-    /// What was found.
+    /// The text given.
     pub text: String,
-    /// What is wrong with it.
+    /// The problem.
     pub what: String,
 }
 
-/// Every pattern with its parameters, as it is written.
+/// The syntax of every pattern.
 const KNOWN: &str = "uniform[:senders=N], shift[:by=N], transpose, bit-complement, bisection, \
                      hotspot[:to=N,share=5%], incast[:to=N,from=N], all-to-all, pairs:0>1,1>0,…; ring-all-reduce, \
                      recursive-doubling, exchange, stencil-1d, stencil-2d, stencil-3d, each [:bytes=N,repeat=N]";
@@ -78,7 +78,7 @@ const NAMES: [&str; 15] = [
     "stencil-3d",
 ];
 
-/// Share of a hot spot unless told otherwise, in parts per million.
+/// Default share of a hot spot, per million.
 const HOT_SHARE_PPM: u32 = 50_000;
 
 impl fmt::Display for Pattern {
@@ -142,9 +142,9 @@ impl FromStr for Pattern {
     }
 }
 
-/// `; did you mean '…'?`, or nothing.
+/// Returns `; did you mean '…'?`, or an empty text.
 fn nearest(name: &str, known: &[&'static str]) -> String {
-    // Two names are near if one becomes the other by two changes of a letter or exchanges of neighbours.
+    // Two names are similar if one becomes the other by two changes or exchanges of letters.
     let near = known
         .iter()
         .map(|&k| (distance(name, k), k))
@@ -153,7 +153,7 @@ fn nearest(name: &str, known: &[&'static str]) -> String {
     near.map_or(String::new(), |(_, k)| format!("; did you mean '{k}'?"))
 }
 
-/// Letters to insert, remove, replace or exchange with their neighbour.
+/// Returns the number of letters to insert, remove, replace or exchange with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
@@ -190,7 +190,7 @@ impl TryFrom<String> for Pattern {
     }
 }
 
-/// `key=value` fields; each is taken once.
+/// `key=value` fields; each is read once.
 pub(crate) struct Fields(Vec<(String, String)>, Vec<&'static str>);
 
 impl Fields {
@@ -237,7 +237,7 @@ impl Fields {
         }
     }
 
-    /// Refuses parameters that the pattern did not use.
+    /// Refuses fields that the pattern does not use.
     pub(crate) fn end(self, name: &str) -> Result<(), String> {
         match self.0.first() {
             None => Ok(()),

@@ -16,13 +16,13 @@ pub struct Receivers {
 enum Kind {
     /// Any other host.
     Any,
-    /// The first so many to any of the others.
+    /// The first hosts send to any of the others.
     Split(u32),
-    /// One each; itself: silent.
+    /// A fixed receiver for each host; a host with itself as receiver sends nothing.
     Fixed(Vec<Host>),
-    /// One with a probability, else any other.
+    /// One host with a given probability, else any other.
     Hot(Host, Ratio),
-    /// The others in turn; how far each host has come.
+    /// The other hosts in turn, with the current position of each sender.
     Turn(Vec<u32>),
 }
 
@@ -30,15 +30,15 @@ enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiversError {
-    /// SLV-WORKLOAD-0002: a host that there is not.
+    /// SLV-WORKLOAD-0002: there is no such host.
     #[error("SLV-WORKLOAD-0002: traffic with host {host}, but hosts are numbered 0 to {last}")]
     NoHost {
         /// Its number.
         host: u32,
-        /// The highest there is.
+        /// The highest host number.
         last: u32,
     },
-    /// SLV-WORKLOAD-0003: more senders than the hosts beside the receivers.
+    /// SLV-WORKLOAD-0003: all hosts would send, so that there are no receivers.
     #[error("SLV-WORKLOAD-0003: {senders} senders of {hosts} hosts leave no receivers; want fewer")]
     NoReceivers {
         /// Senders.
@@ -46,7 +46,7 @@ pub enum ReceiversError {
         /// Hosts.
         hosts: u32,
     },
-    /// SLV-WORKLOAD-0004: a host with two receivers.
+    /// SLV-WORKLOAD-0004: a host has two receivers.
     #[error("SLV-WORKLOAD-0004: host {host} is the sender of two pairs; want one")]
     TwoPairs {
         /// Its number.
@@ -55,7 +55,7 @@ pub enum ReceiversError {
 }
 
 impl Receivers {
-    /// A pattern over `hosts` hosts, at least 2; `seed` is for patterns that are drawn once.
+    /// Returns a pattern over `hosts` hosts, at least 2. `seed` is for patterns that are drawn once.
     pub fn new(pattern: &Pattern, hosts: u32, seed: Seed) -> Result<Self, ReceiversError> {
         let exists = |host: u32| match host < hosts {
             true => Ok(host),

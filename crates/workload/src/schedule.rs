@@ -1,24 +1,24 @@
-//! Programs of ranks: sends, receives and computing that wait for each other.
+//! Schedules of ranks: sends, receives and computation that wait for each other.
 //!
 //! Each rank has operations with dependencies among them, as in GOAL (Hoefler, Siebert, Lumsdaine 2009). A message
-//! matches the first receive of its receiver that names its sender and tag, in the order of posting (MPI). A send is
-//! over when its last byte has arrived, a receive when it is posted and its message has arrived; computing takes its
-//! time, one operation of a rank after the other.
+//! matches the receiver's first receive with its sender and tag, in the order of posting (MPI). A send ends when its
+//! last byte has arrived. A receive ends when it is posted and its message has arrived. Computation takes its time, one
+//! operation of a rank after the other.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use selvedge_dataplane::{Arrival, Host, Message, Ps, Workload};
 
-/// What an operation does.
+/// The work of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Sends a message.
     Send {
         /// The receiving rank.
         to: u32,
-        /// How long it is.
+        /// Its length in bytes.
         bytes: u32,
-        /// What the receiver asks for.
+        /// Its tag, which a receive names.
         tag: u32,
     },
     /// Waits for a message.
@@ -28,9 +28,9 @@ pub enum Work {
         /// Its tag.
         tag: u32,
     },
-    /// Computes for so many nanoseconds.
+    /// Computes for a given time.
     Compute {
-        /// How long.
+        /// Duration in nanoseconds.
         ns: u64,
     },
 }
@@ -46,11 +46,11 @@ struct Op {
     then: Vec<u32>,
     /// Operations that it waits for.
     waits: u32,
-    /// When the last of those was over.
+    /// When the last of these ended.
     ready_at: Ps,
 }
 
-/// What all ranks do.
+/// The operations of all ranks.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
     ranks: Vec<Vec<Op>>,
@@ -64,7 +64,7 @@ pub struct Schedule {
 pub struct OpId(pub u32);
 
 impl Schedule {
-    /// So many ranks that do nothing yet.
+    /// Returns this many ranks without operations.
     #[must_use]
     pub fn new(ranks: u32) -> Self {
         Self {
@@ -73,28 +73,28 @@ impl Schedule {
         }
     }
 
-    /// Number of ranks.
+    /// Returns the number of ranks.
     #[must_use]
     pub const fn ranks(&self) -> u32 {
         self.ranks.len() as u32
     }
 
-    /// Number of operations.
+    /// Returns the number of operations.
     #[must_use]
     pub fn ops(&self) -> usize {
         self.ranks.iter().map(Vec::len).sum()
     }
 
-    /// Number of dependencies.
+    /// Returns the number of dependencies.
     #[cfg(test)]
     pub(crate) fn waits(&self) -> usize {
         self.ranks.iter().flatten().map(|op| op.waits as usize).sum()
     }
 
-    /// One more operation of a rank, after those named.
+    /// Adds an operation of a rank, after those in `after`.
     ///
     /// # Panics
-    /// If there is no such rank, or an operation named is not one of it.
+    /// If there is no such rank, or if an operation in `after` is not one of it.
     pub fn add(&mut self, rank: u32, work: Work, after: &[OpId]) -> OpId {
         let ops = &mut self.ranks[rank as usize];
         let id = OpId(ops.len() as u32);
@@ -110,7 +110,7 @@ impl Schedule {
         id
     }
 
-    /// An operation of a rank waits for another one.
+    /// Makes an operation of a rank wait until another one ends.
     ///
     /// # Panics
     /// As [`Self::add`].
@@ -132,12 +132,12 @@ impl Schedule {
     }
 }
 
-/// Receives and messages of one (sender, tag) that have not met.
+/// Receives and messages of one (sender, tag) that are not matched yet.
 #[derive(Clone, Debug, Default)]
 struct Match {
-    /// Receives: operation, and since when it is posted.
+    /// Receives: operation, and when it was posted.
     receives: VecDeque<(u32, Ps)>,
-    /// Messages: when they arrived.
+    /// Arrival times of messages.
     messages: VecDeque<Ps>,
 }
 
@@ -146,25 +146,25 @@ struct Rank {
     /// Messages to post, by time and order.
     sends: BTreeMap<(Ps, u64), Message>,
     matches: BTreeMap<(u32, u32), Match>,
-    /// Until when it computes.
+    /// Time until which it computes.
     busy_until: Ps,
     left: usize,
     done_at: Ps,
 }
 
-/// Ranks that carry out a schedule.
+/// Ranks that execute a schedule.
 #[derive(Clone, Debug)]
 pub struct Program {
     schedule: Schedule,
     ranks: Vec<Rank>,
     posted: u64,
     left: usize,
-    /// A message was lost, so that an operation waits for ever.
+    /// True if a message was lost, so that an operation waits for ever.
     broken: bool,
 }
 
 impl Program {
-    /// Everything that waits for nothing is ready.
+    /// Returns a program in which all operations without dependencies are ready.
     #[must_use]
     pub fn new(schedule: Schedule) -> Self {
         let rank = |ops: &Vec<Op>| Rank {
@@ -179,7 +179,7 @@ impl Program {
             broken: false,
         };
         for rank in 0..program.schedule.ranks() {
-            // Listed first: what begins may end at once, and others begin because of it.
+            // Listed first, because an operation may end when it begins, and others begin because of it.
             let ops = (0..).zip(&program.schedule.ranks[rank as usize]);
             let free: Vec<u32> = ops.filter(|(_, op)| op.waits == 0).map(|(id, _)| id).collect();
             for op in free {
@@ -189,19 +189,19 @@ impl Program {
         program
     }
 
-    /// When each rank was done; `None` while some is not.
+    /// Returns when each rank finished; `None` while some have not.
     #[must_use]
     pub fn done_at(&self) -> Option<Vec<Ps>> {
         (self.left == 0).then(|| self.ranks.iter().map(|rank| rank.done_at).collect())
     }
 
-    /// Operations that are not over.
+    /// Returns the number of operations that have not ended.
     #[must_use]
     pub const fn left(&self) -> usize {
         self.left
     }
 
-    /// An operation that waits for nothing any more begins; what that ends, ends.
+    /// Begins an operation that waits for nothing any more, and ends operations that this completes.
     fn start(&mut self, rank: u32, op: u32, at: Ps) {
         let mut ready = vec![(op, at)];
         while let Some((op, at)) = ready.pop() {
@@ -243,7 +243,7 @@ impl Program {
         }
     }
 
-    /// An operation is over: those that waited for it alone are added to `ready`.
+    /// Ends an operation: those that waited only for it are added to `ready`.
     fn end(&mut self, rank: u32, op: u32, at: Ps, ready: &mut Vec<(u32, Ps)>) {
         self.left -= 1;
         let state = &mut self.ranks[rank as usize];
@@ -284,7 +284,7 @@ impl Workload for Program {
 
     fn take_back(&mut self, host: Host, message: Message) {
         if let Some(rank) = self.ranks.get_mut(host as usize) {
-            // Before those of the same moment that came later.
+            // Before those of the same time that were added later.
             rank.sends.insert((message.at, 0), message);
         }
     }

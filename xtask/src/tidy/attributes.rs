@@ -8,7 +8,7 @@ const RULE: &str = "attribute-proofs";
 const WIRE: &str = "crates/wire/";
 const FOLDER: &str = "crates/wire/src/attribute/";
 
-/// A proof, and the files whose naming of an attribute counts as one. The fuzz body decodes whatever `Payload` knows.
+/// A proof, and the files in which the name of an attribute counts as one. The fuzz body decodes what `Payload` knows.
 const PROOFS: [(&str, &str); 3] = [
     ("golden test", "golden"),
     ("property test", "properties"),

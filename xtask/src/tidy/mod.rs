@@ -9,6 +9,7 @@ mod imports;
 mod length;
 mod machines;
 mod manifests;
+mod prose;
 mod ratchet;
 mod words;
 
@@ -30,10 +31,12 @@ pub fn findings(tree: &Tree) -> Vec<Finding> {
     found.extend(attributes::findings(tree));
     found.extend(docs::findings(tree));
     found.extend(events::findings(tree));
+    found.extend(prose::findings(tree));
     let mut measures = length::measures(tree);
     measures.extend(fields::measures(tree));
     measures.extend(machines::measures(tree));
     measures.extend(circles::measures(tree));
+    measures.extend(prose::measures(tree));
     found.extend(ratchet::findings(tree, &measures));
     found.sort();
     found

@@ -7,10 +7,10 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use selvedge_api::{Comparison, ComparisonRun};
 use selvedge_experiment::axis::{Axis, fit};
 use selvedge_experiment::colour;
+use selvedge_study::measure::median;
 
 use crate::compare::label;
 use crate::exit::CliError;
-use crate::measure::median;
 
 const WIDTH: u32 = 1_120;
 const HEAD: u32 = 58;

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use plotters::prelude::*;
 use selvedge_api::{ModelPaper, ModelPaperRow};
-use selvedge_model::published::{TABLES, Times, Tree, Unit, figure_trees};
+use selvedge_model::published::{Times, Tree, Unit, figure_trees};
+use selvedge_study::published;
 
 use crate::exit::CliError;
 use crate::exit::Exit;
@@ -49,7 +50,7 @@ pub fn run(folder: &Path, format: Format) -> Result<Exit, CliError> {
         cause,
     })?;
     let write = |name: &str, text: &str| load::write(&folder.join(name), text);
-    let rows = rows(&unit);
+    let rows = published::tables();
     let tables = tables(&rows);
     write("tables-1-2.csv", &tables.csv())?;
     write("figures-10-12.csv", &numbers(&unit).csv())?;
@@ -63,47 +64,6 @@ pub fn run(folder: &Path, format: Format) -> Result<Exit, CliError> {
     }
     out.flush()?;
     Ok(Exit::Good)
-}
-
-/// Tables 1 and 2: one unit, taken from the model column of Table 1, for both.
-fn rows(unit: &Unit) -> Vec<ModelPaperRow> {
-    let phases = [
-        (
-            "t_TD",
-            (|t| t.discovery) as fn(&Times) -> f64,
-            "78 SMPs of 10.6/41 ms each; the paper has another t",
-        ),
-        ("t_PC", |t| t.computation, "8 end nodes in both"),
-        (
-            "t_PD",
-            |t| t.distribution,
-            "6 LFT Sets of 0.36 ms each; the paper has another t",
-        ),
-    ];
-    let mut rows = Vec::new();
-    for table in &TABLES {
-        let ours = table.tree.times(unit);
-        for (phase, value, why) in phases {
-            let (paper, ours) = (value(&table.model_ms), value(&ours));
-            let difference = 100.0 * (ours / paper - 1.0);
-            let is_same = difference.abs() < 0.05;
-            rows.push(ModelPaperRow {
-                table: table.number,
-                tree: name(table.tree),
-                phase: phase.to_owned(),
-                experiment_ms: rounded(value(&table.experiment_ms), 100.0),
-                paper_model_ms: rounded(paper, 100.0),
-                equations_ms: rounded(ours, 100.0),
-                difference_percent: if is_same { 0.0 } else { rounded(difference, 10.0) },
-                why: why_of(table.number, is_same, why),
-            });
-        }
-    }
-    rows
-}
-
-fn rounded(value: f64, steps: f64) -> f64 {
-    (value * steps).round() / steps
 }
 
 fn tables(rows: &[ModelPaperRow]) -> Grid {
@@ -130,13 +90,6 @@ fn tables(rows: &[ModelPaperRow]) -> Grid {
         ]);
     }
     grid
-}
-
-fn why_of(table: u8, is_same: bool, why: &str) -> String {
-    match (table, is_same) {
-        (1, _) => "t(1,1) is taken from here".to_owned(),
-        (_, _) => why.to_owned(),
-    }
 }
 
 fn numbers(unit: &Unit) -> Grid {
@@ -168,10 +121,6 @@ fn numbers(unit: &Unit) -> Grid {
         ]);
     }
     grid
-}
-
-fn name(tree: Tree) -> String {
-    format!("({}, {})", tree.m, tree.n)
 }
 
 fn svg(figure: &Figure, unit: &Unit) -> Result<String, CliError> {

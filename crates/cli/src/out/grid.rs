@@ -181,10 +181,13 @@ impl Grid {
     /// Returns the table as CSV of RFC 4180: a header of keys, plain numbers.
     pub fn csv(&self) -> String {
         let header = self.keys.iter().map(|key| quoted(key)).collect::<Vec<_>>();
-        let rows = self.rows.iter();
-        let rows = rows.map(|row| row.iter().map(|cell| quoted(&cell.plain())).collect());
-        let lines = std::iter::once(header).chain(rows);
-        lines.map(|cells| cells.join(",") + "\n").collect()
+        header.join(",") + "\n" + &self.csv_rows()
+    }
+
+    /// Returns the same without its header.
+    pub fn csv_rows(&self) -> String {
+        let plain = |row: &Vec<Cell>| row.iter().map(|cell| quoted(&cell.plain())).collect::<Vec<_>>();
+        self.rows.iter().map(|row| plain(row).join(",") + "\n").collect()
     }
 
     /// Returns the table in Markdown, with cells as in text.

@@ -1,10 +1,11 @@
 //! `--change` of `selvedge simulate`: what happens to the fabric while packets move.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use selvedge_dataplane::{Change, LinkRate, PS_PER_NS, Ps, Timed};
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, NO_PATH, Tables};
+use selvedge_study::simulate::Planned;
 use selvedge_types::{Lid, PortNum};
 
 use crate::exit::CliError;
@@ -15,8 +16,8 @@ use crate::tables_io::whole_tables;
 const FLAPS_MAX: u64 = 100_000;
 
 /// Reads `50us cut "leaf 1"[20]`, `mend PORT`, `flap PORT down=5us up=20us times=3`, `rate PORT 4x-edr`,
-/// `entry "leaf 1" LID PORT`, `tables FILE`: all entries of a dump that differ from `tables`, at once.
-pub fn parse(text: &str, fabric: &Fabric, tables: &Tables) -> Result<Vec<Timed>, CliError> {
+/// `entry "leaf 1" LID PORT`, `tables FILE`: all entries of a dump that differ from the tables in force, at once.
+pub fn parse(text: &str, fabric: &Fabric) -> Result<Planned, CliError> {
     let wrong = |what: &str| CliError::Usage {
         what: format!(
             "--change '{text}': {what}; want a time and cut PORT, mend PORT, flap PORT down=TIME up=TIME times=N, rate \
@@ -53,15 +54,16 @@ pub fn parse(text: &str, fabric: &Fabric, tables: &Tables) -> Result<Vec<Timed>,
         "tables" => {
             let path = Path::new(rest.trim());
             let read = whole_tables(path, fabric, None)?;
-            return Ok(differing(at, tables, &read.tables));
+            let tables = Arc::new(read.tables);
+            return Ok(Planned::Tables { at, tables });
         }
         _ => return Err(wrong(&format!("'{verb}' is no change"))),
     };
-    Ok(vec![Timed { at, change }])
+    Ok(Planned::One(Timed { at, change }))
 }
 
 /// A cable that is cut and mended, again and again.
-fn flaps(port: PortRef, first: Ps, how: &str) -> Result<Vec<Timed>, String> {
+fn flaps(port: PortRef, first: Ps, how: &str) -> Result<Planned, String> {
     let (mut down, mut up, mut times) = (None, None, 1);
     for word in how.split_whitespace() {
         match word.split_once('=') {
@@ -77,39 +79,13 @@ fn flaps(port: PortRef, first: Ps, how: &str) -> Result<Vec<Timed>, String> {
     if !(1..=FLAPS_MAX).contains(&times) || down == 0 {
         return Err(format!("want times=1 to {FLAPS_MAX}, and a time down"));
     }
-    let flap = |round: u64| {
-        let cut = first + round * (down + up) * PS_PER_NS;
-        let mend = cut + down * PS_PER_NS;
-        [(cut, Change::Cut(port)), (mend, Change::Mend(port))]
-    };
-    Ok((0..times)
-        .flat_map(flap)
-        .map(|(at, change)| Timed { at, change })
-        .collect())
-}
-
-/// The blocks in which two sets of tables differ: what a manager that goes from one to the other Sets.
-fn differing(at: Ps, old: &Tables, new: &Tables) -> Vec<Timed> {
-    let mut changes = Vec::new();
-    for switch in new.switch_indices() {
-        for block in 0..=usize::from(new.top().0) / BLOCK_LIDS {
-            let lids =
-                (block * BLOCK_LIDS) as u16..=(block * BLOCK_LIDS + BLOCK_LIDS - 1).min(usize::from(u16::MAX)) as u16;
-            if lids
-                .clone()
-                .any(|lid| old.get(switch, Lid(lid)) != new.get(switch, Lid(lid)))
-            {
-                let mut entries = Box::new([NO_PATH; BLOCK_LIDS]);
-                for (entry, lid) in entries.iter_mut().zip(lids) {
-                    *entry = new.get(switch, Lid(lid));
-                }
-                let block = block as u16;
-                let change = Change::Block { switch, block, entries };
-                changes.push(Timed { at, change });
-            }
-        }
-    }
-    changes
+    Ok(Planned::Flaps {
+        port,
+        first,
+        down: down * PS_PER_NS,
+        up: up * PS_PER_NS,
+        times,
+    })
 }
 
 /// A port as it is printed: `"description"[number]`, or a GUID and a number.
@@ -140,21 +116,19 @@ mod tests {
     fn changes_are_read() {
         let fabric = load::fabric("karytree:k=2,n=2").unwrap();
         let name = &fabric.node(fabric.switches()[SwitchIdx(0)]).description;
-        let tables = Tables::new(fabric.switches().len(), Lid(8));
-        let all = |text: String| parse(&text, &fabric, &tables).unwrap();
-        let check = |text: String| all(text).pop().unwrap();
-        let cut = check(format!("50us cut \"{name}\"[1]"));
+        let one = |text: String| match parse(&text, &fabric).unwrap() {
+            Planned::One(timed) => timed,
+            other => panic!("{other:?}"),
+        };
+        let cut = one(format!("50us cut \"{name}\"[1]"));
         assert_eq!(cut.at, 50_000_000);
         assert!(matches!(cut.change, Change::Cut(at) if at.port.get() == 1));
+        assert!(matches!(one(format!("1ns mend \"{name}\"[2]")).change, Change::Mend(_)));
         assert!(matches!(
-            check(format!("1ns mend \"{name}\"[2]")).change,
-            Change::Mend(_)
-        ));
-        assert!(matches!(
-            check(format!("1ns rate \"{name}\"[2] 1x-sdr")).change,
+            one(format!("1ns rate \"{name}\"[2] 1x-sdr")).change,
             Change::Rate(..)
         ));
-        let entry = check(format!("1ns entry \"{name}\" 3 255")).change;
+        let entry = one(format!("1ns entry \"{name}\" 3 255")).change;
         assert!(matches!(
             entry,
             Change::Entry {
@@ -163,32 +137,21 @@ mod tests {
                 ..
             }
         ));
-        let flaps = all(format!("10us flap \"{name}\"[1] down=2us up=3us times=2"));
-        let times: Vec<_> = flaps.iter().map(|timed| timed.at / 1_000_000).collect();
-        assert_eq!(times, [10, 12, 15, 17]);
-        let is_cut = |timed: &Timed| matches!(timed.change, Change::Cut(_));
-        assert_eq!(flaps.iter().map(is_cut).collect::<Vec<_>>(), [true, false, true, false]);
-    }
-
-    #[test]
-    fn blocks_that_differ_are_set() {
-        let mut old = Tables::new(3, Lid(200));
-        old.set(SwitchIdx(1), Lid(3), 7);
-        let mut new = old.clone();
-        assert_eq!(differing(5, &old, &new), []);
-        new.set(SwitchIdx(1), Lid(150), 9);
-        let found = differing(5, &old, &new);
-        let [
-            Timed {
-                at: 5,
-                change: Change::Block { switch, block, entries },
-            },
-        ] = &found[..]
+        let flaps = parse(&format!("10us flap \"{name}\"[1] down=2us up=3us times=2"), &fabric).unwrap();
+        let Planned::Flaps {
+            port,
+            first,
+            down,
+            up,
+            times,
+        } = flaps
         else {
-            panic!("{found:?}")
+            panic!("{flaps:?}")
         };
-        assert_eq!((*switch, *block, entries[150 % BLOCK_LIDS]), (SwitchIdx(1), 2, 9));
-        assert_eq!(entries[0], NO_PATH);
+        assert_eq!(
+            (port.port.get(), first, down, up, times),
+            (1, 10_000_000, 2_000_000, 3_000_000, 2)
+        );
     }
 
     #[test]
@@ -203,8 +166,7 @@ mod tests {
             "5us rate x[1]",
             "5us flap x[1] down=5us",
         ] {
-            let tables = Tables::new(fabric.switches().len(), Lid(8));
-            let error = parse(text, &fabric, &tables).unwrap_err().to_string();
+            let error = parse(text, &fabric).unwrap_err().to_string();
             assert!(error.contains("want a time and cut PORT"), "{error}");
         }
     }

@@ -16,6 +16,7 @@ use selvedge_emulator::{Delivery, Emulator};
 use selvedge_plan::EngineName;
 use selvedge_rehearsal::soak::{Family, RealOutcome, Schedule};
 use selvedge_rehearsal::{Mail, ManagerId, Outside};
+use selvedge_routing::Engine;
 use selvedge_sim::Time;
 use selvedge_sm::Config;
 use selvedge_transport::ibsim::ServerOptions;
@@ -225,12 +226,7 @@ impl Processes {
     fn opensm_conf(&self, folder: &Path, config: &Config) -> Result<String, String> {
         let policy = &config.policy;
         // What the checkers can follow: routes on one lane.
-        let engine = |name: &EngineName| match name.0.as_str() {
-            "auto" | "fat-tree" | "ftree" => "ftree",
-            "minhop" => "minhop",
-            "dnup" => "dnup",
-            _ => "updn",
-        };
+        let engine = |name: &EngineName| Engine::try_from(name).map_or("updn", Engine::in_opensm);
         let mut engines: Vec<&str> = policy.engines.iter().map(engine).collect();
         engines.dedup();
         let mut lines = vec![

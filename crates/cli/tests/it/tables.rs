@@ -87,7 +87,6 @@ impl World {
             ("experiment", "e.toml"),
             ("experiment", "--check e.toml"),
             ("experiment", "--settings"),
-            ("fault", "--no-wait 'hang S-L1-0'"),
             ("model", "--fabric karytree:k=8,n=3"),
             ("model", "--paper paper"),
             ("rebalance", "--dry-run"),
@@ -104,18 +103,23 @@ impl World {
             ("status", "plan"),
             ("status", "findings"),
             ("status", "groups"),
+            ("status", "partitions"),
+            ("status", "links --name S-L1-1 --sort rate"),
             ("status", "events"),
+            ("status", "events --since 1h --severity info"),
             ("topology diff", "ring:switches=4,hosts=1 ring:switches=5,hosts=1"),
             ("topology show", "sx6536"),
             ("topology show", "sx6536 --nodes"),
             ("topology show", "sx6536 --links"),
-            ("transition", "--fabric sx6536 --from minhop --to fat-tree"),
+            ("transition", "--fabric torus:3x3,hosts=1 --from updn --to weave"),
             ("verify", "--fabric sx6536 --lfts lfts --lids lids"),
             (
                 "verify",
                 "--fabric ring:switches=6,hosts=1 --lfts ring-lfts --lids ring-lids",
             ),
             ("watch", "--fabric sx6536 --once"),
+            // Last: the manager sits behind this switch, and sees no link while it hangs.
+            ("fault", "--no-wait 'hang S-L1-0'"),
         ]
     }
 
@@ -141,6 +145,12 @@ impl World {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
     }
+}
+
+/// Returns true if a table may have no rows here: no host has joined a group, and the judge has no findings on a tree.
+fn may_be_empty(command: &str, rest: &str) -> bool {
+    let is_of_tree = command == "verify" && rest.contains("sx6536");
+    is_of_tree || command == "status" && ["groups", "findings"].contains(&rest)
 }
 
 /// Returns every command that help lists; those of `topology` and `config` with two words.
@@ -255,6 +265,8 @@ fn csv_is_one_table_of_plain_numbers_and_json_has_a_schema() {
                 |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
             assert!(key.split('_').all(is_word), "{what}: header {key}");
         }
+        let lines: Vec<&str> = lines.collect();
+        assert!(!lines.is_empty() || may_be_empty(command, rest), "{what}: {csv}");
         for line in lines {
             let cells = cells(line);
             assert_eq!(cells.len(), header.len(), "{what}: {line}");
@@ -309,12 +321,20 @@ fn no_number_is_broken_on_a_narrow_terminal() {
             // Their times differ from run to run; `compare` is tested below.
             continue;
         }
+        if command == "status" && rest.starts_with("events") {
+            // A manager that has just started tells more from one call to the next.
+            continue;
+        }
         let words = World::words(command, rest);
         let (_, wide, _) = world.run(&words, &[], None);
         for columns in [40, 60, 80, 100, 120] {
             let (_, narrow, _) = world.run(&words, &[], Some(columns));
             let known = numbers(&wide);
             let left_out = narrow.split("left out at").nth(1).unwrap_or_default().to_owned();
+            assert!(
+                !numbers(&narrow).is_empty() || may_be_empty(command, rest),
+                "{words:?} at {columns}: {narrow}"
+            );
             for number in numbers(&narrow) {
                 let is_of_time = number.contains('.') || number.contains(':');
                 let is_known = known.contains(&number) || left_out.contains(&number);

@@ -1,5 +1,5 @@
-//! What a start needs beside the sources: files, folders and a socket to write, a readable state, an engine that can
-//! route.
+//! Needs of a start in addition to the sources: files, folders and a socket to write, a readable state, an engine that
+//! can route.
 
 use std::io;
 use std::path::{Path, PathBuf};

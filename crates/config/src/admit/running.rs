@@ -69,7 +69,7 @@ impl Verdict {
     }
 }
 
-/// Says why partitions in force stay, and what to do.
+/// Returns why partitions in force stay, and what to do.
 fn of_lost(lost: &Lost) -> String {
     match lost {
         Lost::Gone => format!("the file of the partitions in force is not there any more; put it back, {OPEN}"),

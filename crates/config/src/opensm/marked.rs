@@ -1,6 +1,6 @@
-//! Options of NVIDIA's closed fork (MLNXSM, the manager inside UFM), which files of its users hold.
+//! Options of NVIDIA's closed fork (MLNXSM, the manager inside UFM), which occur in files of its users.
 
-/// Beginnings of names, and what to say of them.
+/// Beginnings of names, with an explanation for each.
 const FORK: &[(&str, &str)] = &[
     (
         "virt_",
@@ -72,7 +72,7 @@ const FORK: &[(&str, &str)] = &[
     ),
 ];
 
-/// What to say of an option of the fork; `None` if it is not one.
+/// Returns the explanation for an option of the fork; `None` if it is not one.
 pub(super) fn fork_option(name: &str) -> Option<&'static str> {
     let (_, what) = FORK.iter().find(|(beginning, _)| name.starts_with(beginning))?;
     Some(what)

@@ -1,9 +1,8 @@
-//! Reads OpenSM's own configuration file, `opensm.conf`, and says of each of its options what becomes of it here.
+//! Reads OpenSM's own configuration file, `opensm.conf`, and reports for each option how Selvedge treats it.
 //!
 //! Names, defaults and meanings are those of OpenSM 3.3.23 (its manual page, `opensm --create-config`, and the table in
-//! `osm_subnet.c`); the options that NVIDIA's closed fork has beside them are known by name. A file as
-//! `opensm --create-config` writes it holds every option with its default, so an option counts as used only if its
-//! value differs from that.
+//! `osm_subnet.c`); additional options of NVIDIA's closed fork are known by name. A file as `opensm --create-config`
+//! writes it holds every option with its default, so an option counts as used only if its value differs from that.
 
 mod effect;
 mod flags;

@@ -1,4 +1,4 @@
-//! What an option of OpenSM's is, and what becomes of it.
+//! Definition of an OpenSM option, and its treatment in Selvedge.
 
 use super::value::boolean;
 use super::{OpenSmConf, Treatment};
@@ -8,28 +8,28 @@ use super::{OpenSmConf, Treatment};
 pub struct OpenSmOption {
     /// Its name, as `sm_priority`.
     pub name: &'static str,
-    /// Its default, as `opensm --create-config` writes it; empty: it stands in no such file.
+    /// Its default, as `opensm --create-config` writes it; empty if that file does not contain the option.
     pub default: &'static str,
-    /// What becomes of it.
+    /// Its treatment.
     pub(crate) meaning: Meaning,
 }
 
-/// What becomes of an option's value.
+/// Treatment of an option's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Meaning {
-    /// Goes into a setting of ours, named as `routing.lmc`, that means the same.
+    /// Sets a Selvedge key, named as `routing.lmc`, with the same meaning.
     Same(&'static str, Take),
-    /// Goes into a setting of ours, named as `routing.lmc`, that differs as the text says.
+    /// Sets a Selvedge key, named as `routing.lmc`, with a different meaning; the text explains the difference.
     Near(&'static str, Take, &'static str),
     /// Sets a Selvedge key, as `routing.engines`, from a list of engines; the text says how its meaning differs.
     Engines(&'static str, &'static str),
-    /// Changes nothing here, whatever its value; the text says why nothing is lost.
+    /// Has no effect, whatever its value; the text explains why nothing is lost.
     Moot(&'static str),
-    /// Only OpenSM's default can be had; the text says what is missing and what to do instead.
+    /// Only OpenSM's default is supported; the text explains what is missing and what to do instead.
     Lacking(&'static str),
 }
 
-/// Takes a value over; `Err` says which values are legal.
+/// Applies a value; `Err` lists the legal values.
 pub(crate) type Take = fn(&mut OpenSmConf, &str) -> Result<(), &'static str>;
 
 /// `babbling_port_policy`: disables the port of a babbling host.
@@ -43,7 +43,7 @@ pub(super) const BABBLING: Meaning = Meaning::Near(
 );
 
 impl OpenSmOption {
-    /// What a value other than the default becomes: the treatment, our key, and the explanation.
+    /// Returns the treatment of a value other than the default, with the Selvedge key and the explanation.
     #[must_use]
     pub const fn treatment(&self) -> (Treatment, Option<&'static str>, &'static str) {
         match self.meaning {

@@ -1,4 +1,4 @@
-//! From the text of an `opensm.conf` to settings and findings.
+//! Converts the text of an `opensm.conf` to settings and findings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,41 +15,41 @@ use crate::{ConfigError, Settings, closest, parse_engines};
 /// OpenSM's largest number of lanes, `max_op_vls 5`: its default.
 const OPENSM_LANES: u8 = 15;
 
-/// Where OpenSM looks for partitions unasked.
+/// Path of the partition file that OpenSM reads by default.
 const PARTITIONS: &str = "/etc/opensm/partitions.conf";
 
-/// Where OpenSM dumps unasked, unless `OSM_TMP_DIR` is set.
+/// Folder of OpenSM's dump files, unless `OSM_TMP_DIR` is set.
 const DUMPS: &str = "/var/log/";
 
-/// OpenSM writes this for a text without a value.
+/// The text that OpenSM writes for an empty value.
 const NULL: &str = "(null)";
 
-/// What an `opensm.conf` says.
+/// The contents of an `opensm.conf`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenSmConf {
-    /// The settings it makes, on top of OpenSM's defaults where a fabric would notice the difference.
+    /// The resulting settings, on top of OpenSM's defaults where a fabric would notice the difference.
     pub settings: Settings,
-    /// `guid`: the local port to manage the fabric from; none: the first that is up.
+    /// `guid`: the local port to manage the fabric from; `None`: the first port that is up.
     pub port_guid: Option<Guid>,
-    /// `root_guid_file`, of which the settings want the contents.
+    /// `root_guid_file`; its contents go into the settings.
     pub roots_file: Option<PathBuf>,
-    /// `cn_guid_file`, likewise.
+    /// `cn_guid_file`; its contents go into the settings.
     pub compute_file: Option<PathBuf>,
-    /// `io_guid_file`, likewise.
+    /// `io_guid_file`; its contents go into the settings.
     pub io_file: Option<PathBuf>,
-    /// `guid_routing_order_file`, likewise.
+    /// `guid_routing_order_file`; its contents go into the settings.
     pub guid_order_file: Option<PathBuf>,
-    /// `partition_config_file`, of which the settings want the contents; OpenSM's default is read if it is there.
+    /// `partition_config_file`; its contents go into the settings. OpenSM's default path is read if the file exists.
     pub partitions_file: Option<PathBuf>,
     /// Why `partition_config_file` gives no partitions.
     pub(crate) lost_partitions: Option<Lost>,
-    /// What became of each line, in the order of the file.
+    /// The treatment of each line, in the order of the file.
     pub findings: Vec<Finding>,
 }
 
 impl Default for OpenSmConf {
-    /// OpenSM's defaults where a fabric or a script would notice the difference: OperationalVLs as large as ports can,
-    /// the list of links in its place, partitions enforced by switches.
+    /// Returns OpenSM's defaults where a fabric or a script would notice the difference: OperationalVLs as large as
+    /// ports support, OpenSM's path for the list of links, partitions enforced by switches.
     fn default() -> Self {
         let mut settings = Settings::default();
         settings.policy.lanes = OPENSM_LANES;
@@ -70,7 +70,7 @@ impl Default for OpenSmConf {
 }
 
 impl OpenSmConf {
-    /// The lines that a manager cannot do.
+    /// Returns the lines that Selvedge cannot honour.
     pub fn refused(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|f| f.treatment == Treatment::Refused)
     }
@@ -114,7 +114,7 @@ pub(crate) fn load(text: &str, path: &Path) -> OpenSmConf {
     conf
 }
 
-/// Where OpenSM dumps if no file says so: the folder that `OSM_TMP_DIR` names, or /var/log.
+/// Returns OpenSM's default folder for dump files: the one that `OSM_TMP_DIR` names, or /var/log.
 #[must_use]
 pub fn opensm_dump_dir() -> PathBuf {
     std::env::var_os("OSM_TMP_DIR").map_or_else(|| PathBuf::from(DUMPS), PathBuf::from)
@@ -143,7 +143,7 @@ fn read_lines(text: &str, path: &Path) -> (OpenSmConf, Vec<ConfigError>) {
         });
         conf.findings.push(finding);
     }
-    // OpenSM's older word overrules the newer, wherever it stands.
+    // OpenSM's older option overrides the newer one, wherever it is in the file.
     let old = conf
         .findings
         .iter()
@@ -180,7 +180,7 @@ impl Mistake {
     }
 }
 
-/// Name and value of a line: what stands after `#` is a comment, one pair of quotes around the value goes.
+/// Returns name and value of a line. `#` starts a comment, and one pair of quotes around the value is removed.
 fn split(line: &str) -> Option<(&str, &str)> {
     let line = line.split('#').next().unwrap_or_default().trim();
     let (name, value) = line.split_once([' ', '\t']).unwrap_or((line, ""));
@@ -197,7 +197,7 @@ fn split(line: &str) -> Option<(&str, &str)> {
 const READ_UNASKED: [&str; 2] = ["partition_config_file", "prefix_routes_file"];
 
 impl OpenSmConf {
-    /// Files that OpenSM reads though no line names another: what they say must not be lost in silence.
+    /// Finds files that OpenSM reads although no line names them: their contents must not be ignored silently.
     fn find_defaults(&mut self, exists: impl Fn(&Path) -> bool) {
         for option in OpenSmOption::ALL.iter().filter(|o| READ_UNASKED.contains(&o.name)) {
             let line = self.findings.iter().rfind(|found| found.name == option.name);
@@ -267,7 +267,7 @@ impl OpenSmConf {
             return Ok(found(Treatment::Default, None, "no value: OpenSM leaves its default"));
         }
         let (treatment, key, why) = option.treatment();
-        // A setting takes even OpenSM's default, which may differ from ours.
+        // A setting takes even OpenSM's default, which may differ from that of Selvedge.
         let taken = match option.meaning {
             Meaning::Same(_, take) | Meaning::Near(_, take, _) => take(self, value).map_err(Mistake::Want),
             Meaning::Engines(..) => {
@@ -443,7 +443,7 @@ mod tests {
         let mut all = conf(&text);
         assert_eq!(all.findings.len(), OpenSmOption::ALL.len());
         all.findings.clear();
-        // OpenSM's defaults that a fabric does not notice: how often and how long one asks.
+        // OpenSM's defaults that a fabric does not notice: numbers and intervals of requests.
         let mut want = OpenSmConf::default();
         let (got, ours) = (&mut all.settings, &mut want.settings);
         ours.manager.poll_interval = got.manager.poll_interval;

@@ -26,7 +26,7 @@ const OWN_LOG: &str = "the log is a line per event with a code; it has no levels
 /// Bit of `log_flags` by which OpenSM dumps its tables (`OSM_LOG_ROUTING`).
 pub const OPENSM_LOG_ROUTING: u8 = 0x40;
 
-/// An option that goes into a number of ours with the same meaning.
+/// Defines an option that sets a number with the same meaning.
 macro_rules! number {
     ($key:literal, $($field:ident).+, $max:literal, $want:expr) => {
         Same($key, |conf, text| {
@@ -36,7 +36,7 @@ macro_rules! number {
     };
 }
 
-/// An option that sets one of our 64-bit numbers or keys with the same meaning.
+/// Defines an option that sets a 64-bit number or key with the same meaning.
 macro_rules! key64 {
     ($key:literal, $($field:ident).+ $(, $new:path)?) => {
         Same($key, |conf, text| {
@@ -46,7 +46,7 @@ macro_rules! key64 {
     };
 }
 
-/// An option that names a file or folder; `(null)` is none.
+/// Defines an option that names a file or folder; `(null)` means none.
 macro_rules! file {
     ($key:literal, $($field:ident).+) => {
         Same($key, |conf, text| {
@@ -61,7 +61,7 @@ const fn option(name: &'static str, default: &'static str, meaning: Meaning) -> 
 }
 
 impl OpenSmOption {
-    /// Every option there is.
+    /// All options.
     pub const ALL: &'static [Self] = &[
         option(
             "guid",
@@ -201,7 +201,8 @@ impl OpenSmOption {
         option(
             "no_partition_enforcement",
             "FALSE",
-            // The older word for part_enforce off; FALSE says nothing. What it overrules is known at the file's end.
+            // The older name for part_enforce off; FALSE has no effect. What it overrides is known at the end of the
+            // file.
             Same("fabric.part_enforce", |_, text| boolean(text).map(drop).ok_or(BOOLEAN)),
         ),
         option(
@@ -268,7 +269,7 @@ impl OpenSmOption {
             Engines(
                 "routing.engines",
                 "a plan that the judge refuses is not programmed: the next engine of the list is tried, and there is \
-                 no silent minhop after the last; dor, lash, nue and torus-2QoS become weave",
+                 no silent minhop after the last; an engine that does not exist here becomes weave",
             ),
         ),
         option(
@@ -361,7 +362,7 @@ impl OpenSmOption {
                 "manager.window",
                 |conf, text| {
                     let smps = within(text, 0, u64::from(u32::MAX)).ok_or("0 to 4294967295 SMPs")?;
-                    // OpenSM's default is no wish; 0 and very large numbers mean no limit there.
+                    // OpenSM's default is not treated as a request. 0 and very large numbers mean no limit in OpenSM.
                     if smps != 4 {
                         let smps = if smps == 0 { 1024 } else { smps.min(1024) };
                         conf.settings.manager.window = usize::try_from(smps).unwrap_or(1024);
@@ -587,5 +588,5 @@ impl OpenSmOption {
     ];
 }
 
-/// 256 bits, none set.
+/// 256 bits, all zero.
 const ZERO_MASK: &str = "0x0000000000000000000000000000000000000000000000000000000000000000";

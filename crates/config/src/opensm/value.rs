@@ -1,8 +1,8 @@
-//! Values as OpenSM reads them.
+//! Parsers for values, compatible with OpenSM.
 
 use std::time::Duration;
 
-/// A number: decimal, octal with 0, hexadecimal with 0x, as `strtoull` takes it.
+/// Parses a number: decimal, octal with 0, hexadecimal with 0x, as `strtoull` does.
 pub(super) fn number(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
     match lower.strip_prefix("0x") {
@@ -12,17 +12,17 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A number from `min` to `max`.
+/// Parses a number from `min` to `max`.
 pub(super) fn within(text: &str, min: u64, max: u64) -> Option<u64> {
     number(text).filter(|n| (min..=max).contains(n))
 }
 
-/// A number from 0 to `max`.
+/// Parses a number from 0 to `max`.
 pub(super) fn small(text: &str, max: u8) -> Option<u8> {
     within(text, 0, u64::from(max)).and_then(|n| u8::try_from(n).ok())
 }
 
-/// `TRUE` is true, as OpenSM has it; anything else is false there, and here only `FALSE` is.
+/// Parses a boolean: `TRUE` is true. OpenSM takes everything else for false; here only `FALSE` is accepted.
 pub(super) fn boolean(text: &str) -> Option<bool> {
     match text {
         "TRUE" => Some(true),
@@ -31,7 +31,7 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// A time that is not zero, in milliseconds.
+/// Parses a time in milliseconds, which must not be zero.
 pub(super) fn millis(text: &str) -> Option<Duration> {
     within(text, 1, 3_600_000).map(Duration::from_millis)
 }

@@ -1,20 +1,20 @@
-//! The page of OpenSM's options is written from the table that the reader goes by, and says how each is tested.
+//! The page of OpenSM's options is generated from the reader's table, with a test for each option.
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use selvedge_config::{OpenSmConf, OpenSmOption, Treatment, parse_opensm_conf};
 
-/// A test that shows what options do, beyond that they are read.
+/// A test of an option's effect, beyond being read.
 struct Shown {
     /// As the table names it.
     name: &'static str,
-    /// Where it stands.
+    /// Its file.
     file: &'static str,
     /// Its name; empty: the file is a scenario.
     test: &'static str,
-    /// What it shows.
+    /// What it tests.
     what: &'static str,
-    /// Of which options.
+    /// The options that it tests.
     options: &'static [&'static str],
 }
 
@@ -188,7 +188,7 @@ const SHOWN: &[Shown] = &[
     },
 ];
 
-/// Another value than the default of each option that is taken over.
+/// A value other than the default for each supported option.
 const SAMPLES: &[(&str, &str)] = &[
     ("guid", "0x2"),
     ("m_key", "0x2"),
@@ -300,7 +300,7 @@ fn the_page_is_true() {
     );
 }
 
-/// Each test that the page names is there, and each option that it is named for.
+/// Each test that the page names exists, and so does each option that it is named for.
 #[test]
 fn what_is_named_is_there() {
     for shown in SHOWN {

@@ -1,4 +1,4 @@
-//! Tells a standby's manager what its copy of the master's registrations implies.
+//! Informs a standby's manager of the state of its copy of the master's registrations.
 
 use selvedge_sa::{Copier, Worth};
 use selvedge_sim::Time;
@@ -7,7 +7,7 @@ use selvedge_sm::{Command, ToldLevels};
 use super::command;
 use crate::io::Out;
 
-/// What the manager was told of the copy.
+/// The state of the copy that the manager was last informed of.
 #[derive(Debug, Default)]
 pub(super) struct CopyNews {
     /// How complete the copy is.

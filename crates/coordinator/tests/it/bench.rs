@@ -18,7 +18,7 @@ use selvedge_types::{Lid, Sl, TransactionId};
 use selvedge_wire::sa::records;
 use selvedge_wire::{Address, Class, Datagram, Mad, Method, Status};
 
-/// What was wanted of the driver, in order.
+/// Outputs that the driver has carried out, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
     Sent(Status),
@@ -39,7 +39,7 @@ pub struct Bench {
     pub commands: Vec<Command>,
     /// Groups that the manager got.
     pub groups: Vec<MulticastGroup>,
-    /// What the administrator and the copier sent.
+    /// Datagrams of the administrator and the copier.
     pub sent: Vec<Datagram>,
     pub did: Vec<Did>,
     /// Plans that are in force, while nothing indexes them.
@@ -51,7 +51,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// On two switches with two hosts each; what hosts had registered before is known.
+    /// Returns a bench on two switches with two hosts each; earlier registrations of hosts are known.
     pub fn new(policy: Policy) -> Self {
         Self::with(policy, |_| {})
     }

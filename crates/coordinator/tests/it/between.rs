@@ -1,4 +1,4 @@
-//! What goes between manager and administrator, and in which order.
+//! Data between manager and administrator, and its order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,8 @@ fn what_a_manager_must_know_comes_before_its_start() {
     assert!(begun(lost_once).is_empty(), "no host comes to it");
 }
 
-/// Carries what a standby at this LID asks to the master at LID 1, and the answers back, until nothing is on its way.
+/// Carries the requests of a standby at this LID to the master at LID 1, and the answers back, until nothing is in
+/// flight.
 fn exchange(standby: &mut Bench, master: &mut Bench, own: Lid) {
     let from = |lid| Address::gsi(lid, Sl::default());
     let master_lid = Lid(1);
@@ -103,8 +104,8 @@ fn exchange(standby: &mut Bench, master: &mut Bench, own: Lid) {
     }
 }
 
-/// The copy of the master's registrations: whom to ask and the levels that senders use come before the manager may
-/// take over.
+/// The copy of the master's registrations: the hosts to ask and the service levels of senders arrive before the manager
+/// may take over.
 #[test]
 fn a_standby_knows_levels_and_whom_to_ask_before_it_is_ready() {
     let mut master = Bench::up(Policy::default());
@@ -135,7 +136,7 @@ fn a_standby_knows_levels_and_whom_to_ask_before_it_is_ready() {
     assert_eq!((members(&standby), members(&master)), (1, 1));
 }
 
-/// A subscriber hears of a trap that the manager took; not of one that it has no business with.
+/// A subscriber gets a report of a trap that the manager received, but not of one outside its partitions.
 #[test]
 fn a_trap_that_the_master_takes_is_reported() {
     let mut bench = Bench::up(Policy::default());
@@ -170,7 +171,7 @@ fn traps_above_the_limit_are_repressed_with_the_key_in_force() {
         names(&bench.commands).iter().filter(|name| **name == "babbles").count(),
         1
     );
-    // A standby acts upon no trap.
+    // A standby reacts to no trap.
     bench.hand(In::Milestone(Milestone::RoleChanged { role: Role::Standby }));
     bench.did.clear();
     for _ in 0..40 {
@@ -201,7 +202,7 @@ fn a_plan_of_an_earlier_mastership_is_not_answered_from() {
     assert!(bench.administrator_answers());
 }
 
-/// Groups are gathered: a thousand hosts may join at once, and each change makes the manager plan trees again.
+/// Groups are collected: a thousand hosts may join at once, and each change makes the manager plan trees again.
 #[test]
 fn the_manager_gets_groups_together() {
     let mut bench = Bench::up(Policy::default());

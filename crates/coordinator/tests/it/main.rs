@@ -1,4 +1,4 @@
-//! The coordinator with a real manager and administrator on the emulator, and hosts by hand.
+//! The coordinator with a real manager and administrator on the emulator, and simulated hosts.
 
 mod bench;
 mod between;

@@ -1,4 +1,4 @@
-//! What is stored before what depends on it goes out.
+//! Data is stored before anything that depends on it is sent.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn a_host_asks_again_while_the_mark_cannot_be_removed() {
     bench.join(0);
     assert_eq!(statuses(&bench), [Did::RemovedMark, Did::Sent(Status::BUSY)]);
     assert_eq!(bench.coordinator.retries().mark.failures(), 1);
-    // It is not tried for each question.
+    // It is not tried again for each request.
     bench.join(0);
     assert_eq!(bench.did.last(), Some(&Did::Sent(Status::BUSY)));
     assert_eq!(bench.did.iter().filter(|did| **did == Did::RemovedMark).count(), 1);

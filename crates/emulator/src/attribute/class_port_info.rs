@@ -3,7 +3,7 @@
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_wire::{Bits, ClassPortInfo, GmpAttribute, GmpData};
 
-/// RespTimeValue: answers within 4.096 µs × 2^18 = 1.07 s. Source: what ibsim 0.12 answers.
+/// RespTimeValue: responses within 4.096 µs × 2^18 = 1.07 s. Source: observed, ibsim 0.12.
 const RESPONSE_TIME: u8 = 18;
 
 pub(crate) fn describe(chassis: &Chassis, ingress: PortIdx) -> GmpData {

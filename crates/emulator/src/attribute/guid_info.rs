@@ -35,7 +35,7 @@ pub(crate) fn set(chassis: &mut Chassis, request: &Request, data: &SmpData) -> R
     get(chassis, request)
 }
 
-/// The end port, the first entry of the block, and how many entries the port has.
+/// Returns the end port, the index of the first entry of the block, and the number of entries of the port.
 fn place(chassis: &Chassis, request: &Request) -> Result<(PortIdx, usize, usize), Status> {
     let port = chassis.end_port(request.ingress);
     let built = chassis.fabric().port(chassis.port_ref(port));

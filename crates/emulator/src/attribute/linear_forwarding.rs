@@ -1,4 +1,4 @@
-//! LinearForwardingTable: 64 LIDs per block, of switches.
+//! LinearForwardingTable of switches: 64 LIDs per block.
 
 use selvedge_chassis::Chassis;
 use selvedge_types::Lid;
@@ -6,7 +6,7 @@ use selvedge_wire::{SmpData, Status};
 
 use super::Request;
 
-/// LIDs in a block.
+/// LIDs per block.
 const PER_BLOCK: usize = selvedge_wire::LinearForwardingTable::PER_BLOCK;
 
 pub(crate) fn get(chassis: &Chassis, request: &Request) -> Result<SmpData, Status> {
@@ -18,7 +18,7 @@ pub(crate) fn get(chassis: &Chassis, request: &Request) -> Result<SmpData, Statu
     Ok(*switch.linear_block(block))
 }
 
-/// A block is 64 bytes of port numbers on the wire and in the switch alike: nothing to decode.
+/// Stores a block. It is 64 bytes of port numbers both on the wire and in the switch, so nothing is decoded.
 pub(crate) fn set(chassis: &mut Chassis, request: &Request, data: &SmpData) -> Result<SmpData, Status> {
     if !chassis.is_switch(request.node) {
         return Err(Status::BAD_METHOD_ATTRIBUTE);

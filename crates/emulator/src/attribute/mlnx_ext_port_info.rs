@@ -1,7 +1,7 @@
 //! Mellanox's ExtendedPortInfo: FDR10, which PortInfo shows as QDR.
 //!
-//! infiniband-diags ask for it where PortInfo says QDR and the device is one of Mellanox's, so the emulator names such
-//! a device for a node that runs at FDR10 and states none.
+//! infiniband-diags query it if PortInfo says QDR and the device is from Mellanox. So the emulator reports such a
+//! device for a node that runs at FDR10 and has no device id of its own.
 
 use selvedge_chassis::{Chassis, PortIdx, SpeedSet, TableKind};
 use selvedge_fabric::Node;
@@ -37,7 +37,7 @@ pub(crate) fn set(chassis: &mut Chassis, request: &Request, data: &SmpData) -> R
     Ok(describe(chassis, port))
 }
 
-/// Vendor and device of a node as NodeInfo states them.
+/// Returns vendor and device of a node for NodeInfo.
 pub(crate) fn device(node: &Node) -> (u32, u16) {
     match node.kind {
         _ if node.device_id != 0 || !has_fdr10(node) => (node.vendor_id, node.device_id),
@@ -80,7 +80,7 @@ fn has_fdr10(node: &Node) -> bool {
         .any(|(_, port)| port.capability.speed == LinkSpeed::Fdr10)
 }
 
-/// The port that the modifier names; devices of other vendors do not know the attribute.
+/// Returns the port that the modifier names. Devices of other vendors do not support the attribute.
 fn place(chassis: &Chassis, request: &Request) -> Result<PortIdx, Status> {
     let node = chassis.fabric().node(request.node);
     if node.vendor_id != MELLANOX && !has_fdr10(node) {

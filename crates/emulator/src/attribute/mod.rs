@@ -1,7 +1,7 @@
-//! What agents answer: one file per attribute.
+//! Responses of agents: one file per attribute.
 //!
-//! A handler reads or changes the chassis and answers with the attribute's data, or with the status of a refusal; then
-//! nothing has changed. What reaches beyond the chassis (a link that goes down) is handed back in [`Effects`].
+//! A handler reads or changes the chassis and returns the attribute's data, or the status of a refusal; in that case
+//! nothing has changed. Effects beyond the chassis (a link that goes down) are returned in [`Effects`].
 
 pub(crate) mod class_port_info;
 pub(crate) mod guid_info;
@@ -30,31 +30,31 @@ use crate::fault::Action;
 /// A request to a subnet management agent, without its data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// The node asked.
+    /// The node that received it.
     pub node: NodeIdx,
-    /// The port by which the request came in.
+    /// The port by which the request arrived.
     pub ingress: PortIdx,
     /// Attribute modifier.
     pub modifier: u32,
-    /// The answer may show the port's M_Key.
+    /// True if the response may show the port's M_Key.
     pub m_key_shown: bool,
-    /// PortInfo may show extended speeds.
+    /// True if PortInfo may show extended speeds.
     pub speeds_shown: bool,
 }
 
-/// What a Set does beyond the chassis.
+/// Effects of a Set beyond the chassis.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effects {
     /// The link of this port changes.
     pub link: Option<(PortIdx, LinkChange)>,
 }
 
-/// What a Set asks of a link.
+/// A change of a link requested by a Set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LinkChange {
     /// Both ends go to INIT; the link stays trained.
     Reset,
-    /// The link goes down, the port to this physical state.
+    /// The link goes down, and the port enters this physical state.
     Down(PhysState),
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn smp_get(chassis: &Chassis, request: &Request, id: AttributeId) -> 
         AttributeId::MULTICAST_FORWARDING => multicast_forwarding::get(chassis, request),
         AttributeId::MLNX_EXT_PORT_INFO => mlnx_ext_port_info::get(chassis, request),
         AttributeId::NOTICE => Ok(notice::empty()),
-        // SMInfo among them: where a manager sits, it answers that itself.
+        // Includes SMInfo: a manager answers that itself.
         _ => Err(Status::BAD_METHOD_ATTRIBUTE),
     }
 }
@@ -101,7 +101,7 @@ pub(crate) fn smp_set(
     }
 }
 
-/// Answers PerfMgt Get of the node behind `ingress`.
+/// Answers PerfMgt Get for the node behind `ingress`.
 pub(crate) fn gmp_get(chassis: &Chassis, ingress: PortIdx, id: AttributeId, data: &GmpData) -> Result<GmpData, Status> {
     match id {
         AttributeId::CLASS_PORT_INFO => Ok(class_port_info::describe(chassis, ingress)),
@@ -111,7 +111,7 @@ pub(crate) fn gmp_get(chassis: &Chassis, ingress: PortIdx, id: AttributeId, data
     }
 }
 
-/// Answers PerfMgt Set of the node behind `ingress`.
+/// Answers PerfMgt Set for the node behind `ingress`.
 pub(crate) fn gmp_set(
     chassis: &mut Chassis,
     ingress: PortIdx,
@@ -125,7 +125,8 @@ pub(crate) fn gmp_set(
     }
 }
 
-/// The port that a modifier names: on a switch port `num`; elsewhere 0 is the port asked.
+/// Returns the port that a modifier names: on a switch port `num`; on other nodes 0 means the port that received the
+/// request.
 pub(crate) fn port_named(chassis: &Chassis, request: &Request, num: u8) -> Result<PortIdx, Status> {
     if num == 0 && !chassis.is_switch(request.node) {
         return Ok(request.ingress);
@@ -133,7 +134,7 @@ pub(crate) fn port_named(chassis: &Chassis, request: &Request, num: u8) -> Resul
     chassis.port_at(request.node, num).ok_or(Status::BAD_FIELD)
 }
 
-/// The port whose counters PortSelect names; `None`: all ports of a switch, summed (255).
+/// Returns the port that PortSelect names; `None`: the sum over all ports of a switch (255).
 pub(crate) fn port_selected(chassis: &Chassis, ingress: PortIdx, select: u8) -> Result<Option<PortIdx>, Status> {
     let node = chassis.wire(ingress).node();
     match select {
@@ -143,7 +144,7 @@ pub(crate) fn port_selected(chassis: &Chassis, ingress: PortIdx, select: u8) -> 
 }
 
 impl Emulator {
-    /// Does what a Set asked for beyond the chassis. A link goes down once the answer has crossed it.
+    /// Applies the effects of a Set beyond the chassis. A link goes down after the response has crossed it.
     pub(crate) fn apply_effects(&mut self, effects: Effects) {
         match effects.link {
             None => {}

@@ -1,4 +1,4 @@
-//! MulticastForwardingTable: 32 LIDs per block, 16 ports per position, of switches.
+//! MulticastForwardingTable of switches: 32 LIDs per block, 16 ports per position.
 
 use selvedge_chassis::Chassis;
 use selvedge_wire::{Attribute, MulticastForwardingTable, SmpData, Status};

@@ -1,4 +1,4 @@
-//! NodeInfo: read only; LocalPortNum and PortGUID depend on the port that was asked.
+//! NodeInfo: read only; LocalPortNum and PortGUID depend on the port that received the request.
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_wire::{Attribute, NodeInfo, SmpData};

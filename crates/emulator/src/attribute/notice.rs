@@ -1,4 +1,4 @@
-//! Notice: the agents keep no notice queue that can be polled; Get finds it empty, Set clears what is not there.
+//! Notice: the agents have no notice queue, so Get returns an empty notice and Set does nothing.
 
 use selvedge_types::Lid;
 use selvedge_wire::{Attribute, NOTICE_DETAILS_LEN, Notice, NoticeSource, NoticeType, SmpData};

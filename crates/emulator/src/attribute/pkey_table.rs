@@ -1,4 +1,4 @@
-//! P_KeyTable: 32 keys per block; on a switch for port 0 and, if it enforces partitions, for external ports.
+//! P_KeyTable: 32 P_Keys per block; on a switch for port 0 and, if it enforces partitions, for external ports.
 
 use selvedge_chassis::{Chassis, PortIdx, TableKind};
 use selvedge_types::PKey;
@@ -27,7 +27,7 @@ pub(crate) fn set(chassis: &mut Chassis, request: &Request, data: &SmpData) -> R
     get(chassis, request)
 }
 
-/// The port, the first entry of the block, and how many entries the port has.
+/// Returns the port, the index of the first entry of the block, and the number of entries of the port.
 fn place(chassis: &Chassis, request: &Request) -> Result<(PortIdx, usize, usize), Status> {
     let is_switch = chassis.is_switch(request.node);
     // Only on a switch does the modifier name a port.

@@ -1,4 +1,4 @@
-//! PortCounters: what the chassis counted, saturated to the narrow fields; a Set writes the selected ones.
+//! PortCounters: the counts of the chassis, limited to the narrow fields; a Set writes the selected ones.
 
 use selvedge_chassis::{Chassis, Counters, PortIdx};
 use selvedge_wire::{Bits, GmpAttribute, GmpData, PortCounters, Status};
@@ -22,7 +22,7 @@ pub(crate) fn set(chassis: &mut Chassis, ingress: PortIdx, data: &GmpData) -> Re
     get(chassis, ingress, data)
 }
 
-/// The counters of all ports of a switch, added up.
+/// Returns the sum of the counters of all ports of a switch.
 pub(super) fn sum(chassis: &Chassis, ingress: PortIdx) -> Counters {
     let mut total = Counters::default();
     for port in all_ports(chassis, ingress) {
@@ -34,7 +34,7 @@ pub(super) fn sum(chassis: &Chassis, ingress: PortIdx) -> Counters {
     total
 }
 
-/// The ports that PortSelect names.
+/// Returns the ports that PortSelect names.
 pub(super) fn selected_ports(chassis: &Chassis, ingress: PortIdx, select: u8) -> Result<Vec<PortIdx>, Status> {
     Ok(match port_selected(chassis, ingress, select)? {
         Some(port) => vec![port],
@@ -42,7 +42,7 @@ pub(super) fn selected_ports(chassis: &Chassis, ingress: PortIdx, select: u8) ->
     })
 }
 
-/// All counters in the order of PortCountersExtended.
+/// Returns all counters in the order of PortCountersExtended.
 pub(super) const fn values(c: &Counters) -> [u64; 22] {
     [
         c.xmit_data,
@@ -70,7 +70,7 @@ pub(super) const fn values(c: &Counters) -> [u64; 22] {
     ]
 }
 
-/// All counters in the order of PortCountersExtended, to change.
+/// Returns all counters in the order of PortCountersExtended, for changes.
 pub(super) const fn slots(c: &mut Counters) -> [&mut u64; 22] {
     [
         &mut c.xmit_data,

@@ -1,4 +1,4 @@
-//! PortCountersExtended: what the chassis counted, in full; a Set writes the selected ones.
+//! PortCountersExtended: the full counts of the chassis; a Set writes the selected ones.
 
 use selvedge_chassis::{Chassis, Counters, PortIdx};
 use selvedge_wire::{GmpAttribute, GmpData, PortCountersExtended, Status};
@@ -6,7 +6,7 @@ use selvedge_wire::{GmpAttribute, GmpData, PortCountersExtended, Status};
 use super::port_counters::{selected_ports, slots, sum, values};
 use super::port_selected;
 
-/// Counters that CounterSelect selects; the others are CounterSelect2's.
+/// Number of counters that CounterSelect selects; CounterSelect2 selects the others.
 const TRAFFIC_COUNTERS: usize = 8;
 
 pub(crate) fn get(chassis: &Chassis, ingress: PortIdx, data: &GmpData) -> Result<GmpData, Status> {

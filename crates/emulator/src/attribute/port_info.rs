@@ -1,6 +1,6 @@
-//! PortInfo: address, state, link and limits of a port, and which Sets are legal.
+//! PortInfo: address, state, link and limits of a port, and the rules for Sets.
 //!
-//! A Set is checked as a whole first; if any field is illegal the answer is BAD_FIELD and nothing has changed.
+//! A Set is checked as a whole first. If any field is illegal, the response is BAD_FIELD and nothing has changed.
 //! Source of the rules: IBA vol 1 §14.2.5.6.
 
 use selvedge_chassis::{Chassis, PortIdx, SpeedSet, TableKind};
@@ -13,7 +13,7 @@ use selvedge_wire::{
 
 use super::{Effects, LinkChange, Request, port_named};
 
-/// RespTimeValue: an agent answers within 4.096 µs × 2^16 = 268 ms. Source: what ibsim 0.12 answers.
+/// RespTimeValue: an agent responds within 4.096 µs × 2^16 = 268 ms. Source: observed, ibsim 0.12.
 const RESPONSE_TIME: u8 = 16;
 /// SDR, DDR, QDR in the order of LinkSpeedSupported's bits. Source: IBA vol 1 §14.2.5.6.
 const BASIC: [LinkSpeed; 3] = [LinkSpeed::Sdr, LinkSpeed::Ddr, LinkSpeed::Qdr];
@@ -36,7 +36,7 @@ pub(crate) fn set(
 ) -> Result<SmpData, Status> {
     let wanted = PortInfo::parse(data).map_err(|_| Status::BAD_FIELD)?;
     let port = place(chassis, request)?;
-    // A CA's agent belongs to one port: it changes no other. Source: observed, ibsim 0.12.
+    // A CA's agent belongs to one port and changes no other. Source: observed, ibsim 0.12.
     if !chassis.is_switch(request.node) && port != request.ingress {
         return Err(Status::BAD_FIELD);
     }
@@ -57,7 +57,7 @@ pub(crate) fn set(
         | u8::from(wanted.partition_enforcement_out) << 2
         | u8::from(wanted.filter_raw_in) << 1
         | u8::from(wanted.filter_raw_out);
-    // Violation counters can be cleared, not set.
+    // Violation counters can be cleared but not set.
     for (counter, value) in [
         (&mut held.m_key_violations, wanted.m_key_violations),
         (&mut held.p_key_violations, wanted.p_key_violations),
@@ -76,7 +76,7 @@ pub(crate) fn set(
         StateChange::Link(to) => effects.link = Some((port, LinkChange::Down(to))),
     }
     let mut answer = answer(chassis, port, request, true);
-    // Source: IBA vol 1 §14.2.5.6 (ClientReregister): the answer to a Set shows that it was understood.
+    // Source: IBA vol 1 §14.2.5.6 (ClientReregister): the response to a Set shows that the bit was accepted.
     let (byte, bit) = CLIENT_REREGISTER;
     answer[byte] |= data[byte] & bit;
     Ok(answer)
@@ -92,7 +92,7 @@ fn answer(chassis: &Chassis, port: PortIdx, request: &Request, m_key_shown: bool
     info.emit()
 }
 
-/// The PortInfo of `port` as the agent asked through `ingress` answers it.
+/// Returns the PortInfo of `port` for a request that arrived through `ingress`.
 pub(crate) fn describe(chassis: &Chassis, port: PortIdx, ingress: PortIdx, m_key_shown: bool) -> SmpData {
     port_info(chassis, port, ingress, m_key_shown).emit()
 }
@@ -163,17 +163,17 @@ fn port_info(chassis: &Chassis, port: PortIdx, ingress: PortIdx, m_key_shown: bo
     }
 }
 
-/// What a legal Set does to a port's state.
+/// Effect of a legal Set on a port's state.
 enum StateChange {
     None,
     Logical(PortState),
     /// Both ends go to INIT; the link stays trained.
     Reset,
-    /// The link goes down, the port to this physical state.
+    /// The link goes down, and the port enters this physical state.
     Link(PhysState),
 }
 
-/// The port that the modifier names. Bit 31 says that the sender knows the extended speeds.
+/// Returns the port that the modifier names. Bit 31 says that the sender supports extended speeds.
 fn place(chassis: &Chassis, request: &Request) -> Result<PortIdx, Status> {
     let num = u8::try_from(request.modifier & !PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS).map_err(|_| Status::BAD_FIELD)?;
     port_named(chassis, request, num)
@@ -191,7 +191,7 @@ fn checked_settings(chassis: &Chassis, port: PortIdx, wanted: &PortInfo) -> Resu
         base: wanted.lid,
         lmc: wanted.lmc,
     };
-    // A port without a LID may be set up before it gets one.
+    // A port without a LID may get other settings before its LID.
     let lids_legal = if wanted.lid == Lid::NONE {
         held.lids.base == Lid::NONE
     } else {
@@ -276,19 +276,20 @@ fn checked_speeds(
     if with_xdr {
         set = set.with(LinkSpeed::Xdr);
     }
-    // FDR10 has no field of its own: it stays as it is.
+    // FDR10 has no field of its own, so it stays unchanged.
     if held.contains(LinkSpeed::Fdr10) {
         set = set.with(LinkSpeed::Fdr10);
     }
     Ok(set)
 }
 
-/// Legal: INIT to ARMED, ARMED to ACTIVE, to stay in ARMED or ACTIVE, and DOWN from anywhere; Sleep, Polling and
-/// Disabled as physical state. Nothing goes to INIT by a Set; a physical state goes with no logical one but DOWN.
+/// Checks a change of state. Legal: INIT to ARMED, ARMED to ACTIVE, to stay in ARMED or ACTIVE, and DOWN from any
+/// state; Sleep, Polling and Disabled as physical state. No Set leads to INIT. A physical state may only be combined
+/// with port state DOWN.
 ///
-/// DOWN alone resets the logical state machines of both ends, which go on to INIT since the link is still trained.
-/// Source: IBA vol 1 §7.2.7 (link state machine); observed: OpenSM does it after each change of MTU or lanes and counts
-/// on finding both ends in INIT at once.
+/// DOWN alone resets the port states of both ends, which continue to INIT because the link is still trained. Source:
+/// IBA vol 1 §7.2.7 (link state machine). Observed: OpenSM does this after each change of MTU or lanes and expects both
+/// ends in INIT at once.
 fn checked_state(chassis: &Chassis, port: PortIdx, wanted: &PortInfo) -> Result<StateChange, Status> {
     let wire = chassis.wire(port);
     let on_board = wire.num() == PortNum::MANAGEMENT;
@@ -314,13 +315,13 @@ fn checked_state(chassis: &Chassis, port: PortIdx, wanted: &PortInfo) -> Result<
     }
 }
 
-/// The bits of those of `order` that are in `set`.
+/// Returns the bits of those speeds in `order` that are in `set`.
 fn bits(set: SpeedSet, order: &[LinkSpeed]) -> u8 {
     let ones = order.iter().zip(0..).filter(|(speed, _)| set.contains(**speed));
     ones.fold(0, |bits, (_, bit)| bits | 1 << bit)
 }
 
-/// LinkSpeedActive; FDR10 shows as QDR, since its own place is a vendor's attribute.
+/// Returns LinkSpeedActive. FDR10 is shown as QDR, because only a vendor attribute has a field for it.
 const fn basic_code(speed: LinkSpeed) -> u8 {
     match speed {
         LinkSpeed::Sdr => 1,
@@ -331,24 +332,24 @@ const fn basic_code(speed: LinkSpeed) -> u8 {
     }
 }
 
-/// LinkSpeedExtActive.
+/// Returns LinkSpeedExtActive.
 const fn extended_code(speed: LinkSpeed) -> u8 {
     match speed {
         LinkSpeed::Sdr | LinkSpeed::Ddr | LinkSpeed::Qdr | LinkSpeed::Fdr10 => 0,
         LinkSpeed::Fdr => 1,
         LinkSpeed::Edr => 2,
         LinkSpeed::Hdr => 4,
-        // With XDR active this field shows its own fastest, as the basic field does.
+        // With XDR active this field shows its fastest value, as the basic field does.
         LinkSpeed::Ndr | LinkSpeed::Xdr | LinkSpeed::Unknown => 8,
     }
 }
 
-/// The second fields of extended speeds.
+/// Returns the code for the second fields of extended speeds.
 const fn xdr(set: SpeedSet) -> u8 {
     if set.contains(LinkSpeed::Xdr) { PortInfo::XDR } else { 0 }
 }
 
-/// LinkSpeedExtEnabled: 0 on a port without extended speeds, 30 where they are switched off.
+/// Returns LinkSpeedExtEnabled: 0 on a port without extended speeds, 30 if they are disabled.
 fn extended_enable(enabled: SpeedSet, supported: SpeedSet) -> Option<ExtSpeedEnable> {
     match (ExtLinkSpeeds::new(bits(enabled, &EXTENDED)), bits(supported, &EXTENDED)) {
         (Some(speeds), _) => Some(ExtSpeedEnable::only(speeds)),

@@ -1,4 +1,4 @@
-//! SLtoVLMappingTable: per pair of ports on a switch, per port elsewhere; wildcards where the switch knows them.
+//! SLtoVLMappingTable: per pair of ports on a switch, per port on other nodes; wildcards if the switch supports them.
 
 use selvedge_chassis::Chassis;
 use selvedge_wire::{Attribute, SlToVl, SmpData, Status};
@@ -32,7 +32,7 @@ pub(crate) fn set(chassis: &mut Chassis, request: &Request, data: &SmpData) -> R
 
 fn rows(chassis: &Chassis, request: &Request) -> Result<Rows, Status> {
     let Some(switch) = chassis.switch(request.node) else {
-        // A CA has one row per port: that of the port asked.
+        // A CA has one row per port: that of the port that received the request.
         let num = chassis.wire(request.ingress).num().get();
         return Ok(Rows {
             inputs: 0..=0,

@@ -1,4 +1,5 @@
-//! SwitchInfo: LinearFDBTop, default ports, LifeTimeValue, MulticastFDBTop can be Set; PortStateChange is cleared by 1.
+//! SwitchInfo: a Set can change LinearFDBTop, default ports, LifeTimeValue and MulticastFDBTop; PortStateChange is
+//! cleared by 1.
 
 use selvedge_chassis::{Chassis, TableKind};
 use selvedge_fabric::SwitchSettings;

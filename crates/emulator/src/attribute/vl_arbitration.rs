@@ -1,4 +1,4 @@
-//! VLArbitrationTable: up to two blocks of 32 entries for each priority, as many as the port has.
+//! VLArbitrationTable: up to two blocks of 32 entries for each priority, depending on the port.
 
 use selvedge_chassis::{ArbEntry, Chassis, PortIdx, TableKind, VlArbitration as Tables};
 use selvedge_types::Vl;
@@ -6,12 +6,12 @@ use selvedge_wire::{Attribute, SmpData, Status, VlArbBlock, VlArbEntry, VlArbitr
 
 use super::{Request, port_named};
 
-/// Where a block is.
+/// Position of a block.
 struct Place {
     port: PortIdx,
     high: bool,
     first: usize,
-    /// Entries of the block that the port has.
+    /// Number of the block's entries that the port has.
     len: usize,
 }
 

@@ -69,7 +69,7 @@ fn an_agent_is_a_serial_server() {
     ask_many(&mut world, 3, Class::SubnDirected);
     let at: Vec<u64> = world.pass(1).iter().map(|d| d.at.0).collect();
     assert_eq!(at, [10_200, 20_200, 30_200]);
-    // A hop through a switch costs its delay on both ways.
+    // A hop through a switch costs its delay in both directions.
     let mut world = World::with(&fabric(), config);
     world.get::<NodeInfo>(TO_T, 0).unwrap();
     let mut mad = Mad::directed(Method::Get, AttributeId::NODE_INFO, 0, &route(TO_T));
@@ -94,7 +94,7 @@ fn a_longer_queue_holds_more() {
 
 #[test]
 fn m_keys_with_protection_bits() {
-    // At H2: key 5, protection bits, what the asker shows, and whether Get, Set are answered and the key is shown.
+    // At H2: key 5, protection bits, the key in the request, and whether Get, Set are answered and the key is shown.
     let check = |protect: u8, shown: u64, get: bool, set: bool, visible: bool| {
         let mut world = World::new();
         world.change_port(TO_H2, 1, |i| {
@@ -153,7 +153,7 @@ fn a_lease_that_runs_out_clears_the_protection() {
     world.m_key = 0;
     assert!(world.get::<PortInfo>(TO_H2, 1).is_err());
     world.pass(2_000);
-    // The manager comes in time: the lease starts anew.
+    // The manager responds in time: the lease starts again.
     assert_eq!(knows(&mut world).m_key_protect.get(), 2);
     world.pass(2_000);
     assert!(world.get::<PortInfo>(TO_H2, 1).is_err());
@@ -229,7 +229,7 @@ fn traps_are_repeated_until_repressed() {
     let first = world.pass(1);
     assert_eq!(traps(&first), [(128, S)]);
     assert_eq!(traps(&world.pass(350)), [(128, S); 3], "every 100 ms");
-    // A second event of the same kind while the first is not acknowledged is no second trap.
+    // A second event of the same kind before the first trap is acknowledged sends no second trap.
     world.emu.apply(world.now, &"restore S[2]".parse().unwrap()).unwrap();
     assert_eq!(traps(&world.pass(20)), []);
     repress(&mut world, &first[0]);
@@ -265,7 +265,7 @@ fn traps_end_some_time() {
     world.pass(10_000);
     let counts = world.emu.counts();
     assert_eq!((counts.traps, counts.traps_given_up), (3, 1));
-    // Nobody at H0 is a manager.
+    // H0 has no manager.
     assert_eq!(counts.drops(DropReason::NoClient), 3);
     assert_eq!(world.emu.next_event(), None);
     world.audit();
@@ -313,7 +313,7 @@ fn one_manager_per_port() {
     world.emu.set_is_sm(world.now, second, true).unwrap();
     let gone = world.emu.set_is_sm(world.now, world.sm, true);
     assert_eq!(gone, Err(EmulatorError::NoSuchClient));
-    // What a client that is gone sends goes nowhere.
+    // A datagram of a detached client is ignored.
     let before = world.emu.counts().sent.total();
     ask_many(&mut world, 1, Class::SubnDirected);
     assert_eq!(world.emu.counts().sent.total(), before);
@@ -360,7 +360,7 @@ fn answers_go_to_the_client_that_asked() {
         let answered = of_method(&world.pass(1), Method::GetResp);
         assert_eq!((answered.len(), answered[0].client), (1, tool), "{class:?}");
     }
-    // Where nobody is a manager, subnet administration is not answered.
+    // Without a manager, subnet administration is not answered.
     let before = world.emu.counts().drops(DropReason::NoClient);
     let mad = Mad::request(Class::SubnAdm, Method::Get, AttributeId::PORT_INFO, 0);
     let address = Address::gsi(Lid(H1_1), Sl::default());

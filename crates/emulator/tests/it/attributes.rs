@@ -239,7 +239,7 @@ fn forwarding_tables() {
 fn notice_and_sm_info() {
     let mut world = World::new();
     assert_eq!(world.get::<Notice>(TO_S, 0).unwrap().kind, NoticeType::EMPTY);
-    // Nobody is a manager there; where one is, it gets the request itself.
+    // There is no manager at this port; a manager would get the request itself.
     assert_eq!(status(world.get::<SmInfo>(TO_H2, 0)), UNSUPPORTED);
     let other = world.emu.attach_named("H2").unwrap();
     world.emu.set_is_sm(world.now, other, true).unwrap();
@@ -319,13 +319,13 @@ fn fdr10_is_the_vendors() {
     assert_eq!((uncabled.speed_supported, uncabled.speed_active), (1, 0));
     assert_eq!(status(world.get::<MlnxExtPortInfo>(TO_S, 6)), BAD);
     assert_eq!(status(world.get::<MlnxExtPortInfo>(TO_S, 256)), BAD);
-    // infiniband-diags ask such devices only.
+    // infiniband-diags query only such devices.
     let devices = [TO_S, TO_H2].map(|route| {
         let info: NodeInfo = world.get(route, 0).unwrap();
         (info.vendor_id, info.device_id)
     });
     assert_eq!(devices, [(0x2C9, 0xC738), (0x2C9, 0x1003)]);
-    // A Set of nothing, one that switches it off, one of a speed that the port does not have.
+    // A Set that changes nothing, one that disables the speed, one of an unsupported speed.
     let untouched = MlnxExtPortInfo::default();
     assert_eq!(world.set(TO_S, 3, &untouched).unwrap(), fdr10);
     let off = MlnxExtPortInfo {
@@ -352,7 +352,7 @@ fn xdr_has_fields_of_its_own() {
     let own: PortInfo = world.get(TO_S, 0).unwrap();
     let wanted = CapabilityMask2::EXTENDED_SPEEDS_2.0 | CapabilityMask2::LINK_SPEED_XDR.0;
     assert_eq!(own.capabilities2.0 & wanted, wanted);
-    // Only what the port has can be enabled; 0 is no change.
+    // Only supported widths can be enabled; 0 is no change.
     let with = |enabled: u8| PortInfo {
         ext2_speed_enabled: Bits::saturating(enabled),
         state: None,
@@ -404,7 +404,7 @@ fn port_info_at_power_on() {
         own.capabilities
             .contains(CapabilityMask::TRAP.with(CapabilityMask::EXTENDED_SPEEDS))
     );
-    // On a CA 0 is the port asked; the other one can be read.
+    // On a CA, 0 is the port that received the request; the other one can be read.
     assert_eq!(
         world.get::<PortInfo>(TO_H1_2, 0).unwrap(),
         world.get(TO_H1_2, 2).unwrap()
@@ -476,7 +476,7 @@ fn port_info_sets_are_checked_as_a_whole() {
     check_at(TO_S, 0, OK, &|i| i.lid = Lid(3));
     // External ports have no LID; what is written there has no effect.
     check_at(TO_S, 3, OK, &|i| i.lid = Lid(0xFFFF));
-    // A CA's agent changes the port asked only.
+    // A CA's agent changes only the port that received the request.
     check_at(TO_H1_2, 1, BAD, &|i| i.lid = Lid(3));
 }
 

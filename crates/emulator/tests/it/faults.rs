@@ -99,7 +99,7 @@ fn width_and_speed_are_what_both_ends_have_enabled() {
         (rate(&mut world).width, rate(&mut world).speed),
         (LinkWidth::X1, LinkSpeed::Edr)
     );
-    // Nothing in common: it never comes up.
+    // The ends have no width in common: the link never comes up.
     world.change_port(&[1, 4], 3, |i| i.width_enabled = Some(LinkWidths::only(LinkWidth::X4)));
     world.change_port(TO_S, 3, |i| i.phys_state = Some(PhysState::Polling));
     world.pass(1_000);
@@ -114,13 +114,13 @@ fn a_manager_can_switch_a_port_off() {
     assert_eq!(world.state("T", 3), DOWN);
     world.pass(1_000);
     assert_eq!(world.state("S", 3), (PortState::Down, PhysState::Disabled));
-    // A change that a Set made does not count at its own switch.
+    // A change made by a Set does not count at that switch.
     assert!(!world.get::<SwitchInfo>(TO_S, 0).unwrap().port_state_change);
     assert!(world.get::<SwitchInfo>(&[1, 4], 0).unwrap().port_state_change);
     world.change_port(TO_S, 3, |i| i.phys_state = Some(PhysState::Polling));
     world.pass(20);
     assert_eq!(trunk(&world), INIT);
-    // Coming up counts at both.
+    // Coming up counts at both switches.
     assert!(world.get::<SwitchInfo>(TO_S, 0).unwrap().port_state_change);
     // A port whose default is Sleep does not come back by itself.
     world.change_port(TO_S, 3, |i| i.link_down_default = Some(LinkDownDefault::Sleep));
@@ -138,10 +138,10 @@ fn a_manager_can_reset_a_link() {
     world.change_port(TO_S, 3, |i| i.state = Some(PortState::Down));
     assert_eq!(trunk(&world), INIT, "at once, without training");
     assert_eq!(world.emu.chassis().counters(world.port("S", 3)).link_downed, 0);
-    // Only at the other end was it the link state machine.
+    // Only the other end was changed by the link state machine.
     assert!(!psc(&mut world, TO_S));
     assert!(psc(&mut world, TO_T));
-    // Where nothing changes nothing is told.
+    // Without a change no trap is sent.
     let mut info: SwitchInfo = world.get(TO_T, 0).unwrap();
     info.port_state_change = true;
     world.set(TO_T, 0, &info).unwrap();
@@ -242,7 +242,7 @@ fn a_reboot_loses_what_was_asked() {
     world.pass(20);
     assert_eq!(world.state("S", 1), INIT);
     world.get::<NodeInfo>(TO_S, 0).unwrap();
-    // A host's manager is a manager still, and says so.
+    // A host's manager is still a manager, and its port says so.
     world.emu.set_is_sm(world.now, world.sm, true).unwrap();
     world.fault("reboot H0");
     world.pass(20);
@@ -270,12 +270,12 @@ fn a_hung_agent_answers_later() {
         assert!(world.get::<NodeInfo>(TO_T, 0).is_err());
     }
     assert_eq!(world.emu.counts().drops(DropReason::QueueFull), 4);
-    // It forwards still.
+    // The node still forwards.
     world.get::<NodeInfo>(TO_H2, 0).unwrap();
     world.fault("unhang T");
     assert_eq!(world.pass(1).len(), 16);
     world.get::<NodeInfo>(TO_T, 0).unwrap();
-    // What a hung node held is gone when it dies.
+    // The waiting requests of a hung node are lost when it dies.
     world.fault("hang T");
     assert!(world.get::<NodeInfo>(TO_T, 0).is_err());
     world.fault("reboot T");
@@ -285,7 +285,7 @@ fn a_hung_agent_answers_later() {
     world.audit();
 }
 
-/// Asks `T` a thousand times and says how many answers came.
+/// Sends a thousand requests to `T` and returns the number of responses.
 fn thousand(world: &mut World) -> usize {
     let asked = (0..1_000).map(|_| {
         let mad = Mad::directed(Method::Get, AttributeId::NODE_INFO, 0, &route(TO_T));
@@ -306,10 +306,10 @@ fn media_lose_and_duplicate() {
         world.audit();
         world
     };
-    // "Everywhere" strikes a request once and its answer once: 0.9^2 = 81 %.
+    // A fault of all links may hit a request once and its response once: 0.9^2 = 81 %.
     let world = check("loss 10%", 760..860);
     assert!((140..240).contains(&world.emu.counts().drops(DropReason::Lost)));
-    // A link strikes at each crossing; this one is crossed twice.
+    // A fault of one link may hit at each crossing; this one is crossed twice.
     check("loss 10% at S[3]", 760..860);
     check("loss 10% at S[4]", 1_000..1_001);
     check("loss 100%", 0..1);
@@ -320,7 +320,7 @@ fn media_lose_and_duplicate() {
     check("corrupt 100%", 0..1_000);
 }
 
-/// What comes back for each copy of a request: after which time, and with which bytes but for the transaction ID.
+/// The responses to each copy of a request: time, and bytes without the transaction ID.
 type Answers = BTreeMap<(u32, usize), Vec<(u64, Vec<u8>)>>;
 
 /// Asks `T` for blocks of its table, in this order, on a medium with a fault.
@@ -360,7 +360,7 @@ fn what_happens_to_a_mad_does_not_depend_on_the_order() {
         let first = blocks(fault, &upwards);
         assert_eq!(first, blocks(fault, &downwards), "{fault}");
         assert_eq!(first, blocks(fault, &twice), "{fault}");
-        // The second copy of a request is another one than the first, and blocks differ from each other.
+        // The second copy of a request has its own outcome, and so has each block.
         let of = |copy: usize| (0..200).map(move |block| (block, copy));
         let lot = |copy: usize| of(copy).map(|key| first[&key].clone()).collect::<Vec<_>>();
         assert_ne!(lot(0), lot(1), "{fault}");

@@ -1,4 +1,4 @@
-//! Whatever bytes come: nothing panics, nothing is lost without a reason, and the same seed gives the same bytes.
+//! Hostile bytes: nothing panics, no MAD is lost without a reason, and the same seed gives the same bytes.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -9,7 +9,7 @@ use selvedge_sim::{Rng, Seed, Time};
 use selvedge_types::{Lid, Sl, TransactionId};
 use selvedge_wire::{Address, Datagram, MAD_LEN, Mad};
 
-/// A client at every kind of seat; one is a manager.
+/// Attaches a client at every kind of port; one is a manager.
 fn seated(world: &mut World) -> Vec<ClientId> {
     let clients: Vec<ClientId> = ["H0", "H1[1]", "H1[2]", "H2", "S", "T", "H2"]
         .into_iter()
@@ -19,7 +19,7 @@ fn seated(world: &mut World) -> Vec<ClientId> {
     clients
 }
 
-/// Everything is at rest: only traps could still be on their way, and they end.
+/// Waits until nothing moves: only traps could still be in flight, and they end.
 fn settle(world: &mut World) {
     for fault in [
         "loss 0%",
@@ -58,7 +58,7 @@ fn plausible() -> impl Strategy<Value = Mad> {
         raw[20..24].copy_from_slice(&modifier.to_be_bytes());
         if class == 0x81 {
             let (wild, pointer, count, path) = hops;
-            // Mostly a route as it should be, sometimes anything.
+            // Usually a valid route, sometimes random bytes.
             raw[4] &= if wild & 7 == 0 { 0xFF } else { 0x7F };
             raw[6] = if wild & 0x18 == 0 { pointer } else { 0 };
             raw[7] = if wild & 0x60 == 0 { wild } else { count };

@@ -1,4 +1,4 @@
-//! The integration tests of `emulator`, one program: a file is a subject.
+//! The integration tests of `emulator` as one program; each file has one subject.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 

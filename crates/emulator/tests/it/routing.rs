@@ -1,4 +1,4 @@
-//! Directed routes there and back, LID routes along installed tables, and every way to get lost.
+//! Directed routes in both directions, LID routes along installed tables, and every reason for a loss.
 
 use crate::common::*;
 use selvedge_emulator::DropReason;

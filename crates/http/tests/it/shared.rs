@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use selvedge_api::{
-    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Plan, Ports, Rebalance,
-    RebalanceRequest, Status,
+    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Partitions, Plan, Ports,
+    Rebalance, RebalanceRequest, Status,
 };
 use selvedge_daemon::Service;
 use selvedge_fabric::Fabric;
@@ -47,6 +47,9 @@ impl Service for Slow {
         nothing()
     }
     fn findings(&self) -> Result<Findings, Error> {
+        nothing()
+    }
+    fn partitions(&self) -> Result<Partitions, Error> {
         nothing()
     }
     fn events(&self, _: u64) -> Events {

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use selvedge_api::{
-    Events, Fabric, FaultRequest, Findings, Links, Nodes, Plan, Ports, RebalanceRequest, Stage, Status,
+    Events, Fabric, FaultRequest, Findings, Links, Nodes, Partitions, Plan, Ports, RebalanceRequest, Stage, Status,
 };
 use selvedge_daemon::{Door, EmulationOptions, Options, Service, start};
 use selvedge_http::{Client, Front, HttpError, Socket};
@@ -21,6 +21,32 @@ fn refusal_code(result: Result<impl Sized, HttpError>) -> String {
         Err(HttpError::Refused(error)) => error.code,
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("not refused"),
+    }
+}
+
+/// Conditions and orders of lists, with names that need escapes in a URL.
+fn select(client: &Client, before: &Events) {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    // Names are encoded and decoded.
+    let named: Nodes = client
+        .select("nodes", &[pair("name", "H-&=% +"), pair("name", "S-*")])
+        .unwrap();
+    assert_eq!(named.nodes.len(), 4);
+    let sorted: Nodes = client
+        .select("nodes", &[pair("sort", "lid"), pair("order", "descending")])
+        .unwrap();
+    assert!(sorted.nodes.len() == 8 && sorted.nodes.is_sorted_by(|a, b| a.lid > b.lid));
+    let none: Events = client
+        .select("events", &[pair("since_ms", &u64::MAX.to_string())])
+        .unwrap();
+    assert!(none.events.is_empty() && none.last >= before.last);
+    for query in [
+        "nodes?nam=x",
+        "ports?sort=colour",
+        "links?order=up",
+        "events?severity=loud",
+    ] {
+        assert_eq!(refusal_code(client.get::<Nodes>(query)), "SLV-API-0002", "{query}");
     }
 }
 
@@ -49,9 +75,16 @@ fn every_path_answers() {
     assert!(client.get::<Plan>("plan").unwrap().lids >= 8);
     assert!(client.get::<Findings>("findings").unwrap().ok);
     let events: Events = client.get("events").unwrap();
-    assert!(!events.events.is_empty());
-    let later: Events = client.get(&format!("events?since={}", events.last)).unwrap();
-    assert!(later.events.iter().all(|event| event.number > events.last));
+    let middle = events.events[events.events.len() / 2].number;
+    let later: Events = client.get(&format!("events?since={middle}")).unwrap();
+    assert_eq!(later.events[0].number, middle + 1, "those after it, and not it");
+    assert!(later.events.is_sorted_by(|a, b| a.number < b.number) && later.last >= events.last);
+    let partitions: Partitions = client.get("partitions").unwrap();
+    assert_eq!(
+        (partitions.partitions.len(), partitions.partitions[0].members.len()),
+        (1, 8)
+    );
+    select(&client, &events);
     client.post("sweep").unwrap();
     assert!(
         !client

@@ -1,4 +1,4 @@
-//! The receiving side.
+//! The receiver of a message.
 
 use std::time::Duration;
 
@@ -9,42 +9,42 @@ use selvedge_wire::sa::{Rmpp, RmppFlags, RmppKind, RmppStatus, SA_DATA_LEN};
 /// Limits of a [`Receiver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverConfig {
-    /// Segments that a message may have.
+    /// Most segments of a message.
     pub segments_max: u32,
-    /// Segments that the sender may be ahead of the last acknowledgement; at least 1.
+    /// How many segments the sender may be ahead of the last acknowledgement; at least 1.
     pub window: u32,
-    /// Time without a segment after which the message is given up.
+    /// Time without a segment after which the transfer fails.
     pub timeout: Duration,
 }
 
-/// What became of a datagram.
+/// Result of receiving a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Nothing is to be said.
+    /// Send nothing.
     Nothing,
-    /// This is to be said: an acknowledgement.
+    /// Send this acknowledgement.
     Answer(Rmpp),
-    /// That is the end of the message: say this, and here are its data.
+    /// The message is complete: send this, and use the data.
     Done(Rmpp, Vec<u8>),
-    /// The message has failed: say this, if anything.
+    /// The transfer has failed: send this, if given.
     Failed(Option<Rmpp>),
 }
 
-/// A message on its way in. Only the next segment in order is taken: the sender repeats the others.
+/// A message being received. Only the next segment in order is accepted, because the sender repeats the others.
 #[derive(Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
     data: Vec<u8>,
-    /// Last segment taken.
+    /// Last segment accepted.
     taken: u32,
-    /// Length of the data by the first segment, if it said so.
+    /// Length of the data according to the first segment, if stated.
     told: Option<usize>,
     done: bool,
     due: Time,
 }
 
 impl Receiver {
-    /// A message of which nothing has come yet.
+    /// Returns a receiver without any segment.
     #[must_use]
     pub fn new(config: ReceiverConfig, now: Time) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Receiver {
         }
     }
 
-    /// Takes a datagram of the sender.
+    /// Handles a datagram of the sender.
     pub fn received(&mut self, now: Time, mad: &Mad) -> Taken {
         let Some(rmpp) = mad.rmpp() else {
             return Taken::Failed(Some(Rmpp::abort(RmppStatus::BAD_TYPE)));
@@ -67,7 +67,7 @@ impl Receiver {
         }
         match rmpp.kind {
             RmppKind::Data => self.segment(now, &rmpp, mad),
-            // The sender's turn to acknowledge ends a two-way transfer; there is nothing to do.
+            // The sender's acknowledgement ends a two-way transfer; nothing to do.
             RmppKind::Ack => Taken::Nothing,
             RmppKind::Stop | RmppKind::Abort => Taken::Failed(None),
             RmppKind::Other(_) => Taken::Failed(Some(Rmpp::abort(RmppStatus::BAD_TYPE))),
@@ -81,7 +81,7 @@ impl Receiver {
         }
         self.due = now + self.config.timeout;
         if self.done || rmpp.segment != self.taken + 1 {
-            // Again, too early or after a gap: say what is here.
+            // Repeated, too early or after a gap: acknowledges what was received.
             return Taken::Answer(self.ack());
         }
         let last = rmpp.flags.contains(RmppFlags::LAST);
@@ -98,7 +98,7 @@ impl Receiver {
         }
         let used = match (last, rmpp.segment) {
             (false, _) => SA_DATA_LEN,
-            // The only segment's length is that of the whole.
+            // If there is one segment, its length is that of the whole message.
             (true, _) => match (rmpp.length as usize).checked_sub(Rmpp::HEADER_IN_PAYLOAD as usize) {
                 Some(used) if used <= SA_DATA_LEN => used,
                 _ => return failed(RmppStatus::BAD_LENGTH),
@@ -125,13 +125,13 @@ impl Receiver {
         Rmpp::ack(self.taken, self.taken.saturating_add(ahead))
     }
 
-    /// When the message is given up if nothing comes.
+    /// Returns when the transfer fails if nothing arrives.
     #[must_use]
     pub const fn next_wake(&self) -> Time {
         self.due
     }
 
-    /// True if it has been silent for too long.
+    /// True if no segment arrived for too long.
     #[must_use]
     pub fn is_expired(&self, now: Time) -> bool {
         self.due <= now

@@ -1,4 +1,4 @@
-//! The sending side.
+//! The sender of a message.
 
 use std::time::Duration;
 
@@ -9,38 +9,38 @@ use selvedge_wire::sa::{Rmpp, RmppFlags, RmppKind, RmppStatus, SA_DATA_LEN};
 /// Limits of a [`Sender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderConfig {
-    /// Time after which segments that are not acknowledged are sent again.
+    /// Time after which unacknowledged segments are sent again.
     pub timeout: Duration,
-    /// Repeats in a row before the transfer has failed.
+    /// Consecutive repeats before the transfer fails.
     pub retries: u8,
-    /// Segments in flight at most, whatever the receiver allows; at least 1.
+    /// Most segments in flight, whatever the receiver allows; at least 1.
     pub window: u32,
-    /// If set, the first segment is repeated like the others. Otherwise only [`Sender::again`] repeats it, when the
-    /// client asks again; a client that never acknowledges gets nothing further, not even an abort.
+    /// If true, the first segment is repeated like the others. Otherwise only [`Sender::again`] repeats it, when the
+    /// client repeats its request. A client that never acknowledges then gets nothing further, not even an abort.
     pub repeat_first: bool,
 }
 
-/// How a transfer stands.
+/// State of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It goes on.
+    /// In progress.
     Going,
-    /// Everything has arrived.
+    /// All segments are acknowledged.
     Done,
-    /// It has ended early; the other side may be told so.
+    /// It has ended early; the status may be sent to the other side.
     Failed(RmppStatus),
 }
 
-/// A message on its way out.
+/// A message being sent.
 ///
-/// Its data come in pieces: while [`Self::wants_more`], the owner calls [`Self::push`] or [`Self::finish`]; then
-/// [`Self::next`] hands out segments while the window is open.
+/// Its data are added in pieces: while [`Self::wants_more`], the owner calls [`Self::push`] or [`Self::finish`].
+/// [`Self::next`] then returns segments while the window is open.
 #[derive(Debug)]
 pub struct Sender {
     config: SenderConfig,
-    /// Everything but RMPP and data.
+    /// Everything except RMPP and data.
     template: Mad,
-    /// Data that are not acknowledged.
+    /// Unacknowledged data.
     buffer: Vec<u8>,
     finished: bool,
     /// Last segment acknowledged.
@@ -49,14 +49,14 @@ pub struct Sender {
     window_last: u32,
     /// Next segment to send.
     next: u32,
-    /// Highest segment that was ever sent.
+    /// Highest segment ever sent.
     sent: u32,
     due: Option<Time>,
     retries_left: u8,
 }
 
 impl Sender {
-    /// A message whose datagrams have the header of `template`.
+    /// Returns a sender for datagrams with the header of `template`.
     #[must_use]
     pub fn new(config: SenderConfig, template: &Mad) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Sender {
             buffer: Vec::new(),
             finished: false,
             acked: 0,
-            // Source: IBA vol 1 §13.6.6.2: one segment, until the first acknowledgement tells the window.
+            // Source: IBA vol 1 §13.6.6.2: one segment, until the first acknowledgement states the window.
             window_last: 1,
             next: 1,
             sent: 0,
@@ -74,15 +74,15 @@ impl Sender {
         }
     }
 
-    /// True if there are too few data to fill the window.
+    /// True if there is not enough data to fill the window.
     #[must_use]
     pub fn wants_more(&self) -> bool {
-        // One byte more than the window holds tells that its last segment is not the message's last.
+        // One byte more than the window shows that its last segment is not the last of the message.
         let room = (self.window_last - self.acked) as usize * SA_DATA_LEN;
         !self.finished && self.buffer.len() <= room
     }
 
-    /// True once the client has acknowledged a segment: it does RMPP, and it is there.
+    /// True once the client has acknowledged a segment, so that it is alive and supports RMPP.
     #[must_use]
     pub const fn is_heard(&self) -> bool {
         self.acked > 0
@@ -93,12 +93,12 @@ impl Sender {
         self.buffer.extend_from_slice(data);
     }
 
-    /// There will be no more data.
+    /// Marks the end of the data.
     pub fn finish(&mut self) {
         self.finished = true;
     }
 
-    /// The next segment, while the window is open and there are data for it.
+    /// Returns the next segment, while the window is open and there is data for it.
     pub fn next(&mut self, now: Time) -> Option<Mad> {
         if self.next > self.window_last {
             return None;
@@ -135,7 +135,7 @@ impl Sender {
         Some(mad)
     }
 
-    /// Length of the whole payload, as long as nothing is acknowledged and if all data are here.
+    /// Returns the length of the whole payload, if all data are present and nothing is acknowledged yet.
     fn total(&self) -> Option<u32> {
         if !self.finished || self.acked > 0 {
             return None;
@@ -144,14 +144,14 @@ impl Sender {
         u32::try_from(segments * Rmpp::HEADER_IN_PAYLOAD as usize + self.buffer.len()).ok()
     }
 
-    /// Takes what the receiver says.
+    /// Handles an RMPP message of the receiver.
     pub fn received(&mut self, rmpp: &Rmpp) -> Progress {
         if rmpp.version != 1 {
             return Progress::Failed(RmppStatus::BAD_VERSION);
         }
         match rmpp.kind {
             RmppKind::Ack => self.acknowledged(rmpp.segment, rmpp.length),
-            // It has given up and wants to hear nothing more.
+            // The receiver has aborted and expects nothing more.
             RmppKind::Stop | RmppKind::Abort => Progress::Failed(RmppStatus::OK),
             RmppKind::Data | RmppKind::Other(_) => Progress::Failed(RmppStatus::BAD_TYPE),
         }
@@ -165,7 +165,7 @@ impl Sender {
             return Progress::Failed(RmppStatus::BAD_WINDOW);
         }
         if segment < self.acked {
-            // An older one that was overtaken.
+            // An older acknowledgement that arrived late.
             return Progress::Going;
         }
         if segment > self.acked {
@@ -183,20 +183,20 @@ impl Sender {
         Progress::Going
     }
 
-    /// The client asks again: as long as it has acknowledged nothing, it may have missed the first segment.
+    /// The client repeats its request. If it has acknowledged nothing, it may have missed the first segment.
     pub fn again(&mut self) {
         if self.acked == 0 {
             self.next = 1;
         }
     }
 
-    /// When [`Self::expired`] wants to be called.
+    /// Returns when [`Self::expired`] is due.
     #[must_use]
     pub const fn next_wake(&self) -> Option<Time> {
         self.due
     }
 
-    /// The time is up: what is not acknowledged is sent again, or the transfer has failed.
+    /// Handles a time-out: unacknowledged segments are sent again, or the transfer fails.
     pub fn expired(&mut self, now: Time) -> Progress {
         if self.due.is_none_or(|due| due > now) {
             return Progress::Going;

@@ -20,9 +20,16 @@ fn table(manager: Manager) -> String {
 
 #[test]
 fn every_rule_is_written_down() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/model.md")).expect("the page");
+    let page = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/model-rules.md"
+    ))
+    .expect("the page");
     for manager in Manager::ALL {
         let table = table(manager);
-        assert!(page.contains(&table), "docs/model.md lacks this table:\n{table}");
+        assert!(
+            page.contains(&table),
+            "docs/reference/model-rules.md lacks this table:\n{table}"
+        );
     }
 }

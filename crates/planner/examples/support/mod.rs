@@ -1,4 +1,4 @@
-//! A fabric as it is after a bring-up, without sending anything.
+//! A fabric in its state after a bring-up, without sending anything.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ pub fn fabric(spec: &str) -> Fabric {
     }
 }
 
-/// What is in force.
+/// The state in force.
 pub struct State {
-    /// What was discovered.
+    /// The discovered fabric.
     pub inventory: Arc<Inventory>,
-    /// What switches hold.
+    /// Tables of the switches.
     pub installed: Arc<Installed>,
     /// The plan.
     pub plan: Arc<Plan>,
-    /// What the judge said of it.
+    /// Its verdict.
     pub verdict: Arc<Verdict>,
 }
 
 impl State {
-    /// What repairs start from.
+    /// Returns the data that repairs start from.
     pub fn prepare(&self, warm: Option<Box<Warm>>) -> Option<Box<Warm>> {
         self.prepare_with(warm, None)
     }
@@ -55,7 +55,7 @@ impl State {
         }
     }
 
-    /// What tasks start from.
+    /// Returns the basis of tasks.
     pub fn basis(&self, policy: Arc<Policy>, under_way: Option<Arc<UnderWay>>) -> Basis {
         Basis {
             under_way,
@@ -84,7 +84,7 @@ pub fn job(task: Task) -> Job {
     Job { id, task }
 }
 
-/// What came of a repair.
+/// Returns the result of a repair.
 pub fn repaired(result: JobResult) -> RepairResult {
     match result {
         JobResult::Repair(result) => *result,

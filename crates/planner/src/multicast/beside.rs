@@ -1,10 +1,10 @@
-//! Multicast trees beside new routes: groups whose copies could deadlock are taken apart before the routes are in
-//! force.
+//! Multicast trees together with new routes: groups with copies that could deadlock are taken apart before the routes
+//! are in force.
 //!
-//! Trees are judged beside the routes in force. When routes change, the trees in force must fit beside the new routes
-//! and beside every mix of old and new. Nearly always they do. If not, the groups concerned are taken apart first: each
-//! switch copies to its own members only, which holds no link for another. Their trees are planned again as soon as the
-//! routes are in force.
+//! Trees are judged together with the routes in force. When routes change, the trees in force must also be free of
+//! deadlock with the new routes, and with every mix of old and new. Nearly always they are. Otherwise the affected
+//! groups are taken apart first: each switch then copies only to its own members, so no copy occupies one link while it
+//! waits for another. Their trees are planned again as soon as the routes are in force.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,8 @@ pub(crate) fn taken_apart(fabric: &Fabric, held: &MulticastTables, groups: &BTre
 }
 
 impl Basis {
-    /// Returns what routes of the plan in force wait for, and of entries by which packets may be under way.
+    /// Returns the channel dependencies of the routes in force, optionally with those of replaced entries that packets
+    /// in flight may use.
     pub(super) fn route_turns(&self, fabric: &Fabric, plan: &Plan, with_under_way: bool) -> RouteTurns {
         let under_way = self.under_way.as_ref().filter(|_| with_under_way);
         let blocks = under_way
@@ -56,13 +57,13 @@ impl Basis {
         if plan.lanes <= 1 {
             return RouteTurns::new(subject, &others);
         }
-        // On the lanes that ports put packets on, should one hold another row than the plan's.
+        // On the lanes that ports really use, in case a port has another row than the plan's.
         let sl_to_vl = &map_in_force(fabric, plan, &self.installed.lanes);
         RouteTurns::new(Subject { sl_to_vl, ..subject }, &others)
     }
 
-    /// Returns the groups that must be taken apart before a plan is applied, if there are any; `installed` is what
-    /// switches hold.
+    /// Returns the groups that must be taken apart before a plan is applied, if there are any. `installed` is the
+    /// current state of the switches.
     pub(crate) fn copies_first(&self, outcome: &Outcome, installed: &Installed) -> Option<Box<TakenApart>> {
         let changes = outcome.changes.value();
         let writes = |op: &Op| matches!(op, Op::Lft { .. } | Op::Port { .. } | Op::SlToVl { .. });
@@ -99,7 +100,8 @@ impl Basis {
         self.take_apart((inventory, fabric), &tables, &groups).map(Box::new)
     }
 
-    /// Groups whose copies go on another lane while rows are written, and on both where some are and some are not.
+    /// Returns the groups with copies that change lanes while rows are written. Meanwhile their copies may be on both
+    /// lanes.
     fn changing_lanes<'a>(
         &self,
         (fabric, installed): (&Fabric, &Installed),
@@ -130,7 +132,7 @@ impl Basis {
         groups.filter(is_on_two).map(|group| group.mlid).collect()
     }
 
-    /// The change that takes groups apart, judged.
+    /// Returns the judged change that takes groups apart.
     pub(super) fn take_apart(
         &self,
         (inventory, fabric): (&Inventory, &Fabric),

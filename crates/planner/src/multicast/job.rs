@@ -20,76 +20,77 @@ use crate::event::PlanEvent;
 /// Task: plan multicast trees.
 #[derive(Clone, Debug)]
 pub struct MulticastTask {
-    /// What the trees start from.
+    /// State to start from.
     pub basis: Basis,
     /// The plan in force.
     pub plan: Arc<Plan>,
     /// All groups.
     pub groups: Arc<MulticastGroups>,
-    /// What switches copy now.
+    /// Current multicast tables.
     pub held: MulticastTables,
     /// Roots of the trees in force, by group.
     pub roots: BTreeMap<Lid, Guid>,
-    /// Groups that are to be planned.
+    /// Groups to plan.
     pub stale: BTreeSet<Lid>,
-    /// Switches that are left out.
+    /// Switches to leave out.
     pub left_out: BTreeSet<Guid>,
-    /// What trees have to fit beside, if that is known from before.
+    /// Routes that trees must be compatible with, if already computed.
     pub beside: Option<Arc<Beside>>,
-    /// Members that are left apart by the trees in force.
+    /// Members left out by the trees in force.
     pub apart: Vec<(Lid, Guid)>,
-    /// If set, trees that could be better are moved, with at most so many Sets (or those of one tree).
+    /// If set, trees with a better alternative are moved, with at most this many Sets (but at least one tree).
     pub moves: Option<usize>,
 }
 
-/// What came of [`MulticastTask`].
+/// Result of [`MulticastTask`].
 #[derive(Clone, Debug, Default)]
 pub struct MulticastResult {
     /// The trees.
     pub trees: PlannedTrees,
-    /// What an operator should know.
+    /// Events for the operator.
     pub events: Vec<PlanEvent>,
 }
 
-/// Trees as far as they could be planned.
+/// Result of planning trees.
 #[derive(Clone, Debug, Default)]
 pub enum PlannedTrees {
     /// No trees were planned: those in force stay.
     #[default]
     Unchanged,
-    /// The judge refused the trees, or planning them failed; an event says why. Those in force stay.
+    /// The judge refused the trees, or planning them failed; an event gives the reason. Those in force stay.
     Refused,
     /// Trees, accepted.
     Accepted(Box<MulticastPlan>),
-    /// Trees must wait until packets that are under way now are gone. These groups are taken apart until then.
+    /// Trees must wait until packets in flight have drained. These groups are taken apart until then.
     Later(Option<Box<TakenApart>>),
 }
 
 /// Trees that may be written.
 #[derive(Clone, Debug)]
 pub struct MulticastPlan {
-    /// The way to them.
+    /// The judged change that leads to them.
     pub change: Judged<MulticastChange>,
     /// Their roots.
     pub roots: BTreeMap<Lid, Guid>,
     /// Members that no tree can reach.
     pub unreached: Vec<(Lid, Guid)>,
-    /// Members that are left apart from others, so that nothing can deadlock.
+    /// Members left out, so that nothing can deadlock.
     pub apart: Vec<(Lid, Guid)>,
-    /// What copies wait for while the change is under way, and afterwards.
+    /// Channel dependencies of copies during the change, and afterwards.
     pub turns: (Arc<CopyTurns>, Arc<CopyTurns>),
-    /// What trees have to fit beside, for the next time.
+    /// Routes that trees must be compatible with, for the next task.
     pub beside: Arc<Beside>,
-    /// Trees that are moved, and those that could be moved after them.
+    /// Number of trees moved, and number of trees that could still be moved.
     pub moved: (usize, usize),
 }
 
-/// What trees have to fit beside: the routes in force.
+/// The routes in force, which trees must be compatible with.
 #[derive(Debug)]
 pub struct Beside {
-    /// What routes in force wait for.
+    /// Channel dependencies of these routes.
     routes: RouteTurns,
-    /// By lane: trees may be laid without a look at them, as those that join all hosts fit.
+    /// By lane: true if trees may be planned without checking dependencies, because trees over all hosts are
+    /// compatible.
     is_free: Vec<bool>,
 }
 
@@ -109,7 +110,8 @@ impl Beside {
         Self { routes, is_free }
     }
 
-    /// Whether trees are laid with a look at routes: at first not, where that is likely to do.
+    /// Returns whether to plan trees with a check of the routes' dependencies, attempt by attempt: first without, if
+    /// that is likely to succeed.
     fn attempts(&self, groups: &MulticastGroups) -> impl Iterator<Item = bool> + use<> {
         let is_free = |sl: Sl| self.is_free.get(usize::from(self.routes.lane(sl))) == Some(&true);
         let first = groups.iter().all(|group| is_free(group.sl)).then_some(false);
@@ -117,19 +119,20 @@ impl Beside {
     }
 }
 
-/// The fabric, what trees have to fit beside, and the same with what packets may be under way by.
+/// The fabric, the routes that trees must be compatible with, and the same with replaced entries that packets in flight
+/// may use.
 type Ground<'a> = (&'a Fabric, &'a Arc<Beside>, &'a RouteTurns);
 
 impl MulticastTask {
-    /// About what one core needs: 20 µs, and for each group 1 µs a switch.
+    /// Returns about the time that one core needs: 20 µs, and for each group 1 µs per switch.
     pub(crate) fn virtual_cost(&self) -> Duration {
         let switches = self.basis.inventory.fabric.switches().len() as u64;
         Duration::from_nanos(20_000 + 1_000 * switches * self.stale.len() as u64)
     }
 
-    /// Plans trees and has them judged: first the best trees; if those could deadlock, trees that fit beside routes. If
-    /// there is no way to such trees, groups are taken apart, and their trees follow when no packet of the old ones is
-    /// left.
+    /// Plans trees and has them judged: first the best trees; if those could deadlock, trees that are compatible with
+    /// the routes. If there is no safe change to such trees, groups are taken apart, and their trees follow after all
+    /// packets of the old trees have drained.
     pub(crate) fn run(&self) -> MulticastResult {
         let basis = &self.basis;
         let mut fabric = Arc::clone(&basis.inventory.fabric);
@@ -142,7 +145,7 @@ impl MulticastTask {
             .beside
             .clone()
             .unwrap_or_else(|| Arc::new(Beside::new(&fabric, basis, &self.plan)));
-        // With what packets may still be under way by.
+        // Includes replaced entries that packets in flight may still use.
         let now = basis
             .under_way
             .as_ref()
@@ -162,7 +165,7 @@ impl MulticastTask {
                 Err(refusal) => last = Some(refusal),
             }
         }
-        // Packets under way by old entries or old trees are in the way: later they are gone.
+        // Packets in flight by old entries or old trees prevent the change; later they are gone.
         let mut first = None;
         if basis.under_way.is_none() {
             let changed = wanted.map_or_else(BTreeSet::new, |wanted| changed(&self.held, &wanted));
@@ -170,7 +173,7 @@ impl MulticastTask {
             first = taken_apart
                 .filter(|first| first.change.value().sets() > 0)
                 .map(Box::new);
-            // Nothing to take away: waiting does not help.
+            // No group can be taken apart, so waiting does not help.
             if let (None, Some(refusal)) = (&first, last) {
                 return refused(&refusal);
             }
@@ -232,7 +235,7 @@ impl MulticastTask {
         })
     }
 
-    /// Moves trees for which there is a better one, as many as `most` Sets allow.
+    /// Moves trees with a better alternative, as many as `most` Sets allow.
     fn moved(&self, ground: Ground<'_>, most: usize) -> MulticastResult {
         for looks in ground.1.attempts(&self.groups) {
             let routes = looks.then(|| routes(&ground.1.routes));
@@ -246,7 +249,7 @@ impl MulticastTask {
                 Err(_) => {}
             }
         }
-        // No better tree fits: what is in force stays.
+        // No better tree is compatible, so those in force stay.
         MulticastResult::default()
     }
 }
@@ -266,7 +269,7 @@ fn refused(refusal: &Refusal) -> MulticastResult {
     }
 }
 
-/// What routes wait for, as trees are laid beside it.
+/// Returns the channel dependencies of routes in the form that tree planning uses.
 fn routes(turns: &RouteTurns) -> Routes {
     let level = |sl: usize| u8::try_from(sl).ok().and_then(Sl::new).unwrap_or_default();
     Routes {
@@ -275,7 +278,7 @@ fn routes(turns: &RouteTurns) -> Routes {
     }
 }
 
-/// Groups whose tables differ.
+/// Returns the groups with different tables.
 fn changed(held: &MulticastTables, wanted: &MulticastTables) -> BTreeSet<Lid> {
     let all: BTreeSet<Lid> = held.mlids().into_iter().chain(wanted.mlids()).collect();
     let differs = |mlid: &Lid| {

@@ -1,4 +1,4 @@
-//! Trees of multicast groups: planned beside the routes in force, judged, and taken apart where copies could deadlock.
+//! Trees of multicast groups: planned for the routes in force, judged, and taken apart if copies could deadlock.
 
 mod beside;
 mod job;

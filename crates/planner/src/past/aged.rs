@@ -14,18 +14,18 @@ use super::taken::{Change, Step};
 use super::{After, FOG_LIFETIMES, Recent};
 
 impl Recent {
-    /// Forgets changes whose packets are gone, LID by LID, though others were made since: where faults follow each
-    /// other there is no moment at which all packets are gone.
+    /// Forgets changes with packets that are gone, LID by LID, although other changes were made since. When faults
+    /// follow each other closely, there is no moment at which all packets are gone.
     pub(super) fn forget_aged(&mut self, now: Time, after: &After) {
         let longest = self.longest(&after.fabric);
-        // Steps, from the first on, that are so many lifetimes old.
+        // Number of steps, from the first on, that are this many lifetimes old.
         let aged = |lifetimes: u32| {
             let bound = drain_bound_ns([longest], lifetimes).map(Duration::from_nanos);
             let is_aged = |step: &&Step| step.ended.zip(bound).is_some_and(|(at, bound)| now.since(at) >= bound);
             self.written.steps.iter().take_while(is_aged).count()
         };
         let least = aged(FOG_LIFETIMES);
-        // If that is all, everything will be forgotten in a moment.
+        // If that includes all steps, everything will be forgotten soon anyway.
         if least == 0 || least == self.written.steps.len() {
             return;
         }
@@ -35,7 +35,7 @@ impl Recent {
         for changes in self.written.changes().chunk_by(|a, b| a.lid == b.lid) {
             let lid = changes[0].lid;
             let entry = |switch| after.installed.get(switch, lid).unwrap_or(NO_PATH);
-            // As much as can be: the last of its steps first.
+            // Forgets as many as possible, the last of these steps first.
             let mut last: Vec<usize> = changes.iter().map(|c| c.step).filter(|&step| step < least).collect();
             last.dedup();
             let is_gone = |step: &usize| {
@@ -50,7 +50,7 @@ impl Recent {
     }
 }
 
-/// Entries of one LID that changed, and in which steps; `None` if one is of a switch that is out of sight.
+/// Returns the changed entries of one LID with their steps; `None` if one belongs to a switch that is not visible.
 fn replaced_on(fabric: &Fabric, changes: &[Change]) -> Option<Vec<Replaced>> {
     let step = |step: usize| u16::try_from(step + 1).ok();
     let mut since: BTreeMap<Guid, u16> = BTreeMap::new();

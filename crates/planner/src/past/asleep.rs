@@ -1,4 +1,4 @@
-//! Links that were lost and are trained again: they carried packets until then, though they carry none now.
+//! Links that were lost and are trained again: they carry no packets now, but did before they were lost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use selvedge_verify::phases::is_asleep;
 use super::lost;
 
 /// Adds the links that carried packets on the fabric `before` and are trained but not ACTIVE now, even if no table has
-/// changed. The time when such a link was lost is unknown, so it counts as now.
+/// changed. The time of the loss is unknown, so it counts as now.
 pub fn with_links_asleep(
     under_way: Option<Arc<UnderWay>>,
     before: Option<&Fabric>,
@@ -30,8 +30,8 @@ pub fn with_links_asleep(
     (known || !under_way.before.is_empty()).then_some(under_way)
 }
 
-/// Counts blocks that lead to such links as changed: to packets their entries are none now (see
-/// [`selvedge_verify::phases::Wake`]), and were some when the links were lost.
+/// Counts blocks with entries over such links as changed. These entries have no effect now (see
+/// [`selvedge_verify::phases::Wake`]), but had one before the links were lost.
 fn note_what_led_there(under_way: &mut UnderWay, fabric: &Fabric, installed: &Installed) {
     let known: BTreeSet<_> = under_way.before.iter().map(|(at, block, _)| (*at, *block)).collect();
     let mut before = Vec::new();

@@ -1,4 +1,4 @@
-//! LIDs that a plan takes from the ports that hold them: for how long packets to them may be under way.
+//! LIDs that a plan takes away from ports: how long packets to them may be in flight.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use selvedge_types::{Idx, Lid, PortNum};
 
 use super::drain_time;
 
-/// Entries that are followed to find the longest way; of more the number of switches is taken.
+/// Most entries to follow in search of the longest path. With more, the number of switches is used.
 const FOLLOWED_MAX: usize = 4_000_000;
 
-/// Returns the LIDs that ports hold and a plan gives to no port, and how long packets to them may be under way once the
-/// plan is in force; `installed` are the tables before.
+/// Returns the LIDs that ports have now and that a plan gives to no port, and how long packets to them may be in flight
+/// once the plan is in force. `installed` are the tables before.
 #[must_use]
 pub fn leaving(fabric: &Fabric, installed: &Installed, plan: &Plan) -> (BTreeSet<Lid>, Duration) {
     let mut leaving = BTreeSet::new();
     for (at, port) in fabric.end_ports() {
         let held = port.settings.lids;
-        // Of two that hold one LID, one may keep it: nobody else gets it in any case.
+        // If two ports have the same LID, one may keep it. No other port gets it in any case.
         let is_left = |lid: &Lid| lid.is_unicast() && plan.lids.owner(*lid).is_none();
         if plan.lids.range(at).is_some_and(|kept| kept != held) {
             leaving.extend(held.iter().filter(is_left));
@@ -32,7 +32,7 @@ pub fn leaving(fabric: &Fabric, installed: &Installed, plan: &Plan) -> (BTreeSet
     (leaving, drain)
 }
 
-/// How long packets to these LIDs may be under way by these tables, if no entry becomes another than 255.
+/// Returns how long packets to these LIDs may be in flight under these tables, if entries only change to 255.
 fn drain(fabric: &Fabric, installed: &Installed, lids: &BTreeSet<Lid>) -> Duration {
     let switches = fabric.switches().len();
     let ways = lids.iter().map(|&lid| longest_way(fabric, installed, lid));
@@ -43,7 +43,7 @@ fn drain(fabric: &Fabric, installed: &Installed, lids: &BTreeSet<Lid>) -> Durati
     drain_time(super::longest(fabric), u32::try_from(longest).unwrap_or(u32::MAX))
 }
 
-/// Most switches on a way to a LID; as many as there are if entries go round.
+/// Returns the most switches on a path to a LID. If entries loop, returns the number of switches.
 fn longest_way(fabric: &Fabric, installed: &Installed, lid: Lid) -> usize {
     let switches = fabric.switches();
     let next = |switch: SwitchIdx| -> Option<SwitchIdx> {
@@ -56,7 +56,7 @@ fn longest_way(fabric: &Fabric, installed: &Installed, lid: Lid) -> usize {
             .peer(PortRef { node, port })
             .and_then(|peer| fabric.switch_index(peer.node))
     };
-    // Switches on the way from here; 0: not known yet.
+    // Number of switches on the path from here; 0: not known yet.
     let mut length = vec![0_usize; switches.len()];
     let mut way = Vec::new();
     for first in 0..switches.len() {
@@ -89,7 +89,7 @@ mod tests {
         PortNum::new(n).unwrap()
     }
 
-    /// Switches in a row, each with port 1 to the next and port 2 to the one before.
+    /// Returns switches in a row: port 1 leads to the next, port 2 to the previous one.
     fn row(switches: u64) -> Fabric {
         let mut b = FabricBuilder::new();
         let keys: Vec<_> = (1..=switches)
@@ -122,7 +122,7 @@ mod tests {
         check(&[1, 1, 0], 3);
         check(&[1, 0, 2], 2);
         check(&[1, 255, 2], 2);
-        // Round and round.
+        // A loop.
         check(&[1, 2, 0], 3);
     }
 }

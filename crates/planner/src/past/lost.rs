@@ -1,4 +1,4 @@
-//! Links that carried packets and no longer do: packets that had crossed them may be under way.
+//! Links that carried packets and no longer do: packets that had crossed them may be in flight.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::LostLink;
 use selvedge_types::{Guid, PortNum, PortState};
 
-/// A [`LostLink`] by GUID, as switches are numbered anew in every sweep; without a switch where it begins if a host
-/// sent by it.
+/// A [`LostLink`] by GUID, because switch numbers change in every sweep. Without a switch at its beginning if a host
+/// sent on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Lost {
     from: Option<Guid>,
@@ -17,13 +17,14 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// The link as a fabric numbers it; none if packets cross it again, or what it entered is gone.
+    /// Returns the link with the switch numbers of a fabric. `None` if packets cross it again, or if the switch that it
+    /// entered is gone.
     pub(super) fn in_fabric(&self, fabric: &Fabric) -> Option<LostLink> {
         let (link, is_back) = self.found_in(fabric)?;
         (!is_back).then_some(link)
     }
 
-    /// The link, and whether packets cross it again; none if what it entered is gone.
+    /// Returns the link, and whether packets cross it again. `None` if the switch that it entered is gone.
     pub(super) fn found_in(&self, fabric: &Fabric) -> Option<(LostLink, bool)> {
         let switch = |guid| fabric.switch_index(fabric.find(guid)?);
         let link = LostLink {
@@ -41,15 +42,16 @@ impl Lost {
         let far = fabric.peer(enters).filter(|&far| carries(fabric, far, enters));
         let is_back = match self.from {
             Some(_) => leaves.is_some() && far == leaves,
-            // Whatever host is there now sends as the other one did.
+            // Any host that is there now sends as the former one did.
             None => far.is_some_and(|far| fabric.switch_index(far.node).is_none()),
         };
         Some((link, is_back))
     }
 }
 
-/// Links into switches that carried packets and do not now, as far as can be seen: of what is out of sight nobody
-/// knows, and what it has taken in is still there when it comes back. And those of senders who were never seen.
+/// Returns the links into switches that carried packets before and do not now, as far as they can be seen. Also returns
+/// the links of senders that were never seen. Links of a switch that is not visible are kept, because the packets it
+/// has taken in are still there when it comes back.
 pub(super) fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
     match std::ptr::eq(Arc::as_ptr(before), now) {
         true => Vec::new(),
@@ -72,7 +74,7 @@ fn carries(fabric: &Fabric, from: PortRef, to: PortRef) -> bool {
     is_active(fabric, from) && is_active(fabric, to)
 }
 
-/// Ports of switches, and what they are cabled to.
+/// Returns the ports of switches, and the ports that they are cabled to.
 fn switch_ports(fabric: &Fabric) -> impl Iterator<Item = (PortRef, Option<PortRef>)> {
     fabric.switches().iter().flat_map(|&node| {
         let ports = fabric.node(node).external_ports();
@@ -83,7 +85,7 @@ fn switch_ports(fabric: &Fabric) -> impl Iterator<Item = (PortRef, Option<PortRe
 fn names_of_lost<'a>(before: &'a Fabric, now: &'a Fabric) -> impl Iterator<Item = Lost> + 'a {
     let guid = |at: PortRef| before.node(at.node).guid;
     let end = move |at: PortRef| {
-        // Nearly always they are numbered alike.
+        // Nearly always the switch numbers are the same.
         let is_numbered_alike = now.nodes().get(at.node).is_some_and(|node| node.guid == guid(at));
         let node = match is_numbered_alike {
             true => at.node,
@@ -105,10 +107,9 @@ fn names_of_lost<'a>(before: &'a Fabric, now: &'a Fabric) -> impl Iterator<Item 
     })
 }
 
-/// Links into switches by which somebody may have sent of whom nothing was known, and that count for nobody now. A port
-/// that is ACTIVE, and behind which nobody answers, counts as one of a host, which sends. Once it is known to lead to a
-/// switch, or has gone down, it does so no more; but whoever is behind it has sent until now, and may not be in sight
-/// yet.
+/// Returns the links into switches on which an unknown node may have sent, and which no longer count for any host. An
+/// ACTIVE port without an answering node behind it counts as one of a host, which sends. It no longer does once it is
+/// known to lead to a switch, or has gone down. But the unknown node has sent until now, and may not be visible yet.
 fn unseen_senders<'a>(before: &'a Fabric, now: &'a Fabric) -> impl Iterator<Item = Lost> + 'a {
     let unseen = switch_ports(before).filter(|&(at, peer)| peer.is_none() && is_active(before, at));
     unseen.filter_map(|(PortRef { node, port }, _)| {

@@ -1,4 +1,4 @@
-//! Random changes, faults and sweeps on generated fabrics, and what holds of the account after each of them.
+//! Random changes, faults and sweeps on generated fabrics, and invariants of the record after each of them.
 
 use selvedge_fabric::{LinkState, PortRef, SwitchIdx};
 use selvedge_plan::BLOCK_LIDS;
@@ -9,7 +9,7 @@ use selvedge_types::{Idx, Lid, LidRange, PortState};
 use super::*;
 use crate::made::empty_plan;
 
-/// Fabrics, and LifeTimeValues of all their switches.
+/// Fabrics, and the LifeTimeValue of all their switches.
 const SPECS: [&str; 4] = [
     "karytree:k=2,n=2",
     "mesh:3x2,hosts=1",
@@ -18,15 +18,15 @@ const SPECS: [&str; 4] = [
 ];
 const LIFETIMES: [u8; 4] = [0, 5, 18, 20];
 
-/// A fabric, what its switches hold, and the account of its changes.
+/// A fabric, the tables of its switches, and the record of its changes.
 struct World {
     rng: Rng,
     fabric: Arc<Fabric>,
-    /// What agents hold, and what is known of it.
+    /// State of the agents, as far as known.
     held: Installed,
     known: Arc<Installed>,
     plan: Arc<Plan>,
-    /// Some Set is not acknowledged, and its block not read since.
+    /// True if some Set is not acknowledged, and its block has not been read since.
     is_unsure: bool,
     now: Time,
     past: Past,
@@ -66,12 +66,12 @@ impl World {
         }
     }
 
-    /// A number below this.
+    /// Returns a random number below `bound`.
     fn any(&mut self, bound: usize) -> usize {
         self.rng.below(bound as u64) as usize
     }
 
-    /// One entry of some switch changes; returns its block as it was and as it is to be.
+    /// Changes one entry of some switch. Returns its block before and after.
     fn rewrite(&mut self) -> (SwitchIdx, u16, [[u8; BLOCK_LIDS]; 2]) {
         let switch = SwitchIdx::from_usize(self.any(self.fabric.switches().len()));
         let lid = 1 + 17 * self.any(6);
@@ -86,7 +86,7 @@ impl World {
         self.fabric.switch(switch).guid
     }
 
-    /// Blocks are written, in some steps, and all acknowledged but the last one perhaps.
+    /// Writes blocks in some steps. All are acknowledged, except perhaps the last.
     fn change(&mut self, waited: bool) {
         let mut taken = Taken::default();
         for _ in 0..self.any(4) {
@@ -116,7 +116,7 @@ impl World {
         self.past.add(taken, waited, self.now, after);
     }
 
-    /// A sweep reads all tables; `off` names a switch that was off.
+    /// A sweep reads all tables. `off` is a switch that was powered off.
     fn sweep(&mut self, off: Option<SwitchIdx>) {
         let mut fabric = Fabric::clone(&self.fabric);
         for (switch, &node) in fabric.switches().clone().iter_enumerated() {
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// The account names each block that was written, what it held first, and what it holds.
+    /// Checks that the record contains each written block, its first contents and its current contents.
     fn invariant_blocks_are_as_held(&self) {
         let written = &self.past.recent.written;
         let last: BTreeMap<_, _> = written.blocks().map(|b| ((b.0, b.1), b.2)).collect();
@@ -172,7 +172,8 @@ impl World {
         assert!(written.steps.iter().all(is_over));
     }
 
-    /// All that is known is told while it matters, and nothing is for ever. It is the same once it was prepared.
+    /// Checks that known changes are reported while they matter and not for ever, with equal results before and after
+    /// `settle`.
     fn invariant_all_is_told_until_it_is_over(&self) {
         let mut settled = self.past.clone();
         settled.settle(self.now);
@@ -180,7 +181,7 @@ impl World {
         let (written, left) = (&self.past.recent.written, &settled.recent.written);
         let is_aged = written.before != left.before || !written.blocks().eq(left.blocks());
         let [found, prepared] = [&self.past, &settled].map(|past| past.clone().under_way(&self.fabric, self.now));
-        // If no entry has changed in fact, that is known once it is worked out.
+        // If no entry has really changed, that becomes known once it is computed.
         assert!(is_aged || found == prepared || prepared.is_none());
         if let Some(found) = prepared {
             let steps = left.steps.len();

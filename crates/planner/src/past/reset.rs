@@ -1,8 +1,8 @@
-//! Switches that were off, and switches that show another GUID: packets that they had forwarded are still under way.
+//! Switches that were off, and switches that show another GUID: packets that they had forwarded are still in flight.
 //!
-//! A switch that is powered off loses its tables and the packets queued in it, but not the packets it has sent. Those
-//! wait in its neighbours and hold the channels from the switch to them. The channels carry packets again as soon as
-//! the links are ACTIVE. So a power-off counts as a step like any other, in which the switch dropped all entries.
+//! A switch that is powered off loses its tables and the packets in its queues, but not the packets that it has sent.
+//! Those wait in its neighbours and occupy the channels from the switch to them. The channels carry packets again as
+//! soon as the links are ACTIVE. So a power-off counts as a step in which the switch dropped all entries.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use selvedge_types::{Guid, PortState};
 
 use super::Past;
 
-/// The blocks of a switch.
+/// The LFT blocks of a switch.
 type Row = Vec<Option<[u8; BLOCK_LIDS]>>;
 
-/// Tables of switches that are out of sight, and when they were last known to forward by them.
+/// Tables of switches that are not visible, and when they were last known to forward by them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gone {
     rows: BTreeMap<Guid, (Time, Row)>,
-    /// When what was known last had a link between switches that carried packets.
+    /// The last time at which a link between switches was known to carry packets.
     live_at: Option<Time>,
 }
 
@@ -33,8 +33,8 @@ fn row_of<'a>((fabric, installed): Known<'a>, guid: Guid) -> Option<&'a Row> {
 }
 
 impl Past {
-    /// Records that the fabric and the tables known `before` are about to be replaced by those `after`: tables of
-    /// switches that go out of sight are kept.
+    /// Records that the known state changes from `before` to `after`. Tables of switches that are no longer visible are
+    /// kept.
     pub fn note_gone(&mut self, before: Known<'_>, after: Known<'_>, now: Time) {
         self.revision += 1;
         for &node in before.0.switches().iter() {
@@ -52,23 +52,23 @@ impl Past {
         self.gone.live_at = Some(now);
     }
 
-    /// Returns true if packets of links between switches may be under way: some link carried packets a moment ago, and
-    /// may be out of sight now.
+    /// True if packets may be in flight between switches: some link carried packets a moment ago, even if it is not
+    /// visible now.
     pub fn has_carried(&self, fabric: &Fabric, now: Time) -> bool {
         self.gone
             .live_at
             .is_some_and(|at| self.recent.is_surely_under_way(fabric, at, now))
     }
 
-    /// Takes what a sweep has read: which switches were off, which go by another GUID, and which Sets were carried out
-    /// late. `before` is what was known last, `installed` what was read.
+    /// Evaluates the result of a sweep: which switches were off, which show another GUID, and which Sets were carried
+    /// out late. `before` is the last known state, `installed` the one just read.
     pub fn note_read(&mut self, fabric: &Fabric, before: Option<Known<'_>>, installed: &Installed, now: Time) {
         self.note_reset(fabric, before, now);
         self.note_renamed(fabric);
         self.note_late(fabric, installed, now);
     }
 
-    /// Switches that look up no LID have been off. `before`: what was known last.
+    /// A switch with LinearFDBTop 0 has been off. `before`: the last known state.
     fn note_reset(&mut self, fabric: &Fabric, before: Option<Known<'_>>, now: Time) {
         let switches = fabric.switches().iter().map(|&node| fabric.node(node));
         for node in switches.filter(|node| node.switch_settings.linear_top == 0) {
@@ -84,8 +84,8 @@ impl Past {
         }
     }
 
-    /// A switch that was written to a moment ago goes by another name, if a link is ACTIVE that had led to it: somebody
-    /// showed another's GUID, now or then. Nobody knows then what was written to whom.
+    /// Handles a recently written switch that shows another GUID: it is recognised by an ACTIVE link that led to it
+    /// before. One of the two GUIDs belongs to another switch, so it is unknown which switch received which Sets.
     fn note_renamed(&mut self, fabric: &Fabric) {
         let Some(seen) = &self.recent.seen else { return };
         let last = &seen.fabric;
@@ -133,7 +133,7 @@ mod tests {
         installed
     }
 
-    /// The row, its second switch as it is after a reset if it was off.
+    /// Returns the row, with its second switch as after a reset if it was off.
     fn fabric(was_off: bool) -> Fabric {
         let mut found = row();
         if was_off {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_switch_that_was_off_has_dropped_what_it_held() {
-        // Whether it was off, how long ago it went out of sight if it did, and whether its packets count.
+        // Arguments: whether it was off, how long it was out of sight (if it was), and whether its packets count.
         let check = |was_off: bool, gone: Option<Duration>, want: bool| {
             let (before, now) = (fabric(false), fabric(was_off));
             let held = tables(&before);
@@ -159,7 +159,7 @@ mod tests {
             }
             let at = Time::ZERO + gone.unwrap_or_default();
             past.note_reset(&now, known, at);
-            // It is seen again before anything has been sent.
+            // It is seen again before any Set has been sent.
             past.note_reset(&now, known, at);
             let under_way = past.under_way(&now, at);
             let steps = under_way.map(|under_way| (under_way.before.len(), under_way.phases.len()));
@@ -167,7 +167,7 @@ mod tests {
         };
         check(true, None, true);
         check(false, None, false);
-        // Two lifetimes of 4.096 us, the shortest.
+        // Two lifetimes of 4.096 µs, the shortest.
         check(true, Some(Duration::from_micros(5)), true);
         check(true, Some(Duration::from_micros(9)), false);
     }
@@ -178,7 +178,7 @@ mod tests {
             let fabric = fabric(false);
             let mut past = Past::default();
             past.gone.live_at = live_at.map(|at| Time::ZERO + at);
-            // Two lifetimes of 4.096 us, the shortest.
+            // Two lifetimes of 4.096 µs, the shortest.
             let now = Time::ZERO + Duration::from_micros(20);
             assert_eq!(past.has_carried(&fabric, now), want, "{live_at:?}");
         };
@@ -216,7 +216,7 @@ mod tests {
         };
         check(false, false, false);
         check(true, false, true);
-        // Whoever is there now came by another cable.
+        // The node that is there now came by another cable.
         check(true, true, false);
     }
 }

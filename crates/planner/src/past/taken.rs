@@ -1,4 +1,4 @@
-//! LFT blocks that were written, step by step, while packets may be under way by the entries that they replaced.
+//! LFT blocks that were written, step by step, with packets in flight that may still use the replaced entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,39 +8,40 @@ use selvedge_types::{Guid, Lid};
 
 use super::unanswered::Late;
 
-/// Steps that are kept; of more, two are taken for one, which allows for more than can be. Where that cannot be done,
-/// as when the same entries change back and forth, nobody knows any more by what packets are under way. Three lifetimes
-/// of 1.07 s have room for 256 steps if a fault takes two and the next comes 25 ms later.
+/// Most steps kept. Beyond it two steps are merged into one, which allows more mixes than can occur. If steps cannot be
+/// merged, as when the same entries change back and forth, the entries that packets in flight may use are unknown from
+/// then on. With a lifetime of 1.07 s, three lifetimes need 256 steps if a fault takes two steps and the next one
+/// follows after 25 ms.
 const STEPS_MAX: usize = 256;
 
-/// Entries that lead nowhere.
+/// A block with no entries.
 const EMPTY: [u8; BLOCK_LIDS] = [NO_PATH; BLOCK_LIDS];
 
 /// LFT blocks that a change has written up to now.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     pub(super) written: Written,
-    /// The step that is being taken.
+    /// The step in progress.
     open: Vec<BlockOf<Guid>>,
-    /// Some block was sent, whether packets of the switch that it was for noticed or not.
+    /// True if some block was sent, even if packets do not notice the change.
     pub(super) is_sent: bool,
 }
 
-/// LFT blocks that were written, by switch GUID, as switches are numbered anew in every sweep.
+/// LFT blocks that were written, by switch GUID, because switch numbers change in every sweep.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Written {
-    /// As they were before the first of them was written.
+    /// Contents before the first of these writes.
     pub(super) before: BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>,
     pub(super) steps: Vec<Step>,
-    /// Some block was in force, and nobody knew what it held; or too much has changed to be kept.
+    /// True if the contents of some block in force were unknown, or if too much has changed to be kept.
     pub(super) is_blind: bool,
 }
 
-/// LFT blocks that were written before anything else was.
+/// LFT blocks that one step wrote.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) blocks: Vec<BlockOf<Guid>>,
-    /// When its change was acknowledged; `None`: that is not over.
+    /// When its change was acknowledged; `None`: not yet.
     pub(super) ended: Option<Time>,
 }
 
@@ -52,13 +53,12 @@ impl Taken {
         self.open.push(block);
     }
 
-    /// Records that a block was sent: packets notice it if another switch took it.
+    /// Records that a block was sent. Packets notice it if another switch received it.
     pub const fn note_sent(&mut self) {
         self.is_sent = true;
     }
 
-    /// Records that a block was overwritten which had not been read, and by whose entries packets may have been
-    /// forwarded.
+    /// Records that an unread block was overwritten, and that packets may have been forwarded by its entries.
     pub const fn note_blind(&mut self) {
         self.written.is_blind = true;
     }
@@ -68,7 +68,7 @@ impl Taken {
         self.written.push(std::mem::take(&mut self.open), None);
     }
 
-    /// Forgets everything, as no packet is left that was under way.
+    /// Forgets everything, because no packet of these entries is left.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -85,7 +85,7 @@ impl Written {
         }
     }
 
-    /// Another change followed, acknowledged at this time.
+    /// Adds another change, acknowledged at this time.
     pub(super) fn follow(&mut self, taken: Self, now: Time) {
         self.found(taken.before, now);
         for step in taken.steps {
@@ -93,7 +93,7 @@ impl Written {
         }
     }
 
-    /// Blocks were written some time up to now, nobody knows when: they held these in turn.
+    /// Adds blocks that were written at an unknown time up to now, with their contents in order.
     pub(super) fn note_late(&mut self, late: &Late, now: Time) {
         self.push(Vec::new(), None);
         let in_turn = |turn: usize| late.iter().filter_map(move |(at, held)| Some((*at, *held.get(turn)?)));
@@ -105,8 +105,8 @@ impl Written {
         }
     }
 
-    /// Blocks as they were before more of them was written. Where one was not as it had been written last (others had
-    /// changed it, or it went by another name), packets have been forwarded by it as well.
+    /// Adds blocks with their contents before further writes. If a block differed from its last known contents (another
+    /// manager changed it, or the switch showed another GUID), packets have been forwarded by these entries too.
     fn found(&mut self, before: BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>, now: Time) {
         let last: BTreeMap<_, _> = self
             .blocks()
@@ -122,7 +122,7 @@ impl Written {
         self.push(others, Some(now));
     }
 
-    /// A switch held these blocks and lost all entries at this time; returns false if it had lost them before.
+    /// Records that a switch with these blocks lost all entries at this time. False if it had lost them before.
     pub(super) fn empty(&mut self, guid: Guid, row: &[Option<[u8; BLOCK_LIDS]>], at: Time) -> bool {
         self.push(Vec::new(), None);
         let mut emptied = Vec::new();
@@ -142,8 +142,8 @@ impl Written {
         is_new
     }
 
-    /// Takes two steps for one, the earliest that have no entry in common: a step writes nothing twice. False if all
-    /// have one in common with the next.
+    /// Merges the two earliest consecutive steps without a common entry: a step writes no entry twice. False if there
+    /// are none.
     fn join_two(&mut self) -> bool {
         let entries = |changes: Vec<Change>| changes.iter().map(|change| (change.lid, change.switch)).collect();
         let changed: Vec<BTreeSet<(Lid, Guid)>> = self.changes_by_step().map(entries).collect();
@@ -157,12 +157,12 @@ impl Written {
         true
     }
 
-    /// All blocks, as time went by.
+    /// Returns all blocks in order of time.
     pub(super) fn blocks(&self) -> impl DoubleEndedIterator<Item = &BlockOf<Guid>> {
         self.steps.iter().flat_map(|step| &step.blocks)
     }
 
-    /// Entries that each step changes.
+    /// Returns the changed entries of each step.
     fn changes_by_step(&self) -> impl Iterator<Item = Vec<Change>> {
         let mut held = self.before.clone();
         self.steps.iter().enumerate().map(move |(step, Step { blocks, .. })| {
@@ -189,20 +189,20 @@ impl Written {
         })
     }
 
-    /// What changed, by LID, then as time went by.
+    /// Returns the changes by LID, then in order of time.
     pub(super) fn changes(&self) -> Vec<Change> {
         let mut all: Vec<Change> = self.changes_by_step().flatten().collect();
         all.sort_by_key(|change| (change.lid, change.step));
         all
     }
 
-    /// Forgets changes of LIDs, of each up to a step: packets that were under way by what they replaced are gone.
+    /// Forgets the changes of LIDs, each up to a step, because packets in flight by the replaced entries are gone.
     pub(super) fn forget(&mut self, upto: &BTreeMap<Lid, usize>) {
         let is_forgotten = |block: u16, i: usize, step: usize| {
             let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map(Lid);
             lid.is_ok_and(|lid| upto.get(&lid).is_some_and(|last| step <= *last))
         };
-        // What is known to have been there before what is left.
+        // Known contents before the remaining steps.
         let mut first = std::mem::take(&mut self.before);
         for (number, step) in self.steps.iter().enumerate() {
             for (guid, block, data) in &step.blocks {
@@ -230,7 +230,7 @@ impl Written {
         self.before = first;
     }
 
-    /// True if there are so many steps that those whose packets are gone should be forgotten before more come.
+    /// True if there are so many steps that old ones should be forgotten before more are added.
     pub(super) const fn is_long(&self) -> bool {
         self.steps.len() > STEPS_MAX / 2
     }
@@ -239,15 +239,15 @@ impl Written {
         self.steps.is_empty()
     }
 
-    /// LIDs of which an entry changed.
+    /// Returns the LIDs with a changed entry.
     pub(super) fn lids(&self) -> BTreeSet<Lid> {
         self.changes_by_step().flatten().map(|change| change.lid).collect()
     }
 }
 
-/// Returns true if packets do not notice that a block was written: it held the same (`met`), or the switch looks up no
-/// LID of it and so drops what comes. A switch that was off gets its tables emptied by each sweep until they are in
-/// force. If that counted, a repeating trap could put off for ever what waits for packets.
+/// True if packets do not notice that a block was written: it had the same contents (`met`), or the switch drops
+/// packets to all its LIDs because they are above LinearFDBTop. Each sweep empties the tables of a switch that was off
+/// until they are in force. If that counted, a repeating trap could delay for ever what waits for packets to drain.
 pub fn goes_unnoticed(met: Option<&[u8; BLOCK_LIDS]>, is_looked_up: bool, data: &[u8; BLOCK_LIDS]) -> bool {
     match met {
         Some(met) => met == data,
@@ -262,7 +262,7 @@ pub(super) struct Change {
     pub(super) switch: Guid,
     /// The step, from 0.
     pub(super) step: usize,
-    /// What it was.
+    /// The previous value.
     pub(super) before: u8,
 }
 
@@ -281,18 +281,18 @@ mod tests {
         check(Some(1), true, 2, false);
         check(Some(1), true, NO_PATH, false);
         check(None, false, NO_PATH, true);
-        // It may have led somewhere; and it will, once it is in force.
+        // The entry may have led somewhere, and it will have effect once LinearFDBTop is raised.
         check(None, true, NO_PATH, false);
         check(None, false, 1, false);
     }
 
     #[test]
     fn no_step_writes_a_block_twice_however_many_there_are() {
-        // Blocks that are written in turn, and whether that can be kept in so many steps as are allowed.
+        // Arguments: number of blocks written in turn, number of steps, and whether they can be kept within the limit.
         let check = |blocks: u16, steps: usize, is_kept: bool| {
             let mut taken = Taken::default();
             for step in 0..steps {
-                // Every step changes the first entry of its block; the next tells more than 251 of them apart.
+                // Every step changes the first entry of its block. The second entry distinguishes more than 251 blocks.
                 let mut data = [NO_PATH; BLOCK_LIDS];
                 (data[0], data[1]) = ((step % 251) as u8, (step / 251) as u8);
                 let block = (Guid(1), step as u16 % blocks, data);
@@ -321,7 +321,7 @@ mod tests {
         check(2, 2 * STEPS_MAX + 1, false);
     }
 
-    /// Changes of entries of one switch, each a step of its own: LID and port.
+    /// Returns changes of entries of one switch, each in its own step: LID and port.
     fn steps(changes: &[(usize, u8)]) -> Written {
         let (mut taken, mut data) = (Taken::default(), [NO_PATH; BLOCK_LIDS]);
         for &(lid, egress) in changes {
@@ -339,7 +339,7 @@ mod tests {
             let changes: Vec<_> = (0..steps_made).map(|step| (step % lids, step as u8)).collect();
             let taken = steps(&changes);
             assert_eq!((!taken.is_blind, taken.steps.len() <= STEPS_MAX), (is_kept, is_kept));
-            // What each entry was, in turn, is known all the same.
+            // All former values of each entry are still known.
             for lid in (0..lids).filter(|_| is_kept) {
                 let want = changes.iter().filter(|change| change.0 == lid).map(|change| change.1);
                 let want: Vec<u8> = std::iter::once(NO_PATH).chain(want).collect();
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn changes_are_forgotten_by_lid() {
-        // Changes, up to which step each LID's are forgotten, and what is left: LID, step, port before.
+        // Arguments: changes, the step up to which each LID is forgotten, and what is left: LID, step, port before.
         let check = |changes: &[(usize, u8)], upto: &[(u16, usize)], want: &[(u16, usize, u8)]| {
             let mut taken = steps(changes);
             let held = *taken.blocks().last().map(|block| &block.2).unwrap();
@@ -365,7 +365,7 @@ mod tests {
             let left: Vec<_> = taken.changes().iter().map(|c| (c.lid.0, c.step, c.before)).collect();
             assert_eq!(left, want, "{changes:?} {upto:?}");
             assert_eq!(taken.before.is_empty(), want.is_empty());
-            // What is in force in the end is as it was, of the blocks that are left.
+            // The final contents of the remaining blocks are unchanged.
             let last = taken.blocks().last().map(|block| block.2);
             assert_eq!(last.unwrap_or(held), held);
         };

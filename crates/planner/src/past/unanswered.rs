@@ -1,8 +1,8 @@
 //! LFT blocks that were sent and never acknowledged.
 //!
 //! An agent that hangs may carry out such a Set when it recovers, however long after the last attempt. Until then its
-//! switch forwards by what it held before. Nothing reports the moment: the block that is read later may have been
-//! written just then.
+//! switch forwards by the old contents. Nothing reports the moment of the change: a block that is read later may have
+//! been written just before.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use super::Past;
 /// Entries of a block.
 type Block = [u8; BLOCK_LIDS];
 
-/// Blocks that may have been written late: what each held in turn.
+/// Blocks that may have been written late, with their contents in order.
 pub(super) type Late = BTreeMap<(Guid, u16), Vec<Block>>;
 
-/// Tables of one block that are told apart; of more nobody needs to know which came when.
+/// Most different contents kept of one block. With more, the order does not matter.
 const TABLES_MAX: usize = 8;
 
 /// LFT blocks with unanswered Sets.
@@ -31,14 +31,15 @@ pub struct Unanswered {
 /// The unanswered Sets of a block.
 #[derive(Clone, Debug)]
 struct Sets {
-    /// What it held before, if that was known.
+    /// Contents before the Sets, if known.
     met: Option<Block>,
-    /// What was sent to it in turn, none twice.
+    /// Contents sent, in order, each once.
     sent: Vec<Block>,
 }
 
 impl Unanswered {
-    /// Records an unanswered Set. The block held `met` before, if that is known, or what an earlier Set was to write.
+    /// Records an unanswered Set. `met` is the contents before, if known, or the contents that an earlier Set was to
+    /// write.
     pub fn note(&mut self, (guid, block, data): (Guid, u16, Block), met: Option<Block>) {
         let Sets { sent, .. } = self
             .blocks
@@ -49,14 +50,15 @@ impl Unanswered {
         }
     }
 
-    /// Takes out what has been read since: what each block held in turn, and whether that is unknown of others.
+    /// Removes blocks that have been read since. Returns their contents in order, and whether the contents of others
+    /// are unknown.
     fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> (Late, bool) {
         let (mut late, mut is_any_unknown) = (Late::new(), false);
         self.blocks.retain(|&(guid, block), Sets { met, sent }| {
             let Some(switch) = fabric.find(guid).and_then(|node| fabric.switch_index(node)) else {
                 return true;
             };
-            // Who was off has lost what it held, and what it was sent.
+            // A switch that was off has lost its tables and the Sets sent to it.
             if fabric.switch(switch).switch_settings.linear_top == 0 {
                 return false;
             }
@@ -79,7 +81,7 @@ impl Unanswered {
 }
 
 impl Past {
-    /// Takes the unanswered Sets of a change.
+    /// Adds the unanswered Sets of a change.
     pub fn note_unanswered(&mut self, unanswered: Unanswered) {
         self.revision += 1;
         for ((guid, block), Sets { met, sent }) in unanswered.blocks {
@@ -89,11 +91,11 @@ impl Past {
         }
     }
 
-    /// Tables have been read: what was sent and not acknowledged may have been taken just now.
+    /// Tables have been read: an unacknowledged Set may have been carried out just before.
     pub(super) fn note_late(&mut self, fabric: &Fabric, read: &Installed, now: Time) {
         let (late, is_any_unknown) = self.unanswered.take_read(fabric, read);
         self.revision += u64::from(is_any_unknown || !late.is_empty());
-        // In which order several of them were taken nobody knows: in any, if each was written once.
+        // The order among several blocks is unknown. Any order is covered if each was written once.
         let is_mixed = late.len() > 1 && late.values().any(|held| held.len() > 2);
         if is_mixed || is_any_unknown {
             self.fog_from(now, fabric);
@@ -123,8 +125,8 @@ mod tests {
     fn what_was_not_acknowledged_may_have_been_taken_when_it_is_read() {
         let fabric = Arc::unwrap_or_clone(inventory(row()).fabric);
         let switch = fabric.switch_index(fabric.find(guid(SECOND)).unwrap()).unwrap();
-        // What the block held, what it was sent, and what is read long after; the tables by which packets may be under
-        // way then, and whether by any.
+        // Arguments: the contents before, the contents sent, the contents read long after; then the contents that
+        // packets in flight may use, and whether they are unknown.
         let check = |met: Option<u8>, sent: &[u8], read: Option<u8>, want: (&[u8], bool)| {
             let mut past = Past::default();
             let mut unanswered = Unanswered::default();
@@ -138,7 +140,7 @@ mod tests {
             }
             let now = Time::ZERO + Duration::from_secs(100);
             past.note_late(&fabric, &installed, now);
-            // Nothing is said twice.
+            // Nothing is recorded twice.
             let steps = past.recent.written.steps.len();
             past.note_late(&fabric, &installed, now);
             assert_eq!(past.recent.written.steps.len(), steps);
@@ -151,10 +153,10 @@ mod tests {
             assert!(past.recent.written.steps.iter().all(|step| step.ended == Some(now)));
         };
         check(Some(1), &[2], Some(2), (&[1, 2], false));
-        // It was never taken.
+        // It was never carried out.
         check(Some(1), &[2], Some(1), (&[], false));
         check(Some(1), &[2, 3], Some(3), (&[1, 2, 3], false));
-        // Somebody else has written it.
+        // Another manager has written it.
         check(Some(1), &[2], Some(4), (&[1, 2, 4], false));
         check(None, &[2], Some(2), (&[], true));
         // It has not been read.
@@ -186,9 +188,9 @@ mod tests {
                 "{sent:?}"
             );
         };
-        // One step: whatever mix of old and new there may have been.
+        // One step covers any mix of old and new.
         check(&[2], (1, false));
-        // Which of the tables of the one were met with which of the other nobody knows.
+        // It is unknown which contents of the one block were in force together with which of the other.
         check(&[2, 3], (2, true));
     }
 }

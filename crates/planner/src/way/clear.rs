@@ -1,4 +1,4 @@
-//! Waits for packets that no proof can take into account.
+//! Waits for packets that no proof can consider.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op};
 use selvedge_types::PortState;
 use selvedge_verify::phases;
 
-/// Blocks as they are after some phases.
+/// Contents of blocks after some phases.
 type Written = BTreeMap<(NodeIdx, u16), [u8; BLOCK_LIDS]>;
 
-/// Makes a change set wait for packets under way by unknown entries, before it adds anything that packets may wait for.
+/// Makes a change set wait for packets of unknown entries (fog), before it adds anything that packets may wait for.
 ///
-/// It removes entries at once: with fewer entries packets wait for less, however they came. Those removals must not
-/// wait: if the tables in force loop, the way out is proved from what is removed up to the wait that follows.
+/// Entries are removed without waiting: with fewer entries packets wait for less, wherever they came from. These
+/// removals must not be delayed. If the tables in force loop, the proof starts from what is removed before the wait.
 pub fn let_clear(changes: &mut ChangeSet, (fabric, installed): (&Fabric, &Installed), fog: Duration) {
     let mut fog_ns = u64::try_from(fog.as_nanos()).unwrap_or(u64::MAX);
     let mut written = Written::new();
@@ -47,9 +47,9 @@ fn adds(op: &Op, (fabric, installed): (&Fabric, &Installed), written: &Written) 
             entries.any(is_new)
         }
         Op::SlToVl { .. } => true,
-        // Packets to a LID are sent as soon as somebody holds it.
+        // Packets to a LID may be sent as soon as a port has it.
         Op::Port { state, .. } => *state == Some(PortState::Active) || phases::gives_lids(fabric, op),
-        // Entries above LinearFDBTop are in force once it is raised.
+        // Entries above LinearFDBTop become effective once it is raised.
         Op::Switch { node, settings } => settings.linear_top > fabric.node(*node).switch_settings.linear_top,
         Op::PKeys { .. } | Op::Arbitration { .. } => false,
     }
@@ -65,7 +65,7 @@ mod tests {
 
     const NODE: NodeIdx = NodeIdx(0);
 
-    /// Phases with the wait before each: the waits in the end. The switch holds a table with entry 2 for LID 5.
+    /// Arguments: phases with the wait before each, and the expected waits. The switch has entry 2 for LID 5.
     fn check(phases: &[(u64, Op)], fog_ns: u64, want_ns: &[u64]) {
         let mut builder = FabricBuilder::new();
         builder.add(Node::new(NodeKind::Switch, Guid(1), 2, "s"));
@@ -144,11 +144,11 @@ mod tests {
         check(&[(0, lid())], 5, &[5]);
         check(&[(0, top(9))], 5, &[5]);
         check(&[(0, top(0))], 5, &[0]);
-        // As it was, or dropped.
+        // Unchanged, or dropped.
         check(&[(0, table(2))], 5, &[0]);
         check(&[(0, table(NO_PATH))], 5, &[0]);
         check(&[(0, table(NO_PATH)), (0, table(2))], 5, &[0, 5]);
-        // What is waited on the way counts.
+        // Waits between the phases count.
         check(
             &[(0, table(NO_PATH)), (9, table(NO_PATH)), (0, table(1))],
             5,

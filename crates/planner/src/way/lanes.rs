@@ -3,18 +3,18 @@
 use selvedge_plan::{ServiceLevels, SlToVl};
 use selvedge_types::{Lid, Sl, Vl};
 
-/// Lanes in use, and which of them packets to each LID get.
+/// Lanes in use, and the lanes that packets to each LID get.
 #[derive(Debug)]
 pub struct Lanes<'a> {
     levels: [&'a ServiceLevels; 2],
-    /// By service level: lanes that a hop may give, as positions among those in use.
+    /// By service level: lanes that a hop may use, as indexes among those in use.
     by_level: Vec<Vec<u32>>,
     /// Number of lanes in use.
     pub used: usize,
 }
 
 impl<'a> Lanes<'a> {
-    /// Lanes of both; `None` if lanes depend on ports, which the planner does not follow.
+    /// Returns the lanes of both. `None` if lanes depend on ports, which the planner does not support.
     pub fn new(levels: [&'a ServiceLevels; 2], maps: [&SlToVl; 2]) -> Option<Self> {
         if maps.iter().any(|map| !map.exceptions.is_empty()) {
             return None;
@@ -47,7 +47,7 @@ impl<'a> Lanes<'a> {
         })
     }
 
-    /// Sets of lanes: a packet to the LID stays within one of them.
+    /// Returns sets of lanes. A packet to the LID stays within one of them.
     pub fn to(&self, lid: Lid) -> impl Iterator<Item = &[u32]> {
         let [before, after] = self.levels.map(|levels| usize::from(levels.to(lid).get()));
         let second = (after != before).then_some(after);

@@ -1,9 +1,10 @@
-//! The way from the tables in force to those of a plan: which entries change in which step, and where packets must be
-//! gone first. This only proposes; `selvedge_verify` proves each way or refuses it.
+//! The transition from the tables in force to those of a plan: which entries change in which step, and where packets
+//! must drain first. This module only proposes; `selvedge_verify` proves or refuses each proposal.
 //!
-//! 1. If nothing carries packets between switches, one step does, as there is nothing to protect.
-//! 2. Normally, steps in which no LID can loop (`split`), most often one. The judge says whether they could deadlock.
-//! 3. Otherwise the graph of all dependencies (`windows`) gives steps and waits. Entries are dropped first where
+//! 1. If no link between switches carries packets, one step is enough, because there is no traffic to protect.
+//! 2. Normally, steps in which no LID can loop (`split`), most often one. The judge decides whether they could
+//!    deadlock.
+//! 3. Otherwise the graph of all dependencies (`windows`) gives steps and waits. Entries are dropped first only if
 //!    nothing else helps.
 
 mod clear;
@@ -45,11 +46,11 @@ use windows::{Ground, Mode, Start, Taken, Task};
 /// Options of [`propose`].
 #[derive(Clone, Copy, Debug)]
 pub struct WayOptions<'a> {
-    /// The dependencies of the tables in force, if they are kept: a small change is then proved quickly.
+    /// The dependencies of the tables in force, if they are kept; a small change is then proved quickly.
     pub standing: Option<&'a StandingTurns>,
     /// Service levels and lanes in force, if they differ from those of the plan.
     pub lanes_in_force: Option<(&'a ServiceLevels, &'a SlToVl)>,
-    /// How much a finding matters that concerns only traffic from switch to switch, as for the judge.
+    /// Severity of findings that concern only traffic from switch to switch, as for the judge.
     pub switch_pairs: Severity,
     /// Whether proofs may use several threads.
     pub par: Par,
@@ -66,14 +67,14 @@ impl Default for WayOptions<'_> {
     }
 }
 
-/// What a step is for.
+/// Purpose of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     /// Entries change.
     Change,
     /// Entries become 255.
     Drop,
-    /// They get their new values.
+    /// Dropped entries get their new values.
     Fill,
 }
 
@@ -88,7 +89,7 @@ impl What {
     }
 }
 
-/// A step of tables.
+/// A step of table changes.
 #[derive(Clone, Debug)]
 struct Step {
     what: What,
@@ -96,12 +97,11 @@ struct Step {
     writes: Vec<Write>,
 }
 
-/// Entries of which more than this change are not put in order of use: with so many the order makes no difference that
-/// anybody could see, and finding it would cost.
+/// Most changed entries that are sorted by use. With more, the order has no visible effect and takes too long to find.
 const SORTED_MAX: usize = 20_000;
 
 /// Returns the Sets that turn `fabric` with `installed` tables into `plan`, in steps that the judge should be able to
-/// prove. If no such steps are found, it returns [`changes`], and the judge says why they may not be sent.
+/// prove. If no such steps are found, returns [`changes`], which the judge then refuses with a reason.
 #[must_use]
 pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &WayOptions<'_>) -> ChangeSet {
     let base = changes(fabric, installed, plan);
@@ -124,10 +124,10 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
     })
 }
 
-/// Finds steps.
+/// A function that finds steps.
 type Find = fn(&Way<'_>, &BTreeMap<Lid, Vec<Write>>) -> Option<(Vec<Step>, Word)>;
 
-/// The same where nothing that the plan does not want leads to a link which is to be activated.
+/// Does the same if no unwanted entry leads over a link that is to be activated.
 fn way_to(
     fabric: &Fabric,
     installed: &Installed,
@@ -149,14 +149,14 @@ fn way_to(
     way.assemble(base, &steps, word)
 }
 
-/// LIDs that change up to which all modes of planning are tried: beyond, each takes about a second.
+/// Most changed LIDs for which all planning modes are tried. Beyond that, each takes about a second.
 const SMALL_MAX: usize = 2_000;
 const SETTINGS: &str = "configure ports and switches";
 const CLEARED: &str = "clear tables that are not in force yet";
 const LANES: &str = "put service levels on their lanes";
 const TABLES: &str = "configure tables";
 
-/// What a proposal is made of.
+/// Inputs of a proposal.
 struct Way<'a> {
     fabric: &'a Fabric,
     in_force: &'a Tables,
@@ -165,7 +165,7 @@ struct Way<'a> {
     links: Links,
     net: Net,
     lifetimes: Vec<u8>,
-    /// What packets may still be under way by, from changes before this one.
+    /// Earlier changes with packets that may still be in flight.
     past: Option<Past>,
 }
 
@@ -189,7 +189,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// The tables in force; or those before the steps that were taken a moment ago.
+    /// Returns the subject with the tables in force, or with those before the recent steps.
     fn subject<'s>(&'s self, tables: &'s Tables) -> Subject<'s> {
         let (levels, map) = self.lanes();
         Subject::tables(self.fabric, &self.plan.lids, tables, levels, map)
@@ -204,7 +204,8 @@ impl<'a> Way<'a> {
         self.options.lanes_in_force.unwrap_or(plans)
     }
 
-    /// Entries to change, by LID; LIDs that nobody has any more are among them, as packets for them may be under way.
+    /// Returns the entries to change, by LID. Includes LIDs that no port has any more, because packets to them may be
+    /// in flight.
     fn by_lid(&self, base: &ChangeSet) -> BTreeMap<Lid, Vec<Write>> {
         let mut by_lid: BTreeMap<Lid, Vec<Write>> = BTreeMap::new();
         for op in base.phases.iter().flat_map(|phase| &phase.ops) {
@@ -222,7 +223,8 @@ impl<'a> Way<'a> {
         by_lid
     }
 
-    /// The way, and what the judge will say of it; if none can be found to be safe, it is what is best to look at.
+    /// Returns the steps and the expected judgement. If no safe steps are found, returns those that explain the problem
+    /// best.
     fn steps(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<(Vec<Step>, Word)> {
         let safe = |steps: &Vec<Step>| (self.word(steps) == Word::Safe).then(|| (steps.clone(), Word::Safe));
         let early = self.split(by_lid);
@@ -231,13 +233,13 @@ impl<'a> Way<'a> {
         }
         let lids = by_lid.iter().map(|(lid, writes)| (*lid, &writes[..]));
         let ranked = split::by_rank(&self.net, self.in_force, lids).map(in_turn);
-        // In one step both are the same.
+        // With a single step both are the same.
         let is_new = |steps: &&Vec<Step>| early.as_ref().is_none_or(|early| early.len() + steps.len() > 2);
         if let Some(found) = ranked.as_ref().filter(is_new).and_then(safe) {
             return Some(found);
         }
         if self.past.is_some() && by_lid.len() > SMALL_MAX {
-            // With no packet of before under way it may be as easy.
+            // Without earlier packets in flight, simple steps may be enough.
             for mut steps in [early, ranked].into_iter().flatten() {
                 wait_first(&mut steps);
                 if let Some(found) = safe(&steps) {
@@ -246,7 +248,7 @@ impl<'a> Way<'a> {
             }
         }
         let found = self.by_windows(by_lid);
-        // The last resort drops everything: always safe if both tables are, on the same lanes.
+        // The last resort drops everything. This is always safe if old and new tables are safe on the same lanes.
         let all = || self.drop_all(by_lid);
         let judged = |steps: Vec<Step>| {
             let word = self.word(&steps);
@@ -256,7 +258,7 @@ impl<'a> Way<'a> {
         best.or_else(|| Some((all().or(found)?, Word::Unsafe)))
     }
 
-    /// The way that drops fewest entries, then the one that waits least often.
+    /// Returns the steps that drop the fewest entries and, among those, wait least often.
     fn by_windows(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
         let (levels, map) = self.lanes();
         let lanes = Lanes::new([levels, &self.plan.service_levels], [map, &self.plan.sl_to_vl])?;
@@ -300,14 +302,14 @@ impl<'a> Way<'a> {
         drain_bound_ns(self.lifetimes.iter().copied(), switches)
     }
 
-    /// What the judge will say.
+    /// Returns the expected judgement.
     fn word(&self, steps: &[Step]) -> Word {
         let proposal = self.proposal(steps);
         let options = self.phase_options();
         let standing = self
             .options
             .standing
-            // What is kept knows nothing of who comes.
+            // The kept dependencies do not cover new hosts.
             .filter(|standing| !steps.is_empty() && (self.past.is_none() || standing.lingers()));
         if let Some(standing) = standing
             && !steps.iter().any(|step| step.waits)
@@ -323,7 +325,7 @@ impl<'a> Way<'a> {
 
     fn phase_options(&self) -> PhaseOptions {
         PhaseOptions {
-            // Any wait counts; how long it must be is known afterwards.
+            // Any wait counts here. Its length is computed later.
             drain_ns: Some(1),
             links: self.links,
             lost: self.past.as_ref().map_or_else(Vec::new, |past| past.lost.clone()),
@@ -346,7 +348,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// With the steps that were taken a moment ago.
+    /// Puts the recent steps before a proposal.
     fn with_past<'p>(&self, mut proposal: Proposal<'p>) -> Proposal<'p> {
         if let Some(past) = &self.past {
             proposal.steps.splice(0..0, past.steps.iter().cloned());
@@ -354,7 +356,7 @@ impl<'a> Way<'a> {
         proposal
     }
 
-    /// How long to wait before each step, in nanoseconds. Time that has passed since the last change counts.
+    /// Returns the wait before each step, in nanoseconds. The time since the last change counts.
     fn waits_ns(&self, steps: &[Step]) -> Vec<u64> {
         if !steps.iter().any(|step| step.waits) {
             return vec![0; steps.len()];
@@ -372,10 +374,10 @@ impl<'a> Way<'a> {
         steps.iter().zip(&needed[taken..]).map(wait).collect()
     }
 
-    /// The change set with its tables in these steps: settings first, then activation of links between switches, so
-    /// that no entry leads to one that does not carry packets yet, then the steps. Ports of hosts are activated before
-    /// the first wait, or last; what leads out of tables that can deadlock gives LIDs and activates ports last, after a
-    /// wait.
+    /// Returns the change set with its tables in these steps. Settings come first. Then links between switches are
+    /// activated, so that no entry leads to a link that does not carry packets yet. The steps follow. Ports of hosts
+    /// are activated before the first wait, or last. If the tables in force can deadlock, LIDs are given and ports
+    /// activated last, after a wait.
     fn assemble(&self, base: ChangeSet, steps: &[Step], word: Word) -> ChangeSet {
         let generation = base.generation;
         let (mut settings, mut blocks, mut links, mut hosts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -390,9 +392,9 @@ impl<'a> Way<'a> {
                         false => hosts.push(op),
                     }
                 }
-                // Packets to a LID that goes round are sent as soon as somebody holds it.
+                // Packets to a LID that loops may be sent as soon as a port has it.
                 Op::Port { .. } if leads_out && phases::gives_lids(self.fabric, &op) => lids.push(op),
-                // Its table goes first.
+                // Its P_Key table goes first.
                 Op::Port { .. } if op.begins_enforcing(self.fabric) => hosts.push(op),
                 Op::SlToVl { .. } => lanes.push(op),
                 Op::Port { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Arbitration { .. } => settings.push(op),
@@ -408,12 +410,13 @@ impl<'a> Way<'a> {
         let lanes = phase(LANES, 0, lanes);
         let links = phase("activate links between switches", 0, links);
         if leads_out {
-            // Until what is in the way is gone nothing is to be added.
+            // Nothing is added until the packets in question are gone.
             self.add_steps(steps, blocks, &mut phases);
-            // A link that comes up brings entries into force beside packets of what was taken away, and hosts send.
+            // A link that comes up makes entries effective while packets of removed entries are in flight, and hosts
+            // send.
             let all_come = [&links.ops, &lids, &hosts].into_iter().any(|ops| !ops.is_empty());
             let joins = all_come && !steps.iter().any(|step| step.waits);
-            // The Set that gives a port its LID gives its link the lanes that rows towards it use.
+            // The Set that gives a port its LID also gives its link the lanes that rows towards it use.
             let mut rest = [
                 phase("give ports their LIDs", 0, lids),
                 enforce,
@@ -431,7 +434,7 @@ impl<'a> Way<'a> {
         }
         let activation = phase("activate", 0, hosts);
         match phases.iter().position(|phase| phase.wait_before_ns > 0) {
-            // Hosts that come while packets of a cycle are under way would feed it.
+            // Hosts that join while packets of a cycle are in flight would feed it.
             Some(first_wait) if !leads_out => phases.insert(first_wait, activation),
             Some(_) | None => phases.push(activation),
         }
@@ -440,8 +443,8 @@ impl<'a> Way<'a> {
         ChangeSet { generation, phases }
     }
 
-    /// Blocks above LinearFDBTop, which no packet is looked up in (all of a switch that was rebooted, say): what they
-    /// hold comes into force with the settings, and nobody knows what it is.
+    /// Returns Sets that empty unknown blocks above LinearFDBTop, for example of a switch that was rebooted. Packets do
+    /// not use them yet, but they become effective together with the settings.
     fn cleared(&self, blocks: &[Op]) -> Vec<Op> {
         let is_fresh = |node: NodeIdx, block: u16| {
             let switch = self.fabric.switch_index(node);
@@ -482,14 +485,14 @@ impl<'a> Way<'a> {
             self.sort_by_use(&step.writes, &mut ops);
             phases.push(phase(step.what.label(step.waits), wait_ns, ops));
         }
-        // Blocks that were not known.
+        // Blocks with unknown contents.
         blocks.retain(|op| matches!(op, Op::Lft { node, block, .. } if !written.contains(&(*node, *block))));
         if let Some(phase) = phases.last_mut() {
             phase.ops.extend(blocks);
         }
     }
 
-    /// The blocks that a step writes, block by block over all switches, so that agents work side by side.
+    /// Returns the blocks that a step writes, block by block over all switches, so that agents work in parallel.
     fn blocks(&self, tables: &mut Tables, writes: &[Write], written: &mut BTreeSet<(NodeIdx, u16)>) -> Vec<Op> {
         let mut touched: Vec<(usize, SwitchIdx)> = Vec::with_capacity(writes.len());
         for write in writes {
@@ -510,7 +513,8 @@ impl<'a> Way<'a> {
         touched.into_iter().map(op).collect()
     }
 
-    /// Blocks with an entry that hosts use go first: the others are entries that only agents in switches use.
+    /// Sorts blocks with an entry that hosts use to the front. Entries of the other blocks are used only by switch
+    /// agents.
     fn sort_by_use(&self, writes: &[Write], blocks: &mut [Op]) {
         if writes.len() > SORTED_MAX {
             return;
@@ -531,7 +535,7 @@ impl<'a> Way<'a> {
         });
     }
 
-    /// True if hosts send to the LID through the switch by the new tables: back along them to the first host.
+    /// True if hosts send to the LID through the switch under the new tables. Searches backwards to the first host.
     fn hosts_use(&self, write: &Write) -> bool {
         let senders = self.net.senders(self.fabric, &self.plan.lids, write.lid, false);
         let mut met = vec![write.switch.0];
@@ -544,7 +548,7 @@ impl<'a> Way<'a> {
             for &channel in self.net.entering(at) {
                 let from = self.net.channels[channel as usize].src;
                 let entry = self.plan.tables.get(SwitchIdx(from), write.lid);
-                // Tables without loops are trees, so nobody is met twice.
+                // Tables without loops are trees, so no switch is visited twice.
                 if self.net.way(from, entry) == channel && done < self.net.switches {
                     met.push(from);
                 }
@@ -560,7 +564,7 @@ fn wait_first(steps: &mut [Step]) {
     }
 }
 
-/// Steps without a wait.
+/// Returns steps without a wait.
 fn in_turn(steps: Vec<Vec<Write>>) -> Vec<Step> {
     let step = |writes| Step {
         what: What::Change,
@@ -570,7 +574,7 @@ fn in_turn(steps: Vec<Vec<Write>>) -> Vec<Step> {
     steps.into_iter().map(step).collect()
 }
 
-/// A first step of tables needs nothing of the settings, nor they of it.
+/// Merges the first step of tables with the settings: they do not depend on each other.
 fn merge_first(phases: &mut Vec<Phase>) {
     let is_table = |phase: &Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
     let Some(at) = phases.iter().position(|phase| phase.label == SETTINGS) else {

@@ -1,4 +1,4 @@
-//! Hosts that are added while packets of a recent change are under way.
+//! Hosts that join while packets of a recent change are in flight.
 
 use selvedge_plan::ChangeSet;
 use selvedge_verify::phases::{self, Word};
@@ -6,12 +6,12 @@ use selvedge_verify::phases::{self, Word};
 use super::{Step, Way, What};
 
 impl Way<'_> {
-    /// The way if no entry changes. Hosts may come: packets of what changed a moment ago must be gone first if they and
-    /// what is sent by those hosts, or to them, could wait for each other.
+    /// Returns the change set if no entry changes but hosts may join. If packets of recently changed entries could wait
+    /// for packets from or to these hosts, and the reverse, the change set first waits until they are gone.
     pub(super) fn with_newcomers(&self, base: ChangeSet) -> ChangeSet {
         let Some(past) = &self.past else { return base };
         let may_meet = || match phases::Wake::may_be_of(self.fabric, &base) {
-            // Entries come into force as well, which are not looked at there.
+            // Entries become effective too, which this check does not consider.
             true => phases::newcomers_come(self.fabric, &base),
             false => phases::newcomers_may_meet(self.subject(self.in_force), past, &base),
         };
@@ -21,7 +21,7 @@ impl Way<'_> {
         }
     }
 
-    /// How long to wait after these steps, in nanoseconds.
+    /// Returns how long to wait after these steps, in nanoseconds.
     pub(super) fn wait_behind_ns(&self, steps: &[Step]) -> u64 {
         let nothing = Step {
             what: What::Change,

@@ -1,4 +1,4 @@
-//! How long a way takes, and the quicker way that replaces one that takes too long.
+//! Limits the time of a transition, and replaces one that takes too long by a quicker one.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use selvedge_verify::phases::{self, Word, Write, drain_bound_ns, lifetimes};
 
 use super::{Step, Way, WayOptions, What};
 
-/// Several waits that take longer than this together are not worth the packets that they save: where packets of old
-/// entries and new ones may pass all switches one after another, each wait is as many lifetimes of 1.07 s.
+/// Longest sum of several waits that is acceptable to save packets. If packets of old and new entries may pass all
+/// switches one after another, each wait is as many lifetimes of 1.07 s.
 const PATIENCE_NS: u64 = 20_000_000_000;
 
-/// The same steps, with waits that are long enough: they were planned as if the links that come up carried packets from
-/// the start.
+/// Sets the waits of the same steps to sufficient lengths. The steps were planned as if links that come up carried
+/// packets from the start.
 pub(super) fn with_waits(
     mut set: ChangeSet,
     (fabric, installed): (&Fabric, &Installed),
@@ -30,7 +30,7 @@ pub(super) fn with_waits(
     set
 }
 
-/// The way that was found; or the one that drops everything and waits once, if that saves much time.
+/// Returns the transition that was found, or the one that drops everything and waits once, if that saves much time.
 pub(super) fn choose(found: ChangeSet, at_once: impl FnOnce() -> ChangeSet) -> ChangeSet {
     let waits = |set: &ChangeSet| {
         let waits = set
@@ -55,7 +55,7 @@ pub(super) fn choose(found: ChangeSet, at_once: impl FnOnce() -> ChangeSet) -> C
 }
 
 impl Way<'_> {
-    /// Everything that changes is dropped, and written after a wait.
+    /// Returns steps that drop everything that changes, wait, and write the new entries.
     pub(super) fn drop_all(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
         self.drain_ns(1)?;
         let all = || by_lid.values().flatten().copied();
@@ -71,7 +71,7 @@ impl Way<'_> {
         Some(steps.into_iter().filter(|step| !step.writes.is_empty()).collect())
     }
 
-    /// The same, and what the judge will say; `None` if it would refuse.
+    /// Returns these steps with the expected judgement; `None` if the judge would refuse them.
     pub(super) fn at_once(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<(Vec<Step>, Word)> {
         let steps = self.drop_all(by_lid)?;
         let word = self.word(&steps);
@@ -106,9 +106,9 @@ mod tests {
         };
         check(&[0, 22, 0, 22], &[0, 22], &[0, 22]);
         check(&[0, 22, 0, 22], &[0, 30], &[0, 22, 0, 22]);
-        // None was found.
+        // No quicker transition was found.
         check(&[0, 22, 0, 22], &[0], &[0, 22, 0, 22]);
-        // Nothing is saved, or it takes no time.
+        // No time is saved, or the found transition takes no time.
         check(&[0, 22], &[0, 5], &[0, 22]);
         check(&[0, 2, 2, 2], &[0, 2], &[0, 2, 2, 2]);
     }

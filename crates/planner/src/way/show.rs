@@ -1,4 +1,4 @@
-//! A way in words and figures.
+//! Text and figures of a transition.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,21 +10,21 @@ use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op};
 /// One phase of a change set, counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepSummary {
-    /// What it does.
+    /// Name of its purpose.
     pub label: &'static str,
-    /// How long the manager waits before it, in nanoseconds, until packets under way are gone.
+    /// Wait before it until packets in flight are gone, in nanoseconds.
     pub wait_ns: u64,
-    /// Sets.
+    /// Number of Sets.
     pub sets: usize,
-    /// Forwarding entries that change.
+    /// Number of forwarding entries that change.
     pub entries: usize,
-    /// Those of them that become 255: packets are dropped until a later step.
+    /// Those of them that become 255, so that packets are dropped until a later step.
     pub dropped: usize,
-    /// Switches whose entries change.
+    /// Number of switches with changed entries.
     pub switches: usize,
 }
 
-/// Counts the phases of a change set.
+/// Returns the counts of each phase of a change set.
 #[must_use]
 pub fn summary(fabric: &Fabric, installed: &Installed, changes: &ChangeSet) -> Vec<StepSummary> {
     const UNKNOWN: [u8; BLOCK_LIDS] = [NO_PATH; BLOCK_LIDS];

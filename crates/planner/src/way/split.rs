@@ -1,5 +1,5 @@
-//! Steps in which no packet of a LID can loop, found one LID at a time. The judge says whether all LIDs together could
-//! deadlock.
+//! Finds steps in which no packet of a LID can loop, one LID at a time. The judge decides whether all LIDs together
+//! could deadlock.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use selvedge_verify::phases::Write;
 
 use super::net::{NONE, Net};
 
-/// Most steps between two waits: each costs a round trip, and few changes need more than three. A LID that needs more
+/// Most steps between two waits. Each costs a round trip, and few changes need more than three. A LID that needs more
 /// is dropped first.
 pub const STEPS_MAX: usize = 64;
 
-/// Arrays of one LID, used again for the next.
+/// Arrays for one LID, reused for the next.
 #[derive(Debug)]
 pub struct Split<'a> {
     net: &'a Net,
     tables: &'a Tables,
-    /// By switch, in its round: the entry to come, and the step that writes it; [`OPEN`] if none does yet.
+    /// By switch, with the round that set it: the new entry, and the step that writes it; [`OPEN`] if none does yet.
     changes: Vec<(u32, u8, u32)>,
     round: u32,
     seen: Vec<u32>,
@@ -30,7 +30,7 @@ pub struct Split<'a> {
 const OPEN: u32 = u32::MAX;
 
 impl<'a> Split<'a> {
-    /// From these tables.
+    /// Starts from these tables.
     pub fn new(net: &'a Net, tables: &'a Tables) -> Self {
         Self {
             net,
@@ -43,13 +43,13 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Puts the writes of one LID into steps, each as early as it can be; false if that takes too many.
+    /// Assigns the writes of one LID to steps, each as early as possible. False if that takes too many steps.
     pub fn lid(&mut self, lid: Lid, writes: &[Write], steps: &mut Vec<Vec<Write>>) -> bool {
         self.round += 1;
         for write in writes {
             self.changes[write.switch.to_usize()] = (self.round, write.egress, 0);
         }
-        // As a rule all of them may go at once.
+        // Usually all of them may go at once.
         if writes.iter().all(|write| !self.goes_round(lid, write.switch.0, 0)) {
             put(steps, 0, writes.iter().copied());
             return true;
@@ -82,7 +82,7 @@ impl<'a> Split<'a> {
         false
     }
 
-    /// Entries of a switch that may be in force in a step.
+    /// Returns the entries of a switch that may be in force in a step.
     fn entries(&self, lid: Lid, switch: u32, step: u32) -> [Option<u8>; 2] {
         let old = || self.tables.get(SwitchIdx(switch), lid);
         match self.changes[switch as usize] {
@@ -92,7 +92,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// True if packets that a written entry sends on can come back.
+    /// True if packets that a written entry forwards can come back.
     fn goes_round(&mut self, lid: Lid, switch: u32, step: u32) -> bool {
         self.visit += 1;
         let (_, new, _) = self.changes[switch as usize];
@@ -120,7 +120,8 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Those nearest to the LID by the new tables first: what they lead to needs nobody behind them.
+    /// Sorts writes by distance to the LID under the new tables, nearest first, so that each depends only on earlier
+    /// ones.
     fn nearest_first(&self, lid: Lid, writes: &[Write]) -> Vec<Write> {
         let mut sorted: Vec<(u32, Write)> = ranks(self.net, self.tables, lid, writes);
         sorted.sort_unstable();
@@ -128,8 +129,8 @@ impl<'a> Split<'a> {
     }
 }
 
-/// Each write with its rank: how many other written entries follow it on the way by the new tables, at most. If each
-/// rank waits for the one before, packets meet no old entry after a new one.
+/// Returns each write with its rank: the largest number of other written entries behind it on the new path. If each
+/// rank waits for the one before, packets use no old entry after a new one.
 pub fn ranks(net: &Net, tables: &Tables, lid: Lid, writes: &[Write]) -> Vec<(u32, Write)> {
     let by_switch: BTreeMap<u32, u8> = writes.iter().map(|write| (write.switch.0, write.egress)).collect();
     let rank = |from: &Write| {
@@ -149,7 +150,7 @@ pub fn ranks(net: &Net, tables: &Tables, lid: Lid, writes: &[Write]) -> Vec<(u32
     writes.iter().map(|write| (rank(write), *write)).collect()
 }
 
-/// Steps by rank; `None` if they are too many.
+/// Returns steps by rank; `None` if there are too many.
 pub fn by_rank<'w>(
     net: &Net,
     tables: &Tables,

@@ -1,4 +1,4 @@
-//! The packets of one LID while its entries change: where they may be, and which dependencies a write adds.
+//! Follows the packets of one LID while its entries change: where they may be, and which dependencies a write adds.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::{LostLink, NO_PATH, Tables};
@@ -9,16 +9,16 @@ use super::lanes::Lanes;
 use super::net::{NONE, Net, Senders};
 use super::order::{Order, Refused, Vertex};
 
-/// Arrays of one LID, used again for the next.
+/// Arrays for one LID, reused for the next.
 #[derive(Debug)]
 pub struct Track<'a> {
     net: &'a Net,
     lanes: &'a Lanes<'a>,
-    /// Entries in force, and those that the step at hand writes (else the same).
+    /// Entries in force, and those that the current step writes (equal to the former where it writes nothing).
     now: Vec<u8>,
     written: Vec<u8>,
     step: Vec<u32>,
-    /// Channels that packets may be on, by round.
+    /// Channels that packets may be on, with the round that reached them.
     reached: Vec<u32>,
     round: u32,
     log: Vec<u32>,
@@ -30,7 +30,7 @@ pub struct Track<'a> {
 }
 
 impl<'a> Track<'a> {
-    /// Ready for any LID.
+    /// Returns a tracker for any LID.
     pub fn new(net: &'a Net, lanes: &'a Lanes<'a>) -> Self {
         Self {
             net,
@@ -48,7 +48,7 @@ impl<'a> Track<'a> {
         }
     }
 
-    /// Takes a LID with its entries; `f` gets each dependency of the tables at rest.
+    /// Loads a LID with its entries. Calls `f` with each dependency of the unchanged tables.
     pub fn load(&mut self, tables: &Tables, lid: Lid, senders: Senders, mut f: impl FnMut(Vertex, Vertex)) {
         self.load_until(tables, lid, senders, |from, to| {
             f(from, to);
@@ -56,7 +56,7 @@ impl<'a> Track<'a> {
         });
     }
 
-    /// The same until `f` says no; true if it never did.
+    /// Does the same until `f` returns false. True if it never did.
     pub fn load_until(
         &mut self,
         tables: &Tables,
@@ -87,7 +87,7 @@ impl<'a> Track<'a> {
             if !net.sends(switch, senders) && !self.strays.contains(&switch) {
                 continue;
             }
-            // Along the entries until packets of somebody else have been met.
+            // Follows the entries until a place that packets of another source have reached.
             let mut at = net.way(switch, self.now[switch as usize]);
             let mut before = NONE;
             while at != NONE {
@@ -106,8 +106,8 @@ impl<'a> Track<'a> {
         true
     }
 
-    /// Takes a LID with packets that are under way since these tables were in force and these steps were taken; false
-    /// if all that makes a cycle.
+    /// Loads a LID with packets in flight since these tables were in force and these steps were taken. False if all
+    /// that makes a cycle.
     pub fn replay(
         &mut self,
         (tables, lost): (&Tables, &[LostLink]),
@@ -134,7 +134,7 @@ impl<'a> Track<'a> {
         })
     }
 
-    /// Writes an entry in the step at hand, if the dependencies it adds are taken; else nothing changes.
+    /// Writes an entry in the current step, if the dependencies that it adds are accepted. Otherwise nothing changes.
     pub fn write(&mut self, order: &mut Order, switch: u32, entry: u8) -> Result<(), Refused> {
         let (mark, reached) = (order.mark(), self.log.len());
         self.written[switch as usize] = entry;
@@ -201,7 +201,7 @@ impl<'a> Track<'a> {
         result
     }
 
-    /// The step is acknowledged: its entries are in force.
+    /// Ends the step: it is acknowledged, and its entries are in force.
     pub fn settle(&mut self) {
         for switch in self.step.drain(..) {
             self.now[switch as usize] = self.written[switch as usize];
@@ -209,7 +209,7 @@ impl<'a> Track<'a> {
     }
 }
 
-/// A turn on every lane that packets to the LID may have, until `f` says no.
+/// Calls `f` with a turn on every lane that packets to the LID may have, until `f` returns false.
 fn each_turn(
     net: &Net,
     lanes: &Lanes<'_>,

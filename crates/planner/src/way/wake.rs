@@ -1,7 +1,8 @@
-//! Drops old entries that the plan does not want before they can carry packets.
+//! Drops old entries that the plan does not want before they can take effect.
 //!
-//! These entries lead to links that are about to go ACTIVE, stand above a LinearFDBTop that is about to be raised, or
-//! lead to ACTIVE ports behind which no agent answers: a switch that is known by another link may be there.
+//! These are entries of three kinds. They lead to links that are about to become ACTIVE, or they are above a
+//! LinearFDBTop that is about to be raised. Or they lead to ACTIVE ports behind which no agent answers: a switch that
+//! is known by another link may be there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,11 +20,11 @@ const LABEL: &str = "drop old entries that lead to links which come up";
 const ABOVE: &str = "drop old entries that lie above LinearFDBTop";
 const DARK: &str = "drop old entries that lead where nobody answers";
 
-/// What the switches hold once old entries that would wake are dropped, and the phase that drops them; `None` if there
-/// are none.
+/// Returns the tables of the switches after old entries that would take effect are dropped, and the phase that drops
+/// them. `None` if there are none.
 ///
-/// Entries that are as planned stay, unless their waking would make packets go round or wait for each other while the
-/// rest is as it was.
+/// Entries that equal the plan stay, unless they would make packets loop or wait for each other in a cycle together
+/// with the other old entries.
 pub fn drop_first(
     fabric: &Fabric,
     installed: &Installed,
@@ -81,10 +82,10 @@ pub fn drop_first(
     Some((after, phase))
 }
 
-/// Returns how long packets may be under way out of sight by entries that are dropped first. Two switches that each
-/// have a port behind which no agent answers may have a cable between them. Packets that one has just sent over it go
-/// on by the entries of the other, and no proof counts with a cable that is not seen. A port that led only to LIDs that
-/// no known port has is taken for that of a host.
+/// Returns how long packets of entries that are dropped first may be in flight out of sight. If two switches each have
+/// a port behind which no agent answers, a cable may connect them. Packets that one switch has just sent over it follow
+/// the entries of the other, and no proof considers a cable that is not seen. A port that led only to LIDs of no known
+/// port is assumed to lead to a host.
 pub fn out_of_sight(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Duration {
     let silent = silent_ports(fabric);
     let switches: BTreeSet<SwitchIdx> = silent.iter().map(|(switch, _)| *switch).collect();
@@ -102,7 +103,7 @@ pub fn out_of_sight(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Dura
     drain_time(longest(fabric), FOG_LIFETIMES)
 }
 
-/// ACTIVE ports of switches behind which nobody is known.
+/// Returns ACTIVE ports of switches without a known node behind them.
 fn silent_ports(fabric: &Fabric) -> BTreeSet<(SwitchIdx, u8)> {
     let ports = fabric.switches().iter_enumerated().flat_map(|(switch, &node)| {
         let ports = fabric.node(node).external_ports();
@@ -112,7 +113,7 @@ fn silent_ports(fabric: &Fabric) -> BTreeSet<(SwitchIdx, u8)> {
     ports.collect()
 }
 
-/// Entries that lead to silent ports, and are to lead elsewhere.
+/// Returns entries that lead to such ports, but are to lead elsewhere.
 fn into_the_dark(held: &Tables, wanted: &Tables, silent: &BTreeSet<(SwitchIdx, u8)>) -> Vec<Write> {
     let mut dark = Vec::new();
     let switches: BTreeSet<SwitchIdx> = silent.iter().map(|(switch, _)| *switch).collect();
@@ -131,7 +132,7 @@ fn into_the_dark(held: &Tables, wanted: &Tables, silent: &BTreeSet<(SwitchIdx, u
     dark
 }
 
-/// True if the tables with all that wakes but `dropped` are free of circles.
+/// True if the tables have no cycle when all such entries except `dropped` take effect.
 fn may_wake(fabric: &Fabric, held: &Tables, plan: &Plan, dropped: &[Write], options: &WayOptions<'_>) -> bool {
     let mut tables = held.clone();
     for write in dropped {
@@ -148,7 +149,7 @@ fn may_wake(fabric: &Fabric, held: &Tables, plan: &Plan, dropped: &[Write], opti
         measured: Measured::Costs,
         par: options.par,
     };
-    // A step that writes nothing new: the tables alone are looked at.
+    // A step that writes nothing new, so only the tables are judged.
     phases::prove(subject, None, &Proposal::default(), &phase_options).is_ok()
 }
 
@@ -160,8 +161,8 @@ mod tests {
     use super::*;
     use crate::made::empty_plan;
 
-    /// Two switches with a link at their ports 1; port 2 of the first is in some state, and nobody is known behind it.
-    /// Held are LID 5 by port 2 and LID 6 by port 1.
+    /// Checks two switches with a link at their ports 1. Port 2 of the first is in the given state, without a known
+    /// node behind it. The tables send LID 5 to port 2 and LID 6 to port 1.
     fn check(state: PortState, wanted: (u8, u8), want: &[(u16, u8)]) {
         let port = |n| PortNum::new(n).unwrap();
         let mut b = FabricBuilder::new();
@@ -194,8 +195,8 @@ mod tests {
         check(PortState::Init, (1, 2), &[]);
     }
 
-    /// Two switches with a link at their ports 1; behind port 2 of the first nobody is known, nor behind that of the
-    /// second, which is in some state. The first sends to LID 5 by port 2; it is to be another port, or the same.
+    /// Checks two switches with a link at their ports 1. Port 2 of both has no known node behind it; that of the second
+    /// is in the given state. The first sends LID 5 to port 2; the plan wants the given port.
     fn waits(second: PortState, is_of_somebody: bool, wanted: u8) -> bool {
         let port = |n| PortNum::new(n).unwrap();
         let mut b = FabricBuilder::new();
@@ -238,9 +239,9 @@ mod tests {
     fn what_may_cross_a_cable_out_of_sight_is_waited_for() {
         use PortState::{Active, Down};
         assert!(waits(Active, true, 1));
-        // Behind the only port is nobody who sends on.
+        // The node behind the only such port forwards nothing.
         assert!(!waits(Down, true, 1));
-        // A host that is silent.
+        // A host that does not answer.
         assert!(!waits(Active, false, 1));
         assert!(!waits(Active, true, 2));
     }

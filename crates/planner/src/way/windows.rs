@@ -1,8 +1,8 @@
 //! Steps and waits, found on the graph of all dependencies.
 //!
 //! Between two waits dependencies are only added. A *window* takes as many LIDs as can move while the graph stays
-//! acyclic, each LID in as many steps as it needs. After a wait, packets that were under way hold nothing any more, and
-//! the next window takes more LIDs. LIDs that cannot move that way are dropped first: their entries become 255, and
+//! acyclic, each LID in as many steps as it needs. After a wait, earlier packets are gone and occupy no channel, so the
+//! next window takes more LIDs. LIDs that cannot move in this way are dropped first: their entries become 255, and
 //! after the wait their new entries add no dependency that the new tables do not have.
 
 use std::cmp::Reverse;
@@ -20,14 +20,16 @@ use super::split::{STEPS_MAX, ranks};
 use super::track::Track;
 use super::{Step, What};
 
-/// Rows of the graph that searches of one window may look at: less than a second. Then the rest is dropped first.
+/// Most rows of the graph that searches of one window may read: less than a second. Then the remaining LIDs are dropped
+/// first.
 const WINDOW_BUDGET: u64 = 5_000_000;
-/// Waits after which what is left is dropped: each is seconds long, and operators wait for the end.
+/// Most waits before the remaining LIDs are dropped. Each wait takes seconds, and operators wait for the end.
 const WAITS_MAX: usize = 4;
-/// A window that moves less than this share of what is left is not worth another wait: the next drops.
+/// Divisor of the smallest useful window: one that moves less than 1/8 of the remaining LIDs is not worth another wait,
+/// so the next window drops.
 const SHARE_MIN: usize = 8;
 
-/// What does not change while steps are planned.
+/// Inputs that do not change while steps are planned.
 #[derive(Debug)]
 pub struct Ground<'a> {
     /// The fabric.
@@ -38,25 +40,25 @@ pub struct Ground<'a> {
     pub net: &'a Net,
     /// Lanes before and after.
     pub lanes: &'a Lanes<'a>,
-    /// Traffic from switch to switch counts.
+    /// True if traffic from switch to switch counts.
     pub strict: bool,
-    /// What packets may be under way by when the first window begins.
+    /// Earlier entries that packets in flight may use when the first window begins.
     pub past: Option<&'a Taken>,
 }
 
-/// Where steps begin, in whatever mode.
+/// Starting point of the steps, in every mode.
 #[derive(Debug)]
 pub struct Start<'a> {
     tables: &'a Tables,
-    /// Pairs without a way come first.
+    /// Tasks; those of pairs without a path come first.
     tasks: Vec<Task>,
-    /// What does not change.
+    /// The unchanged part.
     rest: Rest,
-    /// The dependencies there are; none if they have a cycle.
+    /// The current dependencies; `None` if they have a cycle.
     order: Option<Order>,
 }
 
-/// The dependencies of LIDs whose entries stay as they are, and the LIDs that somebody has whose entries do not.
+/// The dependencies of LIDs with unchanged entries, and the LIDs in use with changed entries.
 #[derive(Debug)]
 struct Rest {
     order: Order,
@@ -77,7 +79,7 @@ impl Rest {
 }
 
 impl<'a> Start<'a> {
-    /// With these LIDs to move from these tables.
+    /// Returns the starting point, with these LIDs to move and these tables.
     pub fn new(ground: &Ground<'_>, tables: &'a Tables, mut tasks: Vec<Task>) -> Self {
         tasks.sort_by_key(|task| (task.live(ground.net, tables) == task.writes.len(), task.lid));
         let lids: Vec<Lid> = tasks.iter().map(|task| task.lid).collect();
@@ -92,10 +94,10 @@ impl<'a> Start<'a> {
     }
 }
 
-/// Steps that were taken a moment ago.
+/// Steps that were taken recently.
 #[derive(Debug)]
 pub struct Taken {
-    /// The tables before.
+    /// The tables before these steps.
     tables: Tables,
     /// Writes of each LID by step.
     by_lid: BTreeMap<Lid, Vec<Vec<Write>>>,
@@ -104,7 +106,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// By LID.
+    /// Returns the recent steps, by LID.
     pub fn new(past: &Past) -> Self {
         let mut by_lid: BTreeMap<Lid, Vec<Vec<Write>>> = BTreeMap::new();
         for (number, step) in past.steps.iter().enumerate() {
@@ -122,12 +124,12 @@ impl Taken {
     }
 }
 
-/// Choices that suit one change better than another.
+/// Choices that suit some changes better than others.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode {
     /// A LID may stay half changed during a wait.
     pub halves: bool,
-    /// An entry changes only when those are acknowledged that it leads to: more steps, fewer dependencies.
+    /// True if an entry changes only after those that it leads to are acknowledged: more steps, fewer dependencies.
     pub by_rank: bool,
 }
 
@@ -136,7 +138,7 @@ impl Ground<'_> {
         self.net.senders(self.fabric, self.lids, lid, self.strict)
     }
 
-    /// Puts in the dependencies of LIDs by tables at rest.
+    /// Adds the dependencies of LIDs under unchanged tables.
     fn put(&self, tables: &Tables, lids: impl Iterator<Item = Lid>, order: &mut Order) {
         let mut track = Track::new(self.net, self.lanes);
         for lid in lids {
@@ -145,19 +147,19 @@ impl Ground<'_> {
     }
 }
 
-/// A LID that has entries to change.
+/// A LID with entries to change.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// The LID.
     lid: Lid,
-    /// Entries to change with their ranks, those nearest to the LID by the new tables first.
+    /// Entries to change with their ranks; those nearest to the LID under the new tables come first.
     writes: Vec<(u32, Write)>,
-    /// They are 255 meanwhile.
+    /// True if the entries are 255 meanwhile.
     dropped: bool,
 }
 
 impl Task {
-    /// Of one LID.
+    /// Returns the task of one LID.
     pub fn new(net: &Net, tables: &Tables, lid: Lid, writes: &[Write]) -> Self {
         let mut writes = ranks(net, tables, lid, writes);
         writes.sort_unstable();
@@ -172,19 +174,19 @@ impl Task {
         self.writes.iter().map(|(_, write)| *write)
     }
 
-    /// True if nothing of it is left but entries to be taken away.
+    /// True if only entries to be removed are left.
     fn only_ends(&self) -> bool {
         self.writes().all(|write| write.egress == NO_PATH)
     }
 
-    /// Entries that lead to other switches now: what is lost while they are dropped.
+    /// Returns the number of entries that lead to other switches now: what is lost while they are dropped.
     fn live(&self, net: &Net, tables: &Tables) -> usize {
         let leads = |write: &Write| net.way(write.switch.0, tables.get(write.switch, self.lid)) != NONE;
         self.writes().filter(leads).count()
     }
 }
 
-/// Steps with waits that move all tasks; `None` if that needs a wait and none helps.
+/// Returns steps with waits that move all tasks. `None` if that needs a wait and none helps.
 pub fn steps(ground: &Ground<'_>, start: &Start<'_>, mode: Mode, may_wait: bool) -> Option<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
     let (mut tables, mut left) = (start.tables.clone(), start.tasks.clone());
@@ -224,13 +226,13 @@ pub fn steps(ground: &Ground<'_>, start: &Start<'_>, mode: Mode, may_wait: bool)
             let all = waits + 1 >= WAITS_MAX;
             let writes = drop_first((ground, &start.rest), &mut tables, &mut left, all);
             if !writes.is_empty() {
-                // What is taken away is in nobody's way, so it need not wait.
+                // Removed entries block nothing, so removal need not wait.
                 let (what, waits) = (What::Drop, false);
                 steps.push(Step { what, waits, writes });
             }
         }
     }
-    // Everything was dropped, so all of it has been written: not reached.
+    // Not reached: everything was dropped, so all of it has been written.
     None
 }
 
@@ -238,12 +240,12 @@ fn entries(tasks: &[Task]) -> usize {
     tasks.iter().map(|task| task.writes.len()).sum()
 }
 
-/// Dropped entries get their new values, in the first step after the wait; true if there are any.
+/// Gives dropped entries their new values, in the first step after the wait. True if there are any.
 fn fill(tables: &mut Tables, left: &mut Vec<Task>, window: &mut Vec<Vec<Write>>) -> bool {
     take(tables, left, window, |task| task.dropped)
 }
 
-/// What is only to be taken away goes at once: LIDs that nobody has any more, say.
+/// Removes at once the entries that are only to be removed, for example of LIDs that no port has any more.
 fn end(tables: &mut Tables, left: &mut Vec<Task>, window: &mut Vec<Vec<Write>>) {
     take(tables, left, window, Task::only_ends);
 }
@@ -279,13 +281,13 @@ fn apply(tables: &mut Tables, writes: impl IntoIterator<Item = Write>) {
     }
 }
 
-/// The dependencies of tables at rest, with those of LIDs that nobody has any more, and what is under way; `None` if
-/// they have a cycle.
+/// Returns the dependencies of unchanged tables, including those of LIDs that no port has any more and of packets in
+/// flight. `None` if they have a cycle.
 fn at_rest((ground, rest): (&Ground<'_>, &Rest), tables: &Tables, lids: &[Lid], past: Option<&Taken>) -> Option<Order> {
     let mut order = rest.order.clone();
     let gone = lids.iter().copied().filter(|lid| ground.lids.owner(*lid).is_none());
     ground.put(tables, rest.changing.iter().copied().chain(gone), &mut order);
-    if !order.sort() {
+    if !order.sort(ground.net) {
         return None;
     }
     let mut track = Track::new(ground.net, ground.lanes);
@@ -308,14 +310,14 @@ fn move_on(
     window: &mut Vec<Vec<Write>>,
 ) {
     let mut track = Track::new(ground.net, ground.lanes);
-    // Another LID may have been in the way of one that is tried before it, but never is after it: nothing goes away.
+    // A LID can block others that are tried after it, never before it: nothing is removed meanwhile.
     left.retain_mut(|task| {
         if order.budget == 0 {
             return true;
         }
         let senders = ground.senders(task.lid);
         match past.and_then(|past| Some((past, past.by_lid.get(&task.lid)?))) {
-            // All of it is known already, so it fits.
+            // All its dependencies are in the graph already, so it is accepted.
             Some((past, taken)) if track.replay((&past.tables, &past.lost), (task.lid, senders), taken, &mut order) => {
             }
             Some(_) => return true,
@@ -339,7 +341,8 @@ fn move_on(
     });
 }
 
-/// The writes of one LID in steps, and those that must wait. `by_rank`: no write before those it leads to.
+/// Assigns the writes of one LID to steps. Returns them, and those that must wait. `by_rank`: no write comes before
+/// those that it leads to.
 fn try_task(
     track: &mut Track<'_>,
     order: &mut Order,
@@ -374,8 +377,8 @@ fn try_task(
     (steps, left)
 }
 
-/// Drops the LIDs that cannot be left as they are while the others get their new entries: as few as a greedy choice
-/// finds, or all that is left.
+/// Drops the LIDs that cannot stay unchanged while the others get their new entries: as few as a greedy choice finds,
+/// or all that are left.
 fn drop_first((ground, rest): (&Ground<'_>, &Rest), tables: &mut Tables, left: &mut [Task], all: bool) -> Vec<Write> {
     if all || !choose((ground, rest), tables, left) {
         left.iter_mut().for_each(|task| task.dropped = true);
@@ -383,7 +386,7 @@ fn drop_first((ground, rest): (&Ground<'_>, &Rest), tables: &mut Tables, left: &
     let mut dropped = Vec::new();
     for task in left.iter().filter(|task| task.dropped) {
         for write in task.writes() {
-            // What leads to no other switch is in nobody's way.
+            // An entry that leads to no other switch blocks nothing.
             if ground.net.way(write.switch.0, tables.get(write.switch, task.lid)) != NONE {
                 dropped.push(Write {
                     egress: NO_PATH,
@@ -394,14 +397,14 @@ fn drop_first((ground, rest): (&Ground<'_>, &Rest), tables: &mut Tables, left: &
     }
     apply(tables, dropped.iter().copied());
     for task in left {
-        // They have become what they are to be.
+        // These already have their new value.
         let is_done = |write: &Write| write.egress == NO_PATH && tables.get(write.switch, task.lid) == NO_PATH;
         task.writes.retain(|(_, write)| !is_done(write));
     }
     dropped
 }
 
-/// Marks what is to be dropped; false if that is nothing, or cannot be told.
+/// Marks the LIDs to drop. False if there is none, or if it cannot be determined.
 fn choose((ground, rest): (&Ground<'_>, &Rest), tables: &Tables, left: &mut [Task]) -> bool {
     let mut goal = tables.clone();
     left.iter().for_each(|task| apply(&mut goal, task.writes()));
@@ -409,7 +412,7 @@ fn choose((ground, rest): (&Ground<'_>, &Rest), tables: &Tables, left: &mut [Tas
         return false;
     };
     let mut track = Track::new(ground.net, ground.lanes);
-    // LIDs with many entries to change would lose most.
+    // LIDs with many changed entries would lose most.
     let mut sorted: Vec<&mut Task> = left.iter_mut().collect();
     sorted.sort_by_key(|task| (Reverse(task.live(ground.net, tables)), task.lid));
     let mut any = false;

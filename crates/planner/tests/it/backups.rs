@@ -1,5 +1,4 @@
-//! Repairs that were worked out before their link is lost are those that would be made then, and are taken only where
-//! nothing else has changed.
+//! Backups equal the repairs that would be made after the loss, and are used only if nothing else has changed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ const SPECS: [&str; 5] = [
     "random:switches=24,degree=4,hosts=2,seed=3",
 ];
 
-/// Works out the repairs of all links.
+/// Computes the backups of all links.
 fn worked_out(bench: &Bench) -> Arc<Backups> {
     let basis = Basis::new(&bench.inventory, &bench.installed, Arc::default());
     let mut task = BackUp::new(basis, Arc::clone(&bench.plan), Vec::new(), None);
@@ -41,7 +40,7 @@ fn ready(spec: &str) -> Bench {
     bench
 }
 
-/// What is sent, and what holds afterwards.
+/// Checks that Sets and results are the same.
 fn assert_same(known: &RepairResult, anew: &RepairResult, what: &str) {
     let [known, anew] = [known, anew].map(|result| {
         let mended = result.mended.as_ref().unwrap();
@@ -82,6 +81,7 @@ fn what_was_worked_out_is_what_would_be_done() {
 
 #[test]
 fn what_is_prepared_follows() {
+    let (mut proofs, mut repairs) = (0, 0);
     for spec in SPECS {
         let start = ready(spec);
         let links = between_switches(&start.inventory.fabric);
@@ -107,6 +107,7 @@ fn what_is_prepared_follows() {
                 (fresh.state(), fresh.proof()),
                 "{spec} {first:?}"
             );
+            proofs += 1;
             for &second in links.iter().step_by(5).filter(|&&second| second != first) {
                 let what = format!("{spec} {first:?} {second:?}");
                 let [known, anew] = [&known, &anew].map(|bench| bench.lose(&[second].into()));
@@ -114,13 +115,16 @@ fn what_is_prepared_follows() {
                 assert_eq!(known.mended.is_some(), anew.mended.is_some(), "{what}");
                 if known.mended.is_some() {
                     assert_same(&known, &anew, &what);
+                    repairs += 1;
                 }
             }
         }
     }
+    println!("{proofs} proofs, {repairs} second repairs");
+    assert!(proofs > 0 && repairs > 0, "{proofs} proofs, {repairs} second repairs");
 }
 
-/// A repair that comes before what is prepared has followed.
+/// A repair that comes before the prepared data is updated.
 #[test]
 fn the_next_repair_does_not_need_what_is_prepared() {
     for spec in SPECS {
@@ -152,7 +156,7 @@ fn nothing_is_taken_where_something_else_holds() {
         ..bench.clone()
     };
     check(&unprepared, &[at], false);
-    // Whatever else is kept, what was found for this state counts.
+    // Backups for this state are used, whatever other backups are kept.
     let mut later = bench.clone();
     let result = later.lose(&[at].into());
     let changes = result.outcome().unwrap().changes.value().clone();
@@ -163,7 +167,7 @@ fn nothing_is_taken_where_something_else_holds() {
     check(&later, &[other], true);
     later.backups.reverse();
     check(&later, &[other], true);
-    // Packets of before have not been judged with it.
+    // They were not judged with earlier packets in flight.
     later.remember(&bench.installed, &changes);
     later.prepare();
     check(&later, &[other], false);

@@ -1,4 +1,4 @@
-//! Ways between the tables of any two engines, on whole and damaged fabrics: each is proved by the judge.
+//! Transitions between the tables of any two engines, on complete and damaged fabrics: the judge proves each.
 
 use crate::bench;
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ fn shape(changes: &ChangeSet) -> String {
     changes.phases.iter().map(phase).collect::<Vec<_>>().join(" ")
 }
 
-/// The judge's word; waits are long enough.
+/// Returns a word for the judge's result; waits must be long enough.
 fn word(what: &str, changes: &ChangeSet, passage: &Passage) -> &'static str {
     match passage {
         Passage::Still => "still",
@@ -96,11 +96,11 @@ fn check(spec: &str, from: Engine, to: Engine, want: &str) {
 fn engines_follow_one_another() {
     let ring = "ring:switches=6,hosts=1";
     check(ring, Engine::UpDn, Engine::UpDn, "still ");
-    // Two switches may turn at once, the others not: one wait, as a ring has no other way.
+    // Two switches may change at once, the others not: one wait, because a ring has no other path.
     check(ring, Engine::UpDn, Engine::Weave, "proved 2 5 +5");
-    // The tables in force can deadlock: dropped first, so that nothing is added to it.
+    // The tables in force can deadlock: entries are dropped first, so that no dependency is added.
     check(ring, Engine::MinHop, Engine::UpDn, "inherited 4 +4");
-    // The new ones can: there is no safe way, and the judge says so.
+    // The new tables can deadlock: there is no safe transition, and the judge refuses it.
     check(ring, Engine::UpDn, Engine::MinHop, "refused 4 +4");
     // Up and down whatever is mixed: one step.
     let tree = "karytree:k=4,n=2";
@@ -111,7 +111,7 @@ fn engines_follow_one_another() {
     check("karytree:k=3,n=3", Engine::UpDn, Engine::MinHop, "proved 12 3");
 }
 
-/// Every link that is lost in a tree is repaired without a wait, and without a pair losing packets that need not.
+/// Every lost link of a tree is repaired without a wait, and without unnecessary packet loss.
 #[test]
 fn repairs_of_trees_need_no_wait() {
     for spec in ["karytree:k=4,n=2", "karytree:k=3,n=3", "sx6536"] {
@@ -155,8 +155,8 @@ impl Bench {
     }
 }
 
-/// Whole and damaged, from any engine's tables to any other's: a way is refused only if the new tables can deadlock
-/// themselves, and inherited only if the old ones can.
+/// Complete and damaged fabrics, from any engine's tables to any other's: a transition is refused only if the new
+/// tables can deadlock themselves, and inherited only if the old ones can.
 #[test]
 fn every_way_is_proved() {
     let specs = [
@@ -196,7 +196,7 @@ fn every_way_is_proved() {
     );
 }
 
-/// What a moment ago was another engine's table counts: writing over dropped entries needs what is left of the wait.
+/// Recent tables of another engine count: overwriting dropped entries needs the rest of the wait.
 #[test]
 fn packets_of_a_moment_ago_count() {
     let bench = bench("ring:switches=6,hosts=1");
@@ -246,8 +246,8 @@ fn packets_of_a_moment_ago_count() {
     check(1_000_000_000, "[0, 1]");
 }
 
-/// No entry changes, and a host comes: where packets of a moment ago could close a circle with what it sends, or what
-/// is sent to it, it is let in after a wait.
+/// No entry changes, and a host joins. If packets of recent entries could form a cycle with packets from or to the
+/// host, it joins after a wait.
 #[test]
 fn who_comes_does_not_meet_packets_of_a_moment_ago() {
     let bench = bench("ring:switches=6,hosts=1");
@@ -291,7 +291,7 @@ fn who_comes_does_not_meet_packets_of_a_moment_ago() {
             waits.filter(|wait| *wait > 0).collect()
         };
         assert_eq!(waits(&changes), want, "{age_ns}");
-        // A shorter wait is none.
+        // A shorter wait does not count.
         changes.phases.iter_mut().for_each(|phase| phase.wait_before_ns /= 2);
         let said = judge(&changes);
         assert_eq!(matches!(said, Passage::Still), is_let_in, "{said:#?}");
@@ -299,14 +299,14 @@ fn who_comes_does_not_meet_packets_of_a_moment_ago() {
     check(&before, 0, &[2_148], false);
     check(&before, 1_000_000_000, &[1_148], false);
     check(&before, 3_000_000_000, &[], true);
-    // Not every entry of before closes one.
+    // Not every earlier entry closes a cycle.
     check(&before[1..2], 0, &[], true);
 }
 
-/// With those of whom it is said that they go as others do, a way is as safe as without them.
+/// Hosts that are proved to use the same turns as others make a transition no less safe.
 #[test]
 fn who_goes_as_others_closes_no_circle() {
-    // By fabric: of how many hosts it is said, and how many there are.
+    // By fabric: the number of hosts with that proof, and the number of all hosts.
     let check = |spec: &str, [old, new]: [Engine; 2], want: (usize, usize)| {
         let whole = bench(spec);
         let [old, new] = [old, new].map(|engine| whole.by(engine, None).unwrap());
@@ -319,7 +319,7 @@ fn who_goes_as_others_closes_no_circle() {
                 plan.ports.insert(at, bench.fabric.port(at).unwrap().settings);
                 set(&mut bench.fabric, at, PortState::Init);
             }
-            // What is sent to it goes by the entries of now only.
+            // Packets to it follow only the current entries.
             let (mut before, lid) = (old.clone(), bench.lids.base(host).unwrap());
             let switches = before.switch_indices();
             switches.for_each(|switch| before.set(switch, lid, new.get(switch, lid)));
@@ -387,8 +387,8 @@ fn with_lane_tables(fabric: &Fabric) -> Fabric {
     builder.finish().unwrap()
 }
 
-/// Where tables in force go round, ports get their LIDs, and links their lanes, after the way out; rows that use these
-/// lanes come later still, and before anything is activated.
+/// If the tables in force loop, ports get their LIDs, and links their lanes, after the transition out of the loop. Rows
+/// that use these lanes come later still, and before anything is activated.
 #[test]
 fn rows_come_after_the_lanes_of_their_links_on_the_way_out_too() {
     let mut bench = bench("ring:switches=4,hosts=1");
@@ -402,7 +402,7 @@ fn rows_come_after_the_lanes_of_their_links_on_the_way_out_too() {
         .unwrap();
     let lid = bench.lids.base(host).unwrap();
     let far = bench.fabric.peer(host).unwrap();
-    // Two neighbours that are not the host's switch send what is for it to each other.
+    // Two neighbouring switches other than the host's send its packets to each other.
     let others = |at: PortRef| bench.is_between(at) && at.node != far.node;
     let cable = bench
         .fabric

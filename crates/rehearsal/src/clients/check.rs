@@ -1,5 +1,5 @@
-//! What clients do so that checkers can look: hosts ask for paths, and a node goes off and comes back. What must hold is
-//! judged in `checkers::served`.
+//! What clients do so that checkers can look: hosts ask for paths, and a node goes off and comes back. What must hold
+//! is judged in `checkers::served`.
 
 use super::ways::arrives;
 use super::{Clients, chassis_of};

@@ -1,9 +1,10 @@
-//! What waits for what between switches on one lane, in an order that is kept as trees are laid (Pearce, Kelly 2007).
+//! What waits for what between switches on one lane, without a cycle, as trees are laid.
 //!
 //! A tree makes a dependency of every pair of its links at a switch, both ways: a packet that came by one is copied to
 //! the other, and holds where it came in until it is. Turns that routes make are there from the start.
 
 use selvedge_fabric::SwitchIdx;
+use selvedge_graph::{Dag, Insertion, NONE};
 use selvedge_types::{Idx, PortNum};
 
 use super::net::{Arc, Net};
@@ -14,15 +15,12 @@ pub type RouteTurn = ((SwitchIdx, PortNum), PortNum);
 /// Cells of a switch: one for each port that there can be.
 const CELLS: usize = 256;
 
-/// Dependencies of one lane and an order in which all of them lead onward.
+/// Dependencies of one lane, without a cycle.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Number of each cell (switch, port) that a link leaves by; `u32::MAX`: none does.
+    /// Number of each cell (switch, port) that a link leaves by; [`NONE`]: none does.
     channel: Vec<u32>,
-    next: Vec<Vec<u32>>,
-    before: Vec<Vec<u32>>,
-    place: Vec<u32>,
-    seen: Vec<bool>,
+    waits: Dag,
 }
 
 const fn cell(switch: u32, port: PortNum) -> usize {
@@ -32,43 +30,21 @@ const fn cell(switch: u32, port: PortNum) -> usize {
 impl Order {
     /// The dependencies of routes; `None` if they have a circle. Those over links that carry nothing do not count.
     pub fn new(net: &Net, turns: &[RouteTurn]) -> Option<Self> {
-        let (mut channel, mut to) = (vec![u32::MAX; net.switches() * CELLS], Vec::new());
+        let (mut channel, mut to) = (vec![NONE; net.switches() * CELLS], Vec::new());
         for switch in 0..net.switches() as u32 {
             for arc in net.arcs(switch) {
                 channel[cell(switch, arc.port)] = to.len() as u32;
                 to.push(arc.to);
             }
         }
-        let (mut next, mut before) = (vec![Vec::new(); to.len()], vec![Vec::new(); to.len()]);
-        for &((switch, port), on) in turns.iter().filter(|turn| turn.0.0.to_usize() < net.switches()) {
+        let known = turns.iter().filter(|turn| turn.0.0.to_usize() < net.switches());
+        let edges = known.filter_map(|&((switch, port), on)| {
             let from = channel[cell(switch.0, port)];
-            let there = to.get(from as usize).map(|&to| channel[cell(to, on)]);
-            if let Some(there) = there.filter(|there| *there != u32::MAX) {
-                next[from as usize].push(there);
-                before[there as usize].push(from);
-            }
-        }
-        let mut waiting: Vec<usize> = before.iter().map(Vec::len).collect();
-        let mut order: Vec<u32> = (0..to.len() as u32).filter(|&c| waiting[c as usize] == 0).collect();
-        let mut head = 0;
-        while let Some(&c) = order.get(head) {
-            head += 1;
-            for &on in &next[c as usize] {
-                waiting[on as usize] -= 1;
-                if waiting[on as usize] == 0 {
-                    order.push(on);
-                }
-            }
-        }
-        let mut place = vec![0; to.len()];
-        order.iter().zip(0..).for_each(|(&c, at)| place[c as usize] = at);
-        (order.len() == to.len()).then(|| Self {
-            seen: vec![false; to.len()],
-            channel,
-            next,
-            before,
-            place,
-        })
+            let there = channel[cell(*to.get(from as usize)?, on)];
+            (there != NONE).then_some((from, there))
+        });
+        let waits = Dag::of(to.len(), edges)?;
+        Some(Self { channel, waits })
     }
 
     /// Adds the turns between a link and others at one of its ends, both ways; all are given from there. False if one
@@ -79,80 +55,17 @@ impl Order {
             for (from, on) in [(link, other), (*other, &link)] {
                 let came = self.channel[cell(from.to, from.to_port)];
                 let goes = self.channel[cell(on.from, on.port)];
-                match self.add(came, goes) {
-                    Some(true) => added.push((came, goes)),
-                    Some(false) => {}
-                    None => {
-                        added.into_iter().for_each(|(a, b)| self.remove(a, b));
+                match self.waits.add(came, goes) {
+                    Insertion::New => added.push((came, goes)),
+                    Insertion::Known => {}
+                    Insertion::Closes => {
+                        added.into_iter().for_each(|(a, b)| self.waits.remove(a, b));
                         return false;
                     }
                 }
             }
         }
         true
-    }
-
-    /// Adds a dependency; whether it is new. `None` if it closes a circle.
-    fn add(&mut self, from: u32, to: u32) -> Option<bool> {
-        if self.next[from as usize].contains(&to) {
-            return Some(false);
-        }
-        if self.place[from as usize] > self.place[to as usize] {
-            self.reorder(from, to)?;
-        }
-        self.next[from as usize].push(to);
-        self.before[to as usize].push(from);
-        Some(true)
-    }
-
-    fn remove(&mut self, from: u32, to: u32) {
-        self.next[from as usize].retain(|&next| next != to);
-        self.before[to as usize].retain(|&before| before != from);
-    }
-
-    /// Moves `to` and what follows behind `from` and what leads there; `None` if `from` follows.
-    fn reorder(&mut self, from: u32, to: u32) -> Option<()> {
-        let (low, high) = (self.place[to as usize], self.place[from as usize]);
-        let mut onward = vec![to];
-        self.seen[to as usize] = true;
-        let mut head = 0;
-        let mut is_circle = false;
-        while let Some(&c) = onward.get(head).filter(|_| !is_circle) {
-            head += 1;
-            for &on in &self.next[c as usize] {
-                is_circle |= on == from;
-                if self.place[on as usize] < high && !std::mem::replace(&mut self.seen[on as usize], true) {
-                    onward.push(on);
-                }
-            }
-        }
-        let mut back = Vec::new();
-        if !is_circle {
-            back.push(from);
-            self.seen[from as usize] = true;
-            let mut head = 0;
-            while let Some(&c) = back.get(head) {
-                head += 1;
-                for &prior in &self.before[c as usize] {
-                    if self.place[prior as usize] > low && !std::mem::replace(&mut self.seen[prior as usize], true) {
-                        back.push(prior);
-                    }
-                }
-            }
-        }
-        onward.iter().chain(&back).for_each(|&c| self.seen[c as usize] = false);
-        if is_circle {
-            return None;
-        }
-        onward.sort_unstable_by_key(|&c| self.place[c as usize]);
-        back.sort_unstable_by_key(|&c| self.place[c as usize]);
-        back.extend(onward);
-        let mut places: Vec<u32> = back.iter().map(|&c| self.place[c as usize]).collect();
-        places.sort_unstable();
-        back.iter()
-            .zip(places)
-            .for_each(|(&c, place)| self.place[c as usize] = place);
-        Some(())
     }
 }
 
@@ -239,7 +152,6 @@ impl Trunk {
 impl Order {
     /// True if every dependency leads onward.
     pub fn is_in_order(&self) -> bool {
-        let onward = |(c, next): (usize, &Vec<u32>)| next.iter().all(|&on| self.place[c] < self.place[on as usize]);
-        self.next.iter().enumerate().all(onward)
+        self.waits.is_in_order()
     }
 }

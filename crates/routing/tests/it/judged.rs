@@ -153,7 +153,13 @@ fn too_few_lanes_are_refused() {
         };
         Engine::Dfsssp.route(&fabric, &lids, &options, Seed(0), Par::Sequential)
     };
-    assert_eq!(route(1).unwrap_err(), EngineError::TooFewLanes { most: 1 });
+    assert_eq!(
+        route(1).unwrap_err(),
+        EngineError::TooFewLanes {
+            engine: "dfsssp",
+            most: 1
+        }
+    );
     assert_eq!(route(2).unwrap().lanes, 2);
 }
 
@@ -210,7 +216,14 @@ fn dfsssp_never_deadlocks() {
                 );
                 routed += 1;
             }
-            Err(error) => assert_eq!(error, EngineError::TooFewLanes { most: 8 }, "seed {seed}"),
+            Err(error) => assert_eq!(
+                error,
+                EngineError::TooFewLanes {
+                    engine: "dfsssp",
+                    most: 8
+                },
+                "seed {seed}"
+            ),
         }
     }
     assert!(routed > 50, "{routed}");

@@ -5,6 +5,7 @@
 mod apart;
 mod auto;
 mod common;
+mod dor_lash;
 mod fat_tree;
 mod fat_tree_faults;
 mod fat_tree_spread;

@@ -153,6 +153,52 @@ equal!(
     "random-24-lmc2.net",
     "random-24-lmc2.dnup.lft"
 );
+equal!(dor_on_a_tree, Dor, "tree-4-3.net", "tree-4-3.dor.lft");
+equal!(dor_on_a_tree_lmc, Dor, "tree-3-2-lmc2.net", "tree-3-2-lmc2.dor.lft");
+equal!(
+    dor_on_a_tree_with_parallel_links,
+    Dor,
+    "tree-links-2.net",
+    "tree-links-2.dor.lft"
+);
+equal!(
+    dor_on_a_tree_with_holes,
+    Dor,
+    "tree-3-3-holes.net",
+    "tree-3-3-holes.dor.lft"
+);
+equal!(dor_on_a_torus, Dor, "torus-4x4.net", "torus-4x4.dor.lft");
+equal!(dor_on_a_ring, Dor, "ring-7.net", "ring-7.dor.lft");
+equal!(dor_on_a_random_graph, Dor, "random-32.net", "random-32.dor.lft");
+equal!(
+    dor_on_a_random_graph_lmc,
+    Dor,
+    "random-24-lmc2.net",
+    "random-24-lmc2.dor.lft"
+);
+equal!(lash_on_a_tree, Lash, "tree-4-3.net", "tree-4-3.lash.lft");
+equal!(lash_on_a_tree_lmc, Lash, "tree-3-2-lmc2.net", "tree-3-2-lmc2.lash.lft");
+equal!(
+    lash_on_a_tree_with_parallel_links,
+    Lash,
+    "tree-links-2.net",
+    "tree-links-2.lash.lft"
+);
+equal!(
+    lash_on_a_tree_with_holes,
+    Lash,
+    "tree-3-3-holes.net",
+    "tree-3-3-holes.lash.lft"
+);
+equal!(lash_on_a_torus, Lash, "torus-4x4.net", "torus-4x4.lash.lft");
+equal!(lash_on_a_ring, Lash, "ring-7.net", "ring-7.lash.lft");
+equal!(lash_on_a_random_graph, Lash, "random-32.net", "random-32.lash.lft");
+equal!(
+    lash_on_a_random_graph_lmc,
+    Lash,
+    "random-24-lmc2.net",
+    "random-24-lmc2.lash.lft"
+);
 equal!(ftree_on_a_tree, Ftree, "tree-4-3.net", "tree-4-3.ftree.lft");
 equal!(
     ftree_on_a_tree_with_parallel_links,

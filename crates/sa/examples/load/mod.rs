@@ -1,5 +1,4 @@
-//! Loads on an administrator: many questions, many joins. For examples, and for the benchmark that stores their
-//! figures.
+//! Loads on an administrator: many queries, many joins. For examples, and for the benchmark that stores their figures.
 
 #![allow(dead_code, reason = "each example uses its own part")]
 
@@ -19,7 +18,7 @@ use selvedge_wire::{Address, Datagram, Gid, Method, Status};
 
 use super::support::{Bench, Wish, group_parameters, number};
 
-/// Nobody is told to wait: what is measured is the work.
+/// Returns a configuration without limits: no client gets BUSY, so that only the work is measured.
 fn limitless() -> Config {
     Config {
         burst: u32::MAX,
@@ -27,7 +26,7 @@ fn limitless() -> Config {
     }
 }
 
-/// Processor time of this thread so far, by the kernel's account; where it gives none, time that has passed.
+/// Returns the processor time of this thread so far. Without support of the kernel, returns elapsed time.
 fn thread_time() -> Duration {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
@@ -35,27 +34,27 @@ fn thread_time() -> Duration {
     ns.map_or_else(|| BEGAN.get_or_init(Instant::now).elapsed(), Duration::from_nanos)
 }
 
-/// What questions came to.
+/// Results of queries.
 #[derive(Clone, Copy, Debug)]
 pub struct Questions {
-    /// Questions asked.
+    /// Number of queries.
     pub asked: u64,
-    /// Of these, answered with a path.
+    /// Queries answered with a path.
     pub found: u64,
-    /// Time that passed.
+    /// Elapsed time.
     pub took: Duration,
     /// Processor time.
     pub cpu: Duration,
-    /// Ports of the fabric, those of switches included.
+    /// Ports of the fabric, including those of switches.
     pub ports: usize,
-    /// Memory of the administrator's indices.
+    /// Memory of the administrator's indexes.
     pub index_bytes: usize,
     /// Hosts of the fabric.
     pub hosts: usize,
 }
 
 impl Questions {
-    /// Asks for the path between random hosts, one question at a time: reversible, by LID, both directions walked.
+    /// Queries the path between random hosts, one query at a time: reversible, by LID, in both directions.
     pub fn ask(bench: &mut Bench, asked: u64) -> Self {
         let hosts: Vec<Lid> = bench.hosts().iter().map(|end| end.lids.base).collect();
         let nodes = bench.snapshot.fabric().nodes().iter();
@@ -97,12 +96,12 @@ impl Questions {
         }
     }
 
-    /// A fabric that is up, for [`Self::ask`].
+    /// Returns a fabric that is up, for [`Self::ask`].
     pub fn bench(spec: &str) -> Bench {
         Bench::with(&Wish::new(spec.to_owned().leak()), limitless())
     }
 
-    /// Questions per second of processor time.
+    /// Returns the queries per second of processor time.
     pub fn per_second(&self) -> f64 {
         self.asked as f64 / self.cpu.as_secs_f64().max(1e-9)
     }
@@ -122,14 +121,14 @@ impl fmt::Display for Questions {
     }
 }
 
-/// What joins came to: in the administrator, and in whoever plans and judges trees.
+/// Results of joins: in the administrator, and in planning and judging of trees.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Joins {
     /// Hosts.
     pub hosts: usize,
-    /// Groups that each joins.
+    /// Groups that each host joins.
     pub groups: u32,
-    /// Joins that were answered with success.
+    /// Joins answered with success.
     pub joined: usize,
     /// Processor time in the administrator.
     pub joining: Duration,
@@ -141,12 +140,12 @@ pub struct Joins {
     pub judging: Duration,
     /// The longest round, in time that passed.
     pub longest: Duration,
-    /// Sets of tables that came of it.
+    /// Number of Sets of tables.
     pub sets: usize,
 }
 
 impl Joins {
-    /// Every host of a fabric joins so many groups; trees are planned again after so many joins.
+    /// Lets every host of a fabric join a number of groups. Trees are planned again after `batch` joins.
     pub fn of(spec: &str, groups: u32, batch: usize) -> Self {
         let mut bench = Questions::bench(spec);
         let hosts = bench.hosts();
@@ -213,7 +212,7 @@ impl fmt::Display for Joins {
     }
 }
 
-/// What switches copy.
+/// Multicast tables of the switches.
 #[derive(Default)]
 struct Trees {
     groups: MulticastGroups,

@@ -1,4 +1,4 @@
-//! Alias GUIDs: what GUIDInfoRecord sets and deletes, and that aliases are found wherever a port is named.
+//! Alias GUIDs: GUIDInfoRecord sets and deletes them, and every record that names a port accepts them.
 
 use crate::support;
 use std::collections::BTreeMap;
@@ -24,10 +24,10 @@ const ENTRIES: [Field; 8] = [
     f::GUID6,
     f::GUID7,
 ];
-/// What OpenSM gives out first.
+/// The first GUID that OpenSM assigns.
 const FIRST: u64 = 0x0014_0500_0000_0001;
 
-/// Hosts have room for so many GUIDs.
+/// Returns a fabric with hosts that have room for this many GUIDs.
 fn tree(guid_cap: u8) -> Bench {
     Bench::new(&Wish {
         guid_cap,
@@ -35,21 +35,21 @@ fn tree(guid_cap: u8) -> Bench {
     })
 }
 
-/// A block of a host, and what is said of entries of it.
+/// Returns the fields of a request for a block of a host.
 fn block(bench: &Bench, host: usize, block: u8, guids: &[(usize, u64)]) -> Vec<(Field, Value)> {
     let mut fields = vec![(f::LID, number(bench.host(host).0)), (f::BLOCK, number(block))];
     fields.extend(guids.iter().map(|&(place, guid)| (ENTRIES[place], Value::Number(guid))));
     fields
 }
 
-/// Asks for a change; the status and the entries answered.
+/// Sends a change. Returns the status and the entries in the answer.
 fn change(bench: &mut Bench, method: Method, fields: &[(Field, Value)]) -> (Status, [u64; 8]) {
     let told = bench.ask(method, &records::GUID_INFO, fields);
     let row = told.rows.first().copied();
     (told.status, ENTRIES.map(|field| row.map_or(0, |row| field.get(&row))))
 }
 
-/// A host sets entries of its own: the answer.
+/// A host sets its own entries. Returns the answer.
 fn set(bench: &mut Bench, host: usize, number: u8, guids: &[(usize, u64)]) -> [u64; 8] {
     bench.lid = bench.host(host);
     let fields = block(bench, host, number, guids);
@@ -58,7 +58,7 @@ fn set(bench: &mut Bench, host: usize, number: u8, guids: &[(usize, u64)]) -> [u
     answer
 }
 
-/// What a host's block holds.
+/// Returns the contents of a host's block.
 fn held(bench: &mut Bench, host: usize, number: u8) -> [u64; 8] {
     let fields = block(bench, host, number, &[]);
     let (status, answer) = change(bench, Method::Get, &fields);
@@ -66,7 +66,7 @@ fn held(bench: &mut Bench, host: usize, number: u8) -> [u64; 8] {
     answer
 }
 
-/// What the manager is told of.
+/// Returns the changed ports that the manager gets.
 fn told(bench: &mut Bench) -> Vec<(Guid, Vec<(u8, u64)>)> {
     let changed = bench.sa.take_changed_aliases().into_iter();
     let all = changed.map(|PortAliases { port, guids }| (port, guids.iter().map(|(at, guid)| (*at, guid.0)).collect()));
@@ -99,7 +99,7 @@ fn wrong_requests_are_refused_as_by_opensm() {
         let first = block(&bench, 0, 0, &[(0, guid), (1, 0x11)]);
         refused(&mut bench, &first, SaStatus::REQUEST_INVALID);
     }
-    // Another's port; a switch has room for one.
+    // Another port's entry is refused; a switch has room for one GUID.
     let others = block(&bench, 1, 0, &[(1, 0x11)]);
     refused(&mut bench, &others, SaStatus::DENIED);
     bench.key = 1;
@@ -118,7 +118,7 @@ fn entries_are_set_and_deleted() {
         set(&mut bench, 0, 0, &[(1, 0x11), (3, 0x13)]),
         [own[0], 0x11, 0, 0x13, 0, 0, 0, 0]
     );
-    // Only what is named changes, and beyond the twelfth there is no room.
+    // Only named entries change, and there is no room after the twelfth.
     assert_eq!(set(&mut bench, 0, 0, &[(1, 0x21)]), [own[0], 0x21, 0, 0x13, 0, 0, 0, 0]);
     assert_eq!(
         set(&mut bench, 0, 1, &[(3, 0x1B), (4, 0x1C)]),
@@ -129,13 +129,13 @@ fn entries_are_set_and_deleted() {
         [(Guid(own[0]), vec![(1, 0x21), (3, 0x13), (11, 0x1B)])]
     );
     assert_eq!(told(&mut bench), []);
-    // What another has, what the port has at another place, and a port's own GUID are not entered.
+    // A GUID of another port, one that the port has at another entry, and a port's own GUID are not entered.
     assert_eq!(
         set(&mut bench, 1, 0, &[(1, 0x13), (2, own[0]), (3, own[1])]),
         [own[1], 0, 0, 0, 0, 0, 0, 0]
     );
     assert_eq!(set(&mut bench, 0, 0, &[(2, 0x1B)]), [own[0], 0x21, 0, 0x13, 0, 0, 0, 0]);
-    // What was given up is free.
+    // A removed GUID is free.
     assert_eq!(set(&mut bench, 1, 0, &[(1, 0x11)]), [own[1], 0x11, 0, 0, 0, 0, 0, 0]);
     bench.lid = bench.host(0);
     let some = block(&bench, 0, 0, &[(3, 0), (5, 0)]);
@@ -162,16 +162,16 @@ fn guid_0_keeps_remembers_and_gives_out() {
         [own[0], FIRST, 0x12, 0, 0, 0, 0, 0]
     );
     assert_eq!(set(&mut bench, 1, 1, &[(0, 0)]), [FIRST + 1, 0, 0, 0, 0, 0, 0, 0]);
-    // It gets what it had.
+    // The entry gets its former GUID.
     bench.lid = bench.host(0);
     let first = block(&bench, 0, 0, &[(1, 0)]);
     assert_eq!(change(&mut bench, Method::Delete, &first).1[1], 0);
     assert_eq!(set(&mut bench, 0, 0, &[(1, 0)])[1], FIRST);
-    // But not while another one has it.
+    // But not while another port has it.
     assert_eq!(change(&mut bench, Method::Delete, &first).1[1], 0);
     assert_eq!(set(&mut bench, 1, 0, &[(1, FIRST)])[1], FIRST);
     assert_eq!(set(&mut bench, 0, 0, &[(1, 0)])[1], 0);
-    // What somebody has chosen is not given out.
+    // A GUID chosen by a client is not assigned to others.
     assert_eq!(set(&mut bench, 0, 0, &[(3, FIRST + 2)])[3], FIRST + 2);
     assert_eq!(set(&mut bench, 0, 0, &[(4, 0)])[4], FIRST + 3);
 }
@@ -227,7 +227,7 @@ fn aliases_name_their_port() {
     }
 }
 
-/// Joins a group as a port with this GUID: the status.
+/// Joins a group as a port with this GUID. Returns the status.
 fn join(bench: &mut Bench, method: Method, guid: u64) -> Status {
     use records::member as f;
     let group = Gid([0xFF, 0x12, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
@@ -253,7 +253,7 @@ fn aliases_are_members_of_their_own() {
         let guids = rows.iter().map(|row| Gid(records::member::PORT_GID.wide(row)).guid().0);
         guids.filter(|guid| *guid != 0).collect()
     };
-    // For whoever lays trees the port is one member, whoever of it has joined.
+    // For tree planning the port is one member, whichever of its GUIDs has joined.
     let trees = |bench: &mut Bench| -> Vec<Vec<u64>> {
         let groups = bench
             .sa
@@ -271,7 +271,7 @@ fn aliases_are_members_of_their_own() {
     assert_eq!(join(&mut bench, Method::Delete, 0x52), Status::OK);
     assert_eq!(members(&mut bench), [0x51, own]);
     assert_eq!(trees(&mut bench), [[own]]);
-    // Who is a member leaves first.
+    // A member leaves its groups first.
     let both = block(&bench, 0, 0, &[(1, 0), (2, 0)]);
     assert_eq!(change(&mut bench, Method::Delete, &both).0, SaStatus::DENIED);
     assert_eq!(held(&mut bench, 0, 0)[1..3], [0x51, 0x52]);
@@ -279,7 +279,7 @@ fn aliases_are_members_of_their_own() {
     assert_eq!(change(&mut bench, Method::Delete, &both).0, Status::OK);
     assert_eq!(members(&mut bench), [own]);
     assert_eq!(join(&mut bench, Method::Set, 0x51), SaStatus::INVALID_GID);
-    // A GUID that is replaced is a member no more.
+    // A GUID that is replaced is no longer a member.
     set(&mut bench, 0, 0, &[(1, 0x61)]);
     assert_eq!(join(&mut bench, Method::Set, 0x61), Status::OK);
     assert_eq!(join(&mut bench, Method::Delete, own), Status::OK);
@@ -308,7 +308,7 @@ fn aliases_stay_while_their_port_is_away_unless_another_asks() {
         bench.sa.registrations().forgotten().iter().collect::<Vec<_>>(),
         [&Guid(own[0])]
     );
-    // A function that has moved.
+    // A virtual function has moved to another port.
     assert_eq!(set(&mut bench, 3, 0, &[(1, 0x31)]), [own[1], 0x31, 0, 0, 0, 0, 0, 0]);
     assert_eq!(
         told(&mut bench),
@@ -358,7 +358,7 @@ fn there_are_so_many_and_no_more() {
     let more = block(&bench, 2, 3, &[(0, 0x300)]);
     assert_eq!(change(&mut bench, Method::Set, &more).0, SaStatus::NO_RESOURCES);
     bench.commit(&wish(&[2], 2));
-    // Those of who is not there make room.
+    // Aliases of an absent port are removed to make room.
     set(&mut bench, 0, 1, &[(0, 0x300)]);
     assert_eq!(bench.sa.aliases().count(), 1);
 }
@@ -384,7 +384,7 @@ fn aliases_outlive_the_process() {
     let want: BTreeMap<Guid, Vec<(u8, u64)>> =
         [(bench.guid(0), vec![(7, 0x17)]), (bench.guid(1), vec![(254, 0x1F6)])].into();
     assert_eq!(told(&mut bench), Vec::from_iter(want));
-    // And what was given out is remembered, and given to nobody else.
+    // An assigned GUID is remembered and not assigned to another port.
     assert_eq!(set(&mut bench, 2, 0, &[(1, 0)])[1], FIRST + 1);
     assert_eq!(set(&mut bench, 0, 0, &[(1, 0)])[1], FIRST);
 }
@@ -416,7 +416,7 @@ fn standbys_copy_them() {
     ] {
         assert!(text.lines().any(|have| have == line), "{line}\n{text}");
     }
-    // A manager that was told of an older copy is told of what is no more.
+    // A manager with an older copy is informed of removed aliases.
     let mut standby = Sa::new(Config::default());
     for copy in [two.copy.clone(), Registrations::default()] {
         standby.handle(two.master.now, Input::Copied(Box::new(copy)), &mut Vec::new());
@@ -426,7 +426,7 @@ fn standbys_copy_them() {
         told.iter().map(|of| (of.port, of.guids.len())).collect::<Vec<_>>(),
         [(port, 0)]
     );
-    // To strangers they are not shown like this.
+    // Untrusted requesters do not see them in this form.
     two.master.lid = two.master.host(2);
     assert_eq!(
         two.master.ask(Method::GetTable, &records::ALIAS, &[]).status,

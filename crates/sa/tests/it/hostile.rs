@@ -1,4 +1,4 @@
-//! What nobody sends in good faith: floods, wrong masks, windows and keys, and the stored corpus of the fuzz target.
+//! Hostile input: floods, wrong masks, windows and keys, and the stored corpus of the fuzz target.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,8 +20,8 @@ fn tree(config: Config) -> Bench {
 mod floods {
     use super::*;
 
-    /// Of each of two clients in a second: one asks as often as it can, the other now and then. How often the first was
-    /// answered, how often it was told BUSY, how often the other was answered.
+    /// Two clients send requests for a second: one as often as it can, the other now and then. Returns how often the
+    /// first was answered, how often it got BUSY, and how often the other was answered.
     fn flood(ask: impl Fn(&mut Bench) -> Mad) -> (usize, usize, usize) {
         let config = Config {
             burst: 100,
@@ -56,7 +56,7 @@ mod floods {
             let lid = bench.lid.0;
             bench.question(Method::Get, &records::NODE, &[(records::node::LID, number(lid))])
         });
-        // 100 at once, 1,000 a second.
+        // 100 at once, 1,000 per second.
         assert_eq!(cheap, (1_099, 20_000 - 1_099, 100));
     }
 
@@ -69,11 +69,11 @@ mod floods {
 
     #[test]
     fn of_questions_that_make_work_end_sooner() {
-        // Nobody has this name: every end port is looked at, 14 here, for less than the price of one more request.
+        // No node has this name: every end port is examined, 14 here, at less than the price of one more request.
         let name = [(records::node::DESCRIPTION, Value::Bytes(vec![b'?'; 16]))];
         let short = flood(|bench| bench.question(Method::GetTable, &records::NODE, &name));
         assert_eq!(short.0, 1_099);
-        // No pair has this key: 196 are looked at, in two steps each, which costs 24 more.
+        // No pair has this key: 196 are examined, in two steps each, which costs 24 more.
         let key = [(records::path::PKEY, number(0x1234_u16))];
         let long = flood(|bench| bench.question(Method::GetTable, &records::PATH, &key));
         assert!((40..=50).contains(&long.0), "{long:?}");
@@ -91,8 +91,8 @@ mod floods {
         assert_eq!(again.2, 100);
     }
 
-    /// Begins one long answer more than a client may have; each is acknowledged as often as said. How many are BUSY,
-    /// and how many were given up for others.
+    /// Begins one long answer more than a client may have. Returns how many are BUSY, and how many were dropped for
+    /// others.
     fn long_answers(acknowledged: bool) -> (usize, u64) {
         let mut bench = tree(Config::default());
         let mut busy = 0;
@@ -114,7 +114,7 @@ mod floods {
     #[test]
     fn of_long_answers_leave_the_others_theirs() {
         assert_eq!(long_answers(true), (3, 0));
-        // Whoever never says a word to an answer has no use for it.
+        // A client that never acknowledges has no use for a long answer.
         assert_eq!(long_answers(false), (0, 3));
     }
 }
@@ -125,9 +125,10 @@ mod masks {
     #[test]
     fn of_components_that_a_record_does_not_have_are_refused() {
         let mut bench = tree(Config::default());
+        let mut refused = 0;
         for layout in records::ALL {
             let more = !layout.components();
-            // Of a ClassPortInfo nothing is compared.
+            // No field of a ClassPortInfo is compared.
             if more == 0 || layout.id == records::CLASS_PORT_INFO.id {
                 continue;
             }
@@ -136,8 +137,10 @@ mod masks {
                 mad.set_component_mask(1 << more.trailing_zeros());
                 let status = bench.exchange(&mad).status;
                 assert_eq!(status, SaStatus::REQUEST_INVALID, "{} {method:?}", layout.name);
+                refused += 1;
             }
         }
+        assert!(refused > records::ALL.len(), "{refused} requests");
     }
 
     #[test]
@@ -159,7 +162,7 @@ mod masks {
     }
 }
 
-/// A key that is not ours is refused whatever is asked, and counted; nothing of what was asked happens.
+/// A request with a wrong SM_Key is refused and counted, and has no effect.
 #[test]
 fn forged_keys_are_denied_and_counted() {
     let mut bench = tree(Config::default());
@@ -191,7 +194,7 @@ fn forged_keys_are_denied_and_counted() {
 mod segments {
     use super::*;
 
-    /// A question in segments of which each has these number, flags and length.
+    /// Sends a segmented request with these numbers, flags and length.
     fn part(bench: &mut Bench, transaction: u64, (segment, flags, length): (u32, u8, u32)) -> Vec<Mad> {
         let mut mad = bench.question(Method::GetMulti, &records::MULTI_PATH, &[]);
         mad.set_transaction(TransactionId(transaction));
@@ -199,7 +202,7 @@ mod segments {
         bench.send(&mad).into_iter().map(|o| o.datagram.mad).collect()
     }
 
-    /// What the last word about a question was: an ABORT or STOP, with its status.
+    /// Returns the last RMPP message about a request: an ABORT or STOP, with its status.
     fn end(said: &[Mad]) -> Option<(RmppKind, RmppStatus)> {
         let rmpp = said.last()?.rmpp()?;
         matches!(rmpp.kind, RmppKind::Abort | RmppKind::Stop).then_some((rmpp.kind, rmpp.status))
@@ -208,7 +211,7 @@ mod segments {
     #[test]
     fn beyond_what_a_question_may_have_end_it() {
         let mut bench = tree(Config::default());
-        // Fifty segments are announced: none has so many.
+        // Fifty segments are announced, but no request has so many.
         let said = part(&mut bench, 1, (1, 2, 50 * 220));
         let first_end = end(&said);
         let mut last = None;
@@ -218,7 +221,7 @@ mod segments {
         }
         assert!(first_end.or(last).is_some(), "it takes questions of any length");
         assert!(bench.sa.counters().failed > 0);
-        // And it is not kept.
+        // The request is not kept.
         assert_eq!(bench.ask(Method::GetTable, &records::NODE, &[]).rows.len(), 14);
     }
 
@@ -238,10 +241,12 @@ mod segments {
         for transaction in 0..2_000 {
             part(&mut bench, transaction, (1, 2, 0));
         }
-        assert!(bench.sa.counters().busy > 0, "there is a limit");
+        let busy = bench.sa.counters().busy;
+        assert!(busy > 0, "there is a limit");
         bench.later(Duration::from_secs(10));
         let said = part(&mut bench, 5_000, (1, 2, 0));
         assert!(said.iter().all(|mad| mad.status() == Status::OK), "room again");
+        assert_eq!(bench.sa.counters().busy, busy, "room again");
     }
 
     #[test]
@@ -262,7 +267,7 @@ mod segments {
     }
 }
 
-/// Long and short subscriptions of one host: others are told all the same.
+/// Long and short subscriptions of one host: other subscribers still get reports.
 #[test]
 fn who_never_answers_reports_is_forgotten() {
     use records::inform_info as f;
@@ -310,7 +315,7 @@ fn who_never_answers_reports_is_forgotten() {
         2,
         "it may be out of reach for a moment"
     );
-    // The group ends a minute later: it is told of that as well, and silent again.
+    // The group ends a minute later: the host gets a report of that too, and is silent again.
     bench.later(Duration::from_secs(60));
     bench.lid = bench.host(0);
     assert_eq!(
@@ -321,7 +326,7 @@ fn who_never_answers_reports_is_forgotten() {
     assert_eq!(bench.sa.registrations().counts().2, 1, "who has answered once is left");
 }
 
-/// A class that is not ours never reaches the administrator; if it does, it harms nobody.
+/// A datagram of another class never reaches the administrator. If it does, it has no effect.
 #[test]
 fn anything_else_is_dropped_and_counted() {
     let mut bench = tree(Config::default());
@@ -342,7 +347,7 @@ fn corpus() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
 }
 
-/// `SELVEDGE_BLESS=1` writes the seeds; what a fuzzer found is added by hand and stays.
+/// `SELVEDGE_BLESS=1` writes the seeds. Inputs found by a fuzzer are added by hand and stay.
 #[test]
 fn the_stored_corpus_holds() {
     if std::env::var_os("SELVEDGE_BLESS").is_some() {
@@ -367,7 +372,7 @@ proptest! {
         converse(&bytes);
     }
 
-    /// Requests in good shape, so that registrations come to be.
+    /// Well-formed requests, so that registrations are made.
     #[test]
     fn any_requests_are_a_conversation(
         requests in proptest::collection::vec(

@@ -1,4 +1,4 @@
-//! What clients have registered outlives the administrator: the next one gives the same answers.
+//! Registrations survive the administrator: the next one gives the same answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn registered() -> Bench {
     bench
 }
 
-/// Every row of what is registered, as a trusted client sees it.
+/// Returns every row of the registrations, as a trusted client sees it.
 fn rows(bench: &mut Bench) -> Vec<Vec<SaData>> {
     bench.lid = bench.host(0);
     bench.key = 1;
@@ -77,7 +77,7 @@ fn rows(bench: &mut Bench) -> Vec<Vec<SaData>> {
         .into()
 }
 
-/// Another administrator, with what the text says.
+/// Starts another administrator with the registrations in the text.
 fn next_life(bench: &mut Bench, text: &str) {
     let kept = Registrations::from_text(text).unwrap();
     bench.sa = Sa::with_registrations(Config::default(), bench.now, kept);
@@ -95,7 +95,7 @@ fn the_next_one_gives_the_same_answers() {
     assert_eq!(bench.sa.registrations().counts(), (1, 2, 1, 2));
     next_life(&mut bench, &text);
     assert_eq!(rows(&mut bench), before);
-    // The lease goes on from what was left of it.
+    // The lease continues with its remaining time.
     bench.later(Duration::from_secs(11));
     assert_eq!(rows(&mut bench)[1].len(), 1);
 }
@@ -147,12 +147,12 @@ fn what_makes_no_sense_is_left_out() {
     };
     check("group ff12", "group ff12", 1);
     check("group ff12", "group fe80", 0);
-    // One that nobody is in may be a partition's: they say so when they come.
+    // A group without members may be a partition's preset group, which the partitions will show.
     check("member", "#member", 1);
 }
 
-/// A preset group's level follows the operator's wish while nobody is in it. Members use what they were told: with one
-/// it stays, whatever is wished, and over a restart.
+/// The service level of a preset group follows the operator's setting while the group has no members. Members use the
+/// level that they got when they joined, so a group with members keeps it, also over a restart.
 #[test]
 fn a_group_keeps_its_level_while_it_has_members() {
     use records::member as f;

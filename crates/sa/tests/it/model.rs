@@ -1,6 +1,6 @@
-//! Anything may happen in any order: hosts join and leave, offer and subscribe, ports come and go with plans, leases
-//! run out, the manager loses its link, is killed and starts again from what it has stored. After each step everything
-//! that the administrator tells is what a model of a few sets says.
+//! Random steps in random order: hosts join and leave, register services and subscribe, ports leave and return with
+//! plans, leases expire, the manager loses its link, or is killed and restarts from its stored state. After each step
+//! every answer of the administrator equals that of a model made of a few sets.
 
 use crate::support;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,15 +18,15 @@ use selvedge_wire::{Datagram, Gid, Method, Status};
 /// Eight hosts.
 const TREE: &str = "pgft:m=2x4,w=1x2,p=1x1";
 const HOSTS: usize = 8;
-/// The host whose link is slower with each plan.
+/// The host with a link that is slower with each plan.
 const SLOW: usize = 2;
-/// The host that looks; it is always there.
+/// The host that sends the queries; it is always present.
 const WITNESS: usize = 0;
 
-/// A plan, hosts that are not in it, and the MTU of the slow host, as its code.
+/// A plan, the hosts missing in it, and the MTU of the slow host, as an IBA code.
 type Planned = (Arc<Snapshot>, Vec<usize>, u64);
 
-/// The plans that follow each other: all hosts, some of them gone, others gone.
+/// The plans in order: all hosts, some missing, others missing.
 fn plans() -> &'static [Planned; 3] {
     static MADE: OnceLock<[Planned; 3]> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -51,7 +51,7 @@ fn plans() -> &'static [Planned; 3] {
     })
 }
 
-/// One thing that happens.
+/// One step.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Join {
@@ -81,9 +81,9 @@ enum Step {
     Later {
         seconds: u8,
     },
-    /// SIGKILL when all is stored, and a start.
+    /// SIGKILL when everything is stored, and a start.
     Kill,
-    /// Its own link goes and comes back.
+    /// The manager's own link goes down and comes back.
     Link,
 }
 
@@ -103,7 +103,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What hosts have registered, by host.
+/// Registrations of hosts, by host.
 #[derive(Default)]
 struct Model {
     members: BTreeSet<(u8, usize)>,
@@ -148,14 +148,14 @@ impl World {
         self.bench.snapshot = Arc::clone(&snapshot);
         let out = self.bench.feed(Input::Committed(snapshot));
         self.answer_reports(out);
-        // Whoever is gone has registered nothing.
+        // An absent host has no registrations.
         let gone = &plans()[number].1;
         self.model.members.retain(|(_, host)| !gone.contains(host));
         self.model.services.retain(|(_, host), _| !gone.contains(host));
         self.model.subscribers.retain(|host| !gone.contains(host));
     }
 
-    /// Subscribers answer at once what they are told.
+    /// Subscribers answer reports at once.
     fn answer_reports(&mut self, out: Vec<Output>) {
         let mut told: Vec<Datagram> = out.into_iter().map(|output| output.datagram).collect();
         told.append(&mut self.bench.beside);
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// Asks as a host; what it is told.
+    /// Sends a query as a host. Returns the answer.
     fn ask(
         &mut self,
         host: usize,
@@ -181,7 +181,7 @@ impl World {
         told
     }
 
-    /// Asks as a host; true if it is done. Who is not in the plan in force is told to wait.
+    /// Sends a change as a host. True if it succeeded. A host that is not in the plan in force gets BUSY.
     fn change(
         &mut self,
         host: usize,
@@ -278,7 +278,7 @@ impl World {
         self.model.services.retain(|_, end| end.is_none_or(|end| end > now));
     }
 
-    /// Everything that is told is what the model says.
+    /// Checks that every answer equals that of the model.
     fn check(&mut self) {
         (self.bench.lid, self.bench.key) = (self.lids[WITNESS], 1);
         let host = |gid: Gid| self.gids.iter().position(|known| *known == gid);
@@ -322,7 +322,7 @@ impl World {
         self.check_paths();
     }
 
-    /// Paths are those of the last plan, and there are some to whoever is there.
+    /// Paths are those of the last plan, and every present host has some.
     fn check_paths(&mut self) {
         use records::path as f;
         let (_, _, mtu) = plans()[self.plan];

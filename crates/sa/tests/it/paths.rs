@@ -1,4 +1,4 @@
-//! PathRecord and MultiPathRecord: which paths there are, what they carry, and which are refused.
+//! PathRecord and MultiPathRecord: which paths exist, their properties, and which queries are refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use records::path as f;
 
 const TREE: &str = "pgft:m=2x4,w=1x2,p=1x1";
 
-/// The host with this number is behind a slow link.
+/// Returns a fabric in which the host with this number has a slow link.
 fn with_slow(host: usize) -> Wish {
     let rate = Rate {
         width: LinkWidth::X4,
@@ -38,7 +38,7 @@ fn fields(row: &SaData) -> [u64; 4] {
     [f::MTU, f::RATE, f::LIFE, f::SL].map(|field: Field| field.get(row))
 }
 
-/// A plan that goes around a lost link keeps the LID behind it: whoever asks for its paths is refused.
+/// A plan that leads around a lost link keeps the LID behind it; queries for its paths are refused.
 #[test]
 fn an_end_port_without_a_link_has_no_path() {
     let mut bench = Bench::new(&Wish::new(TREE));
@@ -200,7 +200,7 @@ fn only_ports_of_one_partition_talk() {
     check(&mut bench, 0, 4, None, Some(0xFFFF));
     check(&mut bench, 0, 4, Some(0x7FFF), Some(0xFFFF));
     check(&mut bench, 0, 4, Some(0x8001), None);
-    // Who is not trusted sees only ports of its partitions.
+    // An untrusted requester sees only ports of its partitions.
     bench.key = 0;
     bench.lid = bench.host(4);
     check(&mut bench, 0, 1, None, None);
@@ -226,7 +226,7 @@ fn the_service_level_is_the_plans() {
         assert_eq!(got, want, "{from} {to} {more:?}");
     };
     check(&mut bench, (0, 1), &[], Some((0, 1)));
-    // The way back has another level: a reply on this one was never judged.
+    // The reverse path has another level: a reply on this level was never judged.
     check(&mut bench, (0, 3), &[], Some((5, 0)));
     check(&mut bench, (3, 0), &[], Some((0, 0)));
     check(&mut bench, (0, 3), &[(f::REVERSIBLE, 1)], None);

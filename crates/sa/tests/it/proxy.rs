@@ -1,4 +1,4 @@
-//! Ports that join groups for other ports, and whoever may take such members out again.
+//! Ports that join groups for other ports, and access rights to such memberships.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ const IPOIB: Gid = Gid([
     0xFF, 0x12, 0x40, 0x1B, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF,
 ]);
 
-/// Eight hosts in the default partition; but the fifth is in another one only, and the last two are limited members.
+/// Eight hosts in the default partition, except: the fifth is only in another one, and the last two are limited
+/// members.
 fn wish() -> Wish {
     let mut wish = Wish::new("pgft:m=2x4,w=1x2,p=1x1");
     wish.keys.insert(5, vec![PKey(0x8001)]);
@@ -32,7 +33,7 @@ fn named(bench: &Bench, mgid: Gid, host: usize, state: u8) -> Vec<(Field, Value)
     ]
 }
 
-/// A host asks for one: join state and ProxyJoin of what is answered.
+/// A host joins for another one. Returns join state and ProxyJoin of the answer.
 fn ask(bench: &mut Bench, asker: usize, method: Method, fields: &[(Field, Value)]) -> Result<(u64, u64), Status> {
     bench.lid = bench.host(asker);
     let told = bench.ask(method, &records::MEMBER, fields);
@@ -53,7 +54,7 @@ fn delete(bench: &mut Bench, asker: usize, host: usize, state: u8) -> Result<(u6
 
 const INVALID: Result<(u64, u64), Status> = Err(SaStatus::REQUEST_INVALID);
 
-/// Host, join state, and who joined for it: itself (0), another host, or somebody that is not known.
+/// Returns host, join state, and the joining port: the host itself (0), another host, or unknown.
 fn members(bench: &Bench) -> Vec<(usize, u8, Option<usize>)> {
     let place = |guid| (0..8).find(|&host| bench.guid(host) == guid).unwrap();
     let all = bench.sa.groups().iter().flat_map(|group| &group.members);
@@ -73,12 +74,12 @@ fn members_of_a_partition_join_and_leave_for_each_other() {
     assert_eq!(set(&mut bench, 0, 1, 1), Ok((1, 1)), "a group that a proxy creates");
     assert_eq!(set(&mut bench, 2, 3, 4), Ok((4, 1)));
     assert_eq!(members(&bench), [(1, 1, Some(0)), (3, 4, Some(2))]);
-    // Any member of the partition changes what a proxy has joined.
+    // Any member of the partition may change a membership made by proxy.
     assert_eq!(set(&mut bench, 4, 3, 1), Ok((5, 1)));
     assert_eq!(delete(&mut bench, 0, 3, 4), Ok((1, 1)));
     assert_eq!(delete(&mut bench, 4, 1, 1), Ok((0, 1)));
     assert_eq!(delete(&mut bench, 4, 1, 1), INVALID, "it is none any more");
-    // And the port itself.
+    // The port itself may change it too.
     assert_eq!(delete(&mut bench, 3, 3, 1), Ok((0, 1)));
     assert_eq!(bench.sa.groups().iter().count(), 0);
 }
@@ -86,7 +87,8 @@ fn members_of_a_partition_join_and_leave_for_each_other() {
 #[test]
 fn others_may_neither_join_nor_leave_for_them() {
     let mut bench = Bench::new(&wish());
-    // In no partition of the port's; the port not in the group's; two limited members, who may not talk.
+    // The requester shares no partition with the port; the port is not in the group's partition; two limited members
+    // may not communicate.
     assert_eq!(set(&mut bench, 5, 0, 1), INVALID);
     assert_eq!(set(&mut bench, 0, 5, 1), INVALID);
     assert_eq!(set(&mut bench, 6, 7, 1), INVALID);
@@ -104,7 +106,7 @@ fn what_a_port_has_joined_itself_is_its_own() {
     assert_eq!(set(&mut bench, 1, 1, 1), Ok((1, 0)));
     assert_eq!(set(&mut bench, 0, 1, 4), INVALID);
     assert_eq!(delete(&mut bench, 0, 1, 1), INVALID);
-    // Somebody was quicker: with its own join it is its own nevertheless.
+    // Another port joined for it first. After its own join it owns the membership nevertheless.
     assert_eq!(set(&mut bench, 0, 2, 1), Ok((1, 1)));
     assert_eq!(set(&mut bench, 2, 2, 1), Ok((1, 0)));
     assert_eq!(delete(&mut bench, 0, 2, 1), INVALID);
@@ -125,7 +127,7 @@ fn whoever_shows_the_key_may_all_of_it() {
         INVALID,
         "the port itself has to be in the partition"
     );
-    // Trusted eyes see who was joined by a proxy; the question may name it.
+    // Trusted requesters see which members joined by proxy, and may query for it.
     bench.lid = bench.host(0);
     let told = bench.ask(Method::GetTable, &records::MEMBER, &[(f::PROXY, number(1_u8))]);
     let of = |row| Gid(f::PORT_GID.wide(row));

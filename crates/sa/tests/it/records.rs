@@ -1,4 +1,4 @@
-//! Every record of the snapshot: how many rows there are, what stands in them, and who may see them.
+//! Every record of the snapshot: the number of rows, their contents, and access rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn every_table_has_the_rows_it_should() {
         (&records::LINK, 2 * cables),
         (&records::LINEAR_FORWARDING, switches * blocks),
         (&records::MULTICAST_FORWARDING, 0),
-        // Nobody has read or set tables of lanes: no row can be told that ports are known to hold.
+        // Lane tables were neither read nor set, so no row is known.
         (&records::SL_TO_VL, 0),
         (&records::VL_ARBITRATION, 0),
         (&records::PKEY_TABLE, switches + hosts),
@@ -83,7 +83,8 @@ fn with_lanes(own_row: Option<[Vl; Sl::COUNT]>) -> (Bench, Lid) {
     (bench, switch.unwrap())
 }
 
-/// Of a switch each port to each other and to itself; of what port 0 gets only the row that was read.
+/// Rows of a switch: from each port to each other and to itself. Of the rows to port 0 only the one that was read is
+/// shown.
 #[test]
 fn rows_of_a_switch_are_told_as_they_are_known() {
     use records::sl_to_vl as f;
@@ -128,13 +129,13 @@ fn lane_tables_are_those_that_ports_hold() {
             &[(records::vl_arbitration::LID, lid)],
         )
         .rows;
-    // Of either priority only the first block has turns: the ports have eight each.
+    // Only the first block of either priority has entries: the ports have eight each.
     let blocks: Vec<u64> = rows.iter().map(|row| records::vl_arbitration::BLOCK.get(row)).collect();
     assert_eq!(blocks, [1, 2, 3, 4]);
     let turns = |row: usize| records::vl_arbitration::TABLE.slice(&rows[row])[..8].to_vec();
     assert_eq!(turns(0), [0, 64, 1, 64, 2, 64, 0, 0]);
     assert!((1..4).all(|row| turns(row) == [0; 8]));
-    // Of a host's only port any number will do; of a switch there is none behind the last, and port 0 has no turns.
+    // For a host's only port any number matches; a switch has none after its last port, and port 0 has no entries.
     let mut has = |lid: u16, port: u8| {
         use records::vl_arbitration as f;
         let wanted = [
@@ -265,7 +266,7 @@ fn keys_of_ports_are_for_trusted_eyes() {
     assert_eq!(records::sm_info::SM_KEY.get(&told.rows[0]), 0, "not even to them");
 }
 
-/// Sends a question that is changed before it leaves.
+/// Sends a query that is changed before it is sent.
 fn refused(bench: &mut Bench, (method, layout): (Method, &Layout), change: fn(&mut selvedge_wire::Mad), want: Status) {
     let mut mad = bench.question(method, layout, &[]);
     change(&mut mad);
@@ -376,7 +377,7 @@ fn transfers_to_one_client_are_limited() {
         [Status::OK; 3]
     );
     assert_eq!(bench.sa.counters().failed, 1, "the first, which nobody acknowledged");
-    // Nobody acknowledges: in the end all is forgotten.
+    // No acknowledgement arrives: in the end all is dropped.
     for _ in 0..4 {
         bench.later(Duration::from_millis(500));
     }
@@ -395,7 +396,7 @@ fn a_question_asked_again_gets_its_beginning_again() {
     };
     assert_eq!(segments(bench.send(&mad)), [1]);
     assert_eq!(segments(bench.send(&mad)), [1]);
-    // Another client has come to the same place and counts as the one before did.
+    // Another client has reached the same state and counts as the first one did.
     let mut other = bench.question(Method::GetTable, &records::LINK, &[]);
     other.set_transaction(mad.transaction());
     let out = bench.send(&other);

@@ -162,7 +162,7 @@ mod groups {
         fields
     }
 
-    /// As host number `host`.
+    /// Sends a request as host number `host`.
     fn at(bench: &mut Bench, host: usize, method: Method, fields: &[(Field, Value)]) -> Result<u64, Status> {
         bench.lid = bench.host(host);
         let told = bench.ask(method, &records::MEMBER, fields);
@@ -243,7 +243,7 @@ mod groups {
         let mut bench = tree();
         let first = create(&bench, 1);
         assert_eq!(at(&mut bench, 1, Method::Set, &first), Ok(1));
-        // Strangers see groups, members themselves, the trusted everything.
+        // Untrusted requesters see groups, members see themselves, trusted requesters see everything.
         let rows = |bench: &mut Bench, host: usize, fields: &[(Field, Value)]| {
             bench.lid = bench.host(host);
             let told = bench.ask(Method::GetTable, &records::MEMBER, fields);
@@ -319,7 +319,7 @@ mod groups {
         assert_eq!(at(&mut bench, 0, Method::Delete, &leave), Ok(0));
         let told = bench.ask(Method::Set, &records::MEMBER, &fields);
         assert_eq!(f::MLID.get(&told.rows[0]), 0xC000);
-        // A unicast GID, reserved flags, one that only the administrator gives out.
+        // A unicast GID, reserved flags, and one that only the administrator assigns.
         for bad in [bench.gid(1), Gid([0xFF; 16]), mgids[0]] {
             fields[0].1 = Value::Gid(bad);
             assert_eq!(

@@ -1,4 +1,4 @@
-//! Reports to subscribers: who came and went, traps handed on, groups; and how often they are repeated.
+//! Reports to subscribers: ports that joined and left, forwarded traps, groups, and repetitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn subscribe(bench: &mut Bench, host: usize, trap: u64, subscribe: u64) -> Statu
         .status
 }
 
-/// Number of its trap, to whom, and the GID that it is about.
+/// Returns the trap number, the destination, and the GID that the report is about.
 fn told(datagrams: &[Datagram]) -> Vec<(u64, u16, Gid)> {
     let reports = datagrams.iter().filter(|d| d.mad.method() == Method::Report);
     reports
@@ -78,7 +78,7 @@ fn tell_who_came_and_went() {
     assert_eq!(subscribe(&mut bench, 1, 0xFFFF, 0), SaStatus::REQUEST_INVALID);
 }
 
-/// What a sweep sees that does not find a host, or finds it without its link.
+/// Returns the fabric of a sweep that does not find a host, or finds it without its link.
 fn seen(bench: &Bench, without: Option<(usize, bool)>) -> Arc<Fabric> {
     let all = bench.snapshot.fabric();
     let host = without.map(|(host, is_found)| (all.find_port(bench.guid(host)).unwrap().node, is_found));
@@ -99,8 +99,8 @@ fn seen(bench: &Bench, without: Option<(usize, bool)>) -> Arc<Fabric> {
 
 #[test]
 fn tell_whom_a_sweep_did_not_find() {
-    // A sweep that finds all but one host, or everybody, or a plan without one in force, or with everybody; and
-    // what is told of the host: nothing, or the number of a trap.
+    // The events: a sweep that finds all but one host, or every host; a plan in force without that host, or with every
+    // host. The result: no report about the host, or the number of a trap.
     const OUT: Option<u64> = Some(65);
     const IN: Option<u64> = Some(64);
     enum Step {
@@ -113,7 +113,7 @@ fn tell_whom_a_sweep_did_not_find() {
     use Step::{Found, Missed, Unlinked, Whole, Without};
     let sequences: [&[(Step, Option<u64>)]; 5] = [
         &[(Missed, OUT), (Without, None), (Found, None), (Whole, IN)],
-        // It is back before a plan without it is in force: who came is there when packets get to it.
+        // It is back before a plan without it is in force: a port has joined only when packets reach it.
         &[(Missed, OUT), (Missed, None), (Found, None), (Whole, IN), (Whole, None)],
         &[
             (Unlinked, OUT),
@@ -170,7 +170,7 @@ fn tell_whom_a_sweep_did_not_find() {
 #[test]
 fn are_for_nobody_while_a_lid_is_contested() {
     let ends = |bench: &Bench| [6, 7].map(|host| bench.snapshot.fabric().find_port(bench.guid(host)).unwrap());
-    // Two hosts have each other's LIDs, as a sweep saw it, or as a plan on its way gives them.
+    // Two hosts have each other's LIDs, in a sweep or in a plan being applied.
     for is_seen in [true, false] {
         let mut bench = tree();
         let [a, b] = ends(&bench);
@@ -214,7 +214,7 @@ fn hosts_that_no_plan_has_are_to_be_asked() {
     let forgotten = |bench: &Bench| bench.sa.registrations().forgotten().clone();
     bench.feed(Input::Swept(fabric));
     assert_eq!(forgotten(&bench), [guid].into());
-    // The plan has it; that it was asked is another thing.
+    // The plan has it; whether it was asked to register again is independent.
     for (unasked, want) in [([guid].into(), [guid].into()), (BTreeSet::new(), BTreeSet::new())] {
         bench.commit(&Wish {
             unasked,
@@ -251,7 +251,8 @@ fn are_repeated_until_they_are_answered() {
     }
     assert_eq!(repeated, 3);
     assert_eq!(bench.sa.counters().reports_lost, 1);
-    // Who may have been out of reach for a moment is told again; who does not answer for a minute is not.
+    // A subscriber that may have been out of reach for a moment gets the report again; one that does not answer for a
+    // minute does not.
     bench.lid = bench.host(0);
     let told = bench.ask(Method::GetTable, &records::INFORM_INFO_RECORD, &[]);
     assert_eq!(told.rows.len(), 2);
@@ -318,7 +319,7 @@ fn tell_of_groups() {
     let to = bench.host(3).0;
     assert_eq!(told(&bench.beside), [(66, to, mgid)]);
     bench.beside.clear();
-    // Its only member goes: so does the group.
+    // Its only member leaves, so the group ends.
     let without = Wish {
         gone: vec![0],
         generation: 2,

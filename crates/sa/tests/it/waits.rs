@@ -1,4 +1,4 @@
-//! Hosts are told that they are registered when standbys know that there is something which they have not copied.
+//! Hosts get the confirmation of a registration only when standbys know that there is something to copy.
 
 use crate::support::two::{TREE, Two};
 use crate::support::{Bench, Wish};
@@ -9,18 +9,18 @@ fn hosts_are_answered_when_the_standby_knows_of_them() {
     let mut two = Two::new();
     two.pass(10);
     assert!(two.is_all());
-    // What it is told is lost: it asks again, and is told again, before the host is.
+    // The datagram to the standby is lost: the standby asks again and gets it again, before the host is answered.
     two.loses_next = true;
     let ms = two.ms_to_join(1);
     assert!((1..=350).contains(&ms), "{ms}");
     assert_eq!(two.copier.worth(), Worth::Part);
-    // It knows that there is something that it does not have: nothing more is waited for, until it has copied that.
+    // The standby knows that its copy is incomplete: no answer waits for it until it has copied again.
     two.is_dead = true;
     assert_eq!(two.ms_to_join(2), 0);
     two.is_dead = false;
     two.pass(500);
     assert_eq!((two.members(), two.is_all()), (2, true));
-    // The answer to a question that it was told is lost: it shows that it knows with the next one.
+    // The answer to the standby's confirmation is lost: the next query confirms again.
     let (lid, mad) = two.joining(3);
     two.master.lid = lid;
     let said = two.master.send(&mad);
@@ -39,16 +39,16 @@ fn a_standby_that_is_silent_is_not_waited_for_longer_than_hosts_wait() {
     two.is_dead = true;
     let ms = two.ms_to_join(1);
     assert!((700..1_000).contains(&ms), "{ms}");
-    // It knows by then that it hears nothing.
+    // By then the standby has noticed that it gets no answers.
     assert_eq!(two.copier.worth(), Worth::Unproven);
-    // Nobody waits for it again before it has been heard of.
+    // No answer waits for it again before it has sent a datagram.
     assert_eq!(two.ms_to_join(2), 0);
     two.is_dead = false;
     two.pass(1_000);
     assert_eq!((two.members(), two.is_all()), (2, true));
     assert_eq!(two.ms_to_join(3), 0);
     assert_eq!(two.copier.worth(), Worth::Part);
-    // Who asks again while it waits is answered once; who is master no longer answers nobody.
+    // A host that repeats its request is answered once; a former master answers no host.
     two.pass(500);
     two.is_dead = true;
     two.told.clear();
@@ -68,7 +68,7 @@ fn a_standby_that_is_silent_is_not_waited_for_longer_than_hosts_wait() {
     assert!(two.told.is_empty());
 }
 
-/// The standby has all of one life of the master; the next one began before it noticed.
+/// The standby has a complete copy of one run of the master; the next run began before it noticed.
 #[test]
 fn a_standby_that_knows_another_life_is_waited_for() {
     let mut two = Two::new();
@@ -82,7 +82,7 @@ fn a_standby_that_knows_another_life_is_waited_for() {
     two.master = Bench::with(&Wish::new(TREE), config);
     two.master.now = now;
     two.loses_next = true;
-    // Its question shows the other life; the answer is lost.
+    // Its query names the other run; the answer is lost.
     two.pass(360);
     assert!(two.is_all());
     let ms = two.ms_to_join(1);

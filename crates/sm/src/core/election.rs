@@ -111,12 +111,13 @@ impl Sm {
         }
     }
 
-    /// True if packets are under way by entries that were changed a moment ago, or to LIDs that were given up.
+    /// True if packets are under way by entries that were changed a moment ago, or to LIDs that were given up, or if an
+    /// earlier copy of a Set may still come and undo what the next master sets.
     fn is_draining(&mut self) -> bool {
         let inventory = self.inventory.clone();
         let is_under_way = inventory.is_some_and(|inventory| self.under_way(&inventory.fabric).is_some());
         let is_resting = !self.drain.resting(self.now).is_empty();
-        is_under_way || is_resting
+        is_under_way || is_resting || self.may_copies_come()
     }
 
     /// Begins to read tables, as master.

@@ -39,15 +39,22 @@ impl Sm {
         effects
     }
 
-    /// A request was sent more than once, and is answered: an earlier copy may still come.
+    /// A request was sent more than once, and is answered: if it is a Set, an earlier copy of it may still come.
     pub(super) fn note_repeated(&mut self, token: Token) {
-        let (Token::Set(id), Stage::Applying(apply, inventory)) = (token, &self.stage) else {
-            return;
+        let table = match (token, &self.stage) {
+            (Token::Set(id), Stage::Applying(apply, inventory)) => apply.lft_block(id).map(|(node, block)| {
+                let switch = inventory.fabric.node(node).guid;
+                Table::Lft { block, switch }
+            }),
+            (Token::Set(_) | Token::Block(_), _) => None,
+            _ => return,
         };
-        if let Some((node, block)) = apply.lft_block(id) {
-            let switch = inventory.fabric.node(node).guid;
-            self.tell_read_back(In::Repeated(Table::Lft { block, switch }));
-        }
+        self.tell_read_back(In::Repeated(table));
+    }
+
+    /// Returns true if an earlier copy of a Set may still come.
+    pub(super) fn may_copies_come(&self) -> bool {
+        self.read_back.may_copies_come(self.now)
     }
 
     /// Returns what the read-back has found so far.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use selvedge_planner::Adopt;
+
 use super::Sm;
 use crate::election::Role;
 use crate::stage::Stage;
@@ -58,6 +60,12 @@ impl Sm {
     #[must_use]
     pub const fn role(&self) -> Role {
         self.election().role()
+    }
+
+    /// Returns true if tables that were found are kept: their order may leave no room for multicast trees.
+    #[must_use]
+    pub fn keeps_found_tables(&self) -> bool {
+        self.in_force.adopt() == Adopt::Kept
     }
 
     /// What it is doing.

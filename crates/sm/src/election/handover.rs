@@ -18,7 +18,7 @@ use crate::event::{Event, SweepReason};
 /// Time until a better manager that had to wait is looked at again: packets are gone after about two seconds as a rule.
 const PUT_OFF: Duration = Duration::from_secs(2);
 
-/// The better manager that has not been given the subnet, and why. An election offers the subnet to one manager at most.
+/// The better manager that has not been given the subnet, and why. An election offers it to one manager at most.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     /// What became of the offer of the last election.

@@ -36,8 +36,8 @@ pub use role::Role;
 pub struct Election {
     /// SMInfo state of this manager.
     role: Role,
-    /// Port GUID of the master, or of the manager that disabled this one, until the role changes. `None`: none is known,
-    /// or this manager leads.
+    /// Port GUID of the master, or of the manager that disabled this one, until the role changes. `None`: none is
+    /// known, or this manager leads.
     master: Option<Guid>,
     /// What it awaits of other managers.
     phase: Phase,

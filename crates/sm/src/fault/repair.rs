@@ -203,7 +203,7 @@ impl Repairs {
     pub fn proved(&self, entries: usize) -> Option<State> {
         let warm = self.warm.as_ref().filter(|warm| may_back_up(warm))?;
         let proof = warm.standing.as_ref()?;
-        is_small(entries, warm.weave.is_some()).then(|| proof.state())
+        is_small(entries, warm.searches()).then(|| proof.state())
     }
 
     /// Returns true while a repair is planned or applied.

@@ -16,7 +16,7 @@
 //! | differs | only what was written is still read | nothing more is read | the others are still read |
 //! | broken off | what was not answered is read again | no more is read | all is read again |
 //!
-//! If a Set of an LFT block was repeated, its first copy may come after the answer, and after a newer Set of that block.
+//! If a Set of an LFT block was repeated, its first copy may come after the answer and after a newer Set of that block.
 //! Such a block stays to be read until no copy can come any more: as long as a request is repeated before it fails.
 //!
 //! LFT blocks that were written are read within an interval, whatever else there is to do: a switch that lies swallows
@@ -69,6 +69,8 @@ pub struct ReadBack {
     lies: Lies,
     /// LFT blocks whose Sets were repeated, with the time until which an earlier copy may come.
     repeated: BTreeMap<Table, Time>,
+    /// Until when an earlier copy of any Set may come.
+    copies_end: Time,
     /// What heavy sweeps are to read again.
     doubt: Doubt,
     /// LFT blocks read back so far.
@@ -128,8 +130,8 @@ pub enum In<'a> {
     },
     /// A block of this kind was written: an MFT's, or of GUIDInfo.
     Acknowledged(Table),
-    /// A Set of this LFT block was sent more than once, and is answered: an earlier copy may still come.
-    Repeated(Table),
+    /// A Set was sent more than once, and is answered: an earlier copy may still come. Of an LFT block, that block.
+    Repeated(Option<Table>),
     /// A switch may not hold any more what it was read to hold.
     MayHaveLost {
         /// The switch.
@@ -205,8 +207,8 @@ impl ReadBack {
             } => self.written(fabric, changes, is_live),
             In::Acknowledged(table) => self.list(table.kind()).add([table]),
             In::Repeated(table) => {
-                let copies_end = ctx.config.timeout * (u32::from(ctx.config.retries) + 1);
-                self.repeated.insert(table, ctx.now + copies_end);
+                self.copies_end = ctx.now + ctx.config.timeout * (u32::from(ctx.config.retries) + 1);
+                self.repeated.extend(table.map(|table| (table, self.copies_end)));
             }
             In::MayHaveLost { switch, blocks } => {
                 self.settle();
@@ -243,6 +245,11 @@ impl ReadBack {
     /// Returns true if a read-back has begun that has anything to read.
     pub const fn has_begun(&self, kind: Kind) -> bool {
         self.lists[kind as usize].has_begun()
+    }
+
+    /// Returns true if an earlier copy of a Set may still come.
+    pub fn may_copies_come(&self, now: Time) -> bool {
+        now < self.copies_end
     }
 
     /// Returns true while a light sweep asks for tables.

@@ -275,14 +275,16 @@ fn a_block_of_guids_that_a_port_has_lost_is_news() {
 fn a_block_whose_set_was_repeated_is_read_until_no_copy_can_come() {
     let mut bench = Bench::new(2);
     let [repeated, other] = [0, 1].map(|block| lft(FIRST, block));
-    bench.handle(In::Repeated(repeated));
+    bench.handle(In::Repeated(Some(repeated)));
     bench.write(&[(FIRST, 0), (FIRST, 1)], false);
     let copies_end = bench.config.timeout * (u32::from(bench.config.retries) + 1);
     let (asked, _) = bench.light_sweep(Some(1));
     assert_eq!(asked, [repeated, other]);
     // It holds what was written, and a copy may come still.
     assert_eq!(bench.light_sweep(Some(1)).0, [repeated]);
-    bench.now = bench.now + copies_end;
+    assert!(bench.read_back.may_copies_come(bench.now));
+    bench.now += copies_end;
+    assert!(!bench.read_back.may_copies_come(bench.now));
     assert_eq!(bench.light_sweep(Some(1)).0, [repeated]);
     assert!(bench.light_sweep(Some(1)).0.is_empty());
 }

@@ -12,8 +12,8 @@ use crate::text::{leading_guid, leading_number, shorten};
 /// The rows of one target, by its LIDs.
 type Rows = BTreeMap<u64, Row<Vec<u8>>>;
 
-/// Reads hop counts: by GUID of the switch, then by GUID of the port that is the target, hops by each port from port 0;
-/// 255 is no way. Lines that do not name their port's GUID are passed over, as LIDs may have changed.
+/// Reads hop counts: by GUID of the switch, then by GUID of the target port, the number of hops through each port, from
+/// port 0; 255 means no path. Lines without the port's GUID are skipped, because LIDs may have changed.
 pub fn read_lid_matrix(file: &str, bytes: &[u8]) -> Result<BTreeMap<Guid, BTreeMap<Guid, Vec<u8>>>, DumpError> {
     // The rows of each switch and target.
     let mut matrix: BTreeMap<Guid, BTreeMap<Guid, Rows>> = BTreeMap::new();
@@ -51,7 +51,7 @@ pub fn read_lid_matrix(file: &str, bytes: &[u8]) -> Result<BTreeMap<Guid, BTreeM
     if matrix.is_empty() {
         return Err(DumpError::NoHops { file: file.to_owned() });
     }
-    // Of several LIDs of a target, the last one counts.
+    // If a target has several LIDs, the last one is used.
     let last = |mut rows: Rows| rows.pop_last().map(|(_, row)| row.value);
     let targets = |rows: BTreeMap<Guid, BTreeMap<u64, _>>| {
         let rows = rows.into_iter();
@@ -61,7 +61,7 @@ pub fn read_lid_matrix(file: &str, bytes: &[u8]) -> Result<BTreeMap<Guid, BTreeM
     Ok(matrix.map(|(switch, rows)| (switch, targets(rows))).collect())
 }
 
-/// Returns hops as the file writes them.
+/// Returns hops in the format of the file.
 fn print_hops(hops: &[u8]) -> String {
     let hops: Vec<String> = hops.iter().map(|hops| format!("{hops:02x}")).collect();
     hops.join(" ")
@@ -72,7 +72,7 @@ fn after(line: &str, word: &str) -> Option<Guid> {
 }
 
 fn hops(line: &str) -> Option<Vec<u8>> {
-    /// A switch has at most 254 ports beside port 0.
+    /// A switch has at most 254 ports in addition to port 0.
     const PORTS_MAX: usize = 255;
     let (_, numbers) = line.split('#').next()?.split_once(':')?;
     let hops = numbers.split_ascii_whitespace().map(|n| u8::from_str_radix(n, 16).ok());
@@ -108,7 +108,7 @@ mod tests {
         check("Switch: 0x0a\n", "SLV-TOPOLOGY-0031: hops:1:");
         check("Switch: guid 0x0a\n0x0001: 00 fff # portguid 0x0a\n", "hops:2:");
         check("Switch: guid 0x0a\n0x0001 00\n", "hops:2:");
-        // A second row of one LID may repeat the first one, and nothing else.
+        // A second row of one LID must equal the first.
         let row = "0x0001: 00 ff # portguid 0x0a\n";
         check(&format!("Switch: guid 0x0a\n{row}{row}"), "[0, 255]");
         check(

@@ -11,7 +11,7 @@ use super::lfts_write::{kind_name, print_description};
 const HEAD: &str = "#in out : 0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15";
 const RULER: &str = "#--------------------------------------------------------";
 
-/// A line `0xDLID SL` per LID in use.
+/// Writes a line `0xDLID SL` for each LID in use.
 #[must_use]
 pub fn write_service_levels(lids: &Lids, service_levels: &ServiceLevels) -> String {
     let mut text = String::new();
@@ -22,7 +22,7 @@ pub fn write_service_levels(lids: &Lids, service_levels: &ServiceLevels) -> Stri
     text
 }
 
-/// SL2VL tables in the form of `opensm-sl2vl.dump`: all ports that have a peer, in OpenSM's order.
+/// Writes SL2VL tables in the format of `opensm-sl2vl.dump`: all ports with a peer, in OpenSM's order.
 ///
 /// A plan has tables for switches only; hosts are shown with its default.
 #[must_use]

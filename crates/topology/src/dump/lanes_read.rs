@@ -1,4 +1,4 @@
-//! Service levels and lanes, read back: what `lanes` writes and OpenSM dumps.
+//! Reads service levels and lanes, as written by `lanes` and dumped by OpenSM.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ fn lid_and_level(line: &str) -> Option<(Lid, Sl)> {
     Sl::new(u8::try_from(sl).ok()?).filter(|_| is_pair).map(|sl| (lid, sl))
 }
 
-/// What a table begins with, before the GUID of its port.
+/// The beginning of a table, before the GUID of its port.
 const KINDS: [&str; 3] = ["Switch ", "Channel Adapter ", "Router "];
 
 /// The SL2VL row of each (switch, ingress, egress).
@@ -162,7 +162,7 @@ fn check_rows(file: &str, fabric: &Fabric, rows: &Rows, warnings: &[DumpWarning]
     })
 }
 
-/// Returns the lanes of service levels 0 to 15 with commas.
+/// Returns the lanes of service levels 0 to 15, separated by commas.
 fn print_lanes(lanes: &[Vl; Sl::COUNT]) -> String {
     let lanes: Vec<String> = lanes.iter().map(|lane| lane.get().to_string()).collect();
     lanes.join(",")
@@ -180,7 +180,7 @@ fn row(line: &str) -> Option<(PortNum, PortNum, [Vl; Sl::COUNT])> {
     ports.next().is_none().then_some((ingress, egress, lanes))
 }
 
-/// Lines with their places, without comments and blank ones.
+/// Returns lines with their places, without comments and blank lines.
 fn lines<'a>(file: &'a str, text: &'a str) -> impl Iterator<Item = (Place, &'a str)> {
     let all = text.lines().map(str::trim).enumerate();
     let meant = all.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));

@@ -1,4 +1,4 @@
-//! Forwarding tables, read.
+//! Reads forwarding tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,15 +28,15 @@ pub fn read_lfts(file: &str, bytes: &[u8], fabric: &Fabric, known: Option<&Lids>
     Ok(reader.finish(known))
 }
 
-/// A table that is being read.
+/// The table that is being read.
 struct Current {
     line: usize,
     guid: Guid,
-    /// `None`: not in the fabric.
+    /// Its switch; `None`: not in the fabric.
     switch: Option<SwitchIdx>,
     /// Egress ports by LID.
     rows: Vec<Option<Row<u8>>>,
-    /// The last row so far. It counts when another line follows, because a file may end inside a row.
+    /// The last row so far. It is accepted when another line follows, because a file may end inside a row.
     last: Option<Entry>,
     /// The first line that is neither a row nor known text, and the number of others.
     junk: Option<(usize, String, usize)>,
@@ -54,7 +54,7 @@ struct Entry {
 struct Table {
     line: usize,
     rows: Vec<Option<Row<u8>>>,
-    /// False: the file ends inside the table.
+    /// False if the file ends inside the table.
     is_whole: bool,
 }
 
@@ -65,7 +65,7 @@ struct Reader<'a> {
     has_header: bool,
     current: Option<Current>,
     top: Lid,
-    /// Ranges in hexadecimal: ibroute or dump_fts.
+    /// Ranges are in hexadecimal, as in ibroute and dump_fts.
     is_diags: bool,
     tables: BTreeMap<SwitchIdx, Table>,
     owners: BTreeMap<Lid, PortRef>,
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
             return self.header(rest);
         }
         if line.starts_with("Multicast mlids") {
-            // dump_fts -M and ibroute -M: other tables.
+            // Multicast tables of dump_fts -M and ibroute -M.
             return self.end_table(false);
         }
         if line.ends_with("lids dumped") {
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Takes the row before `next`.
+    /// Accepts the pending row and keeps `next` pending.
     fn commit(&mut self, next: Option<Entry>) -> Result<(), DumpError> {
         let Some(current) = &mut self.current else {
             return Ok(());
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Ends a table, by its last line or because another table or the end of the file follows.
+    /// Ends a table: at its last line, or because another table or the end of the file follows.
     fn end_table(&mut self, is_whole: bool) -> Result<(), DumpError> {
         if is_whole {
             self.commit(None)?;
@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         };
         self.check_second((switch, guid), &first, &later)?;
-        // If one of the tables is cut off, the other one has its missing rows.
+        // If one of the tables is cut off, the other one supplies the missing rows.
         if first.rows.len() < later.rows.len() {
             first.rows.resize(later.rows.len(), None);
         }
@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// ` [0-12] of switch Lid 3 guid 0x0002c90000000001 ('leaf 1'):`
+    /// Parses ` [0-12] of switch Lid 3 guid 0x0002c90000000001 ('leaf 1'):`
     fn header(&mut self, rest: &str) -> Result<(), DumpError> {
         let want = "a table's first line, as in: Unicast lids [0-12] of switch Lid 3 guid 0x0002c90000000001 ('leaf'):";
         let failed = || self.syntax(rest, want);
@@ -286,7 +286,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `0x0002 001 # Channel Adapter portguid 0x0002c90000000002: 'host'`
+    /// Parses `0x0002 001 # Channel Adapter portguid 0x0002c90000000002: 'host'`
     fn entry(&self, line: &str) -> Result<Entry, DumpError> {
         let want = "a LID and an egress port (0-255), as in: 0x0004 012";
         let (number, rest) = leading_number(line).ok_or_else(|| self.syntax(line, want))?;
@@ -442,7 +442,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// True for lines that may stand between the first line of a table and its last line, beside rows.
+/// True for lines that may occur between the first and the last line of a table, other than rows.
 fn is_heading(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace();
     let is_columns = matches!(
@@ -452,7 +452,7 @@ fn is_heading(line: &str) -> bool {
     line.is_empty() || line.starts_with('#') || is_columns
 }
 
-/// Returns how an error names two egress ports of one LID.
+/// Returns the text of an error about two egress ports of one LID.
 fn words(fabric: &Fabric, switch: SwitchIdx, lid: Lid, (here, there): (u8, u8)) -> Words {
     let node = fabric.switch(switch);
     let name = |egress: u8| match egress {
@@ -476,7 +476,7 @@ fn smallest(first: Lid, last: Lid) -> LidRange {
     range.unwrap_or(LidRange::single(first))
 }
 
-/// 0 or a unicast LID.
+/// Returns a LID that is 0 or unicast.
 fn lid(number: u64) -> Option<Lid> {
     let lid = u16::try_from(number).ok().map(Lid)?;
     (lid <= Lid::UNICAST_MAX).then_some(lid)

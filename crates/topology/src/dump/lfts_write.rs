@@ -1,4 +1,4 @@
-//! Forwarding tables, written.
+//! Writes forwarding tables.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::text::printable;
 pub enum LftStyle {
     /// `opensm-lfts.dump`, which OpenSM's `file` engine reads.
     Opensm,
-    /// What `ibroute` prints for each switch.
+    /// The output of `ibroute` for each switch.
     Ibroute,
 }
 
@@ -99,7 +99,7 @@ fn write_ibroute(
     let _ = writeln!(text, "{count} valid lids dumped ");
 }
 
-/// Entries that lead to a port of the switch.
+/// Returns the entries that lead to a port of the switch.
 fn entries<'a>(
     tables: &'a Tables,
     owners: &'a [Option<PortRef>],
@@ -130,7 +130,7 @@ fn owner_name(fabric: &Fabric, at: PortRef) -> String {
     )
 }
 
-/// OpenSM's and infiniband-diags' word.
+/// Returns the name of a node kind in OpenSM and infiniband-diags.
 pub(super) const fn kind_name(kind: NodeKind) -> &'static str {
     match kind {
         NodeKind::Ca => "Channel Adapter",
@@ -139,7 +139,7 @@ pub(super) const fn kind_name(kind: NodeKind) -> &'static str {
     }
 }
 
-/// A description that stays on its line.
+/// Returns a description without line breaks.
 pub(super) fn print_description(node: &Node) -> String {
     node.description.chars().map(printable).collect()
 }

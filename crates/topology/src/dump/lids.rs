@@ -12,7 +12,7 @@ use super::{DumpError, DumpWarning, first_names};
 use crate::Place;
 use crate::text::{leading_number, shorten};
 
-/// LIDs by port GUID from a guid2lid file, with the lines that state them.
+/// LIDs by port GUID from a guid2lid file, with their line numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownLids {
     file: String,
@@ -100,13 +100,13 @@ impl KnownLids {
         })
     }
 
-    /// Returns the LIDs of the fabric's ports, with all that is odd. If ports share a LID, the lowest GUID has it.
+    /// Returns the LIDs of the fabric's ports, with all warnings. If ports share a LID, the lowest GUID gets it.
     #[must_use]
     pub fn on(&self, fabric: &Fabric) -> (Lids, Vec<DumpWarning>) {
         let mut lids = Lids::new();
         for (&guid, row) in &self.rows {
             if let Some(at) = fabric.find_port(guid) {
-                // A conflict is among the warnings.
+                // The conflict is among the warnings.
                 let _ = lids.insert(at, row.value);
             }
         }
@@ -136,7 +136,7 @@ fn guid_and_lids(line: &str) -> Option<(Guid, u64, u64)> {
     words.next().is_none().then_some((guid, first, last))
 }
 
-/// `2^lmc` aligned unicast LIDs.
+/// Returns the range if it has `2^lmc` aligned unicast LIDs.
 fn range(first: u64, last: u64) -> Option<LidRange> {
     let count = last.checked_sub(first)?.checked_add(1)?;
     let lmc = u8::try_from(count.trailing_zeros()).ok().and_then(Lmc::new)?;
@@ -148,7 +148,7 @@ fn range(first: u64, last: u64) -> Option<LidRange> {
     (is_whole && range.base.is_unicast() && last <= u64::from(Lid::UNICAST_MAX.0)).then_some(range)
 }
 
-/// The text that [`read_guid2lid`] and OpenSM read, by port GUID.
+/// Writes the text that [`read_guid2lid`] and OpenSM read, by port GUID.
 #[must_use]
 pub fn write_guid2lid(fabric: &Fabric, lids: &Lids) -> String {
     let by_guid: BTreeMap<Guid, LidRange> = lids
@@ -163,7 +163,7 @@ pub fn write_guid2lid(fabric: &Fabric, lids: &Lids) -> String {
     text
 }
 
-/// The LIDs that the ports of a fabric hold: what was discovered, or what the topology file says.
+/// Returns the current LIDs of the ports of a fabric, as discovered or as in the topology file.
 #[must_use]
 pub fn seen_lids(fabric: &Fabric) -> (Lids, Vec<DumpWarning>) {
     let (mut lids, mut warnings) = (Lids::new(), Vec::new());

@@ -1,19 +1,19 @@
-//! Rows that a dump may repeat, but not contradict. All readers of dumps use this check.
+//! Rows that a dump may repeat but not contradict. All readers of dumps use this check.
 
 use super::DumpError;
 use crate::Place;
 
-/// What a row states for its key, and the line that states it.
+/// The value of a key, and its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row<V> {
     pub value: V,
-    /// From 1.
+    /// Line number, from 1.
     pub line: u32,
 }
 
-/// How an error names a key and the two values stated for it.
+/// Texts for an error about two values of one key.
 pub(super) struct Words {
-    /// The key, as `the service level of LID 4`.
+    /// The key, for example `the service level of LID 4`.
     pub what: String,
     /// The value of the later row.
     pub here: String,

@@ -1,4 +1,4 @@
-//! From a plane to a fabric: copies, hosts, removed cables, GUIDs, rates.
+//! Builds a fabric from a plane: copies, hosts, removed cables, GUIDs, rates.
 
 use selvedge_fabric::{Fabric, FabricBuilder, LinkState, Node, NodeKey, PortCapability};
 use selvedge_types::{Guid, LinkSpeed, LinkWidth, NodeKind, PhysState, PortNum, PortState, Rate};
@@ -7,15 +7,15 @@ use crate::SpecError;
 use crate::generate::plane::Plane;
 use crate::generate::{GuidOrder, LinkRemoval, Recipe};
 
-/// A locally administered OUI, so that no real device has such a GUID.
+/// A locally administered OUI, which no real device has.
 const OUI: u32 = 0x02_5E1E;
-/// First GUIDs of switches, of hosts, and of both where they are mixed.
+/// First GUID of switches, of hosts, and of both if they are mixed.
 const SWITCH_GUIDS: u64 = ((OUI as u64) << 40) | 0x01_0000_0000;
 const HOST_GUIDS: u64 = ((OUI as u64) << 40) | 0x02_0000_0000;
 const MIXED_GUIDS: u64 = ((OUI as u64) << 40) | 0x03_0000_0000;
-/// GUIDs of one host or mixed node: its own and its ports'.
+/// Number of GUIDs per host or mixed node: the node's and its ports'.
 const GUIDS_PER_NODE: u64 = 8;
-/// Device ids, only to tell the two kinds apart.
+/// Device ids, to distinguish the two kinds.
 const SWITCH_DEVICE: u16 = 1;
 const HOST_DEVICE: u16 = 2;
 /// Vendor and device of nodes with FDR10: SwitchX and ConnectX-3, which only Mellanox makes. infiniband-diags query no
@@ -23,10 +23,10 @@ const HOST_DEVICE: u16 = 2;
 const FDR10_SWITCH: (u32, u16) = (0x2C9, 0xC738);
 const FDR10_HOST: (u32, u16) = (0x2C9, 0x1003);
 
-/// A port of a node: position of insertion, number.
+/// A port of a node: index of the node, port number.
 type End = (usize, u8);
 
-/// The fabric that `recipe` makes of `plane`.
+/// Returns the fabric that `recipe` makes of `plane`.
 pub fn fabric(recipe: &Recipe, plane: &Plane) -> Result<Fabric, SpecError> {
     let mut nodes = nodes(recipe, plane);
     let mut cables = switch_cables(recipe, plane);
@@ -50,7 +50,7 @@ pub fn fabric(recipe: &Recipe, plane: &Plane) -> Result<Fabric, SpecError> {
     builder.finish().map_err(|e| recipe.contradiction(e))
 }
 
-/// All nodes: the switches of each plane, then the hosts.
+/// Returns all nodes: the switches of each plane, then the hosts.
 fn nodes(recipe: &Recipe, plane: &Plane) -> Vec<Node> {
     let (rails, capability) = (recipe.options.rails, capability(recipe));
     let hosts: usize = plane.switches.iter().map(|s| s.hosts as usize).sum();
@@ -114,7 +114,7 @@ fn with_capability(mut node: Node, capability: PortCapability, device: u16) -> N
         if kind != NodeKind::Switch {
             port.guid = Guid(guid + u64::from(num.get()));
         } else if num == PortNum::MANAGEMENT {
-            // The management port has no cable; its link is the switch itself.
+            // The management port has no cable; it is always up.
             (port.link.state, port.link.phys) = (PortState::Active, PhysState::LinkUp);
         }
     }
@@ -132,7 +132,7 @@ fn capability(recipe: &Recipe) -> PortCapability {
     }
 }
 
-/// Cables between switches, of all planes.
+/// Returns the cables between switches of all planes.
 fn switch_cables(recipe: &Recipe, plane: &Plane) -> Vec<(End, End)> {
     let host_ports = |switch: usize| plane.switches[switch].hosts * recipe.ports_per_plane();
     let mut cables = Vec::with_capacity(plane.cables.len() * usize::from(recipe.options.rails));
@@ -148,10 +148,10 @@ fn switch_cables(recipe: &Recipe, plane: &Plane) -> Vec<(End, End)> {
     cables
 }
 
-/// Cables between hosts and switches.
+/// Returns the cables between hosts and switches.
 ///
-/// Ports of one host on one plane move on by a whole switch each, so that they are on different ones. Each switch gets
-/// as many ports of every rank as it has hosts, which is why its host ports suffice.
+/// The ports of one host on one plane are distributed over different switches. Each switch gets as many ports of every
+/// rank as it has hosts, so its host ports are sufficient.
 fn host_cables(recipe: &Recipe, plane: &Plane) -> Vec<(End, End)> {
     let (rails, per_plane) = (usize::from(recipe.options.rails), recipe.ports_per_plane() as usize);
     let places: Vec<(usize, u32)> = plane
@@ -206,7 +206,7 @@ fn remove_links(recipe: &Recipe, cables: &mut Vec<(End, End)>) -> Result<(), Spe
     Ok(())
 }
 
-/// Ports were counted before anything was allocated: at most 254.
+/// Ports were counted before memory was allocated: at most 254.
 fn port_number(port: u32) -> u8 {
     u8::try_from(port).unwrap_or(u8::MAX)
 }

@@ -4,8 +4,8 @@ use crate::SpecError;
 use crate::generate::plane::Plane;
 use crate::generate::{Recipe, Size};
 
-/// A mesh, or a torus if it `wraps`. After its hosts a switch has two ports per dimension: `2d + 1` leads to the next
-/// switch of dimension `d`, `2d + 2` to the one before.
+/// Returns a mesh, or a torus if it `wraps`. After its ports to hosts a switch has two ports per dimension: `2d + 1`
+/// leads to the next switch of dimension `d`, `2d + 2` to the previous one.
 pub fn plane(recipe: &Recipe, dimensions: &[u32], wraps: bool, hosts: u32) -> Result<Plane, SpecError> {
     if dimensions.is_empty() || dimensions.contains(&0) {
         return Err(recipe.bad(
@@ -33,7 +33,7 @@ pub fn plane(recipe: &Recipe, dimensions: &[u32], wraps: bool, hosts: u32) -> Re
             let at = from / stride % length;
             let to = match at + 1 < length {
                 true => from + stride,
-                // Two switches have one cable between them; one has none to itself.
+                // Two switches in a dimension have one cable between them; a single switch has none to itself.
                 false if wraps && length > 2 => from - stride * (length - 1),
                 false => continue,
             };
@@ -45,7 +45,7 @@ pub fn plane(recipe: &Recipe, dimensions: &[u32], wraps: bool, hosts: u32) -> Re
     Ok(plane)
 }
 
-/// Coordinates, lowest dimension first: `1-0-2`.
+/// Returns the coordinates, lowest dimension first: `1-0-2`.
 fn name(dimensions: &[u32], index: usize) -> String {
     let mut rest = index;
     let coordinates = dimensions.iter().map(|&length| {

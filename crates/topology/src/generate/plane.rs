@@ -1,4 +1,4 @@
-//! One copy of a switch fabric: switches, cables between them, where hosts hang.
+//! One copy of a switch network: switches, cables between them, and hosts per switch.
 
 use crate::SpecError;
 use crate::generate::{Recipe, Size};
@@ -6,40 +6,40 @@ use crate::generate::{Recipe, Size};
 /// A switch of a plane.
 #[derive(Clone, Debug)]
 pub struct PlaneSwitch {
-    /// What follows `S-` or `S-P0-` in its description.
+    /// The part of its description after `S-` or `S-P0-`.
     pub name: String,
-    /// Hosts on it.
+    /// Number of its hosts.
     pub hosts: u32,
 }
 
-/// A cable between two switches; ports count from 1 after the ports to hosts.
+/// A cable between two switches. Ports are counted from 1 after the ports to hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct PlaneCable {
-    /// One switch and its port.
+    /// One switch, and its port.
     pub a: (usize, u32),
-    /// The other.
+    /// The other switch, and its port.
     pub b: (usize, u32),
 }
 
-/// One copy of a switch fabric.
+/// One copy of a switch network.
 #[derive(Clone, Debug, Default)]
 pub struct Plane {
-    /// Ports of every switch, those to hosts and unused ones among them, 1–254.
+    /// Port count of every switch, including ports to hosts and unused ones, 1–254.
     pub ports: u8,
-    /// Its switches. Hosts are numbered along them.
+    /// Its switches. Hosts are numbered in this order.
     pub switches: Vec<PlaneSwitch>,
     /// Its cables.
     pub cables: Vec<PlaneCable>,
-    /// Ports taken so far, by switch.
+    /// Number of ports used so far, by switch.
     used: Vec<u32>,
 }
 
 impl Plane {
-    /// An empty plane, once it is sure that everything will fit.
+    /// Returns an empty plane, if the size is within the limits.
     pub fn new(recipe: &Recipe, size: Size) -> Result<Self, SpecError> {
         recipe.check_size(size)?;
         Ok(Self {
-            // `check_size` allows at most 254; a switch without a port is no switch.
+            // `check_size` allows at most 254; a switch has at least one port.
             ports: u8::try_from(size.ports).unwrap_or(u8::MAX - 1).max(1),
             ..Self::default()
         })
@@ -51,7 +51,7 @@ impl Plane {
         self.used.push(0);
     }
 
-    /// Cables the next free ports of two switches.
+    /// Connects the next free ports of two switches.
     pub fn cable(&mut self, a: usize, b: usize) {
         let mut next = |switch: usize| {
             self.used[switch] += 1;
@@ -61,13 +61,13 @@ impl Plane {
         self.cables.push(PlaneCable { a, b });
     }
 
-    /// Cables two ports by number.
+    /// Connects two ports by number.
     pub fn cable_ports(&mut self, a: (usize, u32), b: (usize, u32)) {
         self.cables.push(PlaneCable { a, b });
     }
 }
 
-/// One switch with hosts on its first ports.
+/// Returns one switch with hosts on its first ports.
 pub fn single(recipe: &Recipe, ports: u8, hosts: u32) -> Result<Plane, SpecError> {
     let taken = u64::from(hosts) * u64::from(recipe.ports_per_plane());
     if u64::from(ports) < taken.max(1) {

@@ -6,11 +6,11 @@ use crate::SpecError;
 use crate::generate::plane::Plane;
 use crate::generate::{Recipe, Size};
 
-/// Tried exchanges per cable; the graph forgets where it started after a few.
+/// Attempted exchanges per cable; a few are enough to make the graph independent of the initial one.
 const EXCHANGES_PER_EDGE: usize = 20;
 
-/// A random regular graph: a regular one, then many random exchanges of the far ends of two cables, then exchanges that
-/// join components until there is one. Every switch keeps its degree throughout.
+/// Returns a random regular graph. It starts with a regular graph, makes many random exchanges of the far ends of two
+/// cables, and then exchanges that join components until one is left. Every switch keeps its degree.
 pub fn plane(recipe: &Recipe, switches: u32, degree: u32, hosts: u32) -> Result<Plane, SpecError> {
     if switches < 2 {
         return Err(recipe.bad("switches", &switches.to_string(), "at least 2; single has one"));
@@ -46,15 +46,16 @@ pub fn plane(recipe: &Recipe, switches: u32, degree: u32, hosts: u32) -> Result<
     Ok(plane)
 }
 
-/// A simple graph of fixed degree.
+/// A simple graph with fixed degree.
 struct Graph {
     edges: Vec<(u32, u32)>,
-    /// Neighbours of each vertex. Degrees are below 255, so walking along them is quick.
+    /// Neighbours of each vertex. Degrees are below 255, so a linear search is fast.
     neighbours: Vec<Vec<u32>>,
 }
 
 impl Graph {
-    /// Each vertex joined to its `degree / 2` nearest on both sides and, if `degree` is odd, to the opposite one.
+    /// Returns the graph with each vertex joined to its `degree / 2` nearest on both sides and, if `degree` is odd, to
+    /// the opposite one.
     fn circulant(vertices: u32, degree: u32) -> Self {
         let mut graph = Self {
             edges: Vec::new(),
@@ -78,11 +79,12 @@ impl Graph {
     }
 
     fn draw(&self, rng: &mut Rng) -> usize {
-        // Every generated graph has an edge, and there are fewer than 2^32.
+        // Every generated graph has an edge, and fewer than 2^32.
         usize::try_from(rng.below(self.edges.len() as u64)).unwrap_or(0)
     }
 
-    /// (a, b), (c, d) become (a, d), (c, b), or with `crossed` (a, c), (b, d); says whether that kept the graph simple.
+    /// Replaces (a, b), (c, d) by (a, d), (c, b), or with `crossed` by (a, c), (b, d). Returns false, with nothing
+    /// changed, if the graph would not stay simple.
     fn exchange(&mut self, first: usize, second: usize, crossed: bool) -> bool {
         let ((a, b), (c, d)) = (self.edges[first], self.edges[second]);
         let (c, d) = if crossed { (d, c) } else { (c, d) };
@@ -104,8 +106,8 @@ impl Graph {
 
     /// Exchanges a cable of one component with a cable of another, until there is one component.
     ///
-    /// With a cable that lies on a cycle the exchange joins the two; with one that does not it may cut as much as it
-    /// joins and is taken back. A component whose vertices all have degree 2 or more has a cycle, so this ends.
+    /// If one of the cables is on a cycle, the exchange joins the two components. Otherwise it may separate as much as
+    /// it joins, and is undone. A component with all degrees 2 or more has a cycle, so this ends.
     fn connect(&mut self, rng: &mut Rng) {
         let (mut count, mut component) = self.components();
         while let Some(second) = self.edges.iter().position(|&(a, _)| component[a as usize] != 0) {
@@ -117,13 +119,13 @@ impl Graph {
             if after.0 < count {
                 (count, component) = after;
             } else {
-                // The same exchange of the new cables gives the old ones.
+                // The same exchange of the new cables restores the old ones.
                 self.exchange(first, second, false);
             }
         }
     }
 
-    /// How many components there are, and the smallest vertex of each vertex's.
+    /// Returns the number of components, and for each vertex the smallest vertex of its component.
     fn components(&self) -> (usize, Vec<u32>) {
         let mut component = vec![u32::MAX; self.neighbours.len()];
         let (mut count, mut stack) = (0, Vec::new());
@@ -147,7 +149,7 @@ impl Graph {
         (count, component)
     }
 
-    /// Cables by their lower, then their higher end.
+    /// Returns the cables by their lower, then their higher end.
     fn sorted_edges(&self) -> Vec<(u32, u32)> {
         let mut edges: Vec<_> = self.edges.iter().map(|&(a, b)| (a.min(b), a.max(b))).collect();
         edges.sort_unstable();

@@ -21,8 +21,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The k-ary n-tree: `k^n` hosts, `n·k^(n-1)` switches of `2k` ports, of which those of the top level use half.
-    /// Source: Petrini, Vanneschi, IPPS 1997.
+    /// Returns the k-ary n-tree: `k^n` hosts, `n·k^(n-1)` switches of `2k` ports, of which those of the top level use
+    /// half. Source: Petrini, Vanneschi, IPPS 1997.
     #[must_use]
     pub fn k_ary(arity: u32, levels: u8) -> Self {
         let levels = usize::from(levels);
@@ -33,7 +33,7 @@ impl Tree {
         }
     }
 
-    /// The m-port n-tree FT(m, n): `2(m/2)^n` hosts, `(2n-1)(m/2)^(n-1)` switches of `m` ports, all used.
+    /// Returns the m-port n-tree FT(m, n): `2(m/2)^n` hosts, `(2n-1)(m/2)^(n-1)` switches of `m` ports, all used.
     /// Source: Lin, Chung, Huang, IPDPS 2004. `ports` is even.
     #[must_use]
     pub fn m_port(ports: u32, levels: u8) -> Self {
@@ -44,7 +44,7 @@ impl Tree {
         tree
     }
 
-    /// A 324-port director switch: 18 leaves and 9 spines of 36 ports, two cables between each pair.
+    /// Returns a 324-port director switch: 18 leaves and 9 spines of 36 ports, two cables between each pair.
     #[must_use]
     pub fn sx6536() -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Tree {
         }
     }
 
-    /// The switches and cables. All switches have as many ports as the one that uses most.
+    /// Returns the switches and cables. All switches have the port count of the switch that uses most.
     pub(super) fn plane(&self, recipe: &Recipe) -> Result<Plane, SpecError> {
         let mut plane = Plane::new(recipe, self.size(recipe)?)?;
         let height = self.children.len();
@@ -72,12 +72,12 @@ impl Tree {
         Ok(plane)
     }
 
-    /// Cables the switches of `level - 1`, which start at `lower_first`, to those of `level`, at `upper_first`.
+    /// Connects the switches of `level - 1`, from index `lower_first`, to those of `level`, from index `upper_first`.
     ///
-    /// A switch of level `l` is (a₁…a_l, b_{l+1}…b_h) with aᵢ < wᵢ and bᵢ < mᵢ; its index counts with a₁ as the lowest
-    /// digit. It is joined to the switches of the next level that agree with it in everything but digit `l + 1`.
+    /// A switch of level `l` is (a₁…a_l, b_{l+1}…b_h) with aᵢ < wᵢ and bᵢ < mᵢ; its index has a₁ as the lowest digit.
+    /// It is connected to the switches of the next level with the same digits except digit `l + 1`.
     fn cable_level(&self, level: usize, lower_first: usize, upper_first: usize, plane: &mut Plane) {
-        // How many (a₁…a_l) there are on the lower level; below a million, as the size was checked.
+        // Number of (a₁…a_l) on the lower level; below a million, because the size was checked.
         let low_digits: usize = self.parents[..level - 1].iter().map(|&w| w as usize).product();
         let (children, parents) = (self.children[level - 1] as usize, self.parents[level - 1] as usize);
         for lower in 0..upper_first - lower_first {
@@ -118,7 +118,7 @@ impl Tree {
         })
     }
 
-    /// Switches on a level, lowest 1.
+    /// Returns the number of switches on a level; the lowest level is 1.
     fn switches_of(&self, level: usize) -> u128 {
         product(&self.parents[..level]).saturating_mul(product(&self.children[level..]))
     }

@@ -1,4 +1,4 @@
-//! A fabric as a topology file.
+//! Writes a fabric as a topology file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,9 +10,9 @@ use super::line::guid_of_id;
 use super::{Format, printable};
 use crate::NodeNames;
 
-/// Longest id: ibsim keeps 64 characters of one, and lines of 255.
+/// Longest id: ibsim keeps 64 characters of an id, and lines of 255.
 const ID_CHARS_MAX: usize = 48;
-/// Longest description: IBA gives NodeDescription 64 bytes.
+/// Longest description: NodeDescription has 64 bytes.
 const DESCRIPTION_CHARS_MAX: usize = 64;
 
 struct Emitter<'a> {
@@ -40,7 +40,7 @@ pub(super) fn emit(fabric: &Fabric, format: Format, names: &NodeNames) -> String
     emitter.out
 }
 
-/// What each node is called in port lines.
+/// Returns the id of each node in port lines.
 fn ids(fabric: &Fabric, format: Format) -> Vec<String> {
     let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
     for node in fabric.nodes().iter() {
@@ -71,7 +71,7 @@ fn is_plain(text: &str) -> bool {
         && guid_of_id(text).is_none()
 }
 
-/// A description that stays on its line.
+/// Returns a description without line breaks.
 fn clean(text: &str) -> String {
     text.chars().take(DESCRIPTION_CHARS_MAX).map(printable).collect()
 }
@@ -151,7 +151,7 @@ impl Emitter<'_> {
         }
         let _ = write!(self.out, "\t\"{}\"[{}]", self.ids[to.node.0 as usize], to.port);
         if let Some(guid) = self.port_guid(peer, to.port) {
-            // `ibnetdiscover` puts a blank before the GUID on a host's line only.
+            // `ibnetdiscover` writes a blank before the GUID only on a host's line.
             let blank = if node.is_switch() { "" } else { " " };
             let _ = write!(self.out, "{blank}({:x}) ", guid.0);
         }
@@ -171,7 +171,7 @@ impl Emitter<'_> {
         let _ = writeln!(self.out, "\"{name}\" lid {lid} {rate}");
     }
 
-    /// The GUID to print at a port; net files leave out what ibsim would assign.
+    /// Returns the GUID to write at a port. Net files leave out GUIDs that ibsim would assign.
     fn port_guid(&self, node: &Node, num: PortNum) -> Option<Guid> {
         let guid = node.port(num).filter(|_| !node.is_switch())?.guid;
         let is_default = guid.0 == node.guid.0.wrapping_add(u64::from(num.get()));

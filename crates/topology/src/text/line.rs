@@ -1,4 +1,4 @@
-//! Pieces of lines: numbers, rates, ids, quoted texts.
+//! Parsers for parts of lines: numbers, rates, ids, quoted texts.
 
 use selvedge_types::{Guid, LinkSpeed, LinkWidth, Rate};
 
@@ -19,13 +19,13 @@ pub fn read_rate(text: &str) -> Option<Rate> {
     })
 }
 
-/// True for what stands where a rate stands: `4xXDR`, `?????`.
+/// True for a text in the place of a rate: `4xXDR`, `?????`.
 pub fn looks_like_rate(text: &str) -> bool {
     let after_lanes = text.trim_start_matches(|c: char| c.is_ascii_digit());
     text.starts_with("??") || (after_lanes.len() < text.len() && after_lanes.starts_with('x'))
 }
 
-/// Returns the highest width in a PortInfo.LinkWidth* bit set; `None` without a width, or with a bit that is no width.
+/// Returns the highest width in a PortInfo.LinkWidth* bit set. `None` without a width, or with an undefined bit.
 pub fn width_of_bits(bits: u64) -> Option<LinkWidth> {
     let known = LinkWidth::ALL
         .into_iter()
@@ -36,8 +36,8 @@ pub fn width_of_bits(bits: u64) -> Option<LinkWidth> {
         .find(|w| bits & u64::from(w.bit()) != 0 && bits & !known == 0)
 }
 
-/// Returns the highest speed in PortInfo.LinkSpeed* and LinkSpeedExt* bit sets; `None` without any. If the highest bit
-/// is no speed, returns unknown. Source: IBA vol 1 §14.2.5.6.
+/// Returns the highest speed in PortInfo.LinkSpeed* and LinkSpeedExt* bit sets. `None` without any, unknown if the
+/// highest bit is undefined. Source: IBA vol 1 §14.2.5.6.
 pub fn speed_of_bits(speeds: u64, extended: u64) -> Option<LinkSpeed> {
     const EXTENDED: [LinkSpeed; 4] = [LinkSpeed::Fdr, LinkSpeed::Edr, LinkSpeed::Hdr, LinkSpeed::Ndr];
     const BASIC: [LinkSpeed; 3] = [LinkSpeed::Sdr, LinkSpeed::Ddr, LinkSpeed::Qdr];
@@ -48,7 +48,7 @@ pub fn speed_of_bits(speeds: u64, extended: u64) -> Option<LinkSpeed> {
     highest(extended, &EXTENDED).or_else(|| highest(speeds, &BASIC))
 }
 
-/// A number as C's `strtoul(…, 0)` reads it: `0x` hexadecimal, else decimal; what follows the digits is left over.
+/// Parses a number as C's `strtoul(…, 0)` does: `0x` hexadecimal, else decimal. Returns it with the rest of the text.
 pub fn leading_number(text: &str) -> Option<(u64, &str)> {
     let text = text.trim_start();
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -67,25 +67,25 @@ pub fn leading_guid(text: &str) -> Option<Guid> {
     text[..end].parse().ok()
 }
 
-/// The GUID in an id of the form that `ibnetdiscover` prints: `S-`, `H-` or `R-` and 16 hexadecimal digits.
+/// Returns the GUID in an id as printed by `ibnetdiscover`: `S-`, `H-` or `R-` and 16 hexadecimal digits.
 pub fn guid_of_id(id: &str) -> Option<Guid> {
     let digits = ["S-", "H-", "R-"].iter().find_map(|p| id.strip_prefix(p))?;
     (digits.len() == 16).then(|| digits.parse().ok()).flatten()
 }
 
-/// `(2c9020046c588)`: the GUID, and what follows.
+/// Parses `(2c9020046c588)`. Returns the GUID and the rest.
 pub fn guid_in_parentheses(text: &str) -> Option<(Guid, &str)> {
     let (digits, rest) = text.trim_start().strip_prefix('(')?.split_once(')')?;
     Some((digits.parse().ok()?, rest))
 }
 
-/// `[12]`: the number, and what follows.
+/// Parses `[12]`. Returns the number and the rest.
 pub fn number_in_brackets(text: &str) -> Option<(u64, &str)> {
     let (digits, rest) = text.trim_start().strip_prefix('[')?.split_once(']')?;
     Some((digits.trim().parse().ok()?, rest))
 }
 
-/// What follows `[ext 12]`, the number printed on a chassis; the text itself if it does not start so.
+/// Returns the text after `[ext 12]`, the port number printed on a chassis, or the whole text if it does not start so.
 pub fn without_ext(text: &str) -> &str {
     let Some(rest) = text.trim_start().strip_prefix("[ext") else {
         return text;
@@ -93,13 +93,14 @@ pub fn without_ext(text: &str) -> &str {
     rest.split_once(']').map_or(text, |(_, rest)| rest)
 }
 
-/// `"text"`: what is between the first two quotes, and what follows.
+/// Parses `"text"`. Returns the text between the first two quotes, and the rest.
 pub fn quoted(text: &str) -> Option<(&str, &str)> {
     let (_, rest) = text.split_once('"')?;
     rest.split_once('"')
 }
 
-/// What a comment quotes (its first to its last quote: descriptions may contain some), before and after that.
+/// Returns the quoted part of a comment (from its first to its last quote, because descriptions may contain quotes),
+/// with the parts before and after it.
 pub fn outer_quoted(comment: &str) -> (&str, Option<&str>, &str) {
     match (comment.find('"'), comment.rfind('"')) {
         (Some(first), Some(last)) if first < last => {
@@ -109,7 +110,7 @@ pub fn outer_quoted(comment: &str) -> (&str, Option<&str>, &str) {
     }
 }
 
-/// The number after a word: 4 in `lid 4 lmc 0` for `lid`.
+/// Returns the number after a word: 4 in `lid 4 lmc 0` for `lid`.
 pub fn number_after(text: &str, word: &str) -> Option<u64> {
     let mut words = text.split_ascii_whitespace();
     words.find(|w| *w == word)?;

@@ -8,10 +8,10 @@ use selvedge_types::{Guid, Lid, LidRange, LinkSpeed, LinkWidth, Lmc, NodeKind, P
 use super::scan::{Cable, Record, Scanned};
 use super::{FileError, Place, Warning, shorten};
 
-/// A port: position of its record, number.
+/// A port: index of its record, port number.
 type End = (usize, u8);
 
-/// Where a port's cable is said to lead.
+/// The other end of a port's cable, as stated by a line.
 #[derive(Clone, Copy, Debug)]
 struct Claim<'t> {
     to: End,
@@ -25,14 +25,14 @@ struct Resolver<'a, 't> {
     records: Vec<Record<'t>>,
     aliases: BTreeMap<String, End>,
     ids: BTreeMap<String, usize>,
-    /// What each port's own line says.
+    /// Claims of each port's own line.
     claims: BTreeMap<End, Claim<'t>>,
-    /// What only the other end's line says.
+    /// Data that only the other end's line has.
     mentions: BTreeMap<End, Mention>,
     warnings: Vec<Warning>,
 }
 
-/// What a line says about the port at its other end.
+/// Data of a line about the port at its other end.
 #[derive(Clone, Copy, Debug)]
 struct Mention {
     from: End,
@@ -41,7 +41,7 @@ struct Mention {
     lid: Option<u64>,
 }
 
-/// The fabric that the records describe, and what was odd.
+/// Returns the fabric that the records describe, and the warnings.
 pub fn resolve(file: &str, scanned: Scanned<'_>) -> Result<(Fabric, Vec<Warning>), FileError> {
     let mut resolver = Resolver {
         file,
@@ -59,10 +59,10 @@ pub fn resolve(file: &str, scanned: Scanned<'_>) -> Result<(Fabric, Vec<Warning>
 }
 
 impl<'t> Resolver<'_, 't> {
-    /// Gives each node its id; the same node a second time is added to the first.
+    /// Gives each node its id. A repeated node is merged with the first one.
     fn name_nodes(&mut self, records: Vec<Record<'t>>) -> Result<(), FileError> {
         let mut guids: BTreeMap<Guid, usize> = BTreeMap::new();
-        // Where each record of the file went, because aliases count those.
+        // New index of each record of the file, because aliases use these indexes.
         let mut moved = Vec::with_capacity(records.len());
         for record in records {
             let Some(&first) = self.ids.get(record.id.as_ref()) else {
@@ -169,7 +169,7 @@ impl<'t> Resolver<'_, 't> {
         }
     }
 
-    /// Each cable once, after both ends' lines were compared.
+    /// Returns each cable once, after a comparison of both ends' lines.
     fn agree(&mut self) -> Result<Vec<(End, End, Rate)>, FileError> {
         let mut links = Vec::with_capacity(self.claims.len() / 2);
         let mut warnings = Vec::new();
@@ -179,7 +179,7 @@ impl<'t> Resolver<'_, 't> {
                 Some(back) if back.to != from => {
                     return Err(self.contradiction(claim.line, claim.to, from, (back.to, back.line)));
                 }
-                // The other end's line has made this link.
+                // The other end's line has added this link.
                 Some(_) if claim.to < from => continue,
                 Some(_) => {}
                 None => warnings.push(Warning::MissingReverse {
@@ -315,7 +315,7 @@ impl<'t> Resolver<'_, 't> {
         }
     }
 
-    /// GUID and LID of a host's port from its own line, which counts more than the other end's.
+    /// Sets GUID and LID of a host's port from its own line, which takes precedence over the other end's.
     fn own_line(&mut self, at: usize, cable: usize, node: &mut Node) {
         let cable = &self.records[at].cables[cable];
         let (number, line, own, lid) = (cable.port, cable.line, cable.guid, cable.lid);
@@ -342,7 +342,7 @@ impl<'t> Resolver<'_, 't> {
         }
     }
 
-    /// 0 means "none"; what cannot be is reported and left out.
+    /// Returns the LIDs; 0 means none. An invalid LID is reported and left out.
     fn lids(&mut self, seen: Option<(u64, u64)>, line: usize) -> LidRange {
         let Some((lid, lmc)) = seen.filter(|&(lid, _)| lid != 0) else {
             return LidRange::default();
@@ -410,7 +410,7 @@ impl<'t> Resolver<'_, 't> {
     }
 }
 
-/// A port can do what its link does; one without a link what the best link of its node does.
+/// Sets the capabilities of ports: those of the port's link; without a link, those of the best link of its node.
 fn set_capabilities(node: &mut Node) {
     let trained = |rate: Rate| (rate.width, rate.speed);
     let best = node

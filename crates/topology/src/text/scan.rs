@@ -1,4 +1,4 @@
-//! Lines to records: what the file says, before anything is compared.
+//! Parses lines into records, without comparing them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,16 +12,16 @@ use super::line::{
 use super::{FileError, Place, Warning, shorten};
 use crate::generate::{NODES_MAX, PORTS_MAX};
 
-/// A node as the file has it.
+/// A node in the file.
 #[derive(Clone, Debug)]
 pub struct Record<'t> {
     /// Line of its header.
     pub line: usize,
-    /// What it is.
+    /// Kind of node.
     pub kind: NodeKind,
-    /// What port lines call it.
+    /// Its id in port lines.
     pub id: Cow<'t, str>,
-    /// Its external ports, 1–254.
+    /// Number of external ports, 1–254.
     pub ports: u8,
     /// NodeDescription.
     pub description: &'t str,
@@ -35,7 +35,7 @@ pub struct Record<'t> {
     pub vendor: u32,
     /// Device.
     pub device: u16,
-    /// Switches: `enhanced port 0` or `base port 0`, if either is there.
+    /// Switches: `enhanced port 0` or `base port 0`, if stated.
     pub enhanced: Option<bool>,
     /// Switches: LID and LMC.
     pub lid: Option<(u64, u64)>,
@@ -52,13 +52,13 @@ pub struct Cable<'t> {
     pub port: u8,
     /// Its GUID.
     pub guid: Option<Guid>,
-    /// The other end; `None` where the line only gives the port an alias.
+    /// The other end; `None` if the line only defines an alias for the port.
     pub peer: Option<Peer<'t>>,
     /// LID and LMC of this port.
     pub lid: Option<(u64, u64)>,
-    /// What the link trains to.
+    /// Rate of the link.
     pub rate: Option<Rate>,
-    /// Text in place of a rate that states no width.
+    /// Text in place of a rate, if it has no width.
     pub unreadable: Option<&'t str>,
     /// PortInfo.VLCap.
     pub vls: Option<u8>,
@@ -77,18 +77,18 @@ pub struct Peer<'t> {
     pub lid: Option<u64>,
 }
 
-/// Everything in a file.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub struct Scanned<'t> {
-    /// Its nodes in order.
+    /// Its nodes, in order.
     pub records: Vec<Record<'t>>,
-    /// Ports that have aliases (`module@alias`): node by position, port.
+    /// Ports with aliases (`module@alias`): node by index, port.
     pub aliases: BTreeMap<String, (usize, u8)>,
-    /// What was odd.
+    /// Warnings about the file.
     pub warnings: Vec<Warning>,
 }
 
-/// Reads all lines.
+/// Parses all lines.
 pub fn scan<'t>(file: &str, text: &'t str) -> Result<Scanned<'t>, FileError> {
     let mut scanner = Scanner::new(file);
     for (at, line) in text.lines().enumerate() {
@@ -109,13 +109,13 @@ pub fn scan<'t>(file: &str, text: &'t str) -> Result<Scanned<'t>, FileError> {
     Ok(scanned)
 }
 
-/// The id in a header line.
+/// Returns the id in a header line.
 pub fn header_id(line: &str) -> Option<String> {
     let (_, rest) = header_kind(line.trim())?;
     quoted(rest).map(|(id, _)| id.to_owned())
 }
 
-/// `Switch`, `Ca`, `Hca`, `Rt` at the start of a line, and what follows.
+/// Parses `Switch`, `Ca`, `Hca`, `Rt` at the start of a line. Returns the kind and the rest.
 fn header_kind(line: &str) -> Option<(NodeKind, &str)> {
     [
         ("Switch", NodeKind::Switch),
@@ -128,12 +128,12 @@ fn header_kind(line: &str) -> Option<(NodeKind, &str)> {
     .filter(|(_, rest)| rest.starts_with([' ', '\t']))
 }
 
-/// GUIDs for nodes that have none, counted as ibsim does.
+/// Generates GUIDs for nodes that have none, counted as in ibsim.
 #[derive(Debug)]
 struct GuidCounter {
     base: u64,
     next: u64,
-    /// Set by a line since the last node.
+    /// True if a line since the last node has set it.
     is_fresh: bool,
 }
 
@@ -147,7 +147,7 @@ impl GuidCounter {
     }
 }
 
-/// What stands before a header and belongs to its node.
+/// Assignments before a header, which belong to its node.
 #[derive(Debug, Default)]
 struct Pending {
     vendor: u32,
@@ -164,20 +164,20 @@ struct Scanner<'a, 't> {
     switch_guids: GuidCounter,
     ca_guids: GuidCounter,
     router_guids: GuidCounter,
-    /// ibsim's `module`: ids get it as a prefix.
+    /// ibsim's `module`, a prefix of ids.
     module: &'t str,
     width: Option<LinkWidth>,
     speeds: u64,
     extended_speeds: u64,
-    /// Ports of all nodes so far.
+    /// Number of ports of all nodes so far.
     port_count: u64,
-    /// First ignored line, its text, how many.
+    /// First ignored line, its text, and their number.
     ignored: Option<(usize, String, usize)>,
 }
 
 impl<'a, 't> Scanner<'a, 't> {
     fn new(file: &'a str) -> Self {
-        // Where ibsim starts; its routers have no start of their own.
+        // First GUIDs as in ibsim; routers have no range of their own.
         let (switches, others) = (0x20_0000, 0x10_0000);
         Self {
             file,
@@ -211,7 +211,7 @@ impl<'a, 't> Scanner<'a, 't> {
         match (word, rest.trim_start().chars().next()) {
             ("include", _) => Err(self.syntax(line, "one file: put the included file's text in place of this line")),
             (_, Some('=' | '+')) => self.assignment(word, rest.trim_start(), line),
-            // What `ibnetdiscover --grouping` and ibsim's console put between nodes.
+            // Lines that `ibnetdiscover --grouping` and ibsim's console write between nodes.
             ("Chassis" | "Non" | "Hostname" | "do", _) => Ok(()),
             _ => {
                 self.ignore(line);
@@ -249,13 +249,13 @@ impl<'a, 't> Scanner<'a, 't> {
                 | "extspeed"
         );
         if !is_known {
-            // ibsim's "pdebug" and what else there may be.
+            // ibsim's "pdebug" and other assignments.
             self.ignore(line);
             return Ok(());
         }
         let (number, after) = leading_number(value).ok_or_else(|| self.syntax(line, "a number after the sign"))?;
         let counter = match word {
-            // Vendor ids have 24 bits, device ids 16: more is cut off.
+            // Vendor ids have 24 bits, device ids 16; higher bits are dropped.
             "vendid" => return self.set(|s| s.pending.vendor = (number & 0xFF_FFFF) as u32),
             "devid" => return self.set(|s| s.pending.device = (number & 0xFFFF) as u16),
             "sysimgguid" => return self.set(|s| s.pending.system_guid = Some(Guid(number))),
@@ -328,7 +328,7 @@ impl<'a, 't> Scanner<'a, 't> {
         Ok(())
     }
 
-    /// A short line can ask for much memory.
+    /// Checks the size, because a short line can request much memory.
     fn check_size(&mut self, ports: u8) -> Result<(), FileError> {
         self.port_count += u64::from(ports) + 1;
         let nodes = self.scanned.records.len() as u64 + 1;
@@ -356,7 +356,7 @@ impl<'a, 't> Scanner<'a, 't> {
         guid
     }
 
-    /// An id with the module in front, as ibsim writes it.
+    /// Returns an id with the module as prefix, as ibsim writes it.
     fn qualified(&self, id: &'t str) -> Cow<'t, str> {
         if self.module.is_empty() || id.contains(['#', '@']) {
             Cow::Borrowed(id)
@@ -418,7 +418,8 @@ impl<'a, 't> Scanner<'a, 't> {
         }
     }
 
-    /// Rate, lanes and LIDs: `# lid 4 lmc 0 "description" lid 6 4xEDR s=4 w=2 v=4`, or ibsim's options before the `#`.
+    /// Parses rate, lanes and LIDs: `# lid 4 lmc 0 "description" lid 6 4xEDR s=4 w=2 v=4`, or ibsim's options before
+    /// the `#`.
     fn comment(&mut self, comment: &'t str, options: &'t str, cable: &mut Cable<'t>) -> Result<(), FileError> {
         let (own, quoted, tail) = outer_quoted(comment);
         if quoted.is_some() {
@@ -463,7 +464,7 @@ impl<'a, 't> Scanner<'a, 't> {
         }
     }
 
-    /// Returns the width in an ibsim bit set; `None` for 0, which states none.
+    /// Returns the width in an ibsim bit set; `None` for 0, which means no width.
     fn width(&self, bits: u64, text: &str) -> Result<Option<LinkWidth>, FileError> {
         let want = "a width: 1 (1x), 2 (4x), 4 (8x), 8 (12x), 16 (2x), or a sum of these";
         match (bits, width_of_bits(bits)) {
@@ -498,7 +499,7 @@ fn place(file: &str, line: usize) -> Place {
     }
 }
 
-/// The part before the first `#` that is not inside quotes, and the part after it.
+/// Returns the parts before and after the first `#` that is not inside quotes.
 fn split_comment(line: &str) -> (&str, &str) {
     let mut in_quotes = false;
     for (at, c) in line.char_indices() {
@@ -515,7 +516,7 @@ fn split_guid(text: &str) -> (Option<Guid>, &str) {
     guid_in_parentheses(text).map_or((None, text), |(guid, rest)| (Some(guid), rest))
 }
 
-/// A description without quotes ends where the rest of the comment begins.
+/// Returns a description without quotes, which ends where the rest of the comment begins.
 fn unquoted_description(comment: &str) -> &str {
     let end = [" enhanced port ", " base port ", " lid ", " lmc "]
         .iter()

@@ -1,4 +1,4 @@
-//! Topology files: round trips, what the field's programs print, what is wrong with files.
+//! Topology files: round trips, output of ibsim and infiniband-diags, and invalid files.
 
 use std::collections::BTreeSet;
 

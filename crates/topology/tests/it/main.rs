@@ -1,4 +1,4 @@
-//! The integration tests of `topology`, one program: a file is a subject.
+//! The integration tests of `topology` as one program; each file has one subject.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 

@@ -120,6 +120,17 @@ fn read_everything(bytes: &[u8]) {
     }
 }
 
+/// What the others damage comes back as it is, if it is whole.
+#[test]
+fn whole_files_come_back() {
+    for bytes in [UP, NET] {
+        if let Err(error) = read("whole", bytes) {
+            panic!("{error}");
+        }
+        read_everything(bytes);
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {

@@ -1,4 +1,4 @@
-//! What a server of the ibsim protocol must know about the fabric behind it.
+//! The data that a server of the ibsim protocol needs from the fabric behind it.
 
 use selvedge_types::{PKey, PortNum};
 use selvedge_wire::SmpData;
@@ -6,27 +6,28 @@ use selvedge_wire::SmpData;
 /// A port of the simulated fabric to which clients attach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttachPoint {
-    /// Node, by a number that only the backend understands.
+    /// Node number; only the backend interprets it.
     pub node: u32,
     /// Port: 0 on switches, 1 or more on hosts.
     pub port: PortNum,
 }
 
-/// The fabric behind a server: answers what clients ask before they send their first MAD.
+/// The fabric behind a server. It answers the requests that clients make before their first MAD.
 pub trait Backend {
     /// Finds the port to attach to: by the node's id in its net file, then by its description; the default node if
-    /// `name` is empty. Names reach us cut to 31 bytes.
+    /// `name` is empty. Clients truncate names to 31 bytes.
     fn find(&self, name: &str) -> Option<AttachPoint>;
 
-    /// Name of the node that `at` belongs to; clients get it cut to 31 bytes.
+    /// Returns the name of the node that `at` belongs to. Clients get it truncated to 31 bytes.
     fn name(&self, at: AttachPoint) -> String;
 
-    /// NodeInfo as `at` answers it.
+    /// Returns the NodeInfo of `at`.
     fn node_info(&self, at: AttachPoint) -> SmpData;
 
-    /// PortInfo of a port of the node that `at` belongs to; the attached port's if the node has no such port.
+    /// Returns PortInfo of a port of the node that `at` belongs to. If the node has no such port, returns that of the
+    /// attached port.
     fn port_info(&self, at: AttachPoint, port: PortNum) -> SmpData;
 
-    /// P_Keys of `at`; clients get the first 32.
+    /// Returns the P_Keys of `at`; clients get the first 32.
     fn p_keys(&self, at: AttachPoint) -> Vec<PKey>;
 }

@@ -1,4 +1,5 @@
-//! Many packets in one system call: on a busy socket most of a packet's cost is entering the kernel.
+//! Sends and receives many packets in one system call, because entering the kernel is most of the cost of a packet on a
+//! busy socket.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -7,15 +8,15 @@ use std::os::unix::net::UnixDatagram;
 
 use super::protocol::PACKET_LEN;
 
-/// Packets of one call. Linux keeps ten unread datagrams a socket unless told otherwise (`net.unix.max_dgram_qlen`),
-/// so more would rarely find room.
+/// Packets per call. Linux queues ten unread datagrams per socket by default (`net.unix.max_dgram_qlen`), so more would
+/// rarely fit.
 const BATCH: usize = 16;
-/// Packets that may wait to be sent; each is 288 bytes.
+/// Most packets waiting to be sent; each is 288 bytes.
 const WAITING_MAX: usize = 1024;
-/// One byte more than a packet has, so that a longer one is seen to be none.
+/// One byte more than a packet, so that a longer datagram is recognised as invalid.
 const ROOM: usize = PACKET_LEN + 1;
 
-/// Packets that were read together and are handed out one by one.
+/// Packets that were read together and are returned one by one.
 pub(super) struct Inbox {
     packets: Box<[[u8; ROOM]; BATCH]>,
     lengths: [usize; BATCH],
@@ -33,7 +34,7 @@ impl Inbox {
         }
     }
 
-    /// The next of the packets that were read.
+    /// Returns the next packet that was read.
     #[inline]
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         if self.next >= self.filled {
@@ -44,8 +45,8 @@ impl Inbox {
         Some(&self.packets[at][..self.lengths[at].min(ROOM)])
     }
 
-    /// Reads what has arrived, once all that was read before has been handed out. An error of kind `WouldBlock` says
-    /// that nothing has.
+    /// Reads the packets that have arrived, after all earlier ones have been returned. An error of kind `WouldBlock`
+    /// means that none has arrived.
     pub(super) fn fill(&mut self, socket: &UnixDatagram) -> io::Result<()> {
         self.next = 0;
         self.filled = 0;
@@ -54,7 +55,7 @@ impl Inbox {
     }
 }
 
-/// Packets that wait to be sent, several at once: a ring.
+/// A ring of packets waiting to be sent, several at once.
 pub(super) struct Outbox {
     packets: Vec<[u8; PACKET_LEN]>,
     first: usize,
@@ -70,22 +71,22 @@ impl Outbox {
         }
     }
 
-    /// True if a batch waits.
+    /// True if a full batch is waiting.
     pub(super) const fn is_crowded(&self) -> bool {
         self.waiting >= BATCH
     }
 
-    /// True if nothing waits.
+    /// True if no packet is waiting.
     pub(super) const fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// Drops what waits: nobody is there to take it.
+    /// Drops the waiting packets, because the receiver is gone.
     pub(super) const fn forget(&mut self) {
         self.waiting = 0;
     }
 
-    /// A place for one more packet; `None` if as many wait as may.
+    /// Returns the place for one more packet; `None` if the ring is full.
     pub(super) fn place(&mut self) -> Option<&mut [u8; PACKET_LEN]> {
         if self.waiting >= WAITING_MAX {
             return None;
@@ -95,8 +96,8 @@ impl Outbox {
         Some(&mut self.packets[at])
     }
 
-    /// Sends what waits. An error of kind `WouldBlock` or `ENOBUFS` says that there is no room for all of it; the rest
-    /// goes on waiting.
+    /// Sends the waiting packets. An error of kind `WouldBlock` or `ENOBUFS` means that there is not enough room; the
+    /// rest keeps waiting.
     pub(super) fn flush(&mut self, socket: &UnixDatagram) -> io::Result<()> {
         while self.waiting > 0 {
             let end = (self.first + self.waiting.min(BATCH)).min(WAITING_MAX);
@@ -108,7 +109,7 @@ impl Outbox {
     }
 }
 
-/// Reads at most [`BATCH`] datagrams; returns how many there were, at least 1.
+/// Reads at most [`BATCH`] datagrams. Returns their number, at least 1.
 fn receive(fd: RawFd, packets: &mut [[u8; ROOM]; BATCH], lengths: &mut [usize; BATCH]) -> io::Result<usize> {
     let mut parts: [libc::iovec; BATCH] = std::array::from_fn(|i| libc::iovec {
         iov_base: packets[i].as_mut_ptr().cast(),
@@ -134,11 +135,11 @@ fn receive(fd: RawFd, packets: &mut [[u8; ROOM]; BATCH], lengths: &mut [usize; B
     Ok(read)
 }
 
-/// Sends as many of `packets` as there is room for; returns how many, at least 1.
+/// Sends as many of `packets` as there is room for. Returns their number, at least 1.
 fn send(fd: RawFd, packets: &[[u8; PACKET_LEN]]) -> io::Result<usize> {
     let count = packets.len().min(BATCH);
     let mut parts: [libc::iovec; BATCH] = std::array::from_fn(|i| libc::iovec {
-        // The kernel only reads what is sent.
+        // The kernel only reads this memory.
         iov_base: packets[i.min(count - 1)].as_ptr().cast_mut().cast(),
         iov_len: PACKET_LEN,
     });
@@ -149,7 +150,7 @@ fn send(fd: RawFd, packets: &[[u8; PACKET_LEN]]) -> io::Result<usize> {
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// A message of one part, without an address: the sockets are connected.
+/// Returns a message of one part without an address, because the sockets are connected.
 fn message(part: *mut libc::iovec) -> libc::mmsghdr {
     // SAFETY: all fields of `mmsghdr` are numbers or pointers, for which zero bytes are a value.
     let mut message: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -169,7 +170,7 @@ mod tests {
         (a, b)
     }
 
-    /// The next packet, read or to be read.
+    /// Returns the next packet, already read or read now.
     fn next<'a>(inbox: &'a mut Inbox, socket: &UnixDatagram) -> Option<&'a [u8]> {
         if inbox.next >= inbox.filled {
             inbox.fill(socket).ok()?;
@@ -215,7 +216,7 @@ mod tests {
         let (mut queued, mut seen) = (0_usize, 0_usize);
         let mark = |number: usize| [number.to_le_bytes()[0]; PACKET_LEN];
         let mut was_full = false;
-        // Twice around the ring.
+        // Enough to go around the ring twice.
         while seen < 2 * WAITING_MAX + 7 {
             while let Some(place) = outbox.place() {
                 *place = mark(queued);

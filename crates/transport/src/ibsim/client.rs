@@ -1,4 +1,4 @@
-//! A client of the ibsim protocol: a port of a simulated fabric, without preloading anything.
+//! A client of the ibsim protocol: a port of a simulated fabric, without a preloaded library.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -19,16 +19,16 @@ use crate::{OWN_TRANSACTION_BITS, is_answer};
 
 /// How long a server may take to answer a control message. A busy ibsim reads its control socket once per round.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long opening waits for the answer to its own NodeInfo Get, each of three times.
+/// How long `open` waits for the answer to its own NodeInfo Get, for each of three attempts.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a port that receives nothing checks its attachment to the server. A datagram socket gets no notice when
-/// its peer closes, so a manager with nothing to send would wait for ever.
+/// How often a port that receives nothing checks its attachment to the server. A datagram socket is not notified when
+/// its peer closes, so without the check an idle manager would wait for ever.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long `flush` waits for room in the server's queue before it says that it is full.
+/// How long `flush` waits for room in the server's queue before it returns the error that the queue is full.
 const SEND_WAIT: Duration = Duration::from_millis(100);
-/// Highest process id of Linux (`PID_MAX_LIMIT`): the distance between the ids of several ports of one process.
+/// Distance between the ids of several ports of one process: the highest process id of Linux (`PID_MAX_LIMIT`).
 const ID_STEP: u32 = 1 << 22;
-/// Ports that one process can have at one server: ids are signed 32-bit numbers in socket names.
+/// Most ports of one process at one server, because ids are signed 32-bit numbers in socket names.
 const PORTS_PER_PROCESS: u32 = (i32::MAX as u32) / ID_STEP;
 
 const ADVICE_START: &str = "start ibsim or 'selvedge emulate' with the same name (ibsim: environment IBSIM_SOCKNAME)";
@@ -37,8 +37,9 @@ const ADVICE_NODE: &str = "name a node as the server's net file does, or none; i
 
 /// A port of a fabric behind a server of the ibsim protocol.
 ///
-/// The server hands back requests that nobody answers, as the kernel's umad layer does. What it lost is its caller's to
-/// notice. What is sent leaves with the next [`MadPort::receive`] or [`MadPort::flush`], or when a batch is full.
+/// The server returns unanswered requests, as the kernel's umad layer does. If the server itself loses a request, only
+/// the caller can notice. Sent datagrams leave with the next [`MadPort::receive`] or [`MadPort::flush`], or when a
+/// batch is full.
 pub struct IbsimPort {
     control: UnixDatagram,
     data: UnixDatagram,
@@ -49,7 +50,7 @@ pub struct IbsimPort {
     node: String,
     local: LocalPort,
     is_sm: bool,
-    /// Its own queue pair beside QP1; 0: none.
+    /// Its own queue pair besides QP1; 0: none.
     qp: u32,
     inbox: Inbox,
     outbox: Outbox,
@@ -62,9 +63,9 @@ impl IbsimPort {
         Self::open_at(base, node, 0)
     }
 
-    /// The same, with a queue pair of its own (above 1), from which it sends what goes to QP1. Without one ibsim hands
-    /// over only answers, and the rest to whoever says that it is the SM; with one also what comes for it unasked, as
-    /// reports to a queue pair that has subscribed.
+    /// Does the same as [`Self::open`] with a queue pair of its own (above 1), which is the source of datagrams to QP1.
+    /// Without one, ibsim delivers only responses to this client; other datagrams go to the client that is an SM. With
+    /// one, the client also gets unsolicited datagrams for that queue pair, for example reports after a subscription.
     pub fn open_at(base: &str, node: &str, qp: u32) -> Result<Self, PortError> {
         let failed = |cause: String, advice| PortError::Open {
             port: format!("ibsim:{base}{}{node}", if node.is_empty() { "" } else { "/" }),
@@ -113,13 +114,14 @@ impl IbsimPort {
         Ok(port)
     }
 
-    /// Name of the node this port belongs to, as the server knows it.
+    /// Returns the name of the node that this port belongs to, as the server knows it.
     #[must_use]
     pub fn node(&self) -> &str {
         &self.node
     }
 
-    /// Reads our own NodeInfo along the empty route: what servers say in control messages is bent for the shim.
+    /// Reads this port's own NodeInfo along the empty route, because NodeInfo in control messages is modified for the
+    /// shim.
     fn ask_who_we_are(&mut self) -> Result<Option<LocalPort>, PortError> {
         let mad = Mad::directed(Method::Get, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
         for attempt in 1..=3 {
@@ -145,7 +147,7 @@ impl IbsimPort {
         Ok(None)
     }
 
-    /// The next arrival among the packets that were read. Bytes that are no packet are dropped.
+    /// Returns the next arrival among the packets that were read. Malformed packets are dropped.
     #[inline]
     fn next_read(&mut self) -> Option<Arrival> {
         loop {
@@ -156,7 +158,7 @@ impl IbsimPort {
         }
     }
 
-    /// Sends what waits; false if there is no room for all of it.
+    /// Sends the waiting packets. False if there is not enough room.
     fn transmit(&mut self) -> Result<bool, PortError> {
         match self.outbox.flush(&self.data) {
             Ok(()) => Ok(true),
@@ -165,7 +167,7 @@ impl IbsimPort {
         }
     }
 
-    /// Reads what has arrived; false if nothing has.
+    /// Reads the packets that have arrived. False if there are none.
     fn fill(&mut self) -> Result<bool, PortError> {
         match self.inbox.fill(&self.data) {
             Ok(()) => Ok(true),
@@ -174,8 +176,8 @@ impl IbsimPort {
         }
     }
 
-    /// Fails if the server has ended or has detached this port. To find out, it connects its socket again: the server's
-    /// socket refuses if it is connected to another peer.
+    /// Fails if the server has ended or has detached this port. To find out, the port connects its socket again: the
+    /// server's socket refuses if it is connected to another peer.
     fn check_attached(&mut self, now: Instant) -> Result<(), PortError> {
         if now < self.next_check {
             return Ok(());
@@ -186,7 +188,7 @@ impl IbsimPort {
             .map_err(|error| gone("waiting", &error))
     }
 
-    /// Waits until something arrives or, if wished, there is room to send.
+    /// Waits until a packet arrives or, if `for_room`, until there is room to send.
     fn wait(&mut self, wait: Duration, for_room: bool) -> Result<(), PortError> {
         self.poll_set.clear();
         if for_room {
@@ -212,7 +214,7 @@ impl MadPort for IbsimPort {
         let own = mad.transaction().0 & OWN_TRANSACTION_BITS;
         let transaction = if is_answer(mad) { mad.transaction().0 } else { own };
         let to = End::from(datagram.address);
-        // A source LID of 0 means "my own"; directed routes start and end with the permissive LID.
+        // Source LID 0 means the port's own LID. Directed routes start and end with the permissive LID.
         let lid = if to.lid == Lid::PERMISSIVE { to.lid } else { Lid::NONE };
         let qp = if self.qp > 1 && to.qp == 1 { self.qp } else { to.qp };
         let from = End { lid, qp };
@@ -227,8 +229,7 @@ impl MadPort for IbsimPort {
             if let Some(arrival) = self.next_read() {
                 return Ok(Some(arrival));
             }
-            // A server that cannot get rid of its answers may stop reading requests (ibsim does): whether there is room
-            // or not, read.
+            // A server that cannot send its answers may stop reading requests (ibsim does), so read in any case.
             let all_sent = self.transmit()?;
             if self.fill()? {
                 continue;
@@ -281,17 +282,17 @@ impl MadPort for IbsimPort {
 impl Drop for IbsimPort {
     fn drop(&mut self) {
         let _ = self.outbox.flush(&self.data);
-        // Nobody waits for these answers.
+        // The answers to these messages are not read.
         let say = |kind, data: &[u8]| drop(self.control.send(&Control::new(kind, self.slot, data).emit()));
         if self.is_sm {
-            // ibsim leaves the bit set when a client disconnects.
+            // ibsim leaves the IsSM bit set when a client disconnects.
             say(Kind::SetIsSm, &[0; 4]);
         }
         say(Kind::Disconnect, &[]);
     }
 }
 
-/// What a packet brings: a datagram, or a request of ours that comes back unanswered.
+/// Returns the content of a packet: a datagram, or a returned request.
 #[inline]
 fn arrival(packet: &Packet) -> Arrival {
     let datagram = |end: End| {
@@ -308,10 +309,11 @@ fn arrival(packet: &Packet) -> Arrival {
     }
 }
 
-/// A control socket, a data socket and the id they stand for: the process id, or the next number above it that is free.
+/// Binds a control socket and a data socket. Returns them with their id: the process id, or the next free number above
+/// it.
 ///
-/// A number may be taken by another port of this process, or for a moment by one that was just closed: a child process
-/// that is being started holds copies of its parent's sockets until it runs its program.
+/// A number may be in use by another port of this process, or for a moment by one that was just closed, because a
+/// starting child process has copies of its parent's sockets until it executes its program.
 fn bind_both(base: &str) -> io::Result<(u32, UnixDatagram, UnixDatagram)> {
     let own = std::process::id();
     for port in 0..PORTS_PER_PROCESS {
@@ -328,7 +330,7 @@ fn bind_both(base: &str) -> io::Result<(u32, UnixDatagram, UnixDatagram)> {
 /// Sends a control message and waits for its answer.
 fn ask(control: &UnixDatagram, message: &Control) -> io::Result<Control> {
     let mut bytes = [0; CONTROL_LEN];
-    // An answer that came too late for an earlier question must not be taken for this one's.
+    // Discards answers to earlier messages that arrived too late.
     while control.recv(&mut bytes).is_ok() {}
     control.send(&message.emit())?;
     let deadline = Instant::now() + CONTROL_TIMEOUT;
@@ -338,7 +340,7 @@ fn ask(control: &UnixDatagram, message: &Control) -> io::Result<Control> {
         match control.recv(&mut bytes) {
             Ok(length) => {
                 let answer = Control::parse(&bytes[..length]).map_err(io::Error::other)?;
-                // What was asked by another port of this process, which has gone, may be answered under its name.
+                // The answer to a former port of this process may arrive at this socket, because it has the same name.
                 if answer.kind == message.kind || answer.kind == Kind::Error {
                     return Ok(answer);
                 }

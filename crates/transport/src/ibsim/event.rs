@@ -1,4 +1,4 @@
-//! What goes in and out of a server of the ibsim protocol.
+//! Inputs and outputs of a server of the ibsim protocol.
 
 use std::io;
 use std::time::Duration;
@@ -8,38 +8,39 @@ use selvedge_wire::{Address, Datagram, Mad};
 use super::backend::AttachPoint;
 use super::socket::BASE_NAME_MAX;
 
-/// Clients that can be attached at once. ibsim has 10; the shim accepts any number. 32 hosts' diagnostics, or a few
-/// hundred SMs in a row, never fill it; each slot costs one descriptor.
+/// Most clients attached at once. ibsim has 10; the shim accepts any number. 32 are enough for the diagnostics of 32
+/// hosts or for a few hundred SMs one after another. Each slot costs one descriptor.
 pub const SLOTS: usize = 32;
 
-/// A client's place, 0–31.
+/// A client's slot, 0–31.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(u8);
 
 impl Slot {
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The number as it stands in control messages.
+    /// Returns the number in the form of control messages.
     pub(super) fn number(self) -> u32 {
         u32::from(self.0)
     }
 }
 
-/// All places.
+/// Returns all slots.
 pub(super) fn slots() -> impl Iterator<Item = Slot> {
     (0..SLOTS as u8).map(Slot) // 32
 }
 
-/// How a server treats requests of its clients.
+/// Handling of clients' requests by a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerOptions {
-    /// How long a request may go unanswered before it is sent again or handed back. Default 200 ms, OpenSM's own.
+    /// How long a request may stay unanswered before it is sent again or returned. Default 200 ms, as in OpenSM.
     pub response_timeout: Duration,
-    /// How often it is sent again. Default 3, OpenSM's own. The shim never does it, whatever its program asks for.
+    /// How often a request is sent again. Default 3, as in OpenSM. The shim never does this, whatever its program asks
+    /// for.
     pub retries: u32,
 }
 
@@ -52,33 +53,33 @@ impl Default for ServerOptions {
     }
 }
 
-/// A server that cannot work.
+/// An error of a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// SLV-PORT-0104: a base name that fits into no socket name.
+    /// SLV-PORT-0104: a base name cannot be part of a socket name.
     #[error("SLV-PORT-0104: base name '{base}' fits into no socket name; use 1 to {BASE_NAME_MAX} bytes, without ':'")]
     BaseName {
         /// The name.
         base: String,
     },
-    /// SLV-PORT-0105: a socket that cannot be had.
+    /// SLV-PORT-0105: a socket cannot be created.
     #[error("SLV-PORT-0105: cannot bind abstract socket '{name}': {cause}; end its server or choose another name")]
     Bind {
         /// Its name.
         name: String,
-        /// Why.
+        /// The reason.
         cause: io::Error,
     },
-    /// SLV-PORT-0106: waiting failed.
+    /// SLV-PORT-0106: waiting for the sockets failed.
     #[error("SLV-PORT-0106: cannot wait for clients: {cause}")]
     Wait {
-        /// Why.
+        /// The reason.
         cause: io::Error,
     },
 }
 
-/// What happened at a server.
+/// An event at a server.
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all events are datagrams; a box would cost an allocation each"
@@ -87,36 +88,36 @@ pub enum ServerError {
 pub enum ServerEvent {
     /// A client attached.
     Attached {
-        /// Its place.
+        /// Its slot.
         slot: Slot,
-        /// Where.
+        /// The port that it is attached to.
         at: AttachPoint,
         /// Name of that node.
         node: String,
     },
     /// A client left or died. If it was the last SM at its port, an [`ServerEvent::IsSm`] precedes this event.
     Detached {
-        /// Its place.
+        /// Its slot.
         slot: Slot,
-        /// Where it was.
+        /// The port that it was attached to.
         at: AttachPoint,
     },
     /// A port got its first client that is an SM, or lost its last one: PortInfo.CapabilityMask.IsSM of `at` changes.
     IsSm {
         /// The slot of that client.
         slot: Slot,
-        /// Where.
+        /// The port.
         at: AttachPoint,
-        /// True if it now is one.
+        /// True if the client is an SM now.
         is_sm: bool,
     },
     /// A client sent a datagram; it enters the fabric at `at`.
     Datagram {
-        /// Its place.
+        /// Its slot.
         slot: Slot,
-        /// Where it enters.
+        /// The port where it enters the fabric.
         at: AttachPoint,
-        /// Queue pair it comes from.
+        /// Source queue pair.
         from_qp: u32,
         /// Destination and MAD. A request carries the slot and the agent in the upper half of its transaction id;
         /// the upper half of a TrapRepress is cleared, so agents use the low 32 bits for traps.
@@ -129,37 +130,37 @@ pub enum ServerEvent {
 pub struct Delivery {
     /// The port.
     pub at: AttachPoint,
-    /// Who sent it.
+    /// The source.
     pub from: Address,
-    /// To which address of that port.
+    /// The destination address at that port.
     pub to: Address,
     /// The datagram.
     pub mad: Mad,
 }
 
-/// What a server did since it was bound.
+/// Counters of a server since it was bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Datagrams from clients.
     pub received: u64,
     /// Datagrams to clients.
     pub sent: u64,
-    /// Requests sent again because nobody answered.
+    /// Requests sent again because no response came.
     pub retried: u64,
-    /// Requests handed back unanswered.
+    /// Requests returned unanswered.
     pub returned: u64,
-    /// Answers to requests that nobody waits for any more.
+    /// Responses to requests that are no longer waiting.
     pub late: u64,
-    /// Datagrams for a client that has stopped reading.
+    /// Datagrams dropped because the client has stopped reading.
     pub dropped_full: u64,
-    /// Datagrams that no client wants.
+    /// Datagrams without a client to deliver them to.
     pub dropped_unwanted: u64,
-    /// Control messages and packets that could not be read.
+    /// Control messages and packets that could not be decoded.
     pub malformed: u64,
     /// Control messages refused.
     pub refused: u64,
     /// Refused messages that came from a socket other than that of the client they name.
     pub foreign: u64,
-    /// Clients that vanished without saying so.
+    /// Clients that ended without detaching.
     pub died: u64,
 }

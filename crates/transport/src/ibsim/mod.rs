@@ -1,15 +1,15 @@
 //! The ibsim protocol: management datagrams over local datagram sockets.
 //!
 //! ibsim (Debian: `ibsim-utils`) simulates a fabric behind such sockets; `libumad2sim.so` (Debian: `libumad2sim0`),
-//! preloaded, makes any program that uses libibumad a client of it. Here are both ends, and the bytes apart from both:
-//! [`protocol`] is pure, [`IbsimPort`] is a client, [`IbsimServer`] a server.
+//! preloaded, makes any program that uses libibumad a client of it. [`IbsimPort`] is a client, [`IbsimServer`] a
+//! server, and [`protocol`] encodes and decodes the messages without I/O.
 //!
 //! ```text
 //!  client, process P                      server
 //!  <base>:ctl<P>  ── CONNECT, GET_* ──►   <base>:ctl        control messages, 80 bytes, each answered
 //!  <base>:in<P>   ◄── data packets ──►    <base>:out<slot>  288 bytes: addresses, status, one MAD
 //! ```
-//! All names are abstract and end with one NUL, which counts.
+//! All names are in the abstract name space and end with one NUL, which is part of the name.
 //!
 //! Source: the behaviour of ibsim and libumad2sim 0.10, observed; golden bytes stand in the tests of [`protocol`].
 

@@ -1,6 +1,6 @@
-//! Between a client and a server of the ibsim protocol: packets pass through, and whoever wants sees them.
+//! A pipe between a client and a server of the ibsim protocol: it forwards packets and shows them to an observer.
 //!
-//! For observers that must cost little: one thread for both ways, many packets in one system call.
+//! The cost is low: one thread for both directions, and many packets per system call.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -12,7 +12,7 @@ use super::protocol::PACKET_LEN;
 use super::socket::is_full;
 use crate::poll::PollSet;
 
-/// Which way a packet goes.
+/// Direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
     /// From the client into the fabric.
@@ -36,10 +36,10 @@ struct OneWay {
 }
 
 impl Pipe {
-    /// Joins the socket that the client is connected to and the one that is connected to the server.
+    /// Joins the socket that the client is connected to and the socket that is connected to the server.
     ///
     /// # Errors
-    /// What the operating system says when it cannot give them second descriptors.
+    /// The error of the operating system, if it cannot duplicate the descriptors.
     pub fn new(client: UnixDatagram, server: UnixDatagram) -> io::Result<Self> {
         client.set_nonblocking(true)?;
         server.set_nonblocking(true)?;
@@ -57,9 +57,10 @@ impl Pipe {
         })
     }
 
-    /// Waits at most `wait` for packets and passes on what is there; `look` is shown each batch before it goes.
+    /// Waits at most `wait` for packets and forwards them. `look` is called with each batch before it is forwarded.
     ///
-    /// A receiver without room makes its sender wait, as it would without us; one that is gone loses its packets.
+    /// A receiver without room makes its sender wait, as without the pipe. If a receiver is gone, its packets are
+    /// dropped.
     ///
     /// # Errors
     /// Waiting failed.
@@ -89,7 +90,7 @@ impl OneWay {
                 return;
             }
             while let Some(bytes) = self.inbox.next() {
-                // What is no packet would be dropped by whoever got it.
+                // The receiver would drop an invalid packet anyway.
                 let Ok(packet) = <&[u8; PACKET_LEN]>::try_from(bytes) else {
                     continue;
                 };
@@ -106,11 +107,11 @@ impl OneWay {
 mod tests {
     use super::*;
 
-    /// Sends a hundred packets through, taking them out at the other end as they come; what the observer saw.
+    /// Sends a hundred packets and receives them at the other end. Returns what the observer saw.
     fn hundred(pipe: &mut Pipe, from: &UnixDatagram, to: &UnixDatagram) -> Vec<(Way, u8)> {
         let (mut sent, mut got, mut seen, mut bytes) = (0, 0, Vec::new(), [0; PACKET_LEN + 1]);
         while got < 100 {
-            // Until the queue is full.
+            // Sends until the queue is full.
             while sent < 100 && from.send(&[sent; PACKET_LEN]).is_ok() {
                 sent += 1;
             }

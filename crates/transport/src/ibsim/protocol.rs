@@ -1,7 +1,7 @@
-//! The bytes of the ibsim protocol: control messages and data packets. Pure: no socket, no clock.
+//! The messages of the ibsim protocol: control messages and data packets. Pure: no socket, no clock.
 //!
-//! Panic contract: `parse` checks the length once and returns an error for whatever it cannot read; `emit` cannot fail.
-//! Integers are in host byte order unless said otherwise: both ends always run on one machine.
+//! Panic contract: `parse` checks the length once and returns an error for everything that it cannot decode; `emit`
+//! cannot fail. Integers are in host byte order unless stated otherwise, because both ends always run on one machine.
 
 use selvedge_types::{Lid, PKey};
 use selvedge_wire::sa::RmppFlags;
@@ -11,55 +11,55 @@ use selvedge_wire::{Address, Class, MAD_LEN, Mad, SMP_DATA_LEN, SmpData};
 pub const MAGIC: u32 = 0xDEAD_BEEF;
 /// Length of a control message, in bytes.
 pub const CONTROL_LEN: usize = 16 + CONTROL_DATA_LEN;
-/// Room for data in a control message, in bytes.
+/// Length of the data field of a control message, in bytes.
 pub const CONTROL_DATA_LEN: usize = 64;
 /// Length of a data packet, in bytes.
 pub const PACKET_LEN: usize = 32 + MAD_LEN;
-/// Room for a node's name in [`Connect`], in bytes; the last one is always NUL.
+/// Length of a node's name in [`Connect`], in bytes; the last byte is always NUL.
 pub const NODE_NAME_LEN: usize = 32;
-/// P_Keys that fit into one answer.
+/// Most P_Keys in one answer.
 pub const PKEYS_MAX: usize = CONTROL_DATA_LEN / 2;
-/// Packet status of a request that nobody answered. Source: Linux ETIMEDOUT.
+/// Packet status of a request without a response. Source: Linux ETIMEDOUT.
 pub const STATUS_TIMED_OUT: u32 = 110;
 
 const _: () = assert!(CONTROL_DATA_LEN == SMP_DATA_LEN);
 
-/// Bytes that are no message of this protocol.
+/// An invalid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// SLV-PORT-0101: a message of a length that no message has.
+    /// SLV-PORT-0101: a message has a wrong length.
     #[error("SLV-PORT-0101: {what} has {have} bytes, want {need}")]
     Length {
-        /// Which message.
+        /// The kind of message.
         what: &'static str,
-        /// Bytes it must have.
+        /// Required length in bytes.
         need: usize,
-        /// Bytes it has.
+        /// Actual length in bytes.
         have: usize,
     },
-    /// SLV-PORT-0102: a control message without the magic number.
+    /// SLV-PORT-0102: a control message lacks the magic number.
     #[error("SLV-PORT-0102: control message starts with {found:#010x}, want {MAGIC:#010x}")]
     Magic {
-        /// What stands there.
+        /// The value found instead.
         found: u32,
     },
-    /// SLV-PORT-0103: a control message of a type that does not exist.
+    /// SLV-PORT-0103: a control message has an unknown type.
     #[error("SLV-PORT-0103: control message of unknown type {found}")]
     Kind {
-        /// What stands there.
+        /// The type found.
         found: u32,
     },
 }
 
-/// What a control message asks, or that it refuses.
+/// Type of a control message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Refusal; in answers only.
     Error,
     /// Attach to a node.
     Connect,
-    /// Let go.
+    /// Detach.
     Disconnect,
     /// LID and state of the attached port.
     Port,
@@ -94,38 +94,38 @@ impl Kind {
         Self::PKeys,
     ];
 
-    /// From the wire.
+    /// Decodes the wire code.
     #[must_use]
     pub fn from_code(code: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(code).ok()?).copied()
     }
 
-    /// To the wire.
+    /// Returns the wire code.
     #[must_use]
     pub const fn code(self) -> u32 {
         self as u32
     }
 }
 
-/// A control message, or its answer: the answer is the same message with other data.
+/// A control message, or its answer. An answer is the same message with other data.
 ///
 /// ```text
 ///  0 magic | 4 client (slot) | 8 type | 12 length of the data in use | 16 data, 64 bytes
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// What is asked.
+    /// Type of the message.
     pub kind: Kind,
     /// Slot of the client; meaningless in CONNECT.
     pub client: u32,
     /// Bytes of `data` in use; answers repeat it.
     pub length: u32,
-    /// Question or answer.
+    /// Data of the request or answer.
     pub data: [u8; CONTROL_DATA_LEN],
 }
 
 impl Control {
-    /// A message with `data`, zeros behind it; data beyond 64 bytes is cut.
+    /// Returns a message with `data`, padded with zeros; data beyond 64 bytes is cut off.
     #[must_use]
     pub fn new(kind: Kind, client: u32, data: &[u8]) -> Self {
         let used = data.len().min(CONTROL_DATA_LEN);
@@ -139,7 +139,7 @@ impl Control {
         message
     }
 
-    /// Reads a message.
+    /// Decodes a message.
     pub fn parse(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let bytes: &[u8; CONTROL_LEN] = bytes.try_into().map_err(|_| ProtocolError::Length {
             what: "control message",
@@ -161,7 +161,7 @@ impl Control {
         })
     }
 
-    /// Writes the message.
+    /// Encodes the message.
     #[must_use]
     pub fn emit(&self) -> [u8; CONTROL_LEN] {
         let mut bytes = [0; CONTROL_LEN];
@@ -173,7 +173,7 @@ impl Control {
         bytes
     }
 
-    /// The answer with `data`, zeros behind it.
+    /// Returns the answer with `data`, padded with zeros.
     #[must_use]
     pub fn answer(&self, data: &[u8]) -> Self {
         Self {
@@ -182,7 +182,7 @@ impl Control {
         }
     }
 
-    /// The refusal of this message.
+    /// Returns the refusal of this message.
     #[must_use]
     pub const fn refusal(&self) -> Self {
         Self {
@@ -191,7 +191,7 @@ impl Control {
         }
     }
 
-    /// The switch of a SET_ISSM.
+    /// Returns the value of a SET_ISSM message.
     #[must_use]
     pub fn is_sm(&self) -> bool {
         u32_at(&self.data, 0) != 0
@@ -205,21 +205,21 @@ impl Control {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connect {
-    /// In the question what the client's socket names end with, in the answer its slot.
+    /// In the request: the suffix of the client's socket names. In the answer: its slot.
     pub id: u32,
-    /// Queue pair for datagrams to other queue pairs than 0 and 1; the shim sends 0.
+    /// Queue pair for datagrams to queue pairs other than 0 and 1; the shim sends 0.
     pub qp: u32,
-    /// The client is an SM from the start (the shim: environment variable `SIM_SET_ISSM`).
+    /// True if the client is an SM from the start (shim: environment variable `SIM_SET_ISSM`).
     pub is_sm: bool,
-    /// Node to attach to, empty for the default; in the answer the node attached to. Cut to 31 bytes.
+    /// Node to attach to, empty for the default. In the answer: the attached node. Truncated to 31 bytes.
     pub node: String,
 }
 
 impl Connect {
-    /// Bytes it needs.
+    /// Encoded length in bytes.
     pub const LEN: usize = 12 + NODE_NAME_LEN;
 
-    /// Reads it; bytes that are no UTF-8 are replaced.
+    /// Decodes it. Invalid UTF-8 is replaced.
     #[must_use]
     pub fn parse(data: &[u8; CONTROL_DATA_LEN]) -> Self {
         let name = &data[12..12 + NODE_NAME_LEN];
@@ -232,7 +232,7 @@ impl Connect {
         }
     }
 
-    /// Writes it.
+    /// Encodes it.
     #[must_use]
     pub fn emit(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
@@ -246,25 +246,25 @@ impl Connect {
     }
 }
 
-/// Facts that answers take from NodeInfo and PortInfo, so that a backend need not know this protocol.
+/// Values for answers, read from NodeInfo and PortInfo, so that a backend need not know this protocol.
 ///
 /// Source for the offsets: IBA vol 1 §14.2.5.3 and §14.2.5.6.
 pub struct Facts<'a> {
-    /// NodeInfo as the attached port answers it.
+    /// NodeInfo of the attached port.
     pub node_info: &'a SmpData,
     /// PortInfo of the attached port.
     pub port_info: &'a SmpData,
 }
 
 impl Facts<'_> {
-    /// Data of GET_PORT: LID (u16), state (u8).
+    /// Returns the data of GET_PORT: LID (u16), state (u8).
     #[must_use]
     pub fn port(&self) -> [u8; 3] {
         let lid = u16::from_be_bytes([self.port_info[16], self.port_info[17]]).to_ne_bytes();
         [lid[0], lid[1], self.port_info[32] & 0x0F]
     }
 
-    /// Data of GET_VENDOR: vendor, device, hardware version (u32 each), padding, firmware version (u64).
+    /// Returns the data of GET_VENDOR: vendor, device, hardware version (u32 each), padding, firmware version (u64).
     #[must_use]
     pub fn vendor(&self) -> [u8; 24] {
         let info = self.node_info;
@@ -279,7 +279,7 @@ impl Facts<'_> {
         data
     }
 
-    /// Data of GET_GUID: the port's GUID, network order.
+    /// Returns the data of GET_GUID: the port's GUID in network order.
     #[must_use]
     pub fn guid(&self) -> [u8; 8] {
         let mut guid = [0; 8];
@@ -287,7 +287,7 @@ impl Facts<'_> {
         guid
     }
 
-    /// Data of GET_GID: subnet prefix and GUID, network order.
+    /// Returns the data of GET_GID: subnet prefix and GUID in network order.
     #[must_use]
     pub fn gid(&self) -> [u8; 16] {
         let mut gid = [0; 16];
@@ -296,11 +296,11 @@ impl Facts<'_> {
         gid
     }
 
-    /// Data of GET_NODEINFO.
+    /// Returns the data of GET_NODEINFO.
     ///
-    /// The shim shows its program a port GUID that it computes: node GUID + local port (0 on switches). Where the
-    /// port's GUID is another one, the node's GUID is bent here so that the sum is right: OpenSM finds itself by its
-    /// port GUID and looks at the node's only in the fabric, where NodeInfo tells the truth.
+    /// The shim computes the port GUID that it shows to its program: node GUID + local port (0 on switches). If the
+    /// real port GUID differs, this method changes the node GUID so that the sum is right. OpenSM finds its own port by
+    /// the port GUID, and reads the node GUID only from the fabric, where NodeInfo is correct.
     #[must_use]
     pub fn shim_node_info(&self) -> SmpData {
         let mut info = *self.node_info;
@@ -310,7 +310,7 @@ impl Facts<'_> {
     }
 }
 
-/// Data of GET_PKEYS: up to 32 P_Keys, network order.
+/// Returns the data of GET_PKEYS: up to 32 P_Keys in network order.
 #[must_use]
 pub fn emit_pkeys(keys: &[PKey]) -> [u8; CONTROL_DATA_LEN] {
     let mut data = [0; CONTROL_DATA_LEN];
@@ -323,7 +323,7 @@ pub fn emit_pkeys(keys: &[PKey]) -> [u8; CONTROL_DATA_LEN] {
 /// One end of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Its LID; as the source of a client's packet, 0 means "my own LID".
+    /// Its LID. As the source of a client's packet, 0 means the client's own LID.
     pub lid: Lid,
     /// Its queue pair.
     pub qp: u32,
@@ -339,7 +339,7 @@ impl From<Address> for End {
 }
 
 impl From<End> for Address {
-    /// Packets carry no service level: 0.
+    /// Packets have no service level, so it is 0.
     fn from(end: End) -> Self {
         Self {
             qp: end.qp,
@@ -348,10 +348,10 @@ impl From<End> for Address {
     }
 }
 
-/// Where the MAD begins.
+/// Offset of the MAD.
 const MAD_AT: usize = 32;
 
-/// A MAD on its way between client and server.
+/// A MAD in transit between client and server.
 ///
 /// ```text
 ///  0 destination LID | 4 source LID       each a big-endian u16, widened to a host-order u32
@@ -360,18 +360,18 @@ const MAD_AT: usize = 32;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Where it goes.
+    /// The destination.
     pub to: End,
-    /// Where it comes from.
+    /// The source.
     pub from: End,
-    /// 0, or [`STATUS_TIMED_OUT`] when a request comes back unanswered.
+    /// 0, or [`STATUS_TIMED_OUT`] if a request is returned without a response.
     pub status: u32,
     /// The datagram.
     pub mad: Mad,
 }
 
 impl Packet {
-    /// Reads a packet; bytes of the MAD beyond the stated length are zeroed.
+    /// Decodes a packet. Bytes of the MAD beyond the stated length are set to zero.
     pub fn parse(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let bytes: &[u8; PACKET_LEN] = bytes.try_into().map_err(|_| ProtocolError::Length {
             what: "data packet",
@@ -397,7 +397,7 @@ impl Packet {
         })
     }
 
-    /// Writes the packet.
+    /// Encodes the packet.
     #[must_use]
     pub fn emit(&self) -> [u8; PACKET_LEN] {
         let mut bytes = [0; PACKET_LEN];
@@ -406,7 +406,7 @@ impl Packet {
     }
 }
 
-/// Writes a packet where it is sent from.
+/// Encodes a packet directly in the send buffer.
 pub(super) fn emit(bytes: &mut [u8; PACKET_LEN], (to, from): (End, End), status: u32, mad: &Mad) {
     let lid = |lid: Lid| u32::from(lid.0.to_be()).to_ne_bytes();
     bytes[0..4].copy_from_slice(&lid(to.lid));
@@ -419,8 +419,8 @@ pub(super) fn emit(bytes: &mut [u8; PACKET_LEN], (to, from): (End, End), status:
     bytes[MAD_AT..].copy_from_slice(mad.as_bytes());
 }
 
-/// Bytes of a MAD that count. Where the kernel would put a transfer together, its reader is told its length; the shim
-/// tells this one, and infiniband-diags count records by it.
+/// Returns the number of significant bytes of a MAD. On real hardware the kernel assembles RMPP transfers and reports
+/// their length. The shim reports this value instead, and infiniband-diags compute the number of records from it.
 fn used(mad: &Mad) -> usize {
     let whole = RmppFlags::FIRST.with(RmppFlags::LAST);
     match mad.rmpp() {
@@ -431,10 +431,10 @@ fn used(mad: &Mad) -> usize {
     }
 }
 
-/// Where RMPP's part of a header ends and what it counts as payload begins.
+/// Offset at which the RMPP header ends and the bytes that count as payload begin.
 const RMPP_END: usize = 36;
 
-/// Changes the transaction id of a written packet.
+/// Changes the transaction id of an encoded packet.
 pub(super) fn set_transaction(bytes: &mut [u8; PACKET_LEN], transaction: u64) {
     bytes[MAD_AT + 8..MAD_AT + 16].copy_from_slice(&transaction.to_be_bytes());
 }

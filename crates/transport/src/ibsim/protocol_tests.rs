@@ -1,4 +1,4 @@
-//! Golden bytes from real clients and a real server, and bytes that nobody sends.
+//! Golden bytes from real clients and a real server, and invalid bytes.
 
 use super::*;
 use selvedge_types::TransactionId;

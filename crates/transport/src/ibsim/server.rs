@@ -1,7 +1,7 @@
-//! A server of the ibsim protocol: outside programs attach to a fabric of ours.
+//! A server of the ibsim protocol: external programs attach to a fabric of this program.
 //!
-//! The server is also what the kernel's umad layer is on real hardware, because the preloaded shim has no timers: it
-//! sends an unanswered request again, and hands it back with status 110 in the end.
+//! The server also does the work of the kernel's umad layer, because the preloaded shim has no timers: it sends an
+//! unanswered request again, and finally returns it with status 110.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -22,13 +22,13 @@ use crate::outstanding::Outstanding;
 use crate::poll::PollSet;
 use crate::{OWN_TRANSACTION_BITS, is_answer, wants_answer};
 
-/// Packets and control messages read from one socket before the others have their turn.
+/// Most packets and control messages read from one socket before the next socket.
 const BURST: usize = 64;
 
-/// How often slots of clients that say nothing are checked for life.
+/// How often the server checks whether silent clients still exist.
 const REAP_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Bit of a transaction id at which the slot stands.
+/// Bit offset of the slot in a transaction id.
 const SLOT_SHIFT: u32 = 48;
 
 /// Interrupts [`IbsimServer::poll`] from another thread.
@@ -36,7 +36,7 @@ const SLOT_SHIFT: u32 = 48;
 pub struct Waker(UnixDatagram);
 
 impl Waker {
-    /// Makes the running or next `poll` return at once. A full queue is fine: then a wake-up is on its way already.
+    /// Makes the running or next `poll` return at once. If the queue is full, a wake-up is already pending.
     pub fn wake(&self) {
         let _ = self.0.send(&[0]);
     }
@@ -59,13 +59,14 @@ pub struct IbsimServer {
     poll_set: PollSet,
     next_reap: Instant,
     counters: Counters,
-    // Both ends are kept, so that the waker's end never breaks.
+    // Both ends are kept, so that the waker's end stays valid.
     woken: UnixDatagram,
     waker: UnixDatagram,
 }
 
 impl IbsimServer {
-    /// Fails if no server can be named `base`. Whether another process holds the name, only [`Self::bind`] finds out.
+    /// Fails if `base` is not valid as a base name. Only [`Self::bind`] finds out whether another process uses the
+    /// name.
     pub fn check(base: &str) -> Result<(), ServerError> {
         match base.is_empty() || base.len() > BASE_NAME_MAX || base.contains([':', '\0']) {
             true => Err(ServerError::BaseName { base: base.to_owned() }),
@@ -98,19 +99,19 @@ impl IbsimServer {
         })
     }
 
-    /// The base name: clients find the server with it in `IBSIM_SOCKNAME`.
+    /// Returns the base name, which clients set in `IBSIM_SOCKNAME`.
     #[must_use]
     pub fn base(&self) -> &str {
         &self.base
     }
 
-    /// What the server did so far.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Attached clients: place, port, SM or not.
+    /// Returns the attached clients: slot, port, SM or not.
     pub fn clients(&self) -> impl Iterator<Item = (Slot, AttachPoint, bool)> {
         slots().filter_map(|slot| {
             let client = self.places[slot.index()].client.as_ref()?;
@@ -118,7 +119,7 @@ impl IbsimServer {
         })
     }
 
-    /// A handle that interrupts [`Self::poll`].
+    /// Returns a handle that interrupts [`Self::poll`].
     pub fn waker(&self) -> Result<Waker, ServerError> {
         self.waker
             .try_clone()
@@ -128,7 +129,7 @@ impl IbsimServer {
 
     /// Waits at most `wait`, answers control messages, and appends what happened to `events`.
     ///
-    /// Returns early once anything happened; an event may be none, for example after a wake-up.
+    /// Returns early after any activity, even if it gave no event, for example after a wake-up.
     pub fn poll(
         &mut self,
         backend: &dyn Backend,
@@ -158,10 +159,10 @@ impl IbsimServer {
         Ok(())
     }
 
-    /// Hands a datagram that arrived at `delivery.at` to the client it is for; false if no client wants it.
+    /// Delivers a datagram that arrived at `delivery.at`. False if there is no client for it.
     ///
-    /// An answer goes to the client whose request it answers, anything else to the client that owns the queue pair or,
-    /// for queue pairs 0 and 1, is an SM.
+    /// A response goes to the client that sent the request. Any other datagram goes to the client that owns the queue
+    /// pair, or for queue pairs 0 and 1 to the client that is an SM.
     pub fn deliver(&mut self, delivery: &Delivery) -> bool {
         let slot = if delivery.mad.method().is_response() {
             self.requester(delivery)
@@ -181,7 +182,7 @@ impl IbsimServer {
         true
     }
 
-    /// Hands a request back to its client as unanswered, at once: for fabrics that know that it cannot arrive.
+    /// Returns a request to its client at once as unanswered, for fabrics that know that it cannot be delivered.
     pub fn give_back(&mut self, transaction: TransactionId) {
         if let Some(waiting) = self.outstanding.take(transaction.0) {
             self.hand_back(&waiting);
@@ -225,7 +226,7 @@ impl IbsimServer {
                     message.refusal()
                 };
                 self.counters.refused += u64::from(answer.kind == Kind::Error);
-                // A client that does not wait for its answer has only itself to blame.
+                // If a client does not wait for its answer, the answer is lost.
                 let _ = self.control.send_to_addr(&answer.emit(), &from);
             }
             Err(_) => self.counters.malformed += 1,
@@ -233,8 +234,8 @@ impl IbsimServer {
         true
     }
 
-    /// True if a control message comes from the control socket of the client it names. Every local user can write to
-    /// the server's socket, but one process at a time can bind a socket name.
+    /// True if a control message comes from the control socket of the client that it names. Every local user can write
+    /// to the server's socket, but only one process at a time can bind a socket name.
     fn speaks_for_itself(&self, message: &Control, from: &SocketAddr) -> bool {
         let id = if message.kind == Kind::Connect {
             Some(Connect::parse(&message.data).id)
@@ -254,7 +255,7 @@ impl IbsimServer {
         }
         let slot = slots().find(|slot| slot.number() == ask.client);
         let Some((slot, at)) = slot.and_then(|slot| Some((slot, self.places[slot.index()].client.as_ref()?.at))) else {
-            // Letting go of what is not held is no error: ibsim does the same.
+            // Detaching a client that is not attached is no error: ibsim does the same.
             return if ask.kind == Kind::Disconnect {
                 *ask
             } else {
@@ -284,7 +285,7 @@ impl IbsimServer {
             },
             Kind::SetIsSm => {
                 if ask.is_sm() {
-                    // A killed manager may still have a slot at this port.
+                    // A killed manager may still occupy a slot at this port.
                     self.reap(events);
                 }
                 self.set_is_sm(slot, ask.is_sm(), events);
@@ -295,7 +296,7 @@ impl IbsimServer {
     }
 
     fn connect(&mut self, wish: &Connect, backend: &dyn Backend, events: &mut Vec<ServerEvent>) -> Option<Connect> {
-        // The same id again means that its former owner is gone: only one process can hold the name.
+        // If the same id connects again, its former owner is gone, because only one process can bind the name.
         let former = slots().find(|slot| {
             self.places[slot.index()]
                 .client
@@ -341,8 +342,8 @@ impl IbsimServer {
         })
     }
 
-    /// Notes whether a client is an SM. The IsSM bit belongs to the port: the first SM client at the port sets it, and
-    /// the end of the last one clears it.
+    /// Records whether a client is an SM. The IsSM bit belongs to the port: the first SM client at the port sets it,
+    /// and the end of the last one clears it.
     fn set_is_sm(&mut self, slot: Slot, is_sm: bool, events: &mut Vec<ServerEvent>) {
         let Some(client) = &mut self.places[slot.index()].client else {
             return;
@@ -366,7 +367,7 @@ impl IbsimServer {
         }
     }
 
-    /// Frees the slots of clients whose socket is gone.
+    /// Frees the slots of clients with a closed socket.
     fn reap(&mut self, events: &mut Vec<ServerEvent>) {
         for slot in slots() {
             let client = self.places[slot.index()].client.as_ref();
@@ -387,7 +388,7 @@ impl IbsimServer {
         }
         let mut bytes = [0; PACKET_LEN + 1];
         for _ in 0..BURST {
-            // An error here is "nothing there", or news of a dead client that `reap` will find too.
+            // An error here means that no packet is there, or that the client is dead, which `reap` detects too.
             let Ok(length) = self.places[slot.index()].socket.recv(&mut bytes) else {
                 return;
             };
@@ -403,7 +404,7 @@ impl IbsimServer {
         let mad = &mut packet.mad;
         let transaction = mad.transaction().0;
         if mad.method() == Method::TrapRepress {
-            // A trap that a client sent, a standby to its master: no agent knows of it.
+            // A trap that a client sent, for example a standby to its master. No agent knows its transaction id.
             if let Some(waiting) = self.outstanding.take(transaction) {
                 let answer = Packet {
                     to: waiting.packet.from,
@@ -412,14 +413,14 @@ impl IbsimServer {
                 };
                 return self.send(waiting.slot, &answer);
             }
-            // The shim took it for a request and wrote its agent number over the trap's own id.
+            // The shim took it for a request and overwrote the trap's own id with its agent number.
             mad.set_transaction(TransactionId(transaction & OWN_TRANSACTION_BITS));
         } else if !is_answer(mad) {
             let marked = transaction & !(0xFFFF << SLOT_SHIFT) | slot_mark(slot);
             mad.set_transaction(TransactionId(marked));
         }
-        // A manager waits for what its trap is answered with, and must be told if there is nothing: OpenSM else waits
-        // for ever. Source: Linux `ib_send_mad`, which times a trap out like a request.
+        // A manager waits for the answer to its trap and must be informed if there is none; OpenSM would wait for ever.
+        // Source: Linux `ib_send_mad`, which times a trap out like a request.
         let is_trap = packet.mad.class().is_smp() && packet.mad.method() == Method::Trap;
         if is_trap || wants_answer(&packet.mad) {
             let waiting = Waiting {
@@ -474,7 +475,7 @@ impl IbsimServer {
         self.send(waiting.slot, &packet);
     }
 
-    /// A dead client is only counted here; `reap` frees its slot and tells.
+    /// Sends a packet to a client. A dead client is only counted here; `reap` frees its slot and reports it.
     fn send(&mut self, slot: Slot, packet: &Packet) {
         match self.places[slot.index()].send(packet) {
             Sent::Accepted => self.counters.sent += 1,
@@ -493,7 +494,7 @@ impl IbsimServer {
         if self.places[slot.index()].client.as_ref()?.at != delivery.at {
             return None;
         }
-        // A transfer is many answers to one request; who waits for it knows which of them are new.
+        // An RMPP transfer has many responses to one request. The client recognises repeated ones.
         let in_parts = delivery.mad.class() == Class::SubnAdm && delivery.mad.rmpp().is_some();
         if self.outstanding.take(transaction).is_none() && !in_parts {
             self.counters.late += 1;
@@ -504,7 +505,7 @@ impl IbsimServer {
 
     fn unsolicited(&mut self, delivery: &Delivery) -> Option<Slot> {
         let wanted = match delivery.to.qp {
-            // An SM has agents for these classes; the shim falls over a class that nobody registered.
+            // An SM has registered agents for these classes. The shim crashes on a class without a registered agent.
             0 | 1 if delivery.mad.class().is_smp() || delivery.mad.class() == Class::SubnAdm => self.sm_at(delivery.at),
             0 | 1 => None,
             qp => slots().find(|slot| {
@@ -523,7 +524,7 @@ impl IbsimServer {
     }
 }
 
-/// The slot as it stands in a transaction id: counted from 1, so that 0 marks a request that came through no server.
+/// Returns the slot as stored in a transaction id: counted from 1, so that 0 marks a request from elsewhere.
 fn slot_mark(slot: Slot) -> u64 {
     u64::from(slot.number() + 1) << SLOT_SHIFT
 }

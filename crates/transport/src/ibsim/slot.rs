@@ -1,4 +1,4 @@
-//! One client's place at a server.
+//! The slot of one client at a server.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,35 +12,36 @@ use super::protocol::{PACKET_LEN, Packet};
 use super::socket::{is_dead, is_full};
 use crate::turns::Turns;
 
-/// Limit of packets kept for a client with a full socket: of SMPs by directed route, and of other packets of each
-/// sender. Further packets are dropped. If all other senders together reach the limit, each keeps its share.
+/// Most packets kept for a client with a full socket: this many directed-route SMPs, and this many other packets per
+/// sender. Further packets are dropped. If the packets of all other senders together reach the limit, each sender has
+/// an equal share.
 ///
-/// A socket holds ten to 270 packets (Linux' `net.unix.max_dgram_qlen`, its send buffer). A client with 1,024 more
+/// A socket queues ten to 270 packets (Linux' `net.unix.max_dgram_qlen`, its send buffer). A client with 1,024 more
 /// unread packets has stopped reading. A packet costs 288 bytes here, so a slot costs at most 576 KiB plus one packet
 /// for each sender.
 const BACKLOG_MAX: usize = 1_024;
 
-/// Who is attached.
+/// An attached client.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
-    /// What its socket names end with.
+    /// The suffix of its socket names.
     pub(super) id: u32,
-    /// Queue pair beside 0 and 1 that it answers for; 0 if none.
+    /// Its queue pair besides 0 and 1; 0 if none.
     pub(super) qp: u32,
-    /// It is an SM.
+    /// True if it is an SM.
     pub(super) is_sm: bool,
-    /// Where.
+    /// The port that it is attached to.
     pub(super) at: AttachPoint,
     /// Name of its data socket.
     pub(super) data_name: String,
 }
 
-/// What became of a packet for a client.
+/// Result of sending a packet to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// It left, or waits until the client reads.
+    /// The packet was sent, or waits until the client reads.
     Accepted,
-    /// The backlog is full: dropped.
+    /// The backlog is full; the packet was dropped.
     Dropped,
     /// The client's socket is gone.
     Dead,
@@ -51,19 +52,19 @@ pub(super) struct Place {
     /// `<base>:out<slot>`.
     pub(super) socket: UnixDatagram,
     /// The address to which the socket is connected while the slot is free. Linux refuses writes of other sockets to a
-    /// connected socket (EPERM). A detached client thus gets an error, and its packets fill no unread queue.
+    /// connected socket (EPERM). A detached client thus gets an error, and its packets do not fill an unread queue.
     parking: SocketAddr,
-    /// Its client; none if the slot is free.
+    /// Its client; `None` if the slot is free.
     pub(super) client: Option<Client>,
     backlog: Backlog,
 }
 
-/// Packets that wait for room. SMPs by directed route have their own queue and go first: traffic of hosts neither
-/// delays nor displaces a manager's answers. All other senders take turns, for GMPs and traps alike: a host that floods
-/// the client loses only its own packets.
+/// Packets that wait for room. Directed-route SMPs have their own queue and go first, so traffic of hosts neither
+/// delays nor displaces a manager's responses. All other senders take turns, for GMPs and traps alike: a host that
+/// floods the client loses only its own packets.
 #[derive(Default)]
 struct Backlog {
-    /// SMPs by directed route: the answers to a manager.
+    /// Directed-route SMPs: the responses to a manager.
     directed: VecDeque<[u8; PACKET_LEN]>,
     /// All other packets, by the LID of the sender.
     by_lid: Turns<Lid, [u8; PACKET_LEN]>,
@@ -74,19 +75,19 @@ impl Backlog {
         self.directed.is_empty() && self.by_lid.is_empty()
     }
 
-    /// The next one to leave.
+    /// Returns the next packet to send.
     fn front(&self) -> Option<&[u8; PACKET_LEN]> {
         self.directed.front().or_else(|| self.by_lid.front())
     }
 
-    /// It has left.
+    /// Removes the packet that was sent.
     fn left(&mut self) {
         if self.directed.pop_front().is_none() {
             self.by_lid.pop();
         }
     }
 
-    /// Keeps one, if there is room.
+    /// Queues a packet, if there is room.
     fn keep(&mut self, packet: &Packet) -> Sent {
         let is_kept = match packet.mad.class() {
             Class::SubnDirected if self.directed.len() >= BACKLOG_MAX => false,
@@ -104,7 +105,7 @@ impl Backlog {
 }
 
 impl Place {
-    /// A free place.
+    /// Returns a free slot.
     pub(super) fn new(socket: UnixDatagram, parking: SocketAddr) -> Self {
         let mut place = Self {
             socket,
@@ -116,7 +117,7 @@ impl Place {
         place
     }
 
-    /// Frees the place.
+    /// Frees the slot.
     pub(super) fn free(&mut self) -> Option<Client> {
         self.backlog = Backlog::default();
         // A failure here is harmless; the former client only learns later that it was detached.
@@ -129,7 +130,7 @@ impl Place {
         !self.backlog.is_empty()
     }
 
-    /// Sends `packet`, behind those that wait.
+    /// Sends `packet` after those that are waiting.
     pub(super) fn send(&mut self, packet: &Packet) -> Sent {
         match self.flush() {
             Sent::Accepted if self.backlog.is_empty() => match self.transmit(&packet.emit()) {
@@ -143,7 +144,7 @@ impl Place {
         }
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends waiting packets while there is room.
     pub(super) fn flush(&mut self) -> Sent {
         while let Some(bytes) = self.backlog.front() {
             match self.transmit(bytes) {

@@ -1,18 +1,19 @@
-//! Datagram sockets in the abstract name space, named as ibsim names them.
+//! Datagram sockets in the abstract name space, with the names that ibsim uses.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Longest base name, in bytes: a socket name has 107, and the longest ending is `:out` or `:ctl` with a number.
+/// Longest base name, in bytes: a socket name has at most 107 bytes, and the longest suffix is `:out` or `:ctl` with a
+/// number.
 pub(crate) const BASE_NAME_MAX: usize = 80;
 
-/// The address of `name`; the terminating NUL counts, as both ends of the protocol do it.
+/// Returns the address of `name`. The terminating NUL is part of it, as at both ends of the protocol.
 pub(crate) fn address(name: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{name}\0"))
 }
 
-/// A non-blocking socket bound to `name`.
+/// Returns a non-blocking socket bound to `name`.
 pub(crate) fn bind(name: &str) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::bind_addr(&address(name)?)?;
     socket.set_nonblocking(true)?;
@@ -25,10 +26,10 @@ pub(crate) fn is_named(of: &SocketAddr, name: &str) -> bool {
     found == Some(name.as_bytes())
 }
 
-/// True if somebody holds `name`.
+/// True if a socket is bound to `name`.
 ///
-/// A scratch socket tries to connect: a name that nobody holds refuses; a socket that is connected to somebody else
-/// forbids, which says that it lives.
+/// A temporary socket tries to connect. If no socket has the name, the connection is refused. A socket that is
+/// connected to another peer gives a permission error, so it exists.
 pub(crate) fn is_alive(name: &str) -> bool {
     let probe = || UnixDatagram::unbound()?.connect_addr(&address(name)?);
     match probe() {
@@ -37,12 +38,12 @@ pub(crate) fn is_alive(name: &str) -> bool {
     }
 }
 
-/// True for what a full queue, rather than a broken socket, answers.
+/// True for an error that means a full queue, not a broken socket.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-/// True for what a socket answers whose other end is gone.
+/// True for an error that means that the other end is gone.
 pub(crate) fn is_dead(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -10,7 +10,7 @@ use libloading::Library;
 use selvedge_types::{Guid, PortNum};
 use selvedge_wire::{MAD_LEN, PortError};
 
-/// Name of the library; `.3` is its ABI.
+/// Name of the library; `.3` is its ABI version.
 const LIBRARY: &str = "libibumad.so.3";
 const ADVICE_INSTALL: &str = "install libibumad3 (Debian) or libibumad (Fedora), or use a simulated fabric";
 const ADVICE_PORT: &str = "see 'ibstat' for the ports of this machine; is the kernel module ib_umad loaded?";
@@ -18,7 +18,7 @@ const ADVICE_PORT: &str = "see 'ibstat' for the ports of this machine; is the ke
 const NAME_LEN: usize = 20;
 const PORTS_MAX: usize = 10;
 const CAS_MAX: usize = 32;
-/// Header that the library puts before a MAD: 64 bytes, 56 with kernels before 2.6.24.
+/// Length of the header that the library puts before a MAD: 64 bytes, 56 with kernels before 2.6.24.
 const HEADER_MAX: usize = 64;
 /// Words of a method mask.
 const MASK_WORDS: usize = 16 / size_of::<c_long>();
@@ -55,7 +55,7 @@ struct RawCa {
     ports: [*mut RawPort; PORTS_MAX],
 }
 
-/// Source and destination as the library keeps them, in network order.
+/// Source and destination in the form of the library, in network order.
 #[repr(C)]
 struct RawAddress {
     qp_be: u32,
@@ -118,17 +118,17 @@ pub struct CaPort {
     pub number: PortNum,
     /// Its GUID.
     pub guid: Guid,
-    /// Logical state as in PortInfo: 1 down, 2 init, 3 armed, 4 active.
+    /// Port state as in PortInfo: 1 down, 2 init, 3 armed, 4 active.
     pub state: u8,
-    /// True if it is InfiniBand; HCAs can have Ethernet ports too.
+    /// True for an InfiniBand port; HCAs can have Ethernet ports too.
     pub is_infiniband: bool,
 }
 
-/// A datagram in the library's form.
+/// A datagram in the form of the library.
 pub(super) struct Buffer([u64; (HEADER_MAX + MAD_LEN) / 8]);
 
 impl Buffer {
-    /// Zeros.
+    /// Returns a buffer of zeros.
     pub(super) const fn new() -> Self {
         Self([0; (HEADER_MAX + MAD_LEN) / 8])
     }
@@ -138,9 +138,9 @@ impl Buffer {
     }
 }
 
-/// What the library says about a received datagram.
+/// A datagram with its address, as the library reports it.
 pub(super) struct Envelope {
-    /// 0, or an errno: 110 if nobody answered.
+    /// 0, or an errno: 110 if no response came.
     pub(super) status: i32,
     /// LID of the other end.
     pub(super) lid: u16,
@@ -148,12 +148,12 @@ pub(super) struct Envelope {
     pub(super) qp: u32,
     /// Service level.
     pub(super) sl: u8,
-    /// The datagram; zeros where the library gave less.
+    /// The datagram; zeros after the bytes that the library returned.
     pub(super) mad: [u8; MAD_LEN],
 }
 
 impl Umad {
-    /// The library, loaded by the first call.
+    /// Returns the library, which the first call loads.
     pub fn load() -> Result<&'static Self, PortError> {
         static LOADED: OnceLock<Result<Umad, String>> = OnceLock::new();
         LOADED
@@ -196,7 +196,7 @@ impl Umad {
         }
     }
 
-    /// The channel adapters of this machine.
+    /// Returns the channel adapters of this machine.
     #[must_use]
     pub fn list(&self) -> Vec<CaInfo> {
         let mut names = [[0; NAME_LEN]; CAS_MAX];
@@ -209,8 +209,8 @@ impl Umad {
             .collect()
     }
 
-    /// One adapter by name; `None` if there is none. Without any hardware the library invents a name, so a name alone
-    /// proves nothing.
+    /// Returns one adapter by name; `None` if there is none. Without any hardware the library makes up a name, so a
+    /// name alone does not prove that the adapter exists.
     fn ca(&self, name: &str) -> Option<CaInfo> {
         let name = CString::new(name).ok()?;
         // SAFETY: all-zero is a valid RawCa: integers, characters and null pointers.
@@ -239,7 +239,7 @@ impl Umad {
         Some(info)
     }
 
-    /// Opens a port's device; the descriptor is good for libibumad, `poll` and `close` only.
+    /// Opens a port's device. The descriptor may only be used with libibumad, `poll` and `close`.
     pub(super) fn open(&self, ca: &str, port: PortNum) -> Result<c_int, PortError> {
         let failed = |cause: String| PortError::Open {
             port: format!("{ca}/{port}"),
@@ -250,7 +250,7 @@ impl Umad {
         // SAFETY: `name` is a terminated string that outlives the call.
         let fd = unsafe { (self.open_port)(name.as_ptr(), c_int::from(port.get())) };
         if fd < 0 {
-            // libibumad answers -EIO for whatever open(2) said; errno still knows.
+            // libibumad returns -EIO for every error of open(2); errno has the real one.
             return Err(failed(io::Error::last_os_error().to_string()));
         }
         Ok(fd)
@@ -282,11 +282,11 @@ impl Umad {
 
     /// Unregisters an agent.
     pub(super) fn unregister(&self, fd: c_int, agent: c_int) {
-        // SAFETY: two integers; a stale agent is answered with an error that matters to nobody.
+        // SAFETY: two integers; the error for a stale agent is ignored.
         unsafe { (self.unregister)(fd, agent) };
     }
 
-    /// Path of the device whose being open means IsSM.
+    /// Returns the path of the device that sets IsSM while it is open.
     pub(super) fn issm_path(&self, ca: &str, port: PortNum) -> io::Result<CString> {
         let name = CString::new(ca).map_err(io::Error::other)?;
         let mut path = [0; 256];
@@ -353,7 +353,7 @@ impl Umad {
         }))
     }
 
-    /// Waits at most `timeout_ms` for a datagram; true if there is one.
+    /// Waits at most `timeout_ms` for a datagram. True if there is one.
     pub(super) fn poll(&self, fd: c_int, timeout_ms: c_int) -> io::Result<bool> {
         // SAFETY: two integers.
         let result = unsafe { (self.poll)(fd, timeout_ms) };
@@ -367,14 +367,14 @@ impl Umad {
         Err(error)
     }
 
-    /// Room that the library needs before a MAD.
+    /// Returns the length of the library's header before a MAD, in bytes.
     pub(super) fn header_len(&self) -> usize {
         // SAFETY: no arguments, returns a size.
         unsafe { (self.size)() }
     }
 }
 
-/// True for "nothing there" and "a signal came", in the library's several ways of saying so.
+/// True for the results that mean "no datagram" or "interrupted by a signal".
 fn is_nothing(result: c_int, error: &io::Error) -> bool {
     result == -libc::EAGAIN
         || matches!(
@@ -383,7 +383,7 @@ fn is_nothing(result: c_int, error: &io::Error) -> bool {
         )
 }
 
-/// A terminated text in a fixed array.
+/// Returns a NUL-terminated text from a fixed array.
 fn text_of(chars: &[c_char]) -> String {
     let bytes: Vec<u8> = chars.iter().map(|&c| c.cast_unsigned()).chain([0]).collect();
     CStr::from_bytes_until_nul(&bytes).map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned())

@@ -1,12 +1,12 @@
-//! Ports through libibumad, the field's library for management datagrams.
+//! Ports through libibumad, the standard library for management datagrams.
 //!
-//! The library is loaded when the first port is opened, so the program builds and simulates without RDMA packages.
-//! Going through it, rather than to `/dev/infiniband/umad*` directly, also makes ibsim work: its preloaded shim
-//! (Debian: `libumad2sim0`) intercepts what libibumad calls: `open opendir scandir read write close ioctl poll`. Rust's
-//! `File::open` calls `open64`, which it does not see.
+//! The library is loaded when the first port is opened, so the program can be built and can simulate without RDMA
+//! packages. Using the library instead of `/dev/infiniband/umad*` also makes ibsim work: its preloaded shim (Debian:
+//! `libumad2sim0`) intercepts the calls of libibumad: `open opendir scandir read write close ioctl poll`. Rust's
+//! `File::open` calls `open64`, which the shim does not intercept.
 //!
-//! Under the shim: start the process in a scratch folder (it writes `./sys-<pid>`), with `SIM_HOST` and
-//! `IBSIM_SOCKNAME` in the environment; without a server it waits for ever, and on refusal it ends the process.
+//! With the shim: start the process in a scratch folder (it writes `./sys-<pid>`), with `SIM_HOST` and `IBSIM_SOCKNAME`
+//! in the environment. Without a server the shim waits for ever, and if the server refuses, it ends the process.
 
 mod library;
 mod port;

@@ -14,7 +14,7 @@ const ADVICE_LIST: &str = "see 'ibstat' for the ports of this machine, or use a 
 const ADVICE_BUSY: &str = "another subnet manager may run on this port; stop it, use another port, or only watch";
 const ADVICE_ACCESS: &str = "run as root or as a user who may open /dev/infiniband/umad*";
 
-/// Methods that a manager receives unsolicited. Source: IBA vol 1 §13.4.5 and §15.2.2.
+/// Methods of unsolicited datagrams for a manager. Source: IBA vol 1 §13.4.5 and §15.2.2.
 const SMP_METHODS: [u8; 3] = [0x01, 0x02, 0x05]; // Get, Set, Trap
 const SA_METHODS: [u8; 6] = [0x01, 0x02, 0x12, 0x13, 0x14, 0x15]; // Get, Set, GetTable, GetTraceTable, GetMulti, Delete
 
@@ -28,7 +28,8 @@ const CLASSES: [(Class, u8, &[u8]); 4] = [
 
 /// A port of an HCA: real, or simulated under ibsim's preloaded shim.
 ///
-/// A returned request is certain in its common header (24 bytes) and its address only: kernels hand back no more.
+/// In a returned request only the common header (24 bytes) and the address are reliable, because kernels return no
+/// more.
 pub struct UmadPort {
     library: &'static Umad,
     fd: c_int,
@@ -39,15 +40,15 @@ pub struct UmadPort {
 }
 
 impl UmadPort {
-    /// Opens `port` of `ca`. An empty `ca` is the first one; without a port, its first active InfiniBand port, or its
-    /// first one.
+    /// Opens `port` of `ca`. An empty `ca` means the first one. Without a port, opens its first active InfiniBand port,
+    /// or its first port if none is active.
     pub fn open(ca: &str, port: Option<PortNum>, role: Role) -> Result<Self, PortError> {
         let library = Umad::load()?;
         let (ca, port) = choose(&library.list(), ca, port)?;
         Self::open_at(library, ca, &port, role)
     }
 
-    /// Opens the port whose GUID is `guid`, as OpenSM's `-g` does.
+    /// Opens the port with this GUID, as OpenSM's `-g` does.
     pub fn open_guid(guid: Guid, role: Role) -> Result<Self, PortError> {
         let library = Umad::load()?;
         let (ca, port) = choose_guid(&library.list(), guid)?;
@@ -136,7 +137,7 @@ impl MadPort for UmadPort {
             operation: "receiving",
             cause: error.to_string(),
         };
-        // Reading first saves the wait while datagrams are queued, which is what a bring-up is made of.
+        // Reading first saves the wait while datagrams are queued, which is the usual case during bring-up.
         if let Some(envelope) = self.library.receive(self.fd).map_err(gone)? {
             return Ok(Some(arrival(&envelope)));
         }
@@ -183,7 +184,7 @@ impl Drop for UmadPort {
     }
 }
 
-/// The port that a user means.
+/// Returns the port that the arguments name.
 fn choose(cas: &[CaInfo], ca: &str, port: Option<PortNum>) -> Result<(CaInfo, CaPort), PortError> {
     let failed = |cause: String| PortError::Open {
         port: match port {
@@ -253,7 +254,7 @@ fn arrival(envelope: &Envelope) -> Arrival {
     }
 }
 
-/// Whole milliseconds, rounded up so that a short wait is none of zero.
+/// Converts to whole milliseconds, rounded up so that a short wait does not become zero.
 fn millis(duration: Duration) -> c_int {
     c_int::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX)
 }

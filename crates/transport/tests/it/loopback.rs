@@ -73,7 +73,7 @@ impl Backend for TwoHosts {
     }
 }
 
-/// What a test wants the server's thread to do.
+/// A function that a test runs in the server's thread.
 type Job = Box<dyn FnOnce(&mut IbsimServer) + Send>;
 
 struct Lab {
@@ -319,7 +319,7 @@ fn unanswered_requests_are_sent_again_and_come_back() {
         (counters.retried - before.retried, counters.returned - before.returned),
         (2, 1)
     );
-    // Its answer is too late now, and must not reach anybody.
+    // The response is too late now, and must not be delivered to any client.
     let mad = lab.wait_for(|event| match event {
         ServerEvent::Datagram { datagram, .. } if datagram.mad.attribute() == AttributeId::PORT_INFO => {
             Some(datagram.mad)
@@ -399,7 +399,8 @@ fn a_client_that_stops_reading_holds_nobody_up() {
     }
 }
 
-/// The two sockets of a client, which send what a test wants. A drop closes them without a message, as SIGKILL does.
+/// The two sockets of a client, for tests that send arbitrary messages. Dropping it closes them without a message, as
+/// SIGKILL does.
 struct Bare {
     control: UnixDatagram,
     data: UnixDatagram,
@@ -654,7 +655,7 @@ fn requests_are_addressed_as_asked() {
     assert_eq!((to, from_qp), (address, 1));
 }
 
-/// A standby tells its master something: the master's TrapRepress is its answer, and without one it is handed back.
+/// A standby sends a trap to its master: the master's TrapRepress is its answer, and without one the trap is returned.
 #[test]
 fn traps_of_clients_are_answered_or_handed_back() {
     let told = |lab: &Lab, standby: &mut IbsimPort| {

@@ -5,7 +5,7 @@ use selvedge_sim::Rng;
 use super::routes::{Routes, UNLINKED};
 use super::{Bisection, ContentionOptions};
 
-/// Pairings of one job: enough to pay for its counters.
+/// Pairings per job: enough to amortise the job's counters.
 const BATCH: usize = 16;
 /// Standard deviations on either side of a mean that hold 95 % of a normal distribution.
 const Z_95: f64 = 1.96;
@@ -20,7 +20,7 @@ pub fn measure(routes: &Routes, options: &ContentionOptions) -> Bisection {
         let one = |i: usize| scratch.pairing(routes, &mut seed.nth(i as u64).rng());
         range.map(one).collect::<Vec<Option<f64>>>()
     });
-    // In index order: the sums do not depend on threads.
+    // In index order, so that the sums do not depend on the number of threads.
     let shares: Vec<f64> = batches.into_iter().flatten().flatten().collect();
     let count = shares.len() as f64;
     if shares.is_empty() {
@@ -41,7 +41,7 @@ struct Scratch {
     order: Vec<u32>,
     flows: Vec<u32>,
     ways: Vec<u32>,
-    /// Where the way of each flow that arrives begins in `ways`.
+    /// Index in `ways` at which the path of each delivered flow begins.
     starts: Vec<usize>,
 }
 
@@ -55,7 +55,7 @@ impl Scratch {
         }
     }
 
-    /// Returns the mean share of the flows of one pairing; `None` if no plane has two hosts.
+    /// Returns the mean share of the flows of one pairing, or `None` if no plane has two hosts.
     fn pairing(&mut self, routes: &Routes, rng: &mut Rng) -> Option<f64> {
         self.ways.clear();
         self.starts.clear();

@@ -1,50 +1,50 @@
-//! Next hops towards every host as one array, ready to be followed.
+//! Next hops towards every host in one array.
 
 use selvedge_sim::Par;
 
 use crate::ground::{Ground, Way};
 use crate::whole::Whole;
 
-/// No next hop: the packet does not arrive this way.
+/// No next hop: the packet is not delivered.
 const LOST: u32 = u32::MAX;
 /// The packet leaves the switch to its host.
 const ARRIVED: u32 = u32::MAX - 1;
 
-/// Marks an unreachable host: its link is down.
+/// Marks a host that no path reaches, because its link is down.
 pub const UNLINKED: u32 = u32::MAX;
 
-/// Where the hosts are and how packets get to them.
+/// Positions of the hosts and next hops towards them.
 #[derive(Debug)]
 pub struct Routes {
     /// Number of switches.
     pub switches: usize,
     /// Number of directed links between switches.
     pub channels: usize,
-    /// The switch at the end of each.
+    /// The switch that each channel enters.
     pub to: Vec<u32>,
-    /// The switch of each host.
+    /// The switch that each host is attached to.
     pub at: Vec<u32>,
-    /// Hosts of each part of the fabric, in order.
+    /// Hosts of each connected part of the fabric, in order.
     pub parts: Vec<Vec<u32>>,
-    /// The hosts of each plane, in order; [`UNLINKED`] for each unreachable host.
+    /// The hosts of each plane, in order. [`UNLINKED`] stands for a host whose link is down.
     pub planes: Vec<Vec<u32>>,
-    /// Runs of hosts on one switch: of each switch with hosts its number, its first host and how many there are.
+    /// Switches with hosts, in order; the hosts of one switch are consecutive.
     pub leaves: Vec<Leaf>,
-    /// Channel, `ARRIVED` or `LOST`, by host, then switch.
+    /// Next hop by host, then switch: a channel, `ARRIVED` or `LOST`.
     next: Vec<u32>,
 }
 
 /// A switch with hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaf {
-    /// Its number.
+    /// Index of the switch.
     pub switch: u32,
-    /// Its hosts.
+    /// Number of its hosts.
     pub hosts: u32,
 }
 
 impl Routes {
-    /// Reads the tables once: four bytes per host and switch.
+    /// Builds the array from the tables: four bytes per host and switch.
     pub fn new(ground: &Ground<'_>, par: Par) -> Self {
         let switches = ground.switches;
         let mut next = vec![LOST; ground.hosts.len() * switches];
@@ -76,14 +76,15 @@ impl Routes {
         }
     }
 
-    /// Appends the channels from a switch to a host; false, and nothing is appended, if packets do not arrive.
+    /// Appends the channels from a switch to a host to `way`. Returns false, with `way` unchanged, if packets are not
+    /// delivered.
     pub fn follow(&self, from: u32, host: u32, way: &mut Vec<u32>) -> bool {
         let row = &self.next[host as usize * self.switches..][..self.switches];
         let (start, mut at) = (way.len(), from);
         loop {
             match row[at as usize] {
                 ARRIVED => return true,
-                // A way longer than there are switches is a circle.
+                // A path with more hops than there are switches is a loop.
                 channel if channel != LOST && way.len() - start < self.switches => {
                     way.push(channel);
                     at = self.to[channel as usize];
@@ -97,7 +98,7 @@ impl Routes {
     }
 }
 
-/// Next hops of all switches towards a host; a host without a LID gets none.
+/// Fills in the next hops of all switches towards a host. A host without a LID has none.
 fn towards(ground: &Ground<'_>, host: usize, row: &mut [u32]) {
     let Some(lid) = ground.subject.lids.base(ground.hosts[host].at) else {
         return;

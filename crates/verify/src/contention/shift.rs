@@ -3,11 +3,11 @@
 use super::routes::Routes;
 use super::{ContentionOptions, ShiftFigures};
 
-/// Shifts that are counted side by side: hosts on one switch take one way, so their counters are neighbours, and the
-/// counters of a large fabric's links still fit a cache.
+/// Number of shifts counted in one pass. Hosts on one switch share a path, so their counters are adjacent; with this
+/// number the counters of a large fabric still fit a cache.
 const SIDE_BY_SIDE: usize = 32;
 
-/// Tries all shifts, or a sample.
+/// Tries all shifts, or a sample of them.
 pub fn measure(routes: &Routes, options: &ContentionOptions) -> ShiftFigures {
     let hosts_max = routes.parts.iter().map(Vec::len).max().unwrap_or(0);
     let shifts = hosts_max.saturating_sub(1);
@@ -41,12 +41,12 @@ pub fn measure(routes: &Routes, options: &ContentionOptions) -> ShiftFigures {
     figures
 }
 
-/// The blocks of shifts to try, ascending.
+/// Returns the blocks of shifts to try, ascending.
 fn blocks(shifts: usize, hosts: usize, options: &ContentionOptions) -> Vec<usize> {
     let mut blocks: Vec<usize> = (0..shifts.div_ceil(SIDE_BY_SIDE)).collect();
     let pairs_of_block = (hosts * SIDE_BY_SIDE).max(1) as u64;
     let room = usize::try_from(options.shift_pairs_max / pairs_of_block).unwrap_or(usize::MAX);
-    // The last block may be a short one.
+    // The last block may be shorter.
     if (shifts * hosts) as u64 > options.shift_pairs_max {
         options.seed.child("shifts").rng().shuffle(&mut blocks);
         blocks.truncate(room.max(1));
@@ -55,8 +55,8 @@ fn blocks(shifts: usize, hosts: usize, options: &ContentionOptions) -> Vec<usize
     blocks
 }
 
-/// Raises `most[j]` to the most flows on a channel while each of `hosts` sends to the one `first + j` after it. In a
-/// part with fewer hosts than that nobody sends.
+/// Raises `most[j]` to the most flows on a channel in shift `first + j`. Parts of the fabric with too few hosts for a
+/// shift send nothing in it.
 fn block(routes: &Routes, hosts: &[u32], first: usize, most: &mut [u64]) {
     let width = most.len().min(hosts.len().saturating_sub(first));
     if width == 0 {
@@ -65,7 +65,7 @@ fn block(routes: &Routes, hosts: &[u32], first: usize, most: &mut [u64]) {
     let mut flows = vec![0_u32; routes.channels * width];
     let mut way = Vec::new();
     for (d, &to) in hosts.iter().enumerate() {
-        // Senders `d - first - j` for all j; those on one switch share their way.
+        // The sender to destination `d` in shift `first + j`. Senders on one switch share their path.
         let sender = |j: usize| hosts[(d + 2 * hosts.len() - first - j) % hosts.len()];
         let mut j = 0;
         while j < width {

@@ -1,4 +1,4 @@
-//! Stretch of ways, and host pairs per cable.
+//! Stretch of paths, and host pairs per cable.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,17 @@ use super::routes::Routes;
 use crate::figures::Load;
 use crate::ground::Ground;
 
-/// Host pairs by (links on their way, fewest links), and by channel.
+/// Numbers of host pairs: by (links on the path, fewest links possible), and by channel.
 #[derive(Clone, Debug, Default)]
 struct Counted {
     pairs: BTreeMap<(u32, u32), u64>,
     loads: Vec<u64>,
 }
 
-/// Follows every host pair once.
+/// Follows the path of every host pair once.
 pub fn measure(ground: &Ground<'_>, routes: &Routes, par: Par) -> (Stretch, Load) {
-    /// Jobs: their counters take 8 bytes a channel, and merging them costs as much as a few destinations.
+    /// Number of parallel jobs. A job's counters take 8 bytes per channel, and merging them costs as much as following
+    /// a few destinations.
     const JOBS: usize = 32;
     let (near, leaves) = (Neighbours::new(ground), &routes.leaves);
     let counted = par.map(JOBS.min(leaves.len()), |job| {
@@ -89,7 +90,7 @@ fn stretch(pairs: &BTreeMap<(u32, u32), u64>) -> Stretch {
     }
 }
 
-/// Both directions of each cable together.
+/// Returns the load per cable: both directions together.
 fn cables(ground: &Ground<'_>, loads: &[u64]) -> Load {
     let of: BTreeMap<(u32, u8), u64> = ground
         .channels
@@ -108,7 +109,7 @@ fn cables(ground: &Ground<'_>, loads: &[u64]) -> Load {
     Load::of(each.collect::<Vec<_>>().into_iter())
 }
 
-/// Switches beside each switch.
+/// The neighbouring switches of each switch.
 struct Neighbours {
     first: Vec<u32>,
     near: Vec<u32>,
@@ -123,12 +124,12 @@ impl Neighbours {
         for i in 0..ground.switches {
             first[i + 1] += first[i];
         }
-        // Channels come by source.
+        // Channels are sorted by source.
         let near = ground.channels.iter().map(|c| c.dst).collect();
         Self { first, near }
     }
 
-    /// Fewest links from every switch to one: every link goes both ways.
+    /// Returns the fewest links between `to` and every switch. Links work in both directions, so one search is enough.
     fn distances(&self, to: u32) -> Vec<u32> {
         let mut distance = vec![u32::MAX; self.first.len() - 1];
         distance[to as usize] = 0;

@@ -1,41 +1,42 @@
-//! Which switches have two ways to each other at all, whatever the tables: the most that any routing can reach.
+//! Finds the pairs of switches with two disjoint paths in the cabling, whatever the tables say. This is the most that
+//! any routing can reach.
 //!
-//! Two ways without a common cable exist if no one cable parts the two switches; without a common switch between them
-//! either, if they lie on one circle of cables, that is in one block of more than one cable. Both follow from one
-//! search in depth. Work: switches + cables.
+//! Two paths without a common cable exist if no bridge separates the two switches. Two paths without a common switch
+//! between the ends exist if both switches are in one biconnected block of more than one cable. One depth-first search
+//! finds both. Work: switches + cables.
 
 use crate::phases::net::Net;
 
-/// A number that is none.
+/// No switch or cable.
 const NONE: u32 = u32::MAX;
 
-/// The parts of the fabric that no loss of one cable, or of one switch, takes apart.
+/// The 2-edge-connected components and the biconnected blocks of the fabric.
 #[derive(Debug)]
 pub(super) struct Possible {
-    /// By switch: the part that holds together without any one cable.
+    /// By switch: its 2-edge-connected component (no single cable separates it).
     by_cables: Vec<u32>,
-    /// By switch: the blocks of more than one cable that it is in.
+    /// By switch: the biconnected blocks of more than one cable that contain it.
     blocks: Vec<Vec<u32>>,
 }
 
-/// A switch on the way of the search.
+/// A switch on the search path.
 struct Visit {
     switch: u32,
-    /// The cable by which it was reached, once: another one beside it is a way back.
+    /// The cable by which it was reached. A parallel cable counts as a path back.
     by: u32,
-    /// Its next channel to be looked at.
+    /// The next channel to examine.
     next: u32,
 }
 
-/// The search in depth.
+/// State of the depth-first search.
 struct Search<'a> {
     net: &'a Net,
     cables: &'a [u32],
-    /// When each switch was met, and the first one met that it has a way back to.
+    /// By switch: its number in order of discovery, and the lowest number that it has a path back to.
     met: Vec<u32>,
     back: Vec<u32>,
     clock: u32,
-    /// Switches, and cables with their two ends, that are in no part yet.
+    /// Switches, and cables with their two ends, that are not assigned to a component yet.
     open: Vec<u32>,
     open_cables: Vec<(u32, u32)>,
     found: Possible,
@@ -44,7 +45,7 @@ struct Search<'a> {
 }
 
 impl Possible {
-    /// Looks at all cables that carry packets; `cables` is the cable of each channel.
+    /// Searches all cables that carry packets. `cables` is the cable of each channel.
     pub fn new(net: &Net, cables: &[u32]) -> Self {
         let mut search = Search {
             net,
@@ -69,12 +70,12 @@ impl Possible {
         search.found
     }
 
-    /// True if two ways share no cable.
+    /// True if two paths between the switches share no cable.
     pub fn by_cables(&self, a: u32, b: u32) -> bool {
         self.by_cables[a as usize] == self.by_cables[b as usize]
     }
 
-    /// True if two ways share no cable, and no switch between the ends.
+    /// True if two paths between the switches share no cable and no switch between the ends.
     pub fn by_switches(&self, a: u32, b: u32) -> bool {
         let of_b = &self.blocks[b as usize];
         self.blocks[a as usize].iter().any(|block| of_b.contains(block))
@@ -82,7 +83,7 @@ impl Possible {
 }
 
 impl Search<'_> {
-    /// All switches that `root` has a way to.
+    /// Visits all switches reachable from `root`.
     fn visit_all(&mut self, root: u32) {
         let mut way = vec![self.meet(root, NONE)];
         while let Some(visit) = way.last_mut() {
@@ -110,7 +111,7 @@ impl Search<'_> {
         Visit { switch, by, next: 0 }
     }
 
-    /// Looks along a channel; a switch that was not met before is visited next.
+    /// Examines a channel. Returns the switch behind it if it was not found before.
     fn look(&mut self, at: u32, by: u32, channel: u32) -> Option<Visit> {
         let (cable, to) = (self.cables[channel as usize], self.net.channels[channel as usize].dst);
         if cable == by || to == at || !self.net.is_alive(channel as usize) {
@@ -128,10 +129,10 @@ impl Search<'_> {
         None
     }
 
-    /// All behind `at` has been visited.
+    /// Called when all switches behind `at` have been visited.
     fn leave(&mut self, at: u32, parent: Option<u32>) {
         if self.back[at as usize] == self.met[at as usize] {
-            // Nothing here leads back beyond `at` but the cable it was reached by.
+            // Only the cable by which `at` was reached leads back beyond `at`.
             while let Some(switch) = self.open.pop() {
                 self.found.by_cables[switch as usize] = self.parts;
                 if switch == at {
@@ -148,7 +149,8 @@ impl Search<'_> {
         }
     }
 
-    /// The cables met since the one from `parent` to `at` are a block: only `parent` joins it to what came before.
+    /// Closes a block: the cables found since the one from `parent` to `at`. Only `parent` connects them to the
+    /// switches found earlier.
     fn close_block(&mut self, parent: u32, at: u32) {
         let Some(start) = self.open_cables.iter().rposition(|&ends| ends == (parent, at)) else {
             return;

@@ -1,22 +1,22 @@
-//! What packets hold and wait for between switches: by unicast routes, and by copies beside them.
+//! Channel dependencies between switches: of unicast routes, and of multicast copies together with them.
 //!
 //! # Copies
-//! A switch that copies a packet keeps it in the buffer that it came in by until every output has taken it, and an
-//! output takes it when there is room for all of it beyond (packets are not cut). So whoever holds the channel into a
-//! switch waits for each channel out of it that the group uses there: one dependency for each pair. While nobody waits
-//! in a circle, the channels can be put in an order in which everybody waits for later ones only; what holds the last
-//! of them that is full moves on. So no circle among all dependencies of a lane, those of routes and those of copies,
-//! means no deadlock, whether a packet waits for one output or for all of several.
+//! A switch that copies a packet keeps it in the input buffer until every output has taken it. An output takes it when
+//! there is room for the whole packet beyond (packets are not cut). So a packet in the channel into a switch waits for
+//! each channel out of it that the group uses there: one dependency for each pair. Without a cycle of dependencies, the
+//! channels can be ordered so that packets wait only for later channels; then the packets in the last full channel
+//! always move on. So if a lane has no cycle among all dependencies of routes and copies, it has no deadlock. This
+//! holds whether a packet waits for one output or for several.
 //!
 //! # Routes
-//! Packets of hosts to anywhere count, and those of switches to hosts, as in the rest of the judge. Where several
-//! entries may be in force, old and new, every one of them counts at every switch: more than any mix can make. Whether
-//! such mixes are free of circles by themselves is not asked here; a circle counts only where a copy is part of it
-//! that makes a turn which routes may not make at that moment.
+//! As elsewhere in the judge, packets from hosts to any LID and from switches to hosts count. If old and new entries
+//! may both be in force, every one of them counts at every switch, which covers every possible mix. Whether such mixes
+//! have cycles of unicast packets alone is judged elsewhere. A cycle counts here only if it contains a copy that makes
+//! a turn that routes do not make at that moment.
 //!
 //! # Cost
-//! O(LIDs × switches) once for the routes of a plan; after that a tree costs its turns, and one sorting of the graph if
-//! some of them are not turns of routes already.
+//! O(LIDs × switches) once for the routes of a plan. After that a tree costs its turns, plus one topological sort of
+//! the graph if some of them are not already turns of routes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -30,37 +30,37 @@ use crate::subject::Subject;
 /// No link to another switch.
 const NOWHERE: u32 = u32::MAX;
 
-/// Entries of a block of a switch that may be in force beside those of the tables.
+/// A block of a switch with entries that may be in force besides those of the tables.
 pub type OtherBlock<'a> = (SwitchIdx, u16, &'a [u8; BLOCK_LIDS]);
 
-/// The dependencies that routes make, lane by lane. See the module's page.
+/// Channel dependencies of unicast routes, by lane. See the module's page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteTurns {
     switches: usize,
-    /// Ports of the largest switch, port 0 included.
+    /// Port count of the largest switch, including port 0.
     stride: usize,
-    /// By cell (switch × stride + port): the cell of the port at the other end; [`NOWHERE`]: no switch there.
+    /// By cell (switch × stride + port): the cell of the port at the other end. [`NOWHERE`]: no switch there.
     beyond: Vec<u32>,
     /// 64-bit words of a cell.
     words: usize,
-    /// By lane and cell that packets leave by: ports by which they go on.
+    /// By lane and egress cell: the ports by which packets leave the next switch.
     bits: Vec<Vec<u64>>,
-    /// Those of them that routes make in any mix of old and new entries; none: all of them.
+    /// Those of `bits` that routes make under every mix of old and new entries. `None`: all of them.
     sure: Option<Vec<Vec<u64>>>,
-    /// The lane of each service level, where lanes are told apart.
+    /// The lane of each service level, if lanes are distinguished.
     lane_of: [u8; Sl::COUNT],
-    /// By lane the one that it counts as. Packets on one that stands for several may be on different ones.
+    /// For each lane, the lane that it is merged into. Packets on a merged lane may be on different real lanes.
     counts_as: [u8; Sl::COUNT],
 }
 
-/// A turn: on a lane, who left by this cell goes on by this port.
+/// A turn: on this lane, packets that left by this cell leave the next switch by this port.
 pub type Turn = (u8, u32, u8);
 
 /// Turns of copies, each with a group that makes it, ascending.
 pub type Copied = Vec<(Turn, Lid)>;
 
 impl RouteTurns {
-    /// Follows every LID of a subject; entries of `others` count as well.
+    /// Follows every LID of a subject. Entries of `others` count as well.
     #[must_use]
     pub fn new(subject: Subject<'_>, others: &[OtherBlock<'_>]) -> Self {
         let (lane_of, counts_as) = lanes(&subject);
@@ -72,7 +72,7 @@ impl RouteTurns {
         turns
     }
 
-    /// Of a fabric without routes: copies wait for copies alone.
+    /// Returns the turns of a fabric without unicast routes: copies wait for copies only.
     #[must_use]
     pub fn none(fabric: &Fabric) -> Self {
         Self::on_lanes(fabric, [0; Sl::COUNT])
@@ -144,14 +144,14 @@ impl RouteTurns {
                 from,
             );
         }
-        // Entries beyond the tables of now.
+        // Entries beyond the current tables.
         column.fill(u8::MAX);
         for (lid, other) in &by_lid {
             self.column(*lid, subject.service_levels, (&column, other), None);
         }
     }
 
-    /// One LID: the dependencies of packets that begin anywhere, or at the switches of `from`.
+    /// Follows one LID: the dependencies of packets that begin at every switch, or only at the switches of `from`.
     fn column(
         &mut self,
         lid: Lid,
@@ -209,26 +209,26 @@ impl RouteTurns {
         }
     }
 
-    /// The lane of a service level, as lanes are told apart here: all on one where routes are proved as on one.
+    /// Returns the lane of a service level. All levels use one lane if the routes are proved on a single lane.
     #[must_use]
     pub const fn lane(&self, sl: Sl) -> u8 {
         self.lane_of[sl.get() as usize]
     }
 
-    /// The lanes that count as this one.
+    /// Returns the lanes that are merged into this one.
     pub(crate) fn lanes_as(&self, lane: u8) -> impl Iterator<Item = u8> + '_ {
         let all = self.counts_as.iter().zip(0_u8..);
         all.filter(move |(as_one, _)| **as_one == lane).map(|(_, lane)| lane)
     }
 
-    /// Number of lanes that are told apart.
+    /// Returns the number of lanes that are distinguished.
     #[must_use]
     pub fn lanes(&self) -> u8 {
         self.bits.len() as u8
     }
 
-    /// All dependencies of a lane: the switch and port by which packets leave, and the port of the next switch by which
-    /// they go on.
+    /// Iterates over all dependencies of a lane: the switch and port by which packets leave, and the port by which they
+    /// leave the next switch.
     pub fn on(&self, lane: u8) -> impl Iterator<Item = ((SwitchIdx, PortNum), PortNum)> + '_ {
         let bits = self.bits.get(usize::from(lane)).into_iter().flatten().enumerate();
         bits.filter(|(_, bits)| **bits != 0).flat_map(move |(place, &bits)| {
@@ -239,7 +239,7 @@ impl RouteTurns {
         })
     }
 
-    /// True if routes make it, whatever mix of entries is in force; and on the same lane.
+    /// True if routes make the turn on the same lane, under every mix of entries in force.
     fn has(&self, (lane, cell, egress): Turn) -> bool {
         if self.lanes_as(lane).count() > 1 {
             return false;
@@ -248,8 +248,8 @@ impl RouteTurns {
         row[cell as usize * self.words + usize::from(egress) / 64] >> (egress % 64) & 1 != 0
     }
 
-    /// The turns of copies of groups that have a service level here, each with the first group that makes it: of
-    /// packets that came by any of `before`, and go on by any of `now`. Ascending.
+    /// Returns the turns of copies of groups that have a service level here, ascending, each with the first group that
+    /// makes it. Counts packets that arrived by any of the tables `before` and are copied by any of the tables `now`.
     pub(crate) fn of_copies(
         &self,
         level: impl Fn(Lid) -> Option<Sl>,
@@ -267,7 +267,7 @@ impl RouteTurns {
         copied
     }
 
-    /// The masks of each group by switch, as some tables have them together.
+    /// Returns the masks of each group by switch, merged over some tables.
     fn masks(&self, tables: &[&MulticastTables]) -> BTreeMap<Lid, Vec<PortMask>> {
         let mut masks: BTreeMap<Lid, Vec<PortMask>> = BTreeMap::new();
         for switch in 0..self.switches {
@@ -311,8 +311,8 @@ impl RouteTurns {
         }
     }
 
-    /// Turns of `copies` that are part of a circle on their lane, each with the circle: cells, each waiting for the
-    /// next and the last for the first, the turn's own first. At most `most`.
+    /// Returns the turns of `copies` that are part of a cycle on their lane, at most `most`. The cycle lists cells,
+    /// each waiting for the next and the last for the first; the turn's own cell is the first.
     pub(super) fn circles(&self, copies: &Copied, most: usize) -> Vec<((Turn, Lid), Vec<u32>)> {
         let mut circles = Vec::new();
         for lane in 0..self.lanes() {
@@ -336,13 +336,13 @@ impl RouteTurns {
         circles
     }
 
-    /// The cell that a turn leads to.
+    /// Returns the cell that a turn leads to.
     fn target(&self, (_, cell, egress): Turn) -> Option<u32> {
         let there = self.beyond[cell as usize];
         (there != NOWHERE).then(|| there / self.stride as u32 * self.stride as u32 + u32::from(egress))
     }
 
-    /// The switch and port of a cell.
+    /// Returns the switch and port of a cell.
     pub(crate) fn place(&self, cell: u32) -> (SwitchIdx, PortNum) {
         let cell = cell as usize;
         (SwitchIdx::from_usize(cell / self.stride), port(cell % self.stride))
@@ -352,7 +352,7 @@ impl RouteTurns {
 /// Dependencies of routes and copies on one lane.
 struct Graph {
     next: Vec<Vec<u32>>,
-    /// Cells that are part of a circle or lie behind one.
+    /// Cells that are part of a cycle or reachable from one.
     left: Vec<bool>,
 }
 
@@ -381,7 +381,7 @@ impl Graph {
         Self { next, left }
     }
 
-    /// The shortest way between two cells that may lie in a circle: both, and those between.
+    /// Returns the shortest path between two cells that may lie in a cycle, both ends included.
     fn way(&self, from: u32, to: u32) -> Option<Vec<u32>> {
         let is_left = |cell: u32| self.left[cell as usize];
         if !is_left(from) || !is_left(to) {
@@ -396,7 +396,7 @@ impl Graph {
                 while let Some(&at) = way.last().filter(|at| **at != from) {
                     way.push(by[at as usize]);
                 }
-                // From the turn's own cell on: it waits for `from`.
+                // Starts at the turn's own cell, which waits for `from`.
                 way.rotate_left(1);
                 way.reverse();
                 return Some(way);
@@ -412,22 +412,22 @@ impl Graph {
     }
 }
 
-/// Every lane counts as itself.
+/// Every lane maps to itself.
 const EACH: [u8; Sl::COUNT] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 fn port(index: usize) -> PortNum {
     u8::try_from(index).ok().and_then(PortNum::new).unwrap_or_default()
 }
 
-/// The lane of each service level: all the same where one is used throughout. Where a hop puts packets of a level on
-/// another lane than the others do, these lanes count as one, the lowest of them: without lanes a circle of lanes is
-/// one still, so none is missed. Also what each lane counts as.
+/// Returns the lane of each service level, and the merged lane of each lane. All levels get the same lane if one is
+/// used throughout. If some hops map a level to different lanes, these lanes are merged into the lowest of them. A
+/// cycle over separate lanes is also a cycle over the merged lane, so none is missed.
 fn lanes(subject: &Subject<'_>) -> ([u8; Sl::COUNT], [u8; Sl::COUNT]) {
     if matches!(subject.service_levels, ServiceLevels::Uniform(_)) {
         return ([0; Sl::COUNT], EACH);
     }
     let map = subject.sl_to_vl;
-    // Nobody waits for lane 15: who is put there is dropped.
+    // A packet put on lane 15 is dropped, so no packet waits for it.
     let lane = |vl: Vl| if vl == Vl::MANAGEMENT { 0 } else { vl.get() };
     let mut as_one = EACH;
     for row in map.exceptions.values() {

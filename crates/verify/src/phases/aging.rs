@@ -1,10 +1,12 @@
-//! How long packets under way matter although the entries that they meet have changed again.
+//! How long packets in flight matter after a change, although the entries on their path have changed again.
 //!
-//! A change can be forgotten when every packet that was under way then is somewhere a packet can be that was sent since
-//! and has met nothing but what was in force since: what it does from then on is counted with those. It leaves its
-//! switch within one lifetime, by whatever entry; the next one within another, by an entry that was in force since. To
-//! hosts agents in all switches send, so that is all. To switches only hosts do: where none of theirs comes through
-//! whatever is in force, it goes on alone, one lifetime a switch.
+//! A change can be forgotten when every packet that was in flight at that time is at a place, and has a history, that a
+//! packet sent later could have too. Its behaviour is then covered by the proof for those packets. Such a packet leaves
+//! its switch within one packet lifetime, by whatever entry, and leaves the next switch within another lifetime, by an
+//! entry that was in force after the change.
+//!
+//! To hosts, the agents of all switches send, so two lifetimes are enough. To switches, only hosts send. Where no
+//! packet of a host passes under any entry in force, the old packet continues alone, for one lifetime per switch.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,9 +18,9 @@ use selvedge_types::{Idx, Lid, PortNum};
 use super::net::{Links, Net, Way};
 use crate::standing::Replaced;
 
-/// Lifetimes until a packet is where an entry has sent it that was in force after a change.
+/// Lifetimes until an entry that was in force after the change has forwarded the packet.
 const LIFETIMES: u32 = 2;
-/// More switches in a row than a packet goes through alone, or nobody says how long it matters: 69 s at 1.07 s each.
+/// Most switches in a row that a packet passes alone; beyond it no bound is given. 64 switches are 69 s at 1.07 s each.
 const ALONE_MAX: usize = 64;
 
 /// Entries of a switch for one LID, and the steps between which each was in force.
@@ -28,22 +30,23 @@ struct Held {
     until: u16,
 }
 
-/// Says of one LID after another how long what was changed matters.
+/// Computes for each LID how long a past change matters.
 pub struct Aging<'a> {
     fabric: &'a Fabric,
     lids: &'a Lids,
     /// Links that carry packets now.
     active: Net,
-    /// Links that have gone down since, whose cables lead elsewhere now.
+    /// Links that have gone down since the change and whose ports are cabled to other places now.
     moved: Vec<&'a LostLink>,
-    /// By switch: packets of hosts come through, whatever has been in force.
+    /// By switch: packets from hosts pass here under all entries that were in force.
     is_busy: Vec<bool>,
-    /// By switch and step: switches that a packet goes through alone from there on; none while that is being counted.
+    /// By switch and step: number of switches that a packet passes alone from there on. `None` while it is being
+    /// counted.
     alone: BTreeMap<(usize, u16), Option<u32>>,
 }
 
 impl<'a> Aging<'a> {
-    /// Of a fabric as it is now. `lost`: links that have gone down since the first of the changes.
+    /// Starts with the current fabric. `lost`: links that have gone down since the first of the changes.
     #[must_use]
     pub fn new(fabric: &'a Fabric, lids: &'a Lids, lost: &'a [LostLink]) -> Self {
         let active = Net::new(fabric, Links::Active);
@@ -61,14 +64,16 @@ impl<'a> Aging<'a> {
         }
     }
 
-    /// How many lifetimes after a change of a LID's entries packets matter that were under way then. `entry` is what is
-    /// in force now, `replaced` what was replaced since, and in which of the steps since. `None`: no bound is known.
+    /// Returns how many packet lifetimes after a change of a LID's entries the packets in flight at that time matter.
+    /// `None`: no bound is known.
+    ///
+    /// `entry` returns the entries in force now. `replaced` lists the entries replaced since, each with its step.
     pub fn lifetimes(&mut self, lid: Lid, entry: impl Fn(SwitchIdx) -> u8, replaced: &[Replaced]) -> Option<u32> {
         let owner = self.lids.owner(lid);
         if owner.is_some_and(|at| at.port != PortNum::MANAGEMENT) {
             return Some(LIFETIMES);
         }
-        // Nobody's: what was sent there may have been a switch's.
+        // A LID without an owner may have belonged to a switch.
         let own = owner.and_then(|at| self.fabric.switch_index(at.node));
         let held = self.held(entry, replaced);
         self.find_busy(own, &held);
@@ -80,7 +85,7 @@ impl<'a> Aging<'a> {
         Some(LIFETIMES + most)
     }
 
-    /// All entries that packets have met, by switch.
+    /// Returns all entries that packets may have used, by switch.
     fn held(&self, entry: impl Fn(SwitchIdx) -> u8, replaced: &[Replaced]) -> Vec<Vec<Held>> {
         let now = |switch| Held {
             egress: entry(SwitchIdx::from_usize(switch)),
@@ -102,7 +107,8 @@ impl<'a> Aging<'a> {
         all
     }
 
-    /// Packets of hosts go through where they are sent, and on from there by entries that have not changed.
+    /// Marks the switches where packets of hosts pass: those that hosts send to, and those behind entries that have not
+    /// changed.
     fn find_busy(&mut self, own: Option<SwitchIdx>, held: &[Vec<Held>]) {
         let sends = |switch: &usize| {
             let is_own = own.is_some_and(|own| own.to_usize() == *switch);
@@ -123,8 +129,8 @@ impl<'a> Aging<'a> {
         }
     }
 
-    /// How many switches a packet goes through alone that comes to one in a step or later; `None` if it may go round,
-    /// or too far.
+    /// Returns how many switches a packet passes alone after it arrives at a switch in the given step or later. `None`
+    /// if it may loop or if there are too many.
     fn alone(&mut self, held: &[Vec<Held>], (switch, step): (usize, u16), depth: usize) -> Option<u32> {
         if self.is_busy[switch] {
             return Some(0);
@@ -147,7 +153,7 @@ impl<'a> Aging<'a> {
         Some(most)
     }
 
-    /// Switches behind a port: whatever its link carries now, it may have carried something since the change.
+    /// Returns the switches behind a port, now or at any time since the change.
     fn behind(&self, switch: usize, port: u8) -> Vec<usize> {
         let is_here = |link: &&&LostLink| link.port == port && link.from.is_some_and(|from| from.to_usize() == switch);
         let moved = self.moved.iter().filter(is_here).map(|link| link.to.to_usize());

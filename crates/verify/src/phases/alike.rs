@@ -1,11 +1,12 @@
-//! Hosts that come where others are: packets that they send, or that are sent to them, go as others' do.
+//! A short proof for hosts that join a switch which has other hosts already: their packets use the same turns as those
+//! of the other hosts.
 //!
-//! A whole fabric need not be followed for one host. Agents in all switches send to every host, so the turns towards a
-//! LID of a newcomer are those of its entries. One that is a turn towards another host as well, on the same lane, is
-//! there without the newcomer. One onto a channel from which no packet goes on to another, by any entry of now or of a
-//! moment ago, is on no cycle: the last link to a leaf of a tree. If each is one or the other, no cycle comes with the
-//! newcomer. What it sends adds nothing where another host of its switch sends already; else its ways to agents of
-//! switches, to which only hosts send, are looked at in the same way.
+//! With this proof the whole fabric need not be followed for one new host. Agents of all switches send to every host,
+//! so the turns towards the new LID are given by its entries. Two kinds of turn are harmless: a turn that also exists
+//! towards another host on the same lane, and a turn onto a channel from which no packet continues to another channel,
+//! under the current or recent entries (the last link to a leaf of a tree). If every turn is of these kinds, the new
+//! host adds no cycle. What the new host sends adds nothing if another host of its switch sends already. Otherwise its
+//! paths to switch agents, which only hosts use, are checked in the same manner.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +18,8 @@ use super::net::{Links, Net, Owner, Way};
 use super::{Past, newcomers};
 use crate::subject::Subject;
 
-/// True if hosts come that may close a cycle with others, by the tables in force, and with packets of `past` that are
-/// under way: only following all of the fabric can tell. If not, they close none.
+/// True if the new hosts may close a cycle under the tables in force and with the packets of `past` in flight, so that
+/// the whole fabric must be followed. False proves that they close none.
 #[must_use]
 pub fn newcomers_may_meet(subject: Subject<'_>, past: &Past, changes: &ChangeSet) -> bool {
     match newcomers::hosts(subject.fabric, changes) {
@@ -27,9 +28,9 @@ pub fn newcomers_may_meet(subject: Subject<'_>, past: &Past, changes: &ChangeSet
     }
 }
 
-/// True if no cycle comes with these hosts. False says nothing.
+/// True if these hosts provably add no cycle. False means that this proof does not apply.
 fn go_as_others(subject: Subject<'_>, past: &Past, comers: &BTreeSet<PortRef>) -> bool {
-    // Lanes that differ from hop to hop may differ by where a packet came from.
+    // Lanes that differ from hop to hop may depend on the ingress port.
     if !subject.sl_to_vl.exceptions.is_empty() {
         return false;
     }
@@ -62,7 +63,7 @@ type Turn = (u32, u32, Sl);
 struct Alike<'a> {
     subject: Subject<'a>,
     net: Net,
-    /// By LID: the level of packets to it, if it is another host's.
+    /// By LID: the service level of packets to it, if its owner is another host.
     others: Vec<Option<Sl>>,
 }
 
@@ -82,7 +83,7 @@ impl<'a> Alike<'a> {
         Self { subject, net, others }
     }
 
-    /// True if a host of a switch sends that is none of those who come.
+    /// True if a host of the switch sends that is not one of the new hosts.
     fn has_sender(&self, leaf: SwitchIdx, comers: &BTreeSet<PortRef>) -> bool {
         let hosts = self.net.hosts_of(leaf.0 as usize);
         hosts.iter().any(|host| !comers.contains(&host.at))
@@ -102,14 +103,14 @@ impl<'a> Alike<'a> {
         self.next(self.net.channels[channel as usize].dst, lid)
     }
 
-    /// Turns of packets from everywhere to a LID.
+    /// Adds the turns of packets from all sources to a LID.
     fn turns_to(&self, lid: Lid, turns: &mut BTreeSet<Turn>) {
         let sl = self.subject.service_levels.to(lid);
         let first = (0..self.net.switches as u32).filter_map(|switch| self.next(switch, lid));
         turns.extend(first.filter_map(|from| Some((from, self.after(from, lid)?, sl))));
     }
 
-    /// Turns of packets from a switch to the agents of all.
+    /// Adds the turns of packets from a switch to all switch agents.
     fn turns_from(&self, leaf: SwitchIdx, turns: &mut BTreeSet<Turn>) {
         let fabric = self.subject.fabric;
         let of_agents = self
@@ -120,7 +121,7 @@ impl<'a> Alike<'a> {
         for (lid, _) in of_agents {
             let sl = self.subject.service_levels.to(lid);
             let mut at = self.next(leaf.0, lid);
-            // Who goes round has been everywhere by then.
+            // A packet that loops has passed every switch of its loop by then.
             for _ in 0..self.net.switches {
                 let Some(from) = at else { break };
                 at = self.after(from, lid);
@@ -129,7 +130,7 @@ impl<'a> Alike<'a> {
         }
     }
 
-    /// True if packets to another host make this turn, sent by the agent of the switch that the first channel leaves.
+    /// True if packets from the agent of the first channel's switch to another host make this turn.
     fn stands(&self, (from, to, sl): Turn) -> bool {
         let (from, to) = (self.net.channels[from as usize], self.net.channels[to as usize]);
         let tables = self.subject.tables;
@@ -143,7 +144,7 @@ impl<'a> Alike<'a> {
         })
     }
 
-    /// True if no packet goes on from a channel to another.
+    /// True if no packet continues from this channel to another.
     fn ends(&self, channel: u32, past: &Past) -> bool {
         let channel = self.net.channels[channel as usize];
         let goes_on = |entry: u8| matches!(self.net.way(channel.dst as usize, entry), Way::Channel(_));
@@ -152,7 +153,7 @@ impl<'a> Alike<'a> {
         !comes.iter().zip(&leaves).any(|(comes, leaves)| *comes && *leaves)
     }
 
-    /// By LID: whether an entry of a switch is one of these, now or a moment ago.
+    /// By LID: whether a current or recent entry of a switch satisfies `is_it`.
     fn lids_that(&self, switch: u32, past: &Past, is_it: impl Fn(u8) -> bool) -> Vec<bool> {
         let (switch, mut found) = (SwitchIdx(switch), vec![false; self.others.len()]);
         for tables in [self.subject.tables, &past.tables] {

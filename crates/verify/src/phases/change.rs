@@ -1,4 +1,4 @@
-//! The way of a change set: what it does to traffic on the fabric it is for.
+//! Judges the transition of a change set: its effect on the traffic of the fabric that it is for.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LostLink, Op, Plan, ServiceLevels, SlToVl, Tables};
@@ -15,27 +15,27 @@ use crate::finding::{Fault, Finding, Severity};
 use crate::judged::JudgeOptions;
 use crate::subject::Subject;
 
-/// What was found of the way to a plan.
+/// Result of judging the transition to a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Passage {
-    /// No packet can be under way between switches; or no entry changes, and nobody comes who could meet packets of
-    /// entries that changed a moment ago: nothing to prove.
+    /// Nothing to prove. Either no packet can be in flight between switches, or no entry changes and no new host can
+    /// meet packets of recently changed entries.
     #[default]
     Still,
-    /// Proved by what it adds to the dependencies that stand.
+    /// Proved by the dependencies that it adds to the existing ones.
     Quick(QuickProof),
     /// Proved step by step.
     Proved(Box<TransitionProof>),
-    /// The tables in force, or steps that have just been taken, can deadlock or make packets go round by themselves;
-    /// entries are only taken away until packets have drained, and from then on nothing is wrong.
+    /// The tables in force, or steps that were just taken, can by themselves deadlock or loop. The change set only
+    /// removes entries until packets have drained, and has no fault from then on.
     Inherited(Box<TransitionRefusal>),
     /// Not proved.
     Refused(Box<TransitionRefusal>),
 }
 
 impl Passage {
-    /// What the verdict says of it.
+    /// Returns the finding for the verdict, if there is one.
     pub(crate) fn finding(&self) -> Option<Finding> {
         let (severity, refusal) = match self {
             Self::Still | Self::Quick(_) | Self::Proved(_) => return None,
@@ -51,8 +51,8 @@ impl Passage {
     }
 }
 
-/// Judges the way from what `installed` says to `plan`, on `fabric` as it was seen. Lanes in force are the plan's
-/// unless `lanes_in_force` or `installed` says otherwise.
+/// Judges the transition from the state in `installed` to `plan`, on the discovered `fabric`. The lanes in force are
+/// those of the plan unless `lanes_in_force` or `installed` says otherwise.
 #[must_use]
 pub fn passage(
     fabric: &Fabric,
@@ -84,7 +84,7 @@ pub fn passage(
         let joins = newcomers::joins((&proposal, age_ns), fabric, changes, as_met);
         Known { taken, joins }
     };
-    // What is kept knows nothing of entries that wake, nor of who comes.
+    // The kept dependencies do not cover ports that become ACTIVE or new hosts.
     let standing = options.turns.as_deref().filter(|_| wake.is_empty() && !is_still);
     let lifetimes = lifetimes(fabric, changes);
     let phase_options = phase_options(changes, options);
@@ -92,7 +92,7 @@ pub fn passage(
         let steps = (&proposal, known(0, 0));
         return of_proposal(subject, standing, steps, &lifetimes, &phase_options);
     };
-    // Dependencies that are kept with those that linger know of the past.
+    // Kept dependencies that include those of packets in flight cover the past.
     let knowing = standing.filter(|standing| standing.lingers());
     let quick = knowing.and_then(|standing| prove_quickly(subject, standing, &proposal, &phase_options));
     if let Some(proof) = quick {
@@ -110,15 +110,15 @@ pub fn passage(
         of_proposal(subject, None, (&proposal, known), &lifetimes, &phase_options)
     };
     match judge(past.age_ns) {
-        // Who comes has met no packet of before, or none that matters.
+        // New hosts have met no packets of earlier entries, or none that matters.
         Passage::Inherited(_) | Passage::Proved(_) if is_still => Passage::Still,
-        // Where the tables in force go round by themselves they still do after such a wait.
+        // If the tables in force loop by themselves, waiting does not help.
         Passage::Refused(_) if past.age_ns > 0 && !is_still => judge(0),
         passage => passage,
     }
 }
 
-/// The steps of a change set as packets meet them.
+/// Returns the steps of a change set in the order in which packets see them.
 fn as_met<'a>(fabric: &Fabric, held: &Tables, plan: &'a Plan, (wake, changes): (&Wake, &ChangeSet)) -> Proposal<'a> {
     Proposal {
         service_levels: Some(&plan.service_levels),
@@ -130,9 +130,9 @@ fn as_met<'a>(fabric: &Fabric, held: &Tables, plan: &'a Plan, (wake, changes): (
     }
 }
 
-/// How many lifetimes the longest wait of a change set must last, if it activates links between switches on its way:
-/// to packets, entries over them are none until then. 0 without a wait, or without such links; `None` if it makes no
-/// sense.
+/// Returns how many packet lifetimes the longest wait of a change set must last, if the change set activates links
+/// between switches. Until such a link is ACTIVE, packets treat entries over it as missing. 0 without a wait or without
+/// such links; `None` if the change set is not consistent.
 #[must_use]
 pub fn longest_wait(
     fabric: &Fabric,
@@ -173,32 +173,32 @@ pub fn longest_wait(
     needed.into_iter().max()
 }
 
-/// The tables in force as far as a plan writes them: whole blocks, as entries above its highest LID may be left in the
-/// last.
+/// Returns the tables in force as far as a plan writes them: whole blocks, because the last block may have entries
+/// above the highest LID.
 #[must_use]
 pub fn in_force(installed: &Installed, plan: &Plan) -> Tables {
     let last = plan.tables.blocks() * BLOCK_LIDS - 1;
-    // Blocks go up to LID 0xBFFF, which is the last of its block.
+    // Blocks go up to LID 0xBFFF, the last LID of its block.
     let top = u16::try_from(last).map_or(Lid::UNICAST_MAX, Lid);
     installed.tables(plan.tables.switches(), top)
 }
 
-/// Changes before this one whose packets may still be under way: steps that have been taken.
+/// Earlier changes whose packets may still be in flight: steps that have been taken.
 #[derive(Debug)]
 pub struct Past {
-    /// The tables before.
+    /// The tables before these steps.
     pub tables: Tables,
-    /// The steps since, the last one with whatever else differs from what is in force.
+    /// The steps since then. The last one also contains all other differences from the tables in force.
     pub steps: Vec<PhaseStep>,
-    /// How long ago the last was acknowledged.
+    /// Time since the last step was acknowledged, in nanoseconds.
     pub age_ns: u64,
-    /// Links that have gone down since.
+    /// Links that have gone down since then.
     pub lost: Vec<LostLink>,
 }
 
 impl Past {
-    /// What `installed` says of the past; `None` if no packet can be under way by other entries than those in force,
-    /// which are `now`.
+    /// Returns the past that `installed` records. `None` if all packets in flight use the entries in force, which are
+    /// `now`.
     #[must_use]
     pub fn new(installed: &Installed, now: &Tables) -> Option<Self> {
         let under_way = installed.under_way.as_ref()?;
@@ -223,7 +223,7 @@ impl Past {
             steps.push(writes);
         }
         let mut writes = Vec::new();
-        // Only what has changed can be otherwise.
+        // Only changed blocks can differ.
         let mut changed: Vec<(SwitchIdx, u16)> = under_way.before.iter().map(|(at, block, _)| (*at, *block)).collect();
         changed.extend(under_way.phases.iter().flatten().map(|(at, block, _)| (*at, *block)));
         changed.sort_unstable();
@@ -251,8 +251,8 @@ impl Past {
         })
     }
 
-    /// Puts these steps before those of a proposal that starts from the tables in force. Time that has passed counts as
-    /// waited, or as much of it.
+    /// Inserts these steps before those of a proposal that starts from the tables in force. The time since the last
+    /// step, up to `age_ns`, counts as a wait.
     pub fn put_before(&self, proposal: &mut Proposal<'_>, age_ns: u64) {
         if let Some(first) = proposal.steps.first_mut() {
             first.wait_before_ns = first.wait_before_ns.saturating_add(age_ns);
@@ -291,16 +291,16 @@ fn phase_options(changes: &ChangeSet, options: &JudgeOptions) -> PhaseOptions {
     }
 }
 
-/// What is known of steps.
+/// Facts about the steps of a proposal.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// So many have been taken already.
+    /// Number of steps that have been taken already.
     taken: usize,
-    /// Who comes does so after so many of the others; `None` if nobody does.
+    /// Step after which new hosts join; `None` if no host joins.
     joins: Option<usize>,
 }
 
-/// Proves steps whose waits are held against the drain bound of these lifetimes.
+/// Proves steps with waits that are compared with the drain bound of these lifetimes.
 fn of_proposal(
     subject: Subject<'_>,
     standing: Option<&StandingTurns>,
@@ -313,7 +313,7 @@ fn of_proposal(
         return Passage::Quick(proof);
     }
     let options = PhaseOptions {
-        // Waits that are shorter than they must be are taken out.
+        // Waits that are shorter than necessary are removed.
         drain_ns: Some(1),
         ..options.clone()
     };
@@ -326,7 +326,7 @@ fn of_proposal(
     let proof = proof.and_then(|trial| {
         match standing {
             None => counted.look(&trial, lifetimes, &options),
-            // What stood is no part of how long packets matter: on a bench without it.
+            // How long packets matter does not depend on the kept dependencies, so the trial runs without them.
             Some(_) => {
                 let trial = Trial::bare(subject, None, proposal, &options).map_err(refusal)?;
                 counted.look(&trial, lifetimes, &options);
@@ -352,17 +352,17 @@ fn of_proposal(
     }
 }
 
-/// A proposal without the waits that are shorter than its packets matter.
+/// A proposal without the waits that are too short for its packets to drain.
 struct Counted<'a> {
     proposal: Proposal<'a>,
-    /// The steps of those waits.
+    /// The steps of the removed waits.
     short: Vec<u32>,
-    /// How many lifetimes the longest of the others must last, once that is known.
+    /// Lifetimes that the longest remaining wait must last, once known.
     lifetimes_max: Option<u32>,
 }
 
 impl Counted<'_> {
-    /// Takes out the waits that are too short, on the bench of the proposal: where they are changes nothing of that.
+    /// Removes the waits that are too short, on the trial of the proposal.
     fn look(&mut self, trial: &Trial<'_>, lifetimes: &[u8], options: &PhaseOptions) {
         loop {
             let needed = lifetimes_of_waits(trial, &self.proposal.steps, options);
@@ -372,8 +372,8 @@ impl Counted<'_> {
             };
             let steps = self.proposal.steps.iter().zip(&needed).enumerate();
             let waits = steps.filter(|(_, step)| is_short(step));
-            // Without the shortest the others may have to last longer, or be long enough: a step behind it may take
-            // away what went round.
+            // After the shortest wait is removed, the others may have to last longer, or may be long enough because a
+            // later step removes the entries that loop.
             let Some((at, _)) = waits.min_by_key(|(_, (step, _))| step.wait_before_ns) else {
                 self.short.sort_unstable();
                 self.lifetimes_max = Some(needed.into_iter().max().unwrap_or(0));
@@ -385,11 +385,11 @@ impl Counted<'_> {
     }
 }
 
-/// True if a link between switches carries packets. Packets of hosts on one switch wait for no channel.
+/// True if a link between switches carries packets. Packets between hosts on one switch wait for no channel.
 #[must_use]
 pub fn is_live(fabric: &Fabric) -> bool {
     let is_active = |end| fabric.port(end).is_some_and(|p| p.link.state == PortState::Active);
-    // By switch: hosts are many, and have no such link.
+    // Iterates over switches: hosts are many and have no such link.
     fabric.switches().iter().any(|&node| {
         fabric.node(node).external_ports().any(|(_, port)| {
             let far = port.peer.filter(|far| fabric.switch_index(far.node).is_some());
@@ -398,8 +398,8 @@ pub fn is_live(fabric: &Fabric) -> bool {
     })
 }
 
-/// The links that carry packets while a change set is applied: if it activates ports, all that are trained count from
-/// the start.
+/// Returns the links that carry packets while a change set is applied. If the change set activates ports, all trained
+/// links count from the start.
 #[must_use]
 pub fn links_of(changes: &ChangeSet) -> Links {
     let activates = |op: &Op| {
@@ -413,7 +413,8 @@ pub fn links_of(changes: &ChangeSet) -> Links {
     }
 }
 
-/// LifeTimeValue of each switch while a change set waits: what it sets before its first wait, else what is in force.
+/// Returns LifeTimeValue of each switch while a change set waits: the value that the change set writes before its first
+/// wait, else the current one.
 #[must_use]
 pub fn lifetimes(fabric: &Fabric, changes: &ChangeSet) -> Vec<u8> {
     let in_force = fabric

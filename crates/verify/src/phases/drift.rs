@@ -1,8 +1,8 @@
-//! Follows the packets of one LID through tables that change under them.
+//! Follows the packets of one LID through tables that change while the packets are in flight.
 //!
-//! A packet finds at each switch the entry that is in force when it arrives; inside a step that is the old or the new
-//! one. It may have entered its channel in an earlier step. So a turn (a, b) exists from the step on in which b is in
-//! force and packets may be on a, and stays until a wait has let all packets drain that were under way.
+//! A packet uses at each switch the entry that is in force when it arrives. Within a step that is the old or the new
+//! entry. The packet may have entered its channel in an earlier step. So a turn (a, b) exists from the step in which b
+//! is in force and packets may be on a. It ends when a wait has let all packets in flight drain.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::{ServiceLevels, SlToVl, Tables};
@@ -14,13 +14,14 @@ use super::turns::Turn;
 use crate::finding::Traffic;
 use crate::subject::Subject;
 
-/// Bits of who sends: hosts, switches.
+/// Bits of the kinds of senders: hosts, switches.
 const HOSTS: usize = 0;
 const SWITCHES: usize = 1;
-/// No channel before: sent by the switch the channel leaves, or by a host on it.
+/// No channel before: the packet was sent by the agent of the switch that the channel leaves, or by a host attached to
+/// it.
 pub const SOURCE: u32 = u32::MAX;
 
-/// Service levels and lanes, of before and after if these differ.
+/// Service levels and lanes: both the old and the new ones if they differ.
 #[derive(Clone, Debug)]
 pub struct LaneRules<'a> {
     /// Service levels towards destinations.
@@ -30,7 +31,7 @@ pub struct LaneRules<'a> {
 }
 
 impl<'a> LaneRules<'a> {
-    /// Those of a subject.
+    /// Returns the rules of a subject.
     pub fn of(subject: Subject<'a>) -> Self {
         Self {
             levels: vec![subject.service_levels],
@@ -38,28 +39,28 @@ impl<'a> LaneRules<'a> {
         }
     }
 
-    /// Service levels that packets to a LID may carry.
+    /// Returns the service levels that packets to a LID may carry.
     pub fn levels_to(&self, lid: Lid) -> Vec<Sl> {
         let mut levels: Vec<Sl> = self.levels.iter().map(|levels| levels.to(lid)).collect();
         levels.dedup();
         levels
     }
 
-    /// The lane of a level on every hop, if that is one.
+    /// Returns the lane of a level, if it is the same on every hop.
     pub fn only(&self, sl: Sl) -> Option<u8> {
         let [map] = self.maps[..] else { return None };
         let vl = map.default[usize::from(sl.get())];
         (map.exceptions.is_empty() && vl != Vl::MANAGEMENT).then(|| vl.get())
     }
 
-    /// Lanes a hop may get; a lane that packets are dropped on is none.
+    /// Calls `f` with each lane that a hop may use. Lanes on which packets are dropped are left out.
     #[inline]
     fn for_each_lane(&self, switch: usize, ingress: u8, egress: u8, sl: Sl, mut f: impl FnMut(u8)) {
         for map in &self.maps {
             let vl = if map.exceptions.is_empty() {
                 map.default[usize::from(sl.get())]
             } else {
-                // Both come from the fabric or passed as ports of it, so they are at most 254.
+                // Both are ports of the fabric, so they are at most 254.
                 let port = |number| PortNum::new(number).unwrap_or_default();
                 map.vl(SwitchIdx::from_usize(switch), port(ingress), port(egress), sl)
             };
@@ -70,23 +71,23 @@ impl<'a> LaneRules<'a> {
     }
 }
 
-/// What changes for one LID: (step, switch, entry) by step, then switch. Step 0 is the start and writes nothing.
+/// Changes of one LID: (step, switch, entry), by step, then switch. Step 0 is the start and writes nothing.
 pub type Writes = [Entry];
 
-/// A turn, whose traffic makes it, and when it exists.
+/// A turn, the class of traffic that makes it, and the steps in which it exists.
 #[derive(Clone, Copy, Debug)]
 pub struct Made {
     /// The turn.
     pub turn: Turn,
-    /// Smallest traffic that makes it.
+    /// Smallest class of traffic that makes it.
     pub traffic: Traffic,
-    /// First step.
+    /// First step in which it exists.
     pub since: u32,
-    /// Step before which a wait has ended it; or the number of steps.
+    /// Step before which a wait has ended it, or the number of steps if no wait has.
     pub until: u32,
 }
 
-/// Arrays of one LID, used again for the next.
+/// Arrays for one LID, reused for the next.
 #[derive(Debug)]
 pub struct Drift<'a> {
     net: &'a Net,
@@ -94,34 +95,34 @@ pub struct Drift<'a> {
     rules: &'a LaneRules<'a>,
     /// Entries in force.
     column: Vec<u8>,
-    /// What the step writes; the same where it writes nothing.
+    /// Entries that the step writes; equal to `column` where it writes nothing.
     written: Vec<u8>,
-    /// Lanes of each channel on which packets may be: hosts' in the lower half, switches' in the upper.
+    /// Lanes of each channel that may carry packets: of hosts in the lower half, of switches in the upper half.
     lanes: Vec<u32>,
-    /// The channel from which each was entered first, by sender.
+    /// By sender: the channel from which each channel was entered first.
     before: [Vec<u32>; 2],
     reached: Vec<u32>,
-    /// Channels to go on from: channel, lane, senders.
+    /// Channels still to follow: channel, lane, senders.
     open: Vec<(u32, u8, u8)>,
-    /// The owner and the switch it hangs on, if it is a host.
+    /// The host number and switch of the LID's owner, if it is a host.
     owner_host: Option<u32>,
     owner_leaf: Option<u32>,
     owner_switch: Option<u32>,
     to_host: bool,
-    /// Switches that packets to the LID may have entered by a link that has gone down since, with the port there.
+    /// Switches that packets to the LID may have entered by a link that has gone down since, with the ingress port.
     strays: Vec<(u32, u8)>,
-    /// No packet has drained yet: strays are there.
+    /// True until the first wait: packets in `strays` may exist.
     is_first_window: bool,
     sl: Sl,
-    /// The lane everywhere, if there is only one.
+    /// The lane on all hops, if there is only one.
     only: Option<u8>,
     span: (u32, u32),
-    /// What was found.
+    /// Turns found.
     pub made: Vec<Made>,
 }
 
 impl<'a> Drift<'a> {
-    /// Ready for LIDs of these tables.
+    /// Prepares to follow LIDs of these tables.
     pub fn new(net: &'a Net, tables: &'a Tables, rules: &'a LaneRules<'a>) -> Self {
         let channels = net.channels.len();
         Self {
@@ -147,7 +148,7 @@ impl<'a> Drift<'a> {
         }
     }
 
-    /// Follows a LID through all steps; `waits[k]`: all packets have drained before step k.
+    /// Follows a LID through all steps. `waits[k]`: all packets have drained before step k.
     pub fn follow(&mut self, lid: Lid, owner: Owner, writes: &Writes, waits: &[bool]) {
         self.made.clear();
         let switch;
@@ -167,7 +168,8 @@ impl<'a> Drift<'a> {
         }
     }
 
-    /// Agents send to hosts everywhere, so only packets to switches can be where no sender leads.
+    /// Finds the packets in `strays`. Agents send to hosts from everywhere, so only packets to switches can be at a
+    /// place that no current path leads to.
     fn note_strays(&mut self, lid: Lid, writes: &Writes) {
         self.strays.clear();
         if self.to_host || writes.is_empty() {
@@ -191,7 +193,7 @@ impl<'a> Drift<'a> {
         self.written.copy_from_slice(&self.column);
     }
 
-    /// Window by window, each from one wait to the next. Windows without a write are alike and taken together.
+    /// Processes the windows between waits in order. Windows without a write are equal and processed once.
     fn through(&mut self, writes: &Writes, waits: &[bool]) {
         let steps = waits.len() as u32;
         let mut left = writes;
@@ -222,7 +224,7 @@ impl<'a> Drift<'a> {
         }
     }
 
-    /// The first step of a window: every source sends.
+    /// Processes the first step of a window: every source sends.
     fn begin(&mut self, window: &mut &Writes, step: u32) {
         let writes = self.take(window, step);
         for switch in 0..self.net.switches {
@@ -235,7 +237,7 @@ impl<'a> Drift<'a> {
         self.settle(writes);
     }
 
-    /// A later step: only what it writes is new.
+    /// Processes a later step: only its writes are new.
     fn step(&mut self, window: &mut &Writes, step: u32, end: u32) {
         self.span = (step, end);
         let writes = self.take(window, step);
@@ -258,7 +260,7 @@ impl<'a> Drift<'a> {
         self.settle(writes);
     }
 
-    /// Takes the writes of a step off the list and puts them beside the entries in force.
+    /// Takes the writes of a step from the list and merges them with the entries in force.
     fn take<'w>(&mut self, window: &mut &'w Writes, step: u32) -> &'w Writes {
         let count = window.iter().take_while(|write| write.0 == step).count();
         let (now, later) = window.split_at(count);
@@ -269,14 +271,14 @@ impl<'a> Drift<'a> {
         now
     }
 
-    /// The step is acknowledged.
+    /// Applies the writes when the step is acknowledged.
     fn settle(&mut self, writes: &Writes) {
         for &(_, switch, entry) in writes {
             self.column[switch as usize] = entry;
         }
     }
 
-    /// Hosts of a switch, and its port 0, send by an entry.
+    /// The hosts of a switch and its port 0 send by an entry.
     fn send(&mut self, switch: usize, entry: u8) {
         let Way::Channel(channel) = self.net.way(switch, entry) else {
             return;
@@ -286,7 +288,7 @@ impl<'a> Drift<'a> {
         let hosts = net.hosts_of(switch);
         let has_host = hosts.len() > usize::from(is_owner(self.owner_leaf));
         let has_own = !is_owner(self.owner_switch);
-        // After the first wait they are gone.
+        // After the first wait no such packets are left.
         let strays = if self.is_first_window { self.strays.len() } else { 0 };
         if let Some(vl) = self.only {
             let has_host = has_host || self.strays[..strays].iter().any(|stray| stray.0 as usize == switch);
@@ -352,7 +354,7 @@ impl<'a> Drift<'a> {
         }
     }
 
-    /// Packets on a channel meet an entry.
+    /// Adds the turns of packets on a channel that reach a switch and use an entry.
     fn turn(&mut self, from: u32, from_vl: u8, senders: u8, entry: u8) {
         let held = self.net.channels[from as usize];
         let Way::Channel(to) = self.net.way(held.dst as usize, entry) else {
@@ -397,11 +399,12 @@ impl<'a> Drift<'a> {
         });
     }
 
-    /// The first channel of a way to a channel, and whether a host sends: the witness of a turn.
+    /// Returns the first channel of a path that leads to a channel, as the witness of a turn. The path begins at a host
+    /// or at a switch, depending on `traffic`.
     pub fn origin(&self, channel: u32, traffic: Traffic) -> u32 {
         let sender = if traffic == Traffic::Hosts { HOSTS } else { SWITCHES };
         let mut at = channel;
-        // Each channel was entered after the one before it, so this ends.
+        // Each channel was entered after the one before it, so this loop ends.
         while self.before[sender][at as usize] != SOURCE {
             at = self.before[sender][at as usize];
         }
@@ -409,7 +412,7 @@ impl<'a> Drift<'a> {
     }
 }
 
-/// The step before which the next wait after `step` is.
+/// Returns the step that has the next wait after `step`.
 fn next_wait(waits: &[bool], step: u32) -> u32 {
     let later = (0..).zip(waits).skip(step as usize + 1).find(|(_, wait)| **wait);
     later.map_or(waits.len() as u32, |(at, _)| at)

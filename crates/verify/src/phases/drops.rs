@@ -1,4 +1,4 @@
-//! Pairs that lose packets while a transition is under way.
+//! Counts the pairs that lose packets during a transition.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::{Idx, Lid};
@@ -7,27 +7,28 @@ use super::net::{Net, Owner, Way};
 use super::trial::{Entry, LidPlan, Trial};
 use crate::finding::Sources;
 
-/// What a step costs, in pairs of a source and a LID.
+/// Cost of a step, in pairs of a source and a LID.
 #[derive(Clone, Debug, Default)]
 pub struct Drops {
-    /// Pairs whose packets arrived before the transition and will after it, but may be dropped in this step.
+    /// Pairs with packets that are delivered before and after the transition, but may be dropped in this step.
     pub live: Sources,
-    /// Pairs whose packets were dropped before the transition, will arrive after it, and may still be dropped.
+    /// Pairs with packets that were dropped before the transition and are delivered after it, but may still be dropped
+    /// in this step.
     pub waiting: Sources,
-    /// LIDs of the live pairs, with the first switch whose sources are hit.
+    /// LIDs of the live pairs, each with the first affected switch.
     pub examples: Vec<(Lid, u32)>,
 }
 
-/// What a whole transition costs.
+/// Cost of a whole transition.
 #[derive(Clone, Debug)]
 pub struct Costs {
-    /// Each step, the start first.
+    /// Each step; the start is the first.
     pub steps: Vec<Drops>,
-    /// Pairs that have a way before and none after.
+    /// Pairs with a path before the transition and none after it.
     pub lost: Sources,
 }
 
-/// What all steps cost.
+/// Returns the cost of all steps.
 pub fn drops(trial: &Trial<'_>, examples_max: usize) -> Costs {
     let mut all = vec![Drops::default(); trial.steps as usize];
     let mut lost = Sources::default();
@@ -46,7 +47,7 @@ pub fn drops(trial: &Trial<'_>, examples_max: usize) -> Costs {
         while step < trial.steps {
             let (now, later) = left.split_at(left.iter().take_while(|write| write.0 == step).count());
             left = later;
-            // Until the next write nothing changes.
+            // Nothing changes until the next write.
             let next = if now.is_empty() {
                 left.first().map_or(trial.steps, |write| write.0)
             } else {
@@ -68,7 +69,7 @@ pub fn drops(trial: &Trial<'_>, examples_max: usize) -> Costs {
     Costs { steps: all, lost }
 }
 
-/// What it costs that packets of some switches are dropped.
+/// Returns the cost of packets dropped at some switches.
 fn cost(trial: &Trial<'_>, plan: &LidPlan, hurt: impl Iterator<Item = usize>, before: &[bool]) -> Drops {
     let mut drops = Drops::default();
     for switch in hurt {
@@ -90,7 +91,7 @@ fn add(sum: &mut Sources, more: Sources) {
     sum.switches += more.switches;
 }
 
-/// Who sends from a switch to an owner.
+/// Returns the sources at a switch that send to an owner.
 fn sources_of(net: &Net, owner: Owner, switch: usize) -> Sources {
     let at = |place: u32| place as usize == switch;
     Sources {
@@ -103,9 +104,9 @@ fn sources_of(net: &Net, owner: Owner, switch: usize) -> Sources {
 struct Column<'a> {
     net: &'a Net,
     entries: Vec<u8>,
-    /// Steps from switch to switch, chained by where they lead: who, and the next in the chain plus 1.
+    /// Linked lists of switches by next switch: (switch, index of the next element plus 1).
     chain: Vec<(u32, u32)>,
-    /// First of each chain plus 1.
+    /// For each switch, the index of its first list element plus 1.
     heads: Vec<u32>,
 }
 
@@ -131,19 +132,19 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Switches from which packets arrive by the entries in force.
+    /// Returns the switches from which packets are delivered under the entries in force.
     fn arriving(&mut self, owner: Owner) -> Vec<bool> {
         self.reaching(owner, &[], true)
     }
 
-    /// Switches from which every packet arrives, whichever of the entries and writes it meets. (A packet that only
-    /// goes round is not dropped here; that is a finding of its own.)
+    /// Returns the switches from which every packet is delivered, under any mix of entries and writes. A packet that
+    /// only loops is not counted as dropped: loops are findings of their own.
     fn safe(&mut self, owner: Owner, writes: &[Entry]) -> Vec<bool> {
         let dropping = self.reaching(owner, writes, false);
         dropping.into_iter().map(|dropping| !dropping).collect()
     }
 
-    /// Switches with a way to one that delivers (or does not).
+    /// Returns the switches with a path to a switch that delivers (or that does not).
     fn reaching(&mut self, owner: Owner, writes: &[Entry], delivering: bool) -> Vec<bool> {
         let Self {
             net,

@@ -1,35 +1,35 @@
-//! Transition safety: a *proposed* list of steps is proved or refused. The judge plans nothing.
+//! Transition safety: proves or refuses a *proposed* list of steps. The judge plans nothing.
 //!
 //! # What is judged
-//! Each step writes forwarding entries; the next begins when all its Sets are acknowledged. Inside a step Sets arrive
-//! in any order, late, or more than once, so any mix of old and new entries may be in force. (One SMP carries 64
-//! entries, which change together; taking them one by one only adds mixes, so what is proved holds, and a refusal can
-//! at worst be for a mix that blocks exclude.)
+//! Each step writes forwarding entries. The next step begins when all Sets of the step are acknowledged. Within a step
+//! Sets arrive in any order, late, or more than once, so any mix of old and new entries may be in force. (One SMP
+//! carries 64 entries that change together. Treating them one by one only adds mixes: every proof stays valid, and at
+//! worst a mix is refused that blocks exclude.)
 //!
-//! A GetResp is not a drain. Packets that were under way when an entry was replaced still hold the channels it sent
-//! them to; they meet each later switch's entry of the moment. Their dependencies, here called ghosts, end only with a
-//! wait of the *drain bound* ([`drain_bound_ns`]): the time after which every packet that was under way has arrived,
-//! been discarded, or come to where packets of the entries in force are as well.
+//! A GetResp does not mean that packets have drained. Packets in flight when an entry was replaced still occupy the
+//! channels that the old entry sent them to, and use the current entry of each later switch. Their dependencies, here
+//! called *ghosts*, end only with a wait of the *drain bound* ([`drain_bound_ns`]). After that time every such packet
+//! has been delivered or discarded, or is at a place that packets of the entries in force also use.
 //!
-//! So the *mixed graph* of a step has, for each LID that changes, a dependency a → b wherever a packet may have entered
-//! channel a by an entry in force now or since the last wait, and met the entry of b since. With the dependencies of
-//! the LIDs that do not change it must have no cycle. If every LID's own part is free of circles, then all of it can
-//! really come about (let the Sets arrive from the sources on towards the LID, and packets linger), so but for blocks
-//! the proof refuses nothing that is safe.
+//! So the *mixed graph* of a step has, for each LID that changes, a dependency a → b in this case: a packet may have
+//! entered channel a by an entry in force now or since the last wait, and used the entry of b since. Together with the
+//! dependencies of the unchanged LIDs, the graph must have no cycle. If the part of each single LID has no loop, every
+//! dependency of the graph can occur together (Sets arrive from the sources towards the LID, and packets stay). So
+//! except for mixes that blocks exclude, no safe step is refused.
 //!
-//! Traffic of hosts, of agents in switches, and between switches is kept apart, as in the rest of the judge. Only
-//! links that are up at both ends carry dependencies. Where a LID has another service level before than after, sources
-//! may use either until they ask again, so both count throughout; the same goes for SL2VL tables.
+//! As elsewhere in the judge, traffic of hosts, of switch agents, and between switches is kept apart. Only links that
+//! are up at both ends carry dependencies. If the service level of a LID changes, sources may use the old or the new
+//! one until they repeat their path query, so both count throughout. The same applies to SL2VL tables.
 //!
 //! # What is assumed
-//! Sets of a step do not arrive after the step was acknowledged; where a block is written again without a wait between,
-//! a late copy could bring old entries back: such blocks are counted ([`TransitionFigures::blocks_rewritten`]).
+//! No Set of a step arrives after the step was acknowledged. If a block is written again without a wait between, a late
+//! copy of the first Set could restore old entries; such blocks are counted ([`TransitionFigures::blocks_rewritten`]).
 //! LinearFDBTop is high enough, and every lane exists on every link: otherwise packets are dropped, which the judge of
 //! plans reports.
 //!
 //! # Cost
-//! The LIDs that change are followed once per wait, and once per step where they are written; the graph of all turns
-//! is sorted once per wait. With a [`StandingTurns`] graph no other LID is looked at.
+//! The LIDs that change are followed once per wait, and once per step that writes them. The graph of all turns is
+//! sorted once per wait. With a [`StandingTurns`] graph no other LID is followed.
 
 mod aging;
 mod alike;
@@ -85,35 +85,36 @@ pub struct Write {
     pub egress: u8,
 }
 
-/// Entries that are written in any order.
+/// Entries that one step writes, in any order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PhaseStep {
-    /// How long the manager waits after the acknowledgement of the step before, in nanoseconds. Less than the drain
-    /// bound counts as nothing.
+    /// Wait after the acknowledgement of the previous step, in nanoseconds. A wait below the drain bound counts as
+    /// none.
     pub wait_before_ns: u64,
-    /// What is written; entries that already have the value are skipped.
+    /// Entries to write. Entries that already have the value are skipped.
     pub writes: Vec<Write>,
 }
 
-/// Steps from the tables in force to others.
+/// Steps that lead from the tables in force to other tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proposal<'a> {
-    /// The steps; each begins when the one before is acknowledged.
+    /// The steps. Each begins when the previous one is acknowledged.
     pub steps: Vec<PhaseStep>,
-    /// Service levels that sources are told afterwards, if others than in force.
+    /// Service levels that sources use afterwards, if they differ from those in force.
     pub service_levels: Option<&'a ServiceLevels>,
-    /// Lanes afterwards, if others than in force.
+    /// Lanes afterwards, if they differ from those in force.
     pub sl_to_vl: Option<&'a SlToVl>,
 }
 
 impl Proposal<'_> {
-    /// The forwarding entries of a change set, phase by phase with its waits, and without phases that write none.
+    /// Returns the forwarding entries of a change set, phase by phase with the waits. Phases that write no entry are
+    /// left out.
     #[must_use]
     pub fn of_changes(fabric: &Fabric, in_force: &Tables, changes: &ChangeSet) -> Self {
         let mut steps = Vec::new();
-        // What earlier phases have written.
+        // Blocks written by earlier phases.
         let mut written: BTreeMap<(SwitchIdx, u16), &[u8; BLOCK_LIDS]> = BTreeMap::new();
-        // What was waited before a phase that changes no entry counts for the next.
+        // A wait before a phase that changes no entry is added to the next phase.
         let mut wait_before_ns = 0_u64;
         for phase in &changes.phases {
             wait_before_ns = wait_before_ns.saturating_add(phase.wait_before_ns);
@@ -136,7 +137,8 @@ impl Proposal<'_> {
                     },
                 ));
             }
-            // A block that a phase writes twice is compared with what was there before: its order is not known.
+            // If one phase writes a block twice, the order is not known, so both are compared with the contents before
+            // the phase.
             if changes.phases.len() > 1 {
                 for op in &phase.ops {
                     if let Op::Lft { node, block, data } = op
@@ -158,23 +160,23 @@ impl Proposal<'_> {
     }
 }
 
-/// How to prove.
+/// Options of a proof.
 #[derive(Clone, Debug)]
 pub struct PhaseOptions {
-    /// After how many nanoseconds packets that were under way no longer matter; see [`drain_bound_ns`]. `None`: there
-    /// is no such time, no wait helps. Default: none.
+    /// Nanoseconds after which packets in flight no longer matter: see [`drain_bound_ns`]. `None`: there is no such
+    /// time, so waits do not help. Default: `None`.
     pub drain_ns: Option<u64>,
     /// Which links carry packets. Default: those that are ACTIVE.
     pub links: Links,
-    /// Links that went down a short while ago: packets to LIDs that change, which had crossed one, may be under way
-    /// until the first wait. Default: none.
+    /// Links that went down recently. Packets to LIDs that change may have crossed such a link before, and may be in
+    /// flight until the first wait. Default: none.
     pub lost: Vec<LostLink>,
-    /// Severity of what concerns only traffic from switch to switch. Default: warning, as in
+    /// Severity of cycles and loops that concern only traffic from switch to switch. Default: warning, as in
     /// [`JudgeOptions`](crate::JudgeOptions).
     pub switch_pairs: Severity,
-    /// Loops that are reported of a step, and live pairs that are named. Default 100: more than anybody reads.
+    /// Most loops reported per step, and most live pairs named. Default 100: more than an operator reads.
     pub listed_max: usize,
-    /// What is measured of a proposal that is proved. Default: everything.
+    /// Figures to measure for a proposal that is proved. Default: all.
     pub measured: Measured,
     /// Whether LIDs may be followed on several threads. The answer is the same. Default: sequential.
     pub par: Par,
@@ -194,18 +196,18 @@ impl Default for PhaseOptions {
     }
 }
 
-/// What is measured of a proposal that is proved, beside the proof.
+/// Figures to measure for a proposal that is proved, in addition to the proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measured {
     /// All of [`TransitionFigures`].
     #[default]
     All,
-    /// What it costs: entries, waits, packets dropped. Left out is what compares it with other waits, which takes a
-    /// proof for each of them: dependencies and ghosts are 0, no wait is said to be spare, no pairs are named.
+    /// Only the costs: entries, waits, dropped packets. The comparison with other waits is left out, because it takes a
+    /// proof for each of them: dependencies and ghosts are 0, `waits_spare` is empty, and no pairs are named.
     Costs,
 }
 
-/// The largest traffic whose cycles are errors.
+/// Returns the largest class of traffic with cycles that are errors.
 fn strict(options: &PhaseOptions) -> Traffic {
     if options.switch_pairs == Severity::Error {
         Traffic::Switches
@@ -214,13 +216,13 @@ fn strict(options: &PhaseOptions) -> Traffic {
     }
 }
 
-/// Proves a proposal, or refuses it with the witness. `in_force` is what the switches hold before the first step.
+/// Proves a proposal, or refuses it with a witness. `in_force` is what the switches have before the first step.
 ///
-/// `standing` spares following the LIDs that do not change; it must have been built on, or brought up to, the same
-/// tables. One of another cabling is not used.
+/// With `standing`, the LIDs that do not change need not be followed. It must have been built on, or updated to, the
+/// same tables. It is not used if the cabling differs.
 ///
 /// # Errors
-/// A refusal, if some step can deadlock or make packets go round, or does not say what it writes.
+/// A refusal, if a step can deadlock or make packets loop, or if its writes are contradictory.
 pub fn prove<'a>(
     in_force: Subject<'a>,
     standing: Option<&StandingTurns>,
@@ -231,7 +233,7 @@ pub fn prove<'a>(
     prove_trial(&trial, proposal, None, options)
 }
 
-/// The same on its bench; with the lifetimes that waits must last, if somebody has counted them.
+/// Proves a prepared proposal. `lifetimes_max` is the number of lifetimes that waits must last, if it is known already.
 fn prove_trial(
     trial: &Trial<'_>,
     proposal: &Proposal<'_>,
@@ -255,19 +257,19 @@ fn prove_trial(
     })
 }
 
-/// What [`prove_quickly`] measured.
+/// Figures of [`prove_quickly`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct QuickProof {
     /// LIDs that change an entry.
     pub lids: u64,
-    /// Dependencies that stand, all traffic.
+    /// Existing dependencies of all traffic.
     pub standing: u64,
     /// Dependencies that the steps add.
     pub added: u64,
 }
 
 impl QuickProof {
-    /// With the proof of steps that come later.
+    /// Returns the sum with the proof of later steps.
     pub(crate) fn and(self, later: Self) -> Self {
         Self {
             lids: self.lids.max(later.lids),
@@ -277,12 +279,12 @@ impl QuickProof {
     }
 }
 
-/// Proves a proposal, its waits not looked at, by what it adds to the standing dependencies. Work: per written entry
-/// the links of its switch and the way on from there, and one sorting of the graph.
+/// Proves a proposal, ignoring its waits, from the dependencies that it adds to the existing ones. Work: per written
+/// entry the links of its switch and the path onwards, and one sort of the graph.
 ///
-/// `None` says nothing: [`prove`] may still prove it, by its waits or because it lets what was beyond a lost link drain
-/// before the first step, and finds the witness if not. Proposals that change lanes, and lanes that change from hop to
-/// hop, are not looked at; `standing` must be of the same cabling.
+/// `None` means that this method does not apply; [`prove`] may still prove the proposal. It can use waits, and it lets
+/// packets beyond a lost link drain before the first step. If it fails too, it returns the witness. Proposals that
+/// change lanes, and lanes that differ from hop to hop, are not handled. `standing` must be of the same cabling.
 #[must_use]
 pub fn prove_quickly<'a>(
     in_force: Subject<'a>,
@@ -296,7 +298,7 @@ pub fn prove_quickly<'a>(
         return None;
     }
     let by_lid = trial::sorted(in_force, proposal).ok()?;
-    // Packets under way of a LID that changed a moment ago may be where its entries of now do not lead.
+    // Packets in flight to a recently changed LID may be at a place that its current entries do not lead to.
     if by_lid.keys().any(|lid| standing.lingering.contains(lid)) {
         return None;
     }
@@ -326,11 +328,11 @@ pub fn prove_quickly<'a>(
     })
 }
 
-/// The steps (from 1) before which packets must drain, as few as can be; waits that the proposal declares are not
-/// looked at. Each wait is as late as possible: before the first step that without it would have a cycle.
+/// Returns the steps (from 1) that need packets to drain before them, as few as possible. Waits declared by the
+/// proposal are ignored. Each wait is as late as possible: before the first step that would otherwise have a cycle.
 ///
 /// # Errors
-/// A refusal, if some step cannot be proved even after a wait.
+/// A refusal, if a step cannot be proved even after a wait.
 pub fn needs_wait<'a>(
     in_force: Subject<'a>,
     standing: Option<&StandingTurns>,
@@ -350,10 +352,12 @@ pub fn needs_wait<'a>(
     Ok(numbers(&waits))
 }
 
-/// How long packets of before each declared wait matter, in lifetimes: what [`drain_bound_ns`] asks for. After so many
-/// they make no dependency but those that the entries in force make, or they have arrived. By step, 0 without a wait.
-/// Traffic from switch to switch is left out unless the options make its cycles errors. `None` if a step does not say
-/// what it writes.
+/// Returns for each step how many packet lifetimes its declared wait must last, as input for [`drain_bound_ns`]; 0 for
+/// a step without a wait.
+///
+/// After that time, packets sent before the wait have been delivered or make only dependencies that the entries in
+/// force make too. Traffic from switch to switch is left out unless the options make its cycles errors. `None` if the
+/// writes of a step are contradictory.
 #[must_use]
 pub fn lifetimes_to_wait<'a>(
     in_force: Subject<'a>,
@@ -364,7 +368,7 @@ pub fn lifetimes_to_wait<'a>(
     Some(lifetimes_of_waits(&trial, &proposal.steps, options))
 }
 
-/// The same of steps on their bench.
+/// Returns the lifetimes for the steps of a prepared proposal.
 fn lifetimes_of_waits(trial: &Trial<'_>, steps: &[PhaseStep], options: &PhaseOptions) -> Vec<u32> {
     let waits: Vec<bool> = std::iter::once(false)
         .chain(steps.iter().map(|step| step.wait_before_ns > 0))
@@ -375,19 +379,19 @@ fn lifetimes_of_waits(trial: &Trial<'_>, steps: &[PhaseStep], options: &PhaseOpt
     needed
 }
 
-/// What there is to say of a proposal in a word.
+/// Result of [`word`]: the verdict on a proposal without details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// Nothing is wrong.
+    /// No fault.
     Safe,
-    /// What was in force, or was a moment ago, can deadlock or go round by itself; the proposal only takes entries away
-    /// until packets have drained, and from then on nothing is wrong.
+    /// The tables in force, or the steps already taken, can by themselves deadlock or loop. The proposal only removes
+    /// entries until packets have drained, and has no fault from then on.
     LeadsOut,
-    /// It adds to the danger.
+    /// The proposal adds a cycle or a loop.
     Unsafe,
 }
 
-/// What [`prove`] would say, without figures and witnesses. The first `taken` steps are the past: they have been done.
+/// Returns the result of [`prove`] without figures and witnesses. The first `taken` steps have been done already.
 #[must_use]
 pub fn word<'a>(
     in_force: Subject<'a>,
@@ -409,7 +413,7 @@ pub fn word<'a>(
     }
 }
 
-/// True if the steps after those that are `taken`, up to the first wait, add no way from switch to switch.
+/// True if the steps after the first `taken` ones, up to the first wait, add no path from switch to switch.
 fn takes_away_only(subject: Subject<'_>, proposal: (&Proposal<'_>, usize), options: &PhaseOptions) -> bool {
     let (waits, _) = declared(proposal.0, options);
     only_takes(&Net::new(subject.fabric, options.links), proposal, &waits)
@@ -422,13 +426,13 @@ fn only_takes(net: &Net, (proposal, taken): (&Proposal<'_>, usize), waits: &[boo
     !before_wait.any(|(_, step)| step.writes.iter().any(leads))
 }
 
-/// How long packets can be in so many switches, one after the other, in nanoseconds: at most the longest lifetime of
-/// any switch in each (IBA vol 1 §18.2.5.4: a packet that has been in a switch for LifeTimeValue is discarded).
-/// `None` if a switch keeps packets for ever.
+/// Returns the longest time that a packet can spend in the given number of switches in a row, in nanoseconds. Each
+/// switch keeps it for at most the longest lifetime of any switch. Source: IBA vol 1 §18.2.5.4 (a switch discards a
+/// packet after LifeTimeValue). `None` if a switch has an infinite lifetime.
 ///
-/// `switches` is what [`TransitionFigures::lifetimes_max`] says of a proposal; any bound on the length of ways will do.
-/// `lifetimes` are the values in force, 4.096 µs × 2^value; 20 and more: infinite. The head-of-queue limit discards
-/// only the packet at the head, and so bounds nothing without knowing how many are queued.
+/// `switches` comes from [`TransitionFigures::lifetimes_max`] of a proposal; any upper bound on the path length is
+/// valid. `lifetimes` are the LifeTimeValues in force: 4.096 µs × 2^value, infinite for 20 and more. The head-of-queue
+/// limit (HOQLife) discards only the packet at the head, so it gives no bound without the queue length.
 #[must_use]
 pub fn drain_bound_ns(lifetimes: impl IntoIterator<Item = u8>, switches: u32) -> Option<u64> {
     const UNIT_NS: u64 = 4_096;
@@ -441,7 +445,7 @@ fn refusal(findings: Vec<PhaseFinding>) -> Box<TransitionRefusal> {
     Box::new(TransitionRefusal { findings })
 }
 
-/// Waits that are long enough, by step, and steps with one that is not.
+/// Returns whether each step has a wait that is long enough, and the steps with a wait that is too short.
 fn declared(proposal: &Proposal<'_>, options: &PhaseOptions) -> (Vec<bool>, Vec<u32>) {
     let (mut waits, mut short) = (vec![false], Vec::new());
     for (number, step) in (1..).zip(&proposal.steps) {
@@ -462,7 +466,7 @@ fn numbers(waits: &[bool]) -> Vec<u32> {
         .collect()
 }
 
-/// Cycles as findings, errors first. A cycle that one LID makes alone by going round is reported as a loop.
+/// Returns cycles as findings, errors first. A cycle made by one LID alone is reported as a forwarding loop.
 fn findings(trial: &Trial<'_>, waits: &[bool], bad: &[Bad], options: &PhaseOptions) -> Vec<PhaseFinding> {
     let finder = Finder { trial, waits };
     let mut found = Vec::new();
@@ -551,12 +555,12 @@ fn figures(
     }
 }
 
-/// Waits that may be left out, all together: each is tried without, the later ones as declared.
+/// Returns the waits that may be left out, all together. Each is tried in turn, with the later ones as declared.
 fn spare(trial: &Trial<'_>, waits: &[bool], options: &PhaseOptions) -> Vec<u32> {
     let mut needed = waits.to_vec();
     for step in numbers(waits) {
         needed[step as usize] = false;
-        // Before the first step nothing is under way that could be let drain.
+        // Before the first step no packet of earlier entries is in flight.
         needed[step as usize] = step > 1 && !trial.bad_steps(&needed, strict(options)).is_empty();
     }
     let spare: Vec<bool> = waits
@@ -567,7 +571,7 @@ fn spare(trial: &Trial<'_>, waits: &[bool], options: &PhaseOptions) -> Vec<u32> 
     numbers(&spare)
 }
 
-/// Blocks that two steps between two waits write.
+/// Returns the number of blocks that two steps write without a wait between.
 fn blocks_rewritten(proposal: &Proposal<'_>, waits: &[bool]) -> u64 {
     let mut written = BTreeMap::new();
     let mut again = std::collections::BTreeSet::new();

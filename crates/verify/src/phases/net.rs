@@ -1,5 +1,5 @@
-//! The switches as flat arrays, numbered by cable: a link that goes down keeps its number, so that what was built
-//! before a fault can be used after it.
+//! The switches in flat arrays, with channels numbered by cable. A link that goes down keeps its number, so data built
+//! before a fault stays valid after it.
 
 use std::collections::BTreeMap;
 
@@ -35,9 +35,9 @@ pub struct Channel {
 /// A host port behind a link that carries packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
-    /// The port; that of the switch if nobody behind it answers.
+    /// The host port. If no agent answers behind the link, the switch port.
     pub at: PortRef,
-    /// Port of the switch it hangs on.
+    /// Port of the switch that it is attached to.
     pub port: u8,
 }
 
@@ -48,20 +48,20 @@ pub enum Way {
     Channel(u32),
     /// To this host port.
     Host(u32),
-    /// To the switch's own port 0.
+    /// To port 0 of the switch.
     Own,
-    /// Nowhere.
+    /// Nowhere: packets are dropped.
     Dead,
 }
 
-/// Whose LID it is.
+/// Owner of a LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// A host port, and the switch it hangs on.
+    /// A host, and the switch that it is attached to.
     Host(u32, u32),
     /// Port 0 of a switch.
     Switch(u32),
-    /// Nobody that can be reached.
+    /// No port that can be reached.
     Nobody,
 }
 
@@ -72,16 +72,16 @@ pub struct Net {
     pub switches: usize,
     stride: usize,
     ways: Vec<Way>,
-    /// Directed cables between switches by source, then port, whether they carry packets or not.
+    /// Directed cables between switches by source, then port, including those that carry no packets.
     pub channels: Vec<Channel>,
-    /// Position of each switch's first channel, and the end.
+    /// Index of each switch's first channel, and the total count at the end.
     first_out: Vec<u32>,
-    /// Channels that enter a switch, by switch.
+    /// Channels that enter each switch, by switch.
     entering: Vec<u32>,
     first_in: Vec<u32>,
     /// Hosts by switch, then port.
     pub hosts: Vec<Host>,
-    /// Links that went down while packets that had crossed them may be under way.
+    /// Links that went down while packets that had crossed them may be in flight.
     pub lost: Vec<LostLink>,
     first_host: Vec<u32>,
     host_index: BTreeMap<PortRef, (u32, u32)>,
@@ -113,7 +113,7 @@ impl Net {
                 if let Some(peer) = seen.peer {
                     net.add(fabric, links, (switch, at), peer);
                 } else if seen.link.state == PortState::Active {
-                    // Whoever does not answer there may send: an agent hangs, and its host goes on.
+                    // A device that does not answer SMPs may still send: an agent can hang while its host runs.
                     let port = port.get();
                     net.hosts.push(Host { at, port });
                 }
@@ -166,7 +166,7 @@ impl Net {
         }
     }
 
-    /// Where an entry leads at a switch.
+    /// Returns where an entry leads at a switch.
     #[inline]
     pub fn way(&self, switch: usize, entry: u8) -> Way {
         if usize::from(entry) < self.stride && entry != NO_PATH {
@@ -176,7 +176,7 @@ impl Net {
         }
     }
 
-    /// The switch that a port is cabled to, whether the link carries packets or not.
+    /// Returns the switch that a port is cabled to, even if the link carries no packets.
     pub fn cable(&self, switch: usize, port: u8) -> Option<usize> {
         let first = self.first_out[switch] as usize;
         let of_switch = &self.channels[first..self.first_out[switch + 1] as usize];
@@ -190,33 +190,33 @@ impl Net {
         self.way(src as usize, out) != Way::Dead
     }
 
-    /// First channel that leaves a switch.
+    /// Returns the first channel that leaves a switch.
     #[inline]
     pub fn first_out(&self, switch: usize) -> u32 {
         self.first_out[switch]
     }
 
-    /// Number of channels that leave a switch.
+    /// Returns the number of channels that leave a switch.
     pub fn out_degree(&self, switch: usize) -> u32 {
         self.first_out[switch + 1] - self.first_out[switch]
     }
 
-    /// Channels that enter a switch.
+    /// Returns the channels that enter a switch.
     pub fn entering(&self, switch: usize) -> &[u32] {
         &self.entering[self.first_in[switch] as usize..self.first_in[switch + 1] as usize]
     }
 
-    /// Number of a switch's first host.
+    /// Returns the index of a switch's first host.
     pub fn first_host(&self, switch: usize) -> u32 {
         self.first_host[switch]
     }
 
-    /// Hosts of a switch.
+    /// Returns the hosts of a switch.
     pub fn hosts_of(&self, switch: usize) -> &[Host] {
         &self.hosts[self.first_host[switch] as usize..self.first_host[switch + 1] as usize]
     }
 
-    /// Whose LID it is.
+    /// Returns the owner of a LID.
     pub fn owner(&self, fabric: &Fabric, lids: &Lids, lid: Lid) -> Owner {
         let Some(at) = lids.owner(lid) else {
             return Owner::Nobody;
@@ -244,7 +244,7 @@ fn carries(fabric: &Fabric, links: Links, at: PortRef) -> bool {
     }
 }
 
-/// A fabric has fewer than 2^32 ports: each needs memory.
+/// Converts an index. A fabric has fewer than 2^32 ports, because each needs memory.
 fn index(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }

@@ -1,9 +1,9 @@
-//! Who sends, or is sent to, only from some phase of a change set on: a host whose link is activated, a port that gets
-//! other LIDs.
+//! End ports that join during a change set: they send or receive only from some phase on. Examples are a host with a
+//! link that the change set activates, and a port that gets new LIDs.
 //!
-//! A bench counts them from the start, which asks for more than must be. A cycle that they close with packets of steps
-//! that have been taken, or that was there without them, is no danger if those packets are gone when they come: so a
-//! wait before their phase is a step, which writes nothing if no entry changes after it.
+//! The proof counts them from the start, which is stricter than necessary. A cycle that they close with packets of
+//! earlier steps, or that existed before, does no harm if those packets are gone when the new ports join. So a wait
+//! before their phase becomes a step. This step writes nothing if no entry changes after the wait.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,7 @@ use selvedge_types::{LidRange, PortNum, PortState};
 
 use super::{PhaseStep, Proposal};
 
-/// Ports of hosts that send, or are sent to, from some phase on and were not there; `None` if somebody comes who is not
-/// known, or is no host.
+/// Returns the host ports that join in some phase. `None` if a port joins that is unknown or not a host port.
 pub(super) fn hosts(fabric: &Fabric, changes: &ChangeSet) -> Option<BTreeSet<PortRef>> {
     let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
     let mut hosts = BTreeSet::new();
@@ -26,7 +25,7 @@ pub(super) fn hosts(fabric: &Fabric, changes: &ChangeSet) -> Option<BTreeSet<Por
         match fabric.peer(*port) {
             _ if !is_switch(*port) => drop(hosts.insert(*port)),
             Some(peer) if !is_switch(peer) => drop(hosts.insert(peer)),
-            // Entries that lead to a link between switches are another matter (`Wake`).
+            // Entries over a link between switches are handled by `Wake`.
             Some(_) => {}
             None => return None,
         }
@@ -34,13 +33,13 @@ pub(super) fn hosts(fabric: &Fabric, changes: &ChangeSet) -> Option<BTreeSet<Por
     Some(hosts)
 }
 
-/// True if somebody comes.
+/// True if a port joins.
 #[must_use]
 pub fn come(fabric: &Fabric, changes: &ChangeSet) -> bool {
     hosts(fabric, changes).is_none_or(|hosts| !hosts.is_empty())
 }
 
-/// True if a Set gives an end port LIDs that it does not hold: from then on packets are sent to them.
+/// True if a Set gives an end port LIDs that it does not have, so that packets are sent to them from then on.
 #[must_use]
 pub fn gives_lids(fabric: &Fabric, op: &Op) -> bool {
     let Op::Port { port, settings, .. } = op else {
@@ -52,8 +51,7 @@ pub fn gives_lids(fabric: &Fabric, op: &Op) -> bool {
     !is_external && held.is_some_and(is_new)
 }
 
-/// Who comes last may come after a wait with which no entry changes: it is a step of its own, which writes nothing. So
-/// is what comes if no entry changes at all.
+/// Adds a step without writes for a wait that only joining ports need: no entry changes after it, or none at all.
 pub(super) fn add_their_wait(proposal: &mut Proposal<'_>, fabric: &Fabric, changes: &ChangeSet) {
     let wait_before_ns = waited(&changes.phases).saturating_sub(waited_of(&proposal.steps));
     if (wait_before_ns > 0 || proposal.steps.is_empty()) && first(fabric, changes).is_some() {
@@ -62,9 +60,9 @@ pub(super) fn add_their_wait(proposal: &mut Proposal<'_>, fabric: &Fabric, chang
     }
 }
 
-/// How many steps of a proposal, the waits before them included, are over when the first of them comes, or a link
-/// between switches is activated; the last change before the proposal was acknowledged `age_ns` ago. `as_met` says
-/// which steps some phases are.
+/// Returns how many steps of a proposal, including the waits before them, are over when the first port joins or a link
+/// between switches is activated. The last earlier change was acknowledged `age_ns` ago. `as_met` returns the steps of
+/// some phases.
 pub(super) fn joins(
     (proposal, age_ns): (&Proposal<'_>, u64),
     fabric: &Fabric,
@@ -77,27 +75,27 @@ pub(super) fn joins(
         phases: changes.phases[..first].to_vec(),
     });
     let pending_ns = waited(&changes.phases[..=first]).saturating_sub(waited_of(&before));
-    // What is waited after they have come does not count.
+    // Waits after they have joined do not count.
     let next = proposal.steps.get(before.len());
     let is_all = next.is_some_and(|next| next.wait_before_ns == pending_ns);
     let has_aged = before.is_empty() && age_ns > 0;
     Some(before.len() + usize::from(is_all && (pending_ns > 0 || has_aged)))
 }
 
-/// True if packets of before have gone when newcomers come: one of the steps up to that has a wait. The first `taken`
-/// steps are the past.
+/// True if earlier packets are gone when ports join: one of the steps before that has a wait. The first `taken` steps
+/// have been done already.
 pub(super) fn come_late((proposal, taken): (&Proposal<'_>, usize), joins: usize) -> bool {
     let before = proposal.steps.iter().skip(taken).take(joins);
     before.into_iter().any(|step| step.wait_before_ns > 0)
 }
 
-/// True if a Set brings somebody, or a link.
+/// True if a Set makes a port join or activates a link.
 fn brings(fabric: &Fabric, op: &Op) -> bool {
     let activates = matches!(op, Op::Port { state, .. } if *state == Some(PortState::Active));
     activates || gives_lids(fabric, op)
 }
 
-/// The first phase that brings somebody, or a link.
+/// Returns the first phase that makes a port join or activates a link.
 fn first(fabric: &Fabric, changes: &ChangeSet) -> Option<usize> {
     let brings = |op: &Op| brings(fabric, op);
     changes.phases.iter().position(|phase| phase.ops.iter().any(brings))

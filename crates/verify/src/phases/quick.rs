@@ -1,5 +1,5 @@
-//! A quick proof, without waits: it finds the dependencies that written entries add to those that stand, and looks
-//! at no more than what leads to and from them.
+//! A quick proof that ignores waits. It computes the dependencies that written entries add to the existing ones, and
+//! reads only what leads to and from them.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::Tables;
@@ -13,32 +13,33 @@ use crate::finding::Traffic;
 
 const HOSTS: u8 = 1;
 const SWITCHES: u8 = 2;
-/// What has been found out of a switch or channel, in the round it was.
+/// A value for a switch or channel, with the round that computed it. Values of earlier rounds are ignored.
 type Noted<T> = Vec<(u32, T)>;
 
-/// Arrays of one LID, used again for the next: what is noted counts only in its round.
+/// Arrays for one LID, reused for the next. Each LID is a new round, which makes old values invalid.
 #[derive(Debug)]
 pub struct Added<'a> {
     net: &'a Net,
     tables: &'a Tables,
     rules: &'a LaneRules<'a>,
     round: u32,
-    /// Entries in force before, and after, the last step that wrote one, and that step.
+    /// For each written entry: the value before and after the last step that wrote it, and that step.
     written: Noted<(u8, u8, u32)>,
-    /// Who may be on a channel.
+    /// Senders with packets that may be on each channel.
     senders: Noted<u8>,
-    /// Whether packets of hosts pass a switch by the tables in force.
+    /// Whether packets from hosts pass a switch under the tables in force.
     hosts_pass: Noted<bool>,
     open: Vec<(u32, u8)>,
     lid: Lid,
     owner: Owner,
     vl: u8,
-    /// What was found.
+    /// Turns found.
     pub made: Vec<(Turn, Traffic)>,
 }
 
 impl<'a> Added<'a> {
-    /// Ready for LIDs of these tables; `None` if packets may change their lane on the way, or have more than one.
+    /// Prepares to follow LIDs of these tables. `None` if packets may change lanes on their path, or if a LID has more
+    /// than one lane.
     pub fn new(net: &'a Net, tables: &'a Tables, rules: &'a LaneRules<'a>) -> Option<Self> {
         if rules.levels.len() > 1 {
             return None;
@@ -60,7 +61,7 @@ impl<'a> Added<'a> {
         })
     }
 
-    /// Dependencies that the writes of a LID add while no packets drain.
+    /// Adds the dependencies that the writes of a LID make while no packets drain.
     pub fn follow(&mut self, lid: Lid, owner: Owner, writes: &[Entry]) -> Option<()> {
         self.made.clear();
         self.round += 1;
@@ -99,7 +100,7 @@ impl<'a> Added<'a> {
         }
     }
 
-    /// Entries in force in a step: before and after it.
+    /// Returns the entries in force in a step: before and after it.
     fn entries(&self, switch: usize, step: u32) -> (u8, u8) {
         let (round, (before, after, last)) = self.written[switch];
         if round != self.round {
@@ -112,12 +113,12 @@ impl<'a> Added<'a> {
         }
     }
 
-    /// The entry before the first step.
+    /// Returns the entry before the first step.
     fn in_force(&self, switch: usize) -> u8 {
         self.tables.get(SwitchIdx::from_usize(switch), self.lid)
     }
 
-    /// Who may be on a channel by the tables in force, and by what was added.
+    /// Returns the senders with packets that may be on a channel, under the tables in force and the additions.
     fn on(&mut self, channel: u32) -> u8 {
         let (round, senders) = self.senders[channel as usize];
         if round == self.round {
@@ -141,7 +142,7 @@ impl<'a> Added<'a> {
         self.net.hosts_of(switch).len() > usize::from(own)
     }
 
-    /// True if a host sends through a switch by the tables in force: back along what leads there, to the first host.
+    /// True if packets from a host pass a switch under the tables in force. Searches backwards to the first host.
     fn hosts_pass(&mut self, switch: usize) -> bool {
         let mut met = vec![switch];
         let mut done = 0;
@@ -169,14 +170,14 @@ impl<'a> Added<'a> {
             }
         }
         if found {
-            // The others are not known to have none.
+            // For the other switches the answer is still unknown.
             met.iter().for_each(|&at| self.hosts_pass[at].0 = 0);
             self.hosts_pass[switch] = (self.round, true);
         }
         found
     }
 
-    /// Sources of a switch send by a written entry.
+    /// The sources of a switch send by a written entry.
     fn send(&mut self, switch: usize, entry: u8) {
         let Way::Channel(channel) = self.net.way(switch, entry) else {
             return;

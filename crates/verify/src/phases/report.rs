@@ -1,4 +1,4 @@
-//! What is said about a proposal.
+//! The report on a proposal: faults, figures, proof and refusal.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::finding::{Place, Severity, Sources, Step, Traffic};
 
-/// When packets met the entries of a turn.
+/// The time at which packets used the entries of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Era {
@@ -19,45 +19,45 @@ pub enum Era {
     Old,
     /// The step writes the entry.
     New,
-    /// An earlier step replaced it, or what led there, and no wait has let its packets drain since.
+    /// An earlier step replaced the entry, or an entry that led to it, and no wait has let its packets drain since.
     Ghost,
 }
 
-/// One dependency of a mixed graph, and when it comes from.
+/// One dependency of a mixed graph, and the time that it comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MixedStep {
-    /// Who holds what and waits for what.
+    /// The packet, the lane that it occupies and the lane that it waits for.
     pub step: Step,
-    /// When its packets met the entries.
+    /// When its packets used the entries.
     pub era: Era,
 }
 
-/// What is wrong with a proposal.
+/// A fault of a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PhaseFault {
     /// SLV-JUDGE-0040: traffic can deadlock while a step is under way.
     MixedCycle {
-        /// Whose traffic.
+        /// Class of traffic.
         traffic: Traffic,
-        /// Dependencies of the cycle.
+        /// Number of dependencies in the cycle.
         length: u32,
         /// Those of them that a wait before the step would end.
         ghosts: u32,
     },
-    /// SLV-JUDGE-0041: packets of a LID can go in circles while a step is under way.
+    /// SLV-JUDGE-0041: packets of a LID can loop while a step is under way.
     MixedLoop {
-        /// Whose traffic.
+        /// Class of traffic.
         traffic: Traffic,
         /// The LID.
         lid: Lid,
-        /// Who has it.
+        /// The port that the LID belongs to.
         owner: Place,
         /// The switches, each leading to the next and the last to the first.
         switches: Vec<Place>,
     },
-    /// SLV-JUDGE-0042: a step writes an entry twice, in an order that nobody knows.
+    /// SLV-JUDGE-0042: a step writes an entry twice, in an unknown order.
     WrittenTwice {
         /// The switch.
         switch: Place,
@@ -78,7 +78,7 @@ pub enum PhaseFault {
 }
 
 impl PhaseFault {
-    /// The code, which never changes its meaning.
+    /// Returns the code. A code never changes its meaning.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -95,13 +95,13 @@ impl PhaseFault {
 pub struct PhaseFinding {
     /// The fault's code.
     pub code: &'static str,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// The first step that has it, from 1; 0: the tables in force have it already.
+    /// The first step with the fault, from 1. 0: the tables in force have it already.
     pub step: u32,
-    /// What is wrong.
+    /// The fault.
     pub fault: PhaseFault,
-    /// The dependencies of a cycle, each waiting for the next and the last for the first; else empty.
+    /// The dependencies of a cycle: each waits for the next, and the last for the first. Empty for other faults.
     pub witness: Vec<MixedStep>,
 }
 
@@ -121,23 +121,23 @@ impl PhaseFinding {
     }
 }
 
-/// One step of a proposal, measured.
+/// Figures of one step of a proposal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StepFigures {
     /// Its number, from 1.
     pub step: u32,
     /// Entries it changes.
     pub entries: u64,
-    /// Dependencies that may exist in it, all traffic.
+    /// Dependencies that may exist in the step, all traffic.
     pub turns: u64,
-    /// Those of them that only packets under way from earlier steps make.
+    /// Those of `turns` that come only from packets in flight since earlier steps.
     pub ghosts: u64,
-    /// Pairs of a source and a LID that had a way before the transition and have one after it, but may lose packets in
-    /// this step: they did not need to.
+    /// Pairs of a source and a LID with a path before and after the transition that may lose packets in this step. A
+    /// better order of writes could avoid this.
     pub live_dropped: Sources,
-    /// Pairs that had no way before, have one after, and may still have none in this step.
+    /// Pairs without a path before, with a path after, and possibly still without one in this step.
     pub waiting: Sources,
-    /// Some of `live_dropped`: a LID, and a switch whose sources are hit.
+    /// Some of `live_dropped`: a LID, and an affected switch.
     pub live_examples: Vec<Dropped>,
 }
 
@@ -146,62 +146,62 @@ pub struct StepFigures {
 pub struct Dropped {
     /// The LID.
     pub lid: Lid,
-    /// Where they send.
+    /// The switch that they are attached to.
     pub switch: Place,
 }
 
-/// A transition, measured.
+/// Figures of a transition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TransitionFigures {
     /// LIDs that change an entry or a lane.
     pub lids: u64,
-    /// Entries that change, each as often as it does.
+    /// Entries that change, counted once for each change.
     pub entries: u64,
-    /// Blocks of switches that are written in more than one step without a wait between: should a copy of the earlier
-    /// Set be late, it brings the earlier entries back.
+    /// LFT blocks that are written in more than one step without a wait between. A late copy of the earlier Set would
+    /// restore the earlier entries.
     pub blocks_rewritten: u64,
     /// Dependencies in the largest mixed graph, all traffic.
     pub turns_max: u64,
-    /// Dependencies of packets under way from earlier steps, where they are most.
+    /// Most dependencies from packets in flight since earlier steps, in any step.
     pub ghosts_max: u64,
-    /// Steps before which a long enough wait is declared.
+    /// Steps with a declared wait before them that is long enough.
     pub waits: Vec<u32>,
-    /// Those of them that may be left out, all together.
+    /// Those of `waits` that may be left out, all together.
     pub waits_spare: Vec<u32>,
-    /// Steps before which a wait is declared that is shorter than the drain bound: it counts as none.
+    /// Steps with a declared wait before them that is shorter than the drain bound. Such a wait counts as none.
     pub waits_short: Vec<u32>,
-    /// Lifetimes that the longest of the declared waits must last, as packets may be in so many switches one after the
-    /// other before only dependencies are left that the entries then in force make: what the drain bound counts. 0
-    /// without a wait.
+    /// Number of packet lifetimes that the longest declared wait must last; the drain bound is computed from it.
+    /// Packets may pass that many switches in a row before they make only dependencies that the entries in force also
+    /// make. 0 without a wait.
     pub lifetimes_max: u32,
-    /// Pairs that had a way before the transition and have none after it.
+    /// Pairs with a path before the transition and none after it.
     pub lost: Sources,
     /// Every step.
     pub steps: Vec<StepFigures>,
 }
 
-/// A transition that has been proved: whatever the order in which the Sets of a step arrive, no packet goes in circles
-/// and no cycle of dependencies exists.
+/// A transition that has been proved: in whatever order the Sets of a step arrive, no packet loops and there is no
+/// cycle of dependencies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TransitionProof {
-    /// What was measured.
+    /// Figures of the transition.
     pub figures: TransitionFigures,
-    /// What concerns only traffic from switch to switch, unless the options say that this is an error.
+    /// Cycles and loops that concern only traffic from switch to switch, unless the options make these errors.
     pub warnings: Vec<PhaseFinding>,
 }
 
 /// A transition that has been refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TransitionRefusal {
-    /// Why, errors first, by step; at least one.
+    /// The faults, errors first, by step; at least one.
     pub findings: Vec<PhaseFinding>,
 }
 
 impl TransitionRefusal {
-    /// True if all it says is that the tables in force, or the first `taken` steps, which have been done already, have
-    /// cycles of their own: from the first wait on nothing is wrong, and before it no smaller traffic than already has
-    /// a cycle. Whoever takes over from tables that can deadlock may accept that; what the steps before the first wait
-    /// (without one: all) add to those cycles is not said.
+    /// True if the only faults are cycles of the tables in force, or of the first `taken` steps, which have been done
+    /// already. Then there is no fault from the first wait on, and before it no class of traffic has a cycle that it
+    /// did not have already. A manager that takes over such tables may accept this. The method does not say what the
+    /// steps before the first wait (all steps, without a wait) add to those cycles.
     #[must_use]
     pub fn is_inherited(&self, taken: usize) -> bool {
         let mut errors = self
@@ -213,7 +213,7 @@ impl TransitionRefusal {
 }
 
 impl fmt::Display for TransitionRefusal {
-    /// SLV-JUDGE-0201: how many findings, and the first of them.
+    /// SLV-JUDGE-0201: the judge refuses a transition; the message has the number of findings and the first of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -1,4 +1,4 @@
-//! The turns of tables in force, counted, so that those of some LIDs can be taken out again.
+//! The turns of tables in force, with counts, so that the turns of some LIDs can be removed again.
 
 use std::collections::BTreeSet;
 
@@ -14,34 +14,34 @@ use super::{Proposal, trial};
 use crate::finding::Traffic;
 use crate::subject::Subject;
 
-/// Turns by the smallest traffic that makes them.
+/// Turns by the smallest class of traffic that makes them.
 pub type ByTraffic = [TurnSet; 3];
 
-/// All traffic, smallest first.
+/// All classes of traffic, smallest first.
 pub const TRAFFIC: [Traffic; 3] = [Traffic::Hosts, Traffic::Agents, Traffic::Switches];
 
-/// Chunks of LIDs that may be followed side by side; results do not depend on it.
+/// Chunks of LIDs that may be followed in parallel. Results do not depend on it.
 pub const CHUNKS: usize = 8;
 
-/// The dependencies of tables in force: built once (each LID is followed through all switches), then used for many
-/// proposals, each of which takes out and puts in only the LIDs it changes.
+/// The dependencies of tables in force. They are built once by following each LID through all switches, and then serve
+/// many proposals: each proposal replaces only the LIDs that it changes.
 ///
-/// It is kept by cable, so it stays good when links go down: what used them then counts too much, which is safe. A
-/// fabric that is cabled anew needs a new one. Memory: four bytes per turn that the switches could make (ingress
-/// cable, egress cable) and pair of lanes in use.
+/// Dependencies are stored by cable and stay valid when links go down. They then include turns over the lost links,
+/// which is safe. A fabric with different cabling needs a new value. Memory: four bytes per pair of lanes in use and
+/// per turn that the switches could make (ingress cable, egress cable).
 #[derive(Clone, Debug)]
 pub struct StandingTurns {
     pub(super) net: Net,
     layout: Layout,
     counts: [Vec<Vec<u32>>; 3],
     pub(super) sets: ByTraffic,
-    /// Dependencies of packets that may be under way since the last change, and the LIDs that changed.
+    /// Dependencies of packets that may be in flight since the last change, and the LIDs that changed.
     pub(super) ghosts: ByTraffic,
     pub(super) lingering: BTreeSet<Lid>,
 }
 
 impl StandingTurns {
-    /// Follows all LIDs of a subject.
+    /// Builds the dependencies by following all LIDs of a subject.
     #[must_use]
     pub fn new(subject: Subject<'_>, links: Links, par: Par) -> Self {
         let mut standing = Self::empty(subject.fabric, links);
@@ -57,8 +57,8 @@ impl StandingTurns {
         standing
     }
 
-    /// Follows some LIDs anew after their entries have changed: `before` is what they were counted with. Both subjects
-    /// have the fabric it was built on.
+    /// Updates some LIDs after their entries have changed. `before` is the subject that they were counted with. Both
+    /// subjects must have the fabric that this value was built on.
     pub fn replace(&mut self, before: Subject<'_>, after: Subject<'_>, lids: &[Lid]) {
         let mut lids = lids.to_vec();
         lids.sort_unstable();
@@ -67,9 +67,9 @@ impl StandingTurns {
         self.count(after, &lids, Change::Add);
     }
 
-    /// Keeps what packets may still hold that were under way while these steps were taken, until [`Self::drained`].
-    /// `in_force` is what was in force before; call it beside [`Self::replace`], in any order. Without it
-    /// [`prove_quickly`](super::prove_quickly) must not be asked while packets are under way.
+    /// Adds the dependencies of packets that are in flight during these steps, until [`Self::drained`]. `in_force` is
+    /// the state before the steps. Call it together with [`Self::replace`], in any order. Without it
+    /// [`prove_quickly`](super::prove_quickly) must not be used while packets are in flight.
     pub fn linger(&mut self, in_force: Subject<'_>, proposal: &Proposal<'_>) {
         let rules = trial::rules(in_force, proposal);
         let Ok(by_lid) = trial::sorted(in_force, proposal) else {
@@ -87,7 +87,7 @@ impl StandingTurns {
         }
     }
 
-    /// All packets that were under way are gone.
+    /// Removes the dependencies of packets in flight, when all such packets are gone.
     pub fn drained(&mut self) {
         self.ghosts = ByTraffic::default();
         self.lingering.clear();
@@ -99,7 +99,7 @@ impl StandingTurns {
         !self.lingering.is_empty()
     }
 
-    /// Dependencies in it, all traffic.
+    /// Returns the number of dependencies, all traffic.
     #[must_use]
     pub fn turns(&self) -> u64 {
         let mut all = TurnSet::default();
@@ -169,11 +169,12 @@ impl StandingTurns {
         );
     }
 
-    /// The turns without those of some LIDs, which must have the entries they were counted with.
+    /// Returns the turns without those of some LIDs. These LIDs must still have the entries that they were counted
+    /// with.
     pub(super) fn without(&self, subject: Subject<'_>, lids: &[Lid]) -> ByTraffic {
         let rules = LaneRules::of(subject);
         let mut left = self.sets.clone();
-        // Memory that is not touched costs nothing.
+        // Memory that is never written costs nothing.
         let mut gone: [Vec<Vec<u32>>; 3] = Default::default();
         let tables = (subject.fabric, subject.lids, subject.tables);
         follow_all(&self.net, tables, &rules, lids, |made| {
@@ -196,7 +197,7 @@ impl StandingTurns {
     }
 }
 
-/// Follows LIDs through tables at rest.
+/// Follows LIDs through tables that do not change.
 pub fn follow_all(
     net: &Net,
     (fabric, lids, tables): (&Fabric, &Lids, &Tables),
@@ -211,7 +212,7 @@ pub fn follow_all(
     }
 }
 
-/// Length and number of chunks for so many LIDs.
+/// Returns the length and the number of chunks for a number of LIDs.
 pub fn chunks(lids: usize, par: Par) -> (usize, usize) {
     let most = match par {
         Par::Sequential => 1,
@@ -222,7 +223,7 @@ pub fn chunks(lids: usize, par: Par) -> (usize, usize) {
 }
 
 impl PartialEq for StandingTurns {
-    /// Two are equal if they count the same turns on the same cables.
+    /// Two values are equal if they have the same counts of turns on the same cables.
     fn eq(&self, other: &Self) -> bool {
         self.net.is_cabled_like(&other.net) && self.counts == other.counts
     }

@@ -1,4 +1,4 @@
-//! A proposal on its bench: which LIDs change when, which turns exist in which step, which steps have a cycle.
+//! A prepared proposal: which LIDs change when, which turns exist in which step, and which steps have a cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +15,15 @@ use super::{PhaseOptions, Proposal, Write};
 use crate::finding::{Place, Severity, Traffic};
 use crate::subject::Subject;
 
-/// A written entry of some LID: (step, switch, egress port).
+/// A written entry of one LID: (step, switch, egress port).
 pub type Entry = (u32, u32, u8);
 
-/// One LID and what happens to it.
+/// One LID and its writes.
 #[derive(Clone, Debug)]
 pub struct LidPlan {
     /// The LID.
     pub lid: Lid,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
     /// Entries by (step, switch).
     pub writes: Vec<Entry>,
@@ -37,36 +37,36 @@ pub type Segments = BTreeMap<(u32, u32), ByTraffic>;
 pub struct Bad {
     /// The step.
     pub step: u32,
-    /// The smallest traffic that has one.
+    /// The smallest class of traffic that has a cycle.
     pub traffic: Traffic,
     /// The cycle.
     pub cycle: Vec<Vertex>,
 }
 
-/// A proposal, ready to be tried with any waits.
+/// A proposal, prepared to be tried with any waits.
 #[derive(Debug)]
 pub struct Trial<'a> {
-    /// What is in force.
+    /// The state in force.
     pub subject: Subject<'a>,
     /// Switches, cables, hosts.
     pub net: Net,
-    /// Where bits are.
+    /// Positions of the bits of turns.
     pub layout: Layout,
     /// Lanes before and after.
     pub rules: LaneRules<'a>,
     /// LIDs that change, ascending.
     pub plans: Vec<LidPlan>,
-    /// LIDs that do not.
+    /// LIDs that do not change.
     pub others: Vec<Lid>,
-    /// Turns of those that do not.
+    /// Turns of the LIDs that do not change.
     pub base: ByTraffic,
-    /// Number of steps, the start included.
+    /// Number of steps, including the start.
     pub steps: u32,
     par: Par,
 }
 
 impl<'a> Trial<'a> {
-    /// Reads a proposal. What it says must make sense: every write somewhere, none twice.
+    /// Prepares a proposal. Fails if a write has no switch, or if a step writes an entry twice.
     pub fn new(
         subject: Subject<'a>,
         standing: Option<&StandingTurns>,
@@ -76,7 +76,7 @@ impl<'a> Trial<'a> {
         let mut trial = Self::bare(subject, standing, proposal, options)?;
         let standing = standing.filter(|standing| standing.net.is_cabled_like(&trial.net));
         trial.base = match standing {
-            // Whatever is less to follow.
+            // Chooses the smaller set of LIDs to follow.
             Some(standing) if trial.plans.len() <= trial.others.len() => {
                 let changed: Vec<Lid> = trial.plans.iter().map(|plan| plan.lid).collect();
                 standing.without(subject, &changed)
@@ -86,7 +86,7 @@ impl<'a> Trial<'a> {
         Ok(trial)
     }
 
-    /// The same without the turns of LIDs that do not change.
+    /// Prepares a proposal without the turns of LIDs that do not change.
     pub fn bare(
         subject: Subject<'a>,
         standing: Option<&StandingTurns>,
@@ -123,7 +123,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// The turns of LIDs that change, with these waits.
+    /// Returns the turns of LIDs that change, with these waits.
     pub fn segments(&self, waits: &[bool]) -> Segments {
         let (length, chunks) = chunks(self.plans.len(), self.par);
         let parts = self.par.map(chunks, |chunk| {
@@ -131,7 +131,7 @@ impl<'a> Trial<'a> {
             let mut drift = Drift::new(&self.net, self.subject.tables, &self.rules);
             for plan in self.plans.iter().skip(chunk * length).take(length) {
                 drift.follow(plan.lid, plan.owner, &plan.writes, waits);
-                // Step by step, so those of one step come together.
+                // Grouped by first and last step, so that the turns of one span are adjacent.
                 let of_one_span = |a: &Made, b: &Made| (a.since, a.until) == (b.since, b.until);
                 for made in drift.made.chunk_by(of_one_span) {
                     let segment = segments.entry((made[0].since, made[0].until)).or_default();
@@ -150,7 +150,7 @@ impl<'a> Trial<'a> {
         all
     }
 
-    /// All turns of a step that traffic up to `upto` makes.
+    /// Returns all turns of a step made by traffic up to `upto`.
     pub fn mixed(&self, segments: &Segments, step: u32, upto: Traffic) -> TurnSet {
         let upto = upto as usize;
         let alive = segments
@@ -163,10 +163,11 @@ impl<'a> Trial<'a> {
         set
     }
 
-    /// Steps with a cycle in traffic up to `upto`: from one wait to the next only the first, and later ones of
-    /// smaller traffic.
+    /// Returns the steps with a cycle in traffic up to `upto`. Between two waits only the first such step counts, plus
+    /// later ones with a smaller class of traffic.
     ///
-    /// Turns only come until a wait, so where the last step before it has no cycle none has.
+    /// Turns are only added until the next wait, so if the last step before a wait has no cycle, none of its window
+    /// has.
     pub fn audit_segments(&self, segments: &Segments, waits: &[bool], upto: Traffic) -> Vec<Bad> {
         let found = self.look((segments, waits), upto, |graph| graph.cycle());
         let bad = found
@@ -175,12 +176,12 @@ impl<'a> Trial<'a> {
         bad.collect()
     }
 
-    /// The same with the segments of these waits.
+    /// Returns these steps for the segments of the given waits.
     pub fn audit(&self, waits: &[bool], upto: Traffic) -> Vec<Bad> {
         self.audit_segments(&self.segments(waits), waits, upto)
     }
 
-    /// The same steps, without the cycles: short ones take long to find.
+    /// Returns the same steps as `audit` without their cycles, because finding short cycles takes long.
     pub fn bad_steps(&self, waits: &[bool], upto: Traffic) -> Vec<u32> {
         let found = self.look((&self.segments(waits), waits), upto, |graph| {
             graph.is_cyclic().then_some(())
@@ -216,7 +217,7 @@ impl<'a> Trial<'a> {
             let set = self.mixed(segments, end - 1, *traffic);
             TurnGraph::new(&self.layout, &set).is_cyclic()
         };
-        // The smallest traffic comes last; once it has its cycle, larger ones are not looked at.
+        // The smallest class of traffic comes last. Once it has a cycle, larger classes are skipped.
         let all = TRAFFIC[..=upto as usize].iter().rev().copied();
         let mut open: Vec<Traffic> = all.take_while(is_cyclic).collect();
         for step in first..end {
@@ -232,7 +233,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Lanes before, and after if they differ.
+/// Returns the lanes before the transition, and those after it if they differ.
 pub fn rules<'a>(subject: Subject<'a>, proposal: &Proposal<'a>) -> LaneRules<'a> {
     let mut rules = LaneRules::of(subject);
     let new_levels = proposal
@@ -245,7 +246,7 @@ pub fn rules<'a>(subject: Subject<'a>, proposal: &Proposal<'a>) -> LaneRules<'a>
     rules
 }
 
-/// Writes by LID, then step, then switch; those that change nothing left out.
+/// Returns the writes by LID, then step, then switch. Writes that change nothing are left out.
 pub fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<Lid, Vec<Entry>>, Vec<PhaseFinding>> {
     let mut all: Vec<(Lid, u32, u32, u8)> = Vec::new();
     let mut found = Vec::new();
@@ -284,7 +285,7 @@ pub fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<
         return Err(found);
     }
     let mut by_lid: BTreeMap<Lid, Vec<Entry>> = BTreeMap::new();
-    // By switch: the last LID that was written there, and its entry since.
+    // By switch: the last LID written there, and its entry since.
     let mut now: Vec<(Option<Lid>, u8)> = vec![(None, 0); subject.tables.switches()];
     for same in all.chunk_by(|a, b| a.0 == b.0) {
         let lid = same[0].0;
@@ -306,8 +307,8 @@ pub fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<
     Ok(by_lid)
 }
 
-/// LIDs that are to be followed anew although none of their entries changes: other lanes, or links that went down
-/// since the standing turns were counted.
+/// Returns LIDs that must be followed again although none of their entries changes: their lanes change, or links went
+/// down since the standing turns were counted.
 fn touched(
     (subject, lids): (Subject<'_>, &[Lid]),
     net: &Net,
@@ -328,7 +329,7 @@ fn touched(
     touched
 }
 
-/// Turns of tables at rest.
+/// Returns the turns of tables that do not change.
 fn at_rest(subject: Subject<'_>, (net, layout): (&Net, &Layout), lids: &[Lid], par: Par) -> ByTraffic {
     let rules = LaneRules::of(subject);
     let (length, chunks) = chunks(lids.len(), par);

@@ -1,36 +1,37 @@
 //! Sets of turns, and cycles in them.
 //!
-//! A turn is a packet that holds a lane of the channel it came by and waits for a lane of the channel it leaves by. It
-//! has one bit, found by the pair of lanes, then the channel held, then the position among the channels out of the
-//! switch. Pairs of lanes take memory only once they are used: most maps keep a packet on one lane.
+//! A turn is one dependency: a packet occupies a lane of the channel on which it arrived and waits for a lane of the
+//! channel on which it leaves. Each turn has one bit, found by the pair of lanes, then the occupied channel, then the
+//! index among the channels out of the switch. Pairs of lanes take memory only once they are used, because most maps
+//! keep a packet on one lane.
 
 use selvedge_types::Vl;
 
 use super::net::Net;
 
-/// Data lanes there can be.
+/// Largest number of data lanes.
 pub const LANES: usize = Vl::MANAGEMENT.get() as usize;
 
-/// Who holds what and waits for what.
+/// One dependency between two channels and their lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    /// Channel held.
+    /// Occupied channel.
     pub from: u32,
-    /// Channel waited for.
+    /// Channel that the packet waits for.
     pub to: u32,
-    /// Lane held.
+    /// Occupied lane.
     pub from_vl: u8,
-    /// Lane waited for.
+    /// Lane that the packet waits for.
     pub to_vl: u8,
 }
 
 /// A channel on a lane.
 pub type Vertex = (u8, u32);
 
-/// Where the bits of a turn are.
+/// Positions of the bits of turns.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// First word of each channel, and the end.
+    /// Index of the first word of each channel, and the total count at the end.
     rows: Vec<u32>,
     /// First channel out of the switch that each channel enters.
     base: Vec<u32>,
@@ -50,12 +51,12 @@ impl Layout {
         Self { rows, base }
     }
 
-    /// Words of one pair of lanes.
+    /// Returns the number of words of one pair of lanes.
     pub fn words(&self) -> usize {
         self.rows.last().map_or(0, |&end| end as usize)
     }
 
-    /// Pair of lanes, and position of the bit in it.
+    /// Returns the pair of lanes, and the index of the bit in it.
     #[inline]
     pub fn bit(&self, turn: Turn) -> (usize, usize) {
         let pair = usize::from(turn.from_vl) * LANES + usize::from(turn.to_vl);
@@ -79,14 +80,14 @@ impl TurnSet {
         words[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// Takes a bit out.
+    /// Removes a bit.
     pub fn clear(&mut self, (pair, bit): (usize, usize)) {
         if let Some(word) = self.pairs.get_mut(pair).and_then(|words| words.get_mut(bit / 64)) {
             *word &= !(1 << (bit % 64));
         }
     }
 
-    /// Takes out every turn from or to a channel.
+    /// Removes every turn from or to a channel.
     pub fn remove_channel(&mut self, layout: &Layout, net: &Net, channel: u32) {
         let rows = layout.rows[channel as usize] as usize..layout.rows[channel as usize + 1] as usize;
         let switch = net.channels[channel as usize].src as usize;
@@ -101,7 +102,7 @@ impl TurnSet {
     }
 
     fn pair(&mut self, pair: usize, words: usize) -> &mut Vec<u64> {
-        // No longer than need be: most sets have one pair, and there are many sets.
+        // Kept as short as possible: most sets have one pair, and there are many sets.
         if self.pairs.len() <= pair {
             self.pairs.resize_with(pair + 1, Vec::new);
         }
@@ -120,7 +121,7 @@ impl TurnSet {
         }
     }
 
-    /// Number of turns.
+    /// Returns the number of turns.
     pub fn len(&self) -> u64 {
         let words = self.pairs.iter().flatten();
         words.map(|word| u64::from(word.count_ones())).sum()
@@ -137,7 +138,7 @@ pub struct TurnGraph<'a> {
 }
 
 impl<'a> TurnGraph<'a> {
-    /// The graph of a set.
+    /// Returns the graph of a set.
     pub fn new(layout: &'a Layout, set: &'a TurnSet) -> Self {
         let used = set.pairs.iter().enumerate().filter(|(_, bits)| !bits.is_empty());
         Self {
@@ -174,7 +175,8 @@ impl<'a> TurnGraph<'a> {
         self.unsorted().is_some()
     }
 
-    /// How many edges lead to each vertex from those that cannot be sorted (Kahn 1962); none if all can.
+    /// Returns for each vertex the number of edges from vertices that cannot be sorted (Kahn 1962). `None` if all can
+    /// be sorted.
     fn unsorted(self) -> Option<Vec<u32>> {
         let vertices = self.lanes * self.channels;
         let mut waiting = vec![0_u32; vertices];
@@ -195,7 +197,8 @@ impl<'a> TurnGraph<'a> {
         (order.len() < vertices).then_some(waiting)
     }
 
-    /// A short cycle, if there is any: what cannot be sorted has a vertex before it that cannot either.
+    /// Returns a short cycle, if there is any. A vertex that cannot be sorted has a predecessor that cannot be sorted
+    /// either.
     pub fn cycle(self) -> Option<Vec<Vertex>> {
         let left: Vec<bool> = self.unsorted()?.iter().map(|&n| n > 0).collect();
         let cycle = self.walk_back(&left);
@@ -208,7 +211,7 @@ impl<'a> TurnGraph<'a> {
         Some(cycle.into_iter().map(named).collect())
     }
 
-    /// From a vertex that is left, always to one before it, until one comes again.
+    /// Walks from a remaining vertex to a predecessor, until a vertex repeats.
     fn walk_back(self, left: &[bool]) -> Vec<usize> {
         let mut before = vec![usize::MAX; left.len()];
         for vertex in (0..left.len()).filter(|&v| left[v]) {
@@ -258,7 +261,7 @@ impl<'a> TurnGraph<'a> {
     }
 }
 
-/// Vertices of a cycle from which a shorter one is looked for: people read it.
+/// Number of vertices of a cycle from which a shorter cycle is searched for, because people read the result.
 const TRIES: usize = 16;
 
 #[cfg(test)]
@@ -269,7 +272,8 @@ mod tests {
     use crate::phases::net::Links;
     use crate::support;
 
-    /// A ring of four switches; channel 2i goes from switch i on, channel 2i + 1 back, but for the ports' order.
+    /// Checks a ring of four switches. Channel 2i leads from switch i to the next, channel 2i + 1 back (before sorting
+    /// by port).
     fn check(turns: &[(u32, u32)], want: Option<usize>) {
         let mut ring = support::Net::new(4, 4);
         (0..4).for_each(|i| {

@@ -1,11 +1,10 @@
-//! Links that go ACTIVE on the way: from then on they carry what old entries send there. And entries above
-//! LinearFDBTop: once that is raised they are in force.
+//! Entries that have no effect yet: over links that a change set is going to activate, and above LinearFDBTop.
 //!
-//! An entry may lead to a port that is trained and not ACTIVE: its link was down, or its cable was moved, and nobody
-//! has written it since. It drops packets. The moment the link goes ACTIVE it is in force, in whatever direction it may
-//! lead now. So such entries count as none until a phase activates their link, and that phase is a step that writes all
-//! of them; the wait before it is that step's. The same goes for what a switch holds above its LinearFDBTop (two
-//! masters wrote at a time, say), until a phase raises it.
+//! An entry may lead to a port that is trained but not ACTIVE: its link was down, or its cable was moved, and no Set
+//! has written it since. Such an entry drops packets. When the link becomes ACTIVE, the entry takes effect, wherever
+//! the cable leads now. So these entries count as missing until a phase activates their link. That phase then becomes a
+//! step that writes all of them, and the wait before it is the wait of that step. The same applies to entries above
+//! LinearFDBTop (for example after two masters wrote tables at the same time), until a phase raises it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,21 +16,22 @@ use super::{PhaseStep, Write};
 
 /// An end of a link between switches.
 type End = (SwitchIdx, u8);
-/// Blocks that are not what they were at first.
+/// Blocks that differ from their first contents.
 type Written<'a> = BTreeMap<(SwitchIdx, usize), &'a [u8; BLOCK_LIDS]>;
 
-/// Links between switches that are trained and carry nothing yet, and entries that no packet is looked up in yet.
+/// Links between switches that are trained but carry no packets yet, and entries that have no effect yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wake {
     asleep: BTreeSet<End>,
-    /// LinearFDBTop of switches that hold entries above it, where it is to be raised.
+    /// LinearFDBTop of switches that have entries above it, if the change set raises it.
     tops: Tops,
 }
 
 /// LinearFDBTop of some switches.
 type Tops = BTreeMap<SwitchIdx, Lid>;
 
-/// True if a port's link leads to another switch and is trained, but not ACTIVE at both ends: it carries nothing.
+/// True if a port's link leads to another switch and is trained, but not ACTIVE at both ends, so that it carries no
+/// packets.
 #[must_use]
 pub fn is_asleep(fabric: &Fabric, at: PortRef) -> bool {
     let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
@@ -40,7 +40,7 @@ pub fn is_asleep(fabric: &Fabric, at: PortRef) -> bool {
 }
 
 impl Wake {
-    /// All of a fabric.
+    /// Returns all such links of a fabric.
     #[must_use]
     pub fn of(fabric: &Fabric) -> Self {
         let sleeps = |at: &PortRef| is_asleep(fabric, *at);
@@ -58,8 +58,8 @@ impl Wake {
         }
     }
 
-    /// Those that a change set activates; if it activates none, what leads there does not matter. `tables` is what the
-    /// switches hold: entries of them which come into force as it raises LinearFDBTop are among them.
+    /// Returns the links that a change set activates, and the entries that take effect when it raises LinearFDBTop.
+    /// `tables` is what the switches have now. Links that stay inactive do not matter.
     #[must_use]
     pub fn of_changes(fabric: &Fabric, tables: &Tables, changes: &ChangeSet) -> Self {
         let mut wake = Self::of_links(fabric, changes);
@@ -72,7 +72,7 @@ impl Wake {
         wake
     }
 
-    /// The links alone.
+    /// Returns only the links.
     fn of_links(fabric: &Fabric, changes: &ChangeSet) -> Self {
         let of_all = Self::of(fabric);
         let is_asleep = |end| of_all.asleep.contains(&end);
@@ -82,19 +82,20 @@ impl Wake {
         }
     }
 
-    /// False if a change set activates no link between switches and raises no LinearFDBTop, whatever the switches hold.
+    /// False if a change set activates no link between switches and raises no LinearFDBTop, so that the tables need not
+    /// be read.
     #[must_use]
     pub fn may_be_of(fabric: &Fabric, changes: &ChangeSet) -> bool {
         ops(changes).any(|op| raised(fabric, op).is_some()) || !Self::of_links(fabric, changes).is_empty()
     }
 
-    /// True if every link that is trained carries packets, and every entry is in force.
+    /// True if every trained link carries packets and every entry has its effect.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.asleep.is_empty() && self.tops.is_empty()
     }
 
-    /// Entries that packets do not meet.
+    /// Returns the entries that have no effect.
     pub fn entries<'a>(&'a self, tables: &'a Tables) -> impl Iterator<Item = Write> + 'a {
         let ends = self.asleep.iter();
         let behind = ends.flat_map(move |&(switch, port)| leading_to(tables, &BTreeMap::new(), (switch, port)));
@@ -106,7 +107,7 @@ impl Wake {
         behind.chain(above)
     }
 
-    /// The tables as packets meet them: such entries drop.
+    /// Returns the tables as they act on packets: entries without effect drop.
     #[must_use]
     pub fn in_force(&self, tables: &Tables) -> Tables {
         let mut masked = tables.clone();
@@ -116,13 +117,13 @@ impl Wake {
         masked
     }
 
-    /// What a change set does to the entries that packets meet, step by step; `tables` is what the switches hold.
+    /// Returns the steps of a change set as they act on packets. `tables` is what the switches have now.
     #[must_use]
     pub fn steps(&self, fabric: &Fabric, tables: &Tables, changes: &ChangeSet) -> Vec<PhaseStep> {
         let (mut asleep, mut tops) = (self.asleep.clone(), self.tops.clone());
         let mut written = Written::new();
         let mut steps: Vec<PhaseStep> = Vec::new();
-        // What was waited before a phase that changes nothing for packets counts for the next.
+        // A wait before a phase that changes nothing for packets is added to the next phase.
         let mut wait_before_ns = 0_u64;
         for phase in &changes.phases {
             let woken: BTreeSet<End> = phase.ops.iter().flat_map(|op| woken(fabric, op)).collect();
@@ -141,7 +142,7 @@ impl Wake {
                         .filter(|write| !asleep.contains(&(switch, write.egress))),
                 );
             }
-            // Whatever order the Sets of one phase have: with all its links awake each mix has more dependencies.
+            // The Sets of one phase arrive in any order. With all its links active, each mix has the most dependencies.
             let writes = changed(fabric, (tables, &asleep, &tops), &mut written, &phase.ops);
             wait_before_ns = wait_before_ns.saturating_add(phase.wait_before_ns);
             for writes in [wakes, writes].into_iter().filter(|writes| !writes.is_empty()) {
@@ -157,7 +158,7 @@ fn ops(changes: &ChangeSet) -> impl Iterator<Item = &Op> {
     changes.phases.iter().flat_map(|phase| &phase.ops)
 }
 
-/// The ends of the link that a Set activates, if it does and the link is between switches.
+/// Returns the ends of the link between switches that a Set activates, if any.
 fn woken(fabric: &Fabric, op: &Op) -> impl Iterator<Item = End> {
     let active = Some(PortState::Active);
     let at = match op {
@@ -174,7 +175,7 @@ fn woken(fabric: &Fabric, op: &Op) -> impl Iterator<Item = End> {
     ends.into_iter().flatten()
 }
 
-/// The LinearFDBTop that a Set gives a switch, if it is a higher one than in force.
+/// Returns the LinearFDBTop that a Set writes, if it is higher than the current one.
 fn raised(fabric: &Fabric, op: &Op) -> Option<(SwitchIdx, Lid)> {
     match op {
         Op::Switch { node, settings } => {
@@ -185,12 +186,12 @@ fn raised(fabric: &Fabric, op: &Op) -> Option<(SwitchIdx, Lid)> {
     }
 }
 
-/// True if an entry is of a LID that its switch looks up in no table yet.
+/// True if an entry is above the LinearFDBTop of its switch.
 fn is_above(tops: &Tops, write: &Write) -> bool {
     tops.get(&write.switch).is_some_and(|top| write.lid > *top)
 }
 
-/// Entries of a switch that lead somewhere, of LIDs above one and up to another.
+/// Returns the entries of a switch that lead to a port, for LIDs above `above` and up to `upto`.
 fn between(tables: &Tables, written: &Written<'_>, switch: SwitchIdx, (above, upto): (Lid, Lid)) -> Vec<Write> {
     if switch.to_usize() >= tables.switches() {
         return Vec::new();
@@ -206,7 +207,7 @@ fn between(tables: &Tables, written: &Written<'_>, switch: SwitchIdx, (above, up
     lids.filter_map(entry).collect()
 }
 
-/// Entries that lead to a port.
+/// Returns the entries that lead to a port.
 fn leading_to(tables: &Tables, written: &Written<'_>, (switch, port): End) -> Vec<Write> {
     let mut found = Vec::new();
     if switch.to_usize() >= tables.switches() {
@@ -226,7 +227,7 @@ fn leading_to(tables: &Tables, written: &Written<'_>, (switch, port): End) -> Ve
     found
 }
 
-/// Entries that the Sets of a phase change for packets; notes what they write.
+/// Returns the entries that the Sets of a phase change for packets, and records what they write.
 fn changed<'a>(
     fabric: &Fabric,
     (tables, asleep, tops): (&Tables, &BTreeSet<End>, &Tops),
@@ -326,7 +327,7 @@ mod tests {
             wait_before_ns,
             ops: vec![op],
         };
-        // LID 7 gets an entry over the link that sleeps: nothing changes until it is activated.
+        // LID 7 gets an entry over the inactive link: nothing changes until the link is activated.
         let changes = ChangeSet {
             phases: vec![
                 phase(5, lft(&fabric, 1, &[(5, 2), (7, 2)])),
@@ -340,12 +341,12 @@ mod tests {
         assert_eq!(steps.iter().map(|step| step.wait_before_ns).collect::<Vec<_>>(), [7]);
     }
 
-    /// What the steps write: switch, LID, egress.
+    /// Compares the writes of the steps with the expected ones: switch, LID, egress.
     fn check(phases: Vec<Vec<Op>>, want: &[&[(u32, u16, u8)]]) {
         check_with(&[], phases, want);
     }
 
-    /// The same where the switches hold these entries as well; their LinearFDBTop is 6.
+    /// Does the same if the switches have additional entries. Their LinearFDBTop is 6.
     fn check_with(more: &[(u32, u16, u8)], phases: Vec<Vec<Op>>, want: &[&[(u32, u16, u8)]]) {
         let fabric = pair();
         let mut tables = Tables::new(2, Lid(9));
@@ -375,7 +376,7 @@ mod tests {
     fn activation_writes_what_leads_there() {
         let fabric = pair();
         check(vec![vec![activate(&fabric, 0)]], &[&[(0, 5, 2), (1, 5, 2)]]);
-        // Either end will do, and both are no more.
+        // Either end activates the link, and both together do the same.
         check(
             vec![vec![activate(&fabric, 1)], vec![activate(&fabric, 0)]],
             &[&[(0, 5, 2), (1, 5, 2)]],
@@ -393,7 +394,7 @@ mod tests {
     fn entries_written_before_are_in_force_when_their_link_is() {
         let fabric = pair();
         let new = lft(&fabric, 0, &[(5, 2), (6, 2)]);
-        // LID 6 leaves the link that is ACTIVE; its new entry wakes with the other.
+        // LID 6 moves away from the ACTIVE link. Its new entry takes effect together with the other.
         check(
             vec![vec![new.clone()], vec![activate(&fabric, 0)]],
             &[&[(0, 6, 255)], &[(0, 5, 2), (0, 6, 2), (1, 5, 2)]],
@@ -410,8 +411,8 @@ mod tests {
         let above = [(0, 7, 1), (0, 9, 1), (1, 7, 1)];
         let raise_first = || raise(&fabric, 0, 8);
         check_with(&above, vec![vec![raise_first()]], &[&[(0, 7, 1)]]);
-        // What was dropped or changed before does not wake as it was; what is written above the top is met once it is
-        // raised.
+        // An entry dropped or changed earlier takes effect with its last value. An entry written above LinearFDBTop
+        // takes effect when that is raised.
         let drop = lft(&fabric, 0, &[(5, 2), (6, 1)]);
         check_with(&above, vec![vec![drop], vec![raise_first()]], &[]);
         let other = lft(&fabric, 0, &[(5, 2), (6, 1), (8, 1)]);
@@ -421,10 +422,10 @@ mod tests {
             vec![vec![raise_first()], vec![other]],
             &[&[(0, 7, 1)], &[(0, 7, 255), (0, 8, 1)]],
         );
-        // A lower one, or nothing above it.
+        // A lower LinearFDBTop, or no entries above it.
         check_with(&above, vec![vec![raise(&fabric, 0, 5)]], &[]);
         check_with(&[], vec![vec![raise_first()]], &[]);
-        // It leads to a link that sleeps: whatever comes last brings it into force.
+        // The entry needs both an active link and a higher LinearFDBTop: the later of the two makes it effective.
         let both = [(0, 7, 2)];
         check_with(
             &both,

@@ -1,10 +1,10 @@
-//! How long packets that are under way may still make dependencies that the entries in force do not make.
+//! How long packets in flight may still make dependencies that the entries in force do not make.
 //!
 //! During a wait no entry changes. So a packet that was on channel a and waited for b when the wait began leaves its
-//! switch within one lifetime, and from then on follows the entries in force. As soon as it is on a channel that
-//! packets of sources reach by these entries, its dependencies are among those that stand, whoever sent it. That is
-//! often the next channel: agents in all switches send to hosts. So the bound counts lifetimes until then, not until
-//! packets arrive.
+//! switch within one packet lifetime, and from then on follows the entries in force. As soon as it is on a channel that
+//! packets of current sources use under these entries, its dependencies are among the known ones. That is often the
+//! next channel, because agents in all switches send to hosts. So the bound counts lifetimes until that point, not
+//! until delivery.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::Lids;
@@ -15,14 +15,14 @@ use super::net::{Links, Net, Owner, Way};
 use super::trial::{LidPlan, Trial};
 use crate::finding::Traffic;
 
-/// By step: lifetimes after which, in the wait before it, packets of traffic up to `upto` make no dependency but those
-/// that the entries then in force make; 0 without a wait.
+/// Returns for each step the lifetimes that the wait before it must last: after that, packets of traffic up to `upto`
+/// make only dependencies that the entries in force make. 0 without a wait.
 pub fn lifetimes(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> Vec<u32> {
     let mut needed: Vec<u32> = waits.iter().map(|wait| u32::from(*wait)).collect();
     if !waits.contains(&true) {
         return needed;
     }
-    // Where lanes change from hop to hop, or with the plan, channels alone do not say which dependencies stand.
+    // If lanes change from hop to hop, or with the plan, channels alone do not identify the known dependencies.
     let is_plain = trial.rules.maps.len() == 1 && trial.rules.maps[0].exceptions.is_empty();
     let mut drift = Drift::new(&trial.net, trial.subject.tables, &trial.rules);
     let mut ways = Ways::new(&trial.net);
@@ -34,7 +34,7 @@ pub fn lifetimes(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> Vec<u32> {
         drift.made.sort_by_key(|made| made.until);
         rest.load(|switch| trial.subject.tables.get(SwitchIdx(switch), plan.lid));
         let mut written = 0;
-        // Turns of one window end together; after the last there is no wait.
+        // Turns of one window end together. There is no wait after the last window.
         for window in drift.made.chunk_by(|a, b| a.until == b.until) {
             let until = window[0].until;
             if until >= trial.steps {
@@ -52,8 +52,8 @@ pub fn lifetimes(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> Vec<u32> {
     needed
 }
 
-/// Lifetimes after which packets to LIDs whose entries changed a moment ago make no dependency but those of the entries
-/// in force, wherever they are. Work: LIDs of switches once through all switches.
+/// Returns the lifetimes after which packets to LIDs with recently changed entries make only dependencies of the
+/// entries in force, wherever the packets are. Work: the LIDs of switches once through all switches.
 #[must_use]
 pub fn lifetimes_after(
     fabric: &Fabric,
@@ -61,14 +61,15 @@ pub fn lifetimes_after(
     entry: impl Fn(SwitchIdx, Lid) -> u8,
     changed: impl IntoIterator<Item = Lid>,
 ) -> u32 {
-    // What is not ACTIVE yet may become so meanwhile.
+    // Links that are not ACTIVE yet may become ACTIVE meanwhile.
     let [active, trained] = [Links::Active, Links::Trained].map(|links| Net::new(fabric, links));
     let mut rest = Rest::new(&active);
     let mut most = 0;
     for lid in changed {
         let owner = active.owner(fabric, lids, lid);
         if !matches!(owner, Owner::Switch(_)) {
-            // Agents of all switches send: on the second channel at the latest packets are where others are as well.
+            // Agents of all switches send, so on the second channel at the latest packets share their place with
+            // current traffic.
             most = most.max(2);
             continue;
         }
@@ -85,14 +86,14 @@ pub fn lifetimes_after(
     most
 }
 
-/// Entries of one LID at rest.
+/// Entries of one LID, which do not change during the wait.
 struct Rest<'a> {
     net: &'a Net,
     column: Vec<u8>,
     round: u32,
-    /// By channel: the round in which packets of sources reach it.
+    /// By channel: the round in which packets of current sources reach it.
     marked: Vec<u32>,
-    /// By channel: the round, and how many dependencies off the standing ones packets on it still make.
+    /// By channel: the round, and how many unknown dependencies packets on it still make.
     known: Vec<(u32, u32)>,
     path: Vec<u32>,
 }
@@ -115,7 +116,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// Takes the writes before a step; says how many these are.
+    /// Applies the writes before a step. Returns their number.
     fn settle(&mut self, writes: &[(u32, u32, u8)], until: u32) -> usize {
         let count = writes.iter().take_while(|write| write.0 < until).count();
         for &(_, switch, entry) in &writes[..count] {
@@ -135,7 +136,7 @@ impl<'a> Rest<'a> {
         self.next(self.net.channels[channel as usize].dst as usize)
     }
 
-    /// Channels that packets of sources reach.
+    /// Marks the channels that packets of current sources reach.
     fn mark(&mut self, owner: Owner, upto: Traffic) {
         self.round += 1;
         let agents = upto == Traffic::Switches || !matches!(owner, Owner::Switch(_));
@@ -170,7 +171,7 @@ impl<'a> Rest<'a> {
         most
     }
 
-    /// How many dependencies off the standing ones packets on a channel make from there on.
+    /// Returns how many unknown dependencies packets on a channel make from there on.
     fn behind(&mut self, channel: u32) -> u32 {
         let mut at = channel;
         self.path.clear();
@@ -187,7 +188,7 @@ impl<'a> Rest<'a> {
                 break 0;
             };
             if self.path.len() > self.net.switches {
-                // It goes round: the judge of plans says so.
+                // A forwarding loop, which the judge of plans reports.
                 return self.net.switches as u32;
             }
             self.path.push(at);
@@ -201,16 +202,16 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Arrays of one window, used again for the next: the longest way, whatever stands.
+/// Arrays for the longest path of one window, reused for the next. Known dependencies are not considered.
 struct Ways<'a> {
     net: &'a Net,
     /// Channels in turns.
     used: Vec<u32>,
-    /// By channel: turns that lead there and are not counted yet.
+    /// By channel: turns that lead to it and are not counted yet.
     waiting: Vec<u32>,
-    /// By channel: switches on the longest way up to its end; 0: not used.
+    /// By channel: number of switches on the longest path to its end; 0: not used.
     length: Vec<u32>,
-    /// By channel: the first of its turns plus 1; of each turn the next plus 1.
+    /// Linked lists. By channel: index of its first turn plus 1; by turn: index of the next turn plus 1.
     heads: Vec<u32>,
     next: Vec<u32>,
 }
@@ -228,7 +229,8 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// Most switches on a way along these turns; as many as there are if they go round without regard to lanes.
+    /// Returns the most switches on a path along these turns. If the turns form a loop when lanes are ignored, returns
+    /// the number of switches.
     fn longest(&mut self, made: &[Made]) -> u32 {
         self.next.clear();
         for made in made {

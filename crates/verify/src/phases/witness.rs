@@ -1,4 +1,4 @@
-//! Packets that make the turns of a cycle; switches among which packets of a LID go round.
+//! Finds witnesses: packets that make the turns of a cycle, and switches among which packets of a LID loop.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// For each turn of a cycle a packet that makes it.
+    /// Returns for each turn of a cycle a packet that makes it.
     pub fn of_cycle(&self, bad: &Bad) -> Vec<MixedStep> {
         let trial = self.trial;
         let next = bad.cycle.iter().cycle().skip(1);
@@ -34,7 +34,7 @@ impl Finder<'_> {
             .collect();
         let mut open: BTreeMap<Turn, Option<MixedStep>> = turns.iter().map(|&turn| (turn, None)).collect();
         let mut missing = open.len();
-        // As if the transition ended with this step: the arrays then tell of its window.
+        // Treats this step as the last, so that the arrays describe its window.
         let waits = &self.waits[..=bad.step as usize];
         let mut drift = Drift::new(&trial.net, trial.subject.tables, &trial.rules);
         let others = trial.others.iter().map(|&lid| LidPlan {
@@ -124,7 +124,7 @@ impl Finder<'_> {
         Place::node(fabric, fabric.switches()[SwitchIdx(switch)])
     }
 
-    /// A circle in which packets of a LID may go while a step is under way, of this traffic or smaller.
+    /// Returns a loop that packets of a LID may follow during a step, made by traffic up to `upto`.
     pub fn of_loop(&self, plan: &LidPlan, step: u32, upto: Traffic) -> Option<PhaseFault> {
         let trial = self.trial;
         let own = if matches!(plan.owner, Owner::Switch(_)) {
@@ -162,7 +162,8 @@ impl Finder<'_> {
     }
 }
 
-/// Switches that lead round, if any can be reached: depth first until one on the path comes again.
+/// Returns the switches of a loop that can be reached, if there is one. Depth-first, until a switch on the path
+/// repeats.
 fn circle(net: &Net, column: &[[u8; 2]], starts: impl Iterator<Item = usize>) -> Option<Vec<u32>> {
     const NEW: usize = usize::MAX;
     const DONE: usize = usize::MAX - 1;
@@ -208,7 +209,7 @@ const fn turn((from_vl, from): (u8, u32), (to_vl, to): (u8, u32)) -> Turn {
     }
 }
 
-/// When an entry is in force, seen from a step.
+/// Returns the time at which an entry is in force, relative to a step.
 fn era(trial: &Trial<'_>, plan: &LidPlan, switch: u32, entry: u8, step: u32) -> Era {
     if plan.writes.is_empty() {
         return Era::Standing;

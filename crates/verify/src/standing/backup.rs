@@ -1,8 +1,8 @@
-//! A repair that was judged before there was need of it.
+//! Backups: repairs that are judged before the links fail.
 //!
-//! What is written, and what was proved of it, is kept until the links are lost: then nothing is left to judge, if the
-//! proof is still about the same tables, links and owners ([`State`]), and no packets are under way by other entries.
-//! A block is kept as what differs in it: two bytes an entry.
+//! The written blocks and the proof are kept until the links are lost. Then nothing is left to judge, provided that the
+//! proof is still about the same tables, links and owners ([`State`]), and that no packets of other entries are in
+//! flight. A block is stored as its changed entries: two bytes each.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Generation, Op, Phase};
@@ -16,7 +16,7 @@ use crate::judged::{Judged, proved};
 use crate::phases::{Passage, QuickProof};
 use crate::verdict::Verdict;
 
-/// A block that is written, and how many entries differ in it.
+/// A written block, and the number of entries that change in it.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     switch: u16,
@@ -24,7 +24,7 @@ struct Block {
     entries: u8,
 }
 
-/// A phase: what it is for, how long it waits, and how many blocks it writes.
+/// A phase: its purpose, its wait, and the number of blocks that it writes.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     label: &'static str,
@@ -39,33 +39,33 @@ pub struct Backup {
     links: Box<[LinkChange]>,
     parts: Box<[Part]>,
     blocks: Box<[Block]>,
-    /// Of one block after another: places, and what they hold from then on.
+    /// Changed entries of all blocks in sequence: (index in the block, new value).
     entries: Box<[(u8, u8)]>,
     way: QuickProof,
     proof: Proof,
 }
 
 impl Backup {
-    /// What it was judged for.
+    /// Returns the state that it was judged for.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// The links that are lost.
+    /// Returns the lost links.
     #[must_use]
     pub fn links(&self) -> &[LinkChange] {
         &self.links
     }
 
-    /// Blocks that it writes; one of several steps more than once.
+    /// Returns the blocks that it writes. A block written in several steps appears more than once.
     pub fn blocks(&self) -> impl Iterator<Item = (SwitchIdx, usize)> {
         self.blocks
             .iter()
             .map(|of| (SwitchIdx(of.switch.into()), usize::from(of.block)))
     }
 
-    /// What it takes in memory, in bytes.
+    /// Returns its memory in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         size_of::<Self>()
@@ -76,7 +76,7 @@ impl Backup {
             + size_of_val(&*self.proof.lanes)
     }
 
-    /// Blocks as they are written, one after another; `None` where there is no such block.
+    /// Returns the blocks as they are written, in order; `None` where a block does not exist.
     fn written<'a>(&'a self, standing: &'a Standing) -> impl Iterator<Item = Option<(Block, [u8; BLOCK_LIDS])>> + 'a {
         let mut entries = &self.entries[..];
         self.blocks.iter().map(move |&block| {
@@ -90,7 +90,7 @@ impl Backup {
         })
     }
 
-    /// The change set, with `quiet` before the first phase that waits, or else last.
+    /// Returns the change set. `quiet` goes before the first phase that waits, or to the end.
     fn changes(&self, standing: &Standing, fabric: &Fabric, generation: Generation, quiet: Phase) -> Option<ChangeSet> {
         let mut quiet = (!quiet.ops.is_empty()).then_some(quiet);
         let mut phases = Vec::with_capacity(self.parts.len() + 1);
@@ -119,9 +119,9 @@ impl Backup {
 }
 
 impl Standing {
-    /// Judges what is to be done when `links` are lost, as [`super::judge_repair`] would with no packets under way, and
-    /// goes back to what stands. `None` if it would not let it pass, something else than entries is set, or a switch is
-    /// gone with the links.
+    /// Judges a change set for the loss of `links`, as [`super::judge_repair`] would with no packets in flight, and
+    /// then restores the proof. `None` if the judge would refuse it, if it sets something other than entries, or if a
+    /// switch loses all its links.
     #[must_use]
     pub fn back_up(&mut self, fabric: &Fabric, links: &[LinkChange], changes: &ChangeSet) -> Option<Backup> {
         let state = self.state;
@@ -131,7 +131,7 @@ impl Standing {
             let switch = fabric.switch_index(*node)?;
             let held = self.row(switch, usize::from(*block))?;
             let before = entries.len();
-            // Less than 64 columns, so they fit.
+            // There are fewer than 64 columns, so they fit.
             entries.extend(differing(held, data).map(|column| (column as u8, data[column])));
             blocks.push(Block {
                 switch: u16::try_from(switch.to_usize()).ok()?,
@@ -157,9 +157,9 @@ impl Standing {
         })
     }
 
-    /// A judged change set once more, now that there is need of it, with `quiet`, Sets that clear PortStateChange.
-    /// `before` is the verdict on what stands. `None` if that is not what the change set was judged for. The proof
-    /// stays what it was, until [`Self::follow`].
+    /// Returns the judged change set after the links have failed, together with `quiet`, the Sets that clear
+    /// PortStateChange. `before` is the verdict on the proved state. `None` if the state is not the one that the change
+    /// set was judged for. The proof stays unchanged until [`Self::follow`].
     #[must_use]
     pub fn recall(
         &self,
@@ -180,8 +180,8 @@ impl Standing {
         proved(verdict, changes, Passage::Quick(backup.way))
     }
 
-    /// Takes what [`Self::recall`] gave. False if it does not come to what was proved of it: then this proof is of no
-    /// use any more. To be called when there is time, and before anything else is asked of it.
+    /// Updates the proof to the result of [`Self::recall`]. False if the result differs from what was proved; this
+    /// proof can then no longer be used. Call it when there is time, and before any other use of the proof.
     #[must_use]
     pub fn follow(&mut self, fabric: &Fabric, backup: &Backup) -> bool {
         if self.state != backup.state {

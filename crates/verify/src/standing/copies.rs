@@ -1,7 +1,7 @@
-//! Copies of multicast packets beside a standing proof: turns that stay, whatever routes do.
+//! Turns of multicast copies in a standing proof. They stay when routes change.
 //!
-//! Those on a lane that no route has are in nobody's way: the proof need not hold them, as no repair gives a route a
-//! lane that the plan has not.
+//! Copies on a lane that no route uses are left out, because no repair moves a route to a lane that the plan does not
+//! use.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use super::Standing;
 use super::shape::Shape;
 use crate::multicast::{RouteTurns, level_of};
 
-/// What copies wait for: what a proof that stands has to fit beside.
+/// Turns of multicast copies that a standing proof must be compatible with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyTurns {
-    /// Switches, by number.
+    /// GUIDs of the switches, by index.
     switches: Vec<Guid>,
-    /// Lane (each of those that copies may be on), switch and port that a packet leaves by, and port of the next switch
-    /// that it is copied to.
+    /// Lane (each one that copies may be on), switch and egress port of a packet, and port of the next switch that it
+    /// is copied to.
     turns: Vec<(u8, u32, u8, u8)>,
 }
 
 impl CopyTurns {
-    /// Of all groups, of packets that came by any of the first tables and are copied by any of the second; `routes`
-    /// says which links there are.
+    /// Returns the turns of all groups: of packets that arrive by any of the first tables and are copied by any of the
+    /// second. `routes` supplies the links.
     #[must_use]
     pub fn new(
         fabric: &Fabric,
@@ -46,7 +46,7 @@ impl CopyTurns {
         }
     }
 
-    /// Both.
+    /// Returns the union of both.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let all: BTreeSet<_> = self.turns.iter().chain(&other.turns).copied().collect();
@@ -56,7 +56,7 @@ impl CopyTurns {
         }
     }
 
-    /// The vertices of a proof, with the ports that they turn to.
+    /// Returns the vertices of a proof, with the ports that they turn to.
     fn vertices(&self, fabric: &Fabric, shape: &Shape) -> Vec<(u32, u8)> {
         let now: Vec<Option<SwitchIdx>> = (self.switches.iter())
             .map(|&guid| fabric.find(guid).and_then(|node| fabric.switch_index(node)))
@@ -72,8 +72,8 @@ impl CopyTurns {
 }
 
 impl Standing {
-    /// From now on routes have to fit beside these copies as well. Costs one look at each of their turns, and a search
-    /// for each that goes against the order; nothing if they are what they were.
+    /// Sets the copies that routes must be compatible with from now on. Work: a look-up for each turn, and a search for
+    /// each turn against the order; none if the copies are unchanged.
     pub fn set_copies(&mut self, fabric: &Fabric, copies: &Arc<CopyTurns>) {
         if self.copies.as_ref().is_some_and(|known| Arc::ptr_eq(known, copies)) {
             return;

@@ -1,13 +1,13 @@
-//! Why a standing proof refuses.
+//! Errors of a standing proof.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::{Lid, PortNum};
 
-/// Why there is no standing proof, or a change was not taken.
+/// Reason why there is no standing proof, or why a change was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StandingError {
-    /// SLV-JUDGE-0300: lanes depend on more than the destination.
+    /// SLV-JUDGE-0300: the lane of a packet depends on more than its destination.
     #[error(
         "SLV-JUDGE-0300: the lane of LID {lid} changes on the way, or a link lacks it; judge the whole plan instead"
     )]
@@ -15,35 +15,35 @@ pub enum StandingError {
         /// The first such LID.
         lid: Lid,
     },
-    /// SLV-JUDGE-0301: the fabric is in parts.
+    /// SLV-JUDGE-0301: the fabric is not connected.
     #[error("SLV-JUDGE-0301: the fabric has {parts} parts without a link between them; judge the whole plan instead")]
     Parts {
-        /// How many; 0: no switch.
+        /// Number of parts; 0: the fabric has no switch.
         parts: u64,
     },
-    /// SLV-JUDGE-0302: some switch hides LIDs, or the tables are not those of the fabric.
+    /// SLV-JUDGE-0302: the LinearFDBTop of a switch hides LIDs in use, or the tables are not those of the fabric.
     #[error("SLV-JUDGE-0302: tables or LinearFDBTop of some switch end below LID {need}, or a switch has no table")]
     Tables {
         /// The highest LID.
         need: Lid,
     },
-    /// SLV-JUDGE-0303: packets go in a circle.
+    /// SLV-JUDGE-0303: packets loop.
     #[error("SLV-JUDGE-0303: packets to LID {lid} go in a circle by way of switch {}", switch.0)]
     Circle {
         /// The LID.
         lid: Lid,
-        /// A switch of the circle.
+        /// A switch of the loop.
         switch: SwitchIdx,
     },
-    /// SLV-JUDGE-0304: more switches or hosts than a standing proof counts.
+    /// SLV-JUDGE-0304: there are more switches or hosts than a standing proof supports.
     #[error("SLV-JUDGE-0304: {count} switches or host ports, a standing proof has room for {limit}")]
     Size {
-        /// How many there are.
+        /// Number of switches or hosts.
         count: u64,
-        /// How many there may be.
+        /// Largest supported number.
         limit: u64,
     },
-    /// SLV-JUDGE-0305: no such entry.
+    /// SLV-JUDGE-0305: there is no such entry.
     #[error("SLV-JUDGE-0305: switch {} has no entry of LID {lid}", switch.0)]
     NoSuchEntry {
         /// The switch.
@@ -51,10 +51,10 @@ pub enum StandingError {
         /// The LID.
         lid: Lid,
     },
-    /// SLV-JUDGE-0307: not the fabric that the proof was made for.
+    /// SLV-JUDGE-0307: the proof was made for another fabric.
     #[error("SLV-JUDGE-0307: other switches, hosts, LIDs, lanes or cables than the proof has; make a new one")]
     Changed,
-    /// SLV-JUDGE-0306: no such link between switches when the proof was made.
+    /// SLV-JUDGE-0306: there was no such link between switches when the proof was made.
     #[error("SLV-JUDGE-0306: port {port} of switch {} had no link to a switch; judge the whole plan instead", switch.0)]
     NoSuchLink {
         /// The switch.

@@ -1,7 +1,8 @@
-//! The standing flows: how many host pairs leave every switch towards every LID, and which dependencies they make.
+//! Standing flows: the number of host pairs that leave every switch towards every LID, and the dependencies that they
+//! make.
 //!
-//! An entry is taken out ([`Flows::detach`]) and put back ([`Flows::attach`]) one at a time. Either touches the turns
-//! at its own switch and the next, and the flow from there down to the owner: the length of one path.
+//! Entries are removed ([`Flows::detach`]) and added ([`Flows::attach`]) one at a time. Each operation changes the
+//! turns at the entry's switch and the next one, and the flow from there to the owner: one path length.
 
 use std::cmp::Ordering;
 
@@ -9,25 +10,25 @@ use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 
 use crate::standing::shape::{Goal, NOWHERE, Shape};
 
-/// LIDs that make a dependency, told apart by who sends and where to.
+/// Number of LIDs that make a dependency, by kind of sender and destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// LIDs that hosts send to this way.
+    /// LIDs with packets from hosts that make it.
     pub from_hosts: u16,
-    /// LIDs of hosts (and of nobody alive) that any switch or host sends to this way.
+    /// LIDs of hosts (and LIDs without a live owner) with packets from any switch or host that make it.
     pub to_hosts: u16,
-    /// LIDs of switches, likewise.
+    /// LIDs of switches with packets from any switch or host that make it.
     pub to_switches: u16,
 }
 
 impl Count {
-    /// Whether there is a dependency in traffic of hosts and agents, and in all traffic.
+    /// Returns whether there is a dependency in traffic of hosts and agents, and in all traffic.
     pub const fn edges(self) -> [bool; 2] {
         let agents = self.from_hosts > 0 || self.to_hosts > 0;
         [agents, agents || self.to_switches > 0]
     }
 
-    /// Counts a LID more or less.
+    /// Adds or removes a LID.
     #[inline]
     pub fn change(&mut self, goal: Goal, by_any: bool, by_hosts: bool, sign: Sign) {
         let all = match goal {
@@ -42,7 +43,7 @@ impl Count {
     }
 }
 
-/// The greatest load, and how many channels have it; 0: it is less than that, and not known.
+/// The greatest load, and the number of channels that have it. 0: only an upper bound is known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Greatest {
     load: u32,
@@ -56,7 +57,7 @@ impl Greatest {
         Self { load, channels }
     }
 
-    /// A channel's load has become another.
+    /// Records that a channel's load has changed.
     #[inline]
     fn change(&mut self, before: u32, after: u32) {
         if before == self.load {
@@ -80,37 +81,37 @@ impl Greatest {
 enum End {
     Owner,
     Lost,
-    /// Dropped, and rightly.
+    /// Dropped, as expected.
     Nobody,
 }
 
-/// Sums over everything that flows; the caller brings [`Shape`] and tables.
+/// Sums over all flows. The caller supplies [`Shape`] and the tables.
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
     /// Host pairs by vertex: lane × cells + cell.
     pub loads: Vec<u32>,
-    /// Their sum, and that of their squares, by lane.
+    /// Sum of the loads, and sum of their squares, by lane.
     pub load_sums: Vec<(u64, u128)>,
-    /// The greatest of them, by lane.
+    /// The greatest load, by lane.
     greatest: Vec<Greatest>,
-    /// LIDs by vertex, then egress port of the switch it leads to.
+    /// Counts by vertex, then by egress port of the switch that the vertex leads to.
     pub counts: Vec<Count>,
     /// Dependencies in traffic of hosts, by lane.
     pub dependencies: Vec<u64>,
-    /// Dependencies in traffic of hosts that each vertex holds or is wanted by.
+    /// Number of dependencies in traffic of hosts from or to each vertex.
     degrees: Vec<u16>,
-    /// Vertices that have one, by lane.
+    /// Vertices with such a dependency, by lane.
     pub channels: Vec<u64>,
-    /// Pairs of hosts whose packets arrive.
+    /// Pairs of hosts with packets that are delivered.
     pub host_pairs: u64,
-    /// Packets of hosts that do not arrive, one to each LID.
+    /// Packets from hosts that are not delivered, one to each LID.
     pub lost: u64,
-    /// (Switch, LID) where packets end that should not.
+    /// Pairs (switch, LID) where packets end that should not.
     pub dead_ends: u64,
 }
 
 impl Sums {
-    /// Nothing flows.
+    /// Returns sums without any flow.
     pub fn empty(shape: &Shape) -> Self {
         let vertices = shape.lane_count * shape.total();
         Self {
@@ -125,7 +126,7 @@ impl Sums {
         }
     }
 
-    /// Adds what flows to other LIDs. What is told of lanes is not: see [`Self::complete`].
+    /// Adds the flows to other LIDs. Sums per lane are left to [`Self::complete`].
     pub fn add(&mut self, other: &Self) {
         self.loads
             .iter_mut()
@@ -141,7 +142,7 @@ impl Sums {
         self.dead_ends += other.dead_ends;
     }
 
-    /// Counts dependencies in traffic of hosts and sums up loads, once all LIDs are added up.
+    /// Computes dependencies in traffic of hosts and sums of loads, after all LIDs are added up.
     pub fn complete(&mut self, shape: &Shape) {
         let squared = |load: u32| u128::from(u64::from(load) * u64::from(load));
         self.greatest = self.loads.chunks(shape.total().max(1)).map(Greatest::of).collect();
@@ -157,7 +158,7 @@ impl Sums {
         }
     }
 
-    /// Host pairs cross the link of a cell on the lane whose vertices begin at `first`, or no longer.
+    /// Adds or removes host pairs on the link of a cell, on the lane with vertices from `first` on.
     #[inline]
     fn load(&mut self, shape: &Shape, (first, cell): (usize, usize), pairs: u16, sign: Sign) {
         let lane = if first == 0 { 0 } else { first / shape.total() };
@@ -175,7 +176,7 @@ impl Sums {
         self.greatest[lane].change(before as u32, *load);
     }
 
-    /// The greatest load on a lane. Costs nothing, unless all channels that had it have lost some.
+    /// Returns the greatest load on a lane. Costs nothing unless all channels with that load have lost some of it.
     pub fn greatest(&self, shape: &Shape, lane: usize) -> u32 {
         match self.greatest.get(lane) {
             Some(known) if known.channels > 0 => known.load,
@@ -183,7 +184,7 @@ impl Sums {
         }
     }
 
-    /// A dependency in traffic of hosts is there, or no longer.
+    /// Adds or removes a dependency in traffic of hosts.
     fn dependency(&mut self, shape: &Shape, vertex: usize, port: usize, sign: Sign) {
         let (lane, cell) = (vertex / shape.total(), vertex % shape.total());
         let wanted = lane * shape.total() + usize::from(shape.behind(cell)) * shape.cells + port;
@@ -202,7 +203,7 @@ impl Sums {
         }
     }
 
-    /// What one (switch, LID) where packets end contributes.
+    /// Adds or removes the contribution of one (switch, LID) where packets end.
     pub fn end(&mut self, shape: &Shape, at: (usize, u8), goal: Goal, pairs: u64, sign: Sign) {
         let is_base = shape.counts_pairs(goal);
         match end_of(shape, at, goal) {
@@ -212,7 +213,7 @@ impl Sums {
         }
     }
 
-    /// One (switch, LID) where packets end is there, or no longer.
+    /// Adds or removes one (switch, LID) where packets end.
     pub fn dead_end(&mut self, shape: &Shape, at: (usize, u8), goal: Goal, sign: Sign) {
         if end_of(shape, at, goal) == End::Lost {
             sign.apply(&mut self.dead_ends, 1);
@@ -237,12 +238,12 @@ fn end_of(shape: &Shape, (switch, entry): (usize, u8), goal: Goal) -> End {
     }
 }
 
-/// More or less of it.
+/// Whether a contribution is added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// More.
+    /// Added.
     Add,
-    /// Less.
+    /// Removed.
     Take,
 }
 
@@ -255,56 +256,57 @@ impl Sign {
     }
 }
 
-/// Tables and everything that flows by them.
+/// Tables and all flows under them.
 #[derive(Clone, Debug)]
 pub struct Flows {
-    /// What does not sign.
+    /// The parts that entries and links do not change.
     pub shape: Shape,
-    /// Next switch by cell; [`NOWHERE`] if the port leads to none now.
+    /// Next switch by cell. [`NOWHERE`] if the port leads to no switch now.
     pub next: Vec<u16>,
-    /// Links that are down, by position, ascending.
+    /// Links that are down, by index, ascending.
     pub down: Vec<u32>,
     /// Entries, block-major as in `Tables`.
     pub rows: Vec<[u8; BLOCK_LIDS]>,
-    /// Hosts whose packets leave a switch, one each, in the places of entries.
+    /// Number of hosts with packets that leave a switch, by switch and LID, in the layout of `rows`.
     pub pairs: Vec<[u16; BLOCK_LIDS]>,
-    /// The same as bits: whether there are any. A sixteenth of the memory, which is what most ask for.
+    /// The same as bits: whether there are any. This needs a sixteenth of the memory and answers most questions.
     pub carries: Vec<u64>,
-    /// Sums of it.
+    /// Sums over the flows.
     pub sums: Sums,
-    /// Dependencies whose counts went to or from 0 since the caller looked: vertex and egress port.
+    /// Dependencies with counts that became or stopped being 0 since the caller last read this list: vertex and egress
+    /// port.
     pub touched: Vec<(u32, u8)>,
-    /// Entries read.
+    /// Number of entries read.
     pub walked: u64,
-    /// What was last asked of [`Self::coming_in`].
+    /// Cached result of [`Self::coming_in`].
     pub coming: Coming,
 }
 
-/// Links by which LIDs of a block come in at a switch.
+/// Cache of the links by which packets to LIDs of a block enter a switch.
 #[derive(Clone, Debug, Default)]
 pub struct Coming {
-    /// First row of the block, and the switch; `None`: nothing was asked.
+    /// First row of the block, and the switch; `None`: empty.
     of: Option<(usize, usize)>,
-    /// How many LIDs it was asked for.
+    /// Number of LIDs asked for so far.
     asked: u32,
-    /// Positions of links by which any LID does; not before it was asked for [`Coming::MANY`].
+    /// Indexes of links on which packets to any LID of the block enter. Filled only after [`Coming::MANY`] requests.
     links: Vec<u32>,
 }
 
 impl Coming {
-    /// As long as it is asked for fewer LIDs of a block, each link's entry of the LID is looked at; then all entries,
-    /// once.
+    /// Number of requests for LIDs of one block after which all entries are read at once. With fewer requests, only the
+    /// entry of the LID at each link is read.
     pub const MANY: u32 = 3;
 }
 
 /// One LID at one switch.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
-    /// First row of the LID's block.
+    /// Index of the first row of the LID's block.
     tile: usize,
     column: usize,
     goal: Goal,
-    /// Start of its lane's vertices.
+    /// First vertex of its lane.
     lane: usize,
 }
 
@@ -319,19 +321,19 @@ impl Flows {
         }
     }
 
-    /// The entry of a LID at a switch.
+    /// Returns the entry of a LID at a switch.
     pub fn entry(&self, switch: u16, lid: u16) -> u8 {
         let lid = usize::from(lid);
         self.rows[lid / BLOCK_LIDS * self.shape.switches + usize::from(switch)][lid % BLOCK_LIDS]
     }
 
-    /// True if packets of hosts leave a row's switch towards the LID of a column.
+    /// True if packets from hosts leave a row's switch towards the LID of a column.
     #[inline]
     pub fn carries_hosts(&self, row: usize, column: usize) -> bool {
         self.carries[row] >> column & 1 != 0
     }
 
-    /// A link, by position, goes up or down one way.
+    /// Marks one direction of a link, by index, as up or down.
     pub fn flip(&mut self, position: u32, is_up: bool) {
         let arc = self.shape.arcs[position as usize];
         self.next[arc.cell as usize] = if is_up { arc.dst } else { NOWHERE };
@@ -354,12 +356,12 @@ impl Flows {
         (entry, cell, self.next[cell])
     }
 
-    /// Takes an entry out: its packets are dropped here until [`Self::attach`].
+    /// Removes an entry: its packets are dropped here until [`Self::attach`].
     pub fn detach(&mut self, switch: u16, lid: u16) {
         self.replace(switch, lid, NO_PATH);
     }
 
-    /// Puts an entry in; false, and nothing changed, if its packets would go in a circle.
+    /// Adds an entry. False, with nothing changed, if its packets would loop.
     pub fn attach(&mut self, switch: u16, lid: u16, entry: u8) -> bool {
         if self.is_used(lid) {
             let spot = self.spot(lid);
@@ -375,7 +377,7 @@ impl Flows {
         true
     }
 
-    /// Changes an entry and all that it contributes: turns at both ends of its link, and its flow from there on.
+    /// Replaces an entry and all its contributions: turns at both ends of its link, and its flow from there on.
     fn replace(&mut self, switch: u16, lid: u16, entry: u8) {
         let (spot, switch) = (self.spot(lid), usize::from(switch));
         if spot.goal == Goal::Unused {
@@ -391,7 +393,7 @@ impl Flows {
         self.flow(spot, switch, Sign::Add);
     }
 
-    /// Adds or takes what an entry contributes from its switch on.
+    /// Adds or removes the contribution of an entry, from its switch on.
     fn flow(&mut self, spot: Spot, switch: usize, sign: Sign) {
         let (entry, cell, next) = self.read(spot, switch);
         let pairs = self.pairs[spot.tile + switch][spot.column];
@@ -407,8 +409,8 @@ impl Flows {
         }
     }
 
-    /// Takes switches for gone, all of whose links are, or for there again: nobody counts what is sent to them and
-    /// theirs any more, or would be sent by them. The dependencies of what is sent to them on the way stay.
+    /// Marks switches without any link left as gone, or as present again. Packets from and to a gone switch and its
+    /// hosts are not counted as lost. Dependencies of packets on their way to it remain.
     pub fn set_gone(&mut self, switches: &[u16], is_gone: bool) {
         self.count_gone(switches, Sign::Take);
         switches
@@ -417,7 +419,7 @@ impl Flows {
         self.count_gone(switches, Sign::Add);
     }
 
-    /// Counts whatever depends on some switches being gone or not.
+    /// Adds or removes the counts that depend on whether some switches are gone.
     fn count_gone(&mut self, switches: &[u16], sign: Sign) {
         for lid in 0..self.shape.goals.len() as u16 {
             let spot = self.spot(lid);
@@ -436,7 +438,7 @@ impl Flows {
         }
     }
 
-    /// Counts what one (switch, LID) contributes to what a goal that goes or comes changes: its end, or its load.
+    /// Adds or removes what one (switch, LID) contributes to these counts: its end, or its load.
     fn count_spot(&mut self, spot: Spot, switch: usize, sign: Sign) {
         let (entry, cell, next) = self.read(spot, switch);
         let pairs = self.pairs[spot.tile + switch][spot.column];
@@ -449,12 +451,13 @@ impl Flows {
         }
     }
 
-    /// Turns at a switch from all links whose packets come to it: they leave one port and enter another.
+    /// Changes the turns at a switch for all links on which packets to the LID enter: from egress port `leave` to
+    /// `enter`.
     fn turns_into(&mut self, spot: Spot, switch: usize, leave: Option<u8>, enter: Option<u8>) {
         if leave == enter {
             return;
         }
-        // Entries of one switch and block change one after another. No other row has changed since it was asked last.
+        // Entries of one switch and block usually change in sequence. No other row has changed since the last request.
         let mut coming = std::mem::take(&mut self.coming);
         if coming.of != Some((spot.tile, switch)) {
             (coming.of, coming.asked) = (Some((spot.tile, switch)), 0);
@@ -472,19 +475,19 @@ impl Flows {
             coming.links.iter().for_each(|&i| self.turn_into(spot, i, leave, enter));
         }
         if coming.asked == 1 {
-            // The entries of one LID in a row are in what has just been looked through.
+            // The entries of one LID were part of the rows just read.
             self.walked += u64::from(self.shape.entering_from[switch + 1] - self.shape.entering_from[switch]);
         }
         self.coming = coming;
     }
 
-    /// The same of one link, by its position, if packets to the LID come by it.
+    /// Changes the turn of one link, by index, if packets to the LID enter on it.
     #[inline]
     fn turn_into(&mut self, spot: Spot, link: u32, leave: Option<u8>, enter: Option<u8>) {
         let arc = self.shape.entering[link as usize];
         let before = usize::from(arc.src);
         let cell = arc.cell as usize;
-        // A port has one cell, an entry that is no port has none that a link leaves by.
+        // A port has one cell. An entry that is no port number has none that a link leaves by.
         if self.rows[spot.tile + before][spot.column] != arc.port || self.next[cell] == NOWHERE {
             return;
         }
@@ -497,7 +500,7 @@ impl Flows {
         }
     }
 
-    /// Links by which a LID is sent to a switch, live or not: positions in `entering`.
+    /// Finds the links on which a LID is sent to a switch, up or down: indexes in `entering`.
     pub fn coming_in_to(&self, lid: u16, switch: usize, found: &mut Vec<u32>) {
         let (tile, column) = (
             usize::from(lid) / BLOCK_LIDS * self.shape.switches,
@@ -510,18 +513,18 @@ impl Flows {
         }));
     }
 
-    /// The same of any LID of a block.
+    /// Finds the links for any LID of a block.
     pub fn coming_in(&self, tile: usize, switch: usize, found: &mut Vec<u32>) {
         let entering = self.shape.entering_from[switch]..self.shape.entering_from[switch + 1];
         found.extend(entering.filter(|&i| {
             let arc = self.shape.entering[i as usize];
             let row = &self.rows[tile + usize::from(arc.src)];
-            // All of them, without a branch: that is a handful of instructions.
+            // Reads all of them without a branch, which takes only a few instructions.
             row.iter().fold(false, |any, &entry| any | (entry == arc.port))
         }));
     }
 
-    /// The turn from the link of a cell, at the switch it leads to.
+    /// Adds or removes the turn from the link of a cell at the switch that it leads to.
     fn turn_after(&mut self, spot: Spot, cell: usize, switch: usize, by_hosts: bool, sign: Sign) {
         let (entry, _, next) = self.read(spot, switch);
         if next != NOWHERE {
@@ -529,7 +532,8 @@ impl Flows {
         }
     }
 
-    /// Host pairs flow over a link and on to where they end. Where they are all there is, hosts' turns come and go.
+    /// Adds or removes host pairs on a link and on the path to where they end. If these are the only pairs, turns of
+    /// hosts are added or removed too.
     fn flow_on(&mut self, spot: Spot, link: (usize, u16), pairs: u16, sign: Sign) {
         let is_counted = self.shape.counts_pairs(spot.goal);
         let (mut cell, mut to) = link;
@@ -563,7 +567,7 @@ impl Flows {
         }
     }
 
-    /// A LID makes a dependency, or no longer: for all who send (`by_any`), for hosts (`by_hosts`), or both.
+    /// Adds or removes a LID of a dependency: for all senders (`by_any`), for hosts (`by_hosts`), or for both.
     fn turn(&mut self, spot: Spot, (cell, entry): (usize, u8), by_any: bool, by_hosts: bool, sign: Sign) {
         let vertex = spot.lane + cell;
         let count = &mut self.sums.counts[vertex * self.shape.ports() + usize::from(entry)];

@@ -1,27 +1,27 @@
-//! The dependencies of a standing proof as a graph with an order.
+//! The dependencies of a standing proof as a graph with a topological order.
 
 use crate::standing::flows::Count;
 use crate::standing::order::{Graph, Order};
 use crate::standing::shape::Shape;
 
-/// Dependencies of one traffic as bits, and an order that follows them.
+/// Dependencies of one class of traffic as bits, with a topological order.
 #[derive(Clone, Debug)]
 pub struct Edges {
     bits: Bits,
-    /// Those of them that copies of multicast packets make, whoever else does, as in [`Bits::onward`]; empty: none.
+    /// Dependencies that multicast copies make, in the layout of [`Bits::onward`]; empty: none.
     copies: Vec<u64>,
-    /// The order.
+    /// The topological order.
     pub order: Order,
 }
 
-/// Edges from both their ends.
+/// Edges, stored at both ends.
 #[derive(Clone, Debug)]
 struct Bits {
-    /// Words of a vertex.
+    /// Words per vertex.
     words: usize,
     /// Egress ports at the next switch, by vertex.
     onward: Vec<u64>,
-    /// Ingress ports at its own switch, by vertex: what waits for a channel stands together, wherever it comes from.
+    /// Ingress ports at the vertex's own switch, by vertex. All predecessors of a channel are stored together.
     back: Vec<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Bits {
         self.onward[word] & bit != 0
     }
 
-    /// Puts an edge in, or takes it out.
+    /// Adds or removes an edge.
     #[inline]
     fn set(&mut self, shape: &Shape, vertex: u32, port: usize, is_edge: bool) {
         let (lane, cell) = (vertex as usize / shape.total(), vertex as usize % shape.total());
@@ -83,7 +83,7 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// The vertex of an egress port behind a vertex.
+    /// Returns the vertex of an egress port of the switch behind a vertex.
     fn behind(&self, vertex: u32, port: usize) -> u32 {
         let (lane, cell) = (
             vertex as usize / self.shape.total(),
@@ -116,7 +116,7 @@ impl Graph for View<'_> {
 }
 
 impl Edges {
-    /// The graph of traffic of hosts and agents (`which` 0), or of all (1); see [`Count::edges`].
+    /// Returns the graph of traffic of hosts and agents (`which` 0), or of all traffic (1): see [`Count::edges`].
     pub fn new(shape: &Shape, counts: &[Count], which: usize) -> Self {
         let mut bits = Bits::none(shape);
         for (vertex, counts) in (0..).zip(counts.chunks(shape.ports())) {
@@ -132,13 +132,13 @@ impl Edges {
         }
     }
 
-    /// Whether there is an edge from a vertex to an egress port behind it.
+    /// True if there is an edge from a vertex to an egress port behind it.
     #[inline]
     pub fn has(&self, vertex: u32, port: u8) -> bool {
         self.bits.has(vertex, usize::from(port))
     }
 
-    /// Holds these edges of copies instead of others.
+    /// Replaces the edges of multicast copies.
     pub fn set_copies(&mut self, shape: &Shape, counts: &[Count], copies: &[(u32, u8)], which: usize) {
         let words = shape.ports().div_ceil(64);
         let mut bits = vec![0_u64; if copies.is_empty() { 0 } else { self.bits.onward.len() }];
@@ -156,7 +156,7 @@ impl Edges {
         self.settle(shape, &touched, counts, which);
     }
 
-    /// The vertex of an egress port behind a vertex.
+    /// Returns the vertex of an egress port of the switch behind a vertex.
     pub fn behind(&self, shape: &Shape, vertex: u32, port: u8) -> u32 {
         self.view(shape).behind(vertex, usize::from(port))
     }
@@ -168,8 +168,8 @@ impl Edges {
         }
     }
 
-    /// How many of some edges are new, if there is no cycle with them and without some vertices, which nobody can wait
-    /// for. They are not kept.
+    /// Returns how many of the given edges are new, if the graph with them and without the vertices `without` has no
+    /// cycle. No packet can wait for a lost vertex. The edges are not kept.
     pub fn stays_acyclic_with<'a>(
         &mut self,
         shape: &Shape,
@@ -201,7 +201,7 @@ impl Edges {
         holds.then_some(count)
     }
 
-    /// Edges that leave and enter a vertex.
+    /// Returns the edges from and to a vertex.
     fn edges_at(&self, shape: &Shape, vertex: u32) -> Vec<(u32, u8)> {
         let bits = &self.bits;
         let mut edges = Vec::new();
@@ -211,7 +211,7 @@ impl Edges {
         edges
     }
 
-    /// Tells the order of edges that are there.
+    /// Adds existing edges to the order.
     fn tell(&mut self, shape: &Shape, edges: &[(u32, u8)]) {
         let view = View {
             shape,
@@ -226,19 +226,19 @@ impl Edges {
         self.order.added_all(&view, &edges);
     }
 
-    /// Takes an edge away.
+    /// Removes an edge.
     fn take(&mut self, shape: &Shape, (vertex, port): (u32, u8)) {
         let to = self.behind(shape, vertex, port);
         self.bits.set(shape, vertex, usize::from(port), false);
         self.order.removed(vertex, to);
     }
 
-    /// The vertices of a cycle, if there is one, each waiting for the next and the last for the first.
+    /// Returns the vertices of a cycle, if there is one: each waits for the next, and the last for the first.
     pub fn cycle(&self, shape: &Shape) -> Option<Vec<u32>> {
         self.order.cycle(&self.view(shape))
     }
 
-    /// Takes edges away and adds others, as the counts of the touched ones say, each named once or more.
+    /// Adds and removes edges according to the counts of the touched ones. An edge may be listed more than once.
     pub fn settle(&mut self, shape: &Shape, touched: &[(u32, u8)], counts: &[Count], which: usize) {
         let mut added = Vec::new();
         for &(vertex, port) in touched {

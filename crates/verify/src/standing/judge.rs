@@ -1,4 +1,4 @@
-//! Judging a plan with a proof that stands.
+//! Judges a plan with a standing proof.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{ChangeSet, Installed, Plan};
@@ -18,14 +18,16 @@ use crate::transition;
 use crate::verdict::Docket;
 use crate::witness::Finder;
 
-/// As [`crate::judge`], but packets are followed only where entries and links differ from what `standing` proves.
+/// Judges as [`crate::judge`] does, but follows packets only where entries and links differ from what `standing`
+/// proves.
 ///
-/// If it cannot be mended to this plan, or the mended proof does not hold, everything is judged as usual, so that a
-/// refusal has its witnesses. The proof stays what it was if the plan is refused, follows the plan if it is accepted,
-/// and is gone if the plan is accepted but not covered: then make a new one with [`Standing::new`] when there is time.
+/// If the proof cannot be updated to this plan, or the updated proof does not hold, everything is judged in full, so
+/// that a refusal has its witnesses. If the plan is refused, the proof stays unchanged. If the plan is accepted, the
+/// proof follows it. If the plan is accepted but the proof cannot cover it, the proof is removed; make a new one with
+/// [`Standing::new`] when there is time.
 ///
-/// The verdict is that of [`crate::judge`], with two differences: [`Figures::hops`] and `hops_max` are not counted,
-/// and a cycle among switches is another one if there are several.
+/// The verdict is that of [`crate::judge`], with two differences: [`Figures::hops`] and `hops_max` are not counted, and
+/// if there are several cycles among switches, another one may be shown.
 ///
 /// # Errors
 /// A refusal with the whole verdict, if there is any error.
@@ -62,15 +64,15 @@ pub fn judge(
         crate::judge(fabric, installed, plan, changes, options)
     };
     if judged.is_err() {
-        // It was in force a moment ago, so it has no circle.
+        // These tables were in force a moment ago, so they have no loop.
         drop(mended.apply(&undo));
     }
     judged
 }
 
 impl Standing {
-    /// The change that leads from what is proved to another fabric with other tables: all cables, LIDs and lanes must
-    /// be those of the proof. Compares all entries, without following them.
+    /// Returns the change from the proved state to another fabric and other tables. Cables, LIDs and lanes must be
+    /// those of the proof. Compares all entries without following them.
     fn change_to(&self, ground: &Ground<'_>) -> Result<Change, StandingError> {
         let (subject, mine) = (ground.subject, &self.flows);
         let (tables, need) = (subject.tables, subject.lids.top());
@@ -107,7 +109,7 @@ impl Standing {
         Ok(change)
     }
 
-    /// Switches that talk to switches may deadlock though the proof holds: notes how.
+    /// Adds the finding that traffic between switches may deadlock although the proof holds.
     fn add_cycle(&self, docket: &mut Docket<'_>, ground: &Ground<'_>, proof: &Proof) {
         let shape = &self.flows.shape;
         let cycle = (proof.cyclic == Some(Traffic::Switches))
@@ -124,7 +126,7 @@ impl Standing {
         docket.add_cycle(finder, Traffic::Switches, &parts.collect::<Vec<_>>());
     }
 
-    /// Figures of a proof that holds: every packet arrives.
+    /// Returns the figures of a proof that holds: every packet is delivered.
     fn figures(&self, ground: &Ground<'_>, proof: Proof) -> Figures {
         let goals = || self.flows.shape.goals.iter();
         let dead = goals().filter(|goal| **goal == Goal::Dead).count() as u64;
@@ -132,7 +134,7 @@ impl Standing {
         let alive = goals().filter(is_alive).count() as u64;
         let senders = (ground.hosts.len() + ground.switches) as u64;
         let ends = Ends {
-            // Nobody sends to itself.
+            // A port does not send to itself.
             delivered: alive * senders.saturating_sub(1),
             apart: dead * senders,
             host_pairs: proof.host_pairs_reached,

@@ -1,7 +1,8 @@
-//! Packets that entries of before have sent on, and where they may turn.
+//! Packets in flight that replaced entries have forwarded, and the turns that they may make.
 //!
-//! A packet goes on in time: one that an entry sent can only meet entries that were still in force when that one came
-//! into force, or later. Phases are the clock: each began when the one before was acknowledged.
+//! A packet moves forward in time: after an entry forwards it, it can only meet entries that were still in force when
+//! that entry took effect, or later ones. Time is counted in phases, because each phase began when the previous one was
+//! acknowledged.
 
 use std::collections::BTreeSet;
 
@@ -12,22 +13,22 @@ use super::Entry;
 use super::repair::{HOSTS, Mix, SWITCHES};
 use super::shape::Arc;
 
-/// An entry that was replaced so lately that packets may still be where it sent them.
+/// An entry that was replaced so recently that packets it forwarded may still be in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replaced {
     /// The entry.
     pub entry: Entry,
-    /// The phase that brought it; 0: it was there before.
+    /// The phase that wrote it; 0: it existed before.
     pub since: u16,
-    /// The phase that took it away.
+    /// The phase that replaced it.
     pub until: u16,
-    /// Its link has been down since then: what had waited for it was discarded, and nobody waits for it any more by
-    /// this entry. Packets that had crossed it may still be behind it.
+    /// True if its link has been down since then. Packets waiting for the link were discarded, and no packet waits for
+    /// it because of this entry any more. Packets that had crossed the link may still be in flight behind it.
     pub is_emptied: bool,
 }
 
 impl From<Entry> for Replaced {
-    /// One of which nothing is known but that it was there.
+    /// A replaced entry with no known times.
     fn from(entry: Entry) -> Self {
         Self {
             entry,
@@ -39,8 +40,9 @@ impl From<Entry> for Replaced {
 }
 
 impl Mix<'_> {
-    /// Packets that replaced entries have sent on meet the entries in force, or others that were replaced later; and
-    /// those that wait where a replaced entry sent them wait there until they are gone. All are of one LID, by switch.
+    /// Adds turns of packets in flight: those that replaced entries have forwarded may meet the entries in force or
+    /// later replaced ones, and those that wait where a replaced entry sent them keep waiting. All entries in
+    /// `replaced` are of one LID, by switch.
     pub(super) fn left_behind(&mut self, replaced: &[Replaced]) {
         let of_hosts = self.of_switch.then(|| self.met_by_hosts(replaced));
         for old in replaced {
@@ -61,8 +63,9 @@ impl Mix<'_> {
         }
     }
 
-    /// Packets of hosts that crossed a link before it went down go on where it led: they are on none of its channels
-    /// any more. All are of one LID of a switch; of those to hosts agents send everywhere.
+    /// Adds turns of packets from hosts that crossed a link before it went down and continue behind it, although they
+    /// are on none of its channels any more. All entries in `replaced` are of one LID that belongs to a switch. LIDs of
+    /// hosts need no such turns, because agents send to them from everywhere.
     pub(super) fn stray(&mut self, replaced: &[Replaced]) {
         self.strays.clear();
         let is_crossed = |arc: &Arc| !self.entries_to(replaced, arc).is_empty();
@@ -94,7 +97,7 @@ impl Mix<'_> {
         }
     }
 
-    /// Since when entries that are or were in force have led to a link.
+    /// Returns the phases since which current or replaced entries have led to a link.
     fn entries_to(&self, replaced: &[Replaced], arc: &Arc) -> Vec<u16> {
         let old = of_switch(replaced, SwitchIdx(arc.src.into())).filter(|old| old.entry.egress == arc.port);
         let is_now = self.standing.flows.entry(arc.src, self.lid) == arc.port;
@@ -102,13 +105,13 @@ impl Mix<'_> {
         old.map(|old| old.since).chain(now).collect()
     }
 
-    /// True if packets of hosts leave a switch, by the entries in force or as it has hosts.
+    /// True if packets from hosts leave a switch, under the entries in force or from its own hosts.
     fn sends_hosts(&self, switch: SwitchIdx) -> bool {
         let has_hosts = self.standing.flows.shape.own[switch.to_usize()] > 0;
         has_hosts || self.standing.carries_hosts(switch, Lid(self.lid))
     }
 
-    /// Packets that are on a channel for the first time, or earlier than was known, go on from there.
+    /// Continues packets that are on a channel for the first time, or earlier than known before.
     fn drift_back(&mut self, replaced: &[Replaced]) {
         while let Some((cell, senders)) = self.open.pop() {
             let (_, time) = self.senders[cell as usize].1;
@@ -126,8 +129,8 @@ impl Mix<'_> {
         }
     }
 
-    /// Switches with replaced entries that packets of hosts can have met, by any mix of what was replaced and what is
-    /// in force, over links that were there: those of hosts now, and what entries lead to from there.
+    /// Returns the switches with replaced entries that packets from hosts can have met, under any mix of replaced and
+    /// current entries, over links that existed. The search starts at the switches that such packets pass now.
     fn met_by_hosts(&self, replaced: &[Replaced]) -> BTreeSet<SwitchIdx> {
         let (flows, shape, lid) = (&self.standing.flows, &self.standing.flows.shape, Lid(self.lid));
         let is_of_hosts = |switch: &SwitchIdx| self.standing.carries_hosts(*switch, lid);
@@ -158,7 +161,7 @@ impl Mix<'_> {
     }
 }
 
-/// Those of one switch.
+/// Returns the replaced entries of one switch.
 fn of_switch(replaced: &[Replaced], switch: SwitchIdx) -> impl Iterator<Item = &Replaced> {
     let first = replaced.partition_point(|old| old.entry.switch < switch);
     replaced[first..]

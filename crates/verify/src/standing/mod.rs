@@ -1,23 +1,23 @@
-//! A proof that stands: kept from one judgement to the next, and mended where entries and links change.
+//! A standing proof: it is kept from one judgement to the next, and updated where entries and links change.
 //!
-//! A full judgement follows every LID from everywhere. [`Standing`] remembers what that gave (how many hosts' packets
-//! leave each switch towards each LID, how many LIDs make each channel dependency, an order of the channels that
-//! follows the dependencies) and mends it: an entry that changes moves one flow from one path to another.
+//! A full judgement follows every LID from every source. [`Standing`] stores the result: how many hosts' packets leave
+//! each switch towards each LID, how many LIDs make each channel dependency, and a topological order of the channels. A
+//! changed entry moves one flow from one path to another.
 //!
 //! # Cost
-//! Per changed entry: the entries along the old and the new path, and one entry of each neighbour of the switch. A
-//! link that is lost or returns also costs one look at the two rows of its ends. A dependency that appears against
-//! the order moves the channels between its two ends (Pearce and Kelly 2007). Whole columns are never walked.
+//! Per changed entry: the entries along the old and the new path, and one entry of each neighbour of the switch. A link
+//! that is lost or returns also costs reading the two rows of its ends. A new dependency against the order moves the
+//! channels between its two ends (Pearce and Kelly 2007). Whole columns are never read.
 //!
 //! # Memory
-//! Entries and host counts: 3 bytes for every (switch, LID). Dependencies: 6 bytes for every (port of a switch, port
-//! of the next switch, lane in use) and two bits more. 5,832 hosts on 972 switches, one lane: 30 MB; 27,648 hosts on
+//! Entries and host counts: 3 bytes for every (switch, LID). Dependencies: 6 bytes and two bits for every (port of a
+//! switch, port of the next switch, lane in use). 5,832 hosts on 972 switches with one lane: 30 MB. 27,648 hosts on
 //! 2,880 switches: 310 MB.
 //!
 //! # What it covers
-//! One service level and lane for a whole route (any number of lanes), all links able to carry all of them, one
-//! connected fabric, tables without a circle: see [`StandingError`] for what is refused. Whoever is refused, or whose
-//! [`Proof`] does not hold, asks [`crate::verify`], which finds everything and shows witnesses.
+//! One service level and lane for a whole route (any number of lanes), links that all have all of these lanes, one
+//! connected fabric, and tables without a loop. [`StandingError`] lists what is rejected. If a subject is rejected, or
+//! its [`Proof`] does not hold, use [`crate::verify`], which finds all faults and returns witnesses.
 
 mod backup;
 mod copies;
@@ -72,97 +72,99 @@ pub struct Entry {
     pub switch: SwitchIdx,
     /// The LID.
     pub lid: Lid,
-    /// Its egress port from now on; 255: none.
+    /// Its egress port from now on; 255: drop.
     pub egress: u8,
 }
 
-/// A link between switches that is lost or returns, both ways.
+/// A link between switches that is lost or returns, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkChange {
     /// One of its ends.
     pub switch: SwitchIdx,
     /// The port there.
     pub port: PortNum,
-    /// Whether packets can cross from now on.
+    /// True if packets can cross it from now on.
     pub is_up: bool,
 }
 
-/// Changes that happen together: what is between the first and the last of them is not judged.
+/// Changes that happen together. States between the first and the last of them are not judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Links; of several changes of one link the last counts.
+    /// Links. The last of several changes of one link counts.
     pub links: Vec<LinkChange>,
-    /// Entries; of several changes of one entry the last counts.
+    /// Entries. The last of several changes of one entry counts.
     pub entries: Vec<Entry>,
 }
 
-/// What is proved of the tables as they are.
+/// What is proved about the current tables.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Proof {
-    /// (Switch, LID) where packets are dropped or taken by the wrong port, no packets of hosts among them perhaps.
+    /// Pairs (switch, LID) where packets are dropped or delivered to a wrong port. There may be no packets from hosts
+    /// among them.
     pub dead_ends: u64,
-    /// Packets of hosts that do not arrive, one from each host port to each LID.
+    /// Packets from hosts that are not delivered, one from each host port to each LID.
     pub lost: u64,
-    /// Pairs of host ports whose packets to the base LID arrive.
+    /// Pairs of host ports with packets to the base LID that are delivered.
     pub host_pairs_reached: u64,
-    /// The first traffic in which channels wait for each other in a circle. Where hosts' or agents' does, they are not
-    /// told apart: [`Traffic::Agents`].
+    /// The first class of traffic with a dependency cycle. Cycles of hosts and of agents are not distinguished: both
+    /// give [`Traffic::Agents`].
     pub cyclic: Option<Traffic>,
-    /// Host pairs on each directed link between switches that is up, those that get lost behind it included.
+    /// Host pairs on each directed link between switches that is up, including pairs that are lost further on.
     pub load: Load,
-    /// Mean links between switches over all host pairs that are not on one switch; right if nothing is lost.
+    /// Mean number of links between switches over all host pairs on different switches. Correct only if nothing is
+    /// lost.
     pub hops_mean: f64,
     /// Lanes that carry host pairs or have dependencies.
     pub lanes: Vec<LaneFigures>,
 }
 
 impl Proof {
-    /// True if every packet arrives and no host or agent can deadlock.
+    /// True if every packet is delivered and no traffic of hosts or agents can deadlock.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.dead_ends == 0 && self.lost == 0 && matches!(self.cyclic, None | Some(Traffic::Switches))
     }
 }
 
-/// What mending has cost so far.
+/// Total cost of all updates so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Work {
     /// Entries read along paths and of neighbours.
     pub entries: u64,
-    /// Rows of links' ends looked through, in blocks of 64 entries.
+    /// Rows read at the ends of links, in blocks of 64 entries.
     pub blocks: u64,
-    /// Channels met by searches for a new order.
+    /// Channels visited by searches for a new order.
     pub channels: u64,
 }
 
-/// A proof that stands. See the module's page.
+/// A standing proof. See the module's page.
 #[derive(Clone, Debug)]
 pub struct Standing {
     flows: Flows,
     /// Dependencies in traffic of hosts and agents, and in all traffic.
     graphs: [Edges; 2],
-    /// Pairs of hosts on one switch, which load no link.
+    /// Pairs of hosts on one switch. They load no link.
     near: u64,
-    /// Directed links that are up.
+    /// Number of directed links that are up.
     up: usize,
     blocks: u64,
-    /// Dependencies that the second graph has not been told of: see [`Standing::catch_up`].
+    /// Dependencies that are not in the second graph yet: see [`Standing::catch_up`].
     untold: Vec<(u32, u8)>,
-    /// What packets under way may do, if it was worked out for what stands.
+    /// Turns of packets in flight, if they were computed for the current state.
     prepared: Option<Prepared>,
-    /// Memory of the last way that was proved, used again for the next: by cell, the LID (as a count of LIDs) and who
-    /// may be on the channel.
+    /// Memory of the last transition proof, reused for the next. By cell: the number of the LID, and the senders with
+    /// packets that may be on the channel.
     scratch: Vec<(u32, (u8, u16))>,
-    /// LIDs that were followed on ways.
+    /// Number of LIDs followed in transition proofs.
     round: u32,
-    /// Copies of multicast packets that the graphs hold besides, and the turns that they make.
+    /// Multicast copies that the graphs contain too, and the turns that they make.
     copies: Option<Arc<CopyTurns>>,
     copied: Vec<(u32, u8)>,
-    /// What all this is about.
+    /// Identifies the proved state.
     state: State,
 }
 
-/// An entry on its way from one value to another.
+/// An entry that changes from one value to another.
 #[derive(Clone, Copy, Debug)]
 struct Move {
     lid: u16,
@@ -172,7 +174,7 @@ struct Move {
 }
 
 impl Standing {
-    /// Follows all LIDs of a subject once; takes about as long as [`crate::verify`].
+    /// Follows all LIDs of a subject once. Takes about as long as [`crate::verify`].
     ///
     /// # Errors
     /// [`StandingError`] if the subject is not covered.
@@ -221,7 +223,7 @@ impl Standing {
         })
     }
 
-    /// Takes a change and gives the one that undoes it.
+    /// Applies a change and returns the change that undoes it.
     ///
     /// # Errors
     /// [`StandingError::Circle`], `NoSuchEntry` or `NoSuchLink`; nothing has changed then.
@@ -231,7 +233,7 @@ impl Standing {
         undo
     }
 
-    /// As [`Self::apply`], but whether traffic from switch to switch has a cycle is not looked at before
+    /// Does the same as [`Self::apply`], but leaves the search for cycles in traffic between switches to
     /// [`Self::catch_up`].
     fn apply_quickly(&mut self, change: &Change) -> Result<Change, StandingError> {
         self.prepared = None;
@@ -276,7 +278,7 @@ impl Standing {
         })
     }
 
-    /// Takes switches for gone, or for there again. Their links must be lost.
+    /// Marks switches as gone, or as present again. Their links must be lost.
     fn set_gone(&mut self, switches: &[u16], is_gone: bool) {
         if !switches.is_empty() {
             switches.iter().for_each(|&switch| self.state.gone(switch, is_gone));
@@ -285,7 +287,7 @@ impl Standing {
         }
     }
 
-    /// What holds now. Costs one look at every channel's load where there are several lanes, next to nothing where
+    /// Returns what is proved now. Reads every channel's load if there are several lanes; costs next to nothing if
     /// there is one.
     #[must_use]
     pub fn proof(&self) -> Proof {
@@ -324,7 +326,7 @@ impl Standing {
         }
     }
 
-    /// Loads of links that are up on one lane. Those of all others are 0: nothing is sent by a link that is down.
+    /// Returns the loads on one lane of links that are up. A link that is down has load 0.
     fn load_on(&self, lane: usize) -> Load {
         let sums = &self.flows.sums;
         let (sum, squares) = sums.load_sums[lane];
@@ -332,7 +334,7 @@ impl Standing {
         Load::from_sums(self.up, max.into(), (sum.into(), squares))
     }
 
-    /// The same on all lanes together.
+    /// Returns the loads of all lanes together.
     fn load_on_all(&self) -> Load {
         let (shape, sums) = (&self.flows.shape, &self.flows.sums);
         let cells = shape.arcs.iter().map(|arc| arc.cell as usize);
@@ -344,20 +346,21 @@ impl Standing {
         )
     }
 
-    /// Where its largest parts lie in memory, as addresses: whoever wants them in larger pages can ask for that.
+    /// Returns the address ranges of its largest parts, so that the caller can ask for larger memory pages.
     #[must_use]
     pub fn memory(&self) -> [Range<usize>; 3] {
         let Flows { rows, pairs, sums, .. } = &self.flows;
         [extent(rows), extent(pairs), extent(&sums.counts)]
     }
 
-    /// What it is about: tables, links and owners. What was proved of another of the same state holds for this one.
+    /// Returns the identity of the proved state: tables, links and owners. A proof of another value with an equal state
+    /// also holds for this one.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// What all changes have cost so far.
+    /// Returns the total cost of all changes so far.
     #[must_use]
     pub fn work(&self) -> Work {
         Work {
@@ -367,14 +370,14 @@ impl Standing {
         }
     }
 
-    /// The entry of a LID at a switch as it stands; `None` if there is none.
+    /// Returns the current entry of a LID at a switch; `None` if there is none.
     #[must_use]
     pub fn entry(&self, switch: SwitchIdx, lid: Lid) -> Option<u8> {
         let exists = switch.to_usize() < self.flows.shape.switches && lid.index() < self.flows.shape.goals.len();
         exists.then(|| self.flows.entry(switch.0 as u16, lid.0))
     }
 
-    /// The entries of a block at a switch as they stand; `None` if there are none.
+    /// Returns the current entries of a block at a switch; `None` if there are none.
     #[must_use]
     pub fn row(&self, switch: SwitchIdx, block: usize) -> Option<&[u8; BLOCK_LIDS]> {
         let switches = self.flows.shape.switches;
@@ -384,7 +387,7 @@ impl Standing {
             .flatten()
     }
 
-    /// Links whose state really changes: position of one of the two arcs.
+    /// Returns the links with a state that really changes: the index of one of the two arcs.
     fn flips(&self, links: &[LinkChange]) -> Result<Vec<(usize, bool)>, StandingError> {
         let shape = &self.flows.shape;
         let mut flips = BTreeMap::new();
@@ -415,7 +418,8 @@ impl Standing {
         }
     }
 
-    /// Entries that change, and those that point at a link which does: by switch, as they share its neighbours.
+    /// Returns the entries that change, and those that point at a changed link. They are sorted by switch, because
+    /// entries of one switch share its neighbours.
     fn moves(&mut self, entries: &[Entry], flips: &[(usize, bool)]) -> Result<Vec<Move>, StandingError> {
         let mut moves = Vec::with_capacity(entries.len());
         for (&Entry { switch, lid, egress }, age) in entries.iter().zip(1_u32..) {
@@ -431,14 +435,14 @@ impl Standing {
                 self.pointing_at(cell as usize, &mut moves);
             }
         }
-        // The last of several for one entry counts; those of links are the first.
+        // The last of several changes of one entry counts. Those caused by links are the first.
         moves.sort_unstable_by_key(|&(age, step)| (step.switch, step.lid, Reverse(age)));
         let mut moves: Vec<Move> = moves.into_iter().map(|(_, step)| step).collect();
         moves.dedup_by_key(|step| (step.lid, step.switch));
         Ok(moves)
     }
 
-    /// All LIDs whose entry is the port of a cell.
+    /// Adds all LIDs with an entry that is the port of a cell.
     fn pointing_at(&mut self, cell: usize, moves: &mut Vec<(u32, Move)>) {
         let shape = &self.flows.shape;
         let (switch, port) = (cell / shape.cells, (cell % shape.cells) as u8);
@@ -457,12 +461,12 @@ impl Standing {
         self.flows.attach(step.switch, step.lid, step.new)
     }
 
-    /// Undoes a step that is done, or half done. The tables had no circle before.
+    /// Undoes a step that is done or half done. The tables had no loop before.
     fn put_back(&mut self, step: &Move) {
         self.flows.attach(step.switch, step.lid, step.old);
     }
 
-    /// Brings the graphs up to what the counts say.
+    /// Updates the graphs to the counts.
     fn settle(&mut self) {
         let touched = std::mem::take(&mut self.flows.touched);
         self.graphs[0].settle(&self.flows.shape, &touched, &self.flows.sums.counts, 0);
@@ -473,8 +477,8 @@ impl Standing {
         }
     }
 
-    /// Looks at what repairs have left for later: whether traffic from switch to switch has a cycle. No repair depends
-    /// on it. To be called when there is time.
+    /// Does the work that repairs have postponed: whether traffic from switch to switch has a cycle. No repair depends
+    /// on it. Call it when there is time.
     pub fn catch_up(&mut self) {
         let untold = std::mem::take(&mut self.untold);
         self.graphs[1].settle(&self.flows.shape, &untold, &self.flows.sums.counts, 1);
@@ -492,20 +496,20 @@ impl Standing {
     }
 }
 
-/// Columns with packets of hosts, as bits.
+/// Returns a bit mask of the columns with packets from hosts.
 fn carried(pairs: &[u16; BLOCK_LIDS]) -> u64 {
     (0..)
         .zip(pairs)
         .fold(0, |bits, (column, &pairs)| bits | u64::from(pairs > 0) << column)
 }
 
-/// The addresses of a part.
+/// Returns the address range of a part.
 fn extent<T>(of: &[T]) -> Range<usize> {
     let Range { start, end } = of.as_ptr_range();
     start.addr()..end.addr()
 }
 
-/// Pairs of hosts on one switch.
+/// Returns the number of pairs of hosts on one switch.
 fn near(shape: &Shape) -> u64 {
     let live = shape.own.iter().zip(&shape.gone).filter(|(_, gone)| !**gone);
     live.map(|(&own, _)| u64::from(own) * u64::from(own).saturating_sub(1))
@@ -519,9 +523,9 @@ fn circle(step: Move) -> StandingError {
     }
 }
 
-/// Steps that can be done at once, before the links change, and those that need others of their LID taken out first.
-/// A LID whose only changed entry goes to a link that stays as it is needs no detour: all who point at its switch are
-/// looked up once, not twice.
+/// Splits steps into those that can be done at once, before the links change, and those that need other entries of
+/// their LID removed first. If the only changed entry of a LID leads to a link that does not change, the entry is
+/// replaced directly, which looks up the neighbours of its switch once instead of twice.
 fn sorted(shape: &Shape, moves: &[Move], flips: &[(usize, bool)]) -> (Vec<Move>, Vec<Move>) {
     let flipping: Vec<u32> = flips
         .iter()

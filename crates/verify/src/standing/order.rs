@@ -1,15 +1,16 @@
-//! An order of a graph's vertices that follows its edges, kept while edges come and go.
+//! A topological order of a graph's vertices that is updated while edges are added and removed.
 //!
-//! Source: Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2007. An edge against
-//! the order moves only vertices between its two ends. Taking an edge away never disturbs an order. An edge that
-//! closes a cycle stays against the order and is remembered: the graph has no cycle if and only if none is left.
+//! Source: Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2007. A new edge
+//! against the order moves only vertices between its two ends. Removing an edge never invalidates an order. An edge
+//! that closes a cycle stays against the order and is recorded: the graph has no cycle if and only if no such edge is
+//! recorded.
 //!
-//! Several edges against it from one vertex, as where a detour turns, are taken together: whatever leads to that vertex
-//! is searched once, and all of it moves before the first of their ends. Searching what is behind each end instead
-//! would meet most of a tree.
+//! Several new edges against the order from one vertex, as where a detour turns, are handled together: the predecessors
+//! of that vertex are searched once, and all of them move before the first end. A search behind each end would visit
+//! most of a tree instead.
 //!
-//! Places are numbers with room between them, so what moves before a vertex leaves all others where they are. When the
-//! room is used up all get new numbers.
+//! Places are numbers with gaps, so moving vertices before another leaves all other places unchanged. When a gap is
+//! used up, all vertices get new numbers.
 
 use std::collections::BTreeSet;
 
@@ -26,21 +27,21 @@ pub trait Graph {
 /// The order of one graph.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Place of each vertex: none have the same.
+    /// Place of each vertex; all are different.
     place: Vec<u64>,
-    /// So many numbers before the place of each vertex are nobody's.
+    /// Number of unused places directly before each vertex.
     room: Vec<u64>,
-    /// Edges that were against the order when last looked at. All others follow it.
+    /// Edges that were against the order at the last check. All others follow it.
     against: BTreeSet<(u32, u32)>,
-    /// The search that met each vertex last.
+    /// Number of the search that visited each vertex last.
     met: Vec<u32>,
     search: u32,
-    /// Vertices met by all searches.
+    /// Number of vertices visited by all searches.
     pub searched: u64,
 }
 
 impl Order {
-    /// An order of all vertices, by depth first search.
+    /// Returns an order of all vertices, found by depth-first search.
     pub fn new(graph: &impl Graph) -> Self {
         const ON_THE_WAY: u8 = 1;
         const FINISHED: u8 = 2;
@@ -48,9 +49,9 @@ impl Order {
         let mut state = vec![0_u8; vertices];
         let mut place = vec![0; vertices];
         let mut against = BTreeSet::new();
-        // Places are given from the last to the first.
+        // Places are assigned from the last to the first.
         let mut left = vertices as u64;
-        // A vertex is entered once and left once its successors are finished.
+        // A vertex is pushed when found and placed once its successors are finished.
         let mut open: Vec<u32> = Vec::new();
         for first in 0..vertices as u32 {
             open.push(first);
@@ -84,8 +85,9 @@ impl Order {
         order
     }
 
-    /// Puts vertices in layers, by the longest way to them. Edges like those that there are (in a tree: from up to
-    /// further up, from up to down, from down to further down) then follow the order when they come, and nothing moves.
+    /// Sorts vertices into layers, by the longest path to them. New edges of the same kinds as existing ones then
+    /// usually follow the order, so nothing moves. (In a tree: from up to further up, from up to down, from down to
+    /// further down.)
     fn layer(&mut self, graph: &impl Graph) {
         let mut by_place = self.by_place();
         let mut depth = vec![0_u32; self.place.len()];
@@ -101,14 +103,14 @@ impl Order {
         self.space_out(&by_place);
     }
 
-    /// All vertices, in order.
+    /// Returns all vertices in order.
     fn by_place(&self) -> Vec<u32> {
         let mut vertices: Vec<u32> = (0..self.place.len() as u32).collect();
         vertices.sort_unstable_by_key(|&vertex| self.place[vertex as usize]);
         vertices
     }
 
-    /// Gives all vertices places with the same room between them.
+    /// Gives all vertices places with equal gaps.
     fn space_out(&mut self, by_place: &[u32]) {
         let step = u64::MAX / (by_place.len() as u64 + 1);
         self.room.fill(step - 1);
@@ -122,25 +124,27 @@ impl Order {
         self.against.is_empty()
     }
 
-    /// An edge has been taken away.
+    /// Records that an edge has been removed.
     pub fn removed(&mut self, from: u32, to: u32) {
         if !self.against.is_empty() {
             self.against.remove(&(from, to));
         }
     }
 
-    /// An edge has been added; `graph` may hold others already that are yet to be told.
+    /// Records that an edge has been added. `graph` may already contain edges that will be recorded later.
     pub fn added(&mut self, graph: &impl Graph, from: u32, to: u32) {
         let follows = self.place[from as usize] < self.place[to as usize];
-        // While there is a cycle another edge makes no difference: `retry` looks at it if it must.
+        // While there is a cycle, another edge makes no difference; `retry` checks it later if necessary.
         if !follows && (!self.is_acyclic() || !self.follows(graph, from, to)) {
             self.against.insert((from, to));
         }
     }
 
-    /// As [`Self::added`] for several edges, those from one vertex side by side. `graph` holds all of them.
+    /// Does the same as [`Self::added`] for several edges; edges from one vertex are adjacent. `graph` contains all of
+    /// them.
     pub fn added_all(&mut self, graph: &impl Graph, edges: &[(u32, u32)]) {
-        /// Fewer are searched for one by one: that looks at less than what moving all before the first costs.
+        /// Fewer edges are handled one by one, because that visits less than moving all predecessors before the first
+        /// end.
         const TOGETHER: usize = 3;
         for group in edges.chunk_by(|a, b| a.0 == b.0) {
             let from = group[0].0;
@@ -155,7 +159,7 @@ impl Order {
         }
     }
 
-    /// Tries edges against the order once more, until one closes a cycle: that one is then the first of them.
+    /// Tries again to order the recorded edges, until one closes a cycle. That edge is then the first one recorded.
     pub fn retry(&mut self, graph: &impl Graph) {
         while let Some(&(from, to)) = self.against.first() {
             if !self.follows(graph, from, to) {
@@ -165,7 +169,7 @@ impl Order {
         }
     }
 
-    /// Makes the order follow an edge, if it closes no cycle with those that the order follows.
+    /// Changes the order to follow an edge, if the edge closes no cycle with the edges that the order follows.
     fn follows(&mut self, graph: &impl Graph, from: u32, to: u32) -> bool {
         let (low, high) = (self.place[to as usize], self.place[from as usize]);
         if high < low {
@@ -175,7 +179,7 @@ impl Order {
             return false;
         }
         let place = &self.place;
-        // Edges against the order do not count: they are not followed.
+        // Edges against the order are not followed.
         let Some(mut after) = reach(&mut self.met, &mut self.search, to, |vertex, f| {
             let above = place[vertex as usize];
             graph.next(vertex, |next| {
@@ -210,8 +214,8 @@ impl Order {
         true
     }
 
-    /// Makes the order follow edges from one vertex that are against it, if none closes a cycle with those that it
-    /// follows.
+    /// Changes the order to follow several edges from one vertex that are against it, if none closes a cycle with the
+    /// edges that the order follows.
     fn follows_all(&mut self, graph: &impl Graph, from: u32, ends: &[u32]) -> bool {
         let place = &self.place;
         let Some(&first) = ends.iter().min_by_key(|&&to| place[to as usize]) else {
@@ -227,7 +231,7 @@ impl Order {
             });
             true
         });
-        // The search goes on to its end, so there is one.
+        // The search runs to its end, so there is a result.
         let mut moved = before.unwrap_or_default();
         self.searched += moved.len() as u64;
         if ends.iter().any(|&to| self.met[to as usize] == self.search) {
@@ -240,7 +244,7 @@ impl Order {
 
     /// Moves vertices, in their order, to before another.
     fn move_before(&mut self, other: u32, moved: &[u32]) {
-        // Half of the room stays before the other, as whatever comes next may have to go there as well.
+        // Half of the gap stays free before the other vertex, because later vertices may have to go there too.
         let parts = 2 * moved.len() as u64;
         if self.room[other as usize] < parts {
             let by_place = self.by_place();
@@ -255,7 +259,7 @@ impl Order {
         self.room[other as usize] = room - moved.len() as u64 * step;
     }
 
-    /// The vertices of a short cycle through the first edge that is against the order; see [`Self::retry`].
+    /// Returns the vertices of a short cycle through the first recorded edge: see [`Self::retry`].
     pub fn cycle(&self, graph: &impl Graph) -> Option<Vec<u32>> {
         let &(last, first) = self.against.first()?;
         let mut from = vec![u32::MAX; graph.vertices()];
@@ -282,7 +286,7 @@ impl Order {
         Some(cycle)
     }
 
-    /// True if every edge that is not remembered as being against the order follows it.
+    /// True if every edge that is not recorded as against the order follows it.
     #[cfg(test)]
     fn is_kept(&self, graph: &impl Graph) -> bool {
         let by_place = self.by_place();
@@ -301,7 +305,7 @@ impl Order {
     }
 }
 
-/// All vertices that `spread` leads to from `first`; `None` as soon as it says that it has seen enough.
+/// Returns all vertices that `spread` leads to from `first`; `None` as soon as `spread` stops the search.
 fn reach(
     met: &mut [u32],
     search: &mut u32,
@@ -353,7 +357,7 @@ mod tests {
         }
     }
 
-    /// Takes away whatever nothing points at, until nothing is left or nothing can be.
+    /// Removes vertices without predecessors, until none is left or none can be removed.
     fn is_acyclic(graph: &Edges) -> bool {
         let mut edges = graph.1.clone();
         loop {
@@ -383,7 +387,7 @@ mod tests {
             let mut order = Order::new(&graph);
             for _ in 0..60 {
                 let mut added = Vec::new();
-                // Often several from one vertex.
+                // Often several edges from one vertex.
                 let one = (rng.below(2) == 0).then(|| edge(&mut rng).0);
                 for _ in 0..1 + rng.below(6) {
                     let wants_more = rng.below(vertices as u64) >= graph.1.len() as u64;
@@ -398,7 +402,7 @@ mod tests {
                         order.removed(from, to);
                     }
                 }
-                // All of them are there before the first is told.
+                // All edges are in the graph before the first is recorded.
                 if case % 2 == 0 {
                     added.sort_unstable();
                     order.added_all(&graph, &added);
@@ -408,7 +412,7 @@ mod tests {
                 order.retry(&graph);
                 assert!(order.is_kept(&graph), "case {case}");
                 if case % 3 == 0 {
-                    // No room is left.
+                    // Uses up all gaps.
                     for (place, vertex) in (1..).zip(order.by_place()) {
                         (order.place[vertex as usize], order.room[vertex as usize]) = (place, 0);
                     }

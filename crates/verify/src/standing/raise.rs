@@ -1,4 +1,4 @@
-//! The first sums of a standing proof: every column followed once, from every switch.
+//! Computes the first sums of a standing proof: every column is followed once from every switch.
 
 use selvedge_plan::BLOCK_LIDS;
 use selvedge_sim::Par;
@@ -6,13 +6,13 @@ use selvedge_sim::Par;
 use crate::standing::flows::{Sign, Sums};
 use crate::standing::shape::{Goal, NOWHERE, Shape};
 
-/// Groups of blocks that may be followed side by side; each has sums of its own while it lasts.
+/// Groups of blocks that may be followed in parallel. Each has its own sums meanwhile.
 const CHUNKS: usize = 4;
 
-/// Hosts whose packets leave each switch, in the places of entries.
+/// Number of hosts with packets that leave each switch, in the layout of the entries.
 pub type Pairs = Vec<[u16; BLOCK_LIDS]>;
 
-/// The sums, or a (LID, switch) whose packets go in a circle.
+/// Returns the sums, or a (LID, switch) with packets that loop.
 pub fn raise(shape: &Shape, next: &[u16], rows: &[[u8; BLOCK_LIDS]], par: Par) -> Result<(Pairs, Sums), (u16, u16)> {
     let blocks = rows.len() / shape.switches.max(1);
     let chunks = match par {
@@ -43,16 +43,16 @@ pub fn raise(shape: &Shape, next: &[u16], rows: &[[u8; BLOCK_LIDS]], par: Par) -
     Ok((pairs, sums))
 }
 
-/// Arrays of one column, used again for the next.
+/// Arrays for one column, reused for the next.
 struct Column<'s> {
     shape: &'s Shape,
     next: &'s [u16],
     pairs: Pairs,
     sums: Sums,
-    /// The column that met each switch last, and the walk within it.
+    /// By switch: the column that visited it last, and the walk within that column.
     met: Vec<(u32, u32)>,
     column: u32,
-    /// Switches, each after the one it points at: cell, switch, next.
+    /// Switches, each after the one that it points at: cell, switch, next.
     order: Vec<(u32, u16, u16)>,
     path: Vec<(u32, u16, u16)>,
 }
@@ -86,7 +86,7 @@ impl<'s> Column<'s> {
         Ok(())
     }
 
-    /// Orders the switches; fails with one of a circle.
+    /// Orders the switches. Fails with a switch of a loop.
     fn walk(&mut self, rows: &[[u8; BLOCK_LIDS]], column: usize) -> Result<(), u16> {
         self.column += 1;
         self.order.clear();

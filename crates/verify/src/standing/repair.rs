@@ -1,9 +1,9 @@
-//! Judges a repair: a change set that writes forwarding entries, and nothing else that packets notice.
+//! Judges a repair: a change set that writes only forwarding entries, and Sets that packets do not notice.
 //!
-//! Nothing is compared that has not changed: work is what [`Standing::apply`] says, and for each entry that is written
-//! the links of its switch. The plan is judged as it will be, and the way to it as [`crate::phases`] judges it: any mix
-//! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. After a
-//! wait of [`wait_ns`] those packets are gone.
+//! Only changed entries are compared: the work is that of [`Standing::apply`], plus the links of the switch for each
+//! written entry. The new plan is judged as usual, and the transition as [`crate::phases`] judges it: any mix of a
+//! step's old and new entries, together with the packets in flight after earlier steps and lost links. After a wait of
+//! [`wait_ns`] those packets are gone.
 
 use std::cmp::Ordering;
 
@@ -20,16 +20,16 @@ use crate::standing::shape::{Goal, NOWHERE};
 use crate::standing::{Entry, LinkChange, Standing};
 use crate::verdict::Verdict;
 
-/// What is noted of a switch or channel, and the LID (as a count of LIDs) that it was noted for.
+/// A value for a switch or channel, and the number of the LID that it was computed for.
 type Noted<T> = Vec<(u32, T)>;
 
-/// Judges a change set that leads from what `standing` proves, and the agents hold, to what is right after `links` have
-/// changed. `under_way` are entries that were replaced so lately that packets may still be where they sent them.
-/// `before` is the verdict on what stands; its findings stay, its loads are brought up to date.
+/// Judges a change set that leads from the state that `standing` proves, and that the agents have, to a correct state
+/// after `links` have changed. `under_way` lists entries that were replaced so recently that packets they forwarded may
+/// be in flight. `before` is the verdict on the current state; its findings are kept and its loads updated.
 ///
-/// `None` says no more than that this way of judging does not do: something else than entries would be set, the proof
-/// would not hold, or the steps are not safe in every order; [`crate::judge`] finds out which. The proof is then what
-/// it was; else it follows.
+/// `None` means only that this method does not apply: the change set writes something other than entries, the proof
+/// would not hold, or the steps are not safe in every order. [`crate::judge`] then finds out which. The proof stays
+/// unchanged in that case; otherwise it follows the change.
 #[must_use]
 pub fn judge_repair(
     standing: &mut Standing,
@@ -44,13 +44,13 @@ pub fn judge_repair(
     proved(verdict, changes, Passage::Quick(taken.way))
 }
 
-/// Lifetimes of switches after which no packet is on a channel that no entry in force leads to. When the last entry is
-/// acknowledged a packet may be in a switch that still sends it by an old one; one lifetime later it is in the next,
-/// and after another it is where the entries in force lead, or was dropped.
+/// Packet lifetimes after which no packet is on a channel that no entry in force leads to. When the last entry is
+/// acknowledged, a packet may be in a switch that still forwards it by an old entry. One lifetime later it is in the
+/// next switch. After another lifetime it is on a path of the entries in force, or was dropped.
 const LIFETIMES: u32 = 2;
 
-/// How long a step of a repair has to wait so that packets under way by replaced entries are gone; `None` if a switch
-/// keeps packets for ever.
+/// Returns how long a step of a repair must wait, in nanoseconds, until packets of replaced entries are gone. `None` if
+/// a switch has an infinite lifetime.
 #[must_use]
 pub fn wait_ns(fabric: &Fabric) -> Option<u64> {
     let nodes = fabric.switches().iter();
@@ -58,7 +58,7 @@ pub fn wait_ns(fabric: &Fabric) -> Option<u64> {
     drain_bound_ns(lifetimes, LIFETIMES)
 }
 
-/// True if a Set clears PortStateChange of a switch, and no more.
+/// True if a Set only clears PortStateChange of a switch.
 pub(super) fn is_quiet(fabric: &Fabric, op: &Op) -> bool {
     let Op::Switch { node, settings } = op else {
         return false;
@@ -70,10 +70,10 @@ pub(super) fn is_quiet(fabric: &Fabric, op: &Op) -> bool {
     fabric.switch_index(*node).is_some() && *settings == quiet(fabric.node(*node).switch_settings)
 }
 
-/// A block that is written: its place among all, the step, and what it holds then.
+/// A written block: its index among all, the step, and its new contents.
 type Written<'a> = (usize, usize, &'a [u8; BLOCK_LIDS]);
 
-/// Places at which two blocks differ. Most are alike in nearly all, so eight are compared at once.
+/// Returns the indexes at which two blocks differ. Most entries are equal, so eight are compared at once.
 pub(super) fn differing<'a>(old: &'a [u8; BLOCK_LIDS], new: &'a [u8; BLOCK_LIDS]) -> impl Iterator<Item = usize> + 'a {
     let words = old.as_chunks::<8>().0.iter().zip(new.as_chunks::<8>().0);
     let differ = words.enumerate().filter(|(_, (old, new))| old != new);
@@ -81,7 +81,7 @@ pub(super) fn differing<'a>(old: &'a [u8; BLOCK_LIDS], new: &'a [u8; BLOCK_LIDS]
 }
 
 impl Standing {
-    /// True if packets of hosts to a LID leave a switch.
+    /// True if packets from hosts to a LID leave a switch.
     #[must_use]
     pub fn carries_hosts(&self, switch: SwitchIdx, lid: Lid) -> bool {
         let (switches, lid) = (self.flows.shape.switches, lid.index());
@@ -89,7 +89,7 @@ impl Standing {
         row < self.flows.carries.len() && self.flows.carries_hosts(row, lid % BLOCK_LIDS)
     }
 
-    /// The entries that each phase writes; `None` if it sets something else.
+    /// Returns the entries that each phase writes; `None` if the change set writes something else.
     pub(super) fn steps(&self, fabric: &Fabric, changes: &ChangeSet) -> Option<Vec<Vec<Entry>>> {
         let shape = &self.flows.shape;
         let mut written: Vec<Written<'_>> = Vec::new();
@@ -109,7 +109,7 @@ impl Standing {
                 }
             }
         }
-        // One block after another, each as time goes by.
+        // Block by block, each in order of time.
         written.sort_by_key(|&(place, step, _)| (place, step));
         let mut steps = vec![Vec::new(); changes.phases.len()];
         for of_block in written.chunk_by(|a, b| a.0 == b.0) {
@@ -130,18 +130,19 @@ impl Standing {
         Some(steps)
     }
 
-    /// What is added, if no mix of old and new entries, step by step, closes a cycle in traffic of hosts and agents
-    /// once links have changed. Nothing has been applied: all that stands is counted as still on its way.
+    /// Returns the added dependencies, if no mix of old and new entries, step by step, closes a cycle in traffic of
+    /// hosts and agents after links have changed. Nothing has been applied yet, and all existing dependencies are
+    /// assumed to continue.
     ///
-    /// Only a lost link is not: a switch discards what it would send by a port whose link is down, so nobody waits for
-    /// its channel, and no cycle leads over it. As in [`crate::phases`], where a link that is not ACTIVE is none.
+    /// A lost link is the exception: a switch discards packets for a port with a link that is down, so no packet waits
+    /// for its channel and no cycle leads over it. [`crate::phases`] likewise ignores links that are not ACTIVE.
     pub(super) fn safe_way(
         &mut self,
         links: &[LinkChange],
         steps: &[Vec<Entry>],
         under_way: &[Replaced],
     ) -> Option<QuickProof> {
-        // Packets to LIDs of an earlier plan that nobody has any more: nothing here counts with them.
+        // Packets to LIDs of an earlier plan that no port has any more are not counted here.
         let goal = |old: &Replaced| self.flows.shape.goals.get(old.entry.lid.index());
         let is_of_nobody = |old: &Replaced| matches!(goal(old), None | Some(Goal::Unused));
         if under_way.iter().any(is_of_nobody) {
@@ -157,7 +158,7 @@ impl Standing {
             }
         }
         let prepared = self.prepared.take().filter(|prepared| prepared.is_for(under_way));
-        // A link that has come up since may add to what was worked out before.
+        // A link that has come up since may add to what was computed before.
         let prepared = prepared.filter(|_| flips.iter().all(|(_, is_up)| !is_up));
         let way = prepared.and_then(|prepared| self.prepared_way(&flips, &lost, (steps, under_way), &prepared));
         way.or_else(|| {
@@ -166,7 +167,7 @@ impl Standing {
         })
     }
 
-    /// The same with what was worked out of packets under way before. It may say no where there is a way.
+    /// Does the same with the precomputed dependencies of packets in flight. May fail although the transition is safe.
     fn prepared_way(
         &mut self,
         flips: &[(usize, bool)],
@@ -184,7 +185,7 @@ impl Standing {
         self.way_with(lids.len() as u64 + prepared.others(&lids), &turns, lost)
     }
 
-    /// [`Self::turns_of`] once links have changed, which they have not yet.
+    /// Returns [`Self::turns_of`] as if the links had changed already.
     fn turns_after(
         &mut self,
         flips: &[(usize, bool)],
@@ -198,7 +199,7 @@ impl Standing {
         found
     }
 
-    /// What is added by so many LIDs, if it closes no cycle without vertices that are lost.
+    /// Returns the additions of a number of LIDs, if they close no cycle without the lost vertices.
     fn way_with(&mut self, lids: u64, turns: &[(u32, u8)], lost: &[u32]) -> Option<QuickProof> {
         let added = self.graphs[0].stays_acyclic_with(&self.flows.shape, turns, lost)?;
         Some(QuickProof {
@@ -208,8 +209,8 @@ impl Standing {
         })
     }
 
-    /// Dependencies that may come about on the way, and how many LIDs it concerns. Links have changed already. Of LIDs
-    /// of switches those count that packets of `least` make.
+    /// Returns dependencies that may occur during the transition, and the number of LIDs. The links have changed
+    /// already. For LIDs of switches, only packets of senders in `least` count.
     pub(super) fn turns_of(
         &mut self,
         steps: &[Vec<Entry>],
@@ -225,13 +226,13 @@ impl Standing {
         };
         let mut replaced = under_way.to_vec();
         replaced.sort_by_key(|old| (old.entry.lid, old.entry.switch));
-        // Step 0 is what was replaced lately.
+        // Step 0 stands for the recently replaced entries.
         let mut writes: Vec<(Lid, usize, Entry)> = replaced.iter().map(|old| (old.entry.lid, 0, old.entry)).collect();
         for (number, step) in (1..).zip(steps) {
             writes.extend(step.iter().map(|&entry| (entry.lid, number, entry)));
         }
         writes.sort_by_key(|&(lid, step, entry)| (lid, step, entry.switch));
-        // Where all packets of switches count, none are missed.
+        // If all packets of switches count, none are missed.
         let lost = if least == HOSTS {
             self.flows.down.clone()
         } else {
@@ -266,46 +267,46 @@ impl Standing {
     }
 }
 
-/// A phase after all others.
+/// A phase later than all others.
 const ALWAYS: u16 = u16::MAX;
 
-/// Packets of hosts, and of switches.
+/// Bits of the senders: hosts, and switches.
 pub(super) const HOSTS: u8 = 1;
 pub(super) const SWITCHES: u8 = 2;
 
-/// LIDs while their entries are written, one after another.
+/// Follows LIDs one after another while their entries are written.
 pub(super) struct Mix<'a> {
     pub(super) standing: &'a Standing,
     pub(super) lid: u16,
     pub(super) round: u32,
-    /// Whose packets count where a LID is a switch's: those of hosts, or of switches too.
+    /// Senders that count if a LID belongs to a switch: hosts only, or switches too.
     least: u8,
-    /// By switch: the entry that was written last, before and after, and the step.
+    /// By switch: the entry written last, its value before and after, and the step.
     written: Noted<(u8, u8, usize)>,
-    /// By switch: the phase since which its entry is in force, where it was replaced lately.
+    /// By switch: the phase since which its entry is in force, if it was replaced recently.
     pub(super) begun: Noted<u16>,
-    /// By cell: who may be on a channel, and since which phase.
+    /// By cell: the senders with packets that may be on the channel, and since which phase.
     pub(super) senders: Noted<(u8, u16)>,
-    /// By switch: some channel to it is used that was not, or by others.
+    /// Switches with a channel to them that has new packets or new senders.
     reached: Vec<u32>,
-    /// By switch, for a block (noted as a count of blocks): how often it was asked, and links by which any LID of it
-    /// comes in, a part of `links`, if that was [`Coming::MANY`] times.
+    /// By switch, for one block (identified by a running number): the number of requests, and after [`Coming::MANY`]
+    /// requests the range in `links` of links on which packets to any LID of the block enter.
     coming: Noted<(u32, (u32, u32))>,
     links: Vec<u32>,
     pub(super) open: Vec<(u32, u8)>,
-    /// Dependencies that may come about, none of them there already: vertex and egress port, some more than once.
+    /// New dependencies that may occur: vertex and egress port, some more than once.
     turns: Vec<(u32, u8)>,
     pub(super) of_switch: bool,
-    /// Links that are down, by position: packets may have crossed them before.
+    /// Links that are down, by index. Packets may have crossed them before.
     pub(super) lost: Vec<u32>,
-    /// Switches that packets of hosts to the LID have come to by those.
+    /// Switches that packets from hosts to the LID have reached over those links.
     pub(super) strays: Vec<SwitchIdx>,
     /// The lane's first vertex.
     first: usize,
 }
 
 impl Mix<'_> {
-    /// Dependencies that may come about while the entries of one LID are written.
+    /// Adds the dependencies that may occur while the entries of one LID are written.
     fn follow(&mut self, writes: &[(Lid, usize, Entry)], replaced: &[Replaced]) {
         let (shape, lid) = (&self.standing.flows.shape, writes[0].0);
         let goal = shape.goals[lid.index()];
@@ -344,7 +345,7 @@ impl Mix<'_> {
         }
     }
 
-    /// Links by which packets to the LID may come to a switch, as a part of `links`.
+    /// Returns the range in `links` of the links on which packets to the LID may enter a switch.
     fn coming_in(&mut self, switch: usize) -> (u32, u32) {
         let (flows, shape) = (&self.standing.flows, &self.standing.flows.shape);
         if self.reached[switch] == self.round {
@@ -369,7 +370,7 @@ impl Mix<'_> {
         *part
     }
 
-    /// Packets that are on a channel for the first time go on from there.
+    /// Continues packets that are on a channel for the first time.
     fn drift(&mut self, step: usize) {
         while let Some((cell, senders)) = self.open.pop() {
             let behind = self.standing.flows.shape.behind(cell as usize);
@@ -381,7 +382,7 @@ impl Mix<'_> {
         }
     }
 
-    /// Entries in force in a step: before and after it.
+    /// Returns the entries in force in a step: before and after it.
     fn entries(&self, switch: usize, step: usize) -> (u8, u8) {
         let (round, (before, after, last)) = self.written[switch];
         if round != self.round {
@@ -394,7 +395,7 @@ impl Mix<'_> {
         }
     }
 
-    /// Since which phase a switch's entry is in force; 0: for as long as matters.
+    /// Returns the phase since which a switch's entry is in force; 0: for as long as matters.
     pub(super) fn begun(&self, switch: usize) -> u16 {
         match self.begun[switch] {
             (round, phase) if round == self.round => phase,
@@ -402,7 +403,8 @@ impl Mix<'_> {
         }
     }
 
-    /// Who may be on a channel by what stood, and by what was added, and since when.
+    /// Returns the senders with packets that may be on a channel, before the change and with the additions, and since
+    /// when.
     fn on(&mut self, cell: u32, src: usize, port: u8) -> (u8, u16) {
         let begun = self.begun(src);
         let noted = &mut self.senders[cell as usize];
@@ -422,9 +424,9 @@ impl Mix<'_> {
         (senders, begun)
     }
 
-    /// Packets that come in at a switch wait for the channel of an entry that is or was in force from one phase to
-    /// another. `more`: senders that count besides those that are there now, as those of before may have lost their
-    /// way.
+    /// Adds the waits of packets that enter a switch for the channel of an entry that was in force from phase `since`
+    /// to `until`. `more`: senders to count in addition to the current ones, because earlier packets may no longer have
+    /// a path here.
     pub(super) fn leave(&mut self, switch: usize, entry: u8, more: u8, (since, until): (u16, u16)) {
         let (first, end) = self.coming_in(switch);
         for i in first..end {
@@ -440,7 +442,7 @@ impl Mix<'_> {
         }
     }
 
-    /// Packets leave a switch by an entry, not before a phase.
+    /// Adds packets that leave a switch by an entry, not before phase `time`.
     pub(super) fn reach(&mut self, switch: usize, entry: u8, senders: u8, time: u16) {
         let flows = &self.standing.flows;
         let cell = flows.shape.cell(switch, entry);
@@ -458,7 +460,7 @@ impl Mix<'_> {
         }
     }
 
-    /// Packets on a channel meet an entry behind it, not before a phase.
+    /// Adds the turns of packets on a channel that reach an entry behind it, not before phase `time`.
     pub(super) fn turn(&mut self, cell: u32, senders: u8, entry: u8, time: u16) {
         let (flows, shape) = (&self.standing.flows, &self.standing.flows.shape);
         let switch = usize::from(shape.behind(cell as usize));

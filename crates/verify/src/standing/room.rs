@@ -1,14 +1,14 @@
-//! Room in the order of a standing proof for dependencies that may come.
+//! Prepares the order of a standing proof for dependencies that repairs may add.
 //!
-//! A dependency that appears against the order moves channels between its two ends, and finding these takes most of
-//! what it costs. Where it is known beforehand what repairs would add, that is done before there is a fault.
+//! A dependency that is added against the order moves the channels between its two ends, and finding these is most of
+//! the cost. If the dependencies that repairs would add are known, this work can be done before a fault.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::{Idx, PortNum};
 
 use super::Standing;
 
-/// Packets that leave a switch by a port, and the next switch by another: one channel that waits for another.
+/// A turn: packets that leave a switch by a port, and the next switch by another. One channel waits for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The first switch.
@@ -20,9 +20,9 @@ pub struct Turn {
 }
 
 impl Standing {
-    /// Puts channels in an order that these turns of hosts and agents would follow as well, on any lane, so that they
-    /// cost next to nothing when they come. Nothing that is proved changes. Ports that lead to no switch are passed
-    /// over; where the turns would close a cycle the order follows some of them. To be called when there is time.
+    /// Reorders channels so that these turns of hosts and agents would follow the order on any lane, and cost little
+    /// when they are added. The proof does not change. Ports that lead to no switch are skipped. If the turns would
+    /// close a cycle, the order follows only some of them. Call it when there is time.
     pub fn make_room_for(&mut self, turns: impl IntoIterator<Item = Turn>) {
         let shape = &self.flows.shape;
         let place = |Turn { switch, port, onward }: Turn| {

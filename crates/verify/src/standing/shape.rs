@@ -1,4 +1,4 @@
-//! What a standing proof is about and what does not change under it: switches, hosts, cables, owners of LIDs, lanes.
+//! The fixed part of a standing proof: switches, hosts, cables, owners of LIDs, lanes.
 
 use selvedge_plan::BLOCK_LIDS;
 use selvedge_types::Lid;
@@ -11,25 +11,25 @@ use crate::standing::StandingError;
 /// No next switch.
 pub const NOWHERE: u16 = u16::MAX;
 
-/// A directed link: the cells of its ports, and where it leads.
+/// A directed link: the cells of its ports, and the switch that it leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arc {
-    /// Cell of the port it leaves by.
+    /// Cell of its egress port.
     pub cell: u32,
-    /// Port it leaves by.
+    /// Its egress port.
     pub port: u8,
     /// Switch it leaves.
     pub src: u16,
     /// Switch it enters.
     pub dst: u16,
-    /// Cell of the port it enters by: that of the way back.
+    /// Cell of its ingress port: the egress cell of the opposite direction.
     pub back: u32,
 }
 
-/// Who owns a LID, as far as flows care.
+/// Owner of a LID, as far as flows are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
-    /// Nobody, and no switch has an entry of it: it is not followed.
+    /// No owner, and no switch has an entry for it, so it is not followed.
     Unused,
     /// A host port, behind a port of a switch.
     Host {
@@ -37,35 +37,35 @@ pub enum Goal {
         switch: u16,
         /// Its port.
         port: u8,
-        /// Pairs of hosts are counted on this LID: the first of its port.
+        /// True for the first LID of its port, on which host pairs are counted.
         is_base: bool,
     },
     /// Port 0 of a switch.
     Switch(u16),
-    /// A port that nothing can reach: packets are dropped, and may be.
+    /// A port that packets cannot reach. They are dropped, and this is allowed.
     Dead,
-    /// Nobody, and yet switches have entries of it: packets are lost wherever these lead, and may be.
+    /// No owner, but switches have entries for it. Packets are lost wherever these lead, and this is allowed.
     Stray,
 }
 
-/// What does not change with entries and links.
+/// Everything that does not change with entries and links.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Number of switches.
     pub switches: usize,
-    /// Cells of a switch: its ports, and one more for entries that are no port.
+    /// Cells of a switch: its ports, and one more for entries that are no port number.
     pub cells: usize,
-    /// Cells that end at a host or at port 0: a packet there is taken, by its owner or not.
+    /// Cells that end at a host or at port 0, where a packet is delivered, to its owner or not.
     pub takes: Vec<bool>,
     /// Links between switches, up or not, by `cell`.
     pub arcs: Vec<Arc>,
-    /// Position in `arcs` of each cell's; `u32::MAX`: none.
+    /// Index in `arcs` of each cell's link; `u32::MAX`: none.
     pub arc_of: Vec<u32>,
     /// The switch behind each cell that has a cable to one, up or not; [`NOWHERE`]: none.
     pub far: Vec<u16>,
-    /// The cell at the other end of each one's cable to a switch; `u32::MAX`: none.
+    /// The cell at the other end of each cell's cable to a switch; `u32::MAX`: none.
     pub opposite: Vec<u32>,
-    /// Links that enter each switch: first position in `entering`, and the end.
+    /// For each switch the index in `entering` of the first link that enters it, and the total count at the end.
     pub entering_from: Vec<u32>,
     /// All of `arcs`, by switch entered.
     pub entering: Vec<Arc>,
@@ -75,14 +75,14 @@ pub struct Shape {
     pub goals: Vec<Goal>,
     /// Lane towards each LID.
     pub lanes: Vec<u8>,
-    /// Number of lanes told apart.
+    /// Number of lanes that are distinguished.
     pub lane_count: usize,
-    /// By switch: it is gone, and whoever was on it. Nobody counts who sends there or would send from there.
+    /// By switch: true if the switch and its hosts are gone. Packets from and to them are not counted.
     pub gone: Vec<bool>,
 }
 
 impl Shape {
-    /// Whether the switch that a destination is at is gone.
+    /// True if the switch of a destination is gone.
     pub fn is_gone(&self, goal: Goal) -> bool {
         match goal {
             Goal::Host { switch, .. } | Goal::Switch(switch) => self.gone[usize::from(switch)],
@@ -90,29 +90,30 @@ impl Shape {
         }
     }
 
-    /// Whether host pairs are counted on a LID.
+    /// True if host pairs are counted on a LID.
     pub fn counts_pairs(&self, goal: Goal) -> bool {
         matches!(goal, Goal::Host { is_base: true, .. }) && !self.is_gone(goal)
     }
 
-    /// The cell of an entry.
+    /// Returns the cell of an entry.
     #[inline]
     pub fn cell(&self, switch: usize, entry: u8) -> usize {
         switch * self.cells + usize::from(entry).min(self.cells - 1)
     }
 
-    /// Cells of all switches.
+    /// Returns the number of cells of all switches.
     pub const fn total(&self) -> usize {
         self.switches * self.cells
     }
 
-    /// The switch behind a cell that has a cable to one.
+    /// Returns the switch behind a cell that has a cable to one.
     #[inline]
     pub fn behind(&self, cell: usize) -> u16 {
         self.far[cell]
     }
 
-    /// The cell of a port that leads to a switch whose port `onward` leads to another, by cables that are up or not.
+    /// Returns the cell of a port that leads to a switch from which port `onward` leads to another switch. The cables
+    /// may be up or down.
     pub fn turn(&self, switch: usize, port: u8, onward: u8) -> Option<usize> {
         let is_link = |switch: usize, port: u8| {
             let exists = switch < self.switches && usize::from(port) < self.ports();
@@ -122,14 +123,14 @@ impl Shape {
         is_link(usize::from(self.behind(cell)), onward).then_some(cell)
     }
 
-    /// Ports of a vertex.
+    /// Returns the number of ports of a vertex.
     pub const fn ports(&self) -> usize {
         self.cells - 1
     }
 }
 
 impl Shape {
-    /// Reads the ground; `need` is the highest LID.
+    /// Reads the ground. `need` is the highest LID.
     pub fn of(ground: &Ground<'_>, need: Lid) -> Result<Self, StandingError> {
         let (switches, cells) = (ground.switches, ground.stride + 1);
         let limit = u64::from(u16::MAX) - 1;
@@ -179,8 +180,8 @@ impl Shape {
         })
     }
 
-    /// Which of this shape's cables are up in another: by position in `arcs`. `None` if anything else differs, or the
-    /// other has a cable that this one lacks.
+    /// Returns which of this shape's cables are up in another, by index in `arcs`. `None` if anything else differs, or
+    /// the other has a cable that this one lacks.
     pub fn links_of(&self, other: &Self) -> Option<Vec<bool>> {
         let alike = (self.switches, self.cells, self.lane_count) == (other.switches, other.cells, other.lane_count)
             && (&self.takes, &self.own, &self.goals, &self.lanes)
@@ -200,7 +201,7 @@ impl Shape {
     }
 }
 
-/// Owner and lane of each LID.
+/// Returns the owner and lane of each LID.
 fn goals(ground: &Ground<'_>) -> Result<(Vec<Goal>, Vec<u8>), StandingError> {
     let map = LaneMap::new(ground);
     let lids = ground.subject.tables.blocks() * BLOCK_LIDS;

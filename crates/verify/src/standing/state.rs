@@ -1,4 +1,5 @@
-//! What a proof is about, in sixteen bytes: two proofs of one state hold for the same tables, links and owners.
+//! A 16-byte identity of the proved state: two proofs with the same identity hold for the same tables, links and
+//! owners.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -7,23 +8,23 @@ use selvedge_sim::{Par, Seed};
 
 use super::shape::{Arc, Shape};
 
-/// Entries, links that are up, switches that are gone and copies, with whatever else counts: a sum of what each of
-/// them adds, so that a change costs no more than what changes. Two states that differ have the same sum once in
-/// 2^127 or so.
+/// A hash of the entries, links that are up, gone switches, copies and everything else that counts. It is a sum over
+/// all these parts, so an update costs only as much as what changes. Two different states have the same sum with a
+/// probability of about 2^-127.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State(u128);
 
-/// Parts that are told apart.
+/// Tags of the kinds of parts.
 const ENTRY: u64 = 1 << 60;
 const LINK: u64 = 2 << 60;
 const GONE: u64 = 3 << 60;
 const COPY: u64 = 4 << 60;
 const SHAPE: u64 = 5 << 60;
-/// Makes the second half of a part another number than the first.
+/// Makes the second half of a part's hash differ from the first.
 const OTHER: u64 = 0x5851_F42D_4C95_7F2D;
 
 impl State {
-    /// Of tables on cables that are all up.
+    /// Returns the state of tables with all cables up.
     pub(super) fn of(shape: &Shape, rows: &[[u8; BLOCK_LIDS]], par: Par) -> Self {
         let tiles: Vec<_> = rows.chunks(shape.switches.max(1)).collect();
         let sums = par.map(tiles.len(), |block| {
@@ -40,7 +41,7 @@ impl State {
         state
     }
 
-    /// An entry is in force, or no longer. None is the same as that of nobody.
+    /// Adds or removes an entry.
     pub(super) fn entry(&mut self, switch: u16, lid: usize, egress: u8, is_there: bool) {
         if egress != NO_PATH {
             self.add(
@@ -50,17 +51,17 @@ impl State {
         }
     }
 
-    /// One way of a link is up, or no longer.
+    /// Adds or removes one direction of a link that is up.
     pub(super) fn link(&mut self, arc: Arc, is_up: bool) {
         self.add(LINK | u64::from(arc.cell) << 28 | u64::from(arc.back), is_up);
     }
 
-    /// A switch is gone, or there again.
+    /// Adds or removes a gone switch.
     pub(super) fn gone(&mut self, switch: u16, is_gone: bool) {
         self.add(GONE | u64::from(switch), is_gone);
     }
 
-    /// A copy waits for a port, or no longer.
+    /// Adds or removes a turn of copies.
     pub(super) fn copy(&mut self, (vertex, port): (u32, u8), is_there: bool) {
         self.add(COPY | u64::from(vertex) << 8 | u64::from(port), is_there);
     }
@@ -75,7 +76,7 @@ impl State {
     }
 }
 
-/// What does not change with entries and links; links themselves are counted apart.
+/// Returns the hash of everything that does not change with entries and links. Links are hashed separately.
 fn hashed(shape: &Shape) -> u64 {
     let mut hasher = DefaultHasher::new();
     (shape.switches, shape.cells, shape.lane_count).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Taking a change set that writes entries: link by link and step by step, or not at all.
+//! Applies a change set that writes entries, link by link and step by step, completely or not at all.
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::ChangeSet;
@@ -11,7 +11,7 @@ use super::{Change, Entry, LinkChange, Proof, Standing};
 use crate::phases::QuickProof;
 use crate::verdict::Verdict;
 
-/// Steps, in parts: packets of those before are gone when a part begins. Shorter waits count for nothing.
+/// Groups steps: packets of earlier groups are gone when a group begins. Waits that are too short do not start a group.
 fn between_waits<'a>(fabric: &Fabric, changes: &ChangeSet, steps: &'a [Vec<Entry>]) -> Vec<&'a [Vec<Entry>]> {
     if changes.phases.iter().all(|phase| phase.wait_before_ns == 0) {
         return vec![steps];
@@ -29,29 +29,30 @@ fn between_waits<'a>(fabric: &Fabric, changes: &ChangeSet, steps: &'a [Vec<Entry
     parts
 }
 
-/// Entries as they are after some steps.
+/// Returns the entries after some steps.
 pub(super) fn last(steps: &[Vec<Entry>]) -> Vec<Entry> {
     let mut entries = steps.concat();
-    // The last of several for one entry counts.
+    // The last of several changes of one entry counts.
     entries.reverse();
     entries.sort_by_key(|e| (e.lid, e.switch));
     entries.dedup_by_key(|e| (e.lid, e.switch));
     entries
 }
 
-/// What was taken, and how to take it back.
+/// An applied change set, with the data needed to undo it.
 pub(super) struct Taken {
-    /// What was proved of the way.
+    /// The proof of the transition.
     pub way: QuickProof,
-    /// What holds now.
+    /// What is proved now.
     pub proof: Proof,
     undo: Vec<Change>,
-    /// Switches that are gone with it.
+    /// Switches that are gone because of it.
     pub gone: Vec<u16>,
 }
 
 impl Standing {
-    /// Takes a change set after links have changed, if it is safe and what it leads to holds. `None`: nothing was.
+    /// Applies a change set after links have changed, if it is safe and its result holds. `None`: rejected, state
+    /// unchanged.
     pub(super) fn take_all(
         &mut self,
         (fabric, links): (&Fabric, &[LinkChange]),
@@ -89,13 +90,13 @@ impl Standing {
         Some(taken)
     }
 
-    /// All is as it was before it was taken.
+    /// Restores the state before the change set.
     pub(super) fn give_back(&mut self, taken: &Taken) {
         self.set_gone(&taken.gone, false);
         self.take_back(&taken.undo);
     }
 
-    /// The verdict on what holds now, by that on what stood before.
+    /// Returns the verdict on the current state, based on the verdict before.
     pub(super) fn verdict_of(&self, proof: Proof, before: &Verdict) -> Verdict {
         let mut verdict = before.clone();
         verdict.figures.host_pairs_reached = proof.host_pairs_reached;
@@ -103,13 +104,13 @@ impl Standing {
         (verdict.figures.hops_max, verdict.figures.hops_mean) = (0, proof.hops_mean);
         (verdict.figures.load, verdict.figures.lanes) = (proof.load, proof.lanes);
         if self.flows.shape.gone.contains(&true) {
-            // Pairs are counted against all hosts, including those behind lost switches.
+            // Pairs are counted over all hosts, including those behind lost switches.
             verdict.figures.host_ports = self.live_hosts();
         }
         verdict
     }
 
-    /// Takes steps after links have changed, if they are safe.
+    /// Applies steps after links have changed, if they are safe.
     fn take(
         &mut self,
         links: &[LinkChange],
@@ -123,8 +124,8 @@ impl Standing {
         Some((way, undo))
     }
 
-    /// Takes steps when packets of those before have drained, if they are safe. Packets of hosts that were under way
-    /// may be wherever the entries in force lead from a switch, so all traffic counts.
+    /// Applies steps after packets of earlier steps have drained, if they are safe. Packets from hosts that were in
+    /// flight may be wherever the entries in force lead from a switch, so all traffic counts.
     fn take_drained(&mut self, steps: &[Vec<Entry>]) -> Option<(QuickProof, Change)> {
         self.catch_up();
         let (lids, turns) = self.turns_of(steps, &[], SWITCHES);
@@ -143,12 +144,12 @@ impl Standing {
 
     fn take_back(&mut self, changes: &[Change]) {
         for undo in changes.iter().rev() {
-            // It was in force a moment ago, so it has no circle.
+            // These tables were in force a moment ago, so they have no loop.
             drop(self.apply(undo));
         }
     }
 
-    /// Ends of links that have changed whose switch has no link any more, by the fabric and by the proof.
+    /// Returns the switches at changed links that have no link any more, according to both the fabric and the proof.
     fn newly_gone(&self, fabric: &Fabric, links: &[LinkChange]) -> Vec<u16> {
         let shape = &self.flows.shape;
         let is_gone = |switch: &SwitchIdx| {

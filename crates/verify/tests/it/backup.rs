@@ -1,5 +1,4 @@
-//! A repair that was judged before its links are lost is recalled only beside what it was judged for, and is then what
-//! was judged.
+//! A backup is recalled only in the state that it was judged for, and is then what was judged.
 
 use crate::support;
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
@@ -9,7 +8,7 @@ use selvedge_types::Lid;
 use selvedge_verify::standing::{Backup, Change, Entry, LinkChange, Standing, judge_repair};
 use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 
-/// Where ways go up to.
+/// The switch at the top.
 const ROOT: u32 = 2;
 
 /// Two leaves, two spines, and what leads around a link between a leaf and a spine.
@@ -38,7 +37,7 @@ fn bench() -> Bench {
     let standing = Standing::new(Subject::plan(&fabric, &plan), Par::Sequential).unwrap();
     let verdict = verify(Subject::plan(&fabric, &plan), &JudgeOptions::default());
     assert!(verdict.is_ok(), "{:?}", verdict.errors().next());
-    // The link of the second leaf to the other spine: nobody else goes by it, so steps need no order.
+    // The link of the second leaf to the other spine: no other path uses it, so steps need no order.
     let leaf = SwitchIdx(1);
     let node = fabric.switches()[leaf];
     let ways = support::neighbours(&fabric, leaf);
@@ -148,7 +147,7 @@ fn nothing_is_recalled_beside_something_else() {
     let mut bench = bench();
     let backup = bench.back_up();
     assert!(bench.is_recalled(&backup, Vec::new()));
-    // An entry of a LID that nobody has, and back.
+    // An entry of a LID without an owner, and back.
     let lid = Lid(bench.plan.lids.top().0);
     let egress = bench.plan.tables.get(SwitchIdx(1), lid);
     let change = Change {

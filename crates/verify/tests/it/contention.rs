@@ -9,7 +9,7 @@ use selvedge_sim::{Par, Seed};
 use selvedge_types::PortNum;
 use selvedge_verify::{Contention, ContentionOptions, JudgeOptions, Subject, contention, verify};
 
-/// Sending ports on the way, or nothing if the packet does not arrive.
+/// Sending ports on the path; `None` if the packet is not delivered.
 type Way = Option<Vec<PortRef>>;
 
 struct Brute {
@@ -53,7 +53,7 @@ impl Brute {
         self.most((0..n).map(|i| (i, (i + k) % n))).1
     }
 
-    /// Mean share over every order of the hosts there is.
+    /// Returns the mean share over all orders of the hosts.
     fn bisection(&self) -> f64 {
         let (mut sum, mut count) = (0.0, 0.0);
         let half = self.hosts.len() / 2;
@@ -174,7 +174,7 @@ fn shifts_and_cables_are_as_by_brute_force() {
         let lids = support::lids(&fabric, 0);
         let mut tables = support::minhop(&fabric, &lids);
         check(&fabric, &tables);
-        // Some entries are lost, some lead elsewhere, perhaps in circles.
+        // Some entries are removed, some lead elsewhere, perhaps in loops.
         for _ in 0..below(6) {
             let switch = selvedge_fabric::SwitchIdx(below(switches) as u32);
             let lid = selvedge_types::Lid(1 + below(lids.top().index()) as u16);
@@ -250,7 +250,7 @@ fn ways_are_compared_with_the_shortest() {
             }
         }
     }
-    // One to four links where one, two, two, one would do.
+    // One to four links where one, two, two, one are enough.
     check(&clockwise, (1.0 + 1.0 + 1.5 + 4.0) / 4.0, 4.0, 0.5);
 }
 

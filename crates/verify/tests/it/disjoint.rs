@@ -1,4 +1,4 @@
-//! Disjoint ways, against sets of cables and switches and all subsets of offsets.
+//! Disjoint paths, compared with sets of cables and switches and all subsets of offsets.
 
 use crate::support;
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ fn walk(fabric: &Fabric, tables: &Tables, from: PortRef, to: PortRef, lid: Lid) 
     }
 }
 
-/// The largest sets of offsets, all subsets tried.
+/// Returns the largest sets of offsets, found by trying all subsets.
 fn brute(fabric: &Fabric, lids: &Lids, tables: &Tables, from: PortRef, to: PortRef) -> (usize, usize) {
     let range = lids.range(to).unwrap();
     let ways: Vec<Found> = (0..range.lmc.lids())
@@ -83,8 +83,8 @@ fn hosts(fabric: &Fabric) -> Vec<PortRef> {
     hosts.filter(|at| fabric.link_is_up(*at)).collect()
 }
 
-/// Whether two ways between switches exist at all: none of the cables alone, and no other switch alone, parts them; of
-/// two that are joined by one cable only, another way is left without it.
+/// Returns whether two paths between switches exist in the cabling: no single cable, and no other single switch,
+/// separates them. For two switches connected by one cable only, another path must remain without it.
 fn two_exist(fabric: &Fabric, a: NodeIdx, b: NodeIdx) -> (bool, bool) {
     let is_switch = |node: NodeIdx| fabric.switch_index(node).is_some();
     let links = fabric

@@ -1,5 +1,5 @@
-//! The judge is judged: seeded single-entry corruptions, 1,000 with a fault of each class and those without one between
-//! them, classified as by brute force; and coarser ones.
+//! Tests of the judge by corruption: 1,000 single-entry corruptions with a fault of each class, and those without one
+//! between them, classified by brute force; and larger corruptions.
 
 use crate::support;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use selvedge_verify::{Fault, JudgeOptions, Severity, Step, Subject, Traffic, Ver
 
 const CASES: u64 = 1_000;
 
-/// What the judge reports, in the brute force's words.
+/// Returns the judge's report in the form of the brute force.
 fn classified(fabric: &Fabric, verdict: &Verdict) -> BTreeMap<(Class, SwitchIdx, Lid), (u64, u64)> {
     let switch_of = |place: &selvedge_verify::Place| {
         let node = fabric.find(place.node_guid).unwrap();
@@ -37,7 +37,7 @@ fn classified(fabric: &Fabric, verdict: &Verdict) -> BTreeMap<(Class, SwitchIdx,
     found
 }
 
-/// A cycle that a witness claims must be made of dependencies the brute force saw, and close.
+/// Checks that the cycle of a witness is closed and made of dependencies that the brute force found.
 fn check_cycle(fabric: &Fabric, brute: &Brute, traffic: Traffic, steps: &[Step]) {
     assert!(!steps.is_empty());
     let edges = brute.edges(traffic);
@@ -58,7 +58,7 @@ fn check_cycle(fabric: &Fabric, brute: &Brute, traffic: Traffic, steps: &[Step])
     }
 }
 
-/// Judges a plan in both ways, compares, and says which classes there were.
+/// Judges a plan in both ways, compares the results, and returns the classes of faults.
 fn compare(fabric: &Fabric, plan: &Plan, what: &str) -> Vec<Class> {
     let options = JudgeOptions {
         findings_max: usize::MAX,
@@ -102,7 +102,7 @@ fn compare(fabric: &Fabric, plan: &Plan, what: &str) -> Vec<Class> {
     classes
 }
 
-/// True if LIDs assigned and LIDs set differ, a live end port has none, or a switch would not look all of them up.
+/// True if assigned and planned LIDs differ, if a live end port has none, or if a switch would not look up all of them.
 fn mismatched(fabric: &Fabric, plan: &Plan) -> bool {
     let is_used = |at: PortRef| at.port == PortNum::MANAGEMENT || fabric.link_is_up(at);
     let mut ends = fabric.end_ports().filter(|(at, _)| is_used(*at));
@@ -143,8 +143,8 @@ fn good(rng: &mut Rng) -> (Fabric, Plan) {
     (fabric, plan)
 }
 
-/// Shortest ways on a ring, each half of the destinations on a lane of its own: neither lane has a cycle, both
-/// together have.
+/// Shortest paths on a ring, each half of the destinations on its own lane: neither lane has a cycle, both together
+/// have one.
 fn ring_on_two_lanes(switches: usize, hosts: usize) -> (Fabric, Plan) {
     let fabric = support::ring(switches, hosts);
     let lids = support::lids(&fabric, 0);
@@ -175,8 +175,8 @@ fn random_key(fabric: &Fabric, below: &mut impl FnMut(usize) -> usize) -> (Switc
     (switch, ingress, any(0))
 }
 
-/// Corrupts good plans until `CASES` of them have a fault of the class (without one: `CASES` plans); says in how many
-/// each class of fault appeared, and in how many none.
+/// Corrupts good plans until `CASES` of them have a fault of the class (without a class: `CASES` plans). Returns in how
+/// many each class appeared, and in how many none.
 fn run(
     name: &str,
     until: Option<Class>,
@@ -303,7 +303,7 @@ fn wrong_lids() {
         let any = |rng: &mut Rng| owned[rng.below(owned.len() as u64) as usize];
         let (a, b) = (any(rng), any(rng));
         match rng.below(8) {
-            // A port has moved to LIDs that nobody has, the tables do not know.
+            // A port has moved to LIDs without an owner, which the tables do not know.
             0 => {
                 let next = (plan.lids.top().0 + 1).next_multiple_of(a.1.lmc.lids());
                 let moved = LidRange { base: Lid(next), ..a.1 };
@@ -311,7 +311,7 @@ fn wrong_lids() {
                 plan.lids.insert(a.0, moved).unwrap();
                 tell(plan, a.0, moved);
             }
-            // A port would be told another LID than it was given.
+            // The settings of a port have another LID than the one assigned.
             1 => tell(plan, a.0, b.1),
             // A port has no LID.
             2 => {
@@ -321,7 +321,7 @@ fn wrong_lids() {
                     settings.sm_lid = Lid::NONE;
                 }
             }
-            // An entry leads to somebody else's port: the switch's own, a host's, or any.
+            // An entry leads to another port than the owner's: the switch's own, a host's, or any.
             _ => {
                 let (switch, lid) = random_entry(fabric, plan, rng);
                 let node = fabric.switches()[switch];

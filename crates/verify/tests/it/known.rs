@@ -29,14 +29,14 @@ fn shortest_ways_on_a_ring_are_cyclic() {
     }
 }
 
-/// Packets to LIDs that nobody owns any more go where entries lead them, and fill links as others do.
+/// Packets to LIDs without an owner follow the entries, and fill links like others.
 #[test]
 fn entries_of_lids_that_nobody_owns_count() {
     let check = |has_entries: bool, want: &[(&str, Severity)]| {
         let fabric = support::ring(6, 1);
         let mut lids = support::lids(&fabric, 0);
         let (mut tables, shortest) = (updown(&fabric, &lids), support::minhop(&fabric, &lids));
-        // The highest LID stays somebody's: what is above LinearFDBTop is dropped at once.
+        // The highest LID keeps its owner: packets to LIDs above LinearFDBTop are dropped at once.
         let top = lids.top();
         let is_left_out = |lid: Lid, at: PortRef| !fabric.node(at.node).is_switch() && lid < top;
         for (lid, at) in lids.clone().by_lid().filter(|&(lid, at)| is_left_out(lid, at)) {

@@ -1,4 +1,4 @@
-//! The least change against all plans there are: small fabrics, every next hop of every switch tried.
+//! The least change, compared with all possible plans: on small fabrics, with every next hop of every switch tried.
 
 use crate::support;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ fn found(fabric: &Fabric, lids: &Lids, tables: &Tables, lost: &[PortRef]) -> Lea
     least_change(Subject::tables(fabric, lids, tables, &levels, &lanes), lost)
 }
 
-/// All there is to know of a fabric after a fault, for one LID.
+/// A fabric after a fault, for one LID.
 struct Problem {
     home: usize,
     is_host: bool,
@@ -23,7 +23,7 @@ struct Problem {
     old: Vec<u8>,
     hosts: Vec<bool>,
     level: Vec<usize>,
-    /// Hosts' old ways went up, then down, and must go on to do so.
+    /// True if hosts' old paths went up, then down, so that new ones must too.
     in_levels: bool,
 }
 
@@ -32,7 +32,7 @@ impl Problem {
         self.steps[s].iter().find(|step| step.0 == plan[s]).map(|step| step.1)
     }
 
-    /// The switches that a packet from `s` meets, or nothing if it does not arrive.
+    /// Returns the switches on a packet's path from `s`; `None` if it is not delivered.
     fn way(&self, plan: &[u8], s: usize) -> Option<Vec<usize>> {
         let mut way = vec![s];
         while way[way.len() - 1] != self.home {
@@ -49,7 +49,7 @@ impl Problem {
         ups.windows(2).all(|w| w[0] || !w[1])
     }
 
-    /// Whether a way of at most so many steps is left, up then down if wished; by trying.
+    /// True if a path of at most this many steps is left, up then down if required; found by trying.
     fn can(&self, way: &mut Vec<usize>, in_levels: bool) -> bool {
         let at = way[way.len() - 1];
         if at == self.home {
@@ -70,7 +70,7 @@ impl Problem {
         false
     }
 
-    /// What a plan must do for each switch: nothing, arrive, or arrive up, then down.
+    /// Returns the requirement for each switch: none, delivery, or delivery up, then down.
     fn duties(&self) -> Vec<Option<bool>> {
         let duty = |s: usize| {
             if !self.can(&mut vec![s], false) || !(self.hosts[s] || self.is_host) {
@@ -82,7 +82,7 @@ impl Problem {
         (0..self.old.len()).map(duty).collect()
     }
 
-    /// What legal plans change: sets of switches, as bits; nothing if there is no legal plan.
+    /// Returns the sets of switches (bits) that legal plans change; `None` if there is no legal plan.
     fn changed(&self) -> Option<BTreeSet<u32>> {
         let duties = self.duties();
         let choices: Vec<Vec<u8>> = (0..self.old.len())
@@ -130,8 +130,8 @@ fn levels(fabric: &Fabric, hosts: &[bool]) -> Vec<usize> {
     level
 }
 
-/// Every link between switches is lost in turn, then every switch; what is found is what trying all plans finds.
-/// The bound is short of the truth by `slack` at most.
+/// Every link between switches is lost in turn, then every switch. The result must equal that of trying all plans, and
+/// the bound may be too low by at most `slack`.
 fn check(name: &str, fabric: &Fabric, tables: impl Fn(&Fabric, &Lids) -> Tables, (rule, slack): (Rule, u64)) {
     let lids = lids(fabric, 0);
     let tables = tables(fabric, &lids);
@@ -283,8 +283,8 @@ fn any_fabric() {
 
 #[test]
 fn more_lids_than_a_block() {
-    // 70 hosts on each of two leaves, two spines: a lost link costs its leaf what it sent over it, and the other leaf
-    // what was sent down over it.
+    // 70 hosts on each of two leaves, two spines. A lost link changes the entries of its leaf that used it, and the
+    // entries of the other leaf for packets that came down over it.
     let fabric = {
         let mut net = Net::new(4, 80);
         for leaf in 0..2 {
@@ -310,8 +310,8 @@ fn more_lids_than_a_block() {
     assert_eq!((of(1), of(2)), (35, 70));
 }
 
-/// Where a single LID is on a detour, as that of a spine's agent is after the link to it was mended and has come back,
-/// others go on up, then down.
+/// If a single LID is on a detour, others still go up, then down. Example: the LID of a spine's agent after the link to
+/// it was repaired and came back.
 #[test]
 fn one_lid_on_a_detour_leaves_the_rule_of_others() {
     let fabric = tree(4, 2, 3);

@@ -1,4 +1,4 @@
-//! The judge of multicast against packets that are really copied, switch by switch, on random fabrics.
+//! The judge of multicast tables, compared with simulated copies, switch by switch, on random fabrics.
 
 use crate::support;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,7 @@ fn insert(masks: &mut BTreeMap<u32, PortMask>, fabric: &Fabric, at: PortRef) {
     }
 }
 
-/// A tree over a random spanning tree, cut back to what members need.
+/// Returns a tree over a random spanning tree, reduced to what members need.
 fn tree(fabric: &Fabric, members: &[Guid], rng: &mut Rng) -> MulticastTables {
     let mut links: Vec<_> = fabric.links().collect();
     rng.shuffle(&mut links);
@@ -98,7 +98,7 @@ fn tree(fabric: &Fabric, members: &[Guid], rng: &mut Rng) -> MulticastTables {
         };
         kept.remove(at);
     }
-    // Without a member anywhere near, what is left is a part of its own.
+    // Without a member nearby, the remaining switches are a separate part.
     let mut masks = BTreeMap::new();
     for link in kept {
         insert(&mut masks, fabric, link.a);
@@ -112,7 +112,7 @@ fn tree(fabric: &Fabric, members: &[Guid], rng: &mut Rng) -> MulticastTables {
     tables
 }
 
-/// True if every member gets what every other sends, once, and nobody else does.
+/// True if every member gets every packet of each other member once, and no other port gets any.
 fn is_good(fabric: &Fabric, members: &[Guid], tables: &MulticastTables) -> bool {
     members.iter().all(|&sender| {
         let at = fabric.find_port(sender).unwrap();
@@ -226,7 +226,7 @@ fn errors(
     };
     match judge_multicast(&subject, change, &JudgeOptions::default()) {
         Ok(_) => BTreeSet::new(),
-        // Where packets can go round, what they wait for goes round as well: `multicast_beside.rs` is about that.
+        // If packets can loop, their dependencies form a cycle too; `multicast_beside.rs` tests that.
         Err(refusal) => {
             let kinds = refusal.verdict.errors().map(|finding| finding.fault.kind());
             kinds.filter(|kind| *kind != Kind::MulticastCircle).collect()
@@ -234,7 +234,7 @@ fn errors(
     }
 }
 
-/// True if the links of either table, taken once, form a circle.
+/// True if the links of both tables together form a loop.
 fn has_circle(fabric: &Fabric, a: &MulticastTables, b: &MulticastTables) -> bool {
     let mut part: Vec<u32> = (0..fabric.switches().len() as u32).collect();
     let is_used = |at: PortRef| {
@@ -281,7 +281,7 @@ fn ways_without_a_circle_pass_and_others_do_not() {
         };
         circles += u32::from(!want.is_empty());
         assert_eq!(judged(at_once), want, "seed {seed}");
-        // One Set is missing; one writes what nobody wants.
+        // One Set is missing; one writes ports that are not planned.
         let mut short = change.clone();
         short.phases.last_mut().unwrap().pop();
         assert!(judged(short).contains(&Kind::MulticastChange), "seed {seed}");

@@ -1,4 +1,4 @@
-//! Copies beside routes: what the judge says of circles against packets that are followed one by one.
+//! Copies together with routes: the judge's cycles, compared with packets followed one by one.
 
 use crate::support;
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,7 +203,7 @@ impl World {
     }
 }
 
-/// True if somebody waits for themselves: takes away who waits for nobody until nothing is left.
+/// True if there is a cycle: removes channels that wait for no other until none is left or none can be removed.
 fn has_circle(waits: &Waits) -> bool {
     let mut left = waits.clone();
     loop {
@@ -254,7 +254,7 @@ fn circles_of_copies_and_routes_are_those_of_packets() {
         );
         let found = circular_groups(&turns, &world.groups, &world.copies);
         assert_eq!(!found.is_empty(), want, "seed {seed}: {found:?}");
-        // A proof that stands says the same.
+        // A standing proof gives the same result.
         let mut standing = Standing::new(subject, selvedge_sim::Par::Sequential).unwrap();
         assert!(standing.proof().holds(), "seed {seed}");
         let ways = (&[&world.copies][..], &[&world.copies][..]);
@@ -269,7 +269,7 @@ fn circles_of_copies_and_routes_are_those_of_packets() {
     assert!(free > 20 && circular > 20, "{free} free, {circular} circular");
 }
 
-/// Entries that may be in force besides: whatever mix is, what its packets wait for is counted.
+/// Entries that may also be in force: under every mix, all dependencies of packets are counted.
 #[test]
 fn mixes_are_covered() {
     let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());
@@ -324,8 +324,8 @@ fn mixes_are_covered() {
     assert!(circles > 20, "{circles}");
 }
 
-/// Copies on a lane of their own wait for copies alone, and the judge says so. Where ports put them on other lanes here
-/// and there, whatever circle of channels and lanes packets make is found.
+/// Copies on their own lane wait only for copies, and the judge finds that. If some ports put them on other lanes,
+/// every cycle of channels and lanes is found.
 #[test]
 fn copies_count_on_the_lane_that_they_take() {
     let lane = |vl| Vl::new(vl).unwrap();

@@ -1,5 +1,5 @@
-//! Fabrics that nobody draws on a slide, and random ones with faults on 1 to 8 lanes: a sensible verdict each, and the
-//! parts of the judge agree with each other and with brute force.
+//! Unusual fabrics, and random ones with faults on 1 to 8 lanes: each gets a correct verdict, and the parts of the
+//! judge agree with each other and with brute force.
 
 use crate::support;
 use std::collections::{BTreeMap, VecDeque};
@@ -21,7 +21,7 @@ fn cyclic(verdict: &Verdict) -> Option<Traffic> {
     })
 }
 
-/// The same as the transition that changes nothing has it.
+/// Returns the same from the transition that changes nothing.
 fn cyclic_at_rest(subject: Subject<'_>) -> Option<Traffic> {
     let options = PhaseOptions {
         switch_pairs: Severity::Error,
@@ -38,7 +38,8 @@ fn cyclic_at_rest(subject: Subject<'_>) -> Option<Traffic> {
     }
 }
 
-/// Judges a fabric with ways up and down, and, for what needs no plan to be good, shortest ways; gives the kinds.
+/// Judges a fabric with up-then-down paths and, for checks that need no good plan, shortest paths. Returns the kinds of
+/// findings.
 fn check(fabric: &Fabric, want: &[&str]) -> Verdict {
     for lmc in [0, 3] {
         let lids = support::lids(fabric, lmc);
@@ -68,7 +69,7 @@ fn check(fabric: &Fabric, want: &[&str]) -> Verdict {
     verdict
 }
 
-/// The judge, brute force and the transition that changes nothing say the same of cycles.
+/// The judge, the brute force and the transition that changes nothing agree on cycles.
 fn judged(fabric: &Fabric, plan: &Plan) -> (Verdict, Brute) {
     let subject = Subject::plan(fabric, plan);
     let verdict = verify(subject, &JudgeOptions::default());
@@ -161,9 +162,9 @@ fn routers() {
     assert_eq!((figures.host_ports, figures.host_pairs), (5, 20));
 }
 
-/// Up and down as OpenSM's updn does it: the ways out of each switch are searched breadth first, up before down, but a
+/// Up and down as in OpenSM's updn. The paths out of each switch are searched breadth-first, up before down. But a
 /// switch that gets a hop count by a further port is searched from again in that port's direction, and of ports with
-/// equal hop counts any is taken, whichever direction led there. On graphs with links inside a rank that is not safe.
+/// equal hop counts any is taken, whichever direction led there. On graphs with links within a rank that is not safe.
 fn updn_with_its_faults(fabric: &Fabric, lids: &Lids, root: SwitchIdx) -> Tables {
     let switches = fabric.switches().len();
     let ways: Vec<Vec<(PortNum, SwitchIdx)>> = fabric

@@ -1,4 +1,4 @@
-//! Transitions against a judge that tries every order.
+//! Transitions, compared with a judge that tries every order.
 mod aging;
 mod measured;
 mod waits;
@@ -315,7 +315,7 @@ fn check_cycle(case: &Case, finding: &PhaseFinding, length: usize, number: u64) 
     }
 }
 
-/// The fewest waits, found by trying all of them.
+/// The fewest waits, found by trying all combinations.
 #[test]
 fn as_few_waits_as_can_be() {
     let (mut seen, mut none) = ([0; 3], 0);
@@ -356,7 +356,7 @@ fn as_few_waits_as_can_be() {
     assert!(seen[0] > 500 && seen[1] > 100 && none > 300, "{seen:?}, none {none}");
 }
 
-/// With a wait everywhere those that are not needed are named, and what is left is as few.
+/// With a wait everywhere, unnecessary ones are named, and as few as possible remain.
 fn check_waits(case: &mut Case, needed: &[u32], number: u64) {
     case.steps.iter_mut().for_each(|step| step.0 = true);
     let proof = prove(case.subject(), None, &case.proposal(), &options()).unwrap();
@@ -370,7 +370,7 @@ fn check_waits(case: &mut Case, needed: &[u32], number: u64) {
     );
 }
 
-/// A standing graph, built before or brought up to date, changes no answer; neither do threads.
+/// A standing graph, built before or updated, changes no answer; neither do threads.
 #[test]
 fn standing_graphs_change_nothing() {
     let mut proved = 0;
@@ -435,7 +435,7 @@ fn lose_a_link(fabric: &mut Fabric, which: usize) {
     }
 }
 
-/// What is proved quickly is safe without a wait, and what is safe without a wait is proved quickly.
+/// A quickly proved transition is safe without a wait, and a transition that is safe without a wait is proved quickly.
 #[test]
 fn quick_proofs_hold() {
     let (mut quick, mut safe) = (0, 0);
@@ -450,7 +450,7 @@ fn quick_proofs_hold() {
         }
         let is_quick = prove_quickly(case.subject(), &standing, &case.proposal(), &options()).is_some();
         let is_safe = found(&case).is_empty();
-        // What was beyond a lost link is taken to be under way still.
+        // Packets beyond a lost link are assumed to be still in flight.
         assert!(is_safe || !is_quick, "case {number}");
         assert!(is_quick || !is_safe || number % 3 == 0, "case {number}");
         quick += u32::from(is_quick);
@@ -547,7 +547,7 @@ fn pairs(case: &Case) -> Vec<(NodeIdx, PortRef, Lid, bool)> {
 /// A link between switches, by the port where it begins.
 type Hop = PortRef;
 
-/// Channels that packets pass from a switch on; as many as there are switches if they go round.
+/// Returns the channels that packets pass from a switch on; if they loop, as many as there are switches.
 fn hops(fabric: &Fabric, tables: &Tables, from: NodeIdx, lid: Lid) -> Vec<Hop> {
     let mut node = from;
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Transitions whose answer is known.
+//! Transitions with a known answer.
 
 use crate::support;
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
@@ -64,7 +64,7 @@ impl Bench {
         self.lids.by_lid().find(at_leaf).unwrap().0
     }
 
-    /// Switch `from` shall send what is for the host at `leaf` to switch `to`.
+    /// Switch `from` is to send packets for the host at `leaf` to switch `to`.
     fn turn(&self, from: u32, leaf: u32, to: u32) -> Write {
         Write {
             switch: SwitchIdx(from),
@@ -73,7 +73,7 @@ impl Bench {
         }
     }
 
-    /// Everything in which other tables differ.
+    /// Returns all differences from other tables.
     fn towards(&self, after: &Tables) -> Vec<Write> {
         let lids = self.lids.by_lid().map(|(lid, _)| lid);
         let all = lids.flat_map(|lid| self.fabric.switches().indices().map(move |switch| (switch, lid)));
@@ -136,8 +136,8 @@ fn first(refused: Result<TransitionProof, Box<TransitionRefusal>>) -> (u32, Phas
     (first.step, first.fault)
 }
 
-/// Nothing to do: the tables in force are judged alone. Up and down passes on a ring with one lane, shortest ways (as
-/// of minhop, and of dnup with hosts everywhere) do not.
+/// Nothing to do: only the tables in force are judged. Up-then-down passes on a ring with one lane; shortest paths (as
+/// in minhop, and in dnup with hosts everywhere) do not.
 #[test]
 fn tables_in_force() {
     for switches in 3..9 {
@@ -165,7 +165,7 @@ fn tables_in_force() {
     }
 }
 
-/// Away from tables that can deadlock: what they did before is said, and whether it ends with the wait.
+/// A transition away from tables that can deadlock: the old fault is reported, and whether it ends with the wait.
 #[test]
 fn away_from_a_cycle() {
     let bench = Bench::new(support::ring(6, 1), support::minhop);
@@ -180,7 +180,8 @@ fn away_from_a_cycle() {
     assert_eq!(refusal.findings.iter().map(|f| f.step).collect::<Vec<_>>(), [0, 2]);
 }
 
-/// Another root: at once it is a cycle; entries dropped first, it needs a wait before the new ones, and no other.
+/// Another root: in one step there is a cycle. With entries dropped first, one wait before the new ones is needed, and
+/// no other.
 #[test]
 fn another_root_needs_a_wait() {
     let check = |name: &str, fabric: Fabric, root: u32| {
@@ -235,7 +236,7 @@ fn another_root_needs_a_wait() {
     check("torus", torus(4), 10);
 }
 
-/// Sources that are told another service level may use either until they ask again: both lanes count.
+/// Sources may use the old or the new service level until their next query: both lanes count.
 #[test]
 fn another_lane() {
     let mut bench = Bench::new(support::ring(6, 1), updown(0));
@@ -331,7 +332,7 @@ fn detours_upward_pass_and_opposing_ones_do_not() {
 }
 
 /// Leaves 0 and 1, two switches above both (2, 3), a top (4) above those. Switch 2 loses its link to leaf 0: it can
-/// only go up, which is safe when the top no longer comes down to it.
+/// only go up, which is safe once the top no longer sends down to it.
 #[test]
 fn down_turns_up_when_those_above_have_moved() {
     let mut net = support::Net::new(5, 8);
@@ -413,7 +414,7 @@ fn links_that_are_not_active() {
     assert!(prove(bench.subject(), None, &Proposal::default(), &trained).is_err());
 }
 
-/// What only concerns switches among themselves is a warning.
+/// Cycles of traffic only between switches are warnings.
 #[test]
 fn switches_among_themselves() {
     let bench = Bench::new(support::tree(4, 3, 2), support::minhop);
@@ -448,7 +449,7 @@ fn writes_that_make_no_sense() {
     };
     check(vec![write(1, 1), write(1, 2)], "SLV-JUDGE-0042");
     check(vec![write(9, 1)], "SLV-JUDGE-0043");
-    // Twice the same is once; a LID that nobody has, a port that does not exist: packets are dropped.
+    // The same write twice counts once. A LID without an owner, a port that does not exist: packets are dropped.
     assert!(bench.prove(vec![at_once(vec![write(1, 77), write(1, 77)])]).is_ok());
     let nobody = Write {
         lid: Lid(900),
@@ -529,8 +530,8 @@ fn words() {
     );
 }
 
-/// Packets of a host that is gone are in the switch where it was, and leave it by whatever entry is written there, in
-/// whatever step, until a wait.
+/// Packets of a host that has left are in its former switch. Until a wait, they leave it by any entry written there, in
+/// any step.
 #[test]
 fn what_crossed_a_lost_link_meets_every_step_until_a_wait() {
     let mut net = support::Net::new(4, 8);
@@ -586,7 +587,7 @@ fn what_crossed_a_lost_link_meets_every_step_until_a_wait() {
         let proof = prove(bench.subject(), None, &proposal(steps), &options);
         assert_eq!(proof.is_ok(), want, "{is_host_gone} {waits}");
     };
-    // Nobody but the agent of switch 3 sends there: a warning.
+    // Only the agent of switch 3 sends there: a warning.
     check(false, false, true);
     check(true, false, false);
     check(true, true, true);

@@ -1,4 +1,4 @@
-//! A standing proof says after every change what a full judgement says, and costs what the change is worth.
+//! After every change, a standing proof gives the result of a full judgement, at a cost proportional to the change.
 
 use crate::support;
 use selvedge_fabric::{Fabric, LinkState, PortRef, SwitchIdx};
@@ -43,7 +43,7 @@ fn compare(proof: &Proof, verdict: &Verdict, what: &str) {
     assert_eq!(proof.holds(), verdict.is_ok(), "{what}");
 }
 
-/// A random graph, up and down or shortest ways, destinations spread over up to four lanes, some of them nobody's.
+/// A random graph, up and down or shortest paths, destinations spread over up to four lanes; some LIDs have no owner.
 fn start(rng: &mut Rng) -> (Fabric, Plan) {
     let mut below = |n: usize| usize::try_from(rng.below(n as u64)).unwrap();
     let switches = 2 + below(12);
@@ -100,7 +100,7 @@ fn set_link(fabric: &mut Fabric, at: PortRef, is_up: bool) {
     }
 }
 
-/// A change: a link goes or comes back, some entries turn, or whole LIDs take other ways.
+/// A change: a link goes down or comes back, some entries change, or whole LIDs get other paths.
 fn change(rng: &mut Rng, fabric: &mut Fabric, plan: &mut Plan) -> Change {
     let mut below = |n: usize| usize::try_from(rng.below(n as u64)).unwrap();
     let mut change = Change::default();
@@ -172,7 +172,7 @@ fn says_what_a_full_judgement_says() {
             let anew = Standing::new(Subject::plan(&fabric, &plan), Par::Sequential).ok();
             if let Some(anew) = anew.filter(|_| (1..=plan.tables.top().0).all(is_somebodys)) {
                 let is_row = |s: SwitchIdx| (0..plan.tables.blocks()).all(|b| anew.row(s, b) == standing.row(s, b));
-                // Entries beyond the last LID are forgotten when tables are made, and stay in the proof.
+                // Entries beyond the last LID are dropped when tables are made, and stay in the proof.
                 let are_rows = fabric.switches().indices().all(is_row);
                 assert_eq!(anew.state() == standing.state(), are_rows, "{what}");
                 alike += u32::from(are_rows);
@@ -186,7 +186,7 @@ fn says_what_a_full_judgement_says() {
             let verdict = judged(&fabric, &plan);
             match standing.apply(&change) {
                 Err(StandingError::Circle { .. }) => {
-                    // Packets to a LID that nobody owns are not lost in it; they are a cycle.
+                    // Packets to a LID without an owner are not counted as lost in a loop; they are a cycle.
                     let goes_round = verdict.figures.pairs.looped > 0 || cycle_of(&verdict).is_some();
                     assert!(goes_round, "{what}");
                     assert_eq!(standing.proof(), old, "{what}: not rolled back");
@@ -213,7 +213,7 @@ fn says_what_a_full_judgement_says() {
     assert!(sound > 500 && cyclic > 200 && circles > 200 && alike > 1_000, "{alike}");
 }
 
-/// A verdict without what a mended proof does not count; a cycle may be another one.
+/// Returns a verdict without the figures that an updated proof does not count; a cycle may be a different one.
 fn comparable(verdict: &Verdict) -> Verdict {
     let mut verdict = verdict.clone();
     verdict.figures.hops = Vec::new();
@@ -394,9 +394,9 @@ fn refuses_what_it_does_not_cover() {
     }
 }
 
-/// Three switches in a circle, a host at each. To the host at `c`, `a` sent by `b` until a first phase; since a second
-/// one `b` sends by `a`. A packet that `b` sends by `a` comes too late for the entry that `a` had; if nobody knew when
-/// that was, packets could go to and fro between them. Now `b` is to send straight again.
+/// Three switches in a ring with a host each. For the host at `c`, `a` sent to `b` until a first phase; since a second
+/// one `b` sends to `a`. A packet that `b` sends to `a` arrives too late for the old entry of `a`. If the times were
+/// unknown, packets could loop between them. Now `b` is to send directly again.
 #[test]
 fn packets_meet_only_entries_that_were_in_force_later() {
     let fabric = support::ring(3, 1);
@@ -451,7 +451,8 @@ fn packets_meet_only_entries_that_were_in_force_later() {
     check(&[old(entry(a, b), 0, 2), old(entry(b, c), 0, 2)], false);
     check(&[old(entry(a, b), 0, 2), old(entry(b, c), 0, 1)], false);
     check(&[entry(a, b).into()], false);
-    // What waited for that link was discarded when it went down; what had crossed it comes back to `a`, and goes on.
+    // Packets waiting for that link were discarded when it went down; packets that had crossed it come back to `a`, and
+    // continue.
     let emptied = |old: Replaced| Replaced {
         is_emptied: true,
         ..old
@@ -480,7 +481,7 @@ fn one_step(plan: &Plan, ops: Vec<Op>) -> ChangeSet {
     }
 }
 
-/// Random trees whose root is another than a moment ago for some LIDs, and a link that is lost.
+/// Random trees with a recently changed root for some LIDs, and a lost link.
 #[test]
 fn what_was_prepared_of_packets_under_way_changes_no_judgement() {
     let (mut yes, mut no) = (0, 0);

@@ -1,4 +1,5 @@
-//! Packets that had crossed a link before it went down: what the quick judge of repairs accepts, the slow one does.
+//! Packets that had crossed a link before it went down: every repair that the quick judge accepts, the full judge
+//! accepts too.
 
 use crate::support;
 use selvedge_fabric::{Fabric, LinkState, PortRef, SwitchIdx};
@@ -83,7 +84,7 @@ fn has_host(fabric: &Fabric, switch: SwitchIdx) -> bool {
     peers.any(|peer| fabric.switch_index(peer.node).is_none())
 }
 
-/// A tree whose root was another for some entries a moment ago. One link is lost and repaired, then another.
+/// A tree with a recently changed root for some entries. One link is lost and repaired, then another.
 struct Case {
     /// The fabric with all links, with one, and with two lost.
     fabrics: [Fabric; 3],
@@ -136,8 +137,8 @@ impl Case {
         support::plan(&self.fabrics[fabric], self.lids.clone(), self.tables[tables].clone())
     }
 
-    /// Whether the last repair is accepted quickly, with packets of all that was before under way. `None`: what it
-    /// starts from is not proved.
+    /// Returns whether the last repair is accepted quickly, with all earlier packets in flight. `None`: its starting
+    /// point is not proved.
     fn is_quick(&self) -> Option<bool> {
         let mut standing = Standing::new(Subject::plan(&self.fabrics[0], &self.plan(0, 1)), Par::Sequential).ok()?;
         let first = Change {
@@ -175,7 +176,7 @@ impl Case {
         Some(judged.is_some())
     }
 
-    /// Whether nothing can go in a circle if all changes follow each other without a wait.
+    /// Returns whether no loop or cycle is possible if all changes follow each other without a wait.
     fn is_safe(&self) -> bool {
         let step = |number: usize| {
             let writes = self.differ(number, number + 1).into_iter();

@@ -2,43 +2,43 @@
 
 use core::fmt;
 
-/// Two bytes at `at`.
+/// Reads two bytes at offset `at`.
 #[inline]
 pub fn u16_at<const N: usize>(data: &[u8; N], at: usize) -> u16 {
     u16::from_be_bytes([data[at], data[at + 1]])
 }
 
-/// Three bytes at `at`.
+/// Reads three bytes at offset `at`.
 #[inline]
 pub fn u24_at<const N: usize>(data: &[u8; N], at: usize) -> u32 {
     u32::from_be_bytes([0, data[at], data[at + 1], data[at + 2]])
 }
 
-/// Four bytes at `at`.
+/// Reads four bytes at offset `at`.
 #[inline]
 pub fn u32_at<const N: usize>(data: &[u8; N], at: usize) -> u32 {
     u32::from_be_bytes(array_at(data, at))
 }
 
-/// Eight bytes at `at`.
+/// Reads eight bytes at offset `at`.
 #[inline]
 pub fn u64_at<const N: usize>(data: &[u8; N], at: usize) -> u64 {
     u64::from_be_bytes(array_at(data, at))
 }
 
-/// `M` bytes at `at`.
+/// Reads `M` bytes at offset `at`.
 #[inline]
 pub fn array_at<const N: usize, const M: usize>(data: &[u8; N], at: usize) -> [u8; M] {
     core::array::from_fn(|i| data[at + i])
 }
 
-/// Writes `bytes` at `at`.
+/// Writes `bytes` at offset `at`.
 #[inline]
 pub fn put<const N: usize, const M: usize>(data: &mut [u8; N], at: usize, bytes: [u8; M]) {
     data[at..at + M].copy_from_slice(&bytes);
 }
 
-/// Writes the low 24 bits of `value` at `at`.
+/// Writes the low 24 bits of `value` at offset `at`.
 #[inline]
 pub fn put_u24<const N: usize>(data: &mut [u8; N], at: usize, value: u32) {
     let [_, high, middle, low] = value.to_be_bytes();
@@ -47,7 +47,7 @@ pub fn put_u24<const N: usize>(data: &mut [u8; N], at: usize, value: u32) {
 
 /// An integer of `N` bits, 1–7: a field of an attribute that shares its byte with others.
 ///
-/// A type of its own, so that a value which does not fit is refused where it is made, not cut where it is sent.
+/// The type rejects a value that does not fit when it is created, so that no value is truncated when it is sent.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bits<const N: u32>(u8);
 
@@ -61,19 +61,19 @@ impl<const N: u32> Bits<N> {
         if value <= Self::MAX.0 { Some(Self(value)) } else { None }
     }
 
-    /// `value`, or the largest value if it does not fit.
+    /// Returns `value`, or the largest value if it does not fit.
     #[must_use]
     pub const fn saturating(value: u8) -> Self {
         if value <= Self::MAX.0 { Self(value) } else { Self::MAX }
     }
 
-    /// The low `N` bits of `byte`.
+    /// Returns the low `N` bits of `byte`.
     #[must_use]
     pub const fn low(byte: u8) -> Self {
         Self(byte & Self::MAX.0)
     }
 
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0

@@ -1,4 +1,4 @@
-//! What a port can do: the two capability masks of PortInfo.
+//! Capabilities of a port: the two capability masks of PortInfo.
 
 use core::fmt;
 
@@ -7,25 +7,25 @@ use core::fmt;
 pub struct CapabilityMask(pub u32);
 
 impl CapabilityMask {
-    /// A subnet manager sits at this port.
+    /// A subnet manager runs on this port.
     pub const IS_SM: Self = Self(1 << 1);
     /// Answers Get and Set of Notice.
     pub const NOTICE: Self = Self(1 << 2);
     /// Sends traps.
     pub const TRAP: Self = Self(1 << 3);
-    /// Knows inter-packet delay other than the optional ones.
+    /// Supports inter-packet delay values beyond the mandatory ones (IsOptionalIPDSupported).
     pub const OPTIONAL_IPD: Self = Self(1 << 4);
-    /// Migrates paths automatically.
+    /// Supports automatic path migration.
     pub const AUTOMATIC_MIGRATION: Self = Self(1 << 5);
     /// Has an SLtoVLMappingTable.
     pub const SL_MAPPING: Self = Self(1 << 6);
-    /// Keeps its M_Key without power.
+    /// Keeps its M_Key in non-volatile memory.
     pub const M_KEY_NVRAM: Self = Self(1 << 7);
-    /// Keeps its P_Keys without power.
+    /// Keeps its P_Keys in non-volatile memory.
     pub const P_KEY_NVRAM: Self = Self(1 << 8);
     /// Has LedInfo.
     pub const LED_INFO: Self = Self(1 << 9);
-    /// Its own subnet manager is switched off.
+    /// Its own subnet manager is disabled.
     pub const SM_DISABLED: Self = Self(1 << 10);
     /// Has a system image GUID.
     pub const SYSTEM_IMAGE_GUID: Self = Self(1 << 11);
@@ -33,37 +33,37 @@ impl CapabilityMask {
     pub const P_KEY_SWITCH_TRAP: Self = Self(1 << 12);
     /// Has CableInfo.
     pub const CABLE_INFO: Self = Self(1 << 13);
-    /// Has the extended speeds FDR to NDR.
+    /// Supports the extended speeds FDR to NDR.
     pub const EXTENDED_SPEEDS: Self = Self(1 << 14);
     /// CapabilityMask2 is valid.
     pub const CAPABILITY_MASK2: Self = Self(1 << 15);
-    /// Communication management.
+    /// Supports communication management.
     pub const COMMUNICATION_MANAGEMENT: Self = Self(1 << 16);
-    /// SNMP tunnelling.
+    /// Supports SNMP tunnelling.
     pub const SNMP_TUNNELING: Self = Self(1 << 17);
-    /// Can be initialised again.
+    /// Supports reinitialisation.
     pub const REINIT: Self = Self(1 << 18);
-    /// Device management.
+    /// Supports device management.
     pub const DEVICE_MANAGEMENT: Self = Self(1 << 19);
-    /// Vendor's class.
+    /// Supports a vendor class.
     pub const VENDOR_CLASS: Self = Self(1 << 20);
     /// Traps may carry a directed route.
     pub const DR_NOTICE: Self = Self(1 << 21);
     /// Sends trap 144 when this mask changes.
     pub const CAPABILITY_MASK_NOTICE: Self = Self(1 << 22);
-    /// Boot management.
+    /// Supports boot management.
     pub const BOOT_MANAGEMENT: Self = Self(1 << 23);
     /// Measures the round-trip latency of its link.
     pub const LINK_ROUND_TRIP: Self = Self(1 << 24);
-    /// Understands ClientReregister.
+    /// Supports ClientReregister.
     pub const CLIENT_REREGISTRATION: Self = Self(1 << 25);
     /// Sends trap 144 for other local changes.
     pub const OTHER_LOCAL_CHANGES: Self = Self(1 << 26);
     /// Has LinkSpeedWidthPairsTable.
     pub const SPEED_WIDTH_PAIRS: Self = Self(1 << 27);
-    /// Has vendor's MADs.
+    /// Supports vendor-specific MADs.
     pub const VENDOR_MADS: Self = Self(1 << 28);
-    /// Can suppress traps of multicast P_Key violations.
+    /// Can suppress traps about multicast P_Key violations.
     pub const MULTICAST_PKEY_TRAP_SUPPRESSION: Self = Self(1 << 29);
     /// Honours SwitchInfo.MulticastFDBTop.
     pub const MULTICAST_FDB_TOP: Self = Self(1 << 30);
@@ -76,13 +76,13 @@ impl CapabilityMask {
         self.0 & other.0 == other.0
     }
 
-    /// With the bits of `other` set.
+    /// Returns the mask with the bits of `other` set.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// With the bits of `other` cleared.
+    /// Returns the mask with the bits of `other` cleared.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -108,11 +108,11 @@ impl CapabilityMask2 {
     pub const VIRTUALIZATION: Self = Self(1 << 2);
     /// Has SwitchPortStateTable.
     pub const SWITCH_PORT_STATE_TABLE: Self = Self(1 << 3);
-    /// Knows width 2x.
+    /// Supports width 2x.
     pub const LINK_WIDTH_2X: Self = Self(1 << 4);
-    /// Knows HDR.
+    /// Supports HDR.
     pub const LINK_SPEED_HDR: Self = Self(1 << 5);
-    /// Knows NDR.
+    /// Supports NDR.
     pub const LINK_SPEED_NDR: Self = Self(1 << 10);
     /// Has the second set of extended-speed fields. Source: `ib_mad.h` of Linux 6.8, `iba_types.h` of rdma-core 58.
     pub const EXTENDED_SPEEDS_2: Self = Self(1 << 11);

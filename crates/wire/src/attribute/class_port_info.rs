@@ -8,7 +8,7 @@ use super::bytes::{Bits, array_at, put, put_u24, u16_at, u24_at, u32_at};
 use super::{AttributeId, GmpAttribute};
 use crate::{DecodeError, Gid, GmpData};
 
-/// An address of an agent or manager, as redirection and traps use it.
+/// Address of an agent or manager, used for redirection and traps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassAddress {
     /// GID.
@@ -73,19 +73,19 @@ impl ClassAddress {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassPortInfo {
-    /// 1.
+    /// Base version; always 1.
     pub base_version: u8,
     /// Version of the class.
     pub class_version: u8,
-    /// What the agent can do: bits 0–7 of every class, 8–15 of the class (see the constants).
+    /// Capabilities: bits 0–7 are the same in every class, bits 8–15 depend on the class (see the constants).
     pub capabilities: u16,
-    /// More of that, 27 bits; higher bits are not sent.
+    /// Further capabilities, 27 bits; higher bits are not sent.
     pub capabilities2: u32,
-    /// Longest time until an answer: 4.096 µs · 2^value.
+    /// Longest response time: 4.096 µs · 2^value.
     pub resp_time: Bits<5>,
-    /// Where requests should go instead; LID and GID 0: nowhere else.
+    /// Where to send requests instead. LID and GID 0: no redirection.
     pub redirect: ClassAddress,
-    /// Where traps go.
+    /// Where the agent sends traps.
     pub trap: ClassAddress,
     /// Hop limit of traps.
     pub trap_hop_limit: u8,

@@ -16,7 +16,7 @@ use crate::{DecodeError, SmpData};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuidInfo {
-    /// The GUIDs; [`Guid::NONE`] where there is none.
+    /// The GUIDs; [`Guid::NONE`] for an empty entry.
     pub guids: [Guid; Self::PER_BLOCK],
 }
 

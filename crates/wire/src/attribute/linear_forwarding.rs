@@ -1,4 +1,4 @@
-//! LinearForwardingTable: the exit port of 64 LIDs.
+//! LinearForwardingTable: the egress port of 64 LIDs.
 
 use core::fmt;
 
@@ -16,23 +16,23 @@ use crate::{DecodeError, SmpData};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinearForwardingTable {
-    /// The exit ports; 255 drops.
+    /// The egress ports; 255 drops.
     pub ports: [u8; Self::PER_BLOCK],
 }
 
 impl LinearForwardingTable {
     /// Entries in a block.
     pub const PER_BLOCK: usize = 64;
-    /// Highest block: the one of LID 0xBFFF.
+    /// Highest block: the block of LID 0xBFFF.
     pub const LAST_BLOCK: u16 = Lid::UNICAST_MAX.0 / 64;
-    /// The entry of a LID that is dropped.
+    /// The entry that drops packets.
     pub const DROP: u8 = 255;
     /// A block that drops everything.
     pub const EMPTY: Self = Self {
         ports: [Self::DROP; Self::PER_BLOCK],
     };
 
-    /// The block that holds `lid`.
+    /// Returns the number of the block that contains `lid`.
     #[must_use]
     pub const fn block_of(lid: Lid) -> u16 {
         lid.0 / 64

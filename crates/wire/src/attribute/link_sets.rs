@@ -1,21 +1,21 @@
-//! Sets of link widths and speeds, and numbers of lanes, as PortInfo codes them.
+//! Sets of link widths and speeds, and numbers of lanes, in the encoding of PortInfo.
 
 use core::fmt;
 use core::num::NonZeroU8;
 
 use selvedge_types::{LinkSpeed, LinkWidth};
 
-/// A set of link widths that is not empty: LinkWidthSupported, LinkWidthEnabled, LinkWidthActive.
+/// A non-empty set of link widths: LinkWidthSupported, LinkWidthEnabled, LinkWidthActive.
 ///
 /// Source: IBA vol 1 §14.2.5.6: bit 0 1x, 1 4x, 2 8x, 3 12x, 4 2x.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkWidths(NonZeroU8);
 
 impl LinkWidths {
-    /// In LinkWidthEnabled of a Set: enable all that are supported.
+    /// In LinkWidthEnabled of a Set: enables all supported widths.
     pub const ALL_SUPPORTED: Self = Self(NonZeroU8::MAX);
 
-    /// From the bits; `None` for 0, which is "no change" in a Set and "nothing" in an answer.
+    /// Decodes the bits. `None` for 0, which means "no change" in a Set and "none" in a response.
     #[must_use]
     pub const fn new(bits: u8) -> Option<Self> {
         match NonZeroU8::new(bits) {
@@ -24,7 +24,7 @@ impl LinkWidths {
         }
     }
 
-    /// The set of one width.
+    /// Returns the set of one width.
     #[must_use]
     pub const fn only(width: LinkWidth) -> Self {
         match Self::new(width.bit()) {
@@ -34,7 +34,7 @@ impl LinkWidths {
         }
     }
 
-    /// The bits.
+    /// Returns the bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0.get()
@@ -46,7 +46,7 @@ impl LinkWidths {
         self.bits() & width.bit() != 0
     }
 
-    /// The width, if the set has exactly one.
+    /// Returns the width, if the set has exactly one.
     #[must_use]
     pub fn single(self) -> Option<LinkWidth> {
         LinkWidth::from_bit(self.bits())
@@ -54,7 +54,7 @@ impl LinkWidths {
 }
 
 impl fmt::Display for LinkWidths {
-    /// `1x|4x`; in hexadecimal if a bit is none of a width.
+    /// Prints `1x|4x`, or hexadecimal if an undefined bit is set.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.bits() & !0x1F != 0 {
             return write!(f, "{:#x}", self.bits());
@@ -64,7 +64,7 @@ impl fmt::Display for LinkWidths {
     }
 }
 
-/// Bit of a speed in the four-bit fields of SDR, DDR and QDR. Source: IBA vol 1 §14.2.5.6.
+/// Returns the bit of a speed in the four-bit fields of SDR, DDR and QDR. Source: IBA vol 1 §14.2.5.6.
 const fn basic_bit(speed: LinkSpeed) -> u8 {
     match speed {
         LinkSpeed::Sdr => 1,
@@ -80,7 +80,7 @@ const fn basic_bit(speed: LinkSpeed) -> u8 {
     }
 }
 
-/// Bit of a speed in the extended fields. Source: IBA vol 1 §14.2.5.6.
+/// Returns the bit of a speed in the extended fields. Source: IBA vol 1 §14.2.5.6.
 const fn extended_bit(speed: LinkSpeed) -> u8 {
     match speed {
         LinkSpeed::Fdr => 1,
@@ -91,11 +91,12 @@ const fn extended_bit(speed: LinkSpeed) -> u8 {
     }
 }
 
-/// What the two sets of speeds share; `$bit` says which bit of the field a speed has.
+/// Methods that both sets of speeds share. `$bit` returns the bit of a speed.
 macro_rules! speeds {
     ($name:ident, $bit:ident) => {
         impl $name {
-            /// From the low four bits; `None` if they are 0: "no change" in a Set, "none of these" in an answer.
+            /// Decodes the low four bits. `None` for 0, which means "no change" in a Set and "none of these" in a
+            /// response.
             #[must_use]
             pub const fn new(bits: u8) -> Option<Self> {
                 match NonZeroU8::new(bits & 0x0F) {
@@ -104,7 +105,7 @@ macro_rules! speeds {
                 }
             }
 
-            /// The bits.
+            /// Returns the bits.
             #[must_use]
             pub const fn bits(self) -> u8 {
                 self.0.get()
@@ -116,7 +117,7 @@ macro_rules! speeds {
                 self.bits() & $bit(speed) != 0
             }
 
-            /// The speed, if the set has exactly one.
+            /// Returns the speed, if the set has exactly one.
             #[must_use]
             pub fn single(self) -> Option<LinkSpeed> {
                 LinkSpeed::ALL
@@ -127,21 +128,21 @@ macro_rules! speeds {
     };
 }
 
-/// A set of SDR, DDR and QDR that is not empty: LinkSpeedSupported, LinkSpeedEnabled, LinkSpeedActive (four bits).
+/// A non-empty set of SDR, DDR and QDR: LinkSpeedSupported, LinkSpeedEnabled, LinkSpeedActive (four bits).
 ///
-/// FDR10 is in none of PortInfo's fields: its vendor has an attribute of its own for it.
+/// No field of PortInfo contains FDR10; a vendor attribute does (see [`super::MlnxExtPortInfo`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkSpeeds(NonZeroU8);
 
 speeds!(LinkSpeeds, basic_bit);
 
 impl LinkSpeeds {
-    /// In LinkSpeedEnabled of a Set: enable all that are supported (15).
+    /// In LinkSpeedEnabled of a Set: enables all supported speeds (15).
     pub const ALL_SUPPORTED: Self = Self(NonZeroU8::MIN.saturating_add(14));
 }
 
 impl fmt::Display for LinkSpeeds {
-    /// `SDR|DDR`; in hexadecimal if a bit is none of a speed.
+    /// Prints `SDR|DDR`, or hexadecimal if an undefined bit is set.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.bits() & !0x7 != 0 {
             return write!(f, "{:#x}", self.bits());
@@ -151,14 +152,14 @@ impl fmt::Display for LinkSpeeds {
     }
 }
 
-/// A set of FDR, EDR, HDR and NDR that is not empty: LinkSpeedExtSupported, LinkSpeedExtActive (four bits).
+/// A non-empty set of FDR, EDR, HDR and NDR: LinkSpeedExtSupported, LinkSpeedExtActive (four bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExtLinkSpeeds(NonZeroU8);
 
 speeds!(ExtLinkSpeeds, extended_bit);
 
 impl fmt::Display for ExtLinkSpeeds {
-    /// `FDR|EDR`.
+    /// Prints `FDR|EDR`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let members = LinkSpeed::ALL.into_iter().filter(|speed| self.contains(*speed));
         fmt_members(f, members)
@@ -172,10 +173,10 @@ pub struct ExtSpeedEnable(NonZeroU8);
 impl ExtSpeedEnable {
     /// No extended speed (30).
     pub const DISABLED: Self = Self(NonZeroU8::MIN.saturating_add(29));
-    /// In a Set: enable all that are supported (31).
+    /// In a Set: enables all supported extended speeds (31).
     pub const ALL_SUPPORTED: Self = Self(NonZeroU8::MIN.saturating_add(30));
 
-    /// From the low five bits; `None` if they are 0: "no change" in a Set.
+    /// Decodes the low five bits. `None` for 0: "no change" in a Set.
     #[must_use]
     pub const fn new(bits: u8) -> Option<Self> {
         match NonZeroU8::new(bits & 0x1F) {
@@ -184,19 +185,19 @@ impl ExtSpeedEnable {
         }
     }
 
-    /// Exactly these speeds.
+    /// Returns the code for exactly these speeds.
     #[must_use]
     pub const fn only(speeds: ExtLinkSpeeds) -> Self {
         Self(speeds.0)
     }
 
-    /// The bits.
+    /// Returns the bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0.get()
     }
 
-    /// The speeds; `None` for the two special codes and reserved ones.
+    /// Returns the speeds. `None` for the two special codes and for reserved ones.
     #[must_use]
     pub const fn speeds(self) -> Option<ExtLinkSpeeds> {
         if self.bits() < 16 {
@@ -227,7 +228,7 @@ fn fmt_members<T: fmt::Display>(f: &mut fmt::Formatter<'_>, members: impl Iterat
     Ok(())
 }
 
-/// How many data lanes a port has or uses: VLCap and OperationalVLs. Source: IBA vol 1 §14.2.5.6.
+/// Number of data lanes that a port has or uses: VLCap and OperationalVLs. Source: IBA vol 1 §14.2.5.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VlCount {
     /// VL0 (code 1).
@@ -243,7 +244,7 @@ pub enum VlCount {
 }
 
 impl VlCount {
-    /// From the wire code (1–5).
+    /// Decodes the wire code (1–5).
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
@@ -256,13 +257,13 @@ impl VlCount {
         }
     }
 
-    /// As the wire code.
+    /// Returns the wire code.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8 + 1
     }
 
-    /// Data lanes: 1, 2, 4, 8 or 15.
+    /// Returns the number of data lanes: 1, 2, 4, 8 or 15.
     #[must_use]
     pub const fn lanes(self) -> u8 {
         match self {
@@ -274,7 +275,7 @@ impl VlCount {
         }
     }
 
-    /// The largest count of at most `lanes` lanes; `None` for 0 lanes.
+    /// Returns the largest count with at most `lanes` lanes; `None` for 0 lanes.
     #[must_use]
     pub const fn at_most(lanes: u8) -> Option<Self> {
         match lanes {

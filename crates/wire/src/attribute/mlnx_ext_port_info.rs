@@ -1,11 +1,11 @@
-//! Mellanox's ExtendedPortInfo: whether a link runs at FDR10, for which PortInfo has no code.
+//! Mellanox's ExtendedPortInfo: whether a link runs at FDR10, which PortInfo cannot express.
 
 use core::fmt;
 
 use super::{Attribute, AttributeId};
 use crate::{DecodeError, SmpData};
 
-/// Vendor attribute of a port. It is read if PortInfo states QDR and no extended speed.
+/// Vendor attribute of a port. The manager reads it if PortInfo states QDR and no extended speed.
 ///
 /// Modifier: the port, as in PortInfo.
 ///

@@ -1,4 +1,4 @@
-//! Attributes: one file each.
+//! Attributes, one per file.
 
 mod bytes;
 mod capability;
@@ -86,39 +86,39 @@ impl AttributeId {
     /// PerfMgt: PortCountersExtended.
     pub const PORT_COUNTERS_EXTENDED: Self = Self(0x001D);
 
-    /// From the wire; every code is an attribute of some class.
+    /// Decodes a wire code. Every code is an attribute of some class.
     #[must_use]
     pub const fn from_code(code: u16) -> Self {
         Self(code)
     }
 
-    /// To the wire.
+    /// Returns the wire code.
     #[must_use]
     pub const fn code(self) -> u16 {
         self.0
     }
 }
 
-/// An attribute of the subnet management class: 64 bytes with a meaning.
+/// An attribute of the subnet management class: 64 data bytes.
 pub trait Attribute: Sized + core::fmt::Display {
-    /// Its id.
+    /// Its attribute id.
     const ID: AttributeId;
 
-    /// Reads it.
+    /// Decodes it.
     fn parse(data: &SmpData) -> Result<Self, DecodeError>;
 
-    /// Writes it.
+    /// Encodes it.
     fn emit(&self) -> SmpData;
 }
 
-/// An attribute of the performance management class: at most 192 bytes with a meaning; unused ones are 0.
+/// An attribute of the performance management class: up to 192 data bytes; unused ones are 0.
 pub trait GmpAttribute: Sized + core::fmt::Display {
-    /// Its id.
+    /// Its attribute id.
     const ID: AttributeId;
 
-    /// Reads it.
+    /// Decodes it.
     fn parse(data: &GmpData) -> Result<Self, DecodeError>;
 
-    /// Writes it.
+    /// Encodes it.
     fn emit(&self) -> GmpData;
 }

@@ -1,4 +1,4 @@
-//! MulticastForwardingTable: sets of exit ports of 32 multicast LIDs.
+//! MulticastForwardingTable: the sets of egress ports of 32 multicast LIDs.
 
 use core::fmt;
 
@@ -22,32 +22,32 @@ pub struct MulticastForwardingTable {
 }
 
 impl MulticastForwardingTable {
-    /// LIDs in a block.
+    /// LIDs per block.
     pub const PER_BLOCK: usize = 32;
-    /// Ports in a position.
+    /// Ports per position.
     pub const PORTS_PER_POSITION: u8 = 16;
-    /// Highest block: the one of LID 0xFFFE.
+    /// Highest block: the block of LID 0xFFFE.
     pub const LAST_BLOCK: u16 = 0x1FF;
 
-    /// The modifier of `block` (0–511) at `position` (0–15); higher bits of either are not used.
+    /// Returns the modifier of `block` (0–511) at `position` (0–15); higher bits of either are ignored.
     #[must_use]
     pub const fn modifier(block: u16, position: u8) -> u32 {
         (position as u32 & 0xF) << 28 | block as u32 & 0x1FF
     }
 
-    /// Block of a modifier.
+    /// Returns the block of a modifier.
     #[must_use]
     pub const fn block(modifier: u32) -> u16 {
         modifier as u16 & 0x1FF
     }
 
-    /// Position of a modifier.
+    /// Returns the position of a modifier.
     #[must_use]
     pub const fn position(modifier: u32) -> u8 {
         (modifier >> 28) as u8
     }
 
-    /// The block and the entry in it that hold `lid`; `None` if it is no multicast LID.
+    /// Returns the block and the index in it of `lid`; `None` if the LID is not multicast.
     #[must_use]
     pub const fn place_of(lid: Lid) -> Option<(u16, usize)> {
         if !lid.is_multicast() {

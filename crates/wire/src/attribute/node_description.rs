@@ -1,17 +1,17 @@
-//! NodeDescription: the text an administrator gave a node.
+//! NodeDescription: the name that an administrator gave a node.
 
 use core::fmt;
 
 use super::{Attribute, AttributeId};
 use crate::{DecodeError, SmpData};
 
-/// The text an administrator gave a node.
+/// The name that an administrator gave a node.
 ///
 /// Source: IBA vol 1 §14.2.5.2: 64 bytes of UTF-8, padded with NULs.
 /// ```text
 ///  0 text, 64 bytes
 /// ```
-/// All bytes are kept, so that what is no UTF-8 can still be sent on unchanged.
+/// All bytes are kept, so that invalid UTF-8 can be forwarded unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeDescription {
     /// The 64 bytes.
@@ -19,7 +19,7 @@ pub struct NodeDescription {
 }
 
 impl NodeDescription {
-    /// `text`, cut after the last whole character that fits into 64 bytes.
+    /// Returns `text`, truncated after the last whole character that fits into 64 bytes.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut end = text.len().min(64);
@@ -31,14 +31,14 @@ impl NodeDescription {
         Self { raw }
     }
 
-    /// The bytes before the first NUL.
+    /// Returns the bytes before the first NUL.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         let end = self.raw.iter().position(|&b| b == 0).unwrap_or(64);
         &self.raw[..end]
     }
 
-    /// The text before the first NUL; what is no UTF-8 becomes U+FFFD. Allocates only in that case.
+    /// Returns the text before the first NUL. Invalid UTF-8 becomes U+FFFD; memory is allocated only in that case.
     #[must_use]
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.bytes())
@@ -58,7 +58,7 @@ impl Attribute for NodeDescription {
 }
 
 impl fmt::Display for NodeDescription {
-    /// Control characters and quotes are escaped: the text comes from the fabric and must not drive a terminal.
+    /// Escapes control characters and quotes: the text comes from the fabric and must not send commands to a terminal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NodeDescription {:?}", self.text())
     }

@@ -1,4 +1,4 @@
-//! NodeInfo: what a node is and by which port it was asked.
+//! NodeInfo: type and identity of a node, and the port that received the request.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use selvedge_types::{Guid, NodeKind};
 use super::{Attribute, AttributeId};
 use crate::{DecodeError, SmpData};
 
-/// What a node is and by which port it was asked.
+/// Type and identity of a node, and the port that received the request.
 ///
 /// Source: IBA vol 1 §14.2.5.3; offsets as in rdma-core `libibmad/fields.c`.
 /// ```text
@@ -18,11 +18,11 @@ use crate::{DecodeError, SmpData};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// 1.
+    /// Base version; always 1.
     pub base_version: u8,
-    /// 1.
+    /// Class version; always 1.
     pub class_version: u8,
-    /// What it is.
+    /// Node type.
     pub kind: NodeKind,
     /// Number of external ports; 255 is refused.
     pub port_count: u8,
@@ -30,15 +30,15 @@ pub struct NodeInfo {
     pub system_guid: Guid,
     /// GUID of the node.
     pub node_guid: Guid,
-    /// GUID of the port that was asked; on a switch that of port 0.
+    /// GUID of the port that received the request; on a switch that of port 0.
     pub port_guid: Guid,
-    /// Entries of the P_Key table.
+    /// Number of entries of the P_Key table.
     pub partition_cap: u16,
     /// Vendor's device id.
     pub device_id: u16,
     /// Vendor's revision.
     pub revision: u32,
-    /// Port by which the request came in.
+    /// Port by which the request arrived.
     pub local_port: u8,
     /// Vendor's OUI, 24 bits.
     pub vendor_id: u32,

@@ -1,4 +1,4 @@
-//! Notice: something happened at a node, told to the subnet manager.
+//! Notice: an event at a node, reported to the subnet manager.
 
 use core::fmt;
 
@@ -8,7 +8,7 @@ use super::bytes::{Hex, array_at, put, put_u24, u16_at, u24_at};
 use super::{Attribute, AttributeId, Trap};
 use crate::{DecodeError, SmpData};
 
-/// Bytes of details in a notice.
+/// Length of the details of a notice, in bytes.
 pub const NOTICE_DETAILS_LEN: usize = 54;
 
 /// Urgency of a notice: Notice.Type (7 bits). Source: IBA vol 1 §13.4.8.2.
@@ -29,13 +29,13 @@ impl NoticeType {
     /// No notice (127).
     pub const EMPTY: Self = Self(0x7F);
 
-    /// The low seven bits of `code`.
+    /// Returns the low seven bits of `code`.
     #[must_use]
     pub const fn from_code(code: u8) -> Self {
         Self(code & 0x7F)
     }
 
-    /// The seven bits.
+    /// Returns the seven bits.
     #[must_use]
     pub const fn code(self) -> u8 {
         self.0
@@ -56,37 +56,37 @@ impl fmt::Display for NoticeType {
     }
 }
 
-/// The definer of a notice (IBA or a vendor), and its number.
+/// The definer of a notice (the standard or a vendor), and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeSource {
-    /// The standard.
+    /// Defined by the standard.
     Generic {
-        /// What sent it, 24 bits: 1 CA, 2 switch, 3 router, 4 class manager (the subnet manager itself).
+        /// Kind of sender, 24 bits: 1 CA, 2 switch, 3 router, 4 class manager (the subnet manager itself).
         producer: u32,
         /// Number of the trap.
         trap: u16,
     },
-    /// A vendor.
+    /// Defined by a vendor.
     Vendor {
         /// Vendor's OUI, 24 bits.
         vendor_id: u32,
-        /// Vendor's device.
+        /// Vendor's device id.
         device_id: u16,
     },
 }
 
-/// Producer of a generic notice that is a CA.
+/// Producer type of a generic notice: CA.
 pub const PRODUCER_CA: u32 = 1;
-/// Producer of a generic notice that is a switch.
+/// Producer type of a generic notice: switch.
 pub const PRODUCER_SWITCH: u32 = 2;
-/// Producer of a generic notice that is a router.
+/// Producer type of a generic notice: router.
 pub const PRODUCER_ROUTER: u32 = 3;
-/// Producer of a generic notice that is a class manager: for traps 64–67 the subnet manager.
+/// Producer type of a generic notice: class manager. For traps 64–67 this is the subnet manager.
 pub const PRODUCER_CLASS_MANAGER: u32 = 4;
 
-/// Something happened at a node.
+/// An event at a node.
 ///
-/// Source: IBA vol 1 §13.4.8.2. The details are kept as they are; [`Notice::trap`] reads them.
+/// Source: IBA vol 1 §13.4.8.2. The details are kept as bytes; [`Notice::trap`] decodes them.
 /// ```text
 ///  0 IsGeneric (1 bit), Type (7) | 1 ProducerType or VendorID (24 bits)
 ///  4 TrapNumber or DeviceID      | 6 IssuerLID
@@ -101,18 +101,18 @@ pub struct Notice {
     pub source: NoticeSource,
     /// LID of the port that sent it.
     pub issuer_lid: Lid,
-    /// Changes with every new entry of a notice queue.
+    /// Toggles with every new entry of a notice queue.
     pub toggle: bool,
-    /// Notices waiting, 15 bits; higher bits are not sent.
+    /// Number of waiting notices, 15 bits; higher bits are not sent.
     pub count: u16,
     /// The details.
     pub details: [u8; NOTICE_DETAILS_LEN],
 }
 
 impl Notice {
-    /// A generic notice with these details, as `producer` at `issuer_lid` would send it.
+    /// Returns a generic notice with these details, as `producer` at `issuer_lid` would send it.
     ///
-    /// Its type is the one that the standard gives the trap. Source: IBA vol 1 §14.2.5.1.
+    /// Its type is the one that the standard defines for the trap. Source: IBA vol 1 §14.2.5.1.
     #[must_use]
     pub fn new(producer: u32, issuer_lid: Lid, trap: &Trap) -> Self {
         let mut data = [0; 64];
@@ -130,7 +130,7 @@ impl Notice {
         }
     }
 
-    /// Number of a generic trap.
+    /// Returns the number of a generic trap.
     #[must_use]
     pub const fn trap_number(&self) -> Option<u16> {
         match self.source {
@@ -139,7 +139,7 @@ impl Notice {
         }
     }
 
-    /// The details, if this is one of the traps that are known here.
+    /// Returns the decoded details, if the trap is one of those in [`Trap`].
     #[must_use]
     pub fn trap(&self) -> Option<Trap> {
         let mut data = [0; 64];

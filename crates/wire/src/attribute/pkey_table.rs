@@ -1,4 +1,4 @@
-//! P_KeyTable: the partitions a port belongs to.
+//! P_KeyTable: the partitions of a port.
 
 use core::fmt;
 
@@ -16,27 +16,27 @@ use crate::{DecodeError, SmpData};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PKeyTable {
-    /// The keys; 0 where there is none.
+    /// The P_Keys; 0 for an empty entry.
     pub keys: [PKey; Self::PER_BLOCK],
 }
 
 impl PKeyTable {
-    /// Keys in a block.
+    /// P_Keys per block.
     pub const PER_BLOCK: usize = 32;
 
-    /// The modifier for block `block` of switch port `port` (0 on a CA and for a switch's port 0).
+    /// Returns the modifier of block `block` of switch port `port` (0 on a CA and for a switch's port 0).
     #[must_use]
     pub const fn modifier(block: u16, port: u8) -> u32 {
         (port as u32) << 16 | block as u32
     }
 
-    /// Block of a modifier.
+    /// Returns the block of a modifier.
     #[must_use]
     pub const fn block(modifier: u32) -> u16 {
         modifier as u16
     }
 
-    /// Port of a modifier; above 255 there is no such port.
+    /// Returns the port of a modifier; values above 255 are not ports.
     #[must_use]
     pub const fn port(modifier: u32) -> u16 {
         (modifier >> 16) as u16

@@ -20,23 +20,23 @@ use crate::{DecodeError, GmpData};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
-    /// The port; 255 for the sum of all.
+    /// The port; 255 for the sum of all ports.
     pub port_select: u8,
-    /// In a Set: which counters are written, a bit each from SymbolErrorCounter on.
+    /// In a Set: the counters to write, one bit each from SymbolErrorCounter on.
     pub counter_select: u16,
     /// In a Set: bit 0 writes PortXmitWait.
     pub counter_select2: u8,
     /// Minor link errors.
     pub symbol_errors: u16,
-    /// Link recoveries that worked.
+    /// Successful link recoveries.
     pub link_recoveries: u8,
-    /// Link recoveries that failed.
+    /// Failed link recoveries.
     pub link_downed: u8,
     /// Packets received with an error.
     pub rcv_errors: u16,
-    /// Packets received that were marked bad by a switch before.
+    /// Packets received that another switch had marked as bad.
     pub rcv_remote_physical_errors: u16,
-    /// Packets received that could not be forwarded.
+    /// Packets received that the switch could not forward.
     pub rcv_switch_relay_errors: u16,
     /// Packets not sent because the port was down or congested.
     pub xmit_discards: u16,
@@ -44,23 +44,23 @@ pub struct PortCounters {
     pub xmit_constraint_errors: u8,
     /// Packets dropped at reception because of P_Key or raw filters.
     pub rcv_constraint_errors: u8,
-    /// Times that too many local physical errors occurred.
+    /// Number of times that local physical errors exceeded the threshold.
     pub local_link_integrity_errors: Bits<4>,
-    /// Times that buffers overran for too long.
+    /// Number of times that buffer overruns lasted too long.
     pub excessive_buffer_overruns: Bits<4>,
-    /// Packets for QP1 dropped for want of resources.
+    /// Packets for QP1 dropped because of missing resources.
     pub qp1_dropped: u16,
-    /// SMPs dropped for want of resources.
+    /// SMPs dropped because of missing resources.
     pub vl15_dropped: u16,
-    /// Data sent, in 4 bytes.
+    /// Data sent, in units of 4 bytes.
     pub xmit_data: u32,
-    /// Data received, in 4 bytes.
+    /// Data received, in units of 4 bytes.
     pub rcv_data: u32,
     /// Packets sent.
     pub xmit_packets: u32,
     /// Packets received.
     pub rcv_packets: u32,
-    /// Ticks with data to send but no credit or turn.
+    /// Ticks with data to send, but without credits or without a turn of the arbiter.
     pub xmit_wait: u32,
 }
 

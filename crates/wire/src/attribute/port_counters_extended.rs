@@ -20,15 +20,15 @@ use crate::{DecodeError, GmpData};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCountersExtended {
-    /// The port; 255 for the sum of all.
+    /// The port; 255 for the sum of all ports.
     pub port_select: u8,
-    /// In a Set: which of the traffic counters are written, a bit each from PortXmitData on.
+    /// In a Set: the traffic counters to write, one bit each from PortXmitData on.
     pub counter_select: u16,
-    /// In a Set: which of the error counters are written, a bit each from SymbolErrorCounter on.
+    /// In a Set: the error counters to write, one bit each from SymbolErrorCounter on.
     pub counter_select2: u32,
-    /// Data sent, in 4 bytes.
+    /// Data sent, in units of 4 bytes.
     pub xmit_data: u64,
-    /// Data received, in 4 bytes.
+    /// Data received, in units of 4 bytes.
     pub rcv_data: u64,
     /// Packets sent.
     pub xmit_packets: u64,
@@ -44,15 +44,15 @@ pub struct PortCountersExtended {
     pub multicast_rcv_packets: u64,
     /// Minor link errors.
     pub symbol_errors: u64,
-    /// Link recoveries that worked.
+    /// Successful link recoveries.
     pub link_recoveries: u64,
-    /// Link recoveries that failed.
+    /// Failed link recoveries.
     pub link_downed: u64,
     /// Packets received with an error.
     pub rcv_errors: u64,
-    /// Packets received that were marked bad by a switch before.
+    /// Packets received that another switch had marked as bad.
     pub rcv_remote_physical_errors: u64,
-    /// Packets received that could not be forwarded.
+    /// Packets received that the switch could not forward.
     pub rcv_switch_relay_errors: u64,
     /// Packets not sent because the port was down or congested.
     pub xmit_discards: u64,
@@ -60,20 +60,20 @@ pub struct PortCountersExtended {
     pub xmit_constraint_errors: u64,
     /// Packets dropped at reception because of P_Key or raw filters.
     pub rcv_constraint_errors: u64,
-    /// Times that too many local physical errors occurred.
+    /// Number of times that local physical errors exceeded the threshold.
     pub local_link_integrity_errors: u64,
-    /// Times that buffers overran for too long.
+    /// Number of times that buffer overruns lasted too long.
     pub excessive_buffer_overruns: u64,
-    /// SMPs dropped for want of resources.
+    /// SMPs dropped because of missing resources.
     pub vl15_dropped: u64,
-    /// Ticks with data to send but no credit or turn.
+    /// Ticks with data to send, but without credits or without a turn of the arbiter.
     pub xmit_wait: u64,
-    /// Packets for QP1 dropped for want of resources.
+    /// Packets for QP1 dropped because of missing resources.
     pub qp1_dropped: u64,
 }
 
 impl PortCountersExtended {
-    /// The counters in the order of the wire, which is their order from byte 8 on.
+    /// Returns the counters in wire order, from byte 8 on.
     const fn counters(&self) -> [u64; 22] {
         [
             self.xmit_data,

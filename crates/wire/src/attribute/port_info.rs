@@ -9,23 +9,23 @@ use super::{Attribute, AttributeId, CapabilityMask, CapabilityMask2};
 use super::{ExtLinkSpeeds, ExtSpeedEnable, LinkSpeeds, LinkWidths, VlCount};
 use crate::{DecodeError, SmpData};
 
-/// What a port does when its link goes down (LinkDownDefaultState).
+/// Behaviour of a port when its link goes down (LinkDownDefaultState).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkDownDefault {
-    /// Sleep until told otherwise (1).
+    /// Sleep until a Set wakes the port (1).
     Sleep,
-    /// Look for a peer (2).
+    /// Poll for a peer (2).
     Polling,
 }
 
 /// Address, state, link and limits of one port.
 ///
-/// Modifier: bits 0–7 the port (0: on a switch its management port, on a CA the port asked), bit 31
+/// Modifier: bits 0–7 the port (0: on a switch its management port, on a CA the port that received the request), bit 31
 /// [`PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS`].
 ///
-/// Source: IBA vol 1 §14.2.5.6; offsets as in rdma-core `libibmad/fields.c`. Where a field is `None`, its code is 0:
-/// "no change" in a Set, "does not apply" in an answer (ports that are down, a switch's port 0). Reserved codes of
-/// enumerations are refused; reserved bits are read as nothing and sent as 0.
+/// Source: IBA vol 1 §14.2.5.6; offsets as in rdma-core `libibmad/fields.c`. A field that is `None` has code 0: "no
+/// change" in a Set, "does not apply" in a response (ports that are down, a switch's port 0). Reserved codes of
+/// enumerations are refused. Reserved bits are ignored on receipt and sent as 0.
 /// ```text
 ///  0 M_Key                     8 GidPrefix
 /// 16 LID                      18 MasterSMLID                20 CapabilityMask
@@ -48,7 +48,7 @@ pub enum LinkDownDefault {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortInfo {
-    /// Key that Sets must show; 0: none. An answer holds 0 unless the asker showed the key.
+    /// M_Key that Sets must contain; 0: none. A response contains 0 unless the request contained the key.
     pub m_key: u64,
     /// Upper half of the port's GIDs.
     pub gid_prefix: u64,
@@ -56,67 +56,67 @@ pub struct PortInfo {
     pub lid: Lid,
     /// LID of the master subnet manager.
     pub sm_lid: Lid,
-    /// What the port can do; of a switch only port 0 says it.
+    /// Capabilities of the port; of a switch only port 0 has them.
     pub capabilities: CapabilityMask,
     /// Vendor's diagnostic code; 0 is "good".
     pub diag_code: u16,
-    /// After how many seconds without its key a port drops its M_Key protection; 0: never.
+    /// Seconds without a valid M_Key after which a port drops its M_Key protection; 0: never.
     pub m_key_lease: u16,
-    /// Port by which the request came in.
+    /// Port by which the request arrived.
     pub local_port: u8,
-    /// Widths that may be used.
+    /// Enabled widths.
     pub width_enabled: Option<LinkWidths>,
-    /// Widths that could be used.
+    /// Supported widths.
     pub width_supported: Option<LinkWidths>,
     /// Width in use; see [`Self::rate_active`].
     pub width_active: Option<LinkWidths>,
-    /// Speeds that could be used, SDR to QDR.
+    /// Supported speeds, SDR to QDR.
     pub speed_supported: Option<LinkSpeeds>,
     /// Logical state.
     pub state: Option<PortState>,
     /// Physical state.
     pub phys_state: Option<PhysState>,
-    /// Physical state after the link went down.
+    /// Physical state after the link goes down.
     pub link_down_default: Option<LinkDownDefault>,
-    /// How strictly the M_Key is checked: 0 Sets only, 1 hides the key in answers, 2 and 3 Gets too.
+    /// M_Key protection level: 0 checks only Sets, 1 also hides the key in responses, 2 and 3 also check Gets.
     pub m_key_protect: Bits<2>,
     /// LID mask control.
     pub lmc: Lmc,
     /// Speed in use, SDR to QDR; `None` also if an extended one is in use. See [`Self::rate_active`].
     pub speed_active: Option<LinkSpeeds>,
-    /// Speeds that may be used, SDR to QDR.
+    /// Enabled speeds, SDR to QDR.
     pub speed_enabled: Option<LinkSpeeds>,
     /// Largest payload in use on the link.
     pub neighbor_mtu: Option<Mtu>,
     /// Service level to the master subnet manager.
     pub sm_sl: Sl,
-    /// Data lanes the port has.
+    /// Number of data lanes that the port has.
     pub vl_cap: Option<VlCount>,
-    /// Kind of initialisation the port asks for.
+    /// Kind of initialisation that the port asks for.
     pub init_type: Bits<4>,
-    /// How much high-priority traffic goes before a low-priority packet, in 4,096 bytes; 255: without limit.
+    /// Amount of high-priority traffic before a low-priority packet, in units of 4,096 bytes; 255: unlimited.
     pub vl_high_limit: u8,
-    /// Entries of the high-priority arbitration table.
+    /// Number of entries of the high-priority arbitration table.
     pub vl_arb_high_cap: u8,
-    /// Entries of the low-priority arbitration table.
+    /// Number of entries of the low-priority arbitration table.
     pub vl_arb_low_cap: u8,
     /// Kind of initialisation that the manager did.
     pub init_type_reply: Bits<4>,
-    /// Largest payload the port could use.
+    /// Largest payload that the port supports.
     pub mtu_cap: Option<Mtu>,
     /// Packets dropped in a row after which a lane is stalled.
     pub vl_stall_count: Bits<3>,
-    /// Longest time of a packet at the head of a queue: 4.096 µs · 2^value; above 19 without limit.
+    /// Longest time of a packet at the head of a queue: 4.096 µs · 2^value; above 19: unlimited.
     pub hoq_life: Bits<5>,
-    /// Data lanes in use.
+    /// Number of data lanes in use.
     pub oper_vls: Option<VlCount>,
-    /// Checks P_Keys of packets coming in (switches).
+    /// Checks P_Keys of incoming packets (switches).
     pub partition_enforcement_in: bool,
-    /// Checks P_Keys of packets going out (switches).
+    /// Checks P_Keys of outgoing packets (switches).
     pub partition_enforcement_out: bool,
-    /// Drops raw packets coming in (switches).
+    /// Drops incoming raw packets (switches).
     pub filter_raw_in: bool,
-    /// Drops raw packets going out (switches).
+    /// Drops outgoing raw packets (switches).
     pub filter_raw_out: bool,
     /// SMPs with a wrong M_Key.
     pub m_key_violations: u16,
@@ -124,15 +124,15 @@ pub struct PortInfo {
     pub p_key_violations: u16,
     /// Packets with a wrong Q_Key.
     pub q_key_violations: u16,
-    /// GUIDs the port can hold.
+    /// Number of GUIDs that the port can have.
     pub guid_cap: u8,
-    /// In a Set: clients are to register again with subnet administration.
+    /// In a Set: asks clients to register again with subnet administration.
     pub client_reregister: bool,
     /// Multicast P_Key violations for which no trap is sent.
     pub mcast_pkey_trap_suppression: Bits<2>,
     /// Shortest time between two traps, and longest delay in the subnet: 4.096 µs · 2^value.
     pub subnet_timeout: Bits<5>,
-    /// Longest time of the agent until it answers: 4.096 µs · 2^value.
+    /// Longest response time of the agent: 4.096 µs · 2^value.
     pub resp_time: Bits<5>,
     /// Local link integrity errors after which trap 129 is sent.
     pub local_phy_errors: Bits<4>,
@@ -140,17 +140,17 @@ pub struct PortInfo {
     pub overrun_errors: Bits<4>,
     /// Hint for the credits of a connection.
     pub max_credit_hint: u16,
-    /// Round-trip latency of the link in 4 ns, 24 bits; higher bits are not sent.
+    /// Round-trip latency of the link in units of 4 ns, 24 bits; higher bits are not sent.
     pub link_round_trip: u32,
-    /// More of what the port can do, if [`CapabilityMask::CAPABILITY_MASK2`] is set.
+    /// Further capabilities, valid if [`CapabilityMask::CAPABILITY_MASK2`] is set.
     pub capabilities2: CapabilityMask2,
     /// Extended speed in use. See [`Self::rate_active`].
     pub ext_speed_active: Option<ExtLinkSpeeds>,
-    /// Extended speeds that could be used.
+    /// Supported extended speeds.
     pub ext_speed_supported: Option<ExtLinkSpeeds>,
-    /// Extended speeds that may be used.
+    /// Enabled extended speeds.
     pub ext_speed_enabled: Option<ExtSpeedEnable>,
-    /// Speed in use beyond NDR: 0 none, [`Self::XDR`]. Valid with [`CapabilityMask2::EXTENDED_SPEEDS_2`].
+    /// Speed in use beyond NDR: 0 for none, or [`Self::XDR`]. Valid with [`CapabilityMask2::EXTENDED_SPEEDS_2`].
     pub ext2_speed_active: Bits<2>,
     /// Supported speeds beyond NDR: a bit set of [`Self::XDR`].
     pub ext2_speed_supported: Bits<2>,
@@ -159,28 +159,28 @@ pub struct PortInfo {
 }
 
 impl PortInfo {
-    /// Bit of the modifier: the manager understands extended speeds. OpenSM sets it in Sets (observed, see
-    /// `tests/golden/peers.txt`); an agent that ignores it does no harm.
+    /// Bit of the modifier: the manager supports extended speeds. OpenSM sets it in Sets (observed, see
+    /// `tests/golden/peers.txt`); agents may ignore it.
     pub const SM_SUPPORTS_EXTENDED_SPEEDS: u32 = 1 << 31;
 
     /// XDR in the second fields of extended speeds. Source: rdma-core 65 (`libibmad/fields.c`, `dump.c`: 1 is 212.5
     /// Gb/s), Linux 6.8 (`mlx5_query_mad_ifc_port`).
     pub const XDR: u8 = 1;
 
-    /// Port of a modifier, without the bits above.
+    /// Returns the port of a modifier, without the higher bits.
     #[must_use]
     pub const fn port(modifier: u32) -> u8 {
         modifier as u8
     }
 
-    /// True if the link is trained, and its logical state INIT, ARMED or ACTIVE.
+    /// True if the link is trained and the port state is INIT, ARMED or ACTIVE.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.phys_state.is_some_and(PhysState::is_trained) && self.says_up()
     }
 
-    /// True if the link is up by its logical state and not by its physical one: that is no state of a port, but an
-    /// answer with a flipped bit. Source: IBA vol 1 §7.2.7 (without PhyLinkUp the state is LinkDown).
+    /// True if the port state says that the link is up and the physical state says that it is not. No port has such a
+    /// state, so the response has a flipped bit. Source: IBA vol 1 §7.2.7 (without PhyLinkUp the state is LinkDown).
     #[must_use]
     pub fn is_contradictory(&self) -> bool {
         self.says_up() && !self.is_up()
@@ -190,9 +190,10 @@ impl PortInfo {
         self.state.is_some_and(|state| state != PortState::Down)
     }
 
-    /// Returns width and speed in use; `None` if the port states no width, several widths or no speed.
+    /// Returns width and speed in use. `None` if PortInfo states no width, several widths or no speed.
     ///
-    /// An extended speed overrides SDR to QDR, whatever the capability mask says: switches have a mask on port 0 only.
+    /// An extended speed overrides SDR to QDR, whatever the capability mask says, because switches have a mask on port
+    /// 0 only.
     #[must_use]
     pub fn rate_active(&self) -> Option<Rate> {
         Some(Rate {
@@ -201,8 +202,8 @@ impl PortInfo {
         })
     }
 
-    /// Returns width and speed in use, for a snapshot. A port with a link but an unreadable rate gets an unknown speed,
-    /// never a slow one.
+    /// Returns width and speed in use, for a snapshot. A port with a link but an undecodable rate gets an unknown
+    /// speed, never a slow one.
     #[must_use]
     pub fn rate_or_unknown(&self) -> Rate {
         let unknown = Rate {
@@ -216,14 +217,14 @@ impl PortInfo {
         }
     }
 
-    /// Width in use.
+    /// Returns the width in use.
     #[must_use]
     pub fn width_active(&self) -> Option<LinkWidth> {
         self.width_active.and_then(LinkWidths::single)
     }
 
-    /// Returns the speed in use, basic or extended; [`LinkSpeed::Unknown`] for a code that is no speed. FDR10 shows as
-    /// QDR: PortInfo has no code for it (see [`super::MlnxExtPortInfo`]).
+    /// Returns the speed in use, basic or extended; [`LinkSpeed::Unknown`] for an undefined code. FDR10 is returned as
+    /// QDR, because PortInfo has no code for it (see [`super::MlnxExtPortInfo`]).
     #[must_use]
     pub fn speed_active(&self) -> Option<LinkSpeed> {
         let known = match (self.ext2_speed_active.get(), self.ext_speed_active, self.speed_active) {
@@ -236,19 +237,19 @@ impl PortInfo {
         Some(known.unwrap_or(LinkSpeed::Unknown))
     }
 
-    /// PortState of an encoded PortInfo, without decoding the rest; `None` for 0 and reserved codes.
+    /// Reads PortState from an encoded PortInfo without decoding the rest. `None` for 0 and reserved codes.
     #[must_use]
     pub const fn state_in(data: &SmpData) -> Option<PortState> {
         PortState::from_code(data[32] & 0x0F)
     }
 
-    /// LID of an encoded PortInfo, without decoding the rest.
+    /// Reads the LID from an encoded PortInfo without decoding the rest.
     #[must_use]
     pub const fn lid_in(data: &SmpData) -> Lid {
         Lid(u16::from_be_bytes([data[16], data[17]]))
     }
 
-    /// Bytes 36–43: MTUs, lanes, arbitration and queue limits.
+    /// Writes bytes 36–43: MTUs, lanes, arbitration and queue limits.
     fn emit_limits(&self, data: &mut SmpData) {
         data[36] = self.neighbor_mtu.map_or(0, Mtu::code) << 4 | self.sm_sl.get();
         data[37] = self.vl_cap.map_or(0, VlCount::code) << 4 | self.init_type.get();
@@ -265,7 +266,7 @@ impl PortInfo {
     }
 }
 
-/// The value of `code`: nothing for 0, an error for a code that `decode` does not know.
+/// Decodes `code`: `None` for 0, an error for a code that `decode` does not know.
 fn coded<T>(
     code: u8,
     decode: impl Fn(u8) -> Option<T>,
@@ -399,7 +400,7 @@ impl Attribute for PortInfo {
     }
 }
 
-/// A value, or `-` where there is none.
+/// Prints a value, or `-` for `None`.
 struct OrDash<T>(Option<T>);
 
 impl<T: fmt::Display> fmt::Display for OrDash<T> {
@@ -411,7 +412,7 @@ impl<T: fmt::Display> fmt::Display for OrDash<T> {
     }
 }
 
-/// A value by its name in the code.
+/// Prints a value with its name in the code.
 struct Named<T>(T);
 
 impl<T: fmt::Debug> fmt::Display for Named<T> {
@@ -421,7 +422,7 @@ impl<T: fmt::Debug> fmt::Display for Named<T> {
 }
 
 impl fmt::Display for PortInfo {
-    /// The M_Key is a secret; only whether there is one is shown.
+    /// The M_Key is a secret, so the text only says whether there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -452,7 +453,7 @@ impl fmt::Display for PortInfo {
 }
 
 impl PortInfo {
-    /// The second half of the line: what is set beside address, state and link.
+    /// Prints the second half of the line: settings other than address, state and link.
     fn fmt_settings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

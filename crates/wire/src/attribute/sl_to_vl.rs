@@ -1,4 +1,4 @@
-//! SLtoVLMappingTable: the lane of each service level from one port to another.
+//! SLtoVLMappingTable: the lane of each service level, from an input port to an output port.
 
 use core::fmt;
 
@@ -15,19 +15,19 @@ use crate::{DecodeError, SmpData};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlToVl {
-    /// The lane of each service level; 15 means "drop".
+    /// The lane of each service level; 15 drops packets.
     pub vls: [Vl; Sl::COUNT],
 }
 
 impl SlToVl {
     /// Wildcard bit of the modifier: the row is for all input ports.
     ///
-    /// Only where SwitchInfo.OptimizedSLtoVLMapping allows it. Source: IBA vol 1 §14.2.5.8.
+    /// Valid only if SwitchInfo.OptimizedSLtoVLMapping allows it. Source: IBA vol 1 §14.2.5.8.
     pub const ALL_INPUTS: u32 = 1 << 17;
     /// Wildcard bit of the modifier: the row is for all output ports.
     pub const ALL_OUTPUTS: u32 = 1 << 16;
 
-    /// Every service level on its own lane modulo `lanes` (1–15; 0 counts as 1).
+    /// Maps each service level to its number modulo `lanes` (1–15; 0 counts as 1).
     #[must_use]
     pub fn modulo(lanes: u8) -> Self {
         let lanes = lanes.clamp(1, 15);
@@ -37,25 +37,25 @@ impl SlToVl {
         }
     }
 
-    /// The modifier of the row from `input` to `output`.
+    /// Returns the modifier of the row from `input` to `output`.
     #[must_use]
     pub const fn modifier(input: u8, output: u8) -> u32 {
         (input as u32) << 8 | output as u32
     }
 
-    /// Input port of a modifier.
+    /// Returns the input port of a modifier.
     #[must_use]
     pub const fn input(modifier: u32) -> u8 {
         (modifier >> 8) as u8
     }
 
-    /// Output port of a modifier.
+    /// Returns the output port of a modifier.
     #[must_use]
     pub const fn output(modifier: u32) -> u8 {
         modifier as u8
     }
 
-    /// The lane of `sl`.
+    /// Returns the lane of `sl`.
     #[must_use]
     pub fn vl(&self, sl: Sl) -> Vl {
         self.vls[usize::from(sl.get())]

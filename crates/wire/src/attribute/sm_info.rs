@@ -1,4 +1,4 @@
-//! SMInfo: what a subnet manager says about itself to the others.
+//! SMInfo: state and priority of a subnet manager, for other managers.
 
 use core::fmt;
 
@@ -11,19 +11,19 @@ use crate::{DecodeError, SmpData};
 /// State of a subnet manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SmState {
-    /// Told to stay out of elections.
+    /// Disabled by another manager: takes no part in elections.
     #[default]
     NotActive,
-    /// Looking at the subnet.
+    /// Discovering the subnet.
     Discovering,
-    /// Watching the master.
+    /// Polling the master.
     Standby,
-    /// In charge.
+    /// The master.
     Master,
 }
 
 impl SmState {
-    /// From SMInfo.SMState (0–3).
+    /// Decodes SMInfo.SMState (0–3).
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
@@ -35,7 +35,7 @@ impl SmState {
         }
     }
 
-    /// As SMInfo.SMState.
+    /// Returns the code for SMInfo.SMState.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
@@ -53,23 +53,23 @@ impl fmt::Display for SmState {
     }
 }
 
-/// What one subnet manager asks of another: the modifier of SubnSet(SMInfo). Source: IBA vol 1 §14.4.2.
+/// Request from one subnet manager to another: the modifier of SubnSet(SMInfo). Source: IBA vol 1 §14.4.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SmControl {
-    /// The master hands its role over (1).
+    /// The master hands over mastership (1).
     Handover,
-    /// The new master confirms (2).
+    /// The new master confirms the handover (2).
     Acknowledge,
-    /// Stay out of elections (3).
+    /// Take no part in elections (3).
     Disable,
-    /// Come back from Disable, as standby (4).
+    /// Return from Disable to standby (4).
     Standby,
-    /// Look at the subnet again (5).
+    /// Discover the subnet again (5).
     Discover,
 }
 
 impl SmControl {
-    /// From the modifier.
+    /// Decodes the modifier.
     #[must_use]
     pub const fn from_modifier(modifier: u32) -> Option<Self> {
         match modifier {
@@ -82,7 +82,7 @@ impl SmControl {
         }
     }
 
-    /// As the modifier.
+    /// Returns the modifier.
     #[must_use]
     pub const fn modifier(self) -> u32 {
         self as u32 + 1
@@ -101,7 +101,7 @@ impl fmt::Display for SmControl {
     }
 }
 
-/// What a subnet manager says about itself to the others.
+/// State and priority of a subnet manager.
 ///
 /// Source: IBA vol 1 §14.2.5.13.
 /// ```text
@@ -109,15 +109,15 @@ impl fmt::Display for SmControl {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SmInfo {
-    /// GUID of the port it sits at.
+    /// GUID of the port that it runs on.
     pub guid: Guid,
-    /// Key that a manager shows to be trusted; 0 unless the asker showed it too.
+    /// SM_Key, which authenticates a manager. A response contains 0 unless the request contained the key.
     pub sm_key: u64,
-    /// Grows with everything the manager does: proof of life.
+    /// Activity counter: it increases with every action of the manager, so a standby can see that the master is alive.
     pub act_count: u32,
-    /// 0–15; the highest priority, then the lowest GUID, becomes master.
+    /// Priority 0–15. The manager with the highest priority becomes master; among equals, the one with the lowest GUID.
     pub priority: Bits<4>,
-    /// What it is now.
+    /// Current state.
     pub state: SmState,
 }
 
@@ -150,7 +150,7 @@ impl Attribute for SmInfo {
 }
 
 impl fmt::Display for SmInfo {
-    /// The key is a secret; only whether there is one is shown.
+    /// The SM_Key is a secret, so the text only says whether there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -1,4 +1,4 @@
-//! SwitchInfo: the sizes of a switch's tables and what applies to the whole switch.
+//! SwitchInfo: table sizes and settings of a whole switch.
 
 use core::fmt;
 
@@ -8,7 +8,7 @@ use super::bytes::{Bits, put, u16_at};
 use super::{Attribute, AttributeId};
 use crate::{DecodeError, SmpData};
 
-/// The sizes of a switch's tables and what applies to the whole switch.
+/// Table sizes and settings of a whole switch.
 ///
 /// Source: IBA vol 1 §14.2.5.4; offsets as in rdma-core `libibmad/fields.c`.
 /// ```text
@@ -23,41 +23,41 @@ use crate::{DecodeError, SmpData};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchInfo {
-    /// Entries of the linear forwarding table; 0 if it has none.
+    /// Number of entries of the linear forwarding table; 0 if the switch has none.
     pub linear_cap: u16,
-    /// Entries of the random forwarding table.
+    /// Number of entries of the random forwarding table.
     pub random_cap: u16,
-    /// Entries of the multicast forwarding table.
+    /// Number of entries of the multicast forwarding table.
     pub mcast_cap: u16,
-    /// Highest LID that is looked up in the linear table; packets to higher ones are dropped.
+    /// LinearFDBTop: the highest LID that is looked up in the linear table. Packets to higher LIDs are dropped.
     pub linear_top: Lid,
     /// Port for LIDs that are not in the random table.
     pub default_port: u8,
-    /// Port for multicast packets without an entry that did not come from it.
+    /// Port for multicast packets without an entry, unless they arrived by it.
     pub default_mcast_primary: u8,
-    /// Port for multicast packets without an entry that came from the primary one.
+    /// Port for multicast packets without an entry that arrived by the primary port.
     pub default_mcast_not_primary: u8,
-    /// Longest time of a packet in the switch: 4.096 µs · 2^value; above 19 without limit.
+    /// Longest time of a packet in the switch: 4.096 µs · 2^value; above 19: unlimited.
     pub lifetime_value: Bits<5>,
-    /// A port changed its state since this was cleared. In a Set, true clears it.
+    /// True if a port has changed state since this bit was cleared. In a Set, true clears it.
     pub port_state_change: bool,
-    /// How wildcards in SLtoVLMappingTable modifiers are understood; 0: not at all.
+    /// Supported wildcards in SLtoVLMappingTable modifiers; 0: none.
     pub optimized_sl2vl: Bits<2>,
-    /// LIDs per port that the random table can hold.
+    /// Number of LIDs per port that the random table supports.
     pub lids_per_port: u16,
-    /// P_Keys per port that can be enforced.
+    /// Number of P_Keys per port that can be enforced.
     pub enforce_cap: u16,
-    /// Can check P_Keys of packets coming in.
+    /// Can check P_Keys of incoming packets.
     pub inbound_enforcement: bool,
-    /// Can check P_Keys of packets going out.
+    /// Can check P_Keys of outgoing packets.
     pub outbound_enforcement: bool,
-    /// Can drop raw packets coming in.
+    /// Can drop incoming raw packets.
     pub filter_raw_inbound: bool,
-    /// Can drop raw packets going out.
+    /// Can drop outgoing raw packets.
     pub filter_raw_outbound: bool,
     /// Port 0 has a PortInfo like an external port's.
     pub enhanced_port0: bool,
-    /// Highest multicast LID that is looked up; 0: not used. Source: IBA vol 1 §14.2.5.4 (MulticastFDBTop).
+    /// Highest multicast LID that is looked up; 0: unused. Source: IBA vol 1 §14.2.5.4 (MulticastFDBTop).
     pub mcast_top: Lid,
 }
 

@@ -1,4 +1,4 @@
-//! The traps of subnet management: what the details of a generic notice mean (64–67, 128–131, 144, 145, 256–259).
+//! Traps of subnet management: the details of generic notices (64–67, 128–131, 144, 145, 256–259).
 
 use core::fmt;
 
@@ -9,7 +9,7 @@ use super::notice::NoticeType;
 use super::{CapabilityMask, CapabilityMask2};
 use crate::{Gid, SmpData};
 
-/// The details of a trap, understood. Source: IBA vol 1 §14.2.5.1 (details), §14.3.
+/// The decoded details of a trap. Source: IBA vol 1 §14.2.5.1 (details), §14.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trap {
     /// 64: a port came into service.
@@ -86,8 +86,8 @@ pub struct LocalChange {
     pub other_local_changes: bool,
     /// The mask after the change.
     pub capabilities: CapabilityMask,
-    /// What else changed: bit 0 NodeDescription, 1 LinkWidthEnabled, 2 LinkSpeedEnabled, 3 SM priority, 4 hierarchy,
-    /// 5 CapabilityMask2.
+    /// Other changes: bit 0 NodeDescription, 1 LinkWidthEnabled, 2 LinkSpeedEnabled, 3 SM priority, 4 hierarchy, 5
+    /// CapabilityMask2.
     pub changes: u16,
     /// The second mask after the change.
     pub capabilities2: CapabilityMask2,
@@ -106,15 +106,15 @@ pub struct BadMKey {
     pub attribute: u16,
     /// Its modifier.
     pub modifier: u32,
-    /// The M_Key it showed.
+    /// The M_Key in it.
     pub m_key: u64,
     /// True if the SMP had a directed route.
     pub directed: bool,
     /// True if `return_path` is shorter than the route.
     pub truncated: bool,
-    /// Hops of the route, 6 bits.
+    /// Number of hops of the route, 6 bits.
     pub hop_count: u8,
-    /// The way back, from byte 0 of the return path on.
+    /// The return path of the SMP, from byte 0 on.
     pub return_path: [u8; 30],
 }
 
@@ -142,7 +142,7 @@ pub struct BadKey {
 /// Details of trap 259.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchBadPKey {
-    /// Which of the other fields are valid, as the standard numbers them.
+    /// Bit mask of the valid fields, as defined by the standard.
     pub valid: u16,
     /// Source of the packet.
     pub slid: Lid,
@@ -167,7 +167,7 @@ pub struct SwitchBadPKey {
 }
 
 impl Trap {
-    /// Its number.
+    /// Returns its number.
     #[must_use]
     pub const fn number(&self) -> u16 {
         match self {
@@ -188,7 +188,7 @@ impl Trap {
         }
     }
 
-    /// The type the standard gives it. Source: IBA vol 1 §14.2.5.1.
+    /// Returns the type that the standard defines for it. Source: IBA vol 1 §14.2.5.1.
     #[must_use]
     pub const fn kind(&self) -> NoticeType {
         match self.number() {
@@ -199,7 +199,7 @@ impl Trap {
         }
     }
 
-    /// Reads the details; `data` is the whole notice.
+    /// Decodes the details; `data` is the whole notice.
     pub(super) fn parse(number: u16, data: &SmpData) -> Option<Self> {
         let gid = Gid(array_at(data, 16));
         let lid = Lid(u16_at(data, 12));
@@ -234,7 +234,7 @@ impl Trap {
         })
     }
 
-    /// Writes the details; `data` is the whole notice.
+    /// Encodes the details; `data` is the whole notice.
     pub(super) fn emit(&self, data: &mut SmpData) {
         match self {
             Self::GidInService { gid }
@@ -364,7 +364,8 @@ impl SwitchBadPKey {
 }
 
 impl fmt::Display for Trap {
-    /// The M_Key of trap 256 may be one digit from the right one; only whether there was one is shown.
+    /// The M_Key of trap 256 may differ from the correct one in a single digit, so the text only says whether there was
+    /// one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::GidInService { gid } => write!(f, "in service gid={gid}"),

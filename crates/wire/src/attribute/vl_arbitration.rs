@@ -1,4 +1,4 @@
-//! VLArbitrationTable: in which order and how much each lane may send.
+//! VLArbitrationTable: the order in which lanes send, and how much each may send.
 
 use core::fmt;
 
@@ -7,16 +7,16 @@ use selvedge_types::Vl;
 use super::{Attribute, AttributeId};
 use crate::{DecodeError, SmpData};
 
-/// One turn of the arbiter.
+/// One entry of the arbitration table: a turn of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VlArbEntry {
     /// The lane.
     pub vl: Vl,
-    /// What it may send in its turn, in units of 64 bytes; 0 skips the entry.
+    /// Amount that the lane may send in its turn, in units of 64 bytes; 0 skips the entry.
     pub weight: u8,
 }
 
-/// Which block of the two arbitration tables.
+/// Number of a block within the two arbitration tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VlArbBlock {
     /// Low priority, entries 0–31.
@@ -33,7 +33,7 @@ impl VlArbBlock {
     /// All blocks in the order of their codes.
     pub const ALL: [Self; 4] = [Self::LowFirst, Self::LowSecond, Self::HighFirst, Self::HighSecond];
 
-    /// From bits 16–31 of the modifier (1–4).
+    /// Decodes bits 16–31 of the modifier (1–4).
     #[must_use]
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
@@ -45,7 +45,7 @@ impl VlArbBlock {
         }
     }
 
-    /// As bits 16–31 of the modifier.
+    /// Returns bits 16–31 of the modifier.
     #[must_use]
     pub const fn code(self) -> u16 {
         self as u16 + 1
@@ -60,7 +60,7 @@ impl VlArbBlock {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VlArbitration {
-    /// The turns in their order.
+    /// The entries, in order.
     pub entries: [VlArbEntry; Self::PER_BLOCK],
 }
 
@@ -68,19 +68,19 @@ impl VlArbitration {
     /// Entries in a block.
     pub const PER_BLOCK: usize = 32;
 
-    /// The modifier for `block` of switch port `port` (0 on a CA).
+    /// Returns the modifier of `block` of switch port `port` (0 on a CA).
     #[must_use]
     pub const fn modifier(block: VlArbBlock, port: u8) -> u32 {
         (block.code() as u32) << 16 | port as u32
     }
 
-    /// Block of a modifier.
+    /// Returns the block of a modifier.
     #[must_use]
     pub const fn block(modifier: u32) -> Option<VlArbBlock> {
         VlArbBlock::from_code((modifier >> 16) as u16)
     }
 
-    /// Port of a modifier; above 255 there is no such port.
+    /// Returns the port of a modifier; values above 255 are not ports.
     #[must_use]
     pub const fn port(modifier: u32) -> u16 {
         modifier as u16
@@ -111,7 +111,7 @@ impl Attribute for VlArbitration {
 }
 
 impl fmt::Display for VlArbitration {
-    /// `VL:weight` up to the last entry that is not zero.
+    /// Prints `VL:weight` up to the last entry that is not zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("VLArbitrationTable")?;
         let used = self

@@ -1,11 +1,11 @@
-//! A field of a record: where its bits are, which component bit it has, and how it prints.
+//! A field of a record: its bits, its component bit, and how it is printed.
 
-/// Length of the data of a subnet administration MAD. Source: IBA vol 1 §15.2.1.
+/// Length of the data of a subnet administration MAD, in bytes. Source: IBA vol 1 §15.2.1.
 pub const SA_DATA_LEN: usize = 200;
-/// Data of a subnet administration MAD, as long as it may be: one record, or several.
+/// Data of a subnet administration MAD at full length: one record, or several.
 pub type SaData = [u8; SA_DATA_LEN];
 
-/// How a field prints.
+/// How a field is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
     /// A decimal number.
@@ -18,43 +18,44 @@ pub enum Show {
     Text,
     /// Bytes in hexadecimal, up to the last that is not 0.
     Bytes,
-    /// A key: only that it is there.
+    /// A key: the text only says whether there is one.
     Secret,
 }
 
-/// How a field of a query selects.
+/// How a query field selects rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matching {
-    /// A row has the same bits.
+    /// The row has the same bits.
     Equal,
-    /// The record's own rules say what it means (selectors, limits, wishes); the mask alone excludes no row.
+    /// Rules of the record define the meaning (selectors, limits, preferences). The component mask alone excludes no
+    /// row.
     Special,
-    /// It is no component: reserved, or no part of queries.
+    /// Not a component: reserved, or not part of queries.
     Never,
 }
 
-/// Bits of a record with a name.
+/// Named bits of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Its name in the standard.
     pub name: &'static str,
     /// Offset of its first bit from the beginning of the record; bit 0 is the highest of byte 0.
     pub at: u16,
-    /// How many bits it has: at most 64, or a multiple of 8 that begins with a byte.
+    /// Number of bits: at most 64, or a multiple of 8 that starts at a byte boundary.
     pub bits: u16,
     /// Number of its bit in the component mask, if it has one.
     pub component: u8,
-    /// How it selects.
+    /// How it selects rows.
     pub matching: Matching,
-    /// How it prints.
+    /// How it is printed.
     pub show: Show,
 }
 
 impl Field {
-    /// No component.
+    /// The value of `component` for a field that is not a component.
     const NONE: u8 = 255;
 
-    /// A field that is component number `component` and selects by equality.
+    /// Returns a field that is component number `component` and selects by equality.
     #[must_use]
     pub const fn new(name: &'static str, component: u8, at: u16, bits: u16, show: Show) -> Self {
         Self {
@@ -67,7 +68,7 @@ impl Field {
         }
     }
 
-    /// A field that is no component.
+    /// Returns a field that is not a component.
     #[must_use]
     pub const fn plain(name: &'static str, at: u16, bits: u16, show: Show) -> Self {
         Self {
@@ -76,7 +77,7 @@ impl Field {
         }
     }
 
-    /// The same, with rules of its own for selecting.
+    /// Returns the field with special selection rules.
     #[must_use]
     pub const fn special(self) -> Self {
         Self {
@@ -85,7 +86,8 @@ impl Field {
         }
     }
 
-    /// The same, as much further on and with so many components before: an attribute inside a record.
+    /// Returns the field moved by `bits` bits and by the number of components before it, for an attribute inside a
+    /// record.
     #[must_use]
     pub const fn moved(self, bits: u16) -> Self {
         Self {
@@ -94,7 +96,7 @@ impl Field {
         }
     }
 
-    /// Its bit of a component mask; 0 if it is no component.
+    /// Returns its bit in a component mask; 0 if it is not a component.
     #[must_use]
     pub const fn mask(self) -> u64 {
         match self.component {
@@ -103,13 +105,13 @@ impl Field {
         }
     }
 
-    /// First byte, and the byte behind the last.
+    /// Returns the index of its first byte, and the index after its last.
     #[must_use]
     pub const fn bytes(self) -> (usize, usize) {
         (self.at as usize / 8, (self.at + self.bits).div_ceil(8) as usize)
     }
 
-    /// Its value. A field of more than 64 bits (a GID, a text): the first 64.
+    /// Returns its value. For a field of more than 64 bits (a GID, a text), returns the first 64.
     #[must_use]
     #[inline]
     pub const fn get(self, data: &SaData) -> u64 {
@@ -132,7 +134,7 @@ impl Field {
         }
     }
 
-    /// Changes its value; bits that do not fit are not stored. A field of more than 64 bits: the first 64.
+    /// Changes its value. Bits that do not fit are dropped. For a field of more than 64 bits, changes the first 64.
     #[inline]
     pub const fn set(self, data: &mut SaData, value: u64) {
         let (first, mut end) = self.bytes();
@@ -153,7 +155,7 @@ impl Field {
         }
     }
 
-    /// Its bytes; a field that shares bytes with others: those bytes.
+    /// Returns its bytes. If the field shares bytes with others, returns those whole bytes.
     #[must_use]
     #[inline]
     pub fn slice(self, data: &SaData) -> &[u8] {
@@ -161,7 +163,7 @@ impl Field {
         data.get(first..end).unwrap_or_default()
     }
 
-    /// Its 16 bytes, of a GID or key.
+    /// Returns its 16 bytes, for a GID or key.
     #[must_use]
     #[inline]
     pub fn wide(self, data: &SaData) -> [u8; 16] {
@@ -169,7 +171,7 @@ impl Field {
         core::array::from_fn(|i| data.get(first + i).copied().unwrap_or(0))
     }
 
-    /// Writes bytes from its beginning on, as many as there are and fit.
+    /// Writes bytes from its beginning on; bytes that do not fit are dropped.
     #[inline]
     pub fn put(self, data: &mut SaData, bytes: &[u8]) {
         let (first, end) = self.bytes();

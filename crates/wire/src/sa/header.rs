@@ -32,7 +32,7 @@ mod field {
     pub const DATA: Range<usize> = 56..256;
 }
 
-/// What an RMPP datagram is. Source: IBA vol 1 §13.6.2.1.
+/// Type of an RMPP datagram. Source: IBA vol 1 §13.6.2.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RmppKind {
     /// A segment (1).
@@ -41,14 +41,14 @@ pub enum RmppKind {
     Ack,
     /// The sender or receiver has no resources (3).
     Stop,
-    /// Something is wrong (4).
+    /// The transfer is aborted because of an error (4).
     Abort,
     /// Any other.
     Other(u8),
 }
 
 impl RmppKind {
-    /// From the wire.
+    /// Decodes the wire code.
     #[must_use]
     pub const fn from_code(code: u8) -> Self {
         match code {
@@ -60,7 +60,7 @@ impl RmppKind {
         }
     }
 
-    /// To the wire.
+    /// Returns the wire code.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -78,7 +78,7 @@ impl RmppKind {
 pub struct RmppFlags(pub u8);
 
 impl RmppFlags {
-    /// It belongs to a transfer.
+    /// The datagram belongs to a transfer.
     pub const ACTIVE: Self = Self(1);
     /// The first segment.
     pub const FIRST: Self = Self(2);
@@ -91,33 +91,33 @@ impl RmppFlags {
         self.0 & other.0 == other.0
     }
 
-    /// With the flags of `other`.
+    /// Returns the flags together with those of `other`.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// Why a transfer ends early. Source: IBA vol 1 §13.6.2.1 (table of RMPPStatus codes).
+/// Reason why a transfer ends early. Source: IBA vol 1 §13.6.2.1 (table of RMPPStatus codes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RmppStatus(pub u8);
 
 impl RmppStatus {
-    /// Nothing wrong.
+    /// No error.
     pub const OK: Self = Self(0);
-    /// Out of resources (of a STOP).
+    /// Out of resources (in a STOP).
     pub const NO_RESOURCES: Self = Self(1);
     /// The whole transfer took too long.
     pub const TOTAL_TIME: Self = Self(118);
-    /// The last segment is shorter than, or lies elsewhere than, the length says.
+    /// The last segment contradicts the payload length.
     pub const BAD_LENGTH: Self = Self(119);
-    /// FIRST on a segment other than 1, or the reverse.
+    /// FIRST on a segment other than 1, or segment 1 without FIRST.
     pub const BAD_FIRST: Self = Self(120);
     /// An unknown type.
     pub const BAD_TYPE: Self = Self(121);
-    /// NewWindowLast before the segment acknowledged.
+    /// NewWindowLast is below the acknowledged segment.
     pub const BAD_WINDOW: Self = Self(122);
-    /// A segment acknowledged that was never sent.
+    /// An acknowledgement of a segment that was never sent.
     pub const BAD_SEGMENT: Self = Self(123);
     /// An unknown status.
     pub const BAD_STATUS: Self = Self(124);
@@ -125,39 +125,40 @@ impl RmppStatus {
     pub const BAD_VERSION: Self = Self(125);
     /// Too many repeats.
     pub const TOO_MANY_RETRIES: Self = Self(126);
-    /// Something else.
+    /// Unspecified error.
     pub const UNSPECIFIED: Self = Self(127);
 }
 
 /// The RMPP part of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rmpp {
-    /// 1.
+    /// Always 1.
     pub version: u8,
-    /// What it is.
+    /// Its type.
     pub kind: RmppKind,
-    /// Longest time until the other side answers: 4.096 µs · 2^value; 31: no value.
+    /// Longest time until the other side responds: 4.096 µs · 2^value; 31: no value.
     pub response_time: u8,
     /// Flags.
     pub flags: RmppFlags,
-    /// Why it ends.
+    /// Reason of the end.
     pub status: RmppStatus,
-    /// Number of the segment, from 1; of an acknowledgement the last one taken in order.
+    /// Number of the segment, from 1. In an acknowledgement: the last segment received in order.
     pub segment: u32,
-    /// Data: length of the payload, the part of the header behind RMPP counted in each segment (first segment: of all,
-    /// 0 if not known; last segment: what is left). Acknowledgement: the last segment that may be sent.
+    /// In a data segment: payload length in bytes. It includes, for each segment, the part of the header after RMPP.
+    /// The first segment has the total (0 if unknown), the last segment has the remainder. In an acknowledgement: the
+    /// last segment that may be sent (NewWindowLast).
     pub length: u32,
 }
 
 impl Rmpp {
     /// Bytes of the header that count as payload in each segment: SM_Key to ComponentMask. Source: IBA vol 1 §15.2.1.
     pub const HEADER_IN_PAYLOAD: u32 = 20;
-    /// Payload of a full segment.
+    /// Payload of a full segment, in bytes.
     pub const SEGMENT_PAYLOAD: u32 = SA_DATA_LEN as u32 + Self::HEADER_IN_PAYLOAD;
     /// "No value" of [`Self::response_time`].
     pub const NO_RESPONSE_TIME: u8 = 31;
 
-    /// A segment.
+    /// Returns the header of a data segment.
     #[must_use]
     pub const fn data(segment: u32, flags: RmppFlags, length: u32) -> Self {
         Self {
@@ -171,7 +172,8 @@ impl Rmpp {
         }
     }
 
-    /// An acknowledgement: everything up to `segment` is here, send up to `window_last`.
+    /// Returns an acknowledgement: everything up to `segment` has arrived, and segments up to `window_last` may be
+    /// sent.
     #[must_use]
     pub const fn ack(segment: u32, window_last: u32) -> Self {
         Self {
@@ -180,7 +182,7 @@ impl Rmpp {
         }
     }
 
-    /// The end, because something is wrong.
+    /// Returns an abort with the reason.
     #[must_use]
     pub const fn abort(status: RmppStatus) -> Self {
         Self {
@@ -214,18 +216,18 @@ impl fmt::Display for Rmpp {
     }
 }
 
-/// Statuses of subnet administration, beside those of every class. Source: IBA vol 1 §15.2.1 (ERR codes).
+/// Status values of subnet administration, in addition to those of every class. Source: IBA vol 1 §15.2.1 (ERR codes).
 #[derive(Clone, Copy, Debug)]
 pub enum SaStatus {}
 
 impl SaStatus {
     /// Not enough resources.
     pub const NO_RESOURCES: Status = Status(0x0100);
-    /// The request cannot be understood: a bad component, or one that makes no sense.
+    /// The request is invalid: a bad component, or a meaningless combination.
     pub const REQUEST_INVALID: Status = Status(0x0200);
-    /// No record.
+    /// No record matches.
     pub const NO_RECORDS: Status = Status(0x0300);
-    /// More than one record where one was asked for.
+    /// More than one record matches a query for a single one.
     pub const TOO_MANY_RECORDS: Status = Status(0x0400);
     /// A GID that does not belong to this subnet, or to the requester.
     pub const INVALID_GID: Status = Status(0x0500);
@@ -236,12 +238,13 @@ impl SaStatus {
 }
 
 impl Mad {
-    /// RMPP header of a subnet administration MAD; `None` if it belongs to no transfer.
+    /// Returns the RMPP header of a subnet administration MAD; `None` if the MAD belongs to no transfer.
     #[must_use]
     pub fn rmpp(&self) -> Option<Rmpp> {
         let bytes = self.as_bytes();
         let flags = RmppFlags(bytes[field::RMPP_FLAGS] & 0x07);
-        // Source: IBA vol 1 §13.6.2.1: type 0 is no RMPP. With the flag it is OpenSM's wish that its kernel do it.
+        // Source: IBA vol 1 §13.6.2.1: type 0 is not RMPP. OpenSM sets the flag with type 0 to ask its kernel to do the
+        // transfer.
         let active = flags.contains(RmppFlags::ACTIVE) && bytes[field::RMPP_KIND] != 0;
         active.then(|| Rmpp {
             version: bytes[field::RMPP_VERSION],
@@ -267,7 +270,8 @@ impl Mad {
         bytes[field::LENGTH].copy_from_slice(&rmpp.length.to_be_bytes());
     }
 
-    /// SM_Key of a subnet administration MAD: shown by trusted requesters, 0 by others and in every answer.
+    /// Returns the SM_Key of a subnet administration MAD. Trusted requesters send it; other requests and all responses
+    /// have 0.
     #[must_use]
     pub fn sm_key(&self) -> u64 {
         self.be64(field::SM_KEY)
@@ -278,19 +282,19 @@ impl Mad {
         self.as_bytes_mut()[field::SM_KEY].copy_from_slice(&key.to_be_bytes());
     }
 
-    /// Distance between records, in 8 bytes.
+    /// Returns the distance between records, in units of 8 bytes.
     #[must_use]
     pub fn attribute_offset(&self) -> u16 {
         let bytes = self.as_bytes();
         u16::from_be_bytes([bytes[field::OFFSET.start], bytes[field::OFFSET.start + 1]])
     }
 
-    /// Changes the distance between records, in 8 bytes.
+    /// Changes the distance between records, in units of 8 bytes.
     pub fn set_attribute_offset(&mut self, words: u16) {
         self.as_bytes_mut()[field::OFFSET].copy_from_slice(&words.to_be_bytes());
     }
 
-    /// Component mask: bit 0 is the first component of the attribute.
+    /// Returns the component mask. Bit 0 is the first component of the attribute.
     #[must_use]
     pub fn component_mask(&self) -> u64 {
         self.be64(field::MASK)
@@ -301,13 +305,13 @@ impl Mad {
         self.as_bytes_mut()[field::MASK].copy_from_slice(&mask.to_be_bytes());
     }
 
-    /// Data of a subnet administration MAD.
+    /// Returns the data of a subnet administration MAD.
     #[must_use]
     pub fn sa_data(&self) -> &SaData {
         self.as_bytes()[field::DATA].first_chunk().unwrap_or(&[0; SA_DATA_LEN])
     }
 
-    /// Data of a subnet administration MAD, to change in place.
+    /// Returns the data of a subnet administration MAD for changes in place.
     pub fn sa_data_mut(&mut self) -> &mut SaData {
         match self.as_bytes_mut()[field::DATA].first_chunk_mut() {
             Some(data) => data,

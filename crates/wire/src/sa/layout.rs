@@ -1,4 +1,4 @@
-//! A record's table of fields, and what follows from it: size, printing, matching by component mask.
+//! Field tables of records, and what is derived from them: size, printing, matching by component mask.
 
 use core::fmt;
 
@@ -10,44 +10,45 @@ use crate::{AttributeId, Gid, Mad};
 /// Name, size and fields of a record.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Its attribute.
+    /// Its attribute id.
     pub id: AttributeId,
     /// Its name in the standard.
     pub name: &'static str,
-    /// Bytes it has, without the padding between records.
+    /// Length in bytes, without the padding between records.
     pub len: usize,
     /// Its fields, in order.
     pub fields: &'static [Field],
 }
 
 impl Layout {
-    /// The layout of an attribute of subnet administration.
+    /// Returns the layout of an attribute of subnet administration.
     #[must_use]
     pub fn of(id: AttributeId) -> Option<&'static Self> {
         records::ALL.into_iter().find(|layout| layout.id == id)
     }
 
-    /// Distance from a record to the next, in units of 8 bytes (AttributeOffset). Source: IBA vol 1 §15.2.1.
+    /// Returns the distance from a record to the next, in units of 8 bytes (AttributeOffset). Source: IBA vol 1
+    /// §15.2.1.
     #[must_use]
     pub const fn offset(&self) -> u16 {
         self.len.div_ceil(8) as u16
     }
 
-    /// The same in bytes.
+    /// Returns the same distance in bytes.
     #[must_use]
     pub const fn stride(&self) -> usize {
         self.len.div_ceil(8) * 8
     }
 
-    /// All component bits it has; those of reserved fields count as the standard numbers them too.
+    /// Returns all component bits, including those that the standard assigns to reserved fields.
     #[must_use]
     pub fn components(&self) -> u64 {
         let highest = self.fields.iter().map(|f| f.mask()).max().unwrap_or(0);
-        // Whatever lies between two components is a reserved field's.
+        // Component bits between two fields belong to reserved fields.
         if highest == 0 { 0 } else { highest | (highest - 1) }
     }
 
-    /// Bits that mean something.
+    /// Returns a mask of the bits that are not reserved.
     fn meaning(&self) -> SaData {
         let mut mask = [0; SA_DATA_LEN];
         self.fields.iter().for_each(|field| field.cover(&mut mask));
@@ -55,18 +56,18 @@ impl Layout {
     }
 }
 
-/// What rows must have: the fields of a query that its component mask names, compared all at once.
+/// A compiled query: the fields that its component mask names, compared in one pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter {
     mask: SaData,
     want: SaData,
-    /// Bytes up to the last that matters.
+    /// Number of bytes up to the last one that is compared.
     used: usize,
 }
 
 impl Filter {
-    /// The rows of `layout` that agree with `data` in every component of `mask`. Fields with rules of their own are
-    /// left to those.
+    /// Returns a filter for rows of `layout` that equal `data` in every component of `mask`. Fields with special rules
+    /// are ignored.
     #[must_use]
     pub fn new(layout: &Layout, mask: u64, data: &SaData) -> Self {
         let mut filter = Self {
@@ -84,7 +85,7 @@ impl Filter {
         filter
     }
 
-    /// Also requires the row to have every bit that is set in this field of `data`. The row may have more bits set.
+    /// Also requires that every bit set in this field of `data` is set in the row. The row may have more bits set.
     #[must_use]
     pub fn and_bits(mut self, field: Field, data: &SaData) -> Self {
         let mut covered = [0; SA_DATA_LEN];
@@ -98,7 +99,7 @@ impl Filter {
         self
     }
 
-    /// True if `row` is one of them.
+    /// True if `row` matches.
     #[must_use]
     pub fn accepts(&self, row: &SaData) -> bool {
         let bytes = row.iter().zip(&self.mask).zip(&self.want);
@@ -106,7 +107,7 @@ impl Filter {
     }
 }
 
-/// A record, whichever it is: for printing and decoding.
+/// A record of any kind, for printing and decoding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     layout: &'static Layout,
@@ -114,7 +115,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record out of any bytes; bits that mean nothing are read as 0.
+    /// Returns a record from any bytes; reserved bits are read as 0.
     #[must_use]
     pub fn new(layout: &'static Layout, data: &SaData) -> Self {
         let meaning = layout.meaning();
@@ -124,8 +125,8 @@ impl Record {
         }
     }
 
-    /// The first record in a datagram; `None` where none begins: other attributes, acknowledgements and later segments
-    /// of RMPP.
+    /// Returns the first record in a datagram. `None` if no record begins there: other attributes, acknowledgements and
+    /// later segments of RMPP.
     #[must_use]
     pub fn of(mad: &Mad) -> Option<Self> {
         let begins = mad.rmpp().is_none_or(|rmpp| rmpp.begins_data());
@@ -133,13 +134,13 @@ impl Record {
         Some(Self::new(layout, mad.sa_data()))
     }
 
-    /// Its table of fields.
+    /// Returns its field table.
     #[must_use]
     pub const fn layout(&self) -> &'static Layout {
         self.layout
     }
 
-    /// Its bytes; those behind its end are 0.
+    /// Returns its bytes; bytes after its end are 0.
     #[must_use]
     pub const fn data(&self) -> &SaData {
         &self.data
@@ -153,7 +154,7 @@ impl fmt::Debug for Record {
 }
 
 impl fmt::Display for Record {
-    /// Name and fields; those that are 0 are left out.
+    /// Prints name and fields; fields that are 0 are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.layout.name)?;
         for field in self.layout.fields {

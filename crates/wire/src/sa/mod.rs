@@ -1,11 +1,11 @@
-//! Subnet administration: the header its datagrams have, and its records as tables of fields.
+//! Subnet administration: the header of its datagrams, and its records as field tables.
 //!
-//! Every record is the same 200 bytes with another table of fields over them ([`Layout`]): printing, matching against a
-//! component mask, and clearing of reserved bits are written once and go through the table. The tables stand in
-//! [`records`]; a field is read and written by its constant there, as `records::path::DLID.get(&data)`.
+//! Every record is the same 200 bytes with its own field table ([`Layout`]). Printing, matching against a component
+//! mask, and clearing of reserved bits are written once and use the table. The tables are in [`records`]. A field is
+//! read and written through its constant there, for example `records::path::DLID.get(&data)`.
 //!
 //! Panic contract: a [`Mad`](crate::Mad) always has a header and [`SA_DATA_LEN`] bytes of data, and a test proves that
-//! no field of a table ends beyond them; so no getter can panic, and every bit pattern of a field is a value.
+//! no field of a table ends beyond them. So no getter can panic, and every bit pattern of a field is valid.
 
 mod field;
 mod header;

@@ -1,13 +1,13 @@
-//! The records of subnet administration, each a table of fields.
+//! The records of subnet administration, each a field table.
 //!
-//! Offsets as in OpenSM's `ib_types.h` and rdma-core `libibmad/fields.c`; component bits as in `ib_types.h` where it
-//! has them. A field is named by its constant; bits that no field covers are reserved.
+//! Offsets are those of OpenSM's `ib_types.h` and rdma-core `libibmad/fields.c`. Component bits are those of
+//! `ib_types.h`, where defined. Each field has a constant; bits without a field are reserved.
 
 use super::field::{Field, Show};
 use super::layout::Layout;
 use crate::AttributeId;
 
-/// All of them, by attribute.
+/// All records, by attribute id.
 pub static ALL: [&Layout; 23] = [
     &CLASS_PORT_INFO,
     &NOTICE,
@@ -34,7 +34,7 @@ pub static ALL: [&Layout; 23] = [
     &ALIAS,
 ];
 
-/// Makes a record: its layout, and a module with a constant for each field.
+/// Defines a record: its layout, and a module with a constant for each field.
 macro_rules! record {
     ($doc:literal, $module:ident, $layout:ident = $id:literal $name:literal $len:literal {
         $(

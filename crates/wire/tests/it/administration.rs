@@ -53,8 +53,8 @@ fn what_peers_send_is_what_we_would_send() {
     }
 }
 
-/// Records that no peer sends on ibsim: reports need an event between two ports, and no diagnostic asks for
-/// MultiPathRecords. The last two and the first two are our own.
+/// Records that no peer sends on ibsim: reports need an event between two ports, and no diagnostic tool queries
+/// MultiPathRecords. The first two and the last two belong to this project.
 const NOT_CAPTURED: [&str; 6] = [
     "AliasGUIDRecord",
     "ForgottenPortRecord",
@@ -76,7 +76,7 @@ fn each_record_was_captured_from_a_peer() {
     assert_eq!(missing, NOT_CAPTURED);
 }
 
-/// What saquery asks, field by field: names and places agree with its own.
+/// Queries of saquery, field by field: names and places agree with its command line.
 #[test]
 fn questions_mean_what_was_typed() {
     let find = |title: &str| {

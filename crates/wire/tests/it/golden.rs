@@ -1,4 +1,4 @@
-//! Bytes of other implementations, both ways: what they mean to us, and that we would send the same.
+//! Bytes of other implementations, both ways: they are decoded correctly, and encoding gives the same bytes.
 //!
 //! See `golden/README.md`. `SELVEDGE_BLESS=1` rewrites the expected lines; read the difference before you commit it.
 
@@ -45,7 +45,7 @@ fn asks(mad: &Mad) -> bool {
     mad.class().is_smp() && mad.method() == Method::Get && mad.attribute() != AttributeId::SM_INFO
 }
 
-/// The same datagram, made from what we understand of it.
+/// Returns the same datagram, encoded from its decoded values.
 fn rebuilt(mad: &Mad) -> Mad {
     let mut made = match mad.class() {
         Class::SubnDirected => {
@@ -71,7 +71,7 @@ fn rebuilt(mad: &Mad) -> Mad {
     made
 }
 
-/// Bytes that mean something: OpenSM leaves remains of its memory behind the path of a directed-route SMP.
+/// Returns the number of significant bytes: OpenSM leaves undefined bytes after the path of a directed-route SMP.
 fn meaningful(mad: &Mad) -> usize {
     match mad.class() {
         Class::SubnDirected => 129 + usize::from(mad.hop_count()),

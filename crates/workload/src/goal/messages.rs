@@ -1,17 +1,17 @@
-//! Messages across the ranks of a trace: a receive for each send, and no circle of waiting.
+//! Messages between the ranks of a trace: checks that each send has a receive, and that no operations wait in a cycle.
 
 use std::collections::BTreeMap;
 
 use super::{GoalError, WaitKind};
 
-/// Lines of a circle that an error names.
+/// Most lines of a cycle that an error names.
 const LINES_MAX: usize = 8;
 
-/// Operations of a trace, numbered in the order of the text, with what connects them.
+/// Operations of a trace in the order of the text, with their dependencies and messages.
 ///
-/// The n-th send of a (source, destination, tag) meets the n-th receive, in the order of the text. A send waits for no
-/// receive, as in [`Program`](crate::Program). Time and memory are linear in the operations and their dependencies,
-/// but for the ordering of the channels.
+/// The n-th send of a (source, destination, tag) matches the n-th receive, in the order of the text. A send waits for
+/// no receive, as in [`Program`](crate::Program). Time and memory are linear in the operations and their dependencies,
+/// except for sorting the channels.
 #[derive(Default)]
 pub struct Messages {
     /// Line and rank of each operation.
@@ -21,7 +21,7 @@ pub struct Messages {
     waits: Vec<(u32, u32)>,
 }
 
-/// What a send and its receive have in common.
+/// The properties that a send and its receive share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Channel {
     pub from: u32,
@@ -79,7 +79,8 @@ impl Messages {
     }
 
     /// Refuses a send without a receive, a receive without a send, a receive that is shorter than its message, and
-    /// operations that wait for each other across ranks. Of several faults of one kind, the first of the text is named.
+    /// operations that wait for each other across ranks. If there are several faults of one kind, the error names the
+    /// first in the text.
     pub fn check(mut self) -> Result<(), GoalError> {
         self.all_meet()?;
         self.all_fit()?;
@@ -159,11 +160,11 @@ impl Messages {
         }
     }
 
-    /// Returns the operations of a circle; `None` without one.
+    /// Returns the operations of a cycle; `None` without one.
     fn circle(&self) -> Option<Vec<u32>> {
         let count = 2 * self.ops.len();
         let mut waiting = vec![0_u32; count];
-        // Where the moments begin in `after` that wait for each moment.
+        // For each moment, the index in `after` of the first moment that waits for it.
         let mut starts = vec![0_usize; count + 1];
         for &(at, before) in &self.waits {
             waiting[at as usize] += 1;
@@ -195,8 +196,8 @@ impl Messages {
         Some(circle)
     }
 
-    /// Returns a circle among moments that still wait. Each of them waits for another one of them, so every way back
-    /// ends in a circle.
+    /// Returns a cycle among moments that still wait. Each of them waits for another one of them, so every path back
+    /// ends in a cycle.
     fn way_around(&self, waiting: &[u32]) -> Option<Vec<u32>> {
         let is_stuck = |at: u32| waiting[at as usize] > 0;
         let first = (0..waiting.len() as u32).find(|&at| is_stuck(at))?;

@@ -1,6 +1,6 @@
-//! Random fabrics, faults and workloads: no packet is lost without a reason, credits never run over, nothing hangs,
-//! memory stays within what hardware has, and the same seed gives the same bytes. `SELVEDGE_FUZZ` says how many
-//! (default 100), `SELVEDGE_FUZZ_FIRST` from which seed on; with `--nocapture` the sums are printed.
+//! Random fabrics, faults and workloads: no packet is lost without a reason, credits never overflow, nothing hangs,
+//! memory stays within the limits of the hardware, and the same seed gives the same bytes. `SELVEDGE_FUZZ` says how
+//! many (default 100), `SELVEDGE_FUZZ_FIRST` from which seed on; with `--nocapture` the sums are printed.
 use selvedge_dataplane::{
     Buffers, Change, Footprint, LinkRate, Network, Queueing, Results, Settings, Simulation, SlChoice, Speed, Timed,
     Transport, VlArb,
@@ -30,7 +30,7 @@ const FABRICS: [&str; 12] = [
 const ENGINES: [&str; 9] = [
     "minhop", "updn", "weave", "dfsssp", "sssp", "ftree", "fat-tree", "dnup", "auto",
 ];
-/// Those that leave no circle to wait in, whatever the lanes.
+/// Engines without a dependency cycle on any lanes.
 const WITHOUT_CIRCLES: [&str; 4] = ["updn", "weave", "ftree", "fat-tree"];
 const TRAFFIC: [&str; 15] = [
     "uniform",
@@ -131,7 +131,7 @@ fn changes(rng: &mut Rng, fabric: &Fabric, settings: &Settings, top: u16) -> Vec
     changes
 }
 
-/// A trace: messages between random ranks, each after some of what the two did before.
+/// A trace: messages between random ranks, each after some earlier operations of the two.
 fn trace(rng: &mut Rng, ranks: u32) -> Program {
     let mut text = format!("num_ranks {ranks}\n");
     let mut ranks: Vec<Vec<String>> = vec![Vec::new(); ranks as usize];
@@ -205,7 +205,7 @@ fn traffic(rng: &mut Rng, hosts: u32, (settings, seed): (&Settings, u64), link: 
     (traffic, name)
 }
 
-/// What all runs did.
+/// Sums over all runs.
 #[derive(Default)]
 struct Sums {
     runs: u64,
@@ -219,7 +219,7 @@ struct Sums {
     events: u64,
     repeated: u64,
     most: Footprint,
-    /// FNV-1a of what every run found: the same on every machine.
+    /// FNV-1a of all results: the same on every machine.
     fingerprint: u64,
 }
 
@@ -266,14 +266,14 @@ impl Sums {
     }
 }
 
-/// Memory is what buffers and queues hold, whatever happens.
+/// Memory is limited by buffers and queues.
 fn bounded(found: Footprint, network: &Network<'_>, settings: &Settings) -> Result<(), String> {
     let (ports, hosts) = (network.fabric.links().count() * 2, network.host_count() as usize);
     let vls = usize::from(settings.vls);
     let blocks = ports * (vls * settings.lane_blocks() as usize + settings.buffers.shared_blocks as usize);
     // The least packet is an acknowledgement, of one block.
     let packets = blocks;
-    // Those in the queues of hosts; and sent ones, as many as packets if every message is one.
+    // Messages in the queues of hosts; and sent ones, as many as packets if every message is one packet.
     let messages = hosts * vls * (settings.source_queue as usize + 1) + packets;
     // A packet arrives once; each lane of each port waits for credits or ages, each output ends, each host looks; twice
     // that for events that have become superfluous.

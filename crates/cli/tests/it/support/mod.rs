@@ -73,7 +73,14 @@ impl Lab {
         Process(command.spawn().unwrap())
     }
 
-    /// Does the same with at most this many descriptors.
+    /// Starts a process whose standard output goes into a file.
+    pub fn start_into(&self, file: &str, args: &[&str]) -> Process {
+        let mut command = self.command(args);
+        let [out, err] = [file, "err.log"].map(|name| fs::File::create(self.folder.join(name)).unwrap());
+        Process(command.stdout(out).stderr(err).spawn().unwrap())
+    }
+
+    /// Does the same as [`Self::start`] with at most this many descriptors.
     pub fn start_with_descriptors(&self, descriptors: u32, args: &[&str]) -> Process {
         let program = self.command(&[]);
         let mut command = Command::new("sh");

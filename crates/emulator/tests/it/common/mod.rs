@@ -1,4 +1,4 @@
-//! A small fabric and a client that asks.
+//! A small fabric and a client that sends requests.
 //!
 //! ```text
 //! H0[1] - S[1]   S[3] = T[3]   T[1] - H2[1]
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// LIDs, tables and ACTIVE ports everywhere; the manager sits at H0.
+    /// Returns a world with LIDs, tables and ACTIVE ports everywhere; the manager is at H0.
     pub fn configured() -> Self {
         let mut world = Self::new();
         world.configure();
@@ -185,7 +185,7 @@ impl World {
         })
     }
 
-    /// Sends, lets a millisecond pass, and finds the answer: its MAD, or its status; no answer is [`NO_ANSWER`].
+    /// Sends a request, lets a millisecond pass, and returns the response or its status; no response is [`NO_ANSWER`].
     pub fn ask_at(&mut self, mut datagram: Datagram) -> Result<Mad, Status> {
         self.tid += 1;
         datagram.mad.set_transaction(TransactionId(self.tid));
@@ -230,7 +230,7 @@ impl World {
         (wire.state(), wire.phys())
     }
 
-    /// Every MAD is accounted for.
+    /// Checks that every MAD is counted.
     pub fn audit(&self) {
         let counts = self.emu.counts();
         let in_flight = self.emu.in_flight() as u64;
@@ -238,7 +238,7 @@ impl World {
     }
 }
 
-/// What stands for "no answer" among statuses.
+/// The status that stands for "no response".
 pub const NO_ANSWER: Status = Status(0xFFFF);
 
 /// The traps among deliveries, as text: number and issuer.

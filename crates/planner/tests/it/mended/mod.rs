@@ -1,4 +1,4 @@
-//! A fabric with a plan in force: loses links, and looks from outside at what is done about it.
+//! A fabric with a plan in force: loses links, and checks the repairs from outside.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ pub struct Bench {
     pub plan: Arc<Plan>,
     pub verdict: Arc<Verdict>,
     pub warm: Option<Box<Warm>>,
-    /// Repairs that were worked out before.
+    /// Backups computed before.
     pub backups: Vec<Arc<Backups>>,
-    /// Where packets may be under way by earlier tables.
+    /// Packets that may be in flight by earlier tables.
     pub past: Option<Arc<UnderWay>>,
 }
 
@@ -104,7 +104,7 @@ impl Bench {
         }
     }
 
-    /// From now on the packets of all repairs before may still be under way.
+    /// From now on packets of all earlier repairs may still be in flight.
     pub fn remember(&mut self, before: &Installed, changes: &ChangeSet) {
         let mut past = self.past.as_deref().cloned().unwrap_or_default();
         let fabric = &self.inventory.fabric;
@@ -125,7 +125,7 @@ impl Bench {
         self.past = Some(Arc::new(past));
     }
 
-    /// Checks a repair from outside, and goes on from it.
+    /// Checks a repair from outside, and continues from its result.
     pub fn take(&mut self, what: &str, result: RepairResult) {
         let is_in_place = result.is_in_place();
         let outcome = result.mended.unwrap().outcome;
@@ -172,7 +172,7 @@ pub fn job(task: Task) -> Job {
     Job { id, task }
 }
 
-/// What agents hold when they have taken all Sets.
+/// Applies all Sets to the state of the agents.
 fn apply(fabric: &mut Fabric, installed: &mut Installed, changes: &ChangeSet) {
     for op in changes.phases.iter().flat_map(|phase| &phase.ops) {
         match op {

@@ -1,6 +1,7 @@
 //! A packet to a multicast group arrives once at each member, and at no other port.
 
 use selvedge_chassis::PortIdx;
+use selvedge_routing::{Capability, Engine};
 use selvedge_types::{Guid, Lid};
 
 use super::Hosts;
@@ -65,14 +66,19 @@ impl Hosts<'_> {
         }
     }
 
-    /// True if a master reports that no tree joins a member with the others, and its routing engine may leave it so:
-    /// some engines promise room for a tree.
+    /// True if a master reports that no tree joins a member with the others, and its routes may leave it so: some
+    /// engines promise room for a tree, but tables that were found and kept do not.
     fn is_left_apart(&self, server: usize, member: (Lid, Guid)) -> bool {
-        const PROMISE: [&str; 3] = ["weave", "updn", "fat-tree"];
         let id = self.served.desks[server].id;
-        let life = self.scene.life(id);
-        let is_told = life.is_some_and(|life| life.sm.left_apart().contains(&member));
-        let engine = self.in_force(id).map(|(_, plan)| &*plan.engine.0);
-        is_told && engine.is_some_and(|engine| !PROMISE.contains(&engine))
+        let Some(life) = self
+            .scene
+            .life(id)
+            .filter(|life| life.sm.left_apart().contains(&member))
+        else {
+            return false;
+        };
+        let engine = self.in_force(id).map(|(_, plan)| Engine::try_from(&plan.engine));
+        let promises = |engine: Engine| engine.can(Capability::LeavesRoomForCopies);
+        life.sm.keeps_found_tables() || engine.is_some_and(|engine| !engine.is_ok_and(promises))
     }
 }

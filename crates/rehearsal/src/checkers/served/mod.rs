@@ -73,14 +73,17 @@ impl<'a> Hosts<'a> {
 
     /// True if all hosts are served as they want, managers know of all groups, and switches copy packets to groups as
     /// they are to. Multicast trees may have to wait for seconds, until packets by old entries are gone. A block that
-    /// its switch does not hold, because a late Set has overwritten it, is found by a light sweep.
+    /// its switch does not hold, because a late Set has overwritten it, is found by a light sweep. A master whose own
+    /// port came up a moment ago has not made it ACTIVE yet.
     pub fn are_content(&self, is_any_block_astray: impl FnOnce() -> bool) -> bool {
         let mut desks = self.served.desks.iter();
         let are_groups_told = desks.all(|desk| {
             let sa = self.administrator(desk.id);
             sa.is_none_or(|sa| !sa.groups().has_changed())
         });
-        let are_served = are_groups_told && self.unserved().is_none() && self.unknown().is_none();
+        let mut servers = (0..self.served.hosts.len()).filter_map(|host| self.server(host));
+        let are_reached = servers.all(|server| is_active(self.chassis(), self.served.desks[server].seat));
+        let are_served = are_groups_told && are_reached && self.unserved().is_none() && self.unknown().is_none();
         are_served && !is_any_block_astray() && self.copies().is_ok()
     }
 

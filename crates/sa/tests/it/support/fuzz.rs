@@ -1,4 +1,4 @@
-//! The body of the fuzz target: any bytes as a conversation with an administrator. Tests run it over the stored corpus.
+//! The body of the fuzz target: any bytes as a dialogue with an administrator. Tests run it over the stored corpus.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::Wish;
 
 /// Eight hosts behind four leaves.
 const TREE: &str = "pgft:m=2x4,w=1x2,p=1x1";
-/// Datagrams that one input may bring about: a window to each of the transfers there may be, and reports to each of the
-/// few subscribers of such a conversation.
+/// Most datagrams caused by one input: a window for each possible transfer, and reports to the few subscribers of such
+/// a dialogue.
 const OUTPUTS_MAX: usize = 10_000;
-/// Methods that are asked for: all that there are, and one that there is not.
+/// Methods of requests: all that exist, and one that does not.
 pub const METHODS: [u8; 8] = [0x01, 0x02, 0x12, 0x14, 0x15, 0x81, 0x05, 0x7B];
 
 /// Both are made once: the whole fabric, and the same without two hosts.
@@ -36,7 +36,7 @@ fn snapshots() -> &'static [Arc<Snapshot>; 2] {
     })
 }
 
-/// The rest of the input; what is missing reads as 0.
+/// The rest of the input; missing bytes read as 0.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -53,7 +53,7 @@ impl Bytes<'_> {
     }
 }
 
-/// A conversation: what was said so far decides what is checked.
+/// A dialogue. Its earlier messages determine the checks.
 struct Conversation {
     sa: Sa,
     now: Time,
@@ -63,11 +63,11 @@ struct Conversation {
     segment: Option<Datagram>,
 }
 
-/// Takes any bytes as a conversation: requests of every record, segments and acknowledgements, raw datagrams, traps,
-/// other plans, time.
+/// Takes any bytes as a dialogue: requests of every record, segments and acknowledgements, raw datagrams, traps, other
+/// plans, time.
 ///
-/// Checked: nothing panics; a request of somebody who may ask is answered, or counted as dropped; no answer shows a
-/// key; the administrator comes to rest; what was registered survives being written and read.
+/// Checked: nothing panics; a permitted request is answered, or counted as dropped; no answer shows a key; the
+/// administrator comes to rest; registrations survive being written and read.
 pub fn converse(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
     let config = Config {
@@ -119,7 +119,7 @@ impl Conversation {
         }
     }
 
-    /// Everything that is due at once is done; there must be an end to it.
+    /// Does everything that is due at once; this must end.
     fn rest(&mut self) {
         for _ in 0..1_000 {
             if self.sa.next_wake().is_none_or(|at| at > self.now) {
@@ -160,7 +160,7 @@ impl Conversation {
                 3 => Input::Committed(Arc::clone(&snapshots()[1])),
                 _ => Input::Committed(Arc::clone(&snapshots()[0])),
             }),
-            // What is said of the segment that came last.
+            // Acknowledges or refuses the last segment.
             14 => self.acknowledge(bytes, true),
             _ => self.acknowledge(bytes, false),
         }
@@ -198,9 +198,10 @@ impl Conversation {
         let is_answered = self.out.iter().any(mine);
         let is_counted = now.dropped > before.dropped;
         let is_question = mad.rmpp().is_none() && !mad.method().is_response();
-        // An answer in the making answers whoever asks again in its own time.
+        // An answer in progress is sent when it is complete, also to a repeated request.
         let is_under_way = self.sa.next_wake().is_some();
-        // The one question that is held back on purpose, until something is registered; those held are known by number.
+        // The only request that is held back on purpose, until something is registered. Requests held back are known by
+        // number.
         let is_held = mad.attribute() == records::REVISION.id && (1..=32).contains(&self.sa.watchers());
         assert!(
             !is_question || is_answered || is_counted || is_under_way || is_held,
@@ -210,12 +211,12 @@ impl Conversation {
 }
 
 fn from(who: u8, mad: Mad) -> Datagram {
-    // Hosts and switches of the tree, and one LID that is nobody's.
+    // Hosts and switches of the tree, and one LID without an owner.
     let address = Address::gsi(Lid(u16::from(who % 16)), Sl::default());
     Datagram { address, mad }
 }
 
-/// A request as requests look: who, method, record, key, and what its fields say.
+/// Returns a well-formed request: client, method, record, key, and values of its fields.
 fn request(bytes: &mut Bytes<'_>) -> Datagram {
     let [who, method, record, key, shape] = [(); 5].map(|()| bytes.u8());
     let layout = records::ALL[usize::from(record) % records::ALL.len()];
@@ -231,7 +232,7 @@ fn request(bytes: &mut Bytes<'_>) -> Datagram {
     let used = usize::from(bytes.u8());
     *mad.sa_data_mut() = bytes.fill(used);
     if shape & 2 != 0 {
-        // GIDs of ports that are there: no fuzzer finds them.
+        // GIDs of existing ports, which no fuzzer would find.
         let snapshot = &snapshots()[0];
         let known = |at: u8| snapshot.end(u32::from(at) % snapshot.end_count());
         for (field, at) in layout.fields.iter().filter(|f| f.bits == 128).zip(who..=u8::MAX) {
@@ -247,8 +248,8 @@ fn request(bytes: &mut Bytes<'_>) -> Datagram {
     from(who, mad)
 }
 
-/// What a fuzzer starts from: every method of every record with no, one, all and too many components, as strangers and
-/// as the trusted, and conversations that go on.
+/// Returns the seeds of the fuzzer: every method of every record with no, one, all and too many components, from
+/// untrusted and trusted clients, and dialogues of several messages.
 pub fn seeds() -> Vec<(String, Vec<u8>)> {
     let mut seeds = Vec::new();
     for (number, layout) in (0_u8..).zip(records::ALL) {

@@ -1,4 +1,4 @@
-//! A fabric that is up, its plan, and a client that asks.
+//! A fabric that is up, its plan, and a client that sends requests.
 
 #![allow(
     dead_code,
@@ -26,7 +26,7 @@ use selvedge_types::{
 use selvedge_wire::sa::{Field, Layout, RmppKind, SA_DATA_LEN, SaData};
 use selvedge_wire::{Address, CapabilityMask, Class, Datagram, Gid, Mad, Method, PortInfo, SmInfo, Status, SwitchInfo};
 
-/// PortInfo of every port, as its settings say, and SwitchInfo of every switch.
+/// PortInfo of every port according to its settings, and SwitchInfo of every switch.
 pub struct Said {
     pub ports: BTreeMap<PortRef, PortInfo>,
     pub switches: BTreeMap<NodeIdx, SwitchInfo>,
@@ -45,7 +45,7 @@ impl Agents for Said {
 /// Ports whose link is slow, and what it carries.
 type Slow = BTreeMap<PortRef, (Rate, Mtu)>;
 
-/// What a fabric's plan is made with.
+/// Inputs for a fabric's plan.
 #[derive(Clone)]
 pub struct Wish {
     pub spec: &'static str,
@@ -55,18 +55,18 @@ pub struct Wish {
     /// Hosts whose link is this slow, by number.
     pub slow: BTreeMap<usize, (Rate, Mtu)>,
     pub levels: ServiceLevels,
-    /// Lanes that routes rely on with these levels.
+    /// Lanes that routes use with these levels.
     pub relied_on: u8,
-    /// How packets are put on lanes; links have four.
+    /// Lane tables; links have four lanes.
     pub lanes: Option<LaneTables>,
-    /// What every switch holds from port 0 to itself, if that was read.
+    /// The row of every switch from port 0 to itself, if it was read.
     pub own_row: Option<[Vl; Sl::COUNT]>,
     pub generation: u64,
-    /// Hosts that are not there, by number.
+    /// Absent hosts, by number.
     pub gone: Vec<usize>,
     /// Ports whose hosts were not asked to register again yet.
     pub unasked: BTreeSet<Guid>,
-    /// Entries that the GUID tables of hosts have.
+    /// Entries of the GUID tables of hosts.
     pub guid_cap: u8,
 }
 
@@ -106,7 +106,8 @@ impl Wish {
         lids
     }
 
-    /// Ports as the plan wants them, set in the fabric too, and as their agents said before.
+    /// Returns the planned settings of ports, which are set in the fabric too, and the earlier PortInfo of their
+    /// agents.
     fn ports(
         &self,
         fabric: &mut Fabric,
@@ -174,7 +175,7 @@ impl Wish {
         recipe.fabric().unwrap()
     }
 
-    /// Everything a snapshot is made of.
+    /// Returns the inputs of a snapshot.
     pub fn sources(&self) -> Sources {
         let mut fabric = self.fabric();
         let lids = self.lids(&fabric);
@@ -249,7 +250,7 @@ impl Wish {
     }
 }
 
-/// A client's answer.
+/// An answer to a client.
 #[derive(Clone, Debug)]
 pub struct Told {
     pub status: Status,
@@ -262,10 +263,10 @@ pub struct Bench {
     pub sa: Sa,
     pub snapshot: Arc<Snapshot>,
     pub now: Time,
-    /// LID of the client that asks.
+    /// LID of the requesting client.
     pub lid: Lid,
     pub key: u64,
-    /// What was sent beside the answer: reports, answers to others.
+    /// Other datagrams sent: reports, answers to other clients.
     pub beside: Vec<Datagram>,
     transaction: u64,
 }
@@ -295,7 +296,7 @@ impl Bench {
         bench
     }
 
-    /// Another plan is in force.
+    /// Puts another plan in force.
     pub fn commit(&mut self, wish: &Wish) {
         self.snapshot = wish.snapshot();
         self.feed(Input::Committed(Arc::clone(&self.snapshot)));
@@ -324,7 +325,7 @@ impl Bench {
         self.feed(Input::Wake);
     }
 
-    /// A question with these fields, wide ones as GIDs.
+    /// Returns a request with these fields, wide ones as GIDs.
     pub fn question(&mut self, method: Method, layout: &Layout, fields: &[(Field, Value)]) -> Mad {
         self.transaction += 1;
         let mut mad = Mad::request(Class::SubnAdm, method, layout.id, 0);
@@ -351,7 +352,7 @@ impl Bench {
     pub fn feed(&mut self, input: Input) -> Vec<Output> {
         let mut out = Vec::new();
         self.sa.handle(self.now, input, &mut out);
-        // Whatever is left to do at once is done at once.
+        // Everything that can be done at once is done at once.
         for _ in 0..100_000 {
             if self.sa.next_wake().is_none_or(|at| at > self.now) {
                 return out;
@@ -361,7 +362,7 @@ impl Bench {
         panic!("it never rests");
     }
 
-    /// Asks and acknowledges until the answer is whole.
+    /// Sends a request and acknowledges segments until the answer is complete.
     pub fn ask(&mut self, method: Method, layout: &Layout, fields: &[(Field, Value)]) -> Told {
         let mad = self.question(method, layout, fields);
         self.exchange(&mad)
@@ -417,7 +418,7 @@ impl Bench {
     }
 }
 
-/// A value of a question.
+/// A value of a request.
 #[derive(Clone, Debug)]
 pub enum Value {
     Number(u64),
@@ -425,7 +426,7 @@ pub enum Value {
     Bytes(Vec<u8>),
 }
 
-/// What a group is created with that nobody has joined before, beside its GID and who joins.
+/// Returns the parameters that create a group, without its GID and the joining port.
 pub fn group_parameters() -> [(Field, Value); 7] {
     use selvedge_wire::sa::records::member as f;
     [

@@ -1,4 +1,4 @@
-//! A master of ours and a standby that copies what hosts register with it.
+//! A master of this project, and a standby that copies its registrations.
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ pub const TREE: &str = "pgft:m=2x4,w=1x2,p=1x1";
 /// A master with its administrator, and a standby at a host of the same fabric.
 pub struct Two {
     pub master: Bench,
-    /// Where the standby sits.
+    /// LID of the standby.
     pub own: Lid,
     pub copier: Copier,
     pub copies: usize,
     pub copy: Registrations,
-    /// Does not know the question for the revision: refuses it, or says nothing, as OpenSM.
+    /// If set, the master does not support revision queries: it refuses them, or does not answer, as OpenSM.
     pub is_foreign: Option<bool>,
-    /// Answers nobody at the standby.
+    /// True if the master answers no request of the standby.
     pub is_dead: bool,
     /// The next datagram for the standby is lost.
     pub loses_next: bool,
-    /// What hosts were told.
+    /// Answers to hosts.
     pub told: Vec<Datagram>,
 }
 
@@ -60,7 +60,7 @@ impl Two {
         }
     }
 
-    /// What comes of what the copier sends.
+    /// Returns the answers to a datagram of the copier.
     pub fn answers(&mut self, asked: &Datagram) -> Vec<Datagram> {
         if asked.mad.attribute() == AttributeId::PORT_INFO {
             let info = PortInfo {
@@ -94,7 +94,7 @@ impl Two {
         self.said(said)
     }
 
-    /// What gets to the standby of what the master says; what hosts are told is kept.
+    /// Returns the datagrams of the master that reach the standby; answers to hosts are kept.
     pub fn said(&mut self, said: Vec<Output>) -> Vec<Datagram> {
         let datagrams = said.into_iter().map(|output| output.datagram);
         let (mut ours, told): (Vec<_>, Vec<_>) = datagrams.partition(|to| to.address.lid == self.own);
@@ -108,7 +108,7 @@ impl Two {
         ours
     }
 
-    /// Hands the copier what arrived, and goes on until nothing is on its way.
+    /// Passes arrived datagrams to the copier, and continues until no datagram is in flight.
     pub fn hand(&mut self, mut arrived: Vec<Datagram>) {
         for _ in 0..10_000 {
             if arrived.is_empty() {
@@ -127,7 +127,7 @@ impl Two {
         panic!("it never rests");
     }
 
-    /// Lets so many milliseconds pass.
+    /// Lets this many milliseconds pass.
     pub fn pass(&mut self, ms: u64) {
         for _ in 0..ms {
             self.master.now += Duration::from_millis(1);
@@ -142,13 +142,13 @@ impl Two {
         }
     }
 
-    /// A host joins the group; it is answered when the standby knows of it.
+    /// A host joins the group. It is answered when the standby knows of it.
     pub fn join(&mut self, host: usize) {
         let (lid, mad) = self.joining(host);
         self.set(lid, &mad);
     }
 
-    /// A host's LID, and its question to join the group.
+    /// Returns a host's LID, and its request to join the group.
     pub fn joining(&mut self, host: usize) -> (Lid, Mad) {
         use records::member as m;
         let (gid, lid) = (self.master.gid(host), self.master.host(host));
@@ -173,7 +173,7 @@ impl Two {
         );
     }
 
-    /// A host asks, and the standby says what it has to.
+    /// A host sends a request, and the standby answers what it must.
     pub fn ask(&mut self, lid: Lid, mad: &Mad) {
         self.master.lid = lid;
         let said = self.master.send(mad);
@@ -181,7 +181,7 @@ impl Two {
         self.hand(arrived);
     }
 
-    /// Milliseconds until a host that asks now is told that it is registered.
+    /// Returns the milliseconds until a host that sends a request now gets its confirmation.
     pub fn ms_to_join(&mut self, host: usize) -> u64 {
         let (lid, mad) = self.joining(host);
         self.told.clear();
@@ -207,7 +207,7 @@ impl Two {
         self.copy.counts().1
     }
 
-    /// An administrator that has the copy says what the master says.
+    /// Checks that an administrator with the copy gives the same answers as the master.
     pub fn check_same(&mut self) {
         let text = |of: &Registrations| of.to_text();
         let mut other = Sa::new(Config::default());
@@ -217,7 +217,8 @@ impl Two {
             &mut Vec::new(),
         );
         let (ours, theirs) = (other.registrations(), self.master.sa.registrations());
-        // Where a subscriber sits is looked up when it is told something; of a proxy records say that it was one.
+        // A subscriber's LID is looked up when a report is sent. Of a membership by proxy, records show only that it is
+        // one.
         let as_copied = |text: String| {
             let lines = text.lines().map(|line| {
                 let words: Vec<&str> = line.split(' ').collect();

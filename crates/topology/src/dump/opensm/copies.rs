@@ -9,8 +9,8 @@ use selvedge_types::{Guid, Lid};
 
 use super::{Sink, switches};
 
-/// Writes `opensm.mcfdbs`: the ports to which each switch copies each group's packets; switches that copy none are left
-/// out.
+/// Writes `opensm.mcfdbs`: the ports to which each switch copies packets of each group. Switches without copies are
+/// left out.
 pub fn write_copies(fabric: &Fabric, copies: &BTreeMap<Guid, MftBlocks>, sink: Sink<'_>) {
     let mut text = String::new();
     for switch in switches(fabric) {
@@ -78,7 +78,7 @@ mod tests {
         ]);
         let mut text = String::new();
         write_copies(&fabric, &copies, &mut |piece| text.push_str(piece));
-        // GUIDs in OpenSM's order; after each port a space, as there.
+        // GUIDs in OpenSM's order; each port is followed by a space, as in OpenSM.
         let want = "\nSwitch 0x0000000000000100\nLID    : Out Port(s)\n0xC003 : 0x000  0x023 \n\
                     \nSwitch 0x0000000000000001\nLID    : Out Port(s)\n0xC020 : 0x001  0x002 \n";
         assert_eq!(text, want);

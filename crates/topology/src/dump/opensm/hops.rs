@@ -1,4 +1,4 @@
-//! Hop counts of every switch to every switch, by each port.
+//! Hop counts from every switch to every switch, through each port.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use selvedge_types::{Idx, Lid, PortNum};
 
 use super::{Sink, switches};
 
-/// No way.
+/// No path.
 pub(super) const NO_WAY: u8 = 255;
 
-/// The fewest hops between switches over links that are up, as OpenSM's `minhop` counts them.
+/// The fewest hops between switches over links that are up, counted as in OpenSM's `minhop`.
 #[derive(Clone, Debug)]
 pub struct HopCounts {
     /// Rows by target, then by switch.
@@ -22,7 +22,7 @@ pub struct HopCounts {
 }
 
 impl HopCounts {
-    /// Counts them.
+    /// Counts the hops.
     #[must_use]
     pub fn new(fabric: &Fabric) -> Self {
         let behind: Vec<Vec<Option<SwitchIdx>>> = fabric
@@ -46,14 +46,14 @@ impl HopCounts {
         Self { hops, behind }
     }
 
-    /// The fewest hops to another switch; 255: no way.
+    /// Returns the fewest hops to another switch; 255: no path.
     #[must_use]
     pub fn least(&self, from: SwitchIdx, to: SwitchIdx) -> u8 {
         let at = to.to_usize() * self.behind.len() + from.to_usize();
         self.hops.get(at).copied().unwrap_or(NO_WAY)
     }
 
-    /// The same by a port of the first switch; by port 0 the fewest of all.
+    /// Returns the fewest hops through a port of the first switch; for port 0 the fewest of all.
     #[must_use]
     pub fn by(&self, from: SwitchIdx, port: PortNum, to: SwitchIdx) -> u8 {
         if port == PortNum::MANAGEMENT {
@@ -68,7 +68,7 @@ impl HopCounts {
     }
 }
 
-/// Hops of all switches to one; every cable leads both ways.
+/// Fills in the hops from all switches to one. Every cable works in both directions.
 fn fill(row: &mut [u8], target: usize, behind: &[Vec<Option<SwitchIdx>>]) {
     row[target] = 0;
     let mut todo = VecDeque::from([target]);
@@ -85,7 +85,7 @@ fn fill(row: &mut [u8], target: usize, behind: &[Vec<Option<SwitchIdx>>]) {
 
 /// Writes `opensm-lid-matrix.dump`, which OpenSM's `file` engine reads (`lid_matrix_dump_file`).
 ///
-/// Hops are those of `minhop`: to switches, over all cables. Engines of OpenSM that forbid turns write fewer ways.
+/// Hops are those of `minhop`: to switches, over all cables. OpenSM engines that forbid turns write fewer paths.
 pub fn write_hops(fabric: &Fabric, lids: &Lids, hops: &HopCounts, sink: Sink<'_>) {
     let targets: Vec<(Lid, SwitchIdx, PortRef)> = lids
         .by_lid()

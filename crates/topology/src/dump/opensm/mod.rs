@@ -1,7 +1,7 @@
-//! The dump files that OpenSM writes after a sweep, beside its forwarding tables: same names, same text.
+//! The dump files that OpenSM writes after a sweep in addition to its forwarding tables, with the same names and text.
 //!
-//! Source: OpenSM 3.3.23, `osm_dump.c`; the formats are compared with its own files in `conformance`. Texts go to a
-//! sink piece by piece: hop counts of a thousand switches are 100 MB.
+//! Source: OpenSM 3.3.23, `osm_dump.c`; the formats are compared with its own files in `conformance`. Text goes to a
+//! sink piece by piece, because the hop counts of a thousand switches are 100 MB.
 
 mod copies;
 mod hops;
@@ -28,10 +28,10 @@ pub const LANES_FILE: &str = "opensm-sl2vl.dump";
 /// Links; written by [`write_subnet`].
 pub const SUBNET_FILE: &str = "opensm-subnet.lst";
 
-/// Where a piece of text goes.
+/// A function that takes a piece of text.
 pub type Sink<'a> = &'a mut dyn FnMut(&str);
 
-/// Switches in the order in which OpenSM walks them.
+/// Returns the switches in OpenSM's order.
 fn switches(fabric: &Fabric) -> Vec<SwitchIdx> {
     let mut order: Vec<SwitchIdx> = fabric.switches().indices().collect();
     order.sort_by_key(|&switch| fabric.switch(switch).guid.opensm_order());

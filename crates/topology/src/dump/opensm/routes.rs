@@ -9,9 +9,9 @@ use selvedge_types::{Lid, PortNum};
 use super::hops::NO_WAY;
 use super::{HopCounts, Sink, switches};
 
-/// Writes `opensm.fdbs`: each switch's entry for each LID, how many hops it takes, and whether fewer would do.
+/// Writes `opensm.fdbs`: each switch's entry for each LID, its number of hops, and whether fewer hops are possible.
 ///
-/// Where fewer would do OpenSM names the port that it would take itself; here it is the lowest that has them.
+/// If fewer are possible, OpenSM names the port that it would use itself; here it is the lowest such port.
 pub fn write_routes(fabric: &Fabric, lids: &Lids, tables: &Tables, hops: &HopCounts, sink: Sink<'_>) {
     let mut text = String::new();
     for switch in switches(fabric) {

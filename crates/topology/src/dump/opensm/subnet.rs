@@ -8,10 +8,10 @@ use selvedge_types::{LinkSpeed, LinkWidth, NodeKind, PortNum, PortState};
 use super::Sink;
 use crate::dump::lfts_write::print_description;
 
-/// Writes `opensm-subnet.lst`: a line for each port that has a peer, with both ends and what the link does.
+/// Writes `opensm-subnet.lst`: a line for each port with a peer, with both ends, rate and state of the link.
 ///
-/// As in OpenSM the second end's DevID stands in the upper half of eight digits. Speeds that OpenSM 3.3.23 does not
-/// know (NDR) have their number here, where it writes `??`.
+/// As in OpenSM, DevID of the second end is in the upper half of eight digits. Speeds that OpenSM 3.3.23 does not know
+/// (NDR) are printed as numbers, where OpenSM writes `??`.
 pub fn write_subnet(fabric: &Fabric, sink: Sink<'_>) {
     let mut order: Vec<_> = fabric.nodes().indices().collect();
     order.sort_by_key(|&node| fabric.node(node).guid.opensm_order());
@@ -36,7 +36,7 @@ pub fn write_subnet(fabric: &Fabric, sink: Sink<'_>) {
     }
 }
 
-/// Which end of a line: they differ in two numbers' digits.
+/// End of a line; the two ends differ in the digits of two numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
     First,
@@ -45,7 +45,7 @@ enum Which {
 
 fn write_end(text: &mut String, fabric: &Fabric, at: PortRef, which: Which) -> std::fmt::Result {
     let node = fabric.node(at.node);
-    // A switch's ports share the LID and GUID of its port 0.
+    // A switch's ports have the LID and GUID of its port 0.
     let own = match node.is_switch() {
         true => PortNum::MANAGEMENT,
         false => at.port,

@@ -1,5 +1,5 @@
-//! The brute force that judges the judge: walks every pair of source and LID alone, hop by hop, remembers every
-//! dependency in a set and looks for a cycle depth first. Slow, plain, and without a line of the judge's.
+//! A brute-force judge to test the judge: it follows every pair of source and LID separately, hop by hop, stores every
+//! dependency in a set and searches for a cycle depth-first. It is slow and simple, and shares no code with the judge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use selvedge_plan::Plan;
 use selvedge_types::{Lid, PortNum};
 use selvedge_verify::Traffic;
 
-/// How a pair can fail; a cycle is a property of all pairs.
+/// Outcome of a failed pair; a cycle is a property of all pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     BlackHole,
@@ -24,10 +24,10 @@ pub type Channel = (PortRef, u8);
 
 #[derive(Default)]
 pub struct Brute {
-    /// Host and switch sources hit, by class, switch (of a loop the first in it) and LID.
+    /// Affected host and switch sources, by class, switch (of a loop the first in it) and LID.
     pub found: BTreeMap<(Class, SwitchIdx, Lid), (u64, u64)>,
     pub delivered: u64,
-    /// True if a pair with a host at one end failed, or a switch does not keep its own LID.
+    /// True if a pair with a host at one end failed, or if a switch forwards its own LID.
     bad_pair: bool,
     dependencies: BTreeMap<Traffic, BTreeSet<(Channel, Channel)>>,
     /// A number for each part of the fabric, by switch.

@@ -1,4 +1,4 @@
-//! How long a change matters although entries change again: compared with packets that stay in each switch for up to a
+//! How long a change matters although entries change again, compared with packets that stay in each switch for up to a
 //! lifetime.
 
 use std::collections::BTreeSet;
@@ -14,10 +14,10 @@ use super::support;
 
 /// Ticks that a switch keeps a packet.
 const LIFETIME: usize = 3;
-/// Ticks that are looked at.
+/// Ticks to simulate.
 const TICKS: usize = 60;
 
-/// A channel by which packets leave a switch, and where they came in (none: sent there).
+/// A channel by which packets leave a switch, and their port of arrival (`None`: sent there).
 type Wait = (Option<(usize, u8)>, (usize, u8));
 
 /// Entries of one switch's LID as time goes by.
@@ -95,8 +95,8 @@ impl Case {
         here.next_back().map_or(self.first[switch], |change| change.2)
     }
 
-    /// What packets wait for tick by tick that are sent from a tick on and stay for so long at most. With `lasting`
-    /// what has once been waited for counts for ever.
+    /// Returns the dependencies tick by tick of packets sent from a tick on that stay at most this long. With
+    /// `lasting`, a dependency counts for ever once it existed.
     fn waits(&self, from: usize, most: usize, lasting: bool) -> Vec<BTreeSet<Wait>> {
         let mut waits = vec![BTreeSet::new(); TICKS];
         let mut coming = vec![BTreeSet::new(); TICKS];
@@ -156,8 +156,8 @@ impl Case {
     }
 }
 
-/// After as many lifetimes as are asked for, packets that were under way when an entry changed wait for nothing that
-/// packets do not wait for which were sent after it; and after one less some do.
+/// After the computed lifetimes, packets that were in flight when an entry changed make no dependency that packets sent
+/// later do not make. One lifetime earlier some do.
 #[test]
 fn what_is_forgotten_makes_no_dependency_of_its_own() {
     let (mut bounded, mut tight, mut longest) = (0, 0, 0);

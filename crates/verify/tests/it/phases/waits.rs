@@ -1,4 +1,4 @@
-//! How long waits must be: compared with packets that go one hop in each lifetime.
+//! How long waits must be, compared with packets that go one hop in each lifetime.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +21,8 @@ fn write_then_wait(writes: Vec<Write>) -> Proposal<'static> {
     }
 }
 
-/// Packets that any mix of a step has sent on, one hop in each lifetime: after as many as the judge asks for, each
-/// makes only dependencies that sources make by the entries in force then, and after one less some does not.
+/// Packets forwarded by any mix of a step go one hop in each lifetime. After the computed lifetimes, each makes only
+/// dependencies that current sources make too; one lifetime earlier, some packet does not.
 #[test]
 fn waits_last_as_long_as_packets_matter() {
     let (mut cases, mut longest, mut tight) = (0, 0, 0);

@@ -1,4 +1,4 @@
-//! Small fabrics with tables, for tests: built by hand, routed by a dozen lines, nothing of the judge in it.
+//! Small fabrics with tables for tests: built by hand, routed by a few lines, without code of the judge.
 #![allow(
     dead_code,
     missing_docs,
@@ -26,7 +26,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// So many switches of so many ports, without a cable.
+    /// Returns this many switches with this many ports, without cables.
     pub fn new(switches: u64, ports: u8) -> Self {
         let mut net = Self::default();
         for i in 0..switches {
@@ -59,7 +59,7 @@ impl Net {
         self
     }
 
-    /// The port of a switch stays down, whatever its cable.
+    /// Keeps the port of a switch down, whatever its cable.
     pub fn down(&mut self, switch: usize, port: PortNum) -> &mut Self {
         self.down.push((self.switches[switch].0, port));
         self
@@ -183,7 +183,7 @@ pub fn neighbours(fabric: &Fabric, switch: SwitchIdx) -> Vec<(PortNum, SwitchIdx
         .collect()
 }
 
-/// Where a LID leaves the fabric: the switch, and the port there (0 for the switch's own LIDs).
+/// Returns where a LID leaves the fabric: the switch, and the port (0 for the switch's own LIDs).
 fn exit(fabric: &Fabric, at: PortRef) -> Option<(SwitchIdx, PortNum)> {
     match fabric.switch_index(at.node) {
         Some(switch) => Some((switch, at.port)),

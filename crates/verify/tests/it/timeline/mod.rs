@@ -1,5 +1,5 @@
-//! What a transition can do, found by trying every order of every step's entries, one after another, with packets that
-//! stay on any channel as long as they like. Slow, simple, and nothing of the judge in it.
+//! All possible effects of a transition, found by trying every order of every step's entries, one after another, with
+//! packets that stay on any channel for any time. Slow and simple, without code of the judge.
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
@@ -29,7 +29,7 @@ type Column = (usize, bool, Vec<u8>);
 type Moment = (usize, bool, BTreeMap<(SwitchIdx, Lid), u8>);
 
 impl Case<'_> {
-    /// For each step, the start first, the smallest traffic that can deadlock in it.
+    /// Returns for each step, the start first, the smallest class of traffic that can deadlock in it.
     pub fn verdicts(&self) -> Vec<Option<Traffic>> {
         let mut worst = vec![None; self.steps.len() + 1];
         let mut known: BTreeMap<(Lid, Vec<Column>), Vec<[Turns; 3]>> = BTreeMap::new();
@@ -133,7 +133,7 @@ impl Case<'_> {
         entering.chain(own)
     }
 
-    /// Sends a packet at every moment and lets it stay everywhere for every time, until a wait ends it.
+    /// Sends a packet at every moment and lets it stay everywhere for any time, until a wait ends it.
     fn send(
         &self,
         sl: Sl,
@@ -200,7 +200,7 @@ fn permutations(writes: &[Write]) -> Vec<Vec<Write>> {
     all
 }
 
-/// Takes away what waits for nothing until nothing changes.
+/// Removes channels that wait for nothing until nothing changes.
 fn is_cyclic(turns: &Turns) -> bool {
     let mut left = turns.clone();
     loop {

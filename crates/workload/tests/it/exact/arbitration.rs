@@ -1,4 +1,4 @@
-//! Arbitration between lanes on a link that several want.
+//! Arbitration between lanes on a shared link.
 
 use selvedge_dataplane::VlArb;
 

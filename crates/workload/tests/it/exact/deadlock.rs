@@ -1,4 +1,4 @@
-//! Rings that stand still, and routes on which they do not.
+//! Rings with a deadlock, and routes that avoid it.
 
 use super::support::{Flows, Lab};
 
@@ -9,7 +9,7 @@ fn ring(engine: &str) -> Lab {
     })
 }
 
-/// Every host sends to its second neighbour, the same way around: shortest paths close a cycle.
+/// Every host sends to its second neighbour in the same direction: shortest paths close a cycle.
 #[test]
 fn shortest_paths_around_a_ring_deadlock_and_the_circle_is_named() {
     let flows: Vec<_> = (0..6).map(|host| (host, (host + 2) % 6, 0)).collect();
@@ -29,7 +29,7 @@ fn routes_without_a_circle_run_on_one_lane() {
         let flows: Vec<_> = (0..6).map(|host| (host, (host + 2) % 6, 0)).collect();
         let found = ring(engine).run_traffic(Flows::new(&flows, 2_048), None);
         assert_eq!(found.results.deadlock, None, "{engine}");
-        // Every host gets something through to the end.
+        // Every host delivers packets until the end.
         assert!(
             found.accepted.iter().all(|&bytes| bytes > 100_000),
             "{engine}: {:?}",
@@ -38,7 +38,7 @@ fn routes_without_a_circle_run_on_one_lane() {
     }
 }
 
-/// With lifetimes that end within the simulation the circle is broken, at a price.
+/// Lifetimes that end within the simulation break the cycle, at the cost of dropped packets.
 #[test]
 fn head_of_queue_lifetimes_break_a_circle() {
     let flows: Vec<_> = (0..6).map(|host| (host, (host + 2) % 6, 0)).collect();

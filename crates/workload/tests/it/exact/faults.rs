@@ -7,7 +7,7 @@ use super::support::{Flows, Lab, near};
 
 const US: u64 = 1_000_000;
 
-/// Two leaves, two spines, one host to another on the other leaf.
+/// Two leaves, two spines; one host sends to another on the other leaf.
 fn lab() -> Lab {
     Lab::new("karytree:k=2,n=2", "fat-tree").with(|s| (s.warmup_ns, s.duration_ns) = (0, 200_000))
 }
@@ -79,7 +79,7 @@ fn a_slower_cable_slows_down() {
     near(found.received[3] as f64, 150_000.0 / 82.96 * 2_048.0, 0.01, "received");
 }
 
-/// A host that is cut off keeps its messages until its cable is back.
+/// A host without a link keeps its messages until its cable is back.
 #[test]
 fn a_host_waits_for_its_cable() {
     let mut lab = lab();

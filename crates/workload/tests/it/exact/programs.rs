@@ -1,4 +1,4 @@
-//! Collective operations and traces on a fabric, against what can be worked out by hand; several jobs at once.
+//! Collective operations and traces on a fabric, compared with results computed by hand; several jobs at the same time.
 
 use selvedge_dataplane::{LinkRate, Speed};
 use selvedge_sim::Seed;
@@ -11,7 +11,7 @@ use super::support::{Lab, near};
 fn lab() -> Lab {
     Lab::new("karytree:k=4,n=2", "fat-tree").with(|s| {
         s.link = Some(LinkRate::four(Speed::Hdr));
-        // Three cables and a switch more than between neighbours on a leaf would blur the numbers.
+        // Extra delays of paths through a spine would blur the numbers.
         (s.cable_delay_ns, s.switch_delay_ns) = (0, 0);
         s.source_queue = 1_000_000;
         (s.warmup_ns, s.duration_ns) = (0, 100_000_000);
@@ -68,12 +68,12 @@ fn a_trace_runs() {
                 b requires a\nc requires b\n}";
     let program = Program::new(read_goal(text).unwrap());
     let results = lab().run_traffic(program, None).results;
-    // There, computing, back: rounded up to a nanosecond.
+    // The message, computation, the reply: rounded up to a nanosecond.
     assert_eq!(results.completed_ns, Some(1_000 + 500 + 166));
     assert_eq!(results.packets_delivered, 2);
 }
 
-/// A job beside another one that fills its links; and on lanes of its own.
+/// A job together with another one that fills its links, on the same lane and on lanes of their own.
 #[test]
 fn jobs_are_in_each_others_way() {
     let lab = |vls| lab().with(|s| s.vls = vls);

@@ -1,4 +1,4 @@
-//! Connections: what they cost, and what they do about losses.
+//! Connections: their cost, and their behaviour after losses.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use super::support::{Flows, Lab, near};
 
 const US: u64 = 1_000_000;
 
-/// Host 0 posts numbered messages to host 3; what arrives is noted.
+/// Host 0 posts numbered messages to host 3; arrivals are recorded.
 struct Numbered {
     next: u64,
     count: u64,
@@ -122,7 +122,7 @@ fn a_pair_whose_retries_are_used_up_goes_to_error() {
     assert!((97..=101).contains(&whole), "{whole}");
 }
 
-/// A window of n packets: n packets in the time of one, there, an acknowledgement, and back.
+/// A window of n packets: n packets in the time of one packet, its path, an acknowledgement, and the path back.
 #[test]
 fn a_small_window_limits() {
     for window in [1_u32, 2, 4] {

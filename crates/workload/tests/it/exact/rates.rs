@@ -1,4 +1,4 @@
-//! Rates of a link, and what credits allow.
+//! Rates of a link, and limits by credits.
 
 use selvedge_dataplane::{LinkRate, Speed};
 use selvedge_types::{LinkWidth, Mtu};
@@ -8,7 +8,7 @@ use super::support::{Flows, Lab, near};
 /// Payload rate = data rate · MTU / (MTU + 26): LRH 8, BTH 12, ICRC 4, VCRC 2.
 #[test]
 fn payload_rates_of_every_speed_and_mtu() {
-    // Buffers that cover the way there and back at every rate.
+    // Buffers that cover the round trip at every rate.
     let mut lab = Lab::new("single:ports=4,hosts=2", "minhop").with(|s| s.buffers.per_vl_blocks = Some(2_048));
     let mut check = |speed, width, mtu: Mtu, gbit: f64| {
         lab.settings.link = Some(LinkRate { width, speed });
@@ -46,7 +46,7 @@ fn throughput_is_linear_in_the_buffer() {
     let packet_ns = 2_074.0 * 0.25;
     let round_trip_ns = packet_ns + 100.0 + 2.0 * 2_000.0;
     for packets in 1..=12_u32 {
-        // What does not hold a whole packet does not help.
+        // A remainder smaller than a packet does not help.
         for rest in [0, 32] {
             lab.settings.buffers.per_vl_blocks = Some(33 * packets + rest);
             let found = lab.run_traffic(Flows::new(&[(0, 1, 0)], 2_048), None);
@@ -74,7 +74,7 @@ fn a_shared_pool_adds_to_private_buffers() {
     near(pooled as f64, 400_000.0 / 150.0 * 2_048.0, 0.01, "with a pool");
 }
 
-/// A packet's time through an idle tree: nothing but its length once, and a delay per cable and switch.
+/// A packet's time through an idle tree: its length once, and a delay per cable and switch.
 #[test]
 fn latency_of_an_idle_fabric() {
     let lab = Lab::new("karytree:k=4,n=2", "fat-tree").with(|s| {

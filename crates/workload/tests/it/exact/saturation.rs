@@ -4,7 +4,8 @@ use selvedge_dataplane::Queueing;
 
 use super::support::{Flows, Lab, near};
 
-/// `n` senders and `n` other receivers on one switch, always something to send: the share of the receivers' links.
+/// Returns the share of the receivers' links for `n` senders and `n` other receivers on one switch, with packets always
+/// waiting.
 fn switch(n: u32, queueing: Queueing, packets: u32) -> f64 {
     let lab = Lab::new(&format!("single:ports={0},hosts={0}", 2 * n), "minhop").with(|s| {
         s.queueing = queueing;
@@ -23,7 +24,7 @@ fn fifo_saturates_as_karol_says() {
     }
 }
 
-/// With a queue per output no packet is in another's way; what is missing is buffers that happen to be empty.
+/// With a queue per output no packet blocks another; the remaining loss is due to buffers that happen to be empty.
 #[test]
 fn voq_is_near_one() {
     for n in [2, 4, 8, 18] {
@@ -57,7 +58,7 @@ fn a_hot_spot_limits_everybody() {
     }
 }
 
-/// Flows that share buffers, but no output, with an incast: held up on its lane, untouched on their own.
+/// Flows that share buffers, but no output, with an incast: slowed down on its lane, not affected on their own.
 #[test]
 fn victims_of_an_incast() {
     let of = |vls, sl| {
@@ -75,7 +76,7 @@ fn victims_of_an_incast() {
     };
     // Eight senders share one link; the victim shares its sender's queue with one of them, half and half.
     near(of(1, 0), 1.0 / 8.0, 0.05, "on the same lane");
-    // Its sender sends an eighth to the hot host, the rest is free.
+    // Its sender sends an eighth to the hot host; the remaining capacity is free.
     let own = of(2, 1);
     assert!(own > 0.85, "on its own lane: {own}");
 }

@@ -20,14 +20,14 @@ pub struct Lab {
     pub changes: Vec<Timed>,
 }
 
-/// What was found, and what a result does not say.
+/// Results, and values that the results do not contain.
 pub struct Found {
     pub results: Results,
-    /// Payload bytes that each host received while it was measured.
+    /// Payload bytes that each host received during the measurement.
     pub received: Vec<u64>,
-    /// Payload bytes of each host that arrived while it was measured.
+    /// Payload bytes of each host that were delivered during the measurement.
     pub accepted: Vec<u64>,
-    /// When the port that was watched began to send packets.
+    /// When the watched port began to send packets.
     pub seen: Vec<Ps>,
 }
 
@@ -83,7 +83,7 @@ impl Lab {
             .collect()
     }
 
-    /// A port by node and number.
+    /// Returns a port by node and number.
     pub fn at(&self, node: NodeIdx, num: u8) -> PortRef {
         let port = PortNum::new(num).unwrap();
         PortRef { node, port }
@@ -108,7 +108,7 @@ impl Lab {
         self.run_traffic(traffic, None)
     }
 
-    /// Any traffic; departures at a port are noted.
+    /// Runs any traffic; departures at a port are recorded.
     pub fn run_traffic(&self, traffic: impl Workload, watch: Option<PortRef>) -> Found {
         let sl_to_vl = SlToVl::modulo(self.settings.vls);
         let network = self.network(&sl_to_vl);
@@ -150,8 +150,8 @@ impl Lab {
     }
 }
 
-/// Flows that always have something to send: (from, to, service level). Of several flows of one host each message is
-/// of any.
+/// Flows with packets always waiting: (from, to, service level). If a host has several flows, each message belongs to a
+/// random one.
 pub struct Flows {
     flows: Vec<(Host, Host, u8)>,
     posted: Vec<Ps>,

@@ -8,7 +8,7 @@ fn tree() -> Lab {
     Lab::new("karytree:k=18,n=2", "fat-tree").with(|s| (s.warmup_ns, s.duration_ns) = (60_000, 120_000))
 }
 
-/// Bands of four other simulators for 324 hosts, uniform traffic at saturation.
+/// Ranges of four other simulators for 324 hosts, uniform traffic at saturation.
 #[test]
 fn saturation_of_324_hosts_lies_where_other_simulators_have_it() {
     let check = |lab: Lab, low: f64, high: f64| {
@@ -45,7 +45,8 @@ fn low_load_is_accepted_whole() {
     }
 }
 
-/// Zahavi et al.: shift permutations do not meet on a full tree whose downward links carry one destination each.
+/// Zahavi et al.: flows of shift permutations share no link on a complete tree if each downward link serves one
+/// destination.
 #[test]
 fn every_shift_is_free_of_contention() {
     let lab = tree().with(|s| (s.warmup_ns, s.duration_ns) = (3_000, 4_000));

@@ -1,0 +1,71 @@
+//! Partitions: which ports may communicate.
+
+use selvedge_types::{Guid, PKey};
+use serde::{Deserialize, Serialize};
+
+use crate::Body;
+
+/// A port that is a member of a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionMember {
+    /// GUID of the node.
+    pub node_guid: Guid,
+    /// Name of the node.
+    pub node_name: String,
+    /// Number of the port; 0 is a switch's management port.
+    pub port: u8,
+    /// GUID of the port.
+    pub guid: Guid,
+    /// True for a full member, false for a limited one.
+    pub full: bool,
+    /// True if the port's P_KeyTable holds the key of this membership; absent if its table is not known.
+    pub set: Option<bool>,
+}
+
+/// A rule of a partition: a line or word of `partitions.conf` that names members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionRule {
+    /// As `partitions.conf` has it: `0x0002c90300001234=full`, `ALL_CAS=limited`.
+    pub rule: String,
+    /// End ports of the fabric that it applies to. With 0 it matches nothing: a wrong GUID, or a port that is absent.
+    pub matches: u64,
+    /// Ports whose membership it decides: for each port, the last rule that applies to it.
+    pub decides: u64,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partition {
+    /// P_Key without the membership bit: `0x7fff` is the default partition.
+    pub pkey: PKey,
+    /// Its name; may be empty.
+    pub name: String,
+    /// Its members, by node, then port.
+    pub members: Vec<PartitionMember>,
+    /// Its rules, in the order of the file.
+    pub rules: Vec<PartitionRule>,
+}
+
+impl Partition {
+    /// Members with full or with limited membership.
+    pub fn members_of(&self, is_full: bool) -> impl Iterator<Item = &PartitionMember> {
+        self.members.iter().filter(move |member| member.full == is_full)
+    }
+
+    /// Members with a known P_KeyTable that lacks the key.
+    #[must_use]
+    pub fn not_set(&self) -> u64 {
+        self.members.iter().filter(|member| member.set == Some(false)).count() as u64
+    }
+}
+
+/// The partitions of the policy in force, by P_Key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partitions {
+    /// The partitions.
+    pub partitions: Vec<Partition>,
+}
+
+impl Body for Partitions {
+    const SCHEMA: &'static str = "selvedge.partitions";
+}

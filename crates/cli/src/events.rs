@@ -1,0 +1,186 @@
+//! `selvedge status events`: what happened, and what happens.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use selvedge_api::{Document, Event, EventQuery, Events, Severity};
+use selvedge_daemon::{utc_ms, utc_text};
+use selvedge_http::Client;
+
+use crate::exit::{CliError, Exit};
+use crate::out::{Out, note};
+use crate::tables;
+
+/// How often a running manager is asked for new events. An answer without events takes less than a millisecond.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Which events are shown.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct EventArgs {
+    /// Events after number N, or from a time on: 90s, 10m, 2h or 3d ago, or a UTC date, as 2026-03-30T12:34
+    #[arg(long, value_name = "N|TIME", value_parser = since)]
+    since: Option<Since>,
+    /// Events of this severity or above it: info, warning or error
+    #[arg(long, value_name = "LEVEL")]
+    severity: Option<Severity>,
+    /// Go on and print each new event as it happens; --json prints an object a line
+    #[arg(long)]
+    follow: bool,
+}
+
+/// From where on events are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Since {
+    /// After this number.
+    Number(u64),
+    /// So long ago.
+    Ago(Duration),
+    /// At this time, in milliseconds since 1970-01-01 UTC.
+    At(u64),
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(Since::Number(number));
+    }
+    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+    let ago = units.into_iter().find_map(|(unit, seconds)| {
+        let number: u32 = text.strip_suffix(unit)?.parse().ok()?;
+        Some(Since::Ago(Duration::from_secs(u64::from(number) * seconds)))
+    });
+    ago.or_else(|| utc_ms(text).map(Since::At)).ok_or_else(|| {
+        "want the number of an event, a time ago as 90s, 10m, 2h or 3d, or a UTC date as 2026-03-30T12:34:56Z"
+            .to_owned()
+    })
+}
+
+impl Since {
+    fn unix_ms(self, now: SystemTime) -> Option<u64> {
+        let since_1970 = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        match self {
+            Self::Number(_) => None,
+            Self::Ago(ago) => {
+                let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+                Some(since_1970(now.saturating_sub(ago)))
+            }
+            Self::At(unix_ms) => Some(unix_ms),
+        }
+    }
+}
+
+impl EventArgs {
+    fn query(self) -> EventQuery {
+        let number = match self.since {
+            Some(Since::Number(number)) => number,
+            _ => 0,
+        };
+        EventQuery {
+            since: number,
+            since_ms: self.since.and_then(|since| since.unix_ms(SystemTime::now())),
+            severity: self.severity,
+        }
+    }
+
+    /// Refuses the flags where something else than events is shown.
+    pub fn none(self) -> Result<(), CliError> {
+        if self.since.is_none() && self.severity.is_none() && !self.follow {
+            return Ok(());
+        }
+        let what = "--since, --severity and --follow are of events: selvedge status events".to_owned();
+        Err(CliError::Usage { what })
+    }
+
+    /// Prints events.
+    pub fn show(self, client: &Client, out: &mut Out) -> Result<Exit, CliError> {
+        let query = self.query();
+        if self.follow {
+            return follow(client, out, query);
+        }
+        let events: Events = client.select("events", &query.parameters())?;
+        note_dropped(&events);
+        match out.format().json {
+            true => out.document(events)?,
+            false => out.grid(&tables::events(&events))?,
+        }
+        Ok(Exit::Good)
+    }
+}
+
+/// Says on standard error that the list has a gap.
+fn note_dropped(events: &Events) {
+    if events.dropped > 0 {
+        let dropped = events.dropped;
+        note(format!(
+            "{dropped} older events are no longer kept; daemon.event_ring says how many are"
+        ));
+    }
+}
+
+/// Prints events until the manager ends, or the reader of the output.
+fn follow(client: &Client, out: &mut Out, mut query: EventQuery) -> Result<Exit, CliError> {
+    if out.format().csv {
+        let none = Events {
+            last: 0,
+            dropped: 0,
+            events: Vec::new(),
+        };
+        out.write(&tables::events(&none).csv())?;
+    }
+    loop {
+        let events: Events = client.select("events", &query.parameters())?;
+        // A manager that has started anew counts from 1 again.
+        if events.last < query.since {
+            query.since = 0;
+            continue;
+        }
+        query.since = events.last;
+        note_dropped(&events);
+        print(out, events)?;
+        std::thread::park_timeout(POLL);
+    }
+}
+
+fn print(out: &mut Out, events: Events) -> Result<(), CliError> {
+    if out.format().csv {
+        out.write(&tables::events(&events).csv_rows())?;
+        return out.flush();
+    }
+    for event in events.events {
+        match out.format().json {
+            true => {
+                let line = Document::new(event).to_json();
+                out.write(&(line + "\n"))?;
+            }
+            false => out.line(line(&event))?,
+        }
+    }
+    out.flush()
+}
+
+/// An event on a line of its own, as the log has it.
+fn line(event: &Event) -> String {
+    let (time, severity) = (utc_text(event.time_ms), event.severity);
+    format!("{time} {severity:<7} {} {}", event.code, event.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_number_of_an_event_a_time_ago_or_a_date() {
+        let check = |text: &str, want: Since| assert_eq!(since(text), Ok(want), "{text}");
+        check("17", Since::Number(17));
+        check("90s", Since::Ago(Duration::from_secs(90)));
+        check("10m", Since::Ago(Duration::from_secs(600)));
+        check("2h", Since::Ago(Duration::from_secs(7_200)));
+        check("3d", Since::Ago(Duration::from_secs(259_200)));
+        check("1970-01-01T00:01Z", Since::At(60_000));
+        for wrong in ["", "s", "-1s", "1w", "1.5h", "yesterday", "99999999999d"] {
+            assert!(since(wrong).is_err(), "{wrong}");
+        }
+        let now = UNIX_EPOCH + Duration::from_secs(100);
+        assert_eq!(Since::Ago(Duration::from_secs(90)).unix_ms(now), Some(10_000));
+        assert_eq!(Since::Ago(Duration::from_secs(900)).unix_ms(now), Some(0));
+    }
+}

@@ -1,0 +1,551 @@
+//! What manual pages say beside flags: exit status, files, examples. Tests parse every example.
+
+/// A file that a page names.
+#[derive(Clone, Copy, Debug)]
+pub struct File {
+    /// Its path, or what its path is made of.
+    pub path: &'static str,
+    /// What is in it.
+    pub what: &'static str,
+}
+
+/// What a page says beside the definition of its command.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Files.
+    pub files: &'static [File],
+    /// What an example is for, and the command line.
+    pub examples: &'static [(&'static str, &'static str)],
+    /// Pages to read next.
+    pub see: &'static [&'static str],
+}
+
+/// Exit codes of every command, as in docs/contracts.md.
+pub const EXIT_STATUS: [(&str, &str); 6] = [
+    (
+        "0",
+        "Done, and the answer is good. A manager that runs until a signal ends it returns 0 too.",
+    ),
+    (
+        "1",
+        "Done, and the answer is not good: the judge has errors, hosts are isolated or out of the manager's reach, a \
+         link is not ACTIVE for no known reason, or two things differ.",
+    ),
+    (
+        "2",
+        "Not started: wrong usage, or bad input (a file, a fabric, a configuration); or an output that could not be \
+         written.",
+    ),
+    (
+        "3",
+        "No fabric: the port cannot be opened or is down, the simulator or the manager does not answer, or the socket \
+         is taken.",
+    ),
+    (
+        "4",
+        "Refused, and nothing was changed: an M_Key forbids Sets, no plan passed the judge, or another manager is \
+         master.",
+    ),
+    ("130", "Interrupted by SIGINT or SIGTERM before there was an answer."),
+];
+
+const fn file(path: &'static str, what: &'static str) -> File {
+    File { path, what }
+}
+
+const TOML: File = file("/etc/selvedge/selvedge.toml", "Settings; see selvedge.toml(5).");
+const OPTIONS: File = file(
+    "/etc/default/selvedge",
+    "Flags of the system service, in SELVEDGE_OPTIONS.",
+);
+const SOCKET: File = file(
+    "/run/selvedge/selvedge.sock",
+    "The manager's socket; without rights there, $XDG_RUNTIME_DIR/selvedge/selvedge.sock or \
+     /tmp/selvedge-UID/selvedge.sock.",
+);
+const EMULATOR: File = file(
+    "/run/selvedge/emulator.sock",
+    "The socket of selvedge emulate, in the same folders.",
+);
+const STATE: File = file(
+    "/var/lib/selvedge",
+    "State between runs (--state): LIDs in guid2lid, plan-state.toml, registrations.txt.",
+);
+const LOG: File = file(
+    "/var/log/selvedge",
+    "Log files of the system service; see daemon.log_file.",
+);
+const OPENSM: File = file("/etc/opensm/opensm.conf", "OpenSM's settings, with -F.");
+const FABRIC: File = file("SPEC", "A fabric: an ibsim net file, or the output of ibnetdiscover.");
+const LFTS: File = file(
+    "lfts.dump",
+    "Forwarding tables: OpenSM's dump, or the output of ibroute or dump_fts.",
+);
+const GUID2LID: File = file(
+    "guid2lid",
+    "LIDs by port GUID, as OpenSM writes them: 0xGUID 0xMIN 0xMAX.",
+);
+const NAMES: File = file("node-name-map", "Names of nodes: lines of 0xGUID \"name\".");
+const PAGES: File = file("/usr/share/man/man1", "Where packages install the pages of commands.");
+const RECORD: File = file("FILE", "A record of selvedge run --record; it holds the subnet's keys.");
+const NO_FILE: File = file("(none)", "This command reads no file.");
+
+/// Files of selvedge.toml(5).
+pub const CONFIGURATION: &[File] = &[TOML, OPTIONS, STATE, LOG];
+const MANAGER: &[File] = &[TOML, OPTIONS, OPENSM, STATE, LOG, SOCKET];
+const ASKED: &[File] = &[SOCKET];
+const OFFLINE: &[File] = &[FABRIC, LFTS, GUID2LID, NAMES];
+
+const RUNNING: &[&str] = &["selvedge(1)", "selvedge-run(1)", "selvedge-status(1)"];
+const OF_FABRICS: &[&str] = &[
+    "selvedge(1)",
+    "selvedge-topology(1)",
+    "selvedge-route(1)",
+    "selvedge-verify(1)",
+];
+const OF_TRAFFIC: &[&str] = &["selvedge(1)", "selvedge-simulate(1)", "selvedge-experiment(1)"];
+const OF_TESTS: &[&str] = &[
+    "selvedge(1)",
+    "selvedge-emulate(1)",
+    "selvedge-fault(1)",
+    "selvedge-replay(1)",
+];
+
+const fn page(
+    files: &'static [File],
+    see: &'static [&'static str],
+    examples: &'static [(&'static str, &'static str)],
+) -> Page {
+    Page { files, examples, see }
+}
+
+/// Returns what the page of this title says; nothing for a command that has no entry.
+pub fn of(title: &str) -> Page {
+    let known = PAGES_OF_COMMANDS.iter().find(|(of, _)| *of == title);
+    known.map_or(page(&[], &[], &[]), |(_, page)| *page)
+}
+
+const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
+    (
+        "selvedge",
+        page(
+            MANAGER,
+            &[
+                "selvedge-run(1)",
+                "selvedge-status(1)",
+                "selvedge-watch(1)",
+                "selvedge-config(1)",
+                "selvedge.toml(5)",
+            ],
+            &[
+                ("See it work on an emulated fabric:", "selvedge demo"),
+                (
+                    "Show what a manager would change beside the one that runs, and send no Set:",
+                    "selvedge run --port mlx5_0/1 --dry-run",
+                ),
+                (
+                    "Manage the fabric behind a port:",
+                    "selvedge run --port mlx5_0/1 --state /var/lib/selvedge",
+                ),
+                ("Ask the manager how it is doing:", "selvedge status"),
+            ],
+        ),
+    ),
+    (
+        "selvedge-demo",
+        page(
+            &[FABRIC],
+            RUNNING,
+            &[("On a smaller fabric:", "selvedge demo --fabric mport:m=4,n=2")],
+        ),
+    ),
+    (
+        "selvedge-run",
+        page(
+            MANAGER,
+            &[
+                "selvedge-status(1)",
+                "selvedge-watch(1)",
+                "selvedge-config(1)",
+                "selvedge.toml(5)",
+            ],
+            &[
+                (
+                    "Manage the fabric behind a port, with settings and with state between runs:",
+                    "selvedge run --port mlx5_0/1 --config /etc/selvedge/selvedge.toml --state /var/lib/selvedge",
+                ),
+                (
+                    "Show, beside the running manager, what would change:",
+                    "selvedge run --port mlx5_0/1 --dry-run --json",
+                ),
+                (
+                    "Take over from OpenSM with its own settings; first see what becomes of them:",
+                    "selvedge run -F /etc/opensm/opensm.conf --check-config",
+                ),
+                (
+                    "Manage an emulated fabric, and let infiniband-diags attach to it:",
+                    "selvedge run --fabric sx6536 --serve sim",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-watch",
+        page(
+            &[TOML, NAMES, SOCKET],
+            RUNNING,
+            &[(
+                "Look at a fabric once, with Gets only:",
+                "selvedge watch --port mlx5_0/1 --once",
+            )],
+        ),
+    ),
+    (
+        "selvedge-status",
+        page(
+            ASKED,
+            &["selvedge(1)", "selvedge-run(1)", "selvedge-fault(1)"],
+            &[
+                ("Role, stage, counts, and why ports are not ACTIVE:", "selvedge status"),
+                (
+                    "Ports without a link, by name:",
+                    "selvedge status ports --state down --sort node",
+                ),
+                (
+                    "Slow links of one switch:",
+                    "selvedge status links --name 'leaf 1' --speed sdr,ddr,qdr",
+                ),
+                (
+                    "Warnings and errors of the last two hours:",
+                    "selvedge status events --since 2h --severity warning",
+                ),
+                ("Follow events in a script:", "selvedge status events --follow --json"),
+                ("Which ports may communicate:", "selvedge status partitions --top 20"),
+            ],
+        ),
+    ),
+    (
+        "selvedge-sweep",
+        page(
+            ASKED,
+            RUNNING,
+            &[("Have everything discovered again:", "selvedge sweep")],
+        ),
+    ),
+    (
+        "selvedge-rebalance",
+        page(
+            ASKED,
+            RUNNING,
+            &[
+                (
+                    "Show what spreading load anew would change:",
+                    "selvedge rebalance --dry-run",
+                ),
+                ("Do it, in steps:", "selvedge rebalance"),
+            ],
+        ),
+    ),
+    (
+        "selvedge-reload",
+        page(
+            &[TOML, SOCKET],
+            &["selvedge(1)", "selvedge-config(1)", "selvedge.toml(5)"],
+            &[
+                (
+                    "Ask first whether the manager would take the file:",
+                    "selvedge config check /etc/selvedge/selvedge.toml --against /run/selvedge/selvedge.sock",
+                ),
+                ("Have every file read again:", "selvedge reload"),
+            ],
+        ),
+    ),
+    (
+        "selvedge-topology",
+        page(
+            OFFLINE,
+            OF_FABRICS,
+            &[(
+                "Figures of a fabric that is there:",
+                "ibnetdiscover | selvedge topology show -",
+            )],
+        ),
+    ),
+    (
+        "selvedge-topology-generate",
+        page(
+            OFFLINE,
+            OF_FABRICS,
+            &[(
+                "A fat tree as a file for ibsim:",
+                "selvedge topology generate mport:m=8,n=3 -o tree.net",
+            )],
+        ),
+    ),
+    (
+        "selvedge-topology-convert",
+        page(
+            OFFLINE,
+            OF_FABRICS,
+            &[(
+                "A picture of the switches, with Graphviz:",
+                "selvedge topology convert net.topo --to dot-switches | dot -Tsvg -o net.svg",
+            )],
+        ),
+    ),
+    (
+        "selvedge-topology-show",
+        page(
+            OFFLINE,
+            OF_FABRICS,
+            &[("Every link, as CSV:", "selvedge topology show net.topo --links --csv")],
+        ),
+    ),
+    (
+        "selvedge-topology-diff",
+        page(
+            OFFLINE,
+            OF_FABRICS,
+            &[(
+                "What has changed since a listing was made:",
+                "ibnetdiscover | selvedge topology diff net.topo -",
+            )],
+        ),
+    ),
+    (
+        "selvedge-route",
+        page(
+            OFFLINE,
+            OF_FABRICS,
+            &[
+                (
+                    "Route a fat tree, and print the judge's figures:",
+                    "selvedge route --fabric sx6536 --engine fat-tree",
+                ),
+                (
+                    "Make tables in OpenSM's formats for a fabric that is there:",
+                    "selvedge route --fabric net.topo --lids guid2lid --lfts-out lfts.dump --sl2vl-out sl2vl.dump",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-compare",
+        page(
+            OFFLINE,
+            OF_FABRICS,
+            &[(
+                "Two engines, whole and with a link lost:",
+                "selvedge compare --fabric sx6536 --engines fat-tree,updn --faults 1",
+            )],
+        ),
+    ),
+    (
+        "selvedge-transition",
+        page(
+            OFFLINE,
+            OF_FABRICS,
+            &[(
+                "From the tables that switches hold to those of an engine:",
+                "selvedge transition --fabric net.topo --from-lfts lfts.dump --lids guid2lid --to fat-tree",
+            )],
+        ),
+    ),
+    (
+        "selvedge-backups",
+        page(
+            OFFLINE,
+            OF_FABRICS,
+            &[(
+                "The links whose loss would hurt most:",
+                "selvedge backups --fabric sx6536 --kinds link --top 5",
+            )],
+        ),
+    ),
+    (
+        "selvedge-bench",
+        page(
+            &[NO_FILE],
+            OF_TESTS,
+            &[("Time from a lost link to new tables:", "selvedge bench failover")],
+        ),
+    ),
+    (
+        "selvedge-verify",
+        page(
+            OFFLINE,
+            OF_FABRICS,
+            &[(
+                "Judge the tables that another manager has installed:",
+                "selvedge verify --fabric net.topo --lfts lfts.dump",
+            )],
+        ),
+    ),
+    (
+        "selvedge-model",
+        page(
+            &[FABRIC],
+            &["selvedge(1)", "selvedge-simulate(1)", "selvedge-topology(1)"],
+            &[(
+                "What bring-up of a fabric will cost:",
+                "selvedge model --fabric mport:m=36,n=3",
+            )],
+        ),
+    ),
+    (
+        "selvedge-simulate",
+        page(
+            OFFLINE,
+            &["selvedge(1)", "selvedge-experiment(1)", "selvedge-route(1)"],
+            &[
+                (
+                    "Uniform traffic at eight tenths of the links' rate:",
+                    "selvedge simulate --fabric sx6536 --engine fat-tree --load 0.8",
+                ),
+                (
+                    "A cable is pulled while packets move:",
+                    "selvedge simulate --fabric mport:m=4,n=2 --change '50us cut \"S-L1-0\"[1]'",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-experiment",
+        page(
+            &[file("FILE.toml", "The experiment; docs/experiments.md has its keys.")],
+            OF_TRAFFIC,
+            &[
+                (
+                    "Say what would run, and run nothing:",
+                    "selvedge experiment --check experiment.toml",
+                ),
+                (
+                    "Run it, on two threads:",
+                    "selvedge experiment experiment.toml --out results --jobs 2",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-emulate",
+        page(
+            &[FABRIC, LFTS, EMULATOR],
+            OF_TESTS,
+            &[(
+                "Emulate a fabric for OpenSM and infiniband-diags:",
+                "selvedge emulate --fabric sx6536 --serve sim",
+            )],
+        ),
+    ),
+    (
+        "selvedge-fault",
+        page(
+            &[SOCKET, EMULATOR],
+            OF_TESTS,
+            &[
+                (
+                    "Unplug a cable, and see what the manager does:",
+                    "selvedge fault cut 'S-L1-0[1]'",
+                ),
+                ("Lose a tenth of all MADs:", "selvedge fault 'loss 10%'"),
+            ],
+        ),
+    ),
+    (
+        "selvedge-decode",
+        page(
+            &[RECORD],
+            OF_TESTS,
+            &[("Every datagram of a record:", "selvedge decode --file record")],
+        ),
+    ),
+    (
+        "selvedge-replay",
+        page(
+            &[RECORD],
+            OF_TESTS,
+            &[
+                (
+                    "Check that a record leads to the same outputs:",
+                    "selvedge replay record",
+                ),
+                ("Print every input:", "selvedge replay --print record"),
+            ],
+        ),
+    ),
+    (
+        "selvedge-soak",
+        page(
+            &[file(
+                "results.jsonl",
+                "Results of --out, a line for some hundred seeds; summary.md stands beside it.",
+            )],
+            OF_TESTS,
+            &[(
+                "A thousand seeded disasters:",
+                "selvedge soak --seeds 1..1001 --out results.jsonl",
+            )],
+        ),
+    ),
+    (
+        "selvedge-config",
+        page(
+            CONFIGURATION,
+            &["selvedge(1)", "selvedge-reload(1)", "selvedge.toml(5)"],
+            &[("A file with every key:", "selvedge config defaults > selvedge.toml")],
+        ),
+    ),
+    (
+        "selvedge-config-defaults",
+        page(
+            CONFIGURATION,
+            &["selvedge-config(1)", "selvedge.toml(5)"],
+            &[("A file with every key:", "selvedge config defaults > selvedge.toml")],
+        ),
+    ),
+    (
+        "selvedge-config-check",
+        page(
+            CONFIGURATION,
+            &["selvedge-config(1)", "selvedge-reload(1)", "selvedge.toml(5)"],
+            &[
+                (
+                    "What a file means, and its mistakes with their lines:",
+                    "selvedge config check /etc/selvedge/selvedge.toml",
+                ),
+                (
+                    "Whether the running manager would take it:",
+                    "selvedge config check /etc/selvedge/selvedge.toml --against /run/selvedge/selvedge.sock",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-completions",
+        page(
+            &[file(
+                "/usr/share/bash-completion/completions/selvedge",
+                "Where packages install them for bash.",
+            )],
+            &["selvedge(1)"],
+            &[(
+                "For this shell, bash:",
+                "selvedge completions bash > completions; . ./completions",
+            )],
+        ),
+    ),
+    (
+        "selvedge-man",
+        page(
+            &[
+                PAGES,
+                file("/usr/share/man/man5", "Where packages install selvedge.toml(5)."),
+            ],
+            &["selvedge(1)", "selvedge.toml(5)"],
+            &[(
+                "Write every page, and read one:",
+                "selvedge man pages; man -l pages/selvedge-run.1",
+            )],
+        ),
+    ),
+];

@@ -1,0 +1,590 @@
+//! Links that are lost from a tree whose tables are in force: which entries must change, and to what.
+//!
+//! Only destinations that some entry sent over a lost link are looked at. For each of them the switches that led there
+//! are followed backwards, from the lost link on: whoever still goes up, then down keeps its entry, the others take
+//! that of the rule for the tree as it is now, unless packets of its agent alone go this way and still arrive, by a
+//! detour of somebody further on: entries for agents are many, and nobody is better off without the detour. A switch
+//! that no such path leads on from any more, as only agents of upper switches meet it, keeps its entry if what is
+//! behind it found a way, or goes by the first neighbour that has one, so that such detours make no circle (`turns`);
+//! where it must be, the switch at which a detour turns sends elsewhere from now on. Whether all that is free of
+//! circles is for the judge to say.
+//!
+//! A switch that has lost all its links is gone: whoever is behind it gets no way, and it gets no entries.
+//!
+//! Unlike in [`FatTree::fill`], the other links of a bundle carry what one of them has lost: that changes one switch
+//! instead of all that send there.
+//!
+//! Work: the sets of switches below and above, where they change; a look at two rows of the tables; per destination
+//! the switches that led over the link, and their neighbours.
+
+mod detours;
+mod turns;
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_graph::Lists;
+use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
+use selvedge_types::{Idx, Lid, PortNum};
+
+use super::FatTree;
+use super::net::Link;
+use super::rule::Rule;
+use super::shape::{NONE, by_level};
+use super::targets::Target;
+use turns::{Arrow, Care, Turns};
+
+/// A tree that follows what happens to the fabric, for repairs.
+#[derive(Clone, Debug)]
+pub struct TreeMender {
+    tree: FatTree,
+    /// Switches of the lowest level first.
+    order: Vec<usize>,
+    /// The neighbour behind each port, live or not; [`NONE`]: none. `stride` of them a switch.
+    behind: Vec<u32>,
+    /// The same, live ones only.
+    live: Vec<u32>,
+    stride: usize,
+    /// Links of each switch, by neighbour.
+    near: Lists<Link>,
+    /// The far ends of the links of each switch, live or not.
+    facing: Lists<Facing>,
+    /// Detours in force.
+    turns: Turns,
+    /// Switches without a live link, of those that lost one.
+    gone: Vec<bool>,
+}
+
+/// A port that faces a switch.
+#[derive(Clone, Copy, Debug)]
+struct Facing {
+    /// Whose it is.
+    peer: u32,
+    port: u8,
+    /// True if that is above.
+    is_above: bool,
+}
+
+/// An entry that a repair changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The switch.
+    pub switch: SwitchIdx,
+    /// The LID.
+    pub lid: Lid,
+    /// Its egress port from now on.
+    pub egress: u8,
+    /// What it was.
+    pub before: u8,
+    /// From 1: to be written when all entries of a lower step are in force; it would send their packets back.
+    pub step: u8,
+}
+
+/// A turn that repairs may need: packets that come down from a switch by a port, and go up again by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LikelyTurn {
+    /// The switch that they come from.
+    pub from: SwitchIdx,
+    /// The port there.
+    pub port: PortNum,
+    /// The port of the switch where they turn.
+    pub onward: PortNum,
+}
+
+/// What a LID leads to, if to anything, and the LID with the switches at which it lost its way.
+type Group<'a> = (Option<Target>, &'a [(Lid, usize)]);
+
+impl TreeMender {
+    /// Ready for losses of links of `tree`.
+    #[must_use]
+    pub fn new(tree: FatTree) -> Self {
+        let net = &tree.rule.net;
+        let most = (0..net.total()).flat_map(|s| net.links.get(s).iter().map(|k| usize::from(k.port)));
+        let stride = most.max().unwrap_or(0) + 1;
+        let mut behind = vec![NONE; net.total() * stride];
+        let mut live = behind.clone();
+        for s in 0..net.total() {
+            for link in net.links.get(s) {
+                behind[s * stride + usize::from(link.port)] = link.peer;
+                if link.alive {
+                    live[s * stride + usize::from(link.port)] = link.peer;
+                }
+            }
+        }
+        let facing = facing(&tree.rule.shape.level, &behind, stride);
+        let mut near = Lists::default();
+        for s in 0..net.total() {
+            let mut links = net.links.get(s).to_vec();
+            links.sort_unstable_by_key(|k| (k.peer, k.port));
+            near.push(links);
+        }
+        Self {
+            near,
+            facing,
+            order: by_level(&tree.rule.shape.level, tree.shape.levels),
+            turns: Turns::new(net, &tree.rule.shape.level, tree.shape.levels),
+            gone: vec![false; net.total()],
+            behind,
+            live,
+            stride,
+            tree,
+        }
+    }
+
+    /// The same for tables that may have detours already, as those of a damaged tree do, and those that were repaired
+    /// and whose links have come back since. `by_hosts` says whether packets of hosts to a LID leave a switch: traffic
+    /// from switch to switch turns as it likes, and the judge reports it apart. Looks at all entries.
+    ///
+    /// Detours to come turn at the leaf at which most turn, agents' included: what goes up from there by these and by
+    /// those comes back down to it no more.
+    #[must_use]
+    pub fn with_detours(mut self, lids: &Lids, tables: &Tables, by_hosts: impl Fn(SwitchIdx, Lid) -> bool) -> Self {
+        let real = self.tree.rule.net.real;
+        if tables.switches() != real {
+            return self;
+        }
+        let mut turned_at = vec![0_u64; real];
+        for block in 0..tables.blocks() {
+            let lid = |i: usize| u16::try_from(block * BLOCK_LIDS + i).map(Lid).unwrap_or(Lid::NONE);
+            let targets = (0..BLOCK_LIDS).map(|i| self.tree.target(lids, lid(i)).unwrap_or(Target::Nowhere));
+            let targets: Vec<Target> = targets.collect();
+            for s in (0..real).filter(|&s| self.tree.rule.shape.level[s] > 0) {
+                let switch = SwitchIdx::from_usize(s);
+                for (i, &egress) in tables.block(switch, block).iter().enumerate() {
+                    let Some(n) = self.peer(s, egress).filter(|&n| n < real && self.is_above(s, n)) else {
+                        continue;
+                    };
+                    let onward = tables.block(SwitchIdx::from_usize(n), block)[i];
+                    let Some(next) = self.peer(n, onward).filter(|&next| self.is_above(next, n)) else {
+                        continue;
+                    };
+                    if targets[i] == Target::Nowhere {
+                        continue;
+                    }
+                    turned_at[n] += 1;
+                    if self.is_of_host(targets[i]) || by_hosts(switch, lid(i)) {
+                        let arrow = self.arrow(n, s, next);
+                        arrow.into_iter().for_each(|arrow| self.turns.add(arrow, false));
+                    }
+                }
+            }
+        }
+        let Rule { net, shape, .. } = &self.tree.rule;
+        let leaves = shape.leaves.iter().map(|&leaf| leaf as usize);
+        // The first of several.
+        if let Some(leaf) = leaves.min_by_key(|&leaf| Reverse(turned_at.get(leaf).copied())) {
+            self.turns.meet_at(net, &shape.level, leaf);
+        }
+        self
+    }
+
+    /// Where detours to come turn, most of them: at the leaf at which they meet, and straight above it. None of these
+    /// make a cycle, all together.
+    pub fn likely_turns(&self) -> impl Iterator<Item = LikelyTurn> {
+        let real = self.tree.rule.net.real;
+        let turns_at = move |at: usize| {
+            let ends = self.facing.get(at).iter();
+            let down = ends.filter(move |end| end.is_above && (end.peer as usize) < real);
+            let up = self.near.get(at).iter();
+            let up = up.filter(move |k| k.alive && self.is_above(k.peer as usize, at));
+            down.flat_map(move |from| {
+                let others = up.clone().filter(|k| k.peer != from.peer);
+                others.filter_map(move |onward| {
+                    Some(LikelyTurn {
+                        from: SwitchIdx(from.peer),
+                        port: PortNum::new(from.port)?,
+                        onward: PortNum::new(onward.port)?,
+                    })
+                })
+            })
+        };
+        (0..real).filter(|&s| self.turns.is_meeting(s)).flat_map(turns_at)
+    }
+
+    fn is_of_host(&self, target: Target) -> bool {
+        match target {
+            Target::Nowhere => false,
+            Target::Leaf { egress, .. } => egress != 0,
+            Target::Upper { upper } => self.tree.targets.uppers[upper as usize].egress != 0,
+        }
+    }
+
+    #[inline]
+    fn is_above(&self, s: usize, other: usize) -> bool {
+        let level = &self.tree.rule.shape.level;
+        level[s] > level[other]
+    }
+
+    /// A turn at switch `at`.
+    fn arrow(&self, at: usize, from: usize, to: usize) -> Option<Arrow> {
+        self.turns.arrow((self.tree.rule.shape.level[at], at), from, to)
+    }
+
+    /// Takes links away, by both their ends, and puts what they carried elsewhere in `tables`, those in force.
+    /// `by_hosts` says whether packets of hosts to a LID leave a switch by them.
+    ///
+    /// `None` if that cannot be done: `tables` are then what they were, but this value is of no use any more.
+    pub fn lose(
+        &mut self,
+        lids: &Lids,
+        tables: &mut Tables,
+        ends: &[(SwitchIdx, PortNum)],
+        by_hosts: impl Fn(SwitchIdx, Lid) -> bool,
+    ) -> Option<Vec<Moved>> {
+        if tables.switches() != self.tree.rule.net.real {
+            return None;
+        }
+        for &(switch, port) in ends {
+            self.cut(switch.to_usize(), port.get())?;
+        }
+        let mut switches: Vec<usize> = ends.iter().map(|(switch, _)| switch.to_usize()).collect();
+        switches.sort_unstable();
+        switches.dedup();
+        for &s in &switches {
+            self.gone[s] = !self.tree.rule.net.links.get(s).iter().any(|k| k.alive);
+        }
+        self.tree.rule.shrink_sets(&self.order, &switches);
+        let mut victims: Vec<(Lid, usize)> = Vec::new();
+        for &(switch, port) in ends.iter().filter(|(switch, _)| !self.gone[switch.to_usize()]) {
+            for block in 0..tables.blocks() {
+                let row = tables.block(switch, block);
+                // All of them at once, as a link that leads down carries few.
+                if !row.iter().fold(false, |any, &egress| any | (egress == port.get())) {
+                    continue;
+                }
+                let hit = row.iter().zip(0_usize..).filter(|(egress, _)| **egress == port.get());
+                let lid = |i: usize| u16::try_from(block * BLOCK_LIDS + i).map(Lid).unwrap_or(Lid::NONE);
+                victims.extend(hit.map(|(_, i)| (lid(i), switch.to_usize())));
+            }
+        }
+        victims.sort_unstable();
+        let met = self.tree.rule.net.total();
+        let mut repair = Repair {
+            mender: self,
+            tables,
+            by_hosts: &by_hosts,
+            moved: Vec::new(),
+            first: 0,
+            met: vec![0; met],
+            round: 0,
+            known: RefCell::default(),
+        };
+        let groups = victims.chunk_by(|a, b| a.0 == b.0);
+        let mut groups: Vec<Group<'_>> = groups
+            .map(|group| (repair.mender.tree.target(lids, group[0].0).ok(), group))
+            .collect();
+        // Upper switches first: the way to their agents has the least choice of where to turn.
+        groups.sort_by_key(|(target, _)| !matches!(target, Some(Target::Upper { .. })));
+        for (target, group) in groups {
+            let starts: Vec<usize> = group.iter().map(|&(_, s)| s).collect();
+            let done = target.and_then(|target| repair.destination((group[0].0, target), &starts));
+            if done.is_none() {
+                let Repair { moved, tables, .. } = repair;
+                moved.iter().rev().for_each(|m| tables.set(m.switch, m.lid, m.before));
+                return None;
+            }
+        }
+        Some(repair.moved)
+    }
+
+    /// Marks one end of a link as dead.
+    fn cut(&mut self, s: usize, port: u8) -> Option<()> {
+        let rule = &mut self.tree.rule;
+        if s >= rule.net.real {
+            return None;
+        }
+        let start = rule.net.links.start(s);
+        let links = rule.net.links.get(s);
+        let found = links.binary_search_by_key(&port, |k| k.port).ok()?;
+        let peer = links[found].peer;
+        rule.net.links.items_mut()[start + found].alive = false;
+        self.live[s * self.stride + usize::from(port)] = NONE;
+        let start = self.near.start(s);
+        let found = self.near.get(s).iter().position(|k| k.port == port)?;
+        self.near.items_mut()[start + found].alive = false;
+        rule.shape.cut(s, peer, port);
+        Some(())
+    }
+
+    #[inline]
+    fn peer(&self, s: usize, egress: u8) -> Option<usize> {
+        if usize::from(egress) >= self.stride {
+            return None;
+        }
+        let peer = self.behind[s * self.stride + usize::from(egress)];
+        (peer != NONE).then_some(peer as usize)
+    }
+
+    /// The same over a live link.
+    #[inline]
+    fn live_peer(&self, s: usize, egress: u8) -> Option<usize> {
+        if usize::from(egress) >= self.stride {
+            return None;
+        }
+        let peer = self.live[s * self.stride + usize::from(egress)];
+        (peer != NONE).then_some(peer as usize)
+    }
+}
+
+/// The far ends of the links of each switch, by neighbour, then port. `behind` is the neighbour behind each port.
+fn facing(level: &[u32], behind: &[u32], stride: usize) -> Lists<Facing> {
+    let mut of: Vec<Vec<Facing>> = vec![Vec::new(); level.len()];
+    for (place, &to) in behind.iter().enumerate().filter(|(_, to)| **to != NONE) {
+        let peer = place / stride;
+        of[to as usize].push(Facing {
+            peer: peer as u32,
+            port: (place % stride) as u8,
+            is_above: level[peer] > level[to as usize],
+        });
+    }
+    let mut facing = Lists::default();
+    of.into_iter().for_each(|ends| facing.push(ends));
+    facing
+}
+
+/// Number of detours that are made, and which arrows may be beside them.
+type Known = (usize, BTreeMap<(Arrow, bool, Care), bool>);
+
+/// One repair.
+struct Repair<'a> {
+    mender: &'a mut TreeMender,
+    tables: &'a mut Tables,
+    /// Whether packets of hosts to a LID leave a switch.
+    by_hosts: &'a dyn Fn(SwitchIdx, Lid) -> bool,
+    moved: Vec<Moved>,
+    /// How many of them are of other destinations.
+    first: usize,
+    /// By switch: the round in which it was met.
+    met: Vec<u32>,
+    round: u32,
+    /// What was found out of arrows, with so many made.
+    known: RefCell<Known>,
+}
+
+impl Repair<'_> {
+    const fn rule(&self) -> &Rule {
+        &self.mender.tree.rule
+    }
+
+    /// Whether a path up, then down leads from a switch to another.
+    fn has_way(&self, s: usize, to: usize) -> bool {
+        self.rule().below.has(s, to) || self.rule().reach.has(s, to)
+    }
+
+    /// Repairs the way to one LID, whose entries at `starts` lead over what is lost.
+    fn destination(&mut self, (lid, target): (Lid, Target), starts: &[usize]) -> Option<()> {
+        let to = self.mender.tree.switch_of(target);
+        let Some(to) = to.filter(|&to| !self.mender.gone[to]) else {
+            // Nobody has it, or somebody who is away: whatever the entry says, packets are dropped.
+            return Some(());
+        };
+        self.first = self.moved.len();
+        self.round += 1;
+        let mut open: Vec<usize> = starts.to_vec();
+        let (mut stuck, mut kept) = (Vec::new(), Vec::new());
+        starts.iter().for_each(|&s| self.met[s] = self.round);
+        while let Some(s) = open.pop() {
+            let egress = self.tables.get(SwitchIdx::from_usize(s), lid);
+            let next = self.mender.live_peer(s, egress);
+            let rule = self.rule();
+            if s == to || next.is_some_and(|next| rule.leads(s, next, to)) {
+                continue;
+            }
+            let has_way = self.has_way(s, to);
+            // Whoever sends up to it may go on to do so: it sends up in any case, but by another link.
+            let goes_on_up = has_way
+                && !rule.below.has(s, to)
+                && self
+                    .mender
+                    .peer(s, egress)
+                    .is_some_and(|before| self.mender.is_above(before, s));
+            if has_way && next.is_some() && !self.carries_hosts(s, lid) {
+                // Its agent alone sends this way, which is longer from now on if it leads on.
+                kept.push(s);
+            } else if has_way {
+                self.take_way(s, lid, target)?;
+            } else if next.is_none() {
+                stuck.push(s);
+            }
+            self.look_behind(s, lid, goes_on_up, &mut open);
+        }
+        stuck.sort_unstable();
+        let is_of_host = self.mender.is_of_host(target);
+        let mut turns = is_of_host;
+        for s in stuck {
+            // Packets of hosts are under way by what led there on the tree until now, whosever the LID is.
+            let was_on_tree = is_of_host || self.carries_hosts(s, lid) || self.led_there(s, lid, to);
+            turns |= was_on_tree;
+            let mut is_done = was_on_tree && self.any_detour(s, lid, to);
+            if !is_done && !kept.is_empty() {
+                for s in std::mem::take(&mut kept) {
+                    self.take_way(s, lid, target)?;
+                }
+                is_done = was_on_tree && self.any_detour(s, lid, to);
+            }
+            if !is_done {
+                self.unstick(s, lid, to)?;
+            }
+        }
+        for s in kept {
+            if !self.arrives(s, lid, &[], to) {
+                self.take_way(s, lid, target)?;
+            }
+        }
+        if turns {
+            self.note_turns(lid, (to, is_of_host));
+        }
+        Some(())
+    }
+
+    /// Switches whose packets to a LID go to this one, and that were not met in this round, are to be looked at: all,
+    /// or only those above.
+    fn look_behind(&mut self, s: usize, lid: Lid, only_above: bool, open: &mut Vec<usize>) {
+        let (rows, column) = (self.tables.tile(lid.index() / BLOCK_LIDS), lid.index() % BLOCK_LIDS);
+        let facing = self.mender.facing.get(s).iter();
+        for from in facing.filter(|from| from.is_above || !only_above) {
+            let peer = from.peer as usize;
+            // Most lead elsewhere, and switches beyond the real ones have no row.
+            let leads_here = rows.get(peer).is_some_and(|row| row[column] == from.port);
+            if leads_here && self.met[peer] != self.round && !self.mender.gone[peer] {
+                self.met[peer] = self.round;
+                open.push(peer);
+            }
+        }
+    }
+
+    /// Gives a switch the entry of the rule.
+    fn take_way(&mut self, s: usize, lid: Lid, target: Target) -> Option<()> {
+        let new = self.entry(s, target);
+        if new == NO_PATH {
+            return None;
+        }
+        let level = |peer: Option<usize>| peer.map(|peer| self.rule().shape.level[peer]);
+        let mine = self.rule().shape.level[s];
+        let goes_up = level(self.mender.peer(s, new)).is_some_and(|l| l > mine);
+        let went_down = level(self.next(s, lid)).is_some_and(|l| l < mine);
+        // Packets that come down to it would be sent up again.
+        self.set(s, lid, new, u8::from(goes_up && went_down));
+        Some(())
+    }
+
+    fn carries_hosts(&self, s: usize, lid: Lid) -> bool {
+        (self.by_hosts)(SwitchIdx::from_usize(s), lid)
+    }
+
+    /// The neighbour that an entry leads to.
+    fn next(&self, s: usize, lid: Lid) -> Option<usize> {
+        self.mender.peer(s, self.tables.get(SwitchIdx::from_usize(s), lid))
+    }
+
+    fn entry(&self, s: usize, target: Target) -> u8 {
+        match target {
+            Target::Nowhere => NO_PATH,
+            Target::Leaf { leaf, number, egress } => self.mender.tree.leaf_entry(s, leaf, number, egress, None),
+            Target::Upper { upper } => {
+                let to = self.mender.tree.targets.uppers[upper as usize];
+                self.rule().towards_upper(s, to, upper, None)
+            }
+        }
+    }
+
+    fn set(&mut self, s: usize, lid: Lid, egress: u8, step: u8) {
+        let switch = SwitchIdx::from_usize(s);
+        let before = self.tables.get(switch, lid);
+        if before != egress {
+            self.tables.set(switch, lid, egress);
+            self.moved.push(Moved {
+                switch,
+                lid,
+                egress,
+                before,
+                step,
+            });
+        }
+    }
+
+    /// Live neighbours whose level is as wanted, and the ports to them, by number.
+    fn neighbours(&self, s: usize, wanted: impl Fn(u32, u32) -> bool) -> impl Iterator<Item = (usize, u8)> {
+        let level = &self.rule().shape.level;
+        let live = self.mender.near.get(s).iter().filter(|k| k.alive);
+        let live = live.filter(move |k| wanted(level[s], level[k.peer as usize]));
+        live.map(|k| (k.peer as usize, k.port))
+    }
+
+    /// Whether a packet gets to switch `to` without passing some.
+    fn arrives(&self, from: usize, lid: Lid, not_by: &[usize], to: usize) -> bool {
+        let mut at = from;
+        for _ in 0..self.rule().net.real {
+            if at == to {
+                return true;
+            }
+            if not_by.contains(&at) {
+                return false;
+            }
+            let egress = self.tables.get(SwitchIdx::from_usize(at), lid);
+            match self.mender.live_peer(at, egress) {
+                Some(next) => at = next,
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::PortRef;
+    use selvedge_sim::{Par, Seed};
+    use selvedge_topology::Spec;
+
+    use super::super::FatTreeOptions;
+    use super::*;
+
+    #[test]
+    fn sets_after_losses_are_those_of_the_tree_that_is_left() {
+        for spec in [
+            "sx6536",
+            "karytree:k=4,n=3",
+            "karytree:k=3,n=4",
+            "mport:m=8,n=3",
+            "pgft:m=4x4x4,w=1x2x2,p=1x2x2",
+        ] {
+            let Ok(Spec::Generated(recipe)) = spec.parse() else {
+                panic!("{spec} is not a recipe");
+            };
+            let fabric = recipe.fabric().unwrap();
+            let tree = FatTree::detect(&fabric, &FatTreeOptions::default(), Par::Sequential).unwrap();
+            let levels = tree.shape.levels;
+            let mut mender = TreeMender::new(tree);
+            let mut rng = Seed(7).child("sets").rng();
+            let mut links: Vec<[PortRef; 2]> = Vec::new();
+            for &node in fabric.switches().iter() {
+                let ports = fabric
+                    .node(node)
+                    .external_ports()
+                    .map(|(port, _)| PortRef { node, port });
+                links.extend(ports.filter_map(|at| Some([at, fabric.peer(at)?])));
+            }
+            links.retain(|[at, peer]| at < peer && fabric.switch_index(peer.node).is_some());
+            rng.shuffle(&mut links);
+            for (number, ends) in links.iter().take(40).enumerate() {
+                let ends = ends.map(|at| (fabric.switch_index(at.node).unwrap().to_usize(), at.port.get()));
+                ends.into_iter().for_each(|(s, port)| mender.cut(s, port).unwrap());
+                let [s, peer] = ends.map(|(s, _)| s);
+                mender.tree.rule.shrink_sets(&mender.order, &[s, peer]);
+                let Rule { net, shape, .. } = &mender.tree.rule;
+                let anew = Rule::new(net.clone(), shape.clone(), levels);
+                for s in 0..net.total() {
+                    let sets = (mender.tree.rule.below.row(s), mender.tree.rule.reach.row(s));
+                    assert_eq!(
+                        sets,
+                        (anew.below.row(s), anew.reach.row(s)),
+                        "{spec}, loss {number}, {s}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Shortest paths on lanes: OpenSM's `lash` (observed in 3.3.23).
+//!
+//! Each switch in turn, by GUID, is the root of a tree of shortest paths, links of a switch in the order of its ports.
+//! A switch takes its next hop towards another from the first tree in which that one is below it, by its lowest port
+//! towards the neighbour. So all LIDs of a switch have the same paths, and parallel links stay unused.
+//!
+//! Destination switches then go onto lanes, each onto the first on which its paths close no credit loop. OpenSM gives a
+//! lane to each pair of switches; here all paths to a switch have one, since that is what tables of service levels hold
+//! and what path records of any source agree on. So more lanes may be needed. What hosts use towards hosts comes first,
+//! then what only switches use, as in `dfsssp`.
+//!
+//! Work: switches² × the length of paths, then a search in a lane's order for each dependency that does not agree with
+//! it. Memory: four bytes per pair of switches.
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_graph::Graph;
+use selvedge_plan::Tables;
+use selvedge_types::Idx;
+
+use crate::destinations::{Destination, links_to};
+use crate::engine::{Capability, Input, LaneUse, Made, RoutingEngine};
+use crate::engines::sssp::NONE;
+use crate::error::EngineError;
+use crate::lanes::Lanes;
+use crate::note::Note;
+
+/// Engine `lash`.
+#[derive(Debug)]
+pub struct Lash;
+
+impl RoutingEngine for Lash {
+    fn route(&self, input: &Input<'_>, _notes: &mut Vec<Note>) -> Result<Made, EngineError> {
+        let graph = input.graph;
+        let ways = Ways::new(input.fabric, graph);
+        let mut tables = input.tables();
+        let mut is_wanted = vec![false; graph.switches()];
+        for (attach, batch) in input.destinations.batches() {
+            is_wanted[attach] = true;
+            batch.iter().for_each(|to| ways.write(graph, &mut tables, attach, to));
+        }
+        let most = input.lanes(self.lanes());
+        let is_bearing = |s: usize| links_to(input.fabric, s, |node| !node.is_switch()) > 0;
+        let bearing: Vec<bool> = (0..graph.switches()).map(is_bearing).collect();
+        let lanes = Lanes::new(graph, bearing.clone(), most);
+        let placed = ways.place(lanes, &bearing, &is_wanted);
+        let (lane_of, lanes) = placed.ok_or(EngineError::TooFewLanes { engine: "lash", most })?;
+        let mut lane_of_lid = vec![0; input.lids.top().index() + 1];
+        for (attach, batch) in input.destinations.batches() {
+            for lid in batch.iter().flat_map(|to| to.lids.iter()) {
+                lane_of_lid[lid.index()] = lane_of[attach];
+            }
+        }
+        Ok(Made::on_lanes(tables, lane_of_lid, lanes))
+    }
+
+    fn capabilities(&self) -> &'static [Capability] {
+        &[Capability::DeadlockFree]
+    }
+
+    fn lanes(&self) -> LaneUse {
+        LaneUse::ToBeSafe { by_default: 8 }
+    }
+}
+
+/// Paths between all switches.
+struct Ways {
+    switches: usize,
+    /// The channel by which each switch sends towards a target, [`NONE`] if there is no way: a row for each target.
+    next: Vec<u32>,
+}
+
+impl Ways {
+    fn new(fabric: &Fabric, graph: &Graph) -> Self {
+        let switches = graph.switches();
+        let mut ways = Self {
+            switches,
+            next: vec![NONE; switches * switches],
+        };
+        let mut roots: Vec<usize> = (0..switches).collect();
+        roots.sort_by_key(|&s| fabric.switch(SwitchIdx::from_usize(s)).guid.opensm_order());
+        let mut tree = Tree::default();
+        for root in roots {
+            tree.grow(graph, root);
+            for &target in &tree.order {
+                let row = &mut ways.next[target as usize * switches..][..switches];
+                // Up to the root: each switch on the way has the target below it.
+                let mut below = target as usize;
+                while tree.parent[below].0 != NONE {
+                    let (above, channel) = tree.parent[below];
+                    if row[above as usize] == NONE {
+                        row[above as usize] = channel;
+                    }
+                    below = above as usize;
+                }
+            }
+        }
+        ways
+    }
+
+    /// Next hops of all switches towards one.
+    fn towards(&self, target: usize) -> &[u32] {
+        &self.next[target * self.switches..][..self.switches]
+    }
+
+    /// Writes the entries of a destination at switch `attach`.
+    fn write(&self, graph: &Graph, tables: &mut Tables, attach: usize, to: &Destination) {
+        for lid in to.lids.iter() {
+            for (switch, &channel) in self.towards(attach).iter().enumerate().filter(|(_, c)| **c != NONE) {
+                let egress = graph.channels().item(channel as usize).egress;
+                tables.set(SwitchIdx::from_usize(switch), lid, egress);
+            }
+            tables.set(SwitchIdx::from_usize(attach), lid, to.egress);
+        }
+    }
+
+    /// Puts destination switches onto lanes: the lane of each, and how many there are. `None` if they do not suffice.
+    fn place(&self, mut lanes: Lanes<'_>, bearing: &[bool], is_wanted: &[bool]) -> Option<(Vec<u8>, u8)> {
+        let mut lane_of = vec![0; self.switches];
+        let wanted = || (0..self.switches).filter(|&s| is_wanted[s]);
+        for target in wanted().filter(|&s| bearing[s]) {
+            (lane_of[target], _) = lanes.place(self.towards(target), false, |_, _| None)?;
+        }
+        for target in wanted().filter(|&s| bearing[s]) {
+            lane_of[target] = lanes.add(self.towards(target), lane_of[target], |_, _| true)?;
+        }
+        for target in wanted().filter(|&s| !bearing[s]) {
+            (lane_of[target], _) = lanes.place(self.towards(target), false, |_, _| None)?;
+            // From switch to switch hardly a packet goes: kept from credit loops where that costs no lane.
+            lanes.add_if_fits(lane_of[target], self.towards(target));
+        }
+        Some((lane_of, lanes.used()))
+    }
+}
+
+/// A tree of shortest paths from its root.
+#[derive(Default)]
+struct Tree {
+    /// Its switches, nearest first.
+    order: Vec<u32>,
+    /// The switch above each and the channel from there, [`NONE`] for the root and for switches that are not in it.
+    parent: Vec<(u32, u32)>,
+    is_in: Vec<bool>,
+}
+
+impl Tree {
+    fn grow(&mut self, graph: &Graph, root: usize) {
+        let switches = graph.switches();
+        self.order.clear();
+        self.parent.clear();
+        self.parent.resize(switches, (NONE, NONE));
+        self.is_in.clear();
+        self.is_in.resize(switches, false);
+        self.is_in[root] = true;
+        self.order.push(SwitchIdx::from_usize(root).0);
+        let mut head = 0;
+        while let Some(&at) = self.order.get(head) {
+            head += 1;
+            for place in graph.channels().range(at as usize) {
+                let to = graph.channels().item(place).to;
+                if !std::mem::replace(&mut self.is_in[to as usize], true) {
+                    self.parent[to as usize] = (at, u32::try_from(place).unwrap_or(NONE));
+                    self.order.push(to);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Up*/down*: every path climbs towards a top, then descends, and never climbs again.
+//!
+//! All switches stand in one order from top to bottom ([`order`]); a channel leads up or down in it, never level. Per
+//! target one computation ([`legal`]) decides at which switches packets may still climb, so that no entry can send a
+//! packet up that another entry had sent down. Channel dependencies then only go from up to up, up to down and down to
+//! down, each strictly along the order: no cycle on one lane, whatever the fabric and whoever sends.
+//!
+//! OpenSM's engine of this name differs in two ways that this one does not copy: on fabrics with links inside a rank
+//! its tables can contain the forbidden turn, and switches that have no common top do not reach each other. On clean
+//! trees the tables are the same (with `connect_roots` off: also in what is not reachable).
+
+mod legal;
+mod order;
+mod roots;
+
+use selvedge_fabric::Fabric;
+use selvedge_graph::Graph;
+use selvedge_sim::Par;
+use selvedge_types::Guid;
+
+use crate::engine::{Capability, Input, Made, RoutingEngine};
+use crate::error::EngineError;
+use crate::note::{Note, guids};
+use crate::paths::{Levels as Entries, Paths};
+use legal::{Levels, Scratch};
+pub(crate) use order::Order;
+pub(crate) use roots::{Ranking, switch_of};
+
+/// Options of `updn`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpDnOptions {
+    /// Roots: GUIDs of switches, or of host nodes or ports, whose switch is meant. Parts of the fabric without any get
+    /// roots that are found. Default: none.
+    pub roots: Vec<Guid>,
+    /// Give every pair of switches of a connected fabric a path, by raising a few switches to the roots, so that there
+    /// is one top. Default true. False: as OpenSM, switches without a common top (two spines) do not reach each other.
+    pub connect_roots: bool,
+}
+
+impl Default for UpDnOptions {
+    fn default() -> Self {
+        Self {
+            roots: Vec::new(),
+            connect_roots: true,
+        }
+    }
+}
+
+/// Engine `updn`.
+#[derive(Debug)]
+pub struct UpDn;
+
+impl RoutingEngine for UpDn {
+    fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError> {
+        let paths = paths(input.fabric, input.graph, &input.options.updn, input.par, notes);
+        Ok(Made::on_one_lane(input.balanced(&paths, notes)))
+    }
+
+    fn capabilities(&self) -> &'static [Capability] {
+        &[Capability::DeadlockFree, Capability::LeavesRoomForCopies]
+    }
+}
+
+/// Up*/down* paths between all switches.
+fn paths(fabric: &Fabric, graph: &Graph, options: &UpDnOptions, par: Par, notes: &mut Vec<Note>) -> Paths {
+    let ranking = Ranking::new(fabric, graph, &options.roots, par, notes);
+    let order = Order::new(graph, &ranking, options.connect_roots);
+    if order.equal_rank_links > 0 {
+        let count = order.equal_rank_links;
+        notes.push(Note::EqualRankLinks { count });
+    }
+    if !order.raised.is_empty() {
+        let through = guids(fabric, order.raised.iter().copied());
+        notes.push(Note::RootsConnected { through });
+    }
+    let levels = Levels::new(graph, &order);
+    let paths = Entries::new(
+        graph.switches(),
+        Some(order.position),
+        par,
+        |target, scratch: &mut Scratch, row| {
+            levels.route(target, scratch, row);
+        },
+    );
+    let pairs = paths.missing(|a, b| graph.component(a) == graph.component(b));
+    if pairs > 0 {
+        notes.push(Note::NoLegalPath { pairs });
+    }
+    Paths::Levels(paths)
+}

@@ -1,0 +1,472 @@
+//! Links that are lost while tables are in force: entries that lead around them, and that may be written while packets
+//! are still under way by the old ones.
+//!
+//! The dependency graph of each lane is kept, with an order that follows it ([`Order`]). A destination whose tree led
+//! over a lost link has a part that is cut off, below one switch: its root. The root gets another next hop, outside
+//! the part, and everybody below it keeps its entry ([`hang`]). If that would close a cycle, a switch below the root is
+//! led out first, or one outside is led on differently, and the root follows ([`rehang`]). Links that carry more then
+//! than any did before are relieved, by further entries in the part ([`ease`]).
+//!
+//! Whoever has sent to a switch before its entry changes may have packets there afterwards, so the turns from all old
+//! channels into it to the new one are in the graph too, and old turns stay in it until packets are gone. So no mix of
+//! old and new entries has a cycle, provided that entries of one step are written before those of the next begins.
+//! Nothing has to wait for packets to drain.
+//!
+//! Where no such way exists (the old channels into a switch and the graph leave none) packets have to drain first: see
+//! [`late`]; some LIDs may have to be routed anew as a whole then, see [`anew`]. Where that would close a cycle as well
+//! nothing is repaired here; [`super::repair`] does what can be done.
+//!
+//! Work: a look at two rows of the tables; per destination and switch cut off, its neighbours and some short searches
+//! in the order; for those that one entry does not lead on, one step for each channel and turn of the lane. Making a
+//! mender costs one step for each switch and LID. Memory: that of one order a lane, see [`super`].
+
+mod anew;
+mod by_turns;
+mod ease;
+mod hang;
+mod late;
+mod loads;
+mod rehang;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_graph::Graph;
+use selvedge_plan::{BLOCK_LIDS, Lids, ServiceLevels, Tables};
+use selvedge_types::{Idx, Lid, PortNum};
+
+use super::net::{NONE, Net};
+use super::order::Order;
+use crate::destinations::Destinations;
+use rehang::Scratch;
+
+/// A LID, and switches that sent it over a lost link.
+type Victim = (Lid, Vec<u32>);
+
+/// A turn of a lane: the lane, the channel it comes from, and the one it goes to.
+type Turn = (u8, u32, u32);
+
+/// An entry that a repair changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rehung {
+    /// The switch.
+    pub switch: SwitchIdx,
+    /// The LID.
+    pub lid: Lid,
+    /// Its egress port from now on.
+    pub egress: u8,
+    /// What it was.
+    pub before: u8,
+    /// From 1: to be written when all entries of the LID with a lower step are in force.
+    pub step: u16,
+}
+
+/// Tables in force and the order that keeps them free of deadlock, for repairs.
+#[derive(Clone, Debug)]
+pub struct WeaveMender {
+    net: Arc<Net>,
+    /// The channel of each port of each switch, [`NONE`] for others: `width` of them a switch.
+    channel: Vec<u32>,
+    width: usize,
+    alive: Vec<bool>,
+    /// Switches without a live channel.
+    gone: Vec<bool>,
+    /// By LID.
+    trips: Vec<Trip>,
+    orders: Vec<Order>,
+    /// Host pairs on each channel, by first LIDs; not exact after several links were lost at once.
+    load: Vec<u64>,
+    /// Turns that only packets under way take, each counted once.
+    lingering: Vec<Turn>,
+    /// Entries that were replaced while packets may be under way by them: switch and channel.
+    past: BTreeMap<Lid, Vec<(u32, u32)>>,
+    scratch: Scratch,
+}
+
+/// Where a LID leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Trip {
+    /// Its switch; [`NONE`]: nobody has it, or somebody who is away.
+    at: u32,
+    lane: u8,
+    /// Host pairs are counted on it.
+    is_base: bool,
+}
+
+/// The step from which entries are written when packets have drained.
+const LATE: u16 = 1 << 15;
+
+impl Rehung {
+    /// True if it is to be written when no packet is under way any more by what earlier steps replaced.
+    #[must_use]
+    pub const fn waits(&self) -> bool {
+        self.step >= LATE
+    }
+}
+
+impl WeaveMender {
+    /// Ready for losses of links. `None` if the tables do not lead every switch to every LID of a connected fabric, or
+    /// have a cycle themselves. Service levels are lanes, modulo how many of those there are.
+    #[must_use]
+    pub fn new(fabric: &Fabric, lids: &Lids, tables: &Tables, (levels, lanes): (&ServiceLevels, u8)) -> Option<Self> {
+        let graph = Graph::new(fabric);
+        let destinations = Destinations::new(fabric, &graph, lids, (false, &[]), &mut Vec::new()).ok()?;
+        let goals = super::goals(&destinations);
+        let net = Net::new(fabric, &graph, &goals);
+        if net.parts != 1 || tables.switches() != net.switches || tables.top() < lids.top() || lanes == 0 {
+            return None;
+        }
+        let nowhere = Trip {
+            at: NONE,
+            lane: 0,
+            is_base: false,
+        };
+        let mut trips = vec![nowhere; lids.top().index() + 1];
+        for (lid, _) in lids.by_lid() {
+            trips[lid.index()].lane = levels.to(lid).get() % lanes;
+        }
+        let mut egress = vec![0; trips.len()];
+        for goal in &goals {
+            for lid in goal.lids.iter() {
+                let trip = &mut trips[lid.index()];
+                (trip.at, trip.is_base) = (goal.at, goal.egress != 0 && lid == goal.lids.base);
+                egress[lid.index()] = goal.egress;
+            }
+        }
+        let width = net.egress.iter().map(|&port| usize::from(port) + 1).max().unwrap_or(1);
+        let mut channel = vec![NONE; net.switches * width];
+        for (c, (&src, &port)) in (0..).zip(net.src.iter().zip(&net.egress)) {
+            channel[src as usize * width + usize::from(port)] = c;
+        }
+        let mut mender = Self {
+            channel,
+            width,
+            alive: vec![true; net.channels()],
+            gone: vec![false; net.switches],
+            trips,
+            orders: Vec::new(),
+            load: vec![0; net.channels()],
+            lingering: Vec::new(),
+            past: BTreeMap::new(),
+            scratch: Scratch::new(&net),
+            net: Arc::new(net),
+        };
+        mender.read(lids, tables, &egress, lanes)?;
+        Some(mender)
+    }
+
+    /// Reads all turns and loads of tables.
+    fn read(&mut self, lids: &Lids, tables: &Tables, egress: &[u8], lanes: u8) -> Option<()> {
+        let net = Arc::clone(&self.net);
+        let turns = net.turn_first[net.channels()] as usize;
+        let mut counts = vec![vec![0_u32; turns]; usize::from(lanes)];
+        let mut next = vec![NONE; net.switches];
+        let mut column = Column::new(net.switches);
+        for (lid, _) in lids.by_lid() {
+            let trip = self.trips[lid.index()];
+            let (block, i) = (lid.index() / BLOCK_LIDS, lid.index() % BLOCK_LIDS);
+            let channels = self.channel.chunks_exact(self.width);
+            for ((row, next), channels) in tables.tile(block).iter().zip(&mut next).zip(channels) {
+                *next = channels.get(usize::from(row[i])).copied().unwrap_or(NONE);
+            }
+            let count = &mut counts[usize::from(trip.lane)];
+            for &from in next.iter().filter(|&&from| from != NONE) {
+                let to = next[net.dst[from as usize] as usize];
+                if to == net.rev[from as usize] {
+                    return None;
+                }
+                if to != NONE {
+                    count[net.turn(from, to)] += 1;
+                }
+            }
+            if trip.at != NONE {
+                let is_whole = (0..).zip(&next).all(|(s, &next)| (next == NONE) == (s == trip.at));
+                let ends = tables.get(SwitchIdx(trip.at), lid) == egress[lid.index()];
+                if !is_whole || !ends || !column.order(&net, &next, trip.at) {
+                    return None;
+                }
+            }
+            if trip.is_base {
+                column.put_load(&net, &next, &mut self.load);
+            }
+        }
+        for count in counts {
+            self.orders.push(Order::of_turns(&net, count)?);
+        }
+        Some(())
+    }
+
+    /// Takes links away, by their ends, and leads around them whatever `tables`, those in force, sent over them.
+    /// `is_quiet`: no packet is under way by entries that earlier repairs replaced.
+    ///
+    /// `None` if that would close a cycle: `tables` are then what they were, but this value is of no use any
+    /// more.
+    pub fn lose(&mut self, tables: &mut Tables, ends: &[(SwitchIdx, PortNum)], is_quiet: bool) -> Option<Vec<Rehung>> {
+        let net = Arc::clone(&self.net);
+        if tables.switches() != net.switches {
+            return None;
+        }
+        if is_quiet {
+            self.drain();
+        }
+        let mut victims = self.cut(tables, ends);
+        victims.sort_unstable();
+        let mut loss = Loss {
+            net,
+            mender: self,
+            tables,
+            moved: Vec::new(),
+            leaving: Vec::new(),
+        };
+        loss.weigh();
+        let groups = victims.chunk_by(|a, b| a.0 == b.0);
+        let lost = groups.map(|group| (group[0].0, group.iter().map(|&(_, root)| root).collect()));
+        let late = loss.lead_now(lost.collect());
+        // What needs a wait must not stand in the way of what needs none.
+        loss.finish();
+        if !late.is_empty() {
+            loss.mender.drain();
+        }
+        loss.lead_late(late)?;
+        Some(loss.moved)
+    }
+
+    /// Packets that were under way by replaced entries are gone.
+    fn drain(&mut self) {
+        for (lane, from, to) in std::mem::take(&mut self.lingering) {
+            // Those of lost links are out of the graph already.
+            if !self.alive[from as usize] || !self.alive[to as usize] {
+                continue;
+            }
+            self.orders[usize::from(lane)].remove(&self.net, from, to);
+        }
+        self.orders.iter_mut().for_each(Order::unblock);
+        self.past.clear();
+    }
+
+    /// Takes channels away; the LIDs that led over them, with the switches that sent them there.
+    fn cut(&mut self, tables: &Tables, ends: &[(SwitchIdx, PortNum)]) -> Vec<(Lid, u32)> {
+        let net = Arc::clone(&self.net);
+        let channels = ends.iter().filter_map(|&(switch, port)| {
+            let (s, port) = (switch.to_usize(), port.index());
+            let c = (port < self.width).then(|| self.channel.get(s * self.width + port))??;
+            (*c != NONE).then_some(*c)
+        });
+        let mut lost: Vec<u32> = channels.flat_map(|c| [c, net.rev[c as usize]]).collect();
+        lost.sort_unstable();
+        lost.dedup();
+        lost.retain(|&c| std::mem::replace(&mut self.alive[c as usize], false));
+        for &c in &lost {
+            self.orders.iter_mut().for_each(|order| order.forget(&net, c));
+            let s = net.src[c as usize] as usize;
+            self.gone[s] = net.out(s).all(|c| !self.alive[c]);
+        }
+        let mut victims = Vec::new();
+        for &c in &lost {
+            let (s, egress) = (net.src[c as usize], net.egress[c as usize]);
+            if self.gone[s as usize] {
+                continue;
+            }
+            for block in 0..tables.blocks() {
+                let row = tables.block(SwitchIdx(s), block);
+                let hit = row.iter().zip(0..).filter(|(entry, _)| **entry == egress);
+                let lids = hit.filter_map(|(_, i)| u16::try_from(block * BLOCK_LIDS + i).ok().map(Lid));
+                victims.extend(lids.filter(|&lid| self.is_wanted(lid)).map(|lid| (lid, s)));
+            }
+        }
+        victims
+    }
+
+    /// Whether somebody has the LID who can be reached.
+    fn is_wanted(&self, lid: Lid) -> bool {
+        let trip = self.trips.get(lid.index());
+        trip.is_some_and(|trip| trip.at != NONE && !self.gone[trip.at as usize])
+    }
+}
+
+/// One loss.
+struct Loss<'a> {
+    net: Arc<Net>,
+    mender: &'a mut WeaveMender,
+    tables: &'a mut Tables,
+    moved: Vec<Rehung>,
+    /// Turns that packets under way alone will take.
+    leaving: Vec<Turn>,
+}
+
+impl Loss<'_> {
+    /// Leads on what can be led on while packets are under way: first by one entry, then by several. What is left, by
+    /// LID.
+    fn lead_now(&mut self, lost: Vec<Victim>) -> Vec<Victim> {
+        let mut one = Vec::new();
+        let mut many = Vec::new();
+        for (lid, roots) in lost {
+            match roots[..] {
+                [root] => one.push((lid, root)),
+                _ => many.push((lid, roots)),
+            }
+        }
+        let mut late = self.hang_all(&one);
+        late.extend(many.into_iter().filter_map(|victim| self.rehang_all(victim)));
+        late
+    }
+
+    /// Leads a LID on at all switches that lost it; those that found no way.
+    fn rehang_all(&mut self, (lid, mut roots): Victim) -> Option<Victim> {
+        let first = self.moved.len();
+        loop {
+            let before = roots.len();
+            // One may have its only way over another.
+            roots.retain(|&root| !self.rehang(lid, root, first));
+            if roots.is_empty() || roots.len() == before {
+                break;
+            }
+        }
+        self.settle(lid, first);
+        (!roots.is_empty()).then_some((lid, roots))
+    }
+
+    /// The channel that a switch sends a LID by; [`NONE`] if it leads to no switch.
+    fn by(&self, switch: u32, lid: Lid) -> u32 {
+        self.channel_of(switch, self.tables.get(SwitchIdx(switch), lid))
+    }
+
+    fn channel_of(&self, switch: u32, egress: u8) -> u32 {
+        let port = usize::from(egress);
+        if port >= self.mender.width {
+            return NONE;
+        }
+        self.mender.channel[switch as usize * self.mender.width + port]
+    }
+
+    /// The channel that a switch sent a LID by before anything was lost.
+    fn by_before(&self, switch: u32, lid: Lid, first: usize) -> u32 {
+        let moved = self.moved[first..].iter().find(|moved| moved.switch.0 == switch);
+        moved.map_or_else(|| self.by(switch, lid), |moved| self.channel_of(switch, moved.before))
+    }
+
+    /// Live channels into a switch that may hold packets to a LID: by entries in force, and by those replaced.
+    fn entering(&self, switch: u32, lid: Lid, first: usize, into: &mut Vec<u32>) {
+        into.clear();
+        let past = self.mender.past.get(&lid).map_or(&[][..], Vec::as_slice);
+        for out in self.net.out(switch as usize) {
+            let (from, c) = (self.net.dst[out], self.net.rev[out]);
+            if !self.mender.alive[c as usize] {
+                continue;
+            }
+            let is_used = self.by(from, lid) == c || self.by_before(from, lid, first) == c;
+            if is_used || past.contains(&(from, c)) {
+                into.push(c);
+            }
+        }
+    }
+
+    /// Counts the turns of the new entries of a LID, and notes which of the turns in the graph will go.
+    fn settle(&mut self, lid: Lid, first: usize) {
+        let lane = self.mender.trips[lid.index()].lane;
+        // All that was added on the way is transitional but for the turns that are counted here.
+        let mut senders: Vec<u32> = Vec::new();
+        for moved in &self.moved[first..] {
+            let s = moved.switch.0;
+            senders.push(s);
+            for out in self.net.out(s as usize) {
+                let (from, c) = (self.net.dst[out], self.net.rev[out]);
+                if self.by(from, lid) == c || self.by_before(from, lid, first) == c {
+                    senders.push(from);
+                }
+            }
+        }
+        senders.sort_unstable();
+        senders.dedup();
+        for s in senders {
+            let turn_of = |by: &dyn Fn(u32) -> u32| {
+                let from = by(s);
+                let is_live = |c: u32| c != NONE && self.mender.alive[c as usize];
+                let to = is_live(from).then(|| by(self.net.dst[from as usize]));
+                to.filter(|&to| is_live(to)).map(|to| (lane, from, to))
+            };
+            let before = turn_of(&|s| self.by_before(s, lid, first));
+            let now = turn_of(&|s| self.by(s, lid));
+            if before == now {
+                continue;
+            }
+            self.leaving.extend(before);
+            if let Some((_, from, to)) = now {
+                // It is in the graph: it was one of those that may come about on the way.
+                self.mender.orders[usize::from(lane)].restore(&self.net, from, to);
+            }
+        }
+    }
+
+    /// Notes what packets under way may still do.
+    fn finish(&mut self) {
+        self.mender.lingering.append(&mut self.leaving);
+        for moved in &self.moved {
+            let s = moved.switch.0;
+            let c = self.channel_of(s, moved.before);
+            self.mender.past.entry(moved.lid).or_default().push((s, c));
+        }
+    }
+}
+
+/// Switches of one column, each after the one it sends to.
+#[derive(Debug)]
+struct Column {
+    order: Vec<u32>,
+    met: Vec<u32>,
+    round: u32,
+    path: Vec<u32>,
+    sum: Vec<u64>,
+}
+
+impl Column {
+    fn new(switches: usize) -> Self {
+        Self {
+            order: Vec::with_capacity(switches),
+            met: vec![0; switches],
+            round: 0,
+            path: Vec::new(),
+            sum: vec![0; switches],
+        }
+    }
+
+    /// Orders the switches; false if some do not reach `goal`.
+    fn order(&mut self, net: &Net, next: &[u32], goal: u32) -> bool {
+        self.round += 1;
+        self.order.clear();
+        self.order.push(goal);
+        self.met[goal as usize] = self.round;
+        for s in 0..next.len() as u32 {
+            let mut at = s;
+            self.path.clear();
+            while self.met[at as usize] != self.round {
+                // A path that is longer than there are switches goes in a circle.
+                if self.path.len() > next.len() || next[at as usize] == NONE {
+                    return false;
+                }
+                self.path.push(at);
+                at = net.dst[next[at as usize] as usize];
+            }
+            for &at in self.path.iter().rev() {
+                self.met[at as usize] = self.round;
+                self.order.push(at);
+            }
+        }
+        true
+    }
+
+    /// Adds what hosts send by the column at hand.
+    fn put_load(&mut self, net: &Net, next: &[u32], load: &mut [u64]) {
+        for &s in &self.order {
+            self.sum[s as usize] = u64::from(net.hosts[s as usize]);
+        }
+        for &s in self.order[1..].iter().rev() {
+            let c = next[s as usize] as usize;
+            load[c] += self.sum[s as usize];
+            self.sum[net.dst[c] as usize] += self.sum[s as usize];
+        }
+    }
+}

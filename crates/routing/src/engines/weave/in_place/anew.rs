@@ -1,0 +1,210 @@
+//! LIDs that find no way out of what is cut off, whatever is dropped first: they are routed anew as wholes.
+//!
+//! Entries that stay are preferred; those that change drop their LID first, so pairs that had a way lose packets
+//! meanwhile. Mostly what stands in the way of the stuck LIDs are others of their lane that were led around the lost
+//! link before them. So those are taken back, the stuck ones come first, and of the others only what was cut off is led
+//! out again. Where that does not do either, others are routed anew as wholes too: those that wait in any case, then
+//! all that have moved. If need be a spanning tree is looked for all of whose turns fit the graph without them: then
+//! there is always a way, at worst along the tree.
+
+use std::collections::BTreeSet;
+
+use selvedge_types::Lid;
+
+use super::{Loss, Rehung, Victim};
+use crate::engines::weave::net::NONE;
+
+/// So many switches are tried as the root of the tree.
+const ROOTS: usize = 16;
+
+impl Loss<'_> {
+    /// Routes stuck LIDs of a lane anew, and if need be others that are `late`, or have moved; false if some find no
+    /// way.
+    pub(super) fn lead_anew(&mut self, lane: u8, mut lids: Vec<Lid>, late: &[Lid]) -> bool {
+        let mut out = BTreeSet::new();
+        if self.lead_together(&mut lids, &mut out) || self.lead_first(lane, &mut lids, &mut out) {
+            return true;
+        }
+        for others in [late.to_vec(), self.moved.iter().map(|m| m.lid).collect()] {
+            let more: BTreeSet<Lid> = others.into_iter().filter(|lid| !lids.contains(lid)).collect();
+            lids.extend(
+                more.into_iter()
+                    .filter(|lid| self.mender.trips[lid.index()].lane == lane),
+            );
+            if self.lead_together(&mut lids, &mut out) || self.lead_by_base(lane, &lids, &mut out) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Routes LIDs of a lane that are out anew, before all others that have moved: of these only what was cut off is
+    /// led out again, after the others. False if some find no way: those come first in `lids` then, and are `out`.
+    fn lead_first(&mut self, lane: u8, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>) -> bool {
+        let cut_off = self.take_back(lane);
+        let mut left = Vec::new();
+        for &lid in out.iter() {
+            self.cut_off_all(lid);
+            if !self.lead_out(lid) {
+                left.push(lid);
+            }
+        }
+        for (lid, roots) in cut_off {
+            self.cut_off(lid, &roots);
+            if self.lead_out_by_turns(lid) || self.lead_out(lid) {
+                continue;
+            }
+            // Its other turns are still in the graph.
+            let stays = (0..self.net.switches as u32).filter(|&s| !self.is_cut_off(s));
+            let turns: Vec<(u32, u32)> = stays.filter_map(|s| self.turn_from(s, lid)).collect();
+            let order = &mut self.mender.orders[usize::from(lane)];
+            turns.iter().for_each(|&(from, to)| order.remove(&self.net, from, to));
+            order.unblock();
+            self.cut_off_all(lid);
+            if !self.lead_out(lid) {
+                left.push(lid);
+            }
+        }
+        *out = left.iter().copied().collect();
+        lids.retain(|lid| !out.contains(lid));
+        left.append(lids);
+        *lids = left;
+        out.is_empty()
+    }
+
+    /// Takes all new entries of a lane back, and what is cut off by them out of the graph: the LIDs, with the switches
+    /// that sent them over lost links.
+    fn take_back(&mut self, lane: u8) -> Vec<Victim> {
+        let is_here = |m: &Rehung| self.mender.trips[m.lid.index()].lane == lane;
+        let (mut undone, kept): (Vec<Rehung>, Vec<Rehung>) = self.moved.iter().partition(|m| is_here(m));
+        self.moved = kept;
+        // Those of one LID stay in the order in which they were made.
+        undone.sort_by_key(|m| m.lid);
+        let mut parts = Vec::new();
+        for moved in undone.chunk_by(|a, b| a.lid == b.lid) {
+            let lid = moved[0].lid;
+            let switches: Vec<u32> = moved.iter().map(|m| m.switch.0).collect();
+            self.cut_off(lid, &switches);
+            self.uncount(lid);
+            let part: Vec<u32> = self.mender.scratch.part.iter().map(|&(s, _)| s).collect();
+            self.unload(lid, &part);
+            for m in moved.iter().rev() {
+                self.tables.set(m.switch, lid, m.before);
+            }
+            self.load(lid, &part);
+            parts.push((lid, part));
+        }
+        // Without new turns the old ones close no cycle.
+        let mut cut_off = Vec::with_capacity(parts.len());
+        for (lid, part) in parts {
+            let is_root = |&s: &u32| self.mender.alive.get(self.by(s, lid) as usize) == Some(&false);
+            let roots: Vec<u32> = part.iter().copied().filter(is_root).collect();
+            self.cut_off(lid, &roots);
+            for s in part {
+                if let Some((from, to)) = self.turn_from(s, lid).filter(|_| !self.is_cut_off(s)) {
+                    self.mender.orders[usize::from(lane)].restore(&self.net, from, to);
+                }
+            }
+            cut_off.push((lid, roots));
+        }
+        cut_off
+    }
+
+    /// Routes LIDs anew, all of which are taken out first; if some find no way they come first now. `out`: those that
+    /// are out.
+    fn lead_together(&mut self, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>) -> bool {
+        self.take_all_out(lids, out);
+        let (led, mut left): (Vec<Lid>, Vec<Lid>) = lids.iter().partition(|&&lid| {
+            self.cut_off_all(lid);
+            self.lead_out(lid)
+        });
+        out.retain(|lid| left.contains(lid));
+        let is_done = left.is_empty();
+        left.extend(led);
+        *lids = left;
+        is_done
+    }
+
+    /// Routes LIDs anew, if there is a spanning tree.
+    fn lead_by_base(&mut self, lane: u8, lids: &[Lid], out: &mut BTreeSet<Lid>) -> bool {
+        self.take_all_out(lids, out);
+        let (net, alive) = (&self.net, &self.mender.alive);
+        let want = self.mender.gone.iter().filter(|gone| !**gone).count();
+        let order = &mut self.mender.orders[usize::from(lane)];
+        let mut roots = (0..net.switches as u32).step_by(net.switches.div_ceil(ROOTS).max(1));
+        if !roots.any(|root| order.find_base(net, root, want, |c| alive[c as usize])) {
+            return false;
+        }
+        for &lid in lids {
+            self.cut_off_all(lid);
+            if !self.lead_out(lid) {
+                self.lead_along_base(lid, lane);
+            }
+        }
+        self.mender.orders[usize::from(lane)].forget_base(&self.net);
+        true
+    }
+
+    /// Takes LIDs out of the graph, and their new entries out of the tables.
+    fn take_all_out(&mut self, lids: &[Lid], out: &mut BTreeSet<Lid>) {
+        for &lid in lids {
+            if out.insert(lid) {
+                self.cut_off_all(lid);
+                self.uncount(lid);
+                self.undo(lid);
+            }
+        }
+    }
+
+    /// Takes new entries of a LID out of the tables.
+    fn undo(&mut self, lid: Lid) {
+        let (undone, kept): (Vec<Rehung>, Vec<Rehung>) = self.moved.iter().partition(|m| m.lid == lid);
+        self.moved = kept;
+        if undone.is_empty() {
+            return;
+        }
+        let all: Vec<u32> = self.mender.scratch.part.iter().map(|&(s, _)| s).collect();
+        self.unload(lid, &all);
+        for m in undone.iter().rev() {
+            self.tables.set(m.switch, lid, m.before);
+        }
+        self.load(lid, &all);
+    }
+
+    /// Takes all switches for cut off but that of the LID.
+    fn cut_off_all(&mut self, lid: Lid) {
+        let goal = self.mender.trips[lid.index()].at;
+        let gone = &self.mender.gone;
+        let all = (0..self.net.switches as u32).filter(|&s| s != goal && !gone[s as usize]);
+        let all: Vec<u32> = all.collect();
+        self.cut_off(lid, &all);
+    }
+
+    /// Routes a LID along the spanning tree.
+    fn lead_along_base(&mut self, lid: Lid, lane: u8) {
+        let goal = self.mender.trips[lid.index()].at;
+        let order = &mut self.mender.orders[usize::from(lane)];
+        let mut by = vec![NONE; self.net.switches];
+        let mut tree = vec![goal];
+        let mut head = 0;
+        while let Some(&at) = tree.get(head) {
+            head += 1;
+            for out in self.net.out(at as usize) {
+                let (from, channel) = (self.net.dst[out], self.net.rev[out]);
+                let in_tree = order.parent[from as usize] == channel || order.parent[at as usize] == out as u32;
+                if !in_tree || from == goal || by[from as usize] != NONE {
+                    continue;
+                }
+                let onward = by[at as usize];
+                if onward != NONE {
+                    // All turns of the tree are in the graph.
+                    order.restore(&self.net, channel, onward);
+                }
+                by[from as usize] = channel;
+                tree.push(from);
+            }
+        }
+        let next: Vec<(u32, u32)> = tree[1..].iter().map(|&s| (s, by[s as usize])).collect();
+        self.write_late(lid, &next);
+    }
+}

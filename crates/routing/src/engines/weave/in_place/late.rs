@@ -1,0 +1,172 @@
+//! LIDs that cannot be led on while packets are under way: the old channels into a switch and the order leave no way.
+//!
+//! Switches that are cut off are led out again one at a time, by entries that stay where they can: turn by turn
+//! ([`super::by_turns`]), or if that leaves a switch without a way all together
+//! ([`Order::sweep`](crate::engines::weave::order::Order::sweep)). Packets that are under way inside the part that is
+//! cut off would meet new entries by old channels; so switches that are to change drop the LID first, and those that
+//! sent over the lost link drop it as they are. All switches there had lost it in any case. When packets have drained,
+//! old turns are gone, those of other LIDs too, and the new entries are written.
+//!
+//! If there is no way out of the part, switches around it change as well; at last the LID is routed anew as a whole:
+//! see [`super::anew`].
+
+use std::collections::BTreeMap;
+
+use selvedge_plan::NO_PATH;
+use selvedge_types::Lid;
+
+use super::loads::Loads;
+use super::rehang::Scratch;
+use super::{LATE, Loss, Victim};
+use crate::engines::weave::net::NONE;
+use crate::engines::weave::order::{Cost, Task};
+
+/// So often what is around is led out again with what is cut off.
+const RINGS: usize = 3;
+
+impl Loss<'_> {
+    /// Leads on what is left, when packets have drained; `None` if some of it finds no way.
+    pub(super) fn lead_late(&mut self, late: Vec<Victim>) -> Option<()> {
+        let all: Vec<Lid> = late.iter().map(|&(lid, _)| lid).collect();
+        let mut by_lane: BTreeMap<u8, Vec<Lid>> = BTreeMap::new();
+        for (lid, roots) in late {
+            if self.rehang_late(lid, &roots) {
+                continue;
+            }
+            let lane = self.mender.trips[lid.index()].lane;
+            by_lane.entry(lane).or_default().push(lid);
+        }
+        if by_lane
+            .into_iter()
+            .all(|(lane, stuck)| self.lead_anew(lane, stuck, &all))
+        {
+            return Some(());
+        }
+        for moved in self.moved.drain(..).rev() {
+            self.tables.set(moved.switch, moved.lid, moved.before);
+        }
+        None
+    }
+
+    /// Leads whoever sends over some switches out again, if need be with those around them; false if that closes a
+    /// cycle, and nothing has changed then.
+    fn rehang_late(&mut self, lid: Lid, roots: &[u32]) -> bool {
+        let lane = usize::from(self.mender.trips[lid.index()].lane);
+        self.cut_off(lid, roots);
+        for ring in 0..RINGS {
+            let turns = self.uncount(lid);
+            // With those around it no way was ever found turn by turn.
+            if ring == 0 && self.lead_out_by_turns(lid) || self.lead_out(lid) {
+                return true;
+            }
+            let order = &mut self.mender.orders[lane];
+            turns.iter().for_each(|&(from, to)| order.restore(&self.net, from, to));
+            self.widen(lid);
+        }
+        false
+    }
+
+    /// Takes those next to what is cut off for cut off as well, and whoever sends over them.
+    fn widen(&mut self, lid: Lid) {
+        let goal = self.mender.trips[lid.index()].at;
+        let mut roots: Vec<u32> = self.mender.scratch.part.iter().map(|&(s, _)| s).collect();
+        for i in 0..roots.len() {
+            let next = self.net.out(roots[i] as usize).filter(|&out| self.mender.alive[out]);
+            roots.extend(next.map(|out| self.net.dst[out]).filter(|&to| to != goal));
+        }
+        self.cut_off(lid, &roots);
+    }
+
+    /// Takes the turns of switches that are cut off out of the graph.
+    pub(super) fn uncount(&mut self, lid: Lid) -> Vec<(u32, u32)> {
+        let part = self.mender.scratch.part.iter();
+        let turns: Vec<(u32, u32)> = part.filter_map(|&(s, _)| self.turn_from(s, lid)).collect();
+        let order = &mut self.mender.orders[usize::from(self.mender.trips[lid.index()].lane)];
+        turns.iter().for_each(|&(from, to)| order.remove(&self.net, from, to));
+        order.unblock();
+        turns
+    }
+
+    /// Finds ways for all switches that are cut off, and writes their entries; false if some find none, and nothing has
+    /// changed then.
+    pub(super) fn lead_out(&mut self, lid: Lid) -> bool {
+        let trip = self.mender.trips[lid.index()];
+        let (goal, lane) = (trip.at, usize::from(trip.lane));
+        self.measure_depths();
+        let mut sweep = std::mem::take(&mut self.mender.scratch.sweep);
+        let before = self.column(lid);
+        self.start_sweep(lid, &mut sweep, &before, |s, _| !self.is_cut_off(s));
+        let depth = &self.mender.scratch.depth;
+        let (net, alive, loads) = (
+            &self.net,
+            &self.mender.alive,
+            Loads::of(&self.mender.load, &self.mender.scratch),
+        );
+        let rank = |c: u32, (_, cost): Cost| {
+            let switch = net.src[c as usize] as usize;
+            (before[switch] != c, depth[switch], cost + loads.weight(c))
+        };
+        let task = Task {
+            goal,
+            until: None,
+            held: &[],
+        };
+        let order = &mut self.mender.orders[lane];
+        let is_found = order.sweep(net, task, &mut sweep, |c| alive[c as usize], rank);
+        if is_found {
+            let mut next = Vec::with_capacity(sweep.found.len());
+            for &s in &sweep.found {
+                let from = sweep.next[s as usize];
+                let to = sweep.next[net.dst[from as usize] as usize];
+                if to != NONE {
+                    // The order follows it.
+                    let fits = self.mender.orders[lane].add(net, from, to);
+                    debug_assert!(fits);
+                }
+                next.push((s, from));
+            }
+            self.write_late(lid, &next);
+        }
+        (self.mender.scratch.sweep, self.mender.scratch.before) = (sweep, before);
+        is_found
+    }
+
+    /// Measures how far each switch that is cut off is from the lost link.
+    pub(super) fn measure_depths(&mut self) {
+        let Scratch { part, depth, .. } = &mut self.mender.scratch;
+        depth.clear();
+        depth.resize(self.net.switches, 0);
+        for (position, &(s, parent)) in part.iter().enumerate() {
+            // Whoever it sends to comes before it; roots send to themselves.
+            if parent < position {
+                depth[s as usize] = depth[part[parent].0 as usize] + 1;
+            }
+        }
+    }
+
+    /// The turn by which packets of a switch go on; none over a lost link.
+    pub(super) fn turn_from(&self, switch: u32, lid: Lid) -> Option<(u32, u32)> {
+        let from = self.by(switch, lid);
+        if from == NONE {
+            return None;
+        }
+        let to = self.by(self.net.dst[from as usize], lid);
+        let is_alive = |c: u32| c != NONE && self.mender.alive[c as usize];
+        (is_alive(from) && is_alive(to)).then_some((from, to))
+    }
+
+    /// Writes the entries of switches that were cut off, after they have dropped the LID.
+    pub(super) fn write_late(&mut self, lid: Lid, next: &[(u32, u32)]) {
+        let part: Vec<u32> = next.iter().map(|&(s, _)| s).collect();
+        self.unload(lid, &part);
+        let changed: Vec<(u32, u32)> = next.iter().copied().filter(|&(s, c)| self.by(s, lid) != c).collect();
+        // What is sent over a lost link is dropped there.
+        let is_sent = |&&(s, _): &&(u32, u32)| self.mender.alive[self.by(s, lid) as usize];
+        let sent: Vec<u32> = changed.iter().filter(is_sent).map(|&(s, _)| s).collect();
+        sent.into_iter().for_each(|s| self.set(lid, s, NO_PATH, 1));
+        for (s, c) in changed {
+            self.set(lid, s, self.net.egress[c as usize], LATE);
+        }
+        self.load(lid, &part);
+    }
+}

@@ -1,0 +1,162 @@
+//! What channels carry and what they cost by that, kept true while entries change.
+
+use selvedge_types::Lid;
+
+use super::rehang::Scratch;
+use super::{Loss, Trip};
+use crate::engines::weave::net::{NONE, Net};
+
+/// What a hop weighs.
+const HOP: u64 = 256;
+/// What the mean load of all channels adds to it; twice the load adds four times as much.
+const MEAN_LOAD: u64 = 64;
+/// What each mean load above the most that any channel carried before adds.
+const OVER: u64 = 16 * HOP;
+
+/// What channels carry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loads<'a> {
+    load: &'a [u64],
+    mean: u64,
+    most: u64,
+}
+
+impl<'a> Loads<'a> {
+    pub(super) fn of(load: &'a [u64], scratch: &Scratch) -> Self {
+        let Scratch { mean, most, .. } = *scratch;
+        Self { load, mean, most }
+    }
+
+    /// What a channel costs.
+    pub(super) fn weight(&self, channel: u32) -> u64 {
+        self.weight_with(channel, 0)
+    }
+
+    /// What it costs with so many more host pairs.
+    pub(super) fn weight_with(&self, channel: u32, more: u64) -> u64 {
+        let load = self.load[channel as usize] + more;
+        let relative = load * 16 / self.mean;
+        let over = load.saturating_sub(self.most);
+        HOP + relative * relative * MEAN_LOAD / 256 + over * OVER / self.mean
+    }
+}
+
+/// Memory for the sums of what comes to switches.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sums {
+    round: u32,
+    /// By switch: the round in which it was one of those whose hosts are counted, the one in which it was put in order,
+    /// what comes to it, and the channel it sends by.
+    counted: Vec<u32>,
+    ordered: Vec<u32>,
+    pairs: Vec<u64>,
+    by: Vec<u32>,
+    /// Each after the one it sends to.
+    order: Vec<u32>,
+    path: Vec<u32>,
+}
+
+impl Sums {
+    pub(super) fn new(net: &Net) -> Self {
+        Self {
+            counted: vec![0; net.switches],
+            ordered: vec![0; net.switches],
+            pairs: vec![0; net.switches],
+            by: vec![NONE; net.switches],
+            ..Self::default()
+        }
+    }
+}
+
+impl Loss<'_> {
+    /// Weighs what stands.
+    pub(super) fn weigh(&mut self) {
+        let load = &self.mender.load;
+        let scratch = &mut self.mender.scratch;
+        scratch.mean = (load.iter().sum::<u64>() / (load.len() as u64).max(1)).max(1);
+        scratch.most = load.iter().copied().max().unwrap_or(0);
+    }
+
+    pub(super) fn weight(&self, channel: u32) -> u64 {
+        self.weight_with(channel, 0)
+    }
+
+    pub(super) fn weight_with(&self, channel: u32, more: u64) -> u64 {
+        Loads::of(&self.mender.load, &self.mender.scratch).weight_with(channel, more)
+    }
+
+    /// Takes what hosts of some switches, each of them named once, send off the channels of their ways.
+    pub(super) fn unload(&mut self, lid: Lid, switches: &[u32]) {
+        self.shift(lid, switches, u64::saturating_sub);
+    }
+
+    /// Puts what hosts of some switches, each of them named once, send on the channels of their ways.
+    pub(super) fn load(&mut self, lid: Lid, switches: &[u32]) {
+        self.shift(lid, switches, |load, pairs| load + pairs);
+    }
+
+    fn shift(&mut self, lid: Lid, switches: &[u32], change: impl Fn(u64, u64) -> u64) {
+        let Trip { at: goal, is_base, .. } = self.mender.trips[lid.index()];
+        if !is_base {
+            return;
+        }
+        let mut sums = std::mem::take(&mut self.mender.scratch.sums);
+        self.put_in_order(lid, switches, &mut sums);
+        for &switch in sums.order.iter().rev() {
+            let (pairs, by) = (sums.pairs[switch as usize], sums.by[switch as usize]);
+            if pairs == 0 || switch == goal || by == NONE {
+                continue;
+            }
+            let to = self.net.dst[by as usize];
+            if sums.counted[to as usize] == sums.round {
+                let load = &mut self.mender.load[by as usize];
+                *load = change(*load, pairs);
+                sums.pairs[to as usize] += pairs;
+            } else {
+                self.move_pairs(lid, switch, pairs, &change);
+            }
+        }
+        self.mender.scratch.sums = sums;
+    }
+
+    /// Orders switches by the way they send a LID, with their hosts.
+    fn put_in_order(&self, lid: Lid, switches: &[u32], sums: &mut Sums) {
+        sums.round += 1;
+        sums.order.clear();
+        for &switch in switches {
+            sums.counted[switch as usize] = sums.round;
+            sums.pairs[switch as usize] = u64::from(self.net.hosts[switch as usize]);
+            sums.by[switch as usize] = self.by(switch, lid);
+        }
+        for &switch in switches {
+            let mut at = switch;
+            while sums.counted[at as usize] == sums.round && sums.ordered[at as usize] != sums.round {
+                sums.ordered[at as usize] = sums.round;
+                sums.path.push(at);
+                let by = sums.by[at as usize];
+                if by == NONE {
+                    break;
+                }
+                at = self.net.dst[by as usize];
+            }
+            while let Some(at) = sums.path.pop() {
+                sums.order.push(at);
+            }
+        }
+    }
+
+    /// Puts host pairs on the way from a switch as it is, or takes them off.
+    pub(super) fn move_pairs(&mut self, lid: Lid, from: u32, pairs: u64, change: impl Fn(u64, u64) -> u64) {
+        let goal = self.mender.trips[lid.index()].at;
+        let mut at = from;
+        for _ in 0..self.net.switches {
+            let by = self.by(at, lid);
+            if pairs == 0 || at == goal || by == NONE {
+                break;
+            }
+            let load = &mut self.mender.load[by as usize];
+            *load = change(*load, pairs);
+            at = self.net.dst[by as usize];
+        }
+    }
+}

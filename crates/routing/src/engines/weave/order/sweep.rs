@@ -1,0 +1,283 @@
+//! A tree of next hops and an order of all channels that follows it, found together.
+//!
+//! The order is made from its end: a channel may come next if all that packets on it wait for have their places. A
+//! switch without a next hop takes the best channel that may come next and leads on; whoever sends to that switch may
+//! wait for it from then on. A channel that leads nowhere yet is given a place only if nothing else can have one: its
+//! switch cannot use it any more. So a tree is missed only if the wrong ones of these are given up.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{NONE, Net, Order};
+
+/// What a way costs: entries or hops, whatever comes first for the caller, then the rest.
+pub(in crate::engines::weave) type Cost = (u32, u64);
+/// What is preferred among channels that a switch may send by: the lowest. Its cost comes last.
+pub(in crate::engines::weave) type Rank = (bool, u32, u64);
+
+/// What a sweep is for.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engines::weave) struct Task<'a> {
+    /// The switch that all ways lead to.
+    pub goal: u32,
+    /// The switch that a way is wanted for; `None`: all.
+    pub until: Option<u32>,
+    /// Channels that must not have a place before that.
+    pub held: &'a [u32],
+}
+
+/// What is known of a channel on the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// Others must have their places before.
+    #[default]
+    Waits,
+    /// It may have a place, and leads to a switch that has no way yet.
+    Idle,
+    /// It may have a place, and its switch may send by it.
+    Useful,
+    /// It has a place, or will have the next.
+    Given,
+}
+
+/// Memory of sweeps, and the tree of the last one.
+#[derive(Clone, Debug, Default)]
+pub(in crate::engines::weave) struct Sweep {
+    /// The channel by which each switch sends; [`NONE`] for the goal, and for those that a sweep is to find a way for.
+    pub next: Vec<u32>,
+    /// What the way from each switch costs.
+    pub cost: Vec<Cost>,
+    /// Switches that a sweep has found a way for, each after the one it sends to.
+    pub found: Vec<u32>,
+    /// How many channels that each waits for have no place.
+    waits: Vec<u32>,
+    place: Vec<Place>,
+    /// By switch: its way has its place, so others may send there.
+    is_ready: Vec<bool>,
+    /// Channels from the last to the first.
+    placed: Vec<u32>,
+    free: Vec<u32>,
+    useful: BinaryHeap<Reverse<(Rank, u32)>>,
+    /// Channels that came up and led nowhere then, with the choices that their switches had.
+    idle: BinaryHeap<(u32, Reverse<u32>)>,
+}
+
+impl Sweep {
+    /// Ready for another goal: nobody has a way.
+    pub fn start(&mut self, net: &Net) {
+        self.next.clear();
+        self.next.resize(net.switches, NONE);
+        self.cost.clear();
+        self.cost.resize(net.switches, (0, 0));
+    }
+
+    /// Ready to give channels their places.
+    fn reset(&mut self, net: &Net, goal: u32) {
+        let lists = [&mut self.placed, &mut self.free, &mut self.found];
+        lists.into_iter().for_each(Vec::clear);
+        self.idle.clear();
+        self.useful.clear();
+        self.place.clear();
+        self.place.resize(net.channels(), Place::Waits);
+        self.is_ready.clear();
+        self.is_ready.resize(net.switches, false);
+        self.is_ready[goal as usize] = true;
+    }
+}
+
+impl Order {
+    /// Finds ways for the switches that have none in `sweep`. If they are found for all, the order follows all turns of
+    /// the graph and of these ways; the new turns are yet to be counted. Else nothing has changed here. `is_up` says
+    /// which channels may be used, `rank` what each is worth, by what the way behind it costs.
+    pub fn sweep(
+        &mut self,
+        net: &Net,
+        task: Task<'_>,
+        sweep: &mut Sweep,
+        is_up: impl Fn(u32) -> bool,
+        rank: impl Fn(u32, Cost) -> Rank,
+    ) -> bool {
+        sweep.reset(net, task.goal);
+        let mut run = Run {
+            net,
+            order: self,
+            task,
+            sweep,
+            rank,
+        };
+        let is_found = run.all(is_up);
+        if is_found && task.until.is_none() {
+            for (place, &c) in (0..).zip(sweep.placed.iter().rev()) {
+                self.place[c as usize] = place;
+                self.at[place as usize] = c;
+            }
+        }
+        is_found
+    }
+
+    /// Marks channels, and all on which packets may wait for them.
+    pub fn mark_before(&mut self, net: &Net, channels: &[u32]) {
+        let (_, stamp) = self.new_stamps();
+        self.behind.clear();
+        self.behind.extend(channels);
+        channels.iter().for_each(|&c| self.seen[c as usize] = stamp);
+        let mut head = 0;
+        while let Some(&at) = self.behind.get(head) {
+            head += 1;
+            let there = net.first[net.src[at as usize] as usize];
+            for i in self.back.of(at as usize) {
+                let before = net.rev[(there + i) as usize];
+                if self.seen[before as usize] != stamp {
+                    self.seen[before as usize] = stamp;
+                    self.behind.push(before);
+                }
+            }
+        }
+    }
+
+    /// True if a channel was marked last.
+    pub fn is_marked(&self, channel: u32) -> bool {
+        self.seen[channel as usize] == self.stamp
+    }
+}
+
+/// A sweep on its way.
+struct Run<'a, R> {
+    net: &'a Net,
+    order: &'a Order,
+    task: Task<'a>,
+    sweep: &'a mut Sweep,
+    rank: R,
+}
+
+impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
+    /// Gives all channels their places, or as many as are needed; false if some switch has no way then.
+    fn all(&mut self, is_up: impl Fn(u32) -> bool) -> bool {
+        let channels = self.net.channels();
+        for &c in self.task.held {
+            self.sweep.place[c as usize] = Place::Given;
+        }
+        self.sweep.waits.clear();
+        self.sweep.waits.extend(&self.order.onward.ones);
+        for c in 0..channels as u32 {
+            if !is_up(c) {
+                // Nobody waits for it, and it waits for nobody.
+                debug_assert_eq!(self.sweep.waits[c as usize], 0);
+                self.sweep.place[c as usize] = Place::Given;
+                self.sweep.free.push(c);
+            } else if self.sweep.waits[c as usize] == 0 && self.sweep.place[c as usize] == Place::Waits {
+                self.come_up(c);
+            }
+        }
+        loop {
+            while let Some(c) = self.sweep.free.pop() {
+                self.put(c);
+            }
+            if let Some(Reverse((rank, c))) = self.sweep.useful.pop() {
+                let switch = self.net.src[c as usize];
+                if self.is_open(switch) {
+                    self.settle(switch, c, (rank.1, rank.2));
+                    if self.task.until == Some(switch) {
+                        return true;
+                    }
+                }
+            } else if !self.give_up() {
+                break;
+            }
+        }
+        let is_open = |s| self.is_open(s);
+        self.task.until.is_none() && !(0..self.net.switches as u32).any(is_open) && self.sweep.placed.len() == channels
+    }
+
+    /// True if a way is to be found for a switch.
+    fn is_open(&self, switch: u32) -> bool {
+        switch != self.task.goal && self.sweep.next[switch as usize] == NONE
+    }
+
+    /// True if without a way for a switch all is in vain.
+    fn is_wanted(&self, switch: u32) -> bool {
+        self.task.until.is_none_or(|until| until == switch)
+    }
+
+    /// A channel may have its place now.
+    fn come_up(&mut self, c: u32) {
+        let (src, dst) = (self.net.src[c as usize], self.net.dst[c as usize]);
+        let place = if !self.is_open(src) {
+            self.sweep.free.push(c);
+            Place::Given
+        } else if self.sweep.is_ready[dst as usize] {
+            let rank = (self.rank)(c, self.sweep.cost[dst as usize]);
+            self.sweep.useful.push(Reverse((rank, c)));
+            Place::Useful
+        } else {
+            self.sweep.idle.push((self.choices(src), Reverse(c)));
+            Place::Idle
+        };
+        self.sweep.place[c as usize] = place;
+    }
+
+    /// A switch sends by a channel from now on; its others are of no use any more.
+    fn settle(&mut self, switch: u32, by: u32, cost: Cost) {
+        let sweep = &mut *self.sweep;
+        sweep.next[switch as usize] = by;
+        sweep.cost[switch as usize] = cost;
+        sweep.found.push(switch);
+        for out in self.net.out(switch as usize) {
+            if matches!(sweep.place[out], Place::Idle | Place::Useful) {
+                sweep.place[out] = Place::Given;
+                sweep.free.push(out as u32);
+            }
+        }
+    }
+
+    /// Gives a channel the next place from the end.
+    fn put(&mut self, c: u32) {
+        self.sweep.placed.push(c);
+        let src = self.net.src[c as usize];
+        let there = self.net.first[src as usize];
+        for i in self.order.back.of(c as usize) {
+            let before = self.net.rev[(there + i) as usize];
+            let waits = &mut self.sweep.waits[before as usize];
+            *waits -= 1;
+            if *waits == 0 && self.sweep.place[before as usize] == Place::Waits {
+                self.come_up(before);
+            }
+        }
+        if self.sweep.next[src as usize] != c {
+            return;
+        }
+        self.sweep.is_ready[src as usize] = true;
+        for out in self.net.out(src as usize) {
+            let before = self.net.rev[out];
+            if self.sweep.place[before as usize] == Place::Idle {
+                self.come_up(before);
+            }
+        }
+    }
+
+    /// Gives up a channel that leads nowhere, of the switch that has most others; false if that cannot help any more.
+    fn give_up(&mut self) -> bool {
+        while let Some((choices, Reverse(c))) = self.sweep.idle.pop() {
+            if self.sweep.place[c as usize] != Place::Idle {
+                continue;
+            }
+            // A switch never has more choices than it had when the channel came up.
+            let left = self.choices(self.net.src[c as usize]);
+            if left < choices {
+                self.sweep.idle.push((left, Reverse(c)));
+                continue;
+            }
+            self.sweep.place[c as usize] = Place::Given;
+            self.sweep.free.push(c);
+            // A switch without a channel to send by stays without a way.
+            return left > 1 || !self.is_wanted(self.net.src[c as usize]);
+        }
+        false
+    }
+
+    /// How many channels a switch may still send by.
+    fn choices(&self, switch: u32) -> u32 {
+        let outs = self.net.out(switch as usize);
+        outs.map(|out| u32::from(self.sweep.place[out] != Place::Given)).sum()
+    }
+}

@@ -1,0 +1,86 @@
+//! Why an engine made no tables.
+
+use selvedge_fabric::PortRef;
+use selvedge_types::Lid;
+
+use crate::engines::fat_tree::NotATree;
+use crate::engines::ftree::NoFatTree;
+
+/// Why an engine made no tables.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// SLV-ROUTE-0001: no engine has this name.
+    #[error("SLV-ROUTE-0001: there is no routing engine '{name}'{meant}; known engines: {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// ` (did you mean '…'?)`, or nothing if no name is near.
+        meant: String,
+        /// All names, separated by commas.
+        known: String,
+    },
+    /// SLV-ROUTE-0002: a LID of something that is no end port of this fabric.
+    #[error(
+        "SLV-ROUTE-0002: LID {lid} belongs to node {} port {}, which is no end port of this fabric; assign LIDs for \
+         this fabric before routing it",
+        port.node.0, port.port
+    )]
+    ForeignLid {
+        /// The LID.
+        lid: Lid,
+        /// Its owner.
+        port: PortRef,
+    },
+    /// SLV-ROUTE-0009: no effort has this name.
+    #[error("SLV-ROUTE-0009: there is no effort '{name}'; known efforts: fast, best")]
+    UnknownEffort {
+        /// What was asked for.
+        name: String,
+    },
+    /// SLV-ROUTE-0003: the tables in force are those of another fabric.
+    #[error(
+        "SLV-ROUTE-0003: the previous tables are of {have} switches, this fabric has {want}; carry them over to this \
+         fabric first"
+    )]
+    ForeignPrevious {
+        /// Switches in the tables.
+        have: usize,
+        /// Switches in the fabric.
+        want: usize,
+    },
+    /// The fabric is no fat tree, or not enough of one.
+    #[error(transparent)]
+    NotATree(#[from] NotATree),
+    /// SLV-ROUTE-0004: `ftree` on what is no fat tree.
+    #[error("SLV-ROUTE-0004: ftree cannot route this fabric: {why}; updn can route any")]
+    NoFatTree {
+        /// What is wrong with it.
+        why: NoFatTree,
+    },
+    /// SLV-ROUTE-0005: `dnup` without hosts.
+    #[error("SLV-ROUTE-0005: dnup ranks switches by their distance from hosts, and no switch has any; use updn")]
+    NoHosts,
+    /// SLV-ROUTE-0006: an engine that needs lanes to be free of deadlocks ran out of them.
+    #[error(
+        "SLV-ROUTE-0006: {engine} needs more than the {most} lanes it may use to be free of deadlocks; allow more, or \
+         use updn, which needs one"
+    )]
+    TooFewLanes {
+        /// The engine's name.
+        engine: &'static str,
+        /// Lanes it may use.
+        most: u8,
+    },
+    /// SLV-ROUTE-0007: `file` without a file.
+    #[error("SLV-ROUTE-0007: engine file needs tables to load; name a file with tables or hop counts")]
+    NothingListed,
+    /// SLV-ROUTE-0008: tables to load are of another fabric.
+    #[error("SLV-ROUTE-0008: the tables to load are of {have} switches, this fabric has {want}; read them for it")]
+    ForeignTables {
+        /// Switches in the tables.
+        have: usize,
+        /// Switches in the fabric.
+        want: usize,
+    },
+}

@@ -1,0 +1,81 @@
+//! How to route.
+
+use std::sync::Arc;
+
+use selvedge_plan::Tables;
+use selvedge_types::Guid;
+
+use crate::engines::fat_tree::FatTreeOptions;
+use crate::engines::ftree::FtreeOptions;
+use crate::engines::listed::Listed;
+use crate::engines::updn::UpDnOptions;
+use crate::engines::weave::WeaveOptions;
+use crate::error::EngineError;
+use crate::ports::{HopWeight, PortOrder};
+
+/// How to route. The default is what a fabric without a configuration gets.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The tables in force, with this fabric's switch indices ([`carry_over`](crate::carry_over)): an entry that is
+    /// still one of the best is kept, so a change moves only what it must. `None` (default): balance afresh, as OpenSM
+    /// does when a switch is new or a port was reset. Of minhop, updn, dnup, fat-tree and file with hop counts; the
+    /// others balance the fabric as a whole, and always afresh.
+    pub previous: Option<Arc<Tables>>,
+    /// Whether load may be spread anew. Default: minimal. Of `fat-tree` only.
+    pub rebalance: Rebalance,
+    /// Count routes to switches when spreading load (OpenSM's `port_profile_switch_nodes`). Default false: switches
+    /// receive next to no traffic. Of the same engines.
+    pub count_switches: bool,
+    /// GUIDs of ports that are routed first, in this order (`guid_routing_order_file`). Default: none. Of the same
+    /// engines.
+    pub guid_order: Vec<Guid>,
+    /// The order in which the ports of a switch are tried (`port_search_ordering_file`). Default: by number. Of the
+    /// same engines.
+    pub port_order: Vec<PortOrder>,
+    /// Of `minhop` only: what a hop by a port counts for (`hop_weights_file`). Default: 1 each.
+    pub hop_weights: Vec<HopWeight>,
+    /// Of `fat-tree`, `ftree`, `sssp` and `dfsssp`.
+    pub hosts: HostLists,
+    /// Of `fat-tree` only.
+    pub fat_tree: FatTreeOptions,
+    /// Of `updn` only.
+    pub updn: UpDnOptions,
+    /// Of `ftree` only.
+    pub ftree: FtreeOptions,
+    /// Data lanes that may be used, 1–15, by the engines that can use several. Default (`None`): as
+    /// [`RoutingEngine::lanes`](crate::RoutingEngine::lanes) says. `weave` and `fat-tree` never use more than the
+    /// poorest link has; engines that need lanes to be free of deadlocks refuse if they do not suffice.
+    pub lanes: Option<u8>,
+    /// Of `file` only: what was read.
+    pub listed: Option<Arc<Listed>>,
+    /// Of `weave` only.
+    pub weave: WeaveOptions,
+}
+
+impl Options {
+    /// Returns what was read for `file`.
+    pub(crate) fn listed(&self) -> Result<&Listed, EngineError> {
+        self.listed.as_deref().ok_or(EngineError::NothingListed)
+    }
+}
+
+/// What a change of the fabric may move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rebalance {
+    /// Only what must change: entries that led over what is gone.
+    #[default]
+    Minimal,
+    /// As much as makes the fullest links less full, and in trees of two levels fewer packets meet; `previous` does
+    /// not count.
+    Full,
+}
+
+/// Hosts by what they are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostLists {
+    /// GUIDs of the ports of compute nodes: they are balanced first, on their own (`cn_guid_file`). Empty (default):
+    /// all hosts that are no I/O nodes.
+    pub compute: Vec<Guid>,
+    /// GUIDs of the ports of I/O nodes: they are balanced after the compute nodes (`io_guid_file`). Default: none.
+    pub io: Vec<Guid>,
+}

@@ -1,0 +1,380 @@
+//! How engines compare on one fabric: whole, and with links lost by chance.
+
+use std::sync::Arc;
+
+use selvedge_api::{Comparison, ComparisonRow, ComparisonRun};
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Lids, Policy};
+use selvedge_planner::{PlanEvent, lid};
+use selvedge_routing::{Engine, LaneUse, Options, Rebalance};
+use selvedge_sim::Seed;
+use selvedge_topology::{LinkRemoval, Summary, without_links};
+use selvedge_types::Lmc;
+
+use crate::error::StudyError;
+use crate::measure::{Answer as Measured, Bench, How, median};
+use crate::meter::Meter;
+use crate::watch::{Reporter, Stage, Watch};
+
+/// How do engines compare on a fabric?
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The fabric as the answer names it.
+    pub name: String,
+    /// The fabric, whole.
+    pub fabric: Arc<Fabric>,
+    /// Engines to compare.
+    pub engines: Vec<Engine>,
+    /// Data lanes to allow, each in turn, for the engines that can use several; empty: what suits each engine.
+    pub lanes: Vec<u8>,
+    /// Levels of lost links. The whole fabric comes first in any case; a level that loses none is left out.
+    pub levels: Vec<Level>,
+    /// What lost links are drawn by: a draw for each level and seed.
+    pub seeds: Vec<u64>,
+    /// How engines route. With [`Rebalance::Minimal`], `fat-tree` knows the whole fabric as a manager does.
+    pub options: Options,
+    /// LIDs per end port, as a power of two.
+    pub lmc: Lmc,
+    /// What is measured of each table.
+    pub how: How,
+}
+
+/// Links between switches that are lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// The level as the answer names it.
+    pub name: String,
+    /// Number or share of the links.
+    pub removal: LinkRemoval,
+}
+
+/// Every engine on every draw.
+#[derive(Debug)]
+pub struct Answer {
+    /// Each run, and a row for the runs that have engine, lanes and level in common.
+    pub comparison: Comparison,
+    /// What was odd when LIDs were assigned, of each draw in order.
+    pub events: Vec<Vec<PlanEvent>>,
+}
+
+impl Question {
+    /// Routes each draw of lost links with each engine, has the tables judged and measures. A unit of work is one
+    /// engine on one draw.
+    ///
+    /// # Errors
+    ///
+    /// The study is cancelled, no engine or no seed is named, a level loses more links than there are, or the LIDs do
+    /// not suffice. An engine that refuses a draw is part of the answer.
+    pub fn answer(&self, meter: &dyn Meter, watch: &dyn Watch) -> Result<Answer, StudyError> {
+        let work = self.work()?;
+        let first = *self.engines.first().ok_or(StudyError::NoEngine)?;
+        let draws: u64 = work.levels.iter().map(|(_, seeds)| seeds.len() as u64).sum();
+        let reporter = Reporter::new(watch, Stage::Routing(first), draws * work.series.len() as u64);
+        let mut answer = Answer {
+            comparison: Comparison::default(),
+            events: Vec::new(),
+        };
+        for (level, seeds) in &work.levels {
+            for &seed in *seeds {
+                self.draw(&work, (level, seed), meter, &reporter, &mut answer)?;
+            }
+        }
+        let runs = std::mem::take(&mut answer.comparison.runs);
+        answer.comparison = self.comparison(&work, runs);
+        Ok(answer)
+    }
+
+    /// Refuses levels that lose more links than the fabric has, without measuring anything.
+    ///
+    /// # Errors
+    ///
+    /// No seed is named, or a level loses more links than there are.
+    pub fn check(&self) -> Result<(), StudyError> {
+        self.work().map(drop)
+    }
+
+    fn work(&self) -> Result<Work<'_>, StudyError> {
+        let first_seed = self.seeds.get(..1).ok_or(StudyError::NoSeed)?;
+        let mut series = Vec::new();
+        for &engine in &self.engines {
+            if self.lanes.is_empty() || engine.lanes() == LaneUse::One {
+                series.push((engine, None));
+            } else {
+                series.extend(self.lanes.iter().map(|&lanes| (engine, Some(lanes))));
+            }
+        }
+        let whole = Level {
+            name: "0".to_owned(),
+            removal: LinkRemoval::Count(0),
+        };
+        let mut levels = vec![(whole, first_seed)];
+        let loses_some = |level: &&Level| !matches!(level.removal, LinkRemoval::Count(0) | LinkRemoval::PerMillion(0));
+        let damaged = self.levels.iter().filter(loses_some);
+        levels.extend(damaged.map(|level| (level.clone(), &self.seeds[..])));
+        for (level, _) in &levels {
+            // Impossible damage is refused before the first measurement.
+            self.damaged(level, first_seed[0])?;
+        }
+        let mut options = self.options.clone();
+        if options.rebalance == Rebalance::Minimal {
+            // What a manager that saw the fabric whole knows.
+            options.fat_tree.nominal = Some(self.fabric.clone());
+        }
+        Ok(Work {
+            options,
+            series,
+            levels,
+        })
+    }
+
+    /// Returns the fabric without the links that the seed draws.
+    fn damaged(&self, level: &Level, seed: u64) -> Result<Fabric, StudyError> {
+        without_links(&self.fabric, level.removal, Seed(seed)).map_err(|cause| StudyError::Damage {
+            level: level.name.clone(),
+            cause,
+        })
+    }
+
+    /// All engines on one draw of lost links, one after another.
+    fn draw(
+        &self,
+        work: &Work<'_>,
+        (level, seed): (&Level, u64),
+        meter: &dyn Meter,
+        reporter: &Reporter<'_>,
+        answer: &mut Answer,
+    ) -> Result<(), StudyError> {
+        let fabric = self.damaged(level, seed)?;
+        let mut events = Vec::new();
+        let lids = self.lids(&fabric, &mut events)?;
+        answer.events.push(events);
+        let links_lost = switch_links(&self.fabric) - switch_links(&fabric);
+        for &(engine, vls) in &work.series {
+            let options = Options {
+                lanes: vls,
+                ..work.options.clone()
+            };
+            let bench = Bench {
+                fabric: &fabric,
+                lids: &lids,
+                options: &options,
+                how: self.how,
+                meter,
+            };
+            let run = ComparisonRun {
+                engine: engine.name().to_owned(),
+                vls,
+                faults: level.name.clone(),
+                links_lost,
+                seed,
+                ..ComparisonRun::default()
+            };
+            answer.comparison.runs.push(filled(run, bench.one(engine, reporter))?);
+            reporter.done();
+        }
+        Ok(())
+    }
+
+    fn lids(&self, fabric: &Fabric, events: &mut Vec<PlanEvent>) -> Result<Lids, StudyError> {
+        let policy = Policy {
+            lmc: self.lmc,
+            ..Policy::default()
+        };
+        let nothing_known = (&Default::default(), &Default::default());
+        Ok(lid::assign(fabric, &policy, nothing_known.0, nothing_known.1, events)?)
+    }
+
+    fn comparison(&self, work: &Work<'_>, runs: Vec<ComparisonRun>) -> Comparison {
+        let mut rows = Vec::new();
+        for (level, _) in &work.levels {
+            for &(engine, vls) in &work.series {
+                let of =
+                    |run: &&ComparisonRun| (&run.engine[..], run.vls, &run.faults) == (engine.name(), vls, &level.name);
+                rows.push(row(&runs.iter().filter(of).collect::<Vec<_>>()));
+            }
+        }
+        Comparison {
+            fabric: self.name.clone(),
+            switches: Summary::of(&self.fabric).switches as u64,
+            host_ports: self.fabric.host_count() as u64,
+            switch_links: switch_links(&self.fabric),
+            ok: runs.iter().all(|run| run.ok),
+            rows,
+            runs,
+        }
+    }
+}
+
+/// What is to be compared.
+struct Work<'a> {
+    options: Options,
+    /// Engines with the lanes they may use.
+    series: Vec<(Engine, Option<u8>)>,
+    /// Levels with the seeds of their draws.
+    levels: Vec<(Level, &'a [u64])>,
+}
+
+/// Adds what was measured, or why the engine made no tables.
+fn filled(run: ComparisonRun, measured: Result<Measured, StudyError>) -> Result<ComparisonRun, StudyError> {
+    match measured {
+        Ok(measured) => Ok(ComparisonRun {
+            ok: measured.verdict.is_good(),
+            quality: measured.quality(),
+            cost: measured.cost,
+            ..run
+        }),
+        Err(StudyError::Engine(cause)) => Ok(ComparisonRun {
+            refused: Some(cause.to_string()),
+            ..run
+        }),
+        Err(other) => Err(other),
+    }
+}
+
+/// What the runs of one engine on one level have in common. There is at least one.
+fn row(runs: &[&ComparisonRun]) -> ComparisonRow {
+    let routed: Vec<&ComparisonRun> = runs.iter().copied().filter(|run| run.refused.is_none()).collect();
+    let mean = |of: &dyn Fn(&ComparisonRun) -> f64| {
+        let sum: f64 = routed.iter().map(|run| of(run)).sum();
+        if routed.is_empty() {
+            0.0
+        } else {
+            sum / routed.len() as f64
+        }
+    };
+    let ebbs = || routed.iter().filter_map(|run| run.quality.ebb);
+    let has_ebb = ebbs().next().is_some();
+    let first = runs.first();
+    ComparisonRow {
+        engine: first.map(|run| run.engine.clone()).unwrap_or_default(),
+        vls: first.and_then(|run| run.vls),
+        faults: first.map(|run| run.faults.clone()).unwrap_or_default(),
+        runs: runs.len() as u64,
+        refused: (runs.len() - routed.len()) as u64,
+        deadlock_free: routed.iter().filter(|run| run.quality.deadlock_free).count() as u64,
+        good: routed.iter().filter(|run| run.ok).count() as u64,
+        max_load: mean(&|run| run.quality.max_load as f64),
+        max_load_worst: routed.iter().map(|run| run.quality.max_load).max().unwrap_or(0),
+        mean_load: mean(&|run| run.quality.mean_load),
+        ebb: has_ebb.then(|| mean(&|run| run.quality.ebb.unwrap_or(0.0))),
+        ebb_worst: ebbs().min_by(f64::total_cmp),
+        shift_max: routed
+            .first()
+            .and_then(|run| run.quality.shift_max)
+            .map(|_| mean(&|run| run.quality.shift_max.unwrap_or(0) as f64)),
+        mean_hops: mean(&|run| run.quality.mean_hops),
+        lanes_used: routed.iter().map(|run| run.quality.lanes_used).max().unwrap_or(0),
+        unreachable_pairs: routed.iter().map(|run| run.quality.unreachable_pairs).sum(),
+        compute_ms: median(&mut routed.iter().map(|run| run.cost.compute_ms).collect::<Vec<_>>()),
+    }
+}
+
+fn switch_links(fabric: &Fabric) -> u64 {
+    Summary::of(fabric).switch_links as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::median;
+    use crate::meter::tests::Ticking;
+    use crate::testing::fabric;
+    use crate::threads::Threads;
+    use crate::watch::NoWatch;
+    use crate::watch::tests::Recorded;
+
+    fn question(spec: &str, engines: &[Engine], levels: &[LinkRemoval]) -> Question {
+        let level = |&removal| Level {
+            name: format!("{removal:?}"),
+            removal,
+        };
+        Question {
+            name: spec.to_owned(),
+            fabric: Arc::new(fabric(spec)),
+            engines: engines.to_vec(),
+            lanes: vec![1, 2],
+            levels: levels.iter().map(level).collect(),
+            seeds: vec![4, 5, 6],
+            options: Options::default(),
+            lmc: Lmc::default(),
+            how: How {
+                threads: Threads::ONE,
+                repeats: 0,
+                pairings: None,
+            },
+        }
+    }
+
+    #[test]
+    fn each_engine_runs_on_each_draw() {
+        let levels = [LinkRemoval::Count(0), LinkRemoval::Count(2)];
+        let asked = question(
+            "torus:3x3,hosts=1",
+            &[Engine::UpDn, Engine::Weave, Engine::FatTree],
+            &levels,
+        );
+        let watch = Recorded::default();
+        let found = asked.answer(&Ticking::default(), &watch).unwrap().comparison;
+        // updn has one series, weave and fat-tree have two each; the whole fabric is drawn once.
+        assert_eq!((found.runs.len(), found.rows.len()), (5 * (1 + 3), 5 * 2));
+        let lost: Vec<u64> = found.runs.iter().map(|run| run.links_lost).collect();
+        assert_eq!(lost[..5], [0; 5]);
+        assert!(lost[5..].iter().all(|&lost| lost == 2), "{lost:?}");
+        let row = |engine: &str, faults: &str| {
+            let is = |row: &&ComparisonRow| (&row.engine[..], &row.faults[..]) == (engine, faults);
+            found.rows.iter().find(is).unwrap()
+        };
+        assert_eq!((row("fat-tree", "0").refused, row("fat-tree", "0").runs), (1, 1));
+        assert_eq!(
+            (row("updn", "Count(2)").runs, row("updn", "Count(2)").deadlock_free),
+            (3, 3)
+        );
+        assert!(!found.ok, "fat-tree refuses");
+        watch.whole_way();
+        assert_eq!(watch.reports().last().unwrap().done, 20);
+    }
+
+    #[test]
+    fn a_row_sums_up_its_runs() {
+        let asked = question("torus:3x3,hosts=1", &[Engine::UpDn], &[LinkRemoval::Count(3)]);
+        let found = asked.answer(&Ticking::default(), &NoWatch).unwrap().comparison;
+        let (runs, row) = (&found.runs[1..], &found.rows[1]);
+        let loads: Vec<u64> = runs.iter().map(|run| run.quality.max_load).collect();
+        assert_eq!(row.max_load_worst, *loads.iter().max().unwrap());
+        assert!((row.max_load - loads.iter().sum::<u64>() as f64 / 3.0).abs() < 1e-9);
+        assert_eq!(row.compute_ms, median(&mut [1.0, 1.0, 1.0]));
+    }
+
+    #[test]
+    fn what_cannot_be_lost_is_refused_before_the_first_run() {
+        let watch = Recorded::default();
+        let asked = question("ring:switches=4,hosts=1", &[Engine::UpDn], &[LinkRemoval::Count(9)]);
+        let error = asked.answer(&Ticking::default(), &watch).unwrap_err();
+        assert!(
+            matches!(&error, StudyError::Damage { level, .. } if level == "Count(9)"),
+            "{error}"
+        );
+        assert_eq!(asked.check(), Err(error));
+        assert_eq!(watch.reports(), []);
+        let check = |asked: Question, want: StudyError| {
+            assert_eq!(asked.answer(&Ticking::default(), &NoWatch).unwrap_err(), want);
+        };
+        check(question("ring:switches=4,hosts=1", &[], &[]), StudyError::NoEngine);
+        let seedless = Question {
+            seeds: Vec::new(),
+            ..question("ring:switches=4,hosts=1", &[Engine::UpDn], &[])
+        };
+        check(seedless, StudyError::NoSeed);
+    }
+
+    #[test]
+    fn a_cancelled_comparison_has_no_answer() {
+        for units in [0, 2] {
+            let watch = Recorded::cancelling_at(units);
+            let asked = question("torus:3x3,hosts=1", &[Engine::UpDn], &[LinkRemoval::Count(1)]);
+            let error = asked.answer(&Ticking::default(), &watch).unwrap_err();
+            assert_eq!(error, StudyError::Cancelled);
+            assert_eq!(watch.reports().last().map_or(0, |last| last.done), units);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A fabric, the tables in force in it, and how an engine goes on from them.
+
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::{EngineName, Lids, ServiceLevels, SlToVl};
+use selvedge_routing::{Capability, Engine, Listed, Note, Options, Routed};
+use selvedge_sim::{Par, Seed};
+use selvedge_verify::standing::Proof;
+use selvedge_verify::{JudgeOptions, Kind, Subject, Verdict, verify};
+
+use crate::cuts::{Cuts, cuts};
+use crate::damage::{hosts_of, switch_links};
+use crate::error::StudyError;
+use crate::threads::Threads;
+use crate::watch::{Reporter, Stage};
+
+/// A fabric before its first fault.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The fabric, whole.
+    pub fabric: Arc<Fabric>,
+    /// Its LIDs; those of listed tables take their place.
+    pub lids: Arc<Lids>,
+    /// The engine that makes new tables. `auto` is asked once; the engine that it takes stays.
+    pub engine: Engine,
+    /// How it routes. Listed tables ([`Listed::Tables`]) are in force from the start unless the engine is `file`.
+    pub options: Options,
+}
+
+/// A fabric and what is in force in it.
+pub(crate) struct InForce {
+    /// The fabric, whole.
+    pub(crate) fabric: Arc<Fabric>,
+    /// Its LIDs.
+    pub(crate) lids: Arc<Lids>,
+    /// The engine that computes new tables.
+    pub(crate) engine: Engine,
+    /// How; the tables in force are among it.
+    pub(crate) options: Options,
+    /// The tables in force.
+    pub(crate) routed: Routed,
+    /// Lane maps.
+    pub(crate) sl_to_vl: SlToVl,
+    /// Live links between switches.
+    pub(crate) links: Vec<PortRef>,
+    /// Live host ports of each switch.
+    pub(crate) hosts: Vec<u64>,
+    /// Pairs of hosts that no tables can join any more.
+    pub(crate) cuts: Cuts,
+}
+
+impl Start {
+    /// Returns what is in force, and the engine's notes.
+    pub(crate) fn in_force(
+        &self,
+        threads: Threads,
+        reporter: &Reporter<'_>,
+    ) -> Result<(InForce, Vec<Note>), StudyError> {
+        reporter.begin(Stage::Routing(self.engine))?;
+        let fabric = &self.fabric;
+        let mut options = self.options.clone();
+        let given = match options.listed.as_deref() {
+            Some(Listed::Tables { tables, lids }) if !self.engine.can(Capability::Given) => {
+                Some((tables.clone(), Arc::new(lids.clone())))
+            }
+            _ => None,
+        };
+        let lids = given.as_ref().map_or(&self.lids, |(_, lids)| lids).clone();
+        let mut routed = self.engine.route(fabric, &lids, &options, Seed(0), threads.par())?;
+        let notes = std::mem::take(&mut routed.notes);
+        // Of `auto` the engine that it takes: a manager changes it for no fault.
+        let engine = Engine::try_from(&routed.engine)?;
+        if let Some((tables, _)) = given {
+            routed = Routed {
+                tables,
+                service_levels: ServiceLevels::default(),
+                lanes: 1,
+                engine: EngineName(engine.name().to_owned()),
+                notes: Vec::new(),
+            };
+        }
+        options.fat_tree.nominal = Some(fabric.clone());
+        options.previous = Some(Arc::new(routed.tables.clone()));
+        options.weave.previous_levels = Some(Arc::new(routed.service_levels.clone()));
+        options.lanes = Some(routed.lanes);
+        let (links, hosts) = (switch_links(fabric), hosts_of(fabric));
+        let force = InForce {
+            fabric: fabric.clone(),
+            lids,
+            engine,
+            options,
+            sl_to_vl: SlToVl::modulo(routed.lanes),
+            cuts: cuts(fabric, &links, &hosts),
+            routed,
+            links,
+            hosts,
+        };
+        Ok((force, notes))
+    }
+}
+
+impl InForce {
+    /// What the judge says of tables on a fabric with these cables.
+    pub(crate) fn judge(&self, fabric: &Fabric, routed: &Routed, par: Par) -> Verdict {
+        let subject = Subject::tables(
+            fabric,
+            &self.lids,
+            &routed.tables,
+            &routed.service_levels,
+            &self.sl_to_vl,
+        );
+        let options = JudgeOptions {
+            par,
+            findings_max: 1,
+            ..JudgeOptions::default()
+        };
+        verify(subject, &options)
+    }
+}
+
+/// The judge's figures that count here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Judged {
+    /// Pairs of hosts that reach each other.
+    pub(crate) reached: u64,
+    /// Pairs on the busiest link.
+    pub(crate) max_load: u64,
+    /// True if no packets can wait for each other in a cycle.
+    pub(crate) deadlock_free: bool,
+}
+
+impl From<&Proof> for Judged {
+    fn from(proof: &Proof) -> Self {
+        let is_harmless = |traffic| traffic == selvedge_verify::Traffic::Switches;
+        Self {
+            reached: proof.host_pairs_reached,
+            max_load: proof.load.max,
+            deadlock_free: proof.cyclic.is_none_or(is_harmless),
+        }
+    }
+}
+
+impl From<&Verdict> for Judged {
+    fn from(verdict: &Verdict) -> Self {
+        let cycles = [Kind::HostCycle, Kind::AgentCycle].map(|kind| verdict.count_of(kind));
+        Self {
+            reached: verdict.figures.host_pairs_reached,
+            max_load: verdict.figures.load.max,
+            deadlock_free: cycles.iter().sum::<u64>() == 0,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What-if questions about a fabric, and their answers.
+//!
+//! Each study is a module with a `Question`, an `Answer`, and `Question::answer`. Questions hold values only: fabric,
+//! LIDs, options. Nothing here reads a file or a clock, prints, or keeps anything between calls, so the command line
+//! and a server ask the same functions. What a caller shows to users is in [`selvedge_api`].
+//!
+//! | module | question |
+//! |---|---|
+//! | [`measure`] | Which tables does an engine make, what does the judge say of them, how long does it take? |
+//! | [`compare`] | How do engines compare on one fabric, whole and with links lost? |
+//! | [`backups`] | What would be done about each single fault? |
+//! | [`failures`] | How many links can be lost, one after another and without repair? |
+//! | [`transition`] | In which steps and with which waits would tables be changed under traffic? |
+//! | [`simulate`] | What would this traffic do, packet by packet? |
+//! | [`model`] | What would bring-up and faults cost, ours and OpenSM's? |
+//! | [`published`] | Where does the published model differ from its own tables? |
+//!
+//! - **Progress.** A study reports to a [`Watch`]: the stage, the work that is done, the work in all.
+//! - **Cancelling.** A study asks [`Watch::is_cancelled`] between two pieces of work. It then ends with
+//!   [`StudyError::Cancelled`]. One piece is a routing, a judgement or a single fault; none is broken off half-way.
+//! - **Times.** A study that measures asks a [`Meter`] for the time; [`NoMeter`] measures nothing.
+//! - **Same answer.** One question has one answer on any number of threads, except for what a [`Meter`] measured.
+
+pub mod backups;
+pub mod compare;
+mod cuts;
+mod damage;
+mod error;
+pub mod failures;
+mod in_force;
+pub mod measure;
+mod meter;
+pub mod model;
+mod parts;
+pub mod published;
+pub mod simulate;
+#[cfg(test)]
+mod testing;
+mod threads;
+pub mod transition;
+mod trial;
+mod watch;
+
+pub use error::StudyError;
+pub use meter::{Meter, NoMeter};
+pub use parts::Parts;
+pub use threads::Threads;
+pub use watch::{NoWatch, Progress, Stage, Watch};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_can_hand_questions_to_a_thread_and_answers_back() {
+        fn values<T: Send + Sync + 'static>() {}
+        values::<(backups::Question, backups::Answer)>();
+        values::<(compare::Question, compare::Answer)>();
+        values::<(failures::Question, failures::Answer)>();
+        values::<(measure::Question, measure::Answer)>();
+        values::<(model::Question, selvedge_api::Model)>();
+        values::<(simulate::Question, simulate::Answer)>();
+        values::<(transition::Question, transition::Answer)>();
+        values::<(Progress, StudyError)>();
+    }
+}
