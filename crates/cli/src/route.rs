@@ -95,7 +95,7 @@ impl EffortArg {
 /// [`Rebalance`] on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RebalanceArg {
-    /// Only what led over what is missing
+    /// Beside tables in force only what led over what is missing
     Minimal,
     /// Whatever makes the fullest links less full, or in trees of two levels fewer packets meet
     Full,

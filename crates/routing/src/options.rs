@@ -62,11 +62,11 @@ impl Options {
 /// What a change of the fabric may move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rebalance {
-    /// Only what must change: entries that led over what is gone.
+    /// With `previous`, only what must change: entries that led over what is gone. Without, a first plan: nothing is
+    /// in force that could stay, so the fullest links of a damaged tree are made less full.
     #[default]
     Minimal,
-    /// As much as makes the fullest links less full, and in trees of two levels fewer packets meet; `previous` does
-    /// not count.
+    /// As a first plan, whatever `previous` says, and in trees of two levels so that fewer packets meet.
     Full,
 }
 

@@ -91,6 +91,7 @@ impl RoutingEngine for ClosedForm {
         match (input.options.rebalance, input.options.previous.as_deref()) {
             (Rebalance::Full, _) => tree.spread(lids, &mut tables, input.par)?,
             (Rebalance::Minimal, Some(previous)) => tree.keep(lids, previous, &mut tables)?,
+            (Rebalance::Minimal, None) if tree.is_damaged() => tree.relieve(lids, &mut tables, input.par)?,
             (Rebalance::Minimal, None) => {}
         }
         tree.join_agents(fabric, lids, &mut tables);
