@@ -95,7 +95,7 @@ impl EffortArg {
 /// [`Rebalance`] on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RebalanceArg {
-    /// Only entries over lost links
+    /// Beside tables in force, only entries over lost links
     Minimal,
     /// Any entry, to lower the load of the busiest links; in trees of two levels, to let fewer packets meet
     Full,

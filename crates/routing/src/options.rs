@@ -62,11 +62,11 @@ impl Options {
 /// What a change of the fabric may move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rebalance {
-    /// Only necessary changes: entries that led over lost links.
+    /// With `previous`, only necessary changes: entries that led over lost links. Without it, a first plan: no entry is
+    /// in force, and the load of the busiest links of a damaged tree is lowered.
     #[default]
     Minimal,
-    /// As much as makes the fullest links less full, and in trees of two levels fewer packets meet; `previous` does
-    /// not count.
+    /// As a first plan, whatever `previous` says, and in trees of two levels so that fewer packets meet.
     Full,
 }
 

@@ -201,7 +201,7 @@ impl Bench<'_> {
                 Rebalance::Minimal => tree.fill(lids, &mut tables, par),
                 Rebalance::Full => {
                     tree.fill(lids, &mut tables, par)?;
-                    tree.spread(lids, &mut tables)
+                    tree.spread(lids, &mut tables, par)
                 }
             };
             let (filled, fill_ms) = timed(meter, repeats.max(1), fill);

@@ -9,6 +9,7 @@ mod dor_lash;
 mod fat_tree;
 mod fat_tree_faults;
 mod fat_tree_spread;
+mod first_plans;
 mod judged;
 mod multicast_beside;
 mod odd_fabrics;

@@ -89,8 +89,9 @@ impl RoutingEngine for ClosedForm {
         let mut tables = input.tables();
         tree.fill(lids, &mut tables, input.par)?;
         match (input.options.rebalance, input.options.previous.as_deref()) {
-            (Rebalance::Full, _) => tree.spread(lids, &mut tables)?,
+            (Rebalance::Full, _) => tree.spread(lids, &mut tables, input.par)?,
             (Rebalance::Minimal, Some(previous)) => tree.keep(lids, previous, &mut tables)?,
+            (Rebalance::Minimal, None) if tree.is_damaged() => tree.relieve(lids, &mut tables, input.par)?,
             (Rebalance::Minimal, None) => {}
         }
         tree.join_agents(fabric, lids, &mut tables);

@@ -1,36 +1,30 @@
-//! Loads spread anew: for a tree that has lost links, when moving entries is wanted.
+//! Loads spread anew: for a tree that has lost links, when nothing is in force that should stay.
 //!
-//! The closed form is where it starts from: it is the optimum of a whole tree. In a tree of two levels `meet` changes
-//! entries so that few packets meet. Then the most loaded channel is relieved as long as that can be done: some switch
-//! whose packets for one destination cross it sends them another legal way, such that every channel of that way stays
-//! below what the relieved one carried. Each such step makes the sorted list of loads smaller, so it ends; steps are
-//! limited all the same.
+//! The closed form is where it starts from: it is the optimum of a whole tree. If asked to be thorough, `meet` changes
+//! entries of a tree of two levels so that few packets meet. Then channels are relieved: some switch whose packets for
+//! one destination cross a full channel sends them another legal way, on which no channel carries more than a limit
+//! afterwards. The limit is the least that some link must carry; where that cannot be reached, the least that can, by
+//! bisection.
 //!
-//! Work: a step looks at the destinations behind one channel, and for each at the switches in front of it; there are a
-//! few steps per lost link and destination of its leaf. With 1 % of the links lost 0.6 s at 972 switches, 12 s at
-//! 2,880, on one thread: a job for when there is time.
+//! Work: counting follows each destination's packets over the switches that they pass. Relief of a channel looks at the
+//! destinations behind it, and for each at the switches in front of it, nearest first, as most packets come through
+//! those.
 
 mod meet;
-
-use std::collections::BinaryHeap;
+mod relief;
 
 use selvedge_fabric::SwitchIdx;
-use selvedge_plan::{Lids, NO_PATH, Tables};
+use selvedge_graph::Lists;
+use selvedge_plan::{BLOCK_LIDS, Lids, Tables};
+use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid, LidRange};
 
 use super::FatTree;
 use super::rule::Rule;
-use super::shape::{NONE, by_level};
+use super::shape::by_level;
 use crate::error::EngineError;
 use meet::Meet;
-
-/// Steps per channel; far more than were ever needed.
-const STEPS_PER_CHANNEL: usize = 64;
-/// Entries of a fabric in which all destinations behind a channel are compared; in larger ones the first that does is
-/// taken.
-const THOROUGH_MAX: usize = 100_000;
-/// How often everything is looked at again after nothing more could be relieved.
-const PASSES: usize = 3;
+use relief::Source;
 
 /// Destinations of one kind: hosts by the same offset from their base LID. They are spread on their own, since a host
 /// uses one of its LIDs at a time.
@@ -40,52 +34,87 @@ struct Layer {
     ranges: Vec<LidRange>,
     /// Switch of each.
     to: Vec<u32>,
-    /// Egress of each destination at each switch.
-    next: Vec<u8>,
+    /// By LID: which destination it is, or [`NOWHERE`].
+    of: Vec<u32>,
 }
 
 /// Working state for one layer.
 struct Spread<'a> {
     rule: &'a Rule,
-    /// What the other layers have.
-    tables: &'a Tables,
+    tables: &'a mut Tables,
     /// Host ports of each switch.
     hosts: Vec<u32>,
     /// By switch and port: the switch it leads to, or [`NOWHERE`].
     peer: Vec<u32>,
     /// Ports of a switch in `peer` and `load`.
     stride: usize,
+    /// Switches that each switch has live links to.
+    near: Lists<u32>,
     /// By switch and port: host pairs.
     load: Vec<u64>,
     /// Switches, lowest level first.
     order: Vec<usize>,
     layer: Layer,
-    /// Of the destination that is looked at: what passes each switch, and whether it goes over the channel in question.
-    flow: Vec<u32>,
-    via: Vec<bool>,
+    /// Memory of the destination that is looked at.
+    sources: Vec<Source>,
 }
 
-/// More than all loads of a way together.
-const SHIFT: u64 = 1 << 40;
+/// The entries of all switches for one destination.
+#[derive(Clone, Copy)]
+struct Column<'a> {
+    tile: &'a [[u8; BLOCK_LIDS]],
+    place: usize,
+    /// As in [`Spread`].
+    peer: &'a [u32],
+    stride: usize,
+}
+
+impl Column<'_> {
+    /// The channel by which a switch sends, and the switch behind it; none at the destination's own switch.
+    #[inline]
+    fn hop(&self, s: usize) -> Option<(usize, u32)> {
+        let egress = usize::from(self.tile[s][self.place]);
+        let channel = s * self.stride + egress;
+        let next = if egress < self.stride {
+            self.peer[channel]
+        } else {
+            NOWHERE
+        };
+        (next != NOWHERE).then_some((channel, next))
+    }
+}
+
 const NOWHERE: u32 = u32::MAX;
 
-/// A step that may be taken.
-#[derive(Clone, Copy)]
-struct Step {
-    /// What the fullest channel of the new way will carry.
-    fullest: u64,
-    /// Loads of the new channels less those of the old, shifted to be above 0: whether it evens out or not.
-    uneven: u64,
-    destination: usize,
-    switch: usize,
-    egress: u8,
-    flow: u64,
-}
-
 impl FatTree {
+    /// Whether something is missing, as far as can be seen: there are holes, or switches of one level have different
+    /// numbers of links up.
+    pub(super) fn is_damaged(&self) -> bool {
+        let (net, level) = (&self.rule.net, &self.rule.shape.level);
+        let mut known: Vec<Option<usize>> = vec![None; self.shape.levels];
+        let is_odd = |s: usize| {
+            let up = net.links.get(s).iter();
+            let up = up.filter(|k| k.alive && level[k.peer as usize] > level[s]).count();
+            known
+                .get_mut(level[s] as usize)
+                .is_some_and(|known| *known.get_or_insert(up) != up)
+        };
+        self.shape.holes > 0 || (0..net.real).any(is_odd)
+    }
+
     /// Spreads the loads of `tables`, which [`Self::fill`] wrote, as evenly as it can: for a tree with missing links.
     /// Entries towards switches, and those that a tree has only one way for, stay.
-    pub fn spread(&self, lids: &Lids, tables: &mut Tables) -> Result<(), EngineError> {
+    pub fn spread(&self, lids: &Lids, tables: &mut Tables, par: Par) -> Result<(), EngineError> {
+        self.spread_layers(lids, tables, true, par)
+    }
+
+    /// Relieves the fullest links of `tables`, which [`Self::fill`] wrote, and does nothing for packets that meet: for
+    /// the first plan of a tree with missing links, which should not wait.
+    pub fn relieve(&self, lids: &Lids, tables: &mut Tables, par: Par) -> Result<(), EngineError> {
+        self.spread_layers(lids, tables, false, par)
+    }
+
+    fn spread_layers(&self, lids: &Lids, tables: &mut Tables, is_thorough: bool, par: Par) -> Result<(), EngineError> {
         let (have, want) = (tables.switches(), self.rule.net.real);
         if have != want {
             return Err(EngineError::ForeignPrevious { have, want });
@@ -97,7 +126,8 @@ impl FatTree {
                 return Ok(());
             }
             let mut spread = Spread::new(&self.rule, tables, layer);
-            let most = match Meet::new(&spread) {
+            let meet = is_thorough.then(|| Meet::new(&spread)).flatten();
+            let floor = match meet {
                 Some(meet) => {
                     let most = meet.most();
                     meet.run(&mut spread);
@@ -105,10 +135,8 @@ impl FatTree {
                 }
                 None => spread.floor(),
             };
-            spread.count();
-            spread.run(most);
-            let layer = spread.layer;
-            layer.write(tables);
+            spread.count(par);
+            spread.even_out(floor);
             offset += 1;
         }
     }
@@ -118,7 +146,7 @@ impl FatTree {
             lids: Vec::new(),
             ranges: Vec::new(),
             to: Vec::new(),
-            next: Vec::new(),
+            of: vec![NOWHERE; tables.blocks() * BLOCK_LIDS],
         };
         for (port, range) in lids.iter() {
             let lid = Lid(range.base.0.saturating_add(offset));
@@ -126,38 +154,32 @@ impl FatTree {
                 continue;
             }
             if let Some(to) = self.switch_of(self.target(lids, lid)?) {
+                layer.of[lid.index()] = u32::try_from(layer.lids.len()).unwrap_or(NOWHERE);
                 layer.lids.push(lid);
                 layer.ranges.push(range);
                 layer.to.push(u32::try_from(to).unwrap_or(NOWHERE));
-                let column = tables.switch_indices().map(|s| tables.get(s, lid));
-                layer.next.extend(column);
             }
         }
         Ok(layer)
     }
 }
 
-impl Layer {
-    fn write(&self, tables: &mut Tables) {
-        let columns = self.next.chunks(tables.switches().max(1));
-        for (&lid, column) in self.lids.iter().zip(columns) {
-            for (s, &egress) in column.iter().enumerate() {
-                tables.set(SwitchIdx::from_usize(s), lid, egress);
-            }
-        }
-    }
-}
-
 impl<'a> Spread<'a> {
-    fn new(rule: &'a Rule, tables: &'a Tables, layer: Layer) -> Self {
+    fn new(rule: &'a Rule, tables: &'a mut Tables, layer: Layer) -> Self {
         let real = rule.net.real;
         let ports = (0..real).flat_map(|s| rule.net.links.get(s)).map(|k| k.port).max();
         let stride = usize::from(ports.unwrap_or(0)) + 1;
         let mut peer = vec![NOWHERE; real * stride];
+        let mut near = Lists::default();
         for s in 0..real {
+            let mut peers = Vec::new();
             for link in rule.net.links.get(s).iter().filter(|k| k.alive) {
                 peer[s * stride + usize::from(link.port)] = link.peer;
+                peers.push(link.peer);
             }
+            peers.sort_unstable();
+            peers.dedup();
+            near.push(peers);
         }
         let mut order = by_level(&rule.shape.level, rule.shape.power.len());
         order.retain(|&s| s < real);
@@ -168,78 +190,80 @@ impl<'a> Spread<'a> {
             load: vec![0; peer.len()],
             peer,
             stride,
+            near,
             order,
             layer,
-            flow: vec![0; real],
-            via: vec![false; real],
+            sources: Vec::new(),
         }
     }
 
     /// Counts the loads.
-    fn count(&mut self) {
-        for d in 0..self.layer.to.len() {
-            self.follow(d, NOWHERE as usize);
-            for s in 0..self.hosts.len() {
-                if let Some(channel) = self.channel(d, s) {
-                    self.load[channel] += u64::from(self.flow[s]);
+    fn count(&mut self, par: Par) {
+        /// Jobs: enough to share out, few since each has loads of its own.
+        const JOBS: usize = 8;
+        let all = self.layer.to.len();
+        let at_once = match par {
+            Par::Sequential => all,
+            Par::Rayon => all.div_ceil(JOBS),
+        };
+        let at_once = at_once.max(1);
+        let this = &*self;
+        let parts = par.map(all.div_ceil(at_once), |job| {
+            this.loads(job * at_once..all.min((job + 1) * at_once))
+        });
+        for part in parts {
+            self.load
+                .iter_mut()
+                .zip(part)
+                .for_each(|(sum, more)| *sum += u64::from(more));
+        }
+    }
+
+    /// What some destinations load: packets first climb, then descend.
+    fn loads(&self, destinations: std::ops::Range<usize>) -> Vec<u32> {
+        let mut load = vec![0; self.peer.len()];
+        let mut flow = self.hosts.clone();
+        let (mut way, mut known): (Vec<usize>, u32) = (Vec::new(), NOWHERE);
+        for d in destinations {
+            let to = self.layer.to[d];
+            if to != known {
+                known = to;
+                way.clear();
+                let is_above = |s: &&usize| self.rule.below.has(**s, to as usize);
+                way.extend(self.order.iter().filter(|s| !is_above(s)));
+                way.extend(self.order.iter().rev().filter(is_above));
+            }
+            flow.copy_from_slice(&self.hosts);
+            let column = self.column(d);
+            for &s in &way {
+                let pairs = flow[s];
+                if let Some((channel, next)) = column.hop(s).filter(|_| pairs > 0) {
+                    load[channel] += pairs;
+                    flow[next as usize] += pairs;
                 }
             }
         }
+        load
+    }
+
+    /// The entries of all switches for a destination.
+    fn column(&self, d: usize) -> Column<'_> {
+        let lid = self.layer.lids[d].index();
+        Column {
+            tile: self.tables.tile(lid / BLOCK_LIDS),
+            place: lid % BLOCK_LIDS,
+            peer: &self.peer,
+            stride: self.stride,
+        }
+    }
+
+    fn set(&mut self, d: usize, s: usize, egress: u8) {
+        self.tables.set(SwitchIdx::from_usize(s), self.layer.lids[d], egress);
     }
 
     /// The channel by which switch `s` sends packets for destination `d`; none at its own switch.
     fn channel(&self, d: usize, s: usize) -> Option<usize> {
-        let egress = self.layer.next[d * self.hosts.len() + s];
-        let is_sent = egress != NO_PATH && self.layer.to[d] as usize != s && usize::from(egress) < self.stride;
-        let channel = s * self.stride + usize::from(egress);
-        (is_sent && self.peer[channel] != NOWHERE).then_some(channel)
-    }
-
-    /// Fills `flow` and `via` for a destination: packets first climb, then descend.
-    fn follow(&mut self, d: usize, over: usize) {
-        let to = self.layer.to[d] as usize;
-        self.flow.copy_from_slice(&self.hosts);
-        self.via.fill(false);
-        let rule = self.rule;
-        let order = core::mem::take(&mut self.order);
-        let climbs = order.iter().filter(|&&s| !rule.below.has(s, to));
-        let falls = order.iter().rev().filter(|&&s| rule.below.has(s, to));
-        let hop = |at: &Self, s: usize| at.channel(d, s).map(|c| (c, at.peer[c] as usize));
-        for &s in climbs.clone().chain(falls.clone()) {
-            if let Some((_, next)) = hop(self, s).filter(|_| self.flow[s] > 0) {
-                self.flow[next] += self.flow[s];
-            }
-        }
-        if over < self.load.len() {
-            for &s in falls.rev().chain(climbs.rev()) {
-                self.via[s] = hop(self, s).is_some_and(|(c, next)| c == over || self.via[next]);
-            }
-        }
-        self.order = order;
-    }
-
-    /// Relieves channels that carry more than `floor`.
-    fn run(&mut self, floor: u64) {
-        let mut steps = STEPS_PER_CHANNEL * self.load.len();
-        for _ in 0..PASSES {
-            let full = self.load.iter().enumerate().filter(|(_, load)| **load > floor);
-            let mut heap: BinaryHeap<(u64, usize)> = full.map(|(c, &load)| (load, c)).collect();
-            let mut relieved = false;
-            while let Some((load, channel)) = heap.pop() {
-                if self.load[channel] != load || steps == 0 {
-                    continue;
-                }
-                if let Some(step) = self.best_step(channel, floor) {
-                    steps -= 1;
-                    relieved = true;
-                    let changed = self.take(step);
-                    heap.extend(changed.into_iter().map(|c| (self.load[c], c)).filter(|c| c.0 > floor));
-                }
-            }
-            if !relieved {
-                return;
-            }
-        }
+        self.column(d).hop(s).map(|(channel, _)| channel)
     }
 
     /// What some link must carry: hosts of a leaf × destinations elsewhere, shared by the links that the leaf has left.
@@ -261,107 +285,6 @@ impl<'a> Spread<'a> {
         leaves().map(of_leaf).max().unwrap_or(0)
     }
 
-    /// The step that relieves a channel and fills others least.
-    fn best_step(&mut self, channel: usize, floor: u64) -> Option<Step> {
-        let (from, next) = (channel / self.stride, self.peer[channel] as usize);
-        let (level, rule) = (&self.rule.shape.level, self.rule);
-        let (is_leaf, falls) = (
-            level[from] == 0 && rule.meeting[from] == NONE,
-            level[next] < level[from],
-        );
-        let is_small = self.layer.next.len() <= THOROUGH_MAX;
-        let mut best: Option<Step> = None;
-        for d in 0..self.layer.to.len() {
-            let is_below = || rule.below.has(next, self.layer.to[d] as usize);
-            if falls && !is_below() || self.channel(d, from) != Some(channel) {
-                continue;
-            }
-            if is_leaf {
-                // Nothing passes through a leaf over which nobody meets.
-                self.flow[from] = self.hosts[from];
-                self.steps_at(d, from, (channel, floor), &mut best);
-            } else {
-                self.follow(d, channel);
-                for i in 0..self.order.len() {
-                    let s = self.order[i];
-                    if self.via[s] && self.flow[s] > 0 {
-                        self.steps_at(d, s, (channel, floor), &mut best);
-                    }
-                }
-            }
-            if !is_small && best.is_some_and(|b| b.fullest <= floor) {
-                break;
-            }
-        }
-        best
-    }
-
-    /// Looks at all legal egresses of one switch towards one destination that relieve `channel` and fill no other as
-    /// much as it is; below `floor` it does not matter how full.
-    fn steps_at(&self, d: usize, s: usize, (channel, floor): (usize, u64), best: &mut Option<Step>) {
-        let to = self.layer.to[d] as usize;
-        let flow = u64::from(self.flow[s]);
-        let now = self.way(d, s, None);
-        for link in self.rule.net.links.get(s).iter().filter(|k| k.alive) {
-            let this = s * self.stride + usize::from(link.port);
-            let most = best.map_or(self.load[channel] - 1, |b| b.fullest);
-            if self.load[this] + flow > most || !self.rule.leads(s, link.peer as usize, to) {
-                continue;
-            }
-            let new = self.way(d, s, Some(link.port));
-            if new.contains(&channel) || self.is_taken(d, s, link.port) {
-                continue;
-            }
-            let added = || new.iter().filter(|c| !now.contains(c)).map(|&c| self.load[c] + flow);
-            let Some(fullest) = added().max().map(|f| f.max(floor)).filter(|&f| f <= most) else {
-                continue;
-            };
-            let relieved = now.iter().filter(|c| !new.contains(c)).map(|&c| self.load[c]);
-            let step = Step {
-                fullest,
-                uneven: (added().sum::<u64>() + SHIFT).saturating_sub(relieved.sum::<u64>()),
-                destination: d,
-                switch: s,
-                egress: link.port,
-                flow,
-            };
-            if best.is_none_or(|b| (step.fullest, step.uneven) < (b.fullest, b.uneven)) {
-                *best = Some(step);
-            }
-        }
-    }
-
-    /// Channels from a switch to a destination, by another first egress if one is given; empty if it does not arrive.
-    fn way(&self, d: usize, s: usize, first: Option<u8>) -> Way {
-        let mut way = Way::default();
-        let to = self.layer.to[d] as usize;
-        let given = first.map(|port| s * self.stride + usize::from(port));
-        let mut next = given.or_else(|| self.channel(d, s));
-        while let Some(channel) = next {
-            if !way.push(channel) {
-                return Way::default();
-            }
-            let at = self.peer[channel] as usize;
-            if at == to {
-                return way;
-            }
-            next = self.channel(d, at);
-        }
-        Way::default()
-    }
-
-    /// Changes the entry and the loads; gives the channels whose load is another.
-    fn take(&mut self, step: Step) -> Vec<usize> {
-        let before = self.way(step.destination, step.switch, None);
-        self.layer.next[step.destination * self.hosts.len() + step.switch] = step.egress;
-        let after = self.way(step.destination, step.switch, None);
-        before
-            .iter()
-            .for_each(|&c| self.load[c] = self.load[c].saturating_sub(step.flow));
-        after.iter().for_each(|&c| self.load[c] += step.flow);
-        before.iter().chain(after.iter()).copied().collect()
-    }
-
     /// Whether another LID of the same host leaves the leaf by this port: different LIDs are to go different ways.
     fn is_taken(&self, d: usize, s: usize, egress: u8) -> bool {
         let range = self.layer.ranges[d];
@@ -369,41 +292,5 @@ impl<'a> Spread<'a> {
         self.rule.shape.level[s] == 0
             && range.lmc.lids() > 1
             && others().any(|lid| self.tables.get(SwitchIdx::from_usize(s), lid) == egress)
-    }
-}
-
-/// Channels of a way: at most up and down all levels.
-#[derive(Clone, Copy)]
-struct Way {
-    channels: [usize; Self::HOPS_MAX],
-    hops: usize,
-}
-
-impl Way {
-    /// Twice the levels that a tree may have.
-    const HOPS_MAX: usize = 16;
-
-    /// False if it is too long.
-    fn push(&mut self, channel: usize) -> bool {
-        let slot = self.channels.get_mut(self.hops);
-        self.hops += 1;
-        slot.map(|slot| *slot = channel).is_some()
-    }
-
-    fn iter(&self) -> core::slice::Iter<'_, usize> {
-        self.channels[..self.hops.min(Self::HOPS_MAX)].iter()
-    }
-
-    fn contains(&self, channel: &usize) -> bool {
-        self.iter().any(|c| c == channel)
-    }
-}
-
-impl Default for Way {
-    fn default() -> Self {
-        Self {
-            channels: [0; Self::HOPS_MAX],
-            hops: 0,
-        }
     }
 }

@@ -50,6 +50,14 @@ pub fn with_nominal(fabric: &Fabric) -> Options {
     }
 }
 
+/// What a manager knows that saw the fabric whole.
+pub fn with_both(whole: &Fabric, in_force: &Tables) -> Options {
+    Options {
+        previous: Some(Arc::new(in_force.clone())),
+        ..with_nominal(whole)
+    }
+}
+
 pub fn full() -> Options {
     Options {
         rebalance: Rebalance::Full,

@@ -117,9 +117,11 @@ impl Meet {
         let level = &rule.shape.level;
         let fits = |s: usize| level[s] <= 1 && (level[s] == 0 || spread.hosts[s] == 0);
         let switches: Vec<usize> = (0..real).filter(|&s| spread.hosts[s] > 0).collect();
+        if !(0..real).all(fits) || nd < 4 || switches.len() * nd > ENTRIES_MAX {
+            return None;
+        }
         let leaves: Vec<Leaf> = switches.iter().map(|&s| Leaf::new(spread, s)).collect();
-        let is_damaged = leaves.iter().any(|leaf| leaf.is_broken);
-        if !(0..real).all(fits) || nd < 4 || switches.len() * nd > ENTRIES_MAX || !is_damaged {
+        if !leaves.iter().any(|leaf| leaf.is_broken) {
             return None;
         }
         let mut place = vec![usize::MAX; real];
@@ -189,7 +191,7 @@ impl Meet {
         for (l, leaf) in self.leaves.iter().enumerate() {
             for d in 0..self.to.len() {
                 if let Some(up) = leaf.ups.get(self.at[d * nl + l] as usize) {
-                    spread.layer.next[d * spread.hosts.len() + leaf.switch] = up.port;
+                    spread.set(d, leaf.switch, up.port);
                 }
             }
         }
@@ -531,7 +533,7 @@ mod tests {
             let mut tables = Tables::new(fabric.switches().len(), lids.top());
             tree.fill(&lids, &mut tables, Par::Sequential).unwrap();
             let layer = tree.layer(&lids, 0, &tables).unwrap();
-            let spread = Spread::new(&tree.rule, &tables, layer);
+            let spread = Spread::new(&tree.rule, &mut tables, layer);
             let mut meet = Meet::new(&spread).unwrap();
             let worth = meet.worth();
             let mut rng = Seed(1).rng();

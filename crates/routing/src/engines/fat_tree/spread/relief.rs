@@ -1,0 +1,231 @@
+//! Full channels relieved: entries moved until no channel carries more than a limit.
+
+use std::cmp::Reverse;
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_plan::BLOCK_LIDS;
+use selvedge_types::Idx;
+
+use super::{Column, NOWHERE, Spread};
+
+/// How exactly the least possible limit is found: to one part in so many.
+const EXACT: u64 = 256;
+/// Entries for which a limit is given up when one channel carries more; the fewer there are, the more channels may.
+const ENTRIES_MAX: usize = 1_000_000;
+
+/// A switch whose packets for a destination cross a channel.
+#[derive(Clone, Copy)]
+pub(super) struct Source {
+    switch: u32,
+    /// Place of the next switch on the way to the channel; its own for the first.
+    next: u32,
+    /// Host pairs that pass it.
+    pairs: u64,
+    /// Whether its packets go another way now.
+    is_gone: bool,
+}
+
+impl Spread<'_> {
+    /// Moves entries until no channel carries more than `floor`, or as little more as can be reached.
+    pub fn even_out(&mut self, floor: u64) {
+        let fullest = self.load.iter().copied().max().unwrap_or(0);
+        if fullest <= floor || self.relieve_all(floor) {
+            return;
+        }
+        let (mut too_low, mut reached) = (floor, fullest);
+        while reached - too_low > reached.div_ceil(EXACT) {
+            let limit = too_low.midpoint(reached);
+            match self.relieve_all(limit) {
+                true => reached = limit,
+                false => too_low = limit,
+            }
+        }
+    }
+
+    /// Moves entries until no channel carries more than `limit`; false if some have to. What is moved off one channel
+    /// may make room for another, so in small fabrics all are tried again as long as that helps.
+    fn relieve_all(&mut self, limit: u64) -> bool {
+        let entries = self.hosts.len() * self.layer.to.len();
+        let patience = (ENTRIES_MAX / entries.max(1)).max(1);
+        for _ in 0..patience {
+            let loads = self.load.iter().enumerate();
+            let mut full: Vec<_> = loads
+                .filter(|(_, load)| **load > limit)
+                .map(|(c, &load)| (load, c))
+                .collect();
+            full.sort_unstable_by_key(|&(load, channel)| (Reverse(load), channel));
+            let (mut in_vain, mut has_moved) = (0, false);
+            for (load, channel) in full {
+                in_vain += usize::from(!self.relieve(channel, limit));
+                has_moved |= self.load[channel] < load;
+                if in_vain >= patience {
+                    return false;
+                }
+            }
+            if in_vain == 0 || !has_moved {
+                return in_vain == 0;
+            }
+        }
+        false
+    }
+
+    /// Moves entries until a channel carries no more than `limit`; false if it still does in the end.
+    fn relieve(&mut self, channel: usize, limit: u64) -> bool {
+        if self.load[channel] <= limit {
+            return true;
+        }
+        let from = channel / self.stride;
+        let Ok(egress) = u8::try_from(channel % self.stride) else {
+            return false;
+        };
+        let blocks = self.tables.blocks();
+        for i in 0..blocks {
+            // Not always the same destinations first.
+            let block = (i + channel) % blocks;
+            let row = *self.tables.block(SwitchIdx::from_usize(from), block);
+            for place in 0..BLOCK_LIDS {
+                let d = self.layer.of[block * BLOCK_LIDS + place];
+                if row[place] != egress || d == NOWHERE || self.layer.to[d as usize] as usize == from {
+                    continue;
+                }
+                self.divert(d as usize, channel, limit);
+                if self.load[channel] <= limit {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Sends packets for a destination around a channel, those of the nearest switches first, until it carries no more
+    /// than `limit`.
+    fn divert(&mut self, d: usize, channel: usize, limit: u64) {
+        self.find_sources(d, channel / self.stride);
+        for i in 0..self.sources.len() {
+            let Source {
+                switch, next, pairs, ..
+            } = self.sources[i];
+            if self.sources[next as usize].is_gone {
+                self.sources[i].is_gone = true;
+                continue;
+            }
+            if let Some(egress) = self.other_way((d, switch as usize), pairs, channel, limit) {
+                self.take((d, switch as usize), pairs, egress);
+                self.sources[i].is_gone = true;
+                if self.load[channel] <= limit {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Finds the switches from which packets for a destination come through switch `through`, which is the first, each
+    /// after the next on its way.
+    fn find_sources(&mut self, d: usize, through: usize) {
+        let mut sources = std::mem::take(&mut self.sources);
+        let column = self.column(d);
+        sources.clear();
+        sources.push(self.source(through, 0));
+        let mut head = 0;
+        while let Some(&Source { switch: at, .. }) = sources.get(head) {
+            for &s in self.near.get(at as usize) {
+                let is_next = column.hop(s as usize).is_some_and(|(_, next)| next == at);
+                if is_next && sources.len() <= self.hosts.len() {
+                    sources.push(self.source(s as usize, head));
+                }
+            }
+            head += 1;
+        }
+        for i in (1..sources.len()).rev() {
+            let Source { next, pairs, .. } = sources[i];
+            sources[next as usize].pairs += pairs;
+        }
+        self.sources = sources;
+    }
+
+    fn source(&self, switch: usize, next: usize) -> Source {
+        Source {
+            switch: switch as u32,
+            next: next as u32,
+            pairs: u64::from(self.hosts[switch]),
+            is_gone: false,
+        }
+    }
+
+    /// The legal egress of a switch that leads around `channel` over the least full channels, none of which will carry
+    /// more than `limit`.
+    fn other_way(&self, (d, s): (usize, usize), pairs: u64, channel: usize, limit: u64) -> Option<u8> {
+        if pairs == 0 {
+            return None;
+        }
+        let (column, to) = (self.column(d), self.layer.to[d]);
+        let now = Way::new(column, column.hop(s), to);
+        let mut best: Option<((u64, u64), u8)> = None;
+        for link in self.rule.net.links.get(s).iter().filter(|k| k.alive) {
+            let first = s * self.stride + usize::from(link.port);
+            let is_open = self.load[first] + pairs <= limit && !now.contains(first);
+            if !is_open || !self.rule.leads(s, link.peer as usize, to as usize) {
+                continue;
+            }
+            let new = Way::new(column, Some((first, link.peer)), to);
+            if new.hops == 0 || new.contains(channel) {
+                continue;
+            }
+            let added = || new.iter().filter(|&c| !now.contains(c)).map(|c| self.load[c] + pairs);
+            let cost = (added().max().unwrap_or(0), added().sum::<u64>());
+            let is_best = cost.0 <= limit && best.is_none_or(|(least, _)| cost < least);
+            if is_best && !self.is_taken(d, s, link.port) {
+                best = Some((cost, link.port));
+            }
+        }
+        best.map(|(_, port)| port)
+    }
+
+    /// Changes an entry that so many host pairs use, and the loads.
+    fn take(&mut self, (d, s): (usize, usize), pairs: u64, egress: u8) {
+        let to = self.layer.to[d];
+        let way = |at: &Self| Way::new(at.column(d), at.column(d).hop(s), to);
+        let before = way(self);
+        self.set(d, s, egress);
+        let after = way(self);
+        before
+            .iter()
+            .for_each(|c| self.load[c] = self.load[c].saturating_sub(pairs));
+        after.iter().for_each(|c| self.load[c] += pairs);
+    }
+}
+
+/// Channels of a way: at most up and down all levels.
+#[derive(Clone, Copy, Default)]
+struct Way {
+    channels: [usize; Self::HOPS_MAX],
+    hops: usize,
+}
+
+impl Way {
+    /// Twice the levels that a tree may have.
+    const HOPS_MAX: usize = 16;
+
+    /// The way that begins with a hop and leads to a switch; without channels if it does not arrive.
+    fn new(column: Column<'_>, first: Option<(usize, u32)>, to: u32) -> Self {
+        let mut way = Self::default();
+        let mut next = first;
+        while let (Some((channel, at)), Some(slot)) = (next, way.channels.get_mut(way.hops)) {
+            *slot = channel;
+            way.hops += 1;
+            if at == to {
+                return way;
+            }
+            next = column.hop(at as usize);
+        }
+        Self::default()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        self.channels[..self.hops.min(Self::HOPS_MAX)].iter().copied()
+    }
+
+    fn contains(&self, channel: usize) -> bool {
+        self.iter().any(|c| c == channel)
+    }
+}
