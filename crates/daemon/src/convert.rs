@@ -200,6 +200,7 @@ pub fn findings(verdict: &Verdict, names: &Names) -> api::Findings {
         warnings: verdict.count(Severity::Warning),
         infos: verdict.count(Severity::Info),
         figures: serde_json::to_value(&verdict.figures).unwrap_or_default(),
+        refused: None,
         findings,
     }
 }

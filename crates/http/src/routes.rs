@@ -11,7 +11,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use selvedge_api::{CheckRequest, Document, Error, ErrorKind, FaultRequest, RebalanceRequest};
+use selvedge_api::{CheckRequest, Document, Error, ErrorKind, FaultRequest, ForgetRequest, RebalanceRequest};
 use selvedge_daemon::Service;
 use serde::Deserialize;
 use tokio::time::timeout;
@@ -34,6 +34,11 @@ pub(crate) fn routes(answers: Arc<Answers>) -> Router {
             "/api/v1/status",
             get(async |State(answers): Shared| show(answers.small(|s| s.status()).await)),
         )
+        .route(
+            "/api/v1/health",
+            get(async |State(answers): Shared| show(answers.small(|s| s.health()).await)),
+        )
+        .route("/api/v1/forget", post(forget))
         .route("/api/v1/fabric", list(Question::Fabric))
         .route("/api/v1/nodes", list(Question::Nodes))
         .route("/api/v1/ports", list(Question::Ports))
@@ -139,6 +144,17 @@ async fn check(State(answers): Shared, headers: HeaderMap, body: RequestBody) ->
     match request {
         Ok(request) => show(answers.small(move |s| s.check(&request)).await),
         Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is not a configuration: {error}"))),
+    }
+}
+
+async fn forget(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
+    let body = match read(&headers, body, BODY_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => return refusal(&error),
+    };
+    match serde_json::from_slice::<ForgetRequest>(&body) {
+        Ok(request) => show(answers.small(move |s| s.forget(&request)).await),
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names nothing to forget: {error}"))),
     }
 }
 
