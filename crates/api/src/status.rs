@@ -160,6 +160,9 @@ pub struct Status {
     pub role: Role,
     /// Port GUID of the master, if it is another manager.
     pub master: Option<Guid>,
+    /// Node and port of the master, as `"H-3"[1]`, if it is another manager and its port was found.
+    #[serde(default)]
+    pub master_name: Option<String>,
     /// What it is doing.
     pub stage: Stage,
     /// How far that is.

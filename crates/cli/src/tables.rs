@@ -338,7 +338,10 @@ pub fn status(status: &Status) -> Facts {
     crate::health::verdict(&status.health, &mut facts);
     let master = status
         .master
-        .map_or_else(String::new, |guid| format!(" (master: {guid})"));
+        .map_or_else(String::new, |guid| match &status.master_name {
+            Some(name) => format!(" (master: {name}, port GUID {guid})"),
+            None => format!(" (master: port GUID {guid})"),
+        });
     facts.several(
         "role",
         format!("{}{master}", status.role),

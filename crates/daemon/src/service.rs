@@ -178,6 +178,7 @@ impl Service for Manager {
             },
             role: convert::role(view.role),
             master: view.master,
+            master_name: convert::master_name(&view, &self.shared.names),
             stage: convert::stage(view.stage),
             progress: Progress {
                 done: view.progress.done,
