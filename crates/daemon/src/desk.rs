@@ -272,6 +272,7 @@ impl Desk {
                 | Out::Event(_)
                 | Out::Index(_)
                 | Out::StoreState { .. }
+                | Out::StoreKnown { .. }
                 | Out::RemoveMark => {}
             }
         }

@@ -27,8 +27,9 @@ use crate::memory::Memory;
 use crate::notice::Notice;
 use crate::record::Recorder;
 use crate::shared::Shared;
-use crate::worker::{Note, ToCompare, ToStore, Worker};
-use crate::worker::{backer, comparer, compute_in_place, indexer, planner, storer};
+use crate::systemd::Systemd;
+use crate::worker::{Expected, Note, ToCompare, ToStore, Worker};
+use crate::worker::{backer, comparer, compute_in_place, expecter, indexer, planner, storer};
 
 /// When the driver ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,7 @@ pub(crate) struct Driver {
     storer: Worker<ToStore>,
     comparer: Worker<ToCompare>,
     dumper: Option<Worker<Dump>>,
+    expecter: Option<Worker<Arc<Fabric>>>,
     out: Vec<Output>,
     /// What the coordinator left for this thread.
     left: VecDeque<(Time, Out)>,
@@ -101,6 +103,7 @@ pub(crate) struct Driver {
     /// The last plan in force and the fabric it was made for.
     in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     stopping: bool,
+    systemd: Systemd,
 }
 
 /// Something that waits until there is time for it.
@@ -119,12 +122,14 @@ pub(crate) struct Parts {
     pub(crate) recorder: Option<Recorder>,
     pub(crate) folder: Option<Arc<StateDir>>,
     pub(crate) dumps: Option<Box<dyn DumpSink>>,
+    pub(crate) expected: Option<Expected>,
     pub(crate) coordinator: Coordinator,
 }
 
 impl Driver {
     pub(crate) fn new(parts: Parts) -> Result<Self, DaemonError> {
         let (sender, notes) = parts.notes;
+        let clock = parts.shared.clock;
         let mut desk = Desk::new(
             parts.port,
             parts.coordinator,
@@ -147,8 +152,12 @@ impl Driver {
             backer: backer(sender.clone())?,
             indexer: indexer(sender.clone())?,
             dumper: parts.dumps.map(|sink| dumper(sender.clone(), sink)).transpose()?,
+            expecter: parts
+                .expected
+                .map(|expected| expecter(sender.clone(), expected))
+                .transpose()?,
             comparer: comparer(sender.clone())?,
-            storer: storer(sender, parts.folder)?,
+            storer: storer(sender, parts.folder, clock)?,
             out: Vec::new(),
             left: VecDeque::new(),
             untold: Vec::new(),
@@ -162,6 +171,7 @@ impl Driver {
             memory: Memory::default(),
             in_force: None,
             stopping: false,
+            systemd: Systemd::of_environment(),
         })
     }
 
@@ -170,6 +180,7 @@ impl Driver {
         prefer_this_thread();
         let result = self.coordinate(In::Start).and_then(|()| self.turn_until_done());
         let result = self.tell().and(result);
+        self.systemd.end();
         // What is shown in the end is how things stood, not that somebody has stopped looking at them.
         self.show();
         let view = self.sm.view();
@@ -238,6 +249,9 @@ impl Driver {
             } else if self.asked != received {
                 self.show_administration();
             }
+        }
+        if !hurries && self.systemd.is_due(now) {
+            self.systemd.turn(now, &self.shared.manager_health());
         }
         let mut wait = match self.untold.is_empty() || hurries {
             true => self.wait(now),
@@ -321,6 +335,7 @@ impl Driver {
                 }
                 Note::Superseded => {}
                 Note::Persisted { id, result } => self.state_stored(id, result)?,
+                Note::KnownStored { id, result } => self.known_stored(id, result)?,
                 Note::Kept { revision, result } => self.seat.desk().registrations_stored(revision, result)?,
                 Note::Dumped(result) => self.dumped(result),
                 Note::Compared(reroute) => {
@@ -328,6 +343,7 @@ impl Driver {
                         self.notice(&Notice::Rerouted(reroute));
                     }
                 }
+                Note::Deviations(deviations) => self.shared.take_deviations(deviations),
                 Note::Command(Command::Stop) => self.stopping = true,
                 Note::Command(command) => self.coordinate(In::Command(command))?,
             }

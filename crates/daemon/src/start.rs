@@ -33,6 +33,7 @@ use crate::record::{Header, Recorder};
 use crate::reload::Aside;
 use crate::service::Manager;
 use crate::shared::Shared;
+use crate::worker::Expected;
 
 /// The way to the fabric.
 #[derive(Clone, Debug)]
@@ -93,6 +94,8 @@ pub struct Options {
     pub log: Box<dyn LogSink>,
     /// Writes dump files; `None`: no dumps.
     pub dumps: Option<Box<dyn DumpSink>>,
+    /// Compares what is found with the expected topology; `None`: nothing is expected.
+    pub expected: Option<Expected>,
     /// Decides whether a plan may be sent.
     pub judge: Arc<dyn Judge>,
     /// The disk of the state folder; `None` for the operating system's.
@@ -113,6 +116,7 @@ impl Options {
             record: None,
             log: Box::new(crate::events::NoLog),
             dumps: None,
+            expected: None,
             judge: Arc::new(DefaultJudge::default()),
             disk: None,
         }
@@ -191,6 +195,8 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         .map(StateDir::load_state)
         .transpose()?
         .unwrap_or_default();
+    let (known, doubt) = folder.as_ref().map(StateDir::load_known_fabric).unwrap_or_default();
+    let (known, doubts) = (Arc::new(known), doubts.into_iter().chain(doubt));
     let (port, name, emulator) = open_door(options.door, options.mode, clock)?;
     let local = port.local();
     let header = Header {
@@ -198,6 +204,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         local,
         settings: settings.clone(),
         state: state.clone(),
+        known: Arc::clone(&known),
     };
     let record = options.record.as_deref();
     let recorder = record
@@ -228,7 +235,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     };
     let driver = Driver::new(Parts {
         coordinator: Coordinator::new(clock.now(), &config, Some(administrated)),
-        sm: Sm::new(config, options.judge, state),
+        sm: Sm::new(config, options.judge, state).remembering(known),
         port,
         until: options.until,
         shared,
@@ -236,6 +243,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         recorder,
         folder: folder.map(Arc::new),
         dumps: options.dumps,
+        expected: options.expected,
     })?;
     let thread = thread::Builder::new()
         .name("manager".to_owned())

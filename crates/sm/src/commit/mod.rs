@@ -51,6 +51,20 @@ pub struct InForce {
     aim: Option<Arc<Aim>>,
 }
 
+/// Why a sweep ended without a plan.
+#[derive(Clone, Debug)]
+pub enum NoPlan {
+    /// No plan was accepted.
+    Refused {
+        /// Why, in words: an engine each, with the first finding.
+        why: Arc<str>,
+        /// What the judge said of the last plan that it refused, if it refused one.
+        verdict: Option<Arc<Verdict>>,
+    },
+    /// These ports are guarded by another M_Key.
+    MKey(Arc<str>),
+}
+
 /// What sweeps found.
 #[derive(Debug, Default)]
 struct Sweeps {
@@ -60,6 +74,8 @@ struct Sweeps {
     found: Option<Arc<Fabric>>,
     /// What the last sweep found that came to an end.
     planned_on: Option<Arc<Fabric>>,
+    /// Why the last sweep ended without a plan.
+    no_plan: Option<NoPlan>,
 }
 
 /// Sets of a change, by what became of them.
@@ -144,8 +160,8 @@ pub enum In<'a> {
     },
     /// Neither the plan in force nor one that was left half-way counts any more.
     Dropped,
-    /// The same; and nothing is sent.
-    NothingSent,
+    /// The same; and nothing is sent, for this reason.
+    NothingSent(NoPlan),
     /// What is known now.
     Known(Known<'a>),
     /// A sweep has read these tables of this fabric.
@@ -185,6 +201,7 @@ impl InForce {
             }
             In::Planned { keeps_found } => self.keeps_found = keeps_found,
             In::Accepted(outcome) => {
+                self.sweeps.no_plan = None;
                 self.verdict = Some(Arc::clone(&outcome.verdict));
                 self.change = Change::of(outcome);
             }
@@ -215,7 +232,8 @@ impl InForce {
                 }));
             }
             In::Dropped => (self.plan, self.aim) = (None, None),
-            In::NothingSent => {
+            In::NothingSent(why) => {
+                self.sweeps.no_plan = Some(why);
                 (self.plan, self.aim) = (None, None);
                 self.change.failed = 0;
             }
@@ -326,6 +344,11 @@ impl InForce {
     /// Returns what became of the Sets of the last change.
     pub const fn change(&self) -> &Change {
         &self.change
+    }
+
+    /// Returns why the last sweep ended without a plan; `None` if it did not.
+    pub const fn no_plan(&self) -> Option<&NoPlan> {
+        self.sweeps.no_plan.as_ref()
     }
 
     /// Returns how many Sets of the last change failed.

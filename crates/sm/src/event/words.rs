@@ -16,7 +16,7 @@ impl Event {
                 hold_s,
             } => write!(
                 f,
-                "link of {what} went down {downs} times within {window_s} s: left out for {hold_s} s; a sweep by \
+                "link {what} went down {downs} times within {window_s} s: left out for {hold_s} s; a sweep by \
                  command lets it back in"
             ),
             Self::Repaired {
@@ -39,8 +39,8 @@ impl Event {
                     "switch \"{what}\" is gone, with all that only it leads to: none of its links is up"
                 )
             }
-            Self::LinkReturned { what } => write!(f, "link of {what} is back"),
-            Self::LinkLost { what } => write!(f, "link of {what} lost"),
+            Self::LinkReturned { what } => write!(f, "link {what} is back"),
+            Self::LinkLost { what } => write!(f, "link {what} lost"),
             _ => self.fmt_other(f),
         }
     }
