@@ -259,7 +259,7 @@ fn where_there_are_cycles() {
     check(CHAIN, "minhop", true);
     // These rely on several lanes, by levels that only OpenSM knew, or can deadlock: where its `updn` finds no roots it
     // takes `minhop` ("disabling UPDN algorithm, no root nodes were found"). They are left for a plan that is right.
-    for engine in ["updn", "minhop,updn", "dfsssp,updn", "lash"] {
+    for engine in ["updn", "minhop,updn", "dfsssp,updn", "lash,updn"] {
         check(RANDOM, engine, false);
     }
     for spec in [RING, MESH] {

@@ -52,7 +52,7 @@ impl Partition {
         self.members.iter().filter(move |member| member.full == is_full)
     }
 
-    /// Members whose P_KeyTable is known and lacks their key.
+    /// Members with a known P_KeyTable that lacks the key.
     #[must_use]
     pub fn not_set(&self) -> u64 {
         self.members.iter().filter(|member| member.set == Some(false)).count() as u64

@@ -52,7 +52,7 @@ impl Value {
         Self::ranked(number, number.to_string())
     }
 
-    /// A text whose place is not alphabetical, as a link speed's.
+    /// A text that is sorted by `number` and not by its letters, as a link speed.
     const fn ranked(number: u64, text: String) -> Self {
         Self { number, text }
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_api::{
     Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
-    Health, Links, LocalPort, Nodes, Partitions, Plan, Ports, Progress, Rebalance, RebalanceRequest, RefusedPlan, Status, links,
-    nodes,
+    Health, Links, LocalPort, Nodes, Partitions, Plan, Ports, Progress, Rebalance, RebalanceRequest, RefusedPlan,
+    Status, links, nodes,
 };
 use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;

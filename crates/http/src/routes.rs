@@ -12,7 +12,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use selvedge_api::{
-    Body, CheckRequest, Document, Error, ErrorKind, EventQuery, FaultRequest, ForgetRequest, RebalanceRequest, Rows, Selection,
+    Body, CheckRequest, Document, Error, ErrorKind, EventQuery, FaultRequest, ForgetRequest, RebalanceRequest, Rows,
+    Selection,
 };
 use selvedge_daemon::Service;
 use tokio::time::timeout;

@@ -89,7 +89,7 @@ mod tests {
             let found = overlaps(Path::new("g"), &lids);
             let pair = |warning: &StateWarning| match *warning {
                 StateWarning::OneLid { lid, first, second, .. } => (lid.0, first.0, second.0),
-                StateWarning::OldLids { .. } => unreachable!("no generations here"),
+                StateWarning::OldLids { .. } | StateWarning::KnownFabric { .. } => unreachable!("only LIDs here"),
             };
             assert_eq!(found.iter().map(pair).collect::<Vec<_>>(), want, "{entries:?}");
         };

@@ -6,7 +6,7 @@ use selvedge_api::{Comparison, ComparisonRow, ComparisonRun};
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Lids, Policy};
 use selvedge_planner::{PlanEvent, lid};
-use selvedge_routing::{Engine, Options, Rebalance};
+use selvedge_routing::{Engine, LaneUse, Options, Rebalance};
 use selvedge_sim::Seed;
 use selvedge_topology::{LinkRemoval, Summary, without_links};
 use selvedge_types::Lmc;
@@ -97,7 +97,7 @@ impl Question {
         let first_seed = self.seeds.get(..1).ok_or(StudyError::NoSeed)?;
         let mut series = Vec::new();
         for &engine in &self.engines {
-            if self.lanes.is_empty() || !uses_lanes(engine) {
+            if self.lanes.is_empty() || engine.lanes() == LaneUse::One {
                 series.push((engine, None));
             } else {
                 series.extend(self.lanes.iter().map(|&lanes| (engine, Some(lanes))));
@@ -266,15 +266,6 @@ fn row(runs: &[&ComparisonRun]) -> ComparisonRow {
         lanes_used: routed.iter().map(|run| run.quality.lanes_used).max().unwrap_or(0),
         unreachable_pairs: routed.iter().map(|run| run.quality.unreachable_pairs).sum(),
         compute_ms: median(&mut routed.iter().map(|run| run.cost.compute_ms).collect::<Vec<_>>()),
-    }
-}
-
-/// Whether an engine can make use of more lanes than one.
-const fn uses_lanes(engine: Engine) -> bool {
-    match engine {
-        Engine::DnUp | Engine::File | Engine::Ftree | Engine::MinHop | Engine::Sssp | Engine::UpDn => false,
-        // Engines to come are asked.
-        _ => true,
     }
 }
 

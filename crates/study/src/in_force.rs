@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{EngineName, Lids, ServiceLevels, SlToVl};
-use selvedge_routing::{Engine, Listed, Note, Options, Routed};
+use selvedge_routing::{Capability, Engine, Listed, Note, Options, Routed};
 use selvedge_sim::{Par, Seed};
 use selvedge_verify::standing::Proof;
 use selvedge_verify::{JudgeOptions, Kind, Subject, Verdict, verify};
@@ -61,7 +61,7 @@ impl Start {
         let fabric = &self.fabric;
         let mut options = self.options.clone();
         let given = match options.listed.as_deref() {
-            Some(Listed::Tables { tables, lids }) if self.engine != Engine::File => {
+            Some(Listed::Tables { tables, lids }) if !self.engine.can(Capability::Given) => {
                 Some((tables.clone(), Arc::new(lids.clone())))
             }
             _ => None,

@@ -207,9 +207,11 @@ fn engines_by_flag_are_read_as_those_of_a_file() {
     }
     once(&lab, &["-R", "ar_updn"]).exits(2).complains("NVIDIA's fork");
     once(&lab, &["-R", "lsh"]).exits(2).complains("did you mean 'lash'?");
-    lab.run(&["run", "-R", "lash", "--check-config"])
-        .exits(0)
-        .says("engines = [\"weave\"]");
+    for (flag, engine) in [("lash", "lash"), ("nue", "weave")] {
+        lab.run(&["run", "-R", flag, "--check-config"])
+            .exits(0)
+            .says(&format!("engines = [\"{engine}\"]"));
+    }
 }
 
 #[test]

@@ -148,6 +148,10 @@ fn events_are_followed_and_selected() {
     );
     let csv = lab.start_into("csv", &["status", "events", "--follow", "--csv", "--since", "0s"]);
     wait_for("events so far", || lab.read("text").contains("SLV-SM-").then_some(()));
+    // Its first row is written when it knows what "0s" means: a fault from now on is in its list.
+    wait_for("a reader since now", || {
+        lab.read("csv").starts_with("number,").then_some(())
+    });
     assert!(!lab.read("text").contains("SLV-DAEMON-0104"));
     lab.run(&["fault", "cut", "S-L1-0[3]"]).exits(0);
     // The fault is a warning, and each of the three readers has it.

@@ -87,7 +87,6 @@ impl World {
             ("experiment", "e.toml"),
             ("experiment", "--check e.toml"),
             ("experiment", "--settings"),
-            ("fault", "--no-wait 'hang S-L1-0'"),
             ("model", "--fabric karytree:k=8,n=3"),
             ("model", "--paper paper"),
             ("rebalance", "--dry-run"),
@@ -112,13 +111,15 @@ impl World {
             ("topology show", "sx6536"),
             ("topology show", "sx6536 --nodes"),
             ("topology show", "sx6536 --links"),
-            ("transition", "--fabric sx6536 --from minhop --to fat-tree"),
+            ("transition", "--fabric torus:3x3,hosts=1 --from updn --to weave"),
             ("verify", "--fabric sx6536 --lfts lfts --lids lids"),
             (
                 "verify",
                 "--fabric ring:switches=6,hosts=1 --lfts ring-lfts --lids ring-lids",
             ),
             ("watch", "--fabric sx6536 --once"),
+            // Last: the manager sits behind this switch, and sees no link while it hangs.
+            ("fault", "--no-wait 'hang S-L1-0'"),
         ]
     }
 
@@ -148,7 +149,8 @@ impl World {
 
 /// Returns true if a table may have no rows here: no host has joined a group, and the judge has no findings on a tree.
 fn may_be_empty(command: &str, rest: &str) -> bool {
-    command == "status" && ["groups", "findings"].contains(&rest)
+    let is_of_tree = command == "verify" && rest.contains("sx6536");
+    is_of_tree || command == "status" && ["groups", "findings"].contains(&rest)
 }
 
 /// Returns every command that help lists; those of `topology` and `config` with two words.
@@ -317,6 +319,10 @@ fn no_number_is_broken_on_a_narrow_terminal() {
     for (command, rest) in World::commands() {
         if ["fault", "soak", "compare", "route", "simulate"].contains(&command) && !rest.contains("sx6536 --pairings") {
             // Their times differ from run to run; `compare` is tested below.
+            continue;
+        }
+        if command == "status" && rest.starts_with("events") {
+            // A manager that has just started tells more from one call to the next.
             continue;
         }
         let words = World::words(command, rest);

@@ -191,10 +191,10 @@ mod tests {
     #[test]
     fn what_is_no_record_is_refused() {
         let check = |bytes: &[u8], want: &str| assert_eq!(parse(bytes).unwrap_err(), want);
-        check(b"", "it does not begin with SLVREC03");
-        check(b"SLVREC09", "it does not begin with SLVREC03");
-        check(b"SLVREC03", "it ends inside its header");
-        check(b"SLVREC03\x09", "mode 9 is unknown");
+        check(b"", "it does not begin with SLVREC04");
+        check(b"SLVREC09", "it does not begin with SLVREC04");
+        check(b"SLVREC04", "it ends inside its header");
+        check(b"SLVREC04\x09", "mode 9 is unknown");
     }
 
     /// Commands that say all by their name: each has a tag of its own, is printed, and is carried out again.

@@ -4,7 +4,7 @@
 use selvedge_fabric::PortRef;
 use selvedge_planner::Inventory;
 use selvedge_sim::Time;
-use selvedge_types::{Guid, NodeKind, PortNum, PortState};
+use selvedge_types::{Guid, NodeKind, PortState};
 use selvedge_wire::{
     Address, Attribute, AttributeId, CapabilityMask, Class, Datagram, DirectedRoute, LocalChange, Mad, Method, Notice,
     PRODUCER_CA, PRODUCER_ROUTER, PRODUCER_SWITCH, SmInfo, SmState, Trap,
@@ -56,18 +56,13 @@ fn nodes_between(
     route: &DirectedRoute,
     is_right: impl Fn(PortRef) -> bool,
 ) -> Option<Vec<Guid>> {
-    let fabric = &inventory.fabric;
-    let (_, crossed) = route.ports().split_last()?;
-    let mut node = inventory.local.node;
-    let mut guids = Vec::new();
-    for &port in crossed {
-        let port = PortNum::new(port)?;
-        let near = PortRef { node, port };
+    let (fabric, hops) = (&inventory.fabric, inventory.hops(route));
+    let (_, crossed) = hops.split_last().filter(|_| hops.len() == usize::from(route.hops()))?;
+    let crossed = crossed.iter().map(|&near| {
         let far = fabric.peer(near).filter(|&far| is_right(near) && is_right(far))?;
-        node = far.node;
-        guids.push(fabric.node(node).guid);
-    }
-    Some(guids)
+        Some(fabric.node(far.node).guid)
+    });
+    crossed.collect()
 }
 
 /// The copy, beside this standby, of what hosts registered with the master.
