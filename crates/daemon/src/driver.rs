@@ -21,6 +21,7 @@ use selvedge_transport::prefer_this_thread;
 use selvedge_wire::MadPort;
 
 use crate::DaemonError;
+use crate::attached::PortNews;
 use crate::desk::{Desk, Seat};
 use crate::dumps::{Dump, DumpSink, dumper};
 use crate::memory::Memory;
@@ -344,8 +345,25 @@ impl Driver {
                     }
                 }
                 Note::Deviations(deviations) => self.shared.take_deviations(deviations),
+                Note::Port(news) => self.port_changed(news)?,
                 Note::Command(Command::Stop) => self.stopping = true,
                 Note::Command(command) => self.coordinate(In::Command(command))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The port went, or it came back: then the fabric is found anew.
+    fn port_changed(&mut self, news: PortNews) -> Result<(), DaemonError> {
+        self.changed = true;
+        match news {
+            PortNews::Gone(error) => self.shared.port_gone(Some(&error)),
+            PortNews::Back(set) => {
+                self.shared.port_gone(None);
+                if let Err(error) = set {
+                    self.notice(&Notice::IsSmRefused(error));
+                }
+                self.coordinate(In::Command(Command::Sweep))?;
             }
         }
         Ok(())

@@ -23,6 +23,8 @@ struct State {
     manager: Facts,
     not_stored: Vec<NotStored>,
     deviations: Arc<Vec<Deviation>>,
+    /// Why the own port is not open.
+    port_gone: Option<Arc<str>>,
     watch: Watch,
 }
 
@@ -46,6 +48,11 @@ impl HealthDesk {
         })
     }
 
+    /// Takes why the manager's own port is not open, or that it is.
+    pub(crate) fn take_port_gone(&self, now: Time, why: Option<String>) -> Vec<News> {
+        self.change(now, |state| state.port_gone = why.map(Arc::from))
+    }
+
     /// Returns the last health.
     pub(crate) fn health(&self) -> Arc<Health> {
         Arc::clone(self.lock().watch.health())
@@ -57,6 +64,7 @@ impl HealthDesk {
         let facts = Facts {
             not_stored: state.not_stored.clone(),
             deviations: Arc::clone(&state.deviations),
+            own_port_down: state.port_gone.clone().or_else(|| state.manager.own_port_down.clone()),
             ..state.manager.clone()
         };
         state.watch.take(Since::Run(now), facts)

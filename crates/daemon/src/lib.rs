@@ -12,6 +12,7 @@
 //! steps in real time ([`Door`]). Everything that goes into the manager can be recorded and replayed ([`record`]).
 
 mod administrator;
+mod attached;
 mod backend;
 mod clock;
 mod convert;

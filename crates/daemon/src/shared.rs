@@ -10,7 +10,7 @@ use selvedge_sim::Time;
 use selvedge_sm::View;
 use selvedge_store::StoreError;
 use selvedge_types::Guid;
-use selvedge_wire::LocalPort;
+use selvedge_wire::{LocalPort, PortError};
 
 use crate::clock::Clock;
 use crate::events::{EventLog, LogSink};
@@ -109,6 +109,12 @@ impl Shared {
     pub(crate) fn take_deviations(&self, deviations: Vec<Deviation>) {
         let now = self.clock.now();
         self.report(now, self.health.take_deviations(now, deviations));
+    }
+
+    /// Takes that the manager's own port is gone, or that it is open again.
+    pub(crate) fn port_gone(&self, error: Option<&PortError>) {
+        let now = self.clock.now();
+        self.report(now, self.health.take_port_gone(now, error.map(ToString::to_string)));
     }
 
     /// Returns the health as a value.

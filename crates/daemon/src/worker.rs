@@ -19,6 +19,7 @@ use selvedge_store::{StateDir, StoreError};
 use selvedge_transport::{put_this_thread_last, use_huge_pages};
 
 use crate::DaemonError;
+use crate::attached::PortNews;
 use crate::clock::Clock;
 
 /// What reaches the core's thread from others.
@@ -47,6 +48,8 @@ pub(crate) enum Note {
     Compared(Reroute),
     /// What is otherwise than the expected topology has it.
     Deviations(Vec<Deviation>),
+    /// The port went, or came back.
+    Port(PortNews),
     /// The operator wants something.
     Command(Command),
 }
@@ -62,7 +65,7 @@ impl Note {
             | Self::KnownStored { .. }
             | Self::Compared(_)
             | Self::Deviations(_) => true,
-            Self::BackedUp { .. } | Self::Kept { .. } | Self::Dumped(_) | Self::Command(_) => false,
+            Self::BackedUp { .. } | Self::Kept { .. } | Self::Dumped(_) | Self::Port(_) | Self::Command(_) => false,
         }
     }
 }

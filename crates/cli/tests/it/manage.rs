@@ -66,8 +66,9 @@ fn a_dry_run_changes_nothing() {
     assert!(report["status"]["plan"]["changes"]["sets"].as_u64().unwrap() > 0);
     let report = lab
         .run(&["watch", "--fabric", "mport:m=4,n=2", "--once", "--json"])
-        .exits(0)
+        .exits(1)
         .json();
+    assert_eq!(report["outcome"], "unmanaged");
     assert_eq!(report["status"]["mads"]["sets"], 0);
 }
 
