@@ -62,7 +62,7 @@ impl AttachedPort {
         }
     }
 
-    /// Passes a result on. If the port is gone, begins to open it again; `T::default()` stands for what a dead link does.
+    /// Passes a result on. If the port is gone, begins to open it again, and returns what a dead link does.
     fn checked<T: Default>(&mut self, result: Result<T, PortError>) -> Result<T, PortError> {
         let error = match result {
             Err(error @ PortError::Gone { .. }) => error,

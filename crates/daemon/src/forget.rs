@@ -1,4 +1,4 @@
-//! What an operator means who names something that is gone.
+//! Finds what an operator names among the nodes and links that are gone.
 
 use std::collections::BTreeSet;
 

@@ -43,7 +43,7 @@ pub enum How {
     NoLink,
     /// A link leads there, and the agent does not answer. The end is the port of the neighbour.
     Silent(End),
-    /// It is behind a node whose agent does not answer.
+    /// It is behind a node with an agent that does not answer.
     Behind(NodeName),
     /// It was gone when an earlier run ended, and this run has found nothing yet.
     Unknown,
@@ -94,7 +94,7 @@ pub struct Absent {
     pub nodes: Vec<AbsentNode>,
     /// Links between nodes that are there.
     pub links: Vec<AbsentLink>,
-    /// Nodes in the fabric whose agents do not answer, with the neighbours' ends of their links.
+    /// Nodes in the fabric with agents that do not answer, and the neighbours' ends of their links.
     pub silent: Vec<(NodeName, Option<End>)>,
 }
 

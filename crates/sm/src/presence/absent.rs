@@ -76,7 +76,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Returns for each node that is gone and to which a link leads the node whose agent does not answer, itself or one
+    /// Returns for each node that is gone and to which a link leads the node that does not answer, itself or one
     /// before it, and the port in front of that.
     fn hidden(&self, of_gone: &BTreeMap<Guid, Vec<(PortKey, PortKey)>>) -> BTreeMap<Guid, (Guid, PortKey)> {
         let mut hidden: BTreeMap<Guid, (Guid, PortKey)> = BTreeMap::new();
@@ -160,7 +160,7 @@ impl Finder<'_> {
     }
 }
 
-/// Returns nodes in the fabric whose agents did not answer: hosts behind links that were never lost, and switches of
+/// Returns nodes in the fabric that did not answer: hosts behind links that were never lost, and switches of
 /// which a part was not answered.
 fn silent(known: &Known, inventory: &Inventory) -> Vec<(NodeName, Option<End>)> {
     let fabric = &inventory.fabric;

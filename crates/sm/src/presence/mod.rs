@@ -3,7 +3,7 @@
 //!
 //! A heavy sweep, and a repair, say what is there ([`In::Swept`], [`In::Repaired`]). What is not there and was before
 //! is gone from then on. A node can be missing because no link leads there, because its agent does not answer, or
-//! because it is behind a node whose agent does not answer; [`absent`] finds out which.
+//! because it is behind a node that does not answer; [`absent`] finds out which.
 //!
 //! No request depends on any of this: it is for operators.
 
