@@ -1,5 +1,5 @@
-//! The subnet administrator under load: paths asked for through a socket while everything is routed anew, ours and
-//! OpenSM's; questions and joins in process.
+//! The subnet administrator under load, Selvedge's and OpenSM's: path queries through a socket while the whole fabric
+//! is routed again; queries and joins in process.
 
 mod client;
 mod load;
@@ -26,21 +26,21 @@ pub use table::{csv, json, summary};
 
 /// Fabrics of a full run: 11,664 hosts and 1,620 switches.
 pub const FABRICS: [&str; 1] = ["mport:m=36,n=3"];
-/// p99 of paths that are asked for while everything is routed anew: at most this.
+/// Target for the p99 of path queries while the whole fabric is routed again.
 pub const P99_TARGET_MS: f64 = 10.0;
 /// Longest time that is waited for a manager.
 const LIMIT: Duration = Duration::from_secs(400);
-/// After an act the subnet must have been up for so long, or what the act began is not over.
+/// How long the subnet must have been up after an act, before the act counts as over.
 const SETTLED: Duration = Duration::from_secs(2);
-/// What a log says when the subnet is up, ours as OpenSM's.
+/// Text in a log when the subnet is up, of Selvedge and of OpenSM.
 const UP: &str = "SUBNET UP";
-/// Engines of ours: the first is what an operator gets, the second routes everything anew.
+/// Engines of Selvedge: the first is the default of an operator, the second routes the whole fabric again.
 const ENGINES: [&str; 2] = ["auto", "updn"];
 
 /// What is measured.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// OpenSM's variants; ours is measured first.
+    /// OpenSM's variants; Selvedge is measured first.
     pub peers: Vec<Who>,
     /// How often everything is done.
     pub repeats: usize,
@@ -48,7 +48,7 @@ pub struct Options {
     pub rest: Duration,
 }
 
-/// What happens while paths are asked for.
+/// An act during the path queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Act {
     /// Nothing.
@@ -59,7 +59,7 @@ pub enum Act {
     Dies,
     /// It comes back.
     Returns,
-    /// Another routing engine: every table changes. Ours only, OpenSM takes another engine when it starts.
+    /// Another routing engine: every table changes. Selvedge only, because OpenSM reads its engine at its start.
     Engine,
 }
 
@@ -82,7 +82,7 @@ pub struct Row {
     pub spec: String,
     /// Its hosts.
     pub hosts: usize,
-    /// Who answers.
+    /// The manager that answers.
     pub who: Who,
     /// In which repetition.
     pub pair: usize,
@@ -90,9 +90,9 @@ pub struct Row {
     pub act: Act,
     /// From the act to the last SUBNET UP that it brings about, in seconds.
     pub took_s: Option<f64>,
-    /// Paths that were asked for.
+    /// Figures of path queries.
     pub paths: Figures,
-    /// The agent of the manager's port, asked at the same rate by the same way: what the test bed takes.
+    /// Figures of the agent of the manager's port, asked at the same rate by the same route: the cost of the test bed.
     pub agent: Figures,
     /// Load of the machine when the act began.
     pub load: f64,
@@ -127,7 +127,7 @@ struct Stage<'c> {
 }
 
 enum Manager {
-    /// Ours, its log and its configuration.
+    /// Selvedge, its log and its configuration.
     Selvedge(Running, PathBuf, PathBuf),
     OpenSm(OpenSm),
 }

@@ -1,4 +1,4 @@
-//! Bring-up of fresh fabrics: ours and OpenSM's alternating in one run.
+//! Bring-up of fresh fabrics: Selvedge and OpenSM alternate in one run.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::{machine, opensm, ours};
 pub struct Options {
     /// Our program.
     pub program: PathBuf,
-    /// Runs of each OpenSM variant on each fabric; ours runs once before each of them.
+    /// Runs of each OpenSM variant on each fabric; Selvedge runs once before each of them.
     pub repeats: usize,
     /// OpenSM's variants.
     pub variants: Vec<Variant>,
@@ -34,19 +34,19 @@ impl Options {
     }
 }
 
-/// A blast, and whether it came before or after a run of ours.
+/// A blast, and whether it came before or after a run of Selvedge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Phase {
     /// `before` or `after`.
     pub name: &'static str,
-    /// What it found.
+    /// Its result.
     pub blast: Blast,
 }
 
-/// One run of ours and the ceiling around it.
+/// One run of Selvedge and the ceiling around it.
 #[derive(Clone, Debug)]
 pub struct OurSample {
-    /// Which pair of runs it belongs to: ours, then OpenSM's.
+    /// The pair of runs that it belongs to: Selvedge, then OpenSM.
     pub pair: usize,
     /// The run.
     pub run: ours::Run,
@@ -66,7 +66,7 @@ impl OurSample {
             .fold(0.0, f64::max)
     }
 
-    /// How much longer the whole run took than its MADs alone would at the ceiling.
+    /// Ratio of the time of the whole run to the time of its MADs alone at the ceiling.
     #[must_use]
     pub fn over_ceiling(&self) -> f64 {
         self.run.process_s / (self.run.mads() as f64 / self.ceiling())
@@ -95,7 +95,7 @@ pub struct FabricResult {
     pub counts: Counts,
     /// The least number of MADs.
     pub minimum: Minimum,
-    /// MADs of one run of ours, counted on the wire by somebody else.
+    /// MADs of one run of Selvedge, counted on the wire by a relay.
     pub counted: u64,
     /// Our runs.
     pub ours: Vec<OurSample>,
@@ -119,8 +119,7 @@ impl FabricResult {
         self.counted as f64 / self.minimum.total() as f64
     }
 
-    /// How many times as long as ours each run of a variant took, start of the process included; each run against ours
-    /// of the same pair.
+    /// Ratio of each run of a variant to the run of Selvedge of the same pair; start of the process included.
     pub fn ratios(&self, variant: &Variant) -> impl Iterator<Item = f64> {
         self.peers
             .iter()
@@ -180,7 +179,7 @@ pub fn measure(case: &Case, options: &Options, bar: &ProgressBar) -> Result<Fabr
     Ok(result)
 }
 
-/// Counts the MADs of one run of ours on their way: through a relay, so its time means nothing.
+/// Counts the MADs of one run of Selvedge through a relay, so its time does not count.
 fn count(case: &Case, program: &Path) -> Result<u64, BenchError> {
     let lab = PeerLab::new()?;
     let _simulator = lab.ibsim_sized(&case.net, case.size)?;
@@ -189,7 +188,7 @@ fn count(case: &Case, program: &Path) -> Result<u64, BenchError> {
     Ok(relay.sent().total())
 }
 
-/// One run of ours on a fresh simulator, with blasts before and after.
+/// One run of Selvedge on a fresh simulator, with blasts before and after.
 fn our_sample(case: &Case, load: &Load, pair: usize, program: &Path) -> Result<OurSample, BenchError> {
     let lab = PeerLab::new()?;
     let _simulator = lab.ibsim_sized(&case.net, case.size)?;

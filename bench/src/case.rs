@@ -19,7 +19,7 @@ pub struct Case {
     pub fabric: Fabric,
     /// The same as ibsim's net file.
     pub net: String,
-    /// Room that ibsim must make for it.
+    /// Size that ibsim must be started with.
     pub size: NetSize,
     /// The host that managers sit at.
     pub host: NodeIdx,
@@ -50,7 +50,7 @@ impl Case {
             .find(|&node| cabled(node))
             .ok_or_else(|| problem("no host is cabled"))?;
         let mut size = NetSize::of(&net);
-        // One LID per end port is all that a bring-up with LMC 0 gives; ibsim zeroes what it is asked for.
+        // A bring-up with LMC 0 assigns one LID per end port; ibsim clears as much memory as requested.
         size.linear_cap = (fabric.end_ports().count() + 64)
             .next_multiple_of(64)
             .clamp(1024, 0xC000);

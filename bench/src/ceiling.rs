@@ -1,8 +1,8 @@
 //! The most MADs a second that the simulator answers: a plain blaster through the transport that the manager uses.
 //!
 //! It keeps a window of requests in flight and does nothing else: PortInfo Gets and LinearForwardingTable Sets, as many
-//! of each as a bring-up has Gets and Sets, along directed routes of the fabric's real depth. What it writes is what a
-//! fresh table holds, so a manager that comes later finds the fabric as it was.
+//! of each as a bring-up has Gets and Sets, along directed routes of the fabric's real depth. It writes the contents of
+//! a fresh table, so a later manager finds the fabric unchanged.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 /// Longest time that one measurement may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What one blast found.
+/// The result of one blast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Blast {
     /// Requests in flight at most.
@@ -85,7 +85,7 @@ impl Load {
         &self.0
     }
 
-    /// Sends all of it through `port`, `window` requests at a time, and waits for every answer.
+    /// Sends all requests through `port`, `window` at a time, and waits for every answer.
     pub fn blast(&self, port: &mut dyn MadPort, window: usize) -> Result<Blast, BenchError> {
         let start = Instant::now();
         let (mut next, mut open, mut answered, mut repeats) = (0, 0, 0, 0);

@@ -13,9 +13,9 @@ const ROW: u32 = 30;
 const FRAME: u32 = 80;
 /// Room for the names of the bars.
 const NAMES: u32 = 190;
-/// Colour of what is ours.
+/// Colour of Selvedge.
 pub const OURS: RGBColor = RGBColor(0x1b, 0x7f, 0x79);
-/// Colour of what is a peer's.
+/// Colour of a peer.
 pub const PEERS: RGBColor = RGBColor(0xb0, 0xb7, 0xbf);
 
 /// One bar.
@@ -30,7 +30,7 @@ pub struct Bar {
     pub color: RGBColor,
 }
 
-/// Height of a panel with so many bars.
+/// Height of a panel with this number of bars.
 #[must_use]
 pub const fn panel_height(bars: usize) -> u32 {
     FRAME + ROW * bars as u32
@@ -68,7 +68,7 @@ fn title(result: &FabricResult) -> String {
     )
 }
 
-/// Ours first, then OpenSM's in the order they were asked for.
+/// Selvedge first, then OpenSM's variants in the order of the command line.
 fn bars(result: &FabricResult) -> Vec<Bar> {
     let mut bars = Vec::new();
     let mut add = |name: String, color, seconds: Vec<f64>| {
@@ -94,13 +94,13 @@ fn bars(result: &FabricResult) -> Vec<Bar> {
     bars
 }
 
-/// What a panel of bars says beside them.
+/// Texts of a panel of bars.
 pub struct Title<'a> {
     /// Above them.
     pub text: &'a str,
     /// Decimal digits of figures.
     pub digits: usize,
-    /// Bars longer than this are cut, as their figures say.
+    /// Bars longer than this are cut; their figures show the real length.
     pub cut: f64,
 }
 
@@ -150,7 +150,7 @@ pub fn bar_panel<DB: DrawingBackend>(
     Ok(())
 }
 
-/// Wraps what the drawing library says.
+/// Wraps an error of the drawing library.
 pub fn failed(error: impl std::fmt::Display) -> BenchError {
     BenchError::Chart {
         cause: error.to_string(),

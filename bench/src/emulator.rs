@@ -44,7 +44,7 @@ impl fmt::Display for Wrappers {
     }
 }
 
-/// What one measurement found.
+/// The result of one measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
     /// Whether faults were on.

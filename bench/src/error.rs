@@ -74,13 +74,13 @@ pub enum BenchError {
         /// The answer.
         mad: String,
     },
-    /// SLV-BENCH-0007: what is to be measured is not there.
+    /// SLV-BENCH-0007: the program to be measured is not there.
     #[error("SLV-BENCH-0007: no '{program}' beside this program: run 'cargo build --workspace', or 'make bench'")]
     NotBuilt {
-        /// What was looked for.
+        /// The program.
         program: &'static str,
     },
-    /// SLV-BENCH-0008: an engine of ours refuses what it is timed on.
+    /// SLV-BENCH-0008: an engine of Selvedge refuses the fabric that it is timed on.
     #[error("SLV-BENCH-0008: {engine} does not route {fabric}: {cause}; report it, there is nothing to time")]
     NotRouted {
         /// Which engine.
@@ -90,7 +90,7 @@ pub enum BenchError {
         /// Why.
         cause: String,
     },
-    /// SLV-BENCH-0009: a manager that does not come to rest.
+    /// SLV-BENCH-0009: a manager does not become idle.
     #[error("SLV-BENCH-0009: on {fabric} the manager is still at work after {limit_s} s; is the machine overloaded?")]
     NotQuiet {
         /// On what.
@@ -101,7 +101,7 @@ pub enum BenchError {
     /// SLV-BENCH-0004: a result cannot be stored.
     #[error("SLV-BENCH-0004: {operation} {what}: {cause}; choose another folder with --out")]
     Store {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// With what.
         what: String,
@@ -111,7 +111,7 @@ pub enum BenchError {
     /// SLV-BENCH-0005: a chart cannot be drawn.
     #[error("SLV-BENCH-0005: cannot draw the chart: {cause}")]
     Chart {
-        /// What the library says.
+        /// The message of the library.
         cause: String,
     },
 }

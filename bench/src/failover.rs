@@ -1,4 +1,4 @@
-//! Fail-over: from the trap to the last entry in force, ours and OpenSM's, by one observer on the wire.
+//! Fail-over: from the trap to the last entry in force, of Selvedge and of OpenSM, by one observer on the wire.
 
 pub mod faults;
 mod floor;
@@ -40,14 +40,14 @@ pub use table::{csv, json, summary};
 
 /// How often the floor is measured; the least counts.
 const FLOORS: usize = 3;
-/// Where no bar is shown, as in a log, a line says how far it is: once in so many faults.
+/// Without a progress bar, as in a log, a line shows the progress: once in this number of faults.
 const LINE_EVERY: usize = 20;
 
-/// How long a manager must neither send nor work before it is said to have done.
+/// How long a manager must neither send nor use its processor before it counts as done.
 const SILENCE: Duration = Duration::from_millis(600);
 /// The same where every fault there is is made: hundreds, mostly of waits.
 const SHORT_SILENCE: Duration = Duration::from_millis(200);
-/// The same before the first fault: our manager looks a second time, a second after its plan is in force.
+/// The same before the first fault: the check of Selvedge follows one second after its plan is in force.
 const REST: Duration = Duration::from_secs(2);
 
 /// What is measured.
@@ -59,12 +59,12 @@ pub struct Options {
     pub kinds: Vec<Kind>,
     /// Of the draw.
     pub seed: u64,
-    /// OpenSM's variants; ours is measured first.
+    /// OpenSM's variants; Selvedge is measured first.
     pub variants: Vec<Variant>,
     /// How long a manager must neither have sent nor worked before a fault; none: no longer than until the one before
     /// is dealt with.
     pub rest: Option<Duration>,
-    /// Service times of agents with which ours is measured on the built-in emulator, in virtual time.
+    /// Service times of agents with which Selvedge is measured on the built-in emulator, in virtual time.
     pub services: Vec<Duration>,
 }
 
@@ -82,9 +82,9 @@ pub struct Row {
     pub spec: String,
     /// Its hosts.
     pub hosts: usize,
-    /// Who mended it.
+    /// The manager that repaired it.
     pub who: Who,
-    /// The engine whose tables were in force afterwards.
+    /// The engine of the tables in force afterwards.
     pub engine_used: Option<String>,
     /// What kind of fault.
     pub kind: Kind,
@@ -96,7 +96,7 @@ pub struct Row {
     pub trap_us: Option<f64>,
     /// To the answer to the last Set that changed an entry; `None`: none did.
     pub total_us: Option<f64>,
-    /// Of this, time in which no request was on its way.
+    /// Part of this time in which no request was in flight.
     pub thinking_us: Option<f64>,
     /// To the last packet of all.
     pub quiet_us: Option<f64>,
@@ -117,11 +117,11 @@ pub struct Row {
     /// Blocks with an entry that every legal new plan must change, with the LIDs in force; and with the best LIDs for
     /// this fault.
     pub smps_min: (u64, u64),
-    /// Which plans were legal for that: any way to a LID that was on a detour already.
+    /// The rule for the smallest number of SMPs: any path is allowed for a LID that was on a detour already.
     pub smps_rule: Rule,
-    /// What planning and judging took, and waits for packets under way; nothing for OpenSM.
+    /// Times of planning and judging, and waits for packets in flight; empty for OpenSM.
     pub told: Told,
-    /// Ordered pairs of hosts whose packets the fault stopped, by the tables in force.
+    /// Ordered pairs of hosts with packets that the fault stopped, by the tables in force.
     pub pairs_interrupted: u64,
     /// Load of the machine when the fault was made.
     pub load: f64,
@@ -181,7 +181,7 @@ struct Bench<'c> {
     watch: Watch<'c>,
     /// Of the dumb sender: through the relay, and without it.
     senders: [IbsimPort; 2],
-    /// Lasts as long as they do.
+    /// Kept as long as the managers run.
     _relay: Relay,
 }
 
@@ -245,8 +245,8 @@ impl<'c> Bench<'c> {
         })
     }
 
-    /// Makes a fault, measures, makes it good again. False: it did not come to rest, and its row tells only what
-    /// happened until then.
+    /// Makes a fault, measures, and mends it. False: the manager did not become idle, and the row covers only the time
+    /// until then.
     fn one_fault(&mut self, fault: &Fault) -> Result<(Row, bool), BenchError> {
         let case = self.case;
         let before = Before::new(case, &self.watch.observer, fault);
@@ -308,7 +308,7 @@ impl<'c> Bench<'c> {
     }
 }
 
-/// Whether a wait for rest ended with rest.
+/// True if the manager became idle before the limit.
 fn came_to_rest(done: Result<(), BenchError>) -> Result<bool, BenchError> {
     match done {
         Ok(()) => Ok(true),
@@ -376,7 +376,7 @@ impl Before {
     }
 }
 
-/// What was asked for until the last change, in a form that changes nothing.
+/// The requests until the last change, in a form that changes nothing.
 fn until_last_change(span: &Span) -> Vec<Datagram> {
     let to_last = span.requests.iter().take_while(|(at, _)| Some(*at) <= span.last_change);
     floor::harmless(to_last.map(|(_, datagram)| *datagram))

@@ -10,7 +10,7 @@ use selvedge_fabric::Fabric;
 /// LIDs per LinearForwardingTable block. Source: IBA vol 1 §14.2.5.10.
 const BLOCK_LIDS: u64 = 64;
 
-/// What the formula is a function of.
+/// The inputs of the formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Switches.
@@ -23,12 +23,12 @@ pub struct Counts {
     pub switch_ends: u64,
     /// Ports of hosts with a link.
     pub host_ends: u64,
-    /// End ports whose P_Key table does not have what a partition needs. Agents come with the default partition.
+    /// End ports with a P_Key table that must be written. Agents start with the default partition.
     pub lacking_pkeys: u64,
 }
 
 impl Counts {
-    /// Counts a fabric whose links are all trained.
+    /// Counts a fabric with links that are all trained.
     #[must_use]
     pub fn of(fabric: &Fabric) -> Self {
         let mut counts = Self {
@@ -214,7 +214,7 @@ mod tests {
             };
             assert_eq!(Minimum::of(&counts).lft_set, want, "{end_ports}");
         };
-        // LID 0 is nobody's, so 63 end ports fill the first block.
+        // LID 0 belongs to no port, so 63 end ports fill the first block.
         check(63, 1);
         check(64, 2);
         check(127, 2);

@@ -18,7 +18,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one; what cannot be found out is "unknown" or 0.
+    /// This machine; unknown values are "unknown" or 0.
     #[must_use]
     pub fn this() -> Self {
         let cpus = read("/proc/cpuinfo");
@@ -68,7 +68,7 @@ pub fn today() -> String {
     date_of_day(since.as_secs() / 86_400)
 }
 
-/// The date so many days after 1970-01-01.
+/// The date this number of days after 1970-01-01.
 fn date_of_day(days: u64) -> String {
     let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let (mut year, mut day) = (1970, days);
@@ -88,7 +88,7 @@ fn date_of_day(days: u64) -> String {
     format!("{year}-{month:02}-{:02}", day + 1)
 }
 
-/// First line that a program prints, in its own words; empty if it cannot be run.
+/// First line of a program's output; empty if it cannot be run.
 #[must_use]
 pub fn first_line_of(program: &str, arguments: &[&str]) -> String {
     let folders = ["", "/usr/sbin/"];

@@ -1,5 +1,5 @@
-//! The analytic model against what it predicts: the paper's figures 4 to 9 measured, predicted against measured time,
-//! and how long it takes to answer.
+//! The analytic model compared with measurements: the paper's figures 4 to 9, predicted and measured times, and the
+//! time that the model takes.
 //!
 //! The emulator runs in virtual time: those figures are the same on every machine. ibsim runs in real time.
 
@@ -30,7 +30,7 @@ const ANSWER_TARGET_MS: f64 = 100.0;
 /// Most that a predicted time may be off.
 const ERROR_TARGET: f64 = 0.05;
 
-/// Everything that was found.
+/// All results.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Figures 4 to 9.

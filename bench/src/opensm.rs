@@ -30,7 +30,7 @@ impl Variant {
     }
 }
 
-/// What one run found.
+/// The result of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
     /// The log's line that discovery begins to its line SUBNET UP, in seconds.
@@ -55,7 +55,7 @@ pub fn run(case: &Case, variant: &Variant) -> Result<Run, BenchError> {
     };
     let read = read_log(&log).ok_or_else(|| not_up("its log does not say when it began"))?;
     if read.engine.as_ref().is_some_and(|used| *used != variant.engine) {
-        // OpenSM falls back to another engine without saying so to its caller.
+        // OpenSM falls back to another engine without an error.
         return Err(not_up(&format!("it used {} instead", read.engine.unwrap_or_default())));
     }
     Ok(Run {
@@ -64,7 +64,7 @@ pub fn run(case: &Case, variant: &Variant) -> Result<Run, BenchError> {
     })
 }
 
-/// What a log tells.
+/// The contents of a log.
 #[derive(Debug, PartialEq, Eq)]
 struct Read {
     bringup: Duration,

@@ -16,12 +16,13 @@ use crate::error::BenchError;
 const PROGRAM: &str = "selvedge";
 /// Longest bring-up that is waited for.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How often is looked whether the log says that the subnet is up, and whether the program has ended: as OpenSM's.
+/// Time between two checks whether the log reports that the subnet is up, and whether the program has ended: the same
+/// as for OpenSM.
 const STEP: Duration = Duration::from_millis(2);
-/// What the log says then, ours as OpenSM's.
+/// Text in the log then, of Selvedge and of OpenSM.
 const UP: &str = "SUBNET UP";
 
-/// What one run found.
+/// The result of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// Routing engine of the plan that the judge accepted.
@@ -90,7 +91,8 @@ pub fn run(case: &Case, lab: &PeerLab, base: &str, program: &Path) -> Result<Run
     read(&text, process_s).ok_or_else(|| not_up("its JSON lacks status.mads, .plan or .first_up_ms".to_owned()))
 }
 
-/// Waits for the end, and kills what takes too long. Gives how it ended, and when the log said that the subnet is up.
+/// Waits for the end, and kills a program that takes too long. Returns its exit status, and when the log reported that
+/// the subnet is up.
 fn wait(mut child: Child, log: &Path, start: Instant) -> std::io::Result<(Option<ExitStatus>, Option<Duration>)> {
     let mut up = None;
     loop {

@@ -2,7 +2,7 @@
 //! time of the whole process.
 //!
 //! CAMINOS moves phits: it knows neither lanes bound to service levels nor forwarding tables nor credits in blocks, and
-//! its lanes are chosen from hop to hop, so the same load is not the same work in every detail. What is equal: the
+//! its lanes are chosen from hop to hop, so the same load is not the same work in every detail. These are equal: the
 //! tree, uniform traffic of one packet a message, packet size, offered load, buffer per lane, simulated time.
 
 use std::fmt::Write as _;
@@ -43,9 +43,9 @@ pub struct Task {
     buffer: u32,
     warmup_cycles: u64,
     cycles: u64,
-    /// Units a second that ours shall reach.
+    /// Target for Selvedge, in units a second.
     target: f64,
-    /// Most memory that ours may take, in bytes.
+    /// Largest memory for Selvedge, in bytes.
     memory_target: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ const fn tree_324(name: &'static str, mtu: u32, load: f64, vls: u32, target: f64
     }
 }
 
-/// All of it. Source of the targets: CAMINOS measured, times what is asked of ours.
+/// All tasks. Source of the targets: CAMINOS measured, times the required factor.
 pub const TASKS: [Task; 5] = [
     tree_324("324 hosts, MTU 2048, load 0.5, 4 VL", 2048, 0.5, 4, 10e6),
     tree_324("324 hosts, MTU 2048, saturated, 1 VL", 2048, 1.0, 1, 6e6),
@@ -95,7 +95,7 @@ pub const TASKS: [Task; 5] = [
 pub struct Run {
     /// Which task.
     pub task: &'static str,
-    /// Who.
+    /// The simulator.
     pub simulator: &'static str,
     /// In which repetition.
     pub pair: usize,
@@ -107,7 +107,7 @@ pub struct Run {
     pub units_per_s: f64,
     /// Most memory, in bytes.
     pub peak_bytes: u64,
-    /// Ours: events per packet, and nanoseconds of processor time per event.
+    /// For Selvedge: events per packet, and nanoseconds of processor time per event.
     pub events: Option<Events>,
 }
 
@@ -117,13 +117,13 @@ pub struct Events {
     per_packet: f64,
     /// Processor time of the whole process, routing included, over events.
     ns: f64,
-    /// Of the simulation alone, in a second process with the same work.
+    /// For the simulation alone, in a second process with the same work.
     ns_alone: f64,
     /// The same events through the bare queue, in that process.
     ns_in_queue: f64,
 }
 
-/// Measures every task `repeats` times, ours and CAMINOS in turn.
+/// Measures every task `repeats` times, Selvedge and CAMINOS in turn.
 pub fn measure(quick: bool, repeats: usize, bar: &ProgressBar) -> Result<Vec<Run>, BenchError> {
     let program = ours::program()?;
     let peer = caminos()?;
@@ -186,7 +186,7 @@ impl Task {
         let found = read(&text)?;
         let accepted = number(&found, "accepted_load")?;
         let events = number(&found, "events")?;
-        // Putting events through the bare queue takes time that is not to be in that of the process above.
+        // Events through the bare queue take time that must not count for the process above.
         let second = read(&timed(command.arg("--bare-queue"), "selvedge")?.0)?;
         Ok(Run {
             task: self.name,
@@ -268,7 +268,7 @@ fn failed(simulator: &'static str, cause: &str) -> BenchError {
     }
 }
 
-/// Runs a command; what it printed, and its processor time in seconds, user and system, by the shell's account.
+/// Runs a command; returns its output, and its processor time in seconds, user and system, as the shell measures it.
 fn timed(command: &Command, simulator: &'static str) -> Result<(String, f64), BenchError> {
     let mut shell = Command::new("bash");
     shell.args(["-c", "TIMEFORMAT='cpu %U %S'; time \"$0\" \"$@\""]);

@@ -1,4 +1,4 @@
-//! What is stored of a run: raw CSV, a summary, a chart, and how it was made.
+//! The stored files of a run: raw CSV, a summary, a chart, and the command with its environment.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,7 +17,7 @@ pub const WALL_TARGET: f64 = 1.3;
 /// MADs a second of the emulator, without faults and with all of them: at least these.
 pub const EMULATOR_TARGETS: (f64, f64) = (1e6, 0.3e6);
 
-/// Everything that one run of the benchmark found.
+/// All results of one run of the benchmark.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     /// Bring-ups, by fabric.
@@ -168,7 +168,7 @@ impl Results {
         self.store_tables(folder)
     }
 
-    /// Stores what was measured so far in `folder`, which is made.
+    /// Stores the results so far in `folder`, which is created.
     pub fn store_tables(&self, folder: &Path) -> Result<(), BenchError> {
         fs::create_dir_all(folder).map_err(BenchError::store("making", folder.display()))?;
         let write = |name: &str, text: String| {

@@ -1,4 +1,4 @@
-//! Quality of routing: ours and OpenSM's engines on the same fabrics, both by the same judge.
+//! Quality of routing: engines of Selvedge and OpenSM on the same fabrics, judged by the same judge.
 
 mod field;
 mod levels;
@@ -36,13 +36,13 @@ const LANES: u8 = 8;
 pub struct Row {
     /// The fabric, as `--fabric` takes it.
     pub spec: String,
-    /// What it is an example of.
+    /// The family of the fabric.
     pub family: Family,
     /// Its switches.
     pub switches: usize,
     /// Its hosts.
     pub hosts: usize,
-    /// Who routed.
+    /// The engine and its options.
     pub contestant: Contestant,
     /// What came of it.
     pub outcome: Outcome,
@@ -53,7 +53,7 @@ pub struct Row {
 pub enum Outcome {
     /// Tables, judged.
     Routed(Quality),
-    /// Another engine routed, or none: what OpenSM's log or our engine says.
+    /// Another engine routed, or none: the message of OpenSM's log or of Selvedge's engine.
     Declined {
         /// OpenSM: the engine that it used instead.
         instead: Option<String>,
@@ -62,7 +62,7 @@ pub enum Outcome {
     },
 }
 
-/// What the judge says of tables.
+/// The judge's figures for tables.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
     /// Host pairs on the busiest directed link between switches.
@@ -83,7 +83,7 @@ pub struct Quality {
     pub shift_mean: f64,
     /// Destinations that nue could only route over its escape tree, by its log.
     pub escapes: Option<usize>,
-    /// Ordered pairs of hosts whose packets do not arrive.
+    /// Ordered pairs of hosts with packets that do not arrive.
     pub unreachable: u64,
     /// Lanes that carry traffic of hosts, as far as known.
     pub lanes_used: Option<u8>,
@@ -91,7 +91,7 @@ pub struct Quality {
     pub hosts_free: Option<bool>,
     /// Nor can traffic from and to the agents of switches, as far as known.
     pub agents_free: Option<bool>,
-    /// Time to compute the tables: ours on one thread, OpenSM's by its log.
+    /// Time to compute the tables: Selvedge on one thread, OpenSM by its log.
     pub compute_ms: Option<f64>,
 }
 
@@ -151,7 +151,7 @@ fn ours(case: &Case, contestant: &Contestant, roots: Vec<Guid>, intact: &Arc<Fab
         nominal: Some(Arc::clone(intact)),
         ..own::Request::plain(engine)
     };
-    // What the switches held before links were lost, so that as few entries as possible move.
+    // The tables in switches before links were lost, so that as few entries as possible move.
     let before =
         (engine == Engine::FatTree && contestant.told == Told::Nothing).then(|| own::run(intact, &lids, &plain));
     let previous = before.and_then(Result::ok).map(|(routed, _)| Arc::new(routed.tables));
@@ -210,7 +210,7 @@ fn theirs(case: &Case, contestant: &Contestant, roots: Vec<Guid>) -> Result<Outc
     Ok(Outcome::Routed(quality))
 }
 
-/// Tables without entries of other LIDs: nobody sends to those.
+/// Tables without entries of other LIDs, to which no packet is sent.
 fn tables_of(lids: &Lids, tables: &Tables) -> Tables {
     let mut of_these = tables.clone();
     for lid in (1..=tables.top().0).map(Lid).filter(|&lid| lids.owner(lid).is_none()) {
@@ -232,7 +232,7 @@ fn of_hosts(fabric: &Fabric, lids: &Lids) -> Lids {
     hosts
 }
 
-/// Pairings for the bisection bandwidth: in a small fabric few flows say little, and trees differ by a thousandth.
+/// Number of pairings for the bisection bandwidth: a small fabric has few flows, and trees differ by a thousandth.
 fn pairings(hosts: usize) -> u32 {
     u32::try_from(3_240_000 / hosts.max(1)).map_or(1_000, |pairings| pairings.clamp(1_000, 10_000))
 }

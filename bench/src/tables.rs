@@ -21,15 +21,15 @@ pub const FABRICS: [&str; 3] = [
 ];
 /// Links that are gone there.
 const LOST: [&str; 3] = ["0", "1%", "3%"];
-/// Lanes there. Trees need one, and more change nothing that is on the way up and down.
+/// Numbers of lanes. Trees need one, and more change nothing on paths up and down.
 const LANES: [u8; 4] = [1, 2, 4, 8];
 /// Seeds there.
 pub const SEEDS: usize = 3;
-/// Where that file looks for tables, from the folder that both are run in.
+/// Where that file expects tables, relative to the folder that both are run in.
 pub const FOLDER: &str = "target/opensm-tables";
 
-/// Writes tables for every fabric, damage, seed and number of lanes; what is there already is not done again. Returns
-/// what could not be had, and why.
+/// Writes tables for every fabric, damage, seed and number of lanes; existing ones are kept. Returns those that could
+/// not be made, and why.
 pub fn write(
     fabrics: &[&str],
     seeds: impl Iterator<Item = u64> + Clone,
@@ -61,7 +61,7 @@ pub fn write(
                     })?;
                     match one(spec, fabric, lanes) {
                         Ok((lfts, sls)) => {
-                            // Service levels last: they say that both are there.
+                            // Service levels last: their file shows that both are complete.
                             for (end, text) in [("lfts", lfts), ("sls", sls)] {
                                 let path = folder.join(format!("{name}.{end}"));
                                 fs::write(&path, text).map_err(BenchError::store("writing", path.display()))?;

@@ -11,7 +11,7 @@ pub enum LabError {
     /// SLV-LAB-0001: a peer is not installed.
     #[error("SLV-LAB-0001: '{program}' is missing: install the Debian package '{package}'")]
     MissingPeer {
-        /// What was to be run.
+        /// The program.
         program: String,
         /// Where it comes from.
         package: &'static str,
@@ -19,7 +19,7 @@ pub enum LabError {
     /// SLV-LAB-0002: the operating system refuses.
     #[error("SLV-LAB-0002: {operation} {what}: {cause}")]
     Io {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// With what.
         what: String,
@@ -33,7 +33,7 @@ pub enum LabError {
         what: String,
         /// How long was waited.
         after: Duration,
-        /// What the peer said last.
+        /// The last output of the peer.
         output: String,
     },
     /// SLV-LAB-0004: a command ended badly.
@@ -46,10 +46,10 @@ pub enum LabError {
         /// Its output.
         output: String,
     },
-    /// SLV-LAB-0005: a peer prints what the parser does not know.
+    /// SLV-LAB-0005: the parser does not know an output of a peer.
     #[error("SLV-LAB-0005: cannot read {what} in line '{line}'")]
     Parse {
-        /// What was looked for.
+        /// The expected text.
         what: &'static str,
         /// Where.
         line: String,

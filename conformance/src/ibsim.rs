@@ -81,7 +81,7 @@ impl Ibsim {
         Ok(simulator)
     }
 
-    /// Runs a console command, as in `Unlink "S1"[3]`, and returns what it prints.
+    /// Runs a console command, as in `Unlink "S1"[3]`, and returns its output.
     pub fn console(&mut self, line: &str) -> Result<String, LabError> {
         let before = self.process.stdout();
         let prompts = before.matches(PROMPT).count();
@@ -93,7 +93,7 @@ impl Ibsim {
         Ok(answer.strip_suffix(PROMPT).unwrap_or(answer).to_owned())
     }
 
-    /// What is attached, as lines of ibsim's own list.
+    /// The attached clients, as lines of ibsim's own list.
     pub fn attached(&mut self) -> Result<Vec<String>, LabError> {
         let lines = self.console("Attached")?;
         Ok(lines

@@ -21,7 +21,7 @@ const SHIM_FOLDERS: [&str; 5] = [
     "/usr/lib/umad2sim",
     "/usr/local/lib/umad2sim",
 ];
-/// How long a diagnostic may take, unless the test says otherwise.
+/// How long a diagnostic may take, unless the test sets another limit.
 pub(crate) const CLIENT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Diagnostics running at a time: a simulator has ten places, and they wait for it most of the time.
@@ -57,7 +57,7 @@ impl PeerLab {
         &self.folder
     }
 
-    /// Its socket name: the simulator in this lab, whoever it is, serves under it.
+    /// Its socket name: the simulator of this lab, of either kind, serves under it.
     #[must_use]
     pub fn base(&self) -> &str {
         &self.base
@@ -79,7 +79,7 @@ impl PeerLab {
         Relay::start(&format!("{}-relay{number}", self.base), &self.base)
     }
 
-    /// As [`Self::relay`]; whoever holds the other end of `observer` is told of every packet.
+    /// As [`Self::relay`]; `observer` gets every packet.
     pub fn observed_relay(&self, observer: Sender<Seen>) -> Result<Relay, LabError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         Relay::observed(&format!("{}-relay{number}", self.base), &self.base, Some(observer))
@@ -159,9 +159,9 @@ impl PeerLab {
 impl Drop for PeerLab {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Kept for whoever looks into the failure.
+            // Kept for the analysis of the failure.
             eprintln!("the lab's files are in {}", self.folder.display());
-            // Where only this output is kept, as in CI, the simulator's own words are the other half of the story.
+            // If only this output is kept, as in CI, the simulator's messages are needed as well.
             let said = fs::read_to_string(self.folder.join("ibsim.err")).unwrap_or_default();
             if !said.is_empty() {
                 eprintln!("ibsim said at last:\n{}", tail(&said));

@@ -4,13 +4,13 @@
 //! - [`Ibsim`]: a running simulator, with its console.
 //! - [`OpenSm`]: a running subnet manager.
 //! - [`binary`]: the subject, `selvedge`; [`PeerLab::selvedge`] runs it.
-//! - [`Probe`]: a client of our own, for what no diagnostic does.
+//! - [`Probe`]: a client for requests that no diagnostic sends.
 //! - [`Relay`]: stands between clients and a simulator and counts what they send.
-//! - [`Survey`]: a fabric as the diagnostics see it, and what of it differs from a file and a plan.
+//! - [`Survey`]: a fabric as the diagnostics see it, and its differences from a file and a plan.
 //! - [`parse`]: reads what the peers print.
 //!
 //! Labs run side by side: each has its own socket name. Heavy ones (whole fabrics) hold a [`HeavyLock`], because ibsim
-//! takes a whole core. Conditions are waited for with a deadline; nothing waits a fixed time.
+//! takes a whole core. Each wait is for a condition, with a deadline; none is for a fixed time.
 //!
 //! A peer that is not installed is an error that names its Debian package, never a skipped test.
 

@@ -21,7 +21,7 @@ impl HeavyLock {
     fn acquire_named(name: &str, patience: Duration) -> Result<Self, LabError> {
         let address = SocketAddr::from_abstract_name(name).map_err(LabError::io("naming", name))?;
         until("the other heavy test to end", patience, String::new, || {
-            // A socket name can be held once: that is all a lock needs, and no file is left behind.
+            // Only one process can bind a socket name, which makes a lock, and no file is left behind.
             Ok(UnixDatagram::bind_addr(&address).ok().map(Self))
         })
     }

@@ -67,7 +67,7 @@ impl OpenSm {
         Ok(Self { process, folder })
     }
 
-    /// Waits until its log says SUBNET UP at least `count` times.
+    /// Waits until its log has SUBNET UP at least `count` times.
     pub fn wait_up(&mut self, count: usize, limit: Duration) -> Result<(), LabError> {
         self.wait_log("SUBNET UP", count, limit)
     }
@@ -103,7 +103,7 @@ impl OpenSm {
         fs::read_to_string(&path).map_err(LabError::io("reading", path.display()))
     }
 
-    /// What it says it programmed; with option `dump`.
+    /// The plan that it reports as written; with option `dump`.
     pub fn plan(&self) -> Result<Plan, LabError> {
         Plan::parse(&self.file("opensm-lfts.dump")?, &self.file("guid2lid")?)
     }

@@ -10,7 +10,7 @@ use crate::LabError;
 
 /// For one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// For an answer of somebody who may not be there.
+/// Limit for an answer from a node that may be absent.
 const SOON: Duration = Duration::from_secs(1);
 /// Entries of a block. Source: IBA vol 1 §14.2.5.10.
 pub(crate) const BLOCK: u16 = 64;
@@ -48,7 +48,7 @@ impl Probe {
         })
     }
 
-    /// What the manager at a LID says of itself; none if there is no manager.
+    /// SMInfo of the manager at a LID; none if there is no manager.
     pub fn sm_info(&mut self, lid: u16) -> Result<Option<SmInfo>, LabError> {
         let mad = Mad::request(Class::SubnLid, Method::Get, AttributeId::SM_INFO, 0);
         let answer = self.exchange(lid, mad)?;
@@ -72,7 +72,7 @@ impl Probe {
         self.exchange_with(Address::smi(Lid(lid)), mad)
     }
 
-    /// Asks, and waits for the answer; none if there is none.
+    /// Sends a request, and waits for the answer; none if there is none.
     fn exchange_with(&mut self, address: Address, mut mad: Mad) -> Result<Option<Mad>, LabError> {
         let failed = |error: selvedge_wire::PortError| LabError::Probe {
             cause: error.to_string(),

@@ -17,7 +17,7 @@ const PACKAGES: [(&str, &str); 3] = [
     ("libumad2sim.so", "libumad2sim0"),
 ];
 
-/// The package of `program`; what is not listed is one of the many diagnostics.
+/// The package of `program`; a program that is not listed is one of the many diagnostics.
 pub(crate) fn package_of(program: &str) -> &'static str {
     PACKAGES
         .iter()
@@ -72,7 +72,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Standard output if the status is 0, else an error with everything it said.
+    /// Standard output if the status is 0, else an error with all its output.
     pub fn success(self) -> Result<String, LabError> {
         if self.status.success() {
             return Ok(self.stdout);
@@ -157,7 +157,7 @@ impl Running {
         })
     }
 
-    /// An error if it no longer runs: whoever waits for its output need not wait on.
+    /// An error if it no longer runs: a wait for its output can end early.
     pub fn must_run(&mut self) -> Result<(), LabError> {
         match self.child.try_wait().map_err(LabError::io("waiting for", &self.text))? {
             None => Ok(()),

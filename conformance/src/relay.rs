@@ -1,4 +1,4 @@
-//! A relay between clients and a simulator that counts what clients send, and tells an observer of every packet.
+//! A relay between clients and a simulator that counts what clients send, and shows every packet to an observer.
 //!
 //! The count is independent of every manager's own: "sent 0 Sets" is then an observation. A relay adds a hop: it costs
 //! every MAD some microseconds, the same ones for every manager behind it.
@@ -20,14 +20,14 @@ use selvedge_wire::{Class, Mad, Method};
 
 use crate::{LabError, until};
 
-/// How often a relay's threads look whether they shall end.
+/// How often a relay's threads check whether they shall end.
 const TICK: Duration = Duration::from_millis(20);
 /// How long the simulator may take for a control message.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a name may stay taken after its socket was closed: less than clients wait for an answer.
 const NAME_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is counted apart.
+/// A kind of MAD that has its own count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MadKind {
     /// Class.
@@ -94,20 +94,20 @@ impl fmt::Display for MadCounts {
     }
 }
 
-/// A packet on its way through a relay.
+/// A packet that passes a relay.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// When the relay had it in its hands.
     pub at: Instant,
     /// The client: the name its sockets end with.
     pub client: u32,
-    /// Where it goes.
+    /// Its direction.
     pub way: Way,
-    /// What it is; a request that comes back unanswered has another status than 0.
+    /// The packet; a request that comes back unanswered has a status other than 0.
     pub packet: Packet,
 }
 
-/// How often a client said that it is an SM.
+/// How often a client set IsSM.
 type Claims = Arc<AtomicU64>;
 
 /// Counts by client: the name its sockets end with (the process id of a preloaded client).
@@ -128,7 +128,7 @@ impl Relay {
         Self::observed(base, upstream, None)
     }
 
-    /// As [`Self::start`]; whoever holds the other end of `observer` is told of every packet.
+    /// As [`Self::start`]; `observer` gets every packet.
     pub fn observed(base: &str, upstream: &str, observer: Option<Sender<Seen>>) -> Result<Self, LabError> {
         let control = bind(&format!("{base}:ctl")).map_err(LabError::io("binding", base))?;
         let counts = Shared::default();
@@ -160,13 +160,13 @@ impl Relay {
         &self.base
     }
 
-    /// What the client with process id `pid` sent so far.
+    /// MADs that the client with process id `pid` has sent so far.
     #[must_use]
     pub fn sent_by(&self, pid: u32) -> MadCounts {
         lock(&self.counts).get(&pid).cloned().unwrap_or_default()
     }
 
-    /// How often clients asked for IsSM so far.
+    /// How often clients have set IsSM so far.
     #[must_use]
     pub fn sm_claims(&self) -> u64 {
         self.claims.load(Ordering::Relaxed)
@@ -235,7 +235,8 @@ impl Worker {
                 continue;
             };
             let answer = self.answer(&question).unwrap_or_else(|error| {
-                // The client is only told "no"; whoever reads a failed test wants to know whose word that was.
+                // The client gets only a refusal; the reader of a failed test needs to know that it came from the
+                // relay.
                 eprintln!("relay {}: {:?} refused: {error}", self.base, question.kind);
                 question.refusal()
             });
@@ -309,7 +310,7 @@ impl Worker {
     }
 }
 
-/// Passes packets on until told to stop.
+/// Passes packets on until it is stopped.
 fn pump(mut pipe: Pipe, stop: Arc<AtomicBool>, mut look: impl FnMut(Way, &[u8]) + Send + 'static) -> JoinHandle<()> {
     std::thread::spawn(
         move || {
@@ -335,10 +336,10 @@ fn bind(name: &str) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// As [`bind`], for a name that was somebody's a moment ago.
+/// As [`bind`], for a name that another process used a moment ago.
 ///
-/// A process that another thread is starting holds copies of all our sockets until it runs its program: a name may be
-/// taken for that long after its socket was closed here.
+/// A process that another thread is starting holds copies of all sockets of this process until it runs its program: a
+/// name may be taken for that long after its socket was closed here.
 fn bind_when_free(name: &str) -> io::Result<UnixDatagram> {
     let look = || match bind(name) {
         Ok(socket) => Ok(Some(socket)),
@@ -366,7 +367,7 @@ mod tests {
         assert_eq!(bind(&name).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         let (done, told) = std::sync::mpsc::channel::<()>();
         let holder = std::thread::spawn(move || {
-            // Nobody tells: the copy is held for a while.
+            // No message: the copy is still open for a while.
             assert!(told.recv_timeout(Duration::from_millis(30)).is_err());
             drop(copy);
         });

@@ -64,7 +64,7 @@ impl PeerLab {
         ] {
             command.env(variable, self.folder());
         }
-        // Where OpenSM's dump files go unless its configuration says otherwise.
+        // Where OpenSM's dump files go by default.
         command.env("OSM_TMP_DIR", self.folder());
         Ok(command)
     }

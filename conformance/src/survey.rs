@@ -1,4 +1,4 @@
-//! A fabric as the diagnostics see it, and what of it is not as it should be.
+//! A fabric as the diagnostics see it, and its faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -24,7 +24,7 @@ pub struct Survey {
 pub type EndPort = (Guid, u8);
 
 impl Survey {
-    /// Looks at the lab's fabric from `node`.
+    /// Surveys the lab's fabric from `node`.
     pub fn take(lab: &PeerLab, node: &str) -> Result<Self, LabError> {
         let all = tables(&lab.output(node, "dump_fts", &[])?)?;
         let mut survey = Self {
@@ -324,7 +324,7 @@ fn unequal_maps<K: Ord + Debug, V: PartialEq + Debug>(
         .collect()
 }
 
-/// `count` different pairs of different indices below `below`, the same for the same seed; all if there are no more.
+/// `count` different pairs of different indices below `below`, the same for the same seed; all if there are fewer.
 ///
 /// Source: the generator is Marsaglia's xorshift64 with the shifts 13, 7, 17.
 fn random_pairs(below: usize, count: usize, seed: u64) -> Vec<(usize, usize)> {

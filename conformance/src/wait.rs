@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::LabError;
 
-/// How often a condition is looked at.
+/// Time between two checks of a condition.
 const STEP: Duration = Duration::from_millis(2);
 
 /// Waits until `look` finds something, at most `limit`. `what` and the text from `output` explain a failure.

@@ -8,7 +8,8 @@ use crate::survey::EndPort;
 /// Source: IBA vol 1 §14.2.2: a directed route has at most 64 hops; no fabric here is deeper.
 const HOPS_MAX: usize = 64;
 
-/// The cables from an end port to another that has `lid`; hops name nodes by node GUID. The error says where it ends.
+/// The cables from an end port to another that has `lid`; hops name nodes by node GUID. The error has the place where
+/// the path ends.
 pub fn walk(net: &Net, plan: &Plan, from: EndPort, (to, lid): (EndPort, u16)) -> Result<Vec<Hop>, String> {
     let (mut node, first) = from;
     let mut path = Vec::new();

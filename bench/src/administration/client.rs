@@ -21,14 +21,14 @@ const CLIENTS: usize = 4;
 const INTERVAL: Duration = Duration::from_millis(8);
 /// A question without an answer, or with the answer BUSY, is asked again after so long.
 const AGAIN: Duration = Duration::from_millis(20);
-/// For the first word with the fabric.
+/// Longest wait for the first answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One question.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
-    /// When it was to be asked. Whoever still waits for the answer before cannot ask, and that counts: the clock runs
-    /// from here.
+    /// When the query was due. A client that still waits for an earlier answer cannot send it, and that wait counts:
+    /// the clock runs from here.
     due: Instant,
     /// Until its answer.
     took: Duration,
@@ -51,13 +51,13 @@ pub struct Figures {
     pub busy: u64,
     /// Questions without an answer until the clients were stopped.
     pub lost: u64,
-    /// From the time at which it was to be asked to its answer, in ms: half of them at most.
+    /// From the due time of a query to its answer, in ms: the median.
     pub p50_ms: f64,
     /// 99 of 100 at most.
     pub p99_ms: f64,
     /// The longest.
     pub max_ms: f64,
-    /// The longest time in which nobody was answered though somebody waited.
+    /// The longest time without any answer while at least one client waited.
     pub silence_ms: f64,
 }
 
@@ -89,7 +89,7 @@ fn silence(samples: &[Sample]) -> Duration {
     answers.sort_unstable();
     let (mut longest, mut last) = (Duration::ZERO, None::<Instant>);
     for &(answered, due) in &answers {
-        // It waited since it was due, and since the answer before it somebody has heard something.
+        // It has waited since it was due, but some client has got an answer since the one before.
         let since = last.map_or(due, |last| last.max(due));
         longest = longest.max(answered.saturating_duration_since(since));
         last = Some(answered);
@@ -97,19 +97,19 @@ fn silence(samples: &[Sample]) -> Duration {
     longest
 }
 
-/// What all clients have found.
+/// The figures of all clients.
 pub struct Asked {
     paths: Vec<Sample>,
     agent: Vec<Sample>,
 }
 
 impl Asked {
-    /// Paths that were to be asked for in this time.
+    /// Figures of path queries due in this time.
     pub fn paths(&self, from: Instant, to: Instant) -> Figures {
         between(&self.paths, from, to)
     }
 
-    /// The same of the agent.
+    /// The same for the agent.
     pub fn agent(&self, from: Instant, to: Instant) -> Figures {
         between(&self.agent, from, to)
     }
@@ -175,7 +175,7 @@ impl Clients {
     }
 }
 
-/// Whom a client asks.
+/// What a client queries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The administrator, for paths.
@@ -348,7 +348,7 @@ impl Client {
 mod tests {
     use super::*;
 
-    /// Questions due at these milliseconds, and how long each waited.
+    /// Queries due at these milliseconds, and how long each waited.
     fn samples(of: &[(u64, u64)]) -> Vec<Sample> {
         let start = Instant::now();
         let sample = |&(due, took): &(u64, u64)| Sample {
@@ -377,9 +377,9 @@ mod tests {
         };
         check(&[], 0);
         check(&[(0, 5)], 5);
-        // Nobody waits between 1 and 1,000.
+        // No client waits between 1 and 1,000.
         check(&[(0, 1), (1_000, 2)], 2);
-        // One waits for 100, but another hears something after 60.
+        // One waits for 100, but another gets an answer after 60.
         check(&[(0, 100), (50, 10)], 40);
     }
 }

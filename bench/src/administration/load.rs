@@ -1,4 +1,4 @@
-//! Questions and joins in process, through the administrator's core alone.
+//! Queries and joins in process, through the administrator's core alone.
 
 // The same stage and the same work as those of `selvedge_sa`'s own tests and examples.
 #[path = "../../../crates/sa/tests/it/support/mod.rs"]
@@ -23,7 +23,7 @@ const BATCH: usize = 20_000;
 /// Questions of a measurement.
 const QUESTIONS: u64 = 1_000_000;
 
-/// What was measured in process.
+/// Figures measured in process.
 #[derive(Clone, Debug, Default)]
 pub struct Loads {
     /// Questions, by fabric; several times each.

@@ -1,4 +1,4 @@
-//! Faults to be tried: which there are, and a draw among them.
+//! Faults to be tried: all kinds, and a random choice of them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -54,9 +54,9 @@ impl FromStr for Kind {
 /// How many faults are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// Every one there is of the kinds asked for.
+    /// All faults of the requested kinds.
     All,
-    /// So many, of each kind in turn.
+    /// This number of faults, of each kind in turn.
     Of(usize),
 }
 
@@ -72,7 +72,7 @@ impl FromStr for Count {
     }
 }
 
-/// What goes.
+/// The part that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// The link at this port of a switch.
@@ -86,12 +86,12 @@ pub enum What {
 pub struct Fault {
     /// Its kind.
     pub kind: Kind,
-    /// What goes.
+    /// The part that fails.
     pub what: What,
 }
 
 impl Fault {
-    /// Both ends of every link that goes.
+    /// Both ends of every link that fails.
     #[must_use]
     pub fn dead_ends(&self, case: &Case) -> Vec<PortRef> {
         let both = |at: PortRef| std::iter::once(at).chain(case.fabric.peer(at));
@@ -124,7 +124,7 @@ impl Fault {
     }
 }
 
-/// Links between switches on the way to the nearest host, by node; `None` for hosts and what reaches none.
+/// Links between switches on the path to the nearest host, by node; `None` for hosts and for nodes without a path.
 fn ranks(case: &Case) -> Vec<Option<u32>> {
     let fabric = &case.fabric;
     let mut rank: Vec<Option<u32>> = vec![None; fabric.nodes().len()];

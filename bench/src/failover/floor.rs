@@ -1,4 +1,4 @@
-//! The floor: the MADs that a manager sent, sent again by somebody who does nothing else.
+//! The floor: the MADs of a manager, sent again by a program that does nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use selvedge_wire::{Arrival, AttributeId, Datagram, MadPort, Method};
 
 use crate::error::BenchError;
 
-/// How long it waits for one packet before it looks at the clock.
+/// Longest wait for one packet before the clock is read again.
 const TIMEOUT: Duration = Duration::from_millis(200);
 /// Longest time for all of them.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ pub fn harmless(requests: impl Iterator<Item = Datagram>) -> Vec<Datagram> {
     each.collect()
 }
 
-/// Sends all of `requests`, `window` at a time, and waits for every answer; the sender's own time.
+/// Sends all of `requests`, `window` at a time, and waits for every answer; returns the sender's own time.
 pub fn send(port: &mut IbsimPort, requests: &[Datagram], window: usize) -> Result<Duration, BenchError> {
     let start = Instant::now();
     let mut is_open = vec![false; requests.len()];
@@ -43,7 +43,7 @@ pub fn send(port: &mut IbsimPort, requests: &[Datagram], window: usize) -> Resul
             open += 1;
         }
         let place = |mad: &selvedge_wire::Mad| (mad.transaction().0 as usize).wrapping_sub(1);
-        // What comes back unanswered led over the cut: whoever asked first got no answer either.
+        // A request that comes back unanswered crossed the cut: the manager got no answer to it either.
         if let Some(Arrival::Received(back) | Arrival::Returned(back)) = port.receive(TIMEOUT)?
             && back.mad.method() != Method::Trap
             && is_open.get_mut(place(&back.mad)).is_some_and(std::mem::take)

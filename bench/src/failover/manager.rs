@@ -13,15 +13,15 @@ use crate::opensm::Variant;
 
 /// Longest bring-up and longest fail-over that is waited for.
 pub const LIMIT: Duration = Duration::from_secs(240);
-/// What a log says when the subnet is up, ours as OpenSM's.
+/// Text in a log when the subnet is up, of Selvedge and of OpenSM.
 const UP: &str = "SUBNET UP";
 /// Our window.
 const WINDOW: usize = 32;
 
-/// Who is measured.
+/// The manager that is measured.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// Ours.
+    /// Selvedge.
     Selvedge,
     /// OpenSM, so started.
     OpenSm(Variant),
@@ -58,7 +58,7 @@ impl Who {
 
 /// A manager that runs.
 pub enum Manager {
-    /// Ours, and its log.
+    /// Selvedge, and its log.
     Selvedge(Running, PathBuf),
     /// OpenSM.
     OpenSm(OpenSm),
@@ -71,7 +71,7 @@ impl Manager {
             Who::Selvedge => {
                 let log = lab.folder().join("manager.log");
                 let (port, file) = (format!("ibsim:{base}/{}", case.host_name()), log.to_string_lossy());
-                // No light sweeps, as OpenSM's sweep_interval 0: traps alone tell of faults.
+                // No light sweeps, as with OpenSM's sweep_interval 0: only traps report faults.
                 let words = ["run", "--port", &port, "--log-file", &file, "--sweep-interval", "0"];
                 Ok(Self::Selvedge(lab.start_daemon(&words)?, log))
             }
@@ -92,7 +92,7 @@ impl Manager {
         }
     }
 
-    /// Waits until its log says that the subnet is up.
+    /// Waits until its log reports that the subnet is up.
     pub fn wait_up(&mut self) -> Result<(), BenchError> {
         match self {
             Self::OpenSm(opensm) => Ok(opensm.wait_up(1, LIMIT)?),
@@ -106,7 +106,7 @@ impl Manager {
         }
     }
 
-    /// How often its log says that the subnet is up.
+    /// How often its log has reported that the subnet is up.
     #[must_use]
     pub fn ups(&self) -> usize {
         self.log().matches(UP).count()
@@ -121,7 +121,7 @@ impl Manager {
         }
     }
 
-    /// What ours has said since its log was so long.
+    /// Figures in Selvedge's log since the log had this length.
     #[must_use]
     pub fn told_since(&self, bytes: usize) -> Told {
         match self {
@@ -130,7 +130,7 @@ impl Manager {
         }
     }
 
-    /// The engine whose tables are in force, as its log says.
+    /// The engine of the tables in force, from the log.
     #[must_use]
     pub fn engine_used(&self) -> Option<String> {
         let log = self.log();

@@ -1,6 +1,7 @@
-//! What passed between a manager and the fabric, and when, whoever the manager is and whatever the clock.
+//! The packets between a manager and the fabric, with their times; for any manager and any clock.
 //!
-//! It knows the cables and nothing else of the manager: what a table holds it learns from the answers to Sets.
+//! The observer knows the cables and nothing else about the manager: it reads the contents of tables from the answers
+//! to Sets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub struct Span {
     pub last_change: Option<Duration>,
     /// Last packet of all.
     pub last: Option<Duration>,
-    /// From the trap to the last change: time in which no request was on its way. The manager thinks, or waits.
+    /// From the trap to the last change: time without a request in flight. The manager computes, or waits.
     pub thinking: Duration,
     /// Requests sent.
     pub mads: u64,
@@ -40,7 +41,7 @@ pub struct Span {
     pub requests: Vec<(Duration, Datagram)>,
     /// First and last packet of any other client.
     pub others: Option<(Duration, Duration)>,
-    /// Since when no request is on its way, and how long that was so far.
+    /// Since when no request is in flight, and the total time so far.
     idle: (Option<Duration>, Duration),
 }
 
@@ -48,17 +49,17 @@ pub struct Span {
 pub struct Passing<'m> {
     /// When.
     pub at: Duration,
-    /// Where it goes.
+    /// Its direction.
     pub way: Way,
     /// The other end.
     pub address: Address,
     /// True of a request that comes back unanswered.
     pub is_returned: bool,
-    /// What it is.
+    /// The MAD.
     pub mad: &'m Mad,
 }
 
-/// A request on its way.
+/// A request in flight.
 struct Asked {
     /// The port by which it reaches its node.
     at: Option<PortRef>,
@@ -72,7 +73,7 @@ pub struct Observer<'c> {
     ports: BTreeMap<Vec<u8>, Option<PortRef>>,
     lids: BTreeMap<Lid, PortRef>,
     blocks: BTreeMap<(NodeIdx, u32), [u8; BLOCK_LIDS]>,
-    /// What was seen.
+    /// The observations.
     pub span: Span,
 }
 
@@ -107,12 +108,12 @@ impl<'c> Observer<'c> {
         self.span = Span::default();
     }
 
-    /// Which LID is whose, as far as it was seen.
+    /// Owners of LIDs, as far as observed.
     #[must_use]
     pub fn lids(&self) -> Lids {
         let mut lids = Lids::new();
         for (&lid, &port) in &self.lids {
-            // A LID seen at two ports was moved; the manager's mistakes are not ours to report.
+            // A LID seen at two ports was moved; this tool does not report mistakes of managers.
             let _ = lids.insert(port, LidRange::single(lid));
         }
         lids
@@ -197,7 +198,7 @@ impl<'c> Observer<'c> {
         }
     }
 
-    /// Of a switch only port 0 has a LID; a host is asked for the port that is reached.
+    /// For a switch, only port 0 has a LID; for a host, the request names the port that it reaches.
     fn learn_lid(&mut self, at: PortRef, mad: &Mad) {
         let Ok(info) = mad.read::<PortInfo>() else { return };
         let is_switch = self.case.fabric.node(at.node).is_switch();

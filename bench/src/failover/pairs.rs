@@ -6,7 +6,7 @@ use selvedge_types::{Idx, PortNum};
 
 use crate::case::Case;
 
-/// Ordered pairs of hosts whose packets would leave by one of `dead`, or set out from a switch that has lost its links.
+/// Ordered pairs of hosts with packets that would leave by one of `dead`, or start at a switch that has lost its links.
 #[must_use]
 pub fn interrupted(case: &Case, tables: &Tables, lids: &Lids, dead: &[PortRef]) -> u64 {
     let fabric = &case.fabric;
@@ -33,7 +33,7 @@ pub fn interrupted(case: &Case, tables: &Tables, lids: &Lids, dead: &[PortRef]) 
                     break fate[at];
                 }
                 path.push(at);
-                // Visited for now, so that a circle ends.
+                // Visited for now, so that a loop ends.
                 fate[at] = 1;
                 let index = selvedge_fabric::SwitchIdx::from_usize(at);
                 let node: NodeIdx = fabric.switches()[index];

@@ -58,7 +58,7 @@ pub fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// The ways that were legal for the least, as it is written.
+/// Name of the rule for the smallest number of SMPs, as it is written.
 const fn rule_name(rule: Rule) -> &'static str {
     match rule {
         Rule::AnyWay => "any-way",
@@ -142,7 +142,7 @@ pub fn groups(rows: &[Row]) -> Vec<Group<'_>> {
 pub enum Until {
     /// The answer to the last Set that changes an entry.
     LastChange,
-    /// The last packet of all: the subnet is up again, for whoever says so.
+    /// The last packet of all: the manager reports that the subnet is up again.
     Quiet,
 }
 
@@ -155,7 +155,7 @@ impl Until {
         }
     }
 
-    /// What the relay adds to it: measured for the MADs until the last change, as much for each of the others.
+    /// The time that the relay adds: measured for the MADs until the last change, and the same for each other MAD.
     fn added(self, row: &Row) -> Option<f64> {
         let added = (row.floor_us? - row.floor_direct_us?).max(0.0);
         match self {
@@ -165,8 +165,8 @@ impl Until {
     }
 }
 
-/// How many times as long as ours each fault took: OpenSM's time less what the relay adds to its MADs, over ours with
-/// all that the relay adds; both until the same.
+/// Ratio of OpenSM's time to Selvedge's for each fault: OpenSM's without the time that the relay adds to its MADs,
+/// Selvedge's with it; both until the same point.
 pub fn ratios(rows: &[Row], group: Group<'_>, until: Until) -> Option<Spread> {
     let of_group = rows.iter().filter(|row| group_of(row) == group);
     Spread::of(of_group.filter_map(|row| {

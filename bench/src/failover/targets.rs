@@ -20,7 +20,7 @@ struct Target {
     is_met: bool,
 }
 
-/// All targets that rows say something about, for people; empty if there are none.
+/// All targets for which there are rows, for display; empty if there are none.
 pub fn table(rows: &[Row]) -> String {
     let mut targets = Vec::new();
     for (spec, kind) in specs_and_kinds(rows) {
@@ -57,7 +57,7 @@ fn ours<'r>(rows: &'r [Row], spec: &'r str, kind: Kind) -> impl Iterator<Item = 
     all.filter(move |row| row.spec == spec && row.kind == kind)
 }
 
-/// At most so much in the middle, and at worst.
+/// A target for the median, and for the worst case.
 fn at_most(what: String, (median, worst): (f64, Option<f64>), unit: &str, measured: Option<Spread>) -> Option<Target> {
     let spread = measured?;
     let want = match worst {
@@ -120,7 +120,7 @@ fn compute(rows: &[Row], spec: &str, kind: Kind) -> Option<Target> {
     )
 }
 
-/// Sets of tables beside what they must be at least. Each fault must be within it.
+/// The number of table Sets beside the smallest possible number. Each fault must be within it.
 fn sets(rows: &[Row], spec: &str, kind: Kind) -> Vec<Target> {
     let share = |least: &dyn Fn(&Row) -> u64| {
         let of = ours(rows, spec, kind).filter(|row| row.fabric == Carrier::Ibsim && least(row) > 0);

@@ -1,22 +1,22 @@
-//! What our manager says of a fault in its log, beside what passes on the wire: what planning and judging took, and
-//! whether it waited for packets under way. OpenSM says none of it.
+//! Figures in Selvedge's log about a fault, beside the packets on the wire: times of planning and judging, and waits
+//! for packets in flight. OpenSM logs none of these.
 
-/// What was said since a fault.
+/// Figures since a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Told {
-    /// What planning took, in microseconds; `None`: nothing was repaired in place, or it is not known.
+    /// Time of planning, in microseconds; `None`: there was no repair in place, or the time is unknown.
     pub compute_us: Option<f64>,
-    /// The same of judging.
+    /// The same for judging.
     pub verify_us: Option<f64>,
-    /// How often the manager waited until packets under way were gone.
+    /// Number of waits for packets in flight.
     pub drain_waits: u64,
     /// Repairs that it had worked out before.
     pub known: u64,
 }
 
 impl Told {
-    /// Reads lines of a log: SLV-SM-0023 says what a repair took, SLV-SM-0030 that there is a wait. Of several repairs
-    /// the sum.
+    /// Reads lines of a log: SLV-SM-0023 has the times of a repair, SLV-SM-0030 reports a wait. Several repairs are
+    /// added up.
     #[must_use]
     pub fn read(log: &str) -> Self {
         let mut told = Self::default();

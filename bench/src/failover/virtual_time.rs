@@ -28,7 +28,7 @@ use crate::failover::{Before, Carrier, REST, Row, SILENCE, Who, micros, until_la
 
 /// Longest bring-up and longest repair, in virtual time.
 const BOUND: Duration = Duration::from_secs(300);
-/// How long the dumb sender waits for an answer, in virtual time.
+/// How long the plain sender waits for an answer, in virtual time.
 const TIMEOUT: Time = Time::from_millis(200);
 
 /// What passed between the manager and the world.
@@ -38,7 +38,7 @@ type Passed = Arc<Mutex<Vec<(Time, Way, bool, Datagram)>>>;
 #[derive(Debug, Default)]
 struct Ear {
     passed: Passed,
-    /// Waits for packets under way.
+    /// Waits for packets in flight.
     waits: Arc<AtomicU64>,
     /// The last wait, or none since then.
     wait: Option<Wait>,
@@ -77,7 +77,7 @@ impl Tamper for Ear {
     }
 }
 
-/// Every fault on one fabric whose agents take `service` for a request.
+/// Every fault on one fabric with agents that take `service` for a request.
 pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBar) -> Result<Vec<Row>, BenchError> {
     let emulator = EmulatorConfig {
         service_time: service,
@@ -108,7 +108,7 @@ pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBa
     let mut observer = Observer::new(case);
     world.start(id).map_err(failed)?;
     world.run_until_quiet(BOUND).map_err(failed)?;
-    // As on ibsim: until it has looked a second time, a fault is swept for.
+    // As on ibsim: until the check after the plan is over, a fault leads to a sweep.
     world.run_for(REST).map_err(failed)?;
     let mut rows = Vec::new();
     for fault in drawn {
@@ -186,7 +186,7 @@ fn damages(case: &Case, fault: &Fault, again: bool) -> Vec<Damage> {
     texts.filter_map(|text| text.parse().ok()).collect()
 }
 
-/// The requests once more, by somebody who does nothing else, on a fabric with the same fault; in microseconds.
+/// The same requests, sent by a program that does nothing else, on a fabric with the same fault; in microseconds.
 fn floor(case: &Case, config: EmulatorConfig, fault: &Fault, requests: &[Datagram]) -> Result<Option<f64>, BenchError> {
     let failed = |cause: String| BenchError::NotUp {
         manager: "the emulator".to_owned(),
@@ -221,7 +221,7 @@ fn floor(case: &Case, config: EmulatorConfig, fault: &Fault, requests: &[Datagra
         received.clear();
         now = emulator.advance_to_delivery(Time(now.0 + TIMEOUT.0), &mut received);
         if received.is_empty() {
-            // What led over the cut is answered by nobody.
+            // Requests over the cut get no answer.
             open.clear();
             continue;
         }

@@ -12,16 +12,16 @@ use crate::case::Case;
 use crate::error::BenchError;
 use crate::failover::observer::{Observer, Passing, Span};
 
-/// After so long a silence it has done in any case: nothing had to be changed, and its log does not say so.
+/// After this silence the manager is done in any case: no change was needed, and its log does not report that.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
-/// How often is looked.
+/// Time between two checks.
 const STEP: Duration = Duration::from_millis(20);
 /// Processor time, in hundredths of a second, that an idle manager may use in a second while it is silent.
 const IDLE_TICKS: f64 = 5.0;
 /// The least of it that counts: the clock of processor time is no finer.
 const TICKS_MIN: f64 = 3.0;
 
-/// An observer, and where it learns what passes.
+/// An observer, and its source of packets.
 pub struct Watch<'c> {
     case: &'c Case,
     seen: Receiver<Seen>,
@@ -29,14 +29,14 @@ pub struct Watch<'c> {
     client: u32,
     /// When the clock stood at 0.
     start: Instant,
-    /// How long a manager must neither send nor work before it is said to have done.
+    /// How long a manager must neither send nor use its processor before it counts as done.
     silence: Duration,
     /// The observer.
     pub observer: Observer<'c>,
 }
 
 impl<'c> Watch<'c> {
-    /// Watches what a relay tells of the client with this process id; the clock begins at `start`.
+    /// Watches the packets of the client with this process id, from a relay; the clock begins at `start`.
     #[must_use]
     pub const fn new(case: &'c Case, seen: Receiver<Seen>, client: u32, start: Instant) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl<'c> Watch<'c> {
         }
     }
 
-    /// How long a manager must neither send nor work before it is said to have done, from now on.
+    /// Sets how long a manager must neither send nor use its processor before it counts as done.
     pub const fn set_silence(&mut self, silence: Duration) {
         self.silence = silence;
     }
@@ -78,8 +78,8 @@ impl<'c> Watch<'c> {
         self.start.elapsed()
     }
 
-    /// Waits until the manager has done: it neither sends nor uses its processor any more, and `is_done` says so. It
-    /// may be waiting for packets under way, and do more then.
+    /// Waits until the manager is done: it neither sends nor uses its processor any more, and `is_done` returns true.
+    /// It may still wait for packets in flight, and continue then.
     pub fn settle(&mut self, limit: Duration, mut is_done: impl FnMut(&Span) -> bool) -> Result<(), BenchError> {
         let (start, mut silent) = (Instant::now(), None);
         loop {

@@ -28,7 +28,7 @@ const SPECS: [&str; 8] = [
     "random:switches=64,degree=4,hosts=2,seed=21",
     "random:switches=40,degree=5,hosts=4,seed=22",
 ];
-/// Requests on their way at most.
+/// Largest number of requests in flight.
 pub const WINDOWS: [u32; 3] = [1, 4, 32];
 /// Service times, in µs.
 const SERVICE_US: [u64; 8] = [5, 10, 20, 50, 100, 200, 500, 1_000];
@@ -38,18 +38,18 @@ const SERVICE_US: [u64; 8] = [5, 10, 20, 50, 100, 200, 500, 1_000];
 pub struct Point {
     /// The fabric.
     pub fabric: String,
-    /// Requests on their way at most.
+    /// Largest number of requests in flight.
     pub window: u32,
     /// Time of an agent for one MAD, in µs.
     pub service_us: u64,
-    /// What the emulator's clock says, in ms.
+    /// Time by the emulator's clock, in ms.
     pub measured_ms: f64,
-    /// What the model says, in ms.
+    /// Time predicted by the model, in ms.
     pub predicted_ms: f64,
 }
 
 impl Point {
-    /// How far the prediction is off, as a share of what was measured.
+    /// Error of the prediction, as a share of the measured time.
     #[must_use]
     pub fn error(&self) -> f64 {
         self.predicted_ms / self.measured_ms - 1.0

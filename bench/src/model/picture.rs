@@ -8,7 +8,7 @@ use super::test_bed::{FIGURES, Figure, Row, SWITCHES, WORLDS};
 use crate::chart::failed;
 use crate::error::BenchError;
 
-/// Colours that people with any colour vision tell apart. Source: Okabe and Ito 2008.
+/// Colours that people with any colour vision can distinguish. Source: Okabe and Ito 2008.
 const COLOURS: [RGBColor; 3] = [RGBColor(0, 114, 178), RGBColor(230, 159, 0), RGBColor(0, 158, 115)];
 const FONT: &str = "sans-serif";
 const PANEL: (u32, u32) = (470, 260);

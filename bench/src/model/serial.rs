@@ -63,7 +63,7 @@ pub struct Virtual {
 }
 
 impl Virtual {
-    /// A manager's seat at an end port.
+    /// Puts a manager at an end port.
     #[must_use]
     pub fn new(mut emulator: Emulator, seat: PortRef) -> Option<Self> {
         let client = emulator.attach(seat).ok()?;

@@ -20,7 +20,7 @@ use crate::stats::Spread;
 pub const WORLDS: [&str; 2] = ["emulator", "ibsim"];
 /// Numbers of switches.
 pub const SWITCHES: [u8; 2] = [1, 6];
-/// A figure: its number, what it shows, and which part of the phases that is.
+/// A figure: its number, its title, and its part of the phases.
 pub type Figure = (u8, &'static str, fn(&Phases) -> f64);
 /// The paper's figures. The caption of Figure 5 repeats that of Figure 8; the text beside it is of subnet discovery.
 pub const FIGURES: [Figure; 6] = [

@@ -1,4 +1,4 @@
-//! Who routes what.
+//! The engines, and the fabrics that each routes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -59,7 +59,7 @@ fn add(spec: &str, key: &str) -> String {
     format!("{spec}{}{key}", if spec.contains(':') { ',' } else { ':' })
 }
 
-/// What a fabric is an example of: all that differ only in their seed.
+/// A family of fabrics: all that differ only in their seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
     /// The specification without its seed.
@@ -156,34 +156,34 @@ fn far(fabric: &Fabric, starts: &[selvedge_fabric::NodeIdx]) -> Vec<Option<usize
     found
 }
 
-/// Whose engine.
+/// The maker of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Maker {
-    /// Ours.
+    /// Selvedge.
     Selvedge,
     /// OpenSM.
     OpenSm,
 }
 
-/// What an engine is told beside the fabric.
+/// The option of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Told {
     /// Nothing.
     Nothing,
     /// Its roots.
     Roots,
-    /// That it may move any entry, not only those that led over what is gone.
+    /// It may move any entry, not only those that led over lost links.
     Rebalance,
 }
 
-/// An engine and what it is told.
+/// An engine and its option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Contestant {
-    /// Whose.
+    /// The maker.
     pub maker: Maker,
     /// Its name.
     pub engine: &'static str,
-    /// What it is told.
+    /// The option.
     pub told: Told,
     /// Data lanes it may use.
     pub lanes: u8,
@@ -209,7 +209,7 @@ impl fmt::Display for Maker {
 }
 
 impl Contestant {
-    /// The engine and what it is told.
+    /// The engine and its option.
     #[must_use]
     pub fn name(&self) -> String {
         let told = match self.told {
@@ -227,7 +227,7 @@ impl fmt::Display for Contestant {
     }
 }
 
-/// Who routes a fabric of so many switches. A quick run leaves out what is only more of the same.
+/// The engines for a fabric with this number of switches. A quick run leaves out similar ones.
 #[must_use]
 pub fn contestants(family: &Family, switches: usize, quick: bool) -> Vec<Contestant> {
     let is_tree = family.kind != FamilyKind::Other;

@@ -1,4 +1,4 @@
-//! Service levels of paths, asked from a running OpenSM: the only place where they are to be had.
+//! Service levels of paths, queried from a running OpenSM: they are available only there.
 
 use std::time::{Duration, Instant};
 

@@ -11,7 +11,7 @@ use selvedge_routing::{
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Lid, LidRange, PortNum};
 
-/// How one of ours is to route.
+/// The task of an engine of Selvedge.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The engine.
@@ -20,9 +20,9 @@ pub struct Request {
     pub roots: Vec<Guid>,
     /// Data lanes it may use.
     pub lanes: u8,
-    /// How long weave looks.
+    /// The effort of weave.
     pub effort: Effort,
-    /// The fabric as it was before it lost links.
+    /// The fabric before it lost links.
     pub nominal: Option<Arc<Fabric>>,
     /// The tables in force.
     pub previous: Option<Arc<Tables>>,
@@ -31,7 +31,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// An engine told nothing: one lane, fast.
+    /// An engine without options: one lane, fast.
     #[must_use]
     pub const fn plain(engine: Engine) -> Self {
         Self {

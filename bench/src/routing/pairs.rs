@@ -14,7 +14,7 @@ const LANES: usize = 15;
 /// A directed link out of a switch, with a lane.
 type Channel = u32;
 
-/// True if no circle of channels waits for itself. Paths that get lost are followed as far as they lead.
+/// True if there is no credit loop. Paths that do not arrive are followed as far as they lead.
 #[must_use]
 pub fn is_deadlock_free(fabric: &Fabric, lids: &Lids, tables: &Tables, paths: &[Path]) -> bool {
     let mut turns: Vec<(Channel, Channel)> = Vec::new();
@@ -48,7 +48,7 @@ fn follow(fabric: &Fabric, lids: &Lids, tables: &Tables, (source, destination, s
     let entry = lids.owner(source).and_then(|at| fabric.peer(at));
     let mut switch = entry.and_then(|at| fabric.switch_index(at.node));
     let mut last = None;
-    // A path longer than this goes in circles, which the judge finds.
+    // A path longer than this is a loop, which the judge finds.
     for _ in 0..fabric.switches().len() {
         let Some(here) = switch else { return };
         let exit = tables.get(here, destination);
@@ -61,7 +61,7 @@ fn follow(fabric: &Fabric, lids: &Lids, tables: &Tables, (source, destination, s
         };
         switch = fabric.switch_index(peer.node);
         if switch.is_none() {
-            // Channels to hosts wait for nobody.
+            // Channels to hosts wait for no other channel.
             return;
         }
         let place = (here.to_usize() * 256 + usize::from(exit)) * LANES + usize::from(sl.get()) % LANES;

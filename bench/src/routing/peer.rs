@@ -18,13 +18,13 @@ use crate::opensm::stamp;
 
 /// Longest bring-up that is waited for.
 const LIMIT: Duration = Duration::from_secs(180);
-/// OperationalVLs code for 8 lanes: what most hardware has, and all that ibsim has. Source: IBA vol 1 §14.2.5.6.
+/// OperationalVLs code for 8 lanes: as most hardware has, and the most that ibsim has. Source: IBA vol 1 §14.2.5.6.
 const EIGHT_LANES: u8 = 4;
 
-/// Pairs of hosts whose service levels are asked for, at most: more take too long.
+/// Largest number of host pairs for which service levels are queried: more take too long.
 const PAIRS_MAX: usize = 300_000;
 
-/// How OpenSM is to route.
+/// The task of OpenSM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Its engine, as for `-R`.
@@ -35,12 +35,12 @@ pub struct Request {
     pub lanes: u8,
 }
 
-/// What it did.
+/// The result.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// It routed as it was told.
+    /// It routed with the requested engine.
     Routed(Box<Routes>),
-    /// It used another engine instead, as only its log tells.
+    /// It used another engine instead, as only its log shows.
     FellBack {
         /// The engine that it used.
         to: String,
@@ -52,7 +52,7 @@ pub enum Answer {
 /// Its tables.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    /// Who has which LIDs.
+    /// Owners of LIDs.
     pub lids: Lids,
     /// Forwarding tables.
     pub tables: Tables,
@@ -115,7 +115,7 @@ pub fn run(case: &Case, request: &Request) -> Result<Answer, BenchError> {
     })))
 }
 
-/// True if the engine tells paths apart by service level.
+/// True if the engine distinguishes paths by service level.
 fn uses_lanes(request: &Request) -> bool {
     matches!(request.engine, "dfsssp" | "lash") || request.engine == "nue" && request.lanes > 1
 }
@@ -142,7 +142,7 @@ fn levels(case: &Case, lab: &PeerLab, request: &Request, lids: &Lids) -> Result<
     let per_destination = request.engine == "nue";
     let pairs: Vec<(Lid, Lid)> = if per_destination {
         let all = || lids.by_lid().map(|(lid, _)| lid);
-        // From two ends: that the source does not matter is checked, not believed.
+        // From two ends: this checks that the source does not matter.
         all().map(|to| (first, to)).chain(all().map(|to| (last, to))).collect()
     } else {
         let from = |from: Lid| hosts.iter().filter(move |&&to| to != from).map(move |&to| (from, to));
@@ -183,7 +183,8 @@ fn lines(lab: &PeerLab, request: &Request) -> Result<Vec<String>, BenchError> {
     let chatty = store("modules.conf", "osm_ucast_mgr.c 0x47\n".to_owned())?;
     let mut lines = vec![
         "sweep_interval 0".to_owned(),
-        // Without QoS there is one lane, whatever the engine is told. With it OpenSM writes a table per pair of ports.
+        // Without QoS there is one lane, whatever the engine's options. With it OpenSM writes a table per pair of
+        // ports.
         format!("qos {}", if uses_lanes(request) { "TRUE" } else { "FALSE" }),
         format!("max_op_vls {EIGHT_LANES}"),
         format!("nue_max_num_vls {}", request.lanes),
@@ -196,7 +197,7 @@ fn lines(lab: &PeerLab, request: &Request) -> Result<Vec<String>, BenchError> {
     Ok(lines)
 }
 
-/// The engine whose tables were installed last.
+/// The engine of the last installed tables.
 fn engine_used(log: &str) -> Option<String> {
     let mut lines = log.lines().rev();
     let before = lines

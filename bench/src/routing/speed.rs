@@ -59,7 +59,7 @@ const QUICK_TREES: [TreeTask; 1] = [TreeTask {
     has_peer: true,
 }];
 
-/// A fabric for weave, and what it may take there, in milliseconds.
+/// A fabric for weave, and its time limit, in milliseconds.
 struct WeaveTask {
     spec: &'static str,
     lanes: &'static [u8],
@@ -101,23 +101,23 @@ const QUICK_WEAVES: [WeaveTask; 1] = [WeaveTask {
 pub struct Work {
     /// The fabric.
     pub spec: String,
-    /// What was done.
+    /// The operation.
     pub what: String,
     /// On how many threads.
     pub threads: usize,
     /// Each run, in milliseconds.
     pub runs_ms: Vec<f64>,
-    /// What it may take at most, in milliseconds.
+    /// Time limit, in milliseconds.
     pub target_ms: Option<f64>,
     /// Host pairs on the busiest link, by the tables of this work.
     pub max_load: Option<u64>,
-    /// Most memory that the process held meanwhile, fabric and all, in bytes; 0 where the kernel does not tell.
+    /// Peak memory of the process meanwhile, fabric included, in bytes; 0 if the kernel does not report it.
     pub peak_bytes: u64,
 }
 
 /// Measures everything; `repeats` is the least number of runs.
 pub fn measure(quick: bool, repeats: usize, bar: &ProgressBar) -> Result<Vec<Work>, BenchError> {
-    // Fails where there is a pool already; then its size is told all the same.
+    // Fails if there is a pool already; its size is reported in any case.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build_global();
     let mut works = Vec::new();
     let trees: &[TreeTask] = if quick { &QUICK_TREES } else { &TREES };
@@ -299,9 +299,9 @@ fn load(
     verify(subject, &options).figures.load.max
 }
 
-/// Milliseconds of each run, at least `least` of them, and the most memory held meanwhile.
+/// Milliseconds of each run, at least `least` of them, and the peak memory.
 fn times(least: usize, mut work: impl FnMut()) -> (Vec<f64>, u64) {
-    // Source: proc(5): writing 5 sets the peak back to what is held now.
+    // Source: proc(5): writing 5 sets the peak to the present size.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let (mut runs_ms, mut sum) = (Vec::new(), 0.0);
     while runs_ms.len() < least.max(1) || (sum < ENOUGH_MS && runs_ms.len() < RUNS_MAX) {

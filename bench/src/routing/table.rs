@@ -13,7 +13,7 @@ const HEAD: &str = "fabric,switches,hosts,maker,engine,told,lanes,lanes_used,max
                     ebb_half,shift_max,shift_mean,escapes,unreachable_pairs,hosts_deadlock_free,\
                     agents_deadlock_free,compute_ms,outcome,why\n";
 
-/// One line per row; what is not known is empty.
+/// One line per row; unknown values are empty.
 #[must_use]
 pub fn csv(rows: &[Row]) -> String {
     let mut text = HEAD.to_owned();
@@ -194,7 +194,7 @@ fn declined_word(maker: Maker, instead: Option<&String>) -> String {
     }
 }
 
-/// The code of an error of ours.
+/// The code of an error of Selvedge.
 fn code(why: &str) -> &str {
     why.split(':').next().unwrap_or_default()
 }
@@ -248,7 +248,7 @@ fn freedom<'a>(found: impl Iterator<Item = &'a Quality>) -> String {
     }
 }
 
-/// One of ours against OpenSM's, fabric by fabric, lane by lane.
+/// An engine of Selvedge against OpenSM's, fabric by fabric, lane by lane.
 fn duels(rows: &[&Row], engine: &str, others: &[&str]) -> String {
     let all = all_contestants(rows);
     let ours = all.iter().filter(|c| c.maker == Maker::Selvedge && c.engine == engine);

@@ -1,4 +1,4 @@
-//! What routing is to reach beside OpenSM, and whether it does.
+//! Targets of routing beside OpenSM, and whether they are met.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ const OVER_SSSP: f64 = 1.03;
 /// Engines of OpenSM that damaged trees are compared with; minhop and sssp are no choice where paths must not deadlock.
 const RIVALS: [&str; 4] = ["ftree", "updn", "dfsssp", "nue"];
 
-/// A line: what is wanted, what was found, whether that is enough.
+/// A line: target, result, whether it is met.
 type Line = (String, String, bool);
 
-/// All targets that the rows say something about, as a Markdown table; empty if there are none.
+/// All targets for which there are rows, as a Markdown table; empty if there are none.
 #[must_use]
 pub fn targets(rows: &[Row]) -> String {
     let mut lines = Vec::new();

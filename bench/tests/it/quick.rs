@@ -1,11 +1,11 @@
-//! The benchmark itself, in quick mode: it runs, stores what it says, and a bring-up needs no more MADs than it may.
+//! The benchmark itself, in quick mode: it runs, stores its results, and a bring-up needs no more MADs than allowed.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder that goes with the test.
+/// A folder that is deleted with the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -48,7 +48,7 @@ fn a_quick_run_stores_its_figures_and_keeps_the_count() {
     let folder = Folder::new("quick");
     let output = bench(&["--quick"], &folder);
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-    // The exit status says that the MADs counted on the wire are at most 1.10 times the formula's.
+    // The exit status shows whether the MADs counted on the wire are at most 1.10 times the formula's.
     assert!(output.status.success(), "{said}");
     for name in [
         "README.md",
@@ -64,7 +64,7 @@ fn a_quick_run_stores_its_figures_and_keeps_the_count() {
     let managers: Vec<&str> = runs.iter().map(|row| row["manager"].as_str()).collect();
     assert_eq!(managers, ["selvedge", "opensm"]);
     let number = |name: &str| runs[0][name].parse::<f64>().unwrap();
-    // The manager's own count agrees: it is not through the relay that counts for the exit status.
+    // The manager's own count agrees: the relay's count alone decides the exit status.
     assert!(number("gets") + number("sets") <= 1.10 * number("minimum"), "{said}");
     // What a 324-host fabric needs: 27 switches, 351 nodes; see docs/benchmarks.md.
     assert!((number("minimum") - 5_834.0).abs() < 0.5, "{said}");
@@ -102,7 +102,7 @@ fn routing_is_judged_alike_and_what_opensm_falls_back_from_has_no_figures() {
     };
     let (random, tree) = ("random:switches=16,degree=4,hosts=2,seed=21", "karytree:k=4,n=2");
     let damaged = "karytree:k=4,n=2,remove-links=1,seed=21";
-    // As on a full tree anybody can compute: three other hosts' leaves of four send to each host through one link.
+    // Computed by hand for a full tree: hosts of the three other leaves send to each host through one link.
     let best = [
         ("outcome", "routed"),
         ("max_load", "12"),
@@ -112,12 +112,12 @@ fn routing_is_judged_alike_and_what_opensm_falls_back_from_has_no_figures() {
     check(tree, "selvedge", "fat-tree", ("nothing", "1"), &best);
     check(tree, "OpenSM", "ftree", ("nothing", "1"), &best);
     check(tree, "OpenSM", "ftree", ("roots", "1"), &best);
-    // Silent fall-backs: only the log tells.
+    // Silent fall-backs: only the log shows them.
     let fell_back = [("outcome", "fell back to minhop"), ("max_load", "")];
     check(random, "OpenSM", "updn", ("nothing", "1"), &fell_back);
     check(damaged, "OpenSM", "ftree", ("nothing", "1"), &fell_back);
     check(damaged, "OpenSM", "ftree", ("roots", "1"), &[("outcome", "routed")]);
-    // Lanes as path records tell them: nue uses all it may, dfsssp fills spare ones.
+    // Lanes by path records: nue uses all lanes it may, dfsssp fills spare ones.
     let free = ("hosts_deadlock_free", "true");
     check(random, "OpenSM", "nue", ("nothing", "8"), &[("lanes_used", "8"), free]);
     check(random, "OpenSM", "nue", ("nothing", "1"), &[("lanes_used", "1"), free]);

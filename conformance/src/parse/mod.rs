@@ -1,6 +1,6 @@
 //! Reads what the peers print.
 //!
-//! Shares no code with our own readers of these formats: a mistake made twice would go unseen.
+//! This module shares no code with Selvedge's readers of these formats: a mistake in shared code would not be found.
 
 mod discovered;
 mod fields;

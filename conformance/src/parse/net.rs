@@ -7,7 +7,7 @@ use selvedge_types::{Guid, NodeKind};
 use super::{between, guid, unread};
 use crate::LabError;
 
-/// A fabric as a topology file says it.
+/// A fabric as a topology file describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Net {
     /// Nodes by GUID.

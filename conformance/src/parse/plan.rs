@@ -1,4 +1,4 @@
-//! What a manager says it programmed: OpenSM's `opensm-lfts.dump` and `guid2lid`, and our files of the same form.
+//! The plan that a manager reports: OpenSM's `opensm-lfts.dump` and `guid2lid`, and Selvedge's files of the same form.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use selvedge_types::Guid;
 use super::{Table, guid, unread};
 use crate::LabError;
 
-/// What a manager says it programmed.
+/// The plan that a manager reports as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Forwarding tables by the switch's GUID.

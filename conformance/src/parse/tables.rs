@@ -42,7 +42,7 @@ pub fn tables(text: &str) -> Result<Vec<Table>, LabError> {
     Ok(tables)
 }
 
-/// The listing's own count tells a cut output from a small one.
+/// The listing's own count distinguishes a cut output from a small one.
 fn check_count(announced: Option<usize>, table: Option<&Table>, line: &str) -> Result<(), LabError> {
     let Some(table) = table else { return Ok(()) };
     if announced == Some(table.exits.len()) {

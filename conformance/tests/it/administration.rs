@@ -1,5 +1,5 @@
-//! Subnet administration on our master, on ibsim and on our emulator: what `saquery` is told is what the agents say,
-//! long answers arrive whole, and `osmtest` passes the flows that OpenSM passes there.
+//! Subnet administration by Selvedge as master, on ibsim and on the built-in emulator: `saquery` gets the values that
+//! agents hold, long answers arrive whole, and `osmtest` passes the flows that OpenSM passes there.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ const NODES: usize = 6 + 8;
 /// Cables of it.
 const CABLES: usize = 8 + 8;
 
-/// A fabric that our manager has brought up and goes on managing.
+/// A fabric that Selvedge has brought up and manages.
 struct Stage {
     lab: PeerLab,
     net: Net,
@@ -36,7 +36,7 @@ struct Stage {
     _heavy: HeavyLock,
 }
 
-/// Who simulates; ends with the stage.
+/// The simulator; ends with the stage.
 #[allow(dead_code)]
 enum Simulator {
     Ours(Running),
@@ -148,7 +148,7 @@ impl Stage {
     }
 }
 
-/// Everything that one stage shows.
+/// All checks of one stage.
 fn check(stage: &Stage, agents_keep: bool) {
     long_answers(stage);
     let ends = stage.ends();
@@ -205,7 +205,8 @@ fn same_fields(stage: &Stage, of: &str, from: &str, leave_out: &[&str]) {
 }
 
 fn nodes_and_ports(stage: &Stage, ends: &BTreeMap<u16, Option<u8>>, agents_keep: bool) {
-    // What ibsim's agents do not keep although they acknowledge it; and whoever asks comes in by another port.
+    // Values that ibsim's agents do not keep although they acknowledge them; and the ingress port of the request
+    // differs.
     let mut leave_out = vec!["Mkey:", "LocalPort:"];
     if !agents_keep {
         leave_out.extend(["NeighborMTU:", "SubnetTimeout:", "LocalPhysErr:", "OverrunErr:"]);
@@ -302,7 +303,7 @@ fn paths(stage: &Stage, ends: &BTreeMap<u16, Option<u8>>) {
     assert_eq!(both.matches("PathRecord dump").count(), 1, "{both}");
 }
 
-/// Records of what nobody has registered, set or read: no rows, and no error.
+/// Records of values that are not registered, set or read: no rows, and no error.
 fn what_the_plan_has_not(stage: &Stage) {
     for empty in ["SL2VL", "SL2VL 1", "VLAR", "MFTR", "SR", "IIR"] {
         let told = stage.saquery(empty);
@@ -315,7 +316,7 @@ fn what_the_plan_has_not(stage: &Stage) {
     }
 }
 
-/// P_Keys are for whoever knows the key; whoever shows a wrong one is told nothing.
+/// P_Keys are only for requests with the right key; a request with a wrong key gets nothing.
 fn keys(stage: &Stage) {
     assert!(stage.saquery("--smkey 1 PKTR 1").contains("0xffff"));
     for (arguments, status) in [
@@ -355,7 +356,7 @@ fn copies(stage: &Stage, mlid: u16) -> BTreeMap<Guid, Vec<u8>> {
         .collect()
 }
 
-/// Who gets a packet that a host sends, copied by these tables; each as often as it arrives.
+/// The hosts that get a packet from a host, copied by these tables; each as often as it arrives.
 fn receivers(stage: &Stage, copies: &BTreeMap<Guid, Vec<u8>>, host: Guid) -> Vec<Guid> {
     let (mut found, mut hops) = (Vec::new(), 0);
     let mut under_way: Vec<(Guid, u8)> = stage.net.peer(host, 1).into_iter().collect();
@@ -374,8 +375,7 @@ fn receivers(stage: &Stage, copies: &BTreeMap<Guid, Vec<u8>>, host: Guid) -> Vec
     found
 }
 
-/// Hosts join IPoIB's broadcast group, which is there from the start, and leave it: agents copy to them and to nobody
-/// else.
+/// Hosts join IPoIB's broadcast group, which exists from the start, and leave it: agents copy to members only.
 fn multicast(stage: &Stage) {
     use records::{member as m, node as n};
     let told = stage.saquery("-g");
@@ -454,8 +454,8 @@ fn on_our_emulator() {
     check(&Stage::emulated(), true);
 }
 
-/// Every question is answered while a link goes and comes back again and again, and sweeps, repairs and plans follow
-/// each other.
+/// Every query is answered while a link goes and comes back again and again, and sweeps, repairs and plans follow each
+/// other.
 #[test]
 fn nobody_waits_while_the_fabric_changes() {
     let mut stage = Stage::on_ibsim();
@@ -519,9 +519,8 @@ fn osmtest_passes_what_opensm_passes_there() {
     osmtest(&Stage::on_ibsim(), &["-f c", "-f m -M 2"]);
 }
 
-/// LIDs that OpenSM gave begin with its own, a host's: then `osmtest` joins a group for that host, from another one,
-/// and takes it out again. Where the first NodeRecord is a switch's, as in a fabric that ours has numbered, it joins
-/// for nobody.
+/// If LIDs begin with OpenSM's own, a host's, `osmtest` joins a group for that host, from another one, and leaves it
+/// again. If the first NodeRecord is a switch's, as in a fabric that Selvedge has numbered, it joins for no host.
 #[test]
 fn osmtest_joins_for_another_port() {
     let stage = Stage::with(
@@ -542,8 +541,8 @@ fn osmtest_joins_for_another_port() {
     assert!(text.contains(&format!("remote port_guid = {guid:#x}")), "{text}");
 }
 
-/// Four blocks of VLArbitrationTable of every port, and the SLtoVLMappingTable between all of them, port 0 and each
-/// port to itself too. With one lane nobody reads or sets these tables, so there is nothing to be found.
+/// Four blocks of VLArbitrationTable of every port, and the SLtoVLMappingTable between all of them, also for port 0 and
+/// from each port to itself. With one lane these tables are neither read nor set, so the query finds nothing.
 #[test]
 fn osmtest_finds_all_lane_tables_where_lanes_are_planned() {
     let stage = Stage::with(
@@ -553,7 +552,7 @@ fn osmtest_finds_all_lane_tables_where_lanes_are_planned() {
     osmtest(&stage, &["-f c", "-f q"]);
 }
 
-/// Each of these flows passes; what the last one said.
+/// Each of these flows passes; returns the output of the last one.
 fn osmtest(stage: &Stage, flows: &[&str]) -> String {
     let inventory = stage.lab.folder().join("inventory");
     let mut last = String::new();

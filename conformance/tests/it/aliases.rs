@@ -12,7 +12,7 @@ const SPEC: &str = "pgft:m=2x4,w=1x2,p=1x1,guidcap=20";
 const SEAT: &str = "H-0";
 /// The host with virtual functions.
 const HOST: &str = "H-5";
-/// From where is looked.
+/// The host of the diagnostics.
 const OBSERVER: &str = "H-3";
 const ALIAS: u64 = 0x0002_C903_00AA_BB01;
 
@@ -54,7 +54,7 @@ fn a_virtual_function_gets_its_guid() {
     );
     assert_eq!(path_to(&mut stranger, sa, ALIAS), lid);
 
-    // Its agent has forgotten it; the manager has not.
+    // Its agent has lost it; the manager has not.
     fault(&lab, &format!("reboot \"{HOST}\""));
     until("the rebooted host", LIMIT, String::new, || {
         Ok((lid_of(&lab, HOST) == lid).then_some(()))
@@ -62,7 +62,7 @@ fn a_virtual_function_gets_its_guid() {
     .unwrap();
     wait_held(&lab, lid, &[(ALIAS, true), (given, true)]);
 
-    // What was stored outlives the manager; of what was not yet, hosts are asked.
+    // Stored registrations outlive the manager; hosts with registrations that were not stored yet are asked.
     let mark = state.join("registrations.stored");
     until("the store", LIMIT, String::new, || Ok(mark.exists().then_some(()))).unwrap();
     drop(ours); // SIGKILL
@@ -98,7 +98,7 @@ fn administration(probe: &mut Probe, sa: u16, mad: Mad) -> Mad {
     .unwrap()
 }
 
-/// The LID to which a path to the port with a GUID leads.
+/// The LID in a path to the port with a GUID.
 fn path_to(probe: &mut Probe, sa: u16, guid: u64) -> u16 {
     let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::PATH.id, 0);
     let gid = 0xFE80_u128 << 112 | u128::from(guid);

@@ -11,7 +11,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SEAT: &str = "H-0";
 const FIRST_LEAF: Guid = Guid(0x025e_1e01_0000_0000);
 
-/// A fabric that OpenSM brought up, and what it says it programmed.
+/// A fabric that OpenSM brought up, and the plan that it reports.
 struct Reference {
     lab: PeerLab,
     net: Net,
@@ -79,7 +79,7 @@ fn the_reference_passes_and_every_check_can_fail() {
 
     wrong_texts(&reference, &good);
 
-    // One entry of one switch: the leaf sends what is for its second host to its first.
+    // One entry of one switch: the leaf sends packets for its second host to its first.
     let host = reference.plan.lids[&Guid(0x025e_1e02_0000_0009)].0;
     let leaf = reference.plan.lids[&FIRST_LEAF].0;
     reference.corrupt(leaf, host, 1);
@@ -103,7 +103,7 @@ fn the_reference_passes_and_every_check_can_fail() {
     assert!(cut.iter().any(|line| line.contains("cables of S-L1-3")), "{cut:?}");
 }
 
-/// Files and plans that say something else than what is there.
+/// Files and plans that differ from the fabric.
 fn wrong_texts(reference: &Reference, good: &Survey) {
     let mut plan = reference.plan.clone();
     plan.lids.insert(FIRST_LEAF, (77, 77));

@@ -15,9 +15,9 @@ const SPEC: &str = "mport:m=4,n=2";
 const MASTER: &str = "H-0";
 /// The host that registers something.
 const CLIENT: &str = "H-5";
-/// From where is looked.
+/// The host of the diagnostics.
 const OBSERVER: &str = "H-3";
-/// The host whose cable is pulled.
+/// The host with a cable that is pulled.
 const LOST: &str = "H-6";
 /// Its queue pair, to which reports come.
 const QUEUE_PAIR: u32 = 0x12;
@@ -92,7 +92,7 @@ struct Client {
 }
 
 impl Client {
-    /// Sets or deletes a record, again until it is answered; the answer has to be a good one.
+    /// Sets or deletes a record, repeated until there is an answer; the answer must be a good one.
     fn change(&mut self, method: Method, layout: &Layout, fields: &[(Field, u64)], wide: &[(Field, &[u8])]) -> Mad {
         let mut mad = Mad::request(Class::SubnAdm, method, layout.id, 0);
         self.transaction += 1;
@@ -146,10 +146,10 @@ impl Client {
     }
 }
 
-/// Everything that one stage shows.
+/// All checks of one stage.
 fn check(stage: &mut Stage) {
-    // ibsim's agents have no GUIDInfo. Our emulator knows no queue pairs above 1: what nobody asked for goes to a
-    // client that is an SM, so reports get to hosts on ibsim only.
+    // ibsim's agents have no GUIDInfo. The built-in emulator has no queue pairs above 1: unsolicited datagrams go to a
+    // client that is an SM, so Reports reach hosts on ibsim only.
     let is_ours = matches!(stage.simulator, Simulator::Ours(_));
     let guid = stage.port_guid(CLIENT);
     let gid = 0xFE80_u128 << 112 | u128::from(guid);
@@ -226,7 +226,7 @@ fn subscriptions(stage: &mut Stage, client: &mut Client, gid: u128, brings_repor
     }
 }
 
-/// One when a port goes and one when it comes, each until it is answered.
+/// One Report when a port goes and one when it comes, each repeated until it is answered.
 fn reports(stage: &mut Stage, client: &mut Client) {
     let lost = 0xFE80_u128 << 112 | u128::from(stage.port_guid(LOST));
     for (is_back, trap) in [(false, 65), (true, 64)] {
@@ -236,7 +236,7 @@ fn reports(stage: &mut Stage, client: &mut Client) {
             assert!(Instant::now() < end, "no report {trap}");
         }
     }
-    // Traps of links are handed on as well. What was answered does not come again.
+    // Traps of links are forwarded as well. An answered Report does not come again.
     let more = (0..20).take_while(|_| client.report(Duration::from_secs(3)).is_some());
     assert!(more.count() < 20, "reports do not end");
 }
@@ -245,7 +245,7 @@ fn reports(stage: &mut Stage, client: &mut Client) {
 fn by_guid(stage: &Stage, guid: u64, has_guid_tables: bool) {
     let lid = lid_of(&stage.lab, CLIENT);
     let same = |program: &str, what: &str, more: &str| {
-        // The first line says how the port was named.
+        // The first line shows how the port was named.
         let body = |text: String| {
             text.lines()
                 .filter(|line| !line.starts_with('#'))

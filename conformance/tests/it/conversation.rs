@@ -1,5 +1,5 @@
-//! What hosts and the administrator say to each other is in the record of a manager (`run --record`), for people:
-//! `selvedge decode --file` prints it, and `selvedge replay` goes past it.
+//! The datagrams between hosts and the administrator are in the record of a manager (`run --record`), for people:
+//! `selvedge decode --file` prints them, and `selvedge replay` skips them.
 
 use crate::support::{LIMIT, emulate, lid_of, port};
 use selvedge_conformance::{HeavyLock, PeerLab, until};
@@ -10,7 +10,7 @@ const MASTER: &str = "H-0";
 /// From where is asked.
 const CLIENT: &str = "H-5";
 
-/// The line of a question, or of an answer, of which all this is said; its transaction.
+/// The line of a request or an answer with all these words; returns its transaction.
 fn transaction(lines: &str, has: &[&str]) -> Option<String> {
     let line = lines.lines().find(|line| has.iter().all(|part| line.contains(part)))?;
     let tid = line.split_whitespace().find(|word| word.starts_with("tid="));
@@ -35,7 +35,7 @@ fn what_hosts_ask_and_are_told_is_printed_from_a_record() {
     let asked = |arguments: &[&str]| lab.run(CLIENT, "saquery", arguments).unwrap();
     let path = asked(&["--src-to-dst", &format!("{client}:{master}")]);
     assert!(path.stdout.contains("PathRecord dump"), "{}", path.stdout);
-    // Refused: what a host does wrong is what is looked for in a record.
+    // Refused: mistakes of hosts are what people search for in a record.
     let wrong = asked(&["--smkey", "7", "NR", "1"]);
     assert!(format!("{}{}", wrong.stdout, wrong.stderr).contains("0x0700"));
     manager.signal("TERM").unwrap();

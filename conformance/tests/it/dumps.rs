@@ -1,4 +1,5 @@
-//! Dump files under OpenSM's names: where OpenSM was before us they hold the same bytes, and OpenSM reads ours.
+//! Dump files under OpenSM's names: after a take-over from OpenSM they hold the same bytes, and OpenSM reads
+//! Selvedge's.
 
 use std::fs;
 
@@ -8,8 +9,8 @@ use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab};
 /// Where both managers sit.
 const SEAT: &str = "H-0";
 
-/// OpenSM brings a fabric up and ends; ours takes over from the same node with the same file, and then OpenSM loads
-/// what ours has dumped.
+/// OpenSM brings a fabric up and ends; Selvedge takes over from the same node with the same file, and then OpenSM loads
+/// Selvedge's dump.
 fn check(spec: &str, lmc: u8) {
     let _heavy = HeavyLock::acquire().unwrap();
     let lab = PeerLab::new().unwrap();
@@ -83,7 +84,7 @@ fn the_same_bytes_with_several_lids() {
     check("karytree:k=3,n=2", 1);
 }
 
-/// Not told is not written: only the list of links, as OpenSM has it.
+/// Without the option only the list of links is written, as OpenSM does.
 #[test]
 fn links_are_listed_unasked() {
     let lab = PeerLab::new().unwrap();

@@ -8,7 +8,7 @@ use selvedge_conformance::{HeavyLock, OpenSm, OpenSmOptions, PeerLab, Survey};
 /// Pairs of end ports that are traced: the tables are read whole, and on ibsim more pairs are.
 const PAIRS: usize = 50;
 
-/// What is expected of one of OpenSM's engines on a fabric.
+/// The expected result of one of OpenSM's engines on a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expect {
     /// It makes the tables, and the judge finds no error in them.
@@ -19,7 +19,7 @@ enum Expect {
     FallsBack,
 }
 
-/// Brings a fabric up with each of OpenSM's engines, on an emulator of its own, and says what the judge thinks of it.
+/// Brings a fabric up with each of OpenSM's engines, on an emulator of its own, and checks the judge's verdict.
 fn check(spec: &str, expect: [(&str, Expect); 3]) {
     let _heavy = HeavyLock::acquire().unwrap();
     for (at, (engine, expect)) in expect.into_iter().enumerate() {
@@ -62,7 +62,7 @@ fn check(spec: &str, expect: [(&str, Expect); 3]) {
     }
 }
 
-/// The judge's code for a circle of channels that wait for each other.
+/// The judge's code for a credit loop.
 const DEADLOCK: &str = "SLV-JUDGE-0006";
 
 /// OpenSM with this engine. Its search for roots finds none on graphs without levels, so up*/down* is given one there:
@@ -114,7 +114,7 @@ fn mport_tree_of_six_switches() {
 }
 
 /// OpenSM's up*/down* mixes ports of one hop count but different directions, so that it deadlocks on graphs with cables
-/// between switches of one rank; its own documentation does not say so, the judge does.
+/// between switches of one rank; its documentation does not mention that, but the judge finds it.
 #[test]
 fn random_graph_of_128_switches() {
     let mut expect = GRAPH;
@@ -137,7 +137,7 @@ fn hosts_with_two_ports_on_one_tree() {
     check("karytree:k=4,n=2,ports-per-host=2", TREE);
 }
 
-/// Ours beside OpenSM's: the same checks, and a second start finds everything as it wants it.
+/// Selvedge beside OpenSM: the same checks, and a second start needs no change.
 #[test]
 fn ours() {
     for spec in ["sx6536", "torus:4x4x4", "karytree:k=4,n=2,ports-per-host=2"] {

@@ -1,5 +1,5 @@
-//! OpenSM brings a fabric up with each of its engines and ends; ours takes its place with the same file. Tables that
-//! are right stay, whichever engine made them; only those that the judge refuses may change.
+//! OpenSM brings a fabric up with each of its engines and ends; Selvedge takes its place with the same file. Correct
+//! tables stay, whichever engine made them; only tables that the judge refuses may change.
 
 use crate::support::{Fabric, LIMIT, emulate, port};
 use selvedge_conformance::parse::Plane;
@@ -8,7 +8,7 @@ use selvedge_types::Guid;
 
 /// Where managers sit.
 const SEAT: &str = "H-0";
-/// From where the diagnostics look.
+/// The host of the diagnostics.
 const OBSERVER: &str = "H-3";
 
 /// A fat tree: every engine that takes it is right on one lane.
@@ -27,7 +27,7 @@ const MESH: &str = "mesh:4x3,hosts=1";
 struct Taken {
     /// The judge finds nothing wrong with what OpenSM left.
     is_right: bool,
-    /// Nor with what ours holds afterwards.
+    /// The same for the tables after Selvedge's take-over.
     stays_right: bool,
     /// Packets from switch to switch cannot deadlock either, by what OpenSM left.
     has_order: bool,
@@ -39,21 +39,21 @@ struct Taken {
     which: Vec<(Guid, u16)>,
     /// The entry that was spoilt, if one was.
     spoilt: Option<(Guid, u16)>,
-    /// What ours said.
+    /// Selvedge's log.
     log: String,
 }
 
-/// What is done to the tables before ours starts.
+/// The change of the tables before Selvedge starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spoil {
     Nothing,
-    /// One entry of a host's LID, at a switch that is not its own, drops what it should send on.
+    /// One entry of a host's LID, at a switch that is not its own, drops its packets.
     Drop,
     /// It sends it back to where some of it comes from.
     Turn,
 }
 
-/// Spoils an entry that hosts' packets meet on the way from one switch to another.
+/// Spoils an entry that hosts' packets use on the path from one switch to another.
 fn spoil(lab: &PeerLab, survey: &Survey, how: Spoil) -> Option<(Guid, u16)> {
     let lids = survey.lids();
     let trunk = |guid: Guid, exit: u8| {
@@ -162,8 +162,8 @@ fn take_over(spec: &str, engine: &str, how: Spoil) -> Taken {
     }
 }
 
-/// What the judge says of tables as they were read: whether they are right, and whether packets from switch to switch
-/// cannot deadlock either, of which it only warns.
+/// The judge's verdict on tables that were read: whether they are correct, and whether packets between switches cannot
+/// deadlock either, of which the judge only warns.
 fn judge(lab: &PeerLab, net: &str, survey: &Survey) -> (bool, bool) {
     let (lfts, lids) = survey.dump();
     let file = |name: &str, text: &str| {
@@ -202,12 +202,13 @@ fn check(spec: &str, engine: &str, want: bool) {
     }
 }
 
-/// One entry is spoilt before ours starts: it gets a way again. No other moves where all routes are in an order, which
-/// is so with `want`: what is mended keeps to it. Where packets from switch to switch can deadlock there is none.
+/// One entry is spoilt before Selvedge starts: it gets a route again. No other entry moves if all routes follow one
+/// order, which is so with `want`: the repair follows the same order. If packets between switches can deadlock, there
+/// is no order.
 fn check_spoilt(spec: &str, engine: &str, want: bool) {
     for how in [Spoil::Drop, Spoil::Turn] {
         let taken = take_over(spec, engine, how);
-        // OpenSM leaves out ways between switches that its engine forbids: these may be added.
+        // OpenSM leaves out routes between switches that its engine forbids: these may be added.
         let (moved, added) = (taken.moved, taken.added);
         println!("| `{spec}` | {engine} | {how:?} | {moved} | {added} |");
         let others = taken.which.iter().filter(|at| Some(**at) != taken.spoilt).count();
@@ -245,7 +246,8 @@ fn on_a_tree() {
     for engine in ["minhop", "updn", "dnup", "ftree", "sssp", "dfsssp", "lash", "nue"] {
         check(TREE, engine, true);
     }
-    // Named none, OpenSM takes `minhop` and ours a fat tree's closed form: other entries on three levels.
+    // If no engine is named, OpenSM takes `minhop` and Selvedge a fat tree's closed form: other entries on three
+    // levels.
     check(TALL, "(null)", true);
 }
 
@@ -258,7 +260,7 @@ fn where_there_are_cycles() {
     check(MESH, "dor", true);
     check(CHAIN, "minhop", true);
     // These rely on several lanes, by levels that only OpenSM knew, or can deadlock: where its `updn` finds no roots it
-    // takes `minhop` ("disabling UPDN algorithm, no root nodes were found"). They are left for a plan that is right.
+    // takes `minhop` ("disabling UPDN algorithm, no root nodes were found"). They are replaced by a correct plan.
     for engine in ["updn", "minhop,updn", "dfsssp,updn", "lash,updn"] {
         check(RANDOM, engine, false);
     }

@@ -1,5 +1,5 @@
-//! A host that floods the administrator with everything it can think of: others are answered, the fabric is mended, and
-//! the manager says who it was.
+//! A host floods the administrator with all kinds of datagrams: other hosts are answered, faults are repaired, and the
+//! manager names that host.
 
 use std::fs;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub fn path(from: u16, to: u16, transaction: u64) -> Mad {
     mad
 }
 
-/// One of everything that nobody should send.
+/// One of each kind of datagram that no host should send.
 fn nasty(own: u16, turn: u64) -> Mad {
     match turn % 8 {
         0 | 1 => path(own, own, turn),
@@ -64,7 +64,7 @@ fn nasty(own: u16, turn: u64) -> Mad {
             mad.set_rmpp(Some(Rmpp::data(1, RmppFlags::ACTIVE.with(RmppFlags::FIRST), u32::MAX)));
             mad
         }
-        // A window that goes backwards, of an answer that nobody gives.
+        // A window that goes backwards, of an answer that was never sent.
         6 => {
             let mut mad = ask(Method::GetTable, turn - 2);
             mad.set_rmpp(Some(Rmpp::ack(9, 3)));
@@ -74,7 +74,7 @@ fn nasty(own: u16, turn: u64) -> Mad {
     }
 }
 
-/// Floods until told to stop, as fast as the emulator takes it, about a hundred thousand datagrams a second; counts
+/// Sends until it is stopped, as fast as the emulator takes it, about a hundred thousand datagrams a second; counts
 /// them.
 fn flood(base: &str, own: u16, to: Lid, (stop, sent): (&AtomicBool, &AtomicU64)) {
     let mut port = IbsimPort::open(base, FLOODER).unwrap();
@@ -90,7 +90,7 @@ fn flood(base: &str, own: u16, to: Lid, (stop, sent): (&AtomicBool, &AtomicU64))
     }
 }
 
-/// Asks for a path until it is told one; how often BUSY was the answer.
+/// Requests a path until it gets one; returns how often BUSY was the answer.
 pub fn told(port: &mut IbsimPort, to: Lid, mad: Mad) -> u64 {
     let address = Address::gsi(to, Sl::default());
     let (end, mut busy) = (Instant::now() + LIMIT, 0);
@@ -120,7 +120,7 @@ fn number(status: &str, key: &str) -> u64 {
     digits.parse().unwrap()
 }
 
-/// What the manager says of its administrator.
+/// The manager's status of its administrator.
 fn administration(lab: &PeerLab, socket: &str) -> String {
     let status = lab.selvedge(&["status", "--json", "--socket", socket]).unwrap();
     let status = status.success().unwrap();

@@ -1,5 +1,4 @@
-//! Our binary on ibsim: every fabric comes up, every diagnostic agrees with our plan, and whoever only looks sends
-//! nothing that writes.
+//! Selvedge on ibsim: every fabric comes up, every diagnostic agrees with its plan, and observers send no Set.
 
 use crate::support;
 use std::cell::RefCell;
@@ -16,12 +15,12 @@ const LINEAR_FORWARDING: u16 = 0x19;
 /// Attribute 0x0015 is PortInfo.
 const PORT_INFO: u16 = 0x15;
 
-/// What a fabric is known to be, apart from any file.
+/// Known facts of a fabric, from no file.
 struct Known {
     switches: usize,
     hosts: usize,
     cables: usize,
-    /// True if minhop's tables cannot deadlock: then those of OpenSM are as good as ours, and all of them stay.
+    /// True if minhop's tables cannot deadlock: then OpenSM's tables are as good as Selvedge's, and all of them stay.
     is_tree: bool,
 }
 
@@ -54,8 +53,8 @@ fn a_second_start_changes_nothing(lab: &PeerLab, plane: &Plane, plan: &Plan) {
     let relay = lab.relay().unwrap();
     assert_eq!(run_once(lab, relay.base(), &plane.seat, &[]), *plan);
     let sent = relay.sent();
-    // ibsim's agents do not keep what PortInfo says of time-outs, thresholds and MTU, so that is asked for again by
-    // every manager that has not asked yet; nothing else is.
+    // ibsim's agents do not keep time-outs, thresholds and MTU of PortInfo, so every new manager sets those again;
+    // nothing else is set.
     let port_infos = sent.count(|kind| kind.method == Method::Set && kind.attribute == PORT_INFO);
     assert_eq!(sent.subnet_sets() - port_infos, 0, "a second start sent Sets:\n{sent}");
     let ports: usize = plane.net.nodes.values().map(|node| node.cables.len() + 1).sum();
@@ -63,7 +62,7 @@ fn a_second_start_changes_nothing(lab: &PeerLab, plane: &Plane, plan: &Plan) {
     assert!(sent.total() > 0 && relay.sm_claims() > 0);
 }
 
-/// `--dry-run` and `watch` beside a master that is not ours.
+/// `--dry-run` and `watch` beside OpenSM as master.
 fn observers_beside_opensm(lab: &PeerLab, plane: &Plane, before: &Survey) {
     let mut opensm = lab.opensm(&plane.seat, &OpenSmOptions::default()).unwrap();
     opensm.wait_up(1, LIMIT).unwrap();
@@ -115,7 +114,7 @@ fn take_over_from_opensm(lab: &PeerLab, plane: &Plane) -> u64 {
     support::assert_none("survey", &after.differences(&plane.net, &plan));
     let (entries, blocks) = changed(&before, &after);
     let sent = lft_sets(&relay.sent());
-    // Where no order of Sets is safe, entries are dropped first: such blocks are sent twice, others not at all.
+    // If no order of Sets is safe, entries are dropped first: such blocks are sent twice, others never.
     assert!(
         (blocks..=2 * blocks).contains(&sent),
         "{sent} blocks sent, {blocks} differ"
@@ -143,7 +142,7 @@ fn lft_sets(sent: &MadCounts) -> u64 {
     sent.count(|kind| kind.method == Method::Set && kind.attribute == LINEAR_FORWARDING)
 }
 
-/// Observers write nothing, by no class, and never claim to be an SM.
+/// Observers send no Set of any class, and never set IsSM.
 fn assert_silent(relay: &Relay) {
     let sent = relay.sent();
     let other = sent.count(|kind| kind.method != Method::Get);
@@ -152,7 +151,7 @@ fn assert_silent(relay: &Relay) {
     assert_eq!(relay.sm_claims(), 0);
 }
 
-/// Another seat of the plane than its own, where there is one.
+/// Another place of the plane than its own, if there is one.
 fn other_seat(plane: &Plane) -> String {
     let with_first = plane.net.nodes.values().filter(|node| node.cables.contains_key(&1));
     let mut ids = with_first.map(|node| node.id.clone()).filter(|id| *id != plane.seat);
@@ -169,7 +168,7 @@ const fn tree(switches: usize, hosts: usize, cables: usize) -> Known {
     }
 }
 
-/// The same of another graph.
+/// As above, for another graph.
 const fn graph(switches: usize, hosts: usize, cables: usize) -> Known {
     Known {
         is_tree: false,
@@ -216,7 +215,7 @@ fn a_real_cluster() {
     check(CLUSTER, &graph(40, 582, 1114));
 }
 
-/// A manager that stays hears of cut and plugged cables by traps, and what it does is right.
+/// A manager that stays learns of cut and plugged cables by traps, and acts correctly.
 #[test]
 fn a_cut_cable_is_routed_around() {
     let lab = PeerLab::new().unwrap();

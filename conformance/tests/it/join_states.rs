@@ -115,7 +115,7 @@ impl Asker {
         all
     }
 
-    /// Sends a leave for each pair of held and given-up states, beside a full member.
+    /// Sends a leave for each pair of present and given-up states, beside a full member.
     fn leaves(&mut self) -> BTreeMap<(u8, u8), Answer> {
         let mut all = BTreeMap::new();
         for (held, given) in (1..16_u8).flat_map(|held| (0..16_u8).map(move |given| (held, given))) {

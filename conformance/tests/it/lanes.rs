@@ -1,5 +1,5 @@
-//! Four lanes on ibsim and on our emulator: real tools read from the agents what was planned, and what our
-//! administrator says of it; OpenSM takes the fabric over and gives it back.
+//! Four lanes on ibsim and on the built-in emulator: tools read the planned lanes from the agents and from Selvedge's
+//! administrator; OpenSM takes the fabric over and gives it back.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ const CLIENT: &str = "H-5";
 const PORTS: u8 = 4;
 const LANES: usize = 4;
 
-/// What `smpquery` says.
+/// The output of `smpquery`.
 fn smpquery(lab: &PeerLab, arguments: &[&str]) -> String {
     lab.output(CLIENT, "smpquery", arguments).unwrap()
 }
@@ -44,7 +44,7 @@ fn served(text: &str) -> BTreeSet<usize> {
     turns.filter(|(_, weight)| *weight > 0).map(|(lane, _)| lane).collect()
 }
 
-/// Every agent puts level n on lane n modulo so many, and serves all of these.
+/// Every agent maps level n to lane n modulo the number of lanes, and serves all of these.
 fn check_agents(lab: &PeerLab, fabric: &Fabric, lanes: usize) {
     let want: Vec<usize> = (0..16).map(|sl| sl % lanes).collect();
     for name in fabric.net.nodes.values().map(|node| &node.id) {
@@ -65,7 +65,7 @@ fn check_agents(lab: &PeerLab, fabric: &Fabric, lanes: usize) {
     }
 }
 
-/// What our administrator says of lanes.
+/// The administrator's records about lanes.
 fn check_administrator(lab: &PeerLab) {
     let (from, to) = (lid_of(lab, CLIENT).to_string(), lid_of(lab, "H-2").to_string());
     let told = lab
@@ -95,7 +95,7 @@ fn run(lab: &PeerLab, fabric: &Fabric) {
     until("the administrator to answer", LIMIT, String::new, answers).unwrap();
     check_administrator(lab);
     drop(manager);
-    // OpenSM puts everything on lane 0; whoever takes over from it reads that, and writes the difference.
+    // OpenSM puts everything on lane 0; a manager that takes over from it reads that, and writes the difference.
     let lines = ["qos TRUE", "qos_sl2vl 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0"];
     let options = OpenSmOptions {
         lines: lines.map(str::to_owned).to_vec(),

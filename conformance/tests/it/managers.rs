@@ -1,5 +1,5 @@
-//! Two managers on one fabric, ours and OpenSM's in every order: one is master, the other touches nothing, and when the
-//! master is killed the other takes over without changing a LID.
+//! Two managers on one fabric, Selvedge and OpenSM in every order: one is master, the other changes nothing, and when
+//! the master is killed the other takes over without changing a LID.
 
 use crate::support::{Fabric, LIMIT, emulate, lid_of, port, wait_sm_state};
 use selvedge_conformance::parse::{Fields, Plane};
@@ -13,7 +13,7 @@ const SPEC: &str = "mport:m=4,n=2";
 const FIRST: &str = "H-0";
 /// Where the second manager sits.
 const SECOND: &str = "H-7";
-/// From where the diagnostics look.
+/// The host of the diagnostics.
 const OBSERVER: &str = "H-3";
 
 /// A lab with a fabric and a relay for the second manager.
@@ -24,7 +24,7 @@ struct Stage {
     _simulator: Simulator,
 }
 
-/// Who simulates; ends with the stage.
+/// The simulator; ends with the stage.
 #[allow(dead_code)]
 enum Simulator {
     Ours(Running),
@@ -72,7 +72,7 @@ impl Stage {
         self.lab.opensm_through(base, node, &options).unwrap()
     }
 
-    /// Waits until the manager at `node` is master and every host says so.
+    /// Waits until the manager at `node` is master and every host names it.
     fn wait_master(&self, node: &str) {
         let what = format!("every host to know the SM at {node}");
         until(&what, LIMIT, String::new, || {
@@ -210,7 +210,7 @@ fn ours_is_master_and_opensm_stands_by() {
     assert_eq!(stage.survey().lids(), before.lids());
 }
 
-/// With the same file ours finds everything as it would have it where OpenSM was: it sends no Set at all.
+/// With the same file, Selvedge finds everything after OpenSM as planned: it sends no Set at all.
 #[test]
 fn with_the_same_file_ours_has_nothing_to_set_behind_opensm() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -231,8 +231,8 @@ fn with_the_same_file_ours_has_nothing_to_set_behind_opensm() {
     assert!(sent.total() > 0, "{said}");
 }
 
-/// The same on ibsim, whose ports keep less of what they are set to than OpenSM and ours ask for: each gets one
-/// PortInfo Set, as at every start of ours there, and nothing else is set.
+/// The same on ibsim, with ports that keep fewer settings than OpenSM and Selvedge set: each gets one PortInfo Set, as
+/// at every start of Selvedge there, and nothing else is set.
 #[test]
 fn with_the_same_file_ours_sets_no_more_than_ibsim_forgets() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -264,7 +264,7 @@ fn with_the_same_file_ours_sets_no_more_than_ibsim_forgets() {
     stage.assert_nothing_moved(&before);
 }
 
-/// OpenSM hands the subnet over to a standby of higher priority, and ours takes it.
+/// OpenSM hands the subnet over to a standby of higher priority, and Selvedge takes it.
 #[test]
 fn opensm_gives_way_to_ours() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -272,7 +272,7 @@ fn opensm_gives_way_to_ours() {
     let mut opensm = stage.opensm(stage.lab.base(), FIRST, 0);
     opensm.wait_up(1, LIMIT).unwrap();
     let before = stage.survey();
-    // That an SM has come is told to OpenSM by trap 144.
+    // Trap 144 reports the new SM to OpenSM.
     let _ours = stage.ours(stage.relay.base(), SECOND, 15);
     opensm.wait_log("Entering STANDBY state", 1, LIMIT).unwrap();
     stage.wait_master(SECOND);

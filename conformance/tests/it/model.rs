@@ -1,5 +1,5 @@
-//! The analytic model's word for OpenSM's pattern, against OpenSM on our emulator: what `selvedge model` predicts and
-//! what a relay counts.
+//! The analytic model's prediction for OpenSM's pattern, compared with OpenSM on the built-in emulator: `selvedge
+//! model` predicts, and a relay counts.
 
 use crate::support;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use selvedge_wire::{Class, Method};
 /// The six-switch fabric of the paper, unused ports included.
 const FIGURE_3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fabrics/figure-3.net");
 
-/// MADs by method and attribute's code; nothing is said of kinds of which there are none.
+/// MADs by method and attribute's code; kinds with none are absent.
 type Kinds = BTreeMap<(&'static str, u16), u64>;
 
 const NODE_DESCRIPTION: u16 = 0x10;
@@ -31,7 +31,7 @@ const ATTRIBUTES: [(&str, u16); 7] = [
     ("LinearForwardingTable", 0x19),
 ];
 
-/// What `selvedge model` says of OpenSM for a question.
+/// The prediction of `selvedge model` for OpenSM.
 fn predicted(lab: &PeerLab, spec: &str, seat: &str, question: &str) -> Kinds {
     let seat = format!("\"{seat}\"");
     let said = lab
@@ -58,7 +58,7 @@ fn predicted(lab: &PeerLab, spec: &str, seat: &str, question: &str) -> Kinds {
     kinds
 }
 
-/// What was counted beyond `before`, Gets and Sets of SMPs.
+/// The count beyond `before`, Gets and Sets of SMPs.
 fn counted(now: &MadCounts, before: &MadCounts) -> Kinds {
     let mut kinds = Kinds::new();
     for (kind, count) in now.iter() {
@@ -90,7 +90,7 @@ impl World {
         let plane = Fabric::new(&lab, spec).planes.remove(0);
         let emulator = emulate(&lab, spec);
         let relay = lab.relay().unwrap();
-        // Nothing is lost on this emulator; on a busy machine an answer may be late, and would be asked for again.
+        // This emulator loses nothing; on a busy machine an answer may be late, and the request would be repeated.
         let options = OpenSmOptions {
             lines: vec!["transaction_timeout 5000".to_owned()],
             ..OpenSmOptions::default()
@@ -147,10 +147,10 @@ fn opensm_brings_up_with_as_many_mads_as_the_model_says() {
     }
 }
 
-/// Gets and SwitchInfo Sets; which table blocks change depends on OpenSM's routing, and the model says so.
+/// Gets and SwitchInfo Sets; the changed table blocks depend on OpenSM's routing, as the model states.
 ///
-/// Each of several traps may make OpenSM discover everything once more, before or after it says SUBNET UP; light
-/// sweeps ask for SwitchInfo between them.
+/// Each of several traps may start another heavy sweep of OpenSM, before or after it logs SUBNET UP; light sweeps ask
+/// for SwitchInfo between them.
 #[test]
 fn opensm_sweeps_after_a_fault_as_the_model_says() {
     let cases = [

@@ -1,5 +1,5 @@
-//! Switches and adapters of the NDR generation, which show their speeds only to who says that they know them: why
-//! OpenSM's users report that such fabrics do not work (linux-rdma/opensm, issue 38), on our emulator.
+//! Switches and adapters of the NDR generation, which show their speeds only to requests with bit 31 of the modifier:
+//! OpenSM's users report that such fabrics do not work (linux-rdma/opensm, issue 38). On the built-in emulator.
 
 use crate::support::{Fabric, LIMIT, emulate, fault, lid_of, port};
 use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab, until};
@@ -19,7 +19,7 @@ fn lab() -> (PeerLab, Fabric, impl Drop) {
     (lab, fabric, emulator)
 }
 
-/// The rate from one host to another, as the administrator tells it.
+/// The rate from one host to another, from the administrator.
 fn rate(lab: &PeerLab, fabric: &Fabric) -> String {
     let asked = || {
         let path = ["H-0", "H-7"].map(|host| lid_of(lab, host).to_string()).join(":");

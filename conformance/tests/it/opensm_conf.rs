@@ -1,4 +1,4 @@
-//! What a file of OpenSM's says stands in the fabric, as OpenSM's own tools read it.
+//! Options of an OpenSM file take effect in the fabric, as OpenSM's own tools read it.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ fn values_of_a_file_stand_in_ports() {
         want(&info, &[("VLStallCount", 6), ("HoqLife", hoq_life)]);
         assert_eq!(info.text("OperVLs").unwrap(), "VL0-1");
     }
-    // Who has not the key may set nothing.
+    // A program without the key may set nothing.
     let said = lab.selvedge(&run).unwrap();
     assert!(
         !said.status.success() && said.stderr.contains("give the key (m_key)"),
@@ -67,7 +67,7 @@ fn values_of_a_file_stand_in_ports() {
     );
 }
 
-/// What an agent says, asked from its own node.
+/// The answer of an agent, requested from its own node.
 fn own(lab: &PeerLab, node: &str, what: &str, more: &str) -> Fields {
     let words = ["-D", what, "0", more];
     let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
@@ -100,7 +100,7 @@ fn lids_are_given_anew_only_where_a_file_asks_for_it() {
         Survey::take(&lab, HOST).unwrap().lids()
     };
     std::fs::write(&file, "reassign_lids FALSE\n").unwrap();
-    // LIDs from 256 on, as a guid2lid file says.
+    // LIDs from 256 on, as in a guid2lid file.
     lab.selvedge(&["run", "--fabric", SPEC, "--once", "--lids-out", first.to_str().unwrap()])
         .unwrap()
         .success()

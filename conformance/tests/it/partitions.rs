@@ -28,7 +28,7 @@ struct Stage {
 type Seen = BTreeMap<(Guid, u8), (Vec<u16>, Option<(String, String)>)>;
 
 impl Stage {
-    /// Nobody manages it yet.
+    /// Starts a stage without a manager.
     fn new() -> Self {
         let lab = PeerLab::new().unwrap();
         let net = Fabric::new(&lab, SPEC).net;
@@ -109,7 +109,7 @@ fn keys(text: &str) -> Vec<u16> {
     keys
 }
 
-/// What both managers make of the file, each on a fabric that was off; and ours after OpenSM.
+/// The result of both managers for the file, each on a fabric that was off; and Selvedge after OpenSM.
 fn check(modes: &[&str], start: impl Fn(&Stage) -> Box<dyn Any>, keeps_bits: bool) {
     let _heavy = HeavyLock::acquire().unwrap();
     for &enforce in modes {
@@ -159,8 +159,8 @@ fn on_ibsim() {
     check(&["both"], start, false);
 }
 
-/// What `saquery` is told of the tables of switch ports in front of hosts: by OpenSM and by ours the same, and what
-/// the ports hold.
+/// `saquery` gets the same tables of switch ports in front of hosts from OpenSM and from Selvedge, and the ports hold
+/// these.
 #[test]
 fn administrators_tell_what_switch_ports_hold() {
     let _heavy = HeavyLock::acquire().unwrap();

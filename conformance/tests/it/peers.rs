@@ -36,7 +36,7 @@ fn opensm_brings_up_ibsim_and_every_diagnostic_agrees() {
     let sm = SmInfo::parse(&lab.output("H4", "sminfo", &[]).unwrap()).unwrap();
     assert_eq!(sm.state, "SMINFO_MASTER");
 
-    // A cut cable: the fabric falls apart, OpenSM is told by a trap and sweeps again.
+    // A cut cable: the fabric falls apart, OpenSM gets a trap and sweeps again.
     ibsim.unlink("S1", 3).unwrap();
     opensm.wait_up(2, LIMIT).unwrap();
     let left = Discovery::parse(&lab.output("H2", "ibnetdiscover", &[]).unwrap()).unwrap();

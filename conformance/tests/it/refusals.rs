@@ -1,5 +1,5 @@
-//! What the binary does with fabrics and ports that are not as one hopes: it says what, where and what to do, with the
-//! exit code of docs/contracts.md, and changes nothing it should not.
+//! The behaviour of the binary on unsuitable fabrics and ports: it reports what, where and what to do, with the exit
+//! code of docs/contracts.md, and changes nothing.
 
 use crate::support;
 use std::fs;
@@ -9,7 +9,7 @@ use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab};
 
 /// Bad input.
 const USAGE: i32 = 2;
-/// No way into a fabric.
+/// No access to a fabric.
 const NO_FABRIC: i32 = 3;
 /// Nothing was changed.
 const REFUSED: i32 = 4;

@@ -1,5 +1,5 @@
-//! What hosts have registered outlives its manager: a restart on the same folder, and a take-over by another manager,
-//! of a master of ours and of OpenSM.
+//! Registrations of hosts outlive their manager: a restart on the same folder, and a take-over by another manager, from
+//! Selvedge and from OpenSM.
 
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
@@ -15,11 +15,11 @@ use selvedge_wire::{AttributeId, Class, Mad, Method, PortInfo, Status};
 const SPEC: &str = "mport:m=4,n=2";
 /// Where managers sit.
 const SEATS: [&str; 2] = ["H-0", "H-7"];
-/// From where is looked; it joins as well.
+/// The host of the diagnostics; it joins as well.
 const OBSERVER: &str = "H-3";
 
-/// A restart on the same state folder sets nothing and asks nobody, and knows who joined; one that came too early for
-/// the store asks every host to register again.
+/// A restart on the same state folder sets nothing, asks no host, and knows the members; a restart before the store was
+/// written asks every host to register again.
 #[test]
 fn what_hosts_registered_outlives_a_kill() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -27,7 +27,7 @@ fn what_hosts_registered_outlives_a_kill() {
     let _simulator = emulate(&lab, SPEC);
     let (observer, seen) = std::sync::mpsc::channel();
     let state = lab.folder().join("state");
-    // A relay of its own for each life: the simulator learns of an end when it writes to the client.
+    // A relay of its own for each process: the simulator learns of an end when it writes to the client.
     let start = || {
         let relay = lab.observed_relay(observer.clone()).unwrap();
         let port = port(relay.base(), SEATS[0]);
@@ -61,7 +61,7 @@ fn what_hosts_registered_outlives_a_kill() {
     let ours = start();
     wait_for(&members(), Some(Status::OK));
     assert_eq!(sets(&seen), (Vec::new(), 0), "all was known");
-    // The next one is killed before it has stored what it answered.
+    // The next one is killed before it has stored the registration that it confirmed.
     drop(ours);
     std::fs::remove_file(&mark).unwrap();
     wait_for(&members(), None);
@@ -74,7 +74,7 @@ fn what_hosts_registered_outlives_a_kill() {
     drop(ours);
 }
 
-/// SubnSets that a manager has sent since last looked, by attribute and modifier, and how many of them ask a host to
+/// SubnSets that a manager has sent since the last call, by attribute and modifier, and how many of them ask a host to
 /// register again.
 fn sets(seen: &Receiver<Seen>) -> (Vec<(AttributeId, u32)>, usize) {
     let sent = seen.try_iter().filter(|seen| seen.way == Way::Up);
@@ -90,7 +90,7 @@ fn sets(seen: &Receiver<Seen>) -> (Vec<(AttributeId, u32)>, usize) {
     })
 }
 
-/// A manager of ours with a state folder of its own, behind a relay that looks.
+/// A Selvedge manager with a state folder of its own, behind a relay with an observer.
 struct Ours {
     process: Running,
     seen: Receiver<Seen>,
@@ -122,7 +122,7 @@ impl Ours {
         }
     }
 
-    /// Waits until its folder says that so many ports are members of groups.
+    /// Waits until its folder has this number of ports as members of groups.
     fn wait_members(&self, want: usize) {
         let file = self.state.join("registrations.txt");
         let text = || std::fs::read_to_string(&file).unwrap_or_default();
@@ -133,13 +133,13 @@ impl Ours {
         .unwrap();
     }
 
-    /// What it has written into its log.
+    /// Its log.
     fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until entries have changed since its log was so long, and nothing is to be done any more: between two
-    /// steps of a change it may wait for seconds.
+    /// Waits until entries have changed since its log had this length, and the manager is idle: between two steps of a
+    /// change it may wait for seconds.
     fn wait_changed(&self, since: usize) {
         let last = |text: &str, codes: &[&str]| codes.iter().filter_map(|code| text.rfind(code)).max();
         let is_done = |text: &str| {
@@ -158,7 +158,7 @@ impl Ours {
     }
 }
 
-/// LIDs of the two seats and of the observer, once they have some.
+/// LIDs of the two managers' ports and of the observer, once they have some.
 fn lids(lab: &PeerLab) -> [u16; 3] {
     until("LIDs", LIMIT, String::new, || {
         let lids = [SEATS[0], SEATS[1], OBSERVER].map(|node| lid_of(lab, node));
@@ -184,7 +184,7 @@ fn guid_of(lab: &PeerLab, lid: u16) -> Guid {
     survey.lids().into_iter().find(|&(_, of)| of == lid).unwrap().0
 }
 
-/// A link goes and comes back: Sets, but none that asks.
+/// A link goes and comes back: Sets, but none that asks a host to register again.
 fn flap(lab: &PeerLab, seen: &Receiver<Seen>) {
     let _ = sets(seen);
     for verb in ["cut", "restore"] {
@@ -200,8 +200,9 @@ fn flap(lab: &PeerLab, seen: &Receiver<Seen>) {
     }
 }
 
-/// Two of ours. Who stands by knows what hosts have registered, and asks nobody when it takes over; unless something
-/// was registered in the last moment that it could not copy. Links that go and come back ask nobody ever.
+/// Two Selvedge managers. The standby knows hosts' registrations, and asks no host when it takes over, unless something
+/// was registered in the last moment that it could not copy. Links that go and come back never cause a request to
+/// register again.
 #[test]
 fn a_standby_of_ours_takes_over_what_hosts_registered() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -232,7 +233,7 @@ fn a_standby_of_ours_takes_over_what_hosts_registered() {
     assert_eq!(sets(&first.seen).1, 0, "all was copied before");
     second.wait_members(1);
     let _ = sets(&second.seen);
-    // Who stands by is stopped; a second host joins, and is answered; the master dies.
+    // The standby is stopped; a second host joins, and is answered; the master dies.
     second.process.signal("STOP").unwrap();
     let mut other = Probe::open(lab.base(), "H-5").unwrap();
     let late = join(guid_of(&lab, lid_of(&lab, "H-5")));
@@ -243,8 +244,8 @@ fn a_standby_of_ours_takes_over_what_hosts_registered() {
     wait_for(&mut probe, second_lid, &members(), Some(Status::OK));
 }
 
-/// OpenSM as master does not tell what is registered when: what was copied is in force after the take-over, and hosts
-/// are asked all the same.
+/// OpenSM as master does not report when something is registered: the copy is in force after the take-over, and hosts
+/// are asked in any case.
 #[test]
 fn a_standby_of_ours_takes_over_what_hosts_registered_with_opensm() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -270,7 +271,7 @@ fn a_standby_of_ours_takes_over_what_hosts_registered_with_opensm() {
     ours.wait_members(1);
 }
 
-/// What the administrator at a LID tells the observer of each of these LIDs: the service level. Once it knows all.
+/// The service level in the administrator's answer to the observer, for each of these LIDs; once it knows all.
 fn all_levels(probe: &mut Probe, sa: u16, from: u16, to: &[u16]) -> Vec<Option<u64>> {
     until("the administrator's answers", LIMIT, String::new, || {
         let now = levels(probe, sa, from, to);
@@ -294,8 +295,8 @@ fn levels(probe: &mut Probe, sa: u16, from: u16, to: &[u16]) -> Vec<Option<u64>>
     to.iter().map(level).collect()
 }
 
-/// The level of IPoIB's group, as a host is told that joins it, or has joined.
-/// A host asks again when nothing comes: the answer to a join may wait for a standby, and a busy machine is slow.
+/// The level of IPoIB's group in the answer to a host that joins it, or has joined. A host repeats its request without
+/// an answer: the answer to a join may wait for a standby, and a busy machine is slow.
 fn joined_level(probe: &mut Probe, sa: u16, guid: Guid) -> u64 {
     let mut mad = join(guid);
     mad.set_component_mask(member::MGID.mask() | member::PORT_GID.mask() | member::JOIN_STATE.mask());
@@ -307,8 +308,8 @@ fn joined_level(probe: &mut Probe, sa: u16, guid: Guid) -> u64 {
     .unwrap()
 }
 
-/// A host joins IPoIB's group without a word of its level, and is told the one whose copies have a lane of their own,
-/// as rows of agents say: every other level goes where packets of routes go.
+/// A host joins IPoIB's group without giving a level, and gets the level with copies on a lane of their own, as rows of
+/// agents show: every other level uses the lanes of routes.
 fn joins_on_its_own_lane(lab: &PeerLab, probe: &mut Probe, (ours, sa): (&Ours, u16), host: Guid) {
     let _ = sets(&ours.seen);
     assert_eq!(joined_level(probe, sa, host), 14);
@@ -328,8 +329,8 @@ fn joins_on_its_own_lane(lab: &PeerLab, probe: &mut Probe, (ours, sa): (&Ours, u
     .unwrap();
 }
 
-/// Routes that rely on service levels: who takes over, or starts again, tells senders the same levels, and changes no
-/// entry, though an engine that plans afresh would.
+/// Routes that rely on service levels: a manager that takes over, or starts again, gives senders the same levels, and
+/// changes no entry, although an engine that plans from scratch would.
 #[test]
 fn what_senders_were_told_outlives_a_kill_and_a_take_over() {
     const RELIES: [&str; 5] = ["-R", "weave", "--lanes", "4", "--assume-sl-aware"];
@@ -342,7 +343,7 @@ fn what_senders_were_told_outlives_a_kill_and_a_take_over() {
     let [first_lid, second_lid, own] = lids(&lab);
     wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
     let mut probe = Probe::open(lab.base(), OBSERVER).unwrap();
-    // A fault leaves routes that weave would not make, and nobody puts them in order again so soon.
+    // A fault leaves routes that weave would not make, and they are not rebalanced so soon.
     let since = first.log().len();
     fault(&lab, "cut \"S-0-1\"[3]");
     first.wait_changed(since);
@@ -371,7 +372,7 @@ fn what_senders_were_told_outlives_a_kill_and_a_take_over() {
     is_same(first_lid, "a restart");
     assert_eq!(sets(&first.seen), (Vec::new(), 0), "all was known");
     let second = start(1, "1");
-    // It says so when it has copied what there is, or after five seconds, which a busy machine may need.
+    // It shows STANDBY when its copy is complete, or after five seconds, which a busy machine may need.
     wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_STANDBY");
     second.wait_members(1);
     drop(first);

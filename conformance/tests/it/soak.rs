@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use selvedge_conformance::{HeavyLock, PeerLab};
 
-/// A tree whose first events are few seconds, and leave every agent and cable as it was when they are over.
+/// A tree with first events that last few seconds, and that leave every agent and cable unchanged when they are over.
 const SEEDS: &str = "3..4";
 const EVENTS: &str = "12";
 const LIMIT: Duration = Duration::from_secs(180);

@@ -1,9 +1,9 @@
-//! Handover and take-over between our manager and OpenSM: who starts first, who is better, who is killed by `kill -9`
-//! and comes back. Each cell of the matrix is a test; with `--nocapture` it prints its rows, which are summed up in
+//! Handover and take-over between Selvedge and OpenSM: which manager starts first, which is better, which is killed by
+//! `kill -9` and comes back. Each cell of the matrix is a test; with `--nocapture` it prints its rows, summarised in
 //! `docs/standby.md`.
 //!
-//! Whoever is better gets the subnet. No LID ever changes, and when ours takes over, no entry does either: what OpenSM
-//! does to tables that it did not make is its own, and printed.
+//! The better manager gets the subnet. No LID ever changes, and when Selvedge takes over, no entry does either. Changes
+//! that OpenSM makes to foreign tables are printed, not checked.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -20,14 +20,14 @@ fn spec() -> String {
     std::env::var("SELVEDGE_STANDBY_SPEC").unwrap_or_else(|_| SPEC.to_owned())
 }
 
-/// Where who starts first sits, and who comes second.
+/// The nodes of the manager that starts first, and of the second one.
 const SEATS: [&str; 2] = ["H-0", "H-7"];
-/// From where is looked.
+/// The host of the diagnostics.
 const OBSERVER: &str = "H-3";
 /// Nothing is sent for so long: a change is done.
 const QUIET: Duration = Duration::from_millis(400);
 
-/// Whose simulator.
+/// The simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     OurEmulator,
@@ -43,7 +43,7 @@ impl On {
     }
 }
 
-/// Whose manager.
+/// The manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Ours,
@@ -73,7 +73,7 @@ struct Seat {
     priority: u8,
     lid: u16,
     relay: Relay,
-    /// What earlier lives sent.
+    /// MADs that earlier processes sent.
     before: Sent,
     process: Option<Process>,
 }
@@ -88,7 +88,7 @@ impl Seat {
                 Process::Ours(lab.start_daemon(&arguments).unwrap())
             }
             Who::OpenSm => {
-                // As ours by default: a poll a second, two of them missed.
+                // As Selvedge by default: a poll a second, two of them missed.
                 let options = OpenSmOptions {
                     lines: vec![
                         format!("sm_priority {priority}"),
@@ -102,7 +102,7 @@ impl Seat {
         });
     }
 
-    /// By SIGKILL. The simulator learns of it when it writes to the client, so nobody may stand in between.
+    /// By SIGKILL. The simulator learns of it when it writes to the client, so no relay may be in between.
     fn kill(&mut self, lab: &PeerLab) {
         self.process = None;
         self.before = self.sent();
@@ -123,7 +123,7 @@ impl Seat {
     }
 }
 
-/// What was sent by both.
+/// MADs sent by both.
 #[derive(Clone, Copy, Default)]
 struct Sent {
     smps: u64,
@@ -203,7 +203,7 @@ impl Cell {
         began.elapsed()
     }
 
-    /// Waits until a manager is master, every host says so, and nothing more is sent.
+    /// Waits until a manager is master, every host names it, and nothing more is sent.
     fn settle(&mut self, master: usize) {
         self.wait(master, SmState::Master);
         let lid = self.seats[master].lid;
@@ -241,7 +241,7 @@ impl Cell {
         }
     }
 
-    /// The fabric as it is now, once every link is up: OpenSM takes links down whose lanes or MTU it changes.
+    /// The present fabric, once every link is up: OpenSM takes links down if it changes their lanes or MTU.
     fn look(&self) -> Survey {
         until("all links to be ACTIVE", LIMIT, String::new, || {
             let survey = Survey::take(&self.lab, OBSERVER)?;
@@ -251,7 +251,7 @@ impl Cell {
         .unwrap()
     }
 
-    /// Does something after which `master` is to be master, and prints what it took.
+    /// Does something after which `master` must become master, and prints the time.
     fn step(&mut self, what: &str, master: usize, act: impl FnOnce(&mut Self)) {
         let sent = self.sent();
         act(self);
@@ -279,8 +279,8 @@ impl Cell {
         let name = |cell: &Self, seat: usize| cell.seats[seat].who.to_string();
         let (first, good, bad) = (name(self, 0), name(self, better), name(self, worse));
         println!("| *{first} first, {good} better* | | | | | |");
-        // A better OpenSM tells its master so by trap 144 and does nothing more until that is repressed; ibsim drops
-        // every TrapRepress (observed with 0.12), so there it is master and never begins.
+        // A better OpenSM reports that to its master by trap 144 and does nothing more until that is repressed; ibsim
+        // drops every TrapRepress (observed with 0.12), so there it is master and never begins.
         let is_mute = self.on == On::Ibsim && self.seats[better].who == Who::OpenSm;
         if is_mute && first != good {
             return;

@@ -34,7 +34,7 @@ fn node_info(route: &[u8], transaction: u64) -> Datagram {
     }
 }
 
-/// The one thing every port must do, whatever is behind it: look one hop far, and learn that nobody is there.
+/// The requirement for every port, whatever is behind it: ask one hop away, and learn that no node is there.
 fn look_around(port: &mut dyn MadPort) {
     port.send(&node_info(&[1], 0xFFFF_FFFF_0000_0001), LIMIT).unwrap();
     let Some(Arrival::Received(answer)) = port.receive(LIMIT).unwrap() else {
@@ -52,7 +52,7 @@ fn look_around(port: &mut dyn MadPort) {
     assert_eq!(port.receive(Duration::ZERO).unwrap(), None);
 }
 
-/// PortInfo.CapabilityMask.IsSM of the own port, as the agent says it.
+/// PortInfo.CapabilityMask.IsSM of the own port, from the agent.
 fn is_sm(port: &mut dyn MadPort) -> bool {
     let mut mad = Mad::directed(Method::Get, AttributeId::PORT_INFO, 0, &DirectedRoute::LOCAL);
     mad.set_transaction(TransactionId(9));
@@ -123,7 +123,7 @@ fn a_standby_asks_a_real_opensm() {
     opensm.stop(LIMIT).unwrap();
 }
 
-/// Runs in a child of [`umad_under_the_shim`]; alone it has nothing to do.
+/// Runs in a child of [`umad_under_the_shim`]; alone it does nothing.
 #[test]
 fn umad_child() {
     if std::env::var_os("SIM_HOST").is_none() {
@@ -161,7 +161,7 @@ fn umad_under_the_shim() {
     assert!(output.contains("child is content"), "{output}");
 }
 
-/// A fabric of one host whose port GUID does not follow from its node GUID.
+/// A fabric of one host with a port GUID that does not follow from its node GUID.
 struct OneHost;
 
 const AT: AttachPoint = AttachPoint {
@@ -270,7 +270,7 @@ fn the_real_shim_in_a_slot_that_ibsim_does_not_have() {
         .collect();
     let fields = Fields::parse(&lab.output("host", "smpquery", &["-D", "nodeinfo", "0"]).unwrap());
     assert_eq!(fields.number("PortGuid").unwrap(), 0xB0_0000);
-    // What the fabric gives back ends without waiting for smpquery's own ten minutes.
+    // A request that the fabric returns ends without smpquery's own time-out of ten minutes.
     let lost = lab
         .run("host", "smpquery", &["-D", "-t", "600000", "portinfo", "0"])
         .unwrap();

@@ -33,7 +33,7 @@ const CABLE: &str = "\"S-L1-1\"[3]";
 const RATE: u64 = 14_000;
 /// Cuts of each phase.
 const CUTS: usize = 5;
-/// Pause before a cut, after which no packet is under way by old entries: a repair need not wait for them.
+/// Pause before a cut, after which no packet is in flight by old entries: a repair need not wait for them.
 const REST: Duration = Duration::from_millis(2_700);
 /// Most log bytes a second during a flood.
 const LOG_BYTES_PER_S: f64 = 10_000.0;
@@ -196,7 +196,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Requests paths until told to stop. Returns the answer times, shortest first.
+    /// Requests paths until it is stopped. Returns the answer times, shortest first.
     fn ask(&self, is_over: &AtomicBool) -> Vec<Duration> {
         let mut client = IbsimPort::open(self.lab.base(), OTHER).unwrap();
         let (mut took, mut number) = (Vec::new(), 0);
@@ -252,7 +252,7 @@ fn a_flood_of_traps_delays_no_repair() {
     let _emulator = emulate(&lab, SPEC);
     let log = lab.folder().join("manager.log");
     let socket = lab.folder().join("manager.sock");
-    // The same cable goes down in each phase, more often than a link that flaps may.
+    // The same cable goes down in each phase, more often than `flap_downs` allows.
     let config = lab.folder().join("no-quarantine.toml");
     fs::write(&config, "[routing]\nflap_downs = 0\n").unwrap();
     let seat = port(lab.base(), MASTER);

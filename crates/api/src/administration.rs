@@ -3,7 +3,7 @@
 use selvedge_types::Lid;
 use serde::{Deserialize, Serialize};
 
-/// What hosts asked of the subnet administrator since the start, and what they have registered.
+/// Requests of hosts to the subnet administrator since the start, and the registrations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Administration {
     /// Datagrams taken.
@@ -12,7 +12,7 @@ pub struct Administration {
     pub answered: u64,
     /// Requests refused by a status, BUSY left out.
     pub refused: u64,
-    /// Of these: with an SM_Key that is not ours.
+    /// Of these: with a wrong SM_Key.
     pub bad_key: u64,
     /// Requests answered with BUSY.
     pub busy: u64,

@@ -8,7 +8,7 @@ use crate::Body;
 /// switches; every figure is the judge's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Backups {
-    /// The fabric as it was named.
+    /// The fabric as named in the request.
     pub fabric: String,
     /// The engine that makes the tables.
     pub engine: String,
@@ -22,7 +22,7 @@ pub struct Backups {
     pub hosts_with_one_link: u64,
     /// Links between switches.
     pub switch_links: u64,
-    /// Faults there are of the kinds that were asked for; more than are listed if a sample was asked for.
+    /// Number of faults of the requested kinds; more than are listed if a sample was requested.
     pub faults_there_are: u64,
     /// Pairs on the busiest link while nothing is lost.
     pub max_load: u64,
@@ -33,9 +33,9 @@ pub struct Backups {
     /// True if the judge finds no error in the tables in force, and no listed fault cuts off hosts, leaves a deadlock,
     /// or is without a plan.
     pub ok: bool,
-    /// Every fault that was looked at, weakest points first.
+    /// Every fault that was tried, weakest points first.
     pub faults: Vec<Backup>,
-    /// How many faults in a row it stands; absent if not asked for.
+    /// Number of faults in a row that are survived; absent if not requested.
     pub in_place: Option<InPlace>,
 }
 
@@ -50,15 +50,15 @@ pub struct Backup {
     pub kind: String,
     /// The link by its two ends, or the switch.
     pub name: String,
-    /// Hosts that hang on the lost switch alone.
+    /// Hosts that are attached only to the lost switch.
     pub hosts_lost: u64,
-    /// Pairs of the other hosts that no cable joins any more, whatever the tables.
+    /// Pairs of the other hosts without any path over cables, whatever the tables.
     pub pairs_cut: u64,
     /// True if it parts other hosts: a single point of failure.
     pub single_point: bool,
     /// Pairs of the other hosts that do not reach each other once the new tables are in force.
     pub pairs_lost: u64,
-    /// Pairs of hosts whose packets stop until the new tables are in force.
+    /// Pairs of hosts with packets that stop until the new tables are in force.
     pub pairs_interrupted: u64,
     /// Forwarding entries that would change.
     pub entries: u64,
@@ -70,7 +70,7 @@ pub struct Backup {
     pub max_load: u64,
     /// Busiest link before, divided by busiest link afterwards: 1 is no loss.
     pub load_share: f64,
-    /// True if no lane's channel dependencies close a circle afterwards, in traffic from or to hosts.
+    /// True if no lane has a credit loop afterwards, in traffic from or to hosts.
     pub deadlock_free: bool,
     /// Why the engine makes no tables; absent: it does.
     pub refused: Option<String>,
@@ -79,7 +79,7 @@ pub struct Backup {
 /// How many lost links, one after another and none repaired, a fabric stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InPlace {
-    /// What is looked at: `ebb` (effective bisection bandwidth) or `load` (inverse of the busiest link's load).
+    /// The measure: `ebb` (effective bisection bandwidth) or `load` (inverse of the busiest link's load).
     pub measure: String,
     /// It is down when the measure, as a share of the whole fabric's, is below this, or hosts do not reach each other.
     pub below: f64,
@@ -87,7 +87,7 @@ pub struct InPlace {
     pub runs: Vec<InPlaceRun>,
     /// Mean over the runs.
     pub mean: f64,
-    /// Of ten runs one stands no more than this.
+    /// One in ten runs survives no more than this number of faults.
     pub percentile_10: u64,
     /// Half of them.
     pub median: u64,
@@ -98,7 +98,7 @@ pub struct InPlace {
 /// One random order of faults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InPlaceRun {
-    /// What the order is drawn by.
+    /// Seed of the order.
     pub seed: u64,
     /// Lost links that it stands.
     pub faults: u64,

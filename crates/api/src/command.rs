@@ -1,4 +1,4 @@
-//! What commands answer that ask no process, or ask it for no more than to begin.
+//! Answers of commands that need no running process, or only start work in one.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Body;
 
-/// A request that was taken; what comes of it is told by events.
+/// A request that was accepted; events report its results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     /// `sweep` or `reload`.
@@ -22,7 +22,7 @@ impl Body for Accepted {
 pub struct Diff {
     /// True if they do not.
     pub equal: bool,
-    /// The differences in words, as `- link "a"[1] - "b"[2]`.
+    /// The differences as text, such as `- link "a"[1] - "b"[2]`.
     pub changes: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ impl Body for Diff {
     const SCHEMA: &'static str = "selvedge.diff";
 }
 
-/// Datagrams in words.
+/// Datagrams as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decoded {
     /// A line per datagram, in their order.
@@ -41,7 +41,7 @@ impl Body for Decoded {
     const SCHEMA: &'static str = "selvedge.decoded";
 }
 
-/// What a replay found.
+/// The result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
     /// True if every output is the same.
@@ -50,7 +50,7 @@ pub struct Replay {
     pub inputs: u64,
     /// The truncated end of the record, left by a killed process; replay skips it.
     pub torn: Option<ReplayTorn>,
-    /// The first input that leads to other outputs.
+    /// The first input with other outputs.
     pub difference: Option<ReplayDifference>,
 }
 
@@ -67,12 +67,12 @@ pub struct ReplayTorn {
     pub left_out_bytes: u64,
 }
 
-/// The first input that leads to other outputs.
+/// The first input with other outputs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayDifference {
     /// Its number, counted from 1.
     pub number: u64,
-    /// In words.
+    /// As text.
     pub input: String,
     /// How many outputs were recorded.
     pub recorded_outputs: u32,
@@ -105,9 +105,9 @@ impl Body for Settings {
 pub struct OpenSmCheck {
     /// The file.
     pub file: String,
-    /// Whether a manager can do all that it asks for.
+    /// True if a manager can do all that the file requests.
     pub ok: bool,
-    /// Its lines, without those that have OpenSM's default and need no word.
+    /// Its lines, without those that have OpenSM's default and need no explanation.
     pub options: Vec<OpenSmLine>,
     /// How many lines have OpenSM's default.
     pub defaults: u64,
@@ -196,7 +196,7 @@ pub struct ExperimentSettings {
 pub struct ExperimentSetting {
     /// Its name.
     pub setting: String,
-    /// The values that it accepts, in words.
+    /// The accepted values, as text.
     pub takes: String,
     /// Its meaning.
     pub help: String,
@@ -209,7 +209,7 @@ impl Body for ExperimentSettings {
 /// The results of an experiment over all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentSummary {
-    /// What the experiment is about.
+    /// The title of the experiment.
     pub title: String,
     /// One object for each combination: `settings`, `figures` by name (`count`, `mean`, `ci95`, `min`, `max`),
     /// `refused` and `why`.

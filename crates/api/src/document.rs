@@ -36,7 +36,7 @@ impl<T: Body> Document<T> {
     /// One line of JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // Serialising fails only for maps whose keys are no texts; no body has one.
+        // Serialising fails only for maps with keys that are no texts; no body has one.
         serde_json::to_string(self).unwrap_or_default()
     }
 

@@ -37,7 +37,7 @@ pub enum ErrorKind {
     Stopping,
     /// SLV-API-0007: there is no configuration to read again.
     NoConfig,
-    /// SLV-API-0008: this manager is not in charge.
+    /// SLV-API-0008: this manager is not master.
     NotMaster,
     /// SLV-API-0009: load cannot be spread anew.
     NoBalance,
@@ -87,7 +87,7 @@ impl ErrorKind {
         Self::Busy,
     ];
 
-    /// HTTP status that goes with a code; 400 for codes of other rooms.
+    /// HTTP status for a code; 400 for codes of other crates.
     #[must_use]
     pub fn status_of(code: &str) -> u16 {
         let kind = Self::ALL.into_iter().find(|kind| kind.code() == code);
@@ -168,7 +168,7 @@ impl ErrorKind {
         }
     }
 
-    /// The error with its words.
+    /// The error with this message.
     #[must_use]
     pub fn error(self, message: impl Into<String>) -> Error {
         Error {

@@ -10,7 +10,7 @@ use crate::{Body, Error, ErrorKind};
 pub enum Severity {
     /// Good to know.
     Info,
-    /// Needs a look.
+    /// The operator should check it.
     Warning,
     /// Something does not work.
     Error,
@@ -39,7 +39,7 @@ pub struct Event {
     pub severity: Severity,
     /// Stable code.
     pub code: String,
-    /// In words, without the code.
+    /// As text, without the code.
     pub text: String,
 }
 
@@ -48,7 +48,7 @@ pub struct Event {
 pub struct Events {
     /// Ask with `since` = this for what comes next.
     pub last: u64,
-    /// Events asked for that the ring no longer holds.
+    /// Requested events that the ring no longer has.
     pub dropped: u64,
     /// The events, oldest first.
     pub events: Vec<Event>,

@@ -15,9 +15,9 @@ pub struct FaultRequest {
 /// What a fault did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultReport {
-    /// The fault as it was understood.
+    /// The fault as it was parsed.
     pub done: String,
-    /// Number of the last event before the fault: ask for events since this one to see what it caused.
+    /// Number of the last event before the fault: later events show its effects.
     pub events_since: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the judge says.
+//! Findings of the judge.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,9 @@ pub struct Finding {
     pub severity: Severity,
     /// True for a finding that would make `ok` false, but that the operator accepted.
     pub accepted: bool,
-    /// In words.
+    /// As text.
     pub text: String,
-    /// The path or cycle that shows it, in words; empty where the text says all.
+    /// The path or cycle that shows it, as text; empty if `text` is enough.
     pub witness: String,
     /// The same for programs: the fault's own fields and the witness.
     pub detail: serde_json::Value,

@@ -1,4 +1,4 @@
-//! What is there: nodes, ports, links.
+//! The inventory: nodes, ports, links.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub struct Fabric {
     pub routers: u64,
     /// Cables.
     pub links: u64,
-    /// Cables whose two ends are ACTIVE.
+    /// Cables with two ACTIVE ends.
     pub links_active: u64,
     /// Ports with a cable or a link by logical state; empty sockets are left out.
     pub ports: StateCounts,
@@ -118,7 +118,7 @@ pub struct Node {
     pub guid: Guid,
     /// Its name: from the node-name map, else its NodeDescription.
     pub name: String,
-    /// What it is.
+    /// The kind of the node.
     pub kind: NodeKind,
     /// GUID of the system it belongs to.
     pub system_guid: Guid,
@@ -224,7 +224,7 @@ pub struct Port {
     pub peer: Option<End>,
     /// Why it is not ACTIVE: stable code.
     pub reason_code: Option<String>,
-    /// Why it is not ACTIVE, in words.
+    /// Why it is not ACTIVE, as text.
     pub reason: Option<String>,
 }
 
@@ -240,7 +240,7 @@ impl Body for Ports {
     const VERSION: u32 = 2;
 }
 
-/// The ports of a snapshot that are wanted; `reason` says why a port is not ACTIVE, as code and words.
+/// Returns the requested ports of a snapshot; `reason` gives the code and text why a port is not ACTIVE.
 #[must_use]
 pub fn ports(
     fabric: &selvedge_fabric::Fabric,
@@ -337,7 +337,7 @@ pub fn links(fabric: &selvedge_fabric::Fabric) -> Links {
 pub struct ReasonCount {
     /// Stable code.
     pub code: String,
-    /// In words.
+    /// As text.
     pub reason: String,
     /// Ports.
     pub ports: u64,
@@ -348,7 +348,7 @@ pub struct ReasonCount {
 /// How many ports each list of examples names.
 const EXAMPLES_MAX: usize = 4;
 
-/// Sums up why ports are not ACTIVE: (port's name, code, words) each.
+/// Counts the reasons why ports are not ACTIVE: (port's name, code, text) each.
 #[must_use]
 pub fn count_reasons(ports: impl Iterator<Item = (String, &'static str, String)>) -> Vec<ReasonCount> {
     let mut counts: BTreeMap<&'static str, ReasonCount> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What the analytic model answers.
+//! Answers of the analytic model.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::Body;
 /// What bring-up and faults would cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
-    /// The fabric as it was named.
+    /// The fabric as named in the request.
     pub fabric: String,
     /// Where the manager sits.
     pub seat: String,
@@ -17,7 +17,7 @@ pub struct Model {
     pub hosts: u64,
     /// LIDs that are given out.
     pub lids: u64,
-    /// False if a subnet has not that many.
+    /// False if a subnet does not have this number of LIDs.
     pub lids_fit: bool,
     /// Blocks of 64 LIDs in a forwarding table.
     pub lft_blocks: u64,
@@ -48,7 +48,7 @@ pub struct ModelAnswer {
     pub recovery: Option<String>,
     /// The switch, or a port of the link, that is lost; absent for a bring-up.
     pub lost: Option<String>,
-    /// Requests on their way at most.
+    /// Largest number of requests in flight.
     pub window: u32,
     /// All of it.
     pub time_ms: f64,
@@ -104,7 +104,7 @@ pub struct ModelPaperRow {
     pub tree: String,
     /// `t_TD`, `t_PC` or `t_PD`.
     pub phase: String,
-    /// What the paper measured.
+    /// Time measured by the paper.
     pub experiment_ms: f64,
     /// The result of the paper's model.
     pub paper_model_ms: f64,

@@ -29,7 +29,7 @@ pub struct PartitionRule {
     pub rule: String,
     /// End ports of the fabric that it applies to. With 0 it matches nothing: a wrong GUID, or a port that is absent.
     pub matches: u64,
-    /// Ports whose membership it decides: for each port, the last rule that applies to it.
+    /// Ports with a membership that it decides: for each port, the last rule that applies to it.
     pub decides: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the fabric shall become.
+//! The plan: the wanted state of the fabric.
 
 use selvedge_plan::{BLOCK_LIDS, ChangeCount, NO_PATH};
 use serde::{Deserialize, Serialize};
@@ -20,9 +20,9 @@ pub struct Plan {
     pub lanes: u8,
     /// Forwarding blocks of each switch.
     pub lft_blocks_per_switch: u64,
-    /// Forwarding entries that lead somewhere, of all switches.
+    /// Forwarding entries with an egress port, of all switches.
     pub lft_entries: u64,
-    /// What had to be changed for it.
+    /// The changes that it needs.
     pub changes: Changes,
 }
 
@@ -102,7 +102,7 @@ pub struct Reroute {
     pub blocks: u64,
     /// Switches.
     pub switches: u64,
-    /// Entries that led somewhere before, to compare with.
+    /// Entries with an egress port before, for comparison.
     pub entries_before: u64,
 }
 

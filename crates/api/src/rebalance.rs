@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Body;
 
-/// What is asked for.
+/// A request to rebalance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RebalanceRequest {
-    /// Only say what would change.
+    /// Only report the changes.
     pub dry_run: bool,
     /// In one change, with whatever waits that takes, instead of steps within the budget.
     pub at_once: bool,
@@ -21,7 +21,7 @@ pub struct Rebalance {
     pub engine: String,
     /// True if tables made afresh would be better: the busiest link less busy, or links clearly evener.
     pub needed: bool,
-    /// True if it begins now; false if nothing is to be done, or only that was asked for.
+    /// True if rebalancing begins now; false if there is nothing to do, or if only a report was requested.
     pub started: bool,
     /// True if all of it is one change.
     pub at_once: bool,
@@ -29,7 +29,7 @@ pub struct Rebalance {
     pub entries: u64,
     /// LFT blocks that hold them: one SMP each, or more if a block is written in several steps.
     pub blocks: u64,
-    /// Ordered pairs of hosts whose packets take another way.
+    /// Ordered pairs of hosts with packets that take another route.
     pub pairs_moved: u64,
     /// LFT blocks that a step may write.
     pub blocks_per_step: u64,
@@ -61,12 +61,12 @@ pub struct LinkLoad {
 pub struct RebalanceStatus {
     /// The policy: `never`, `later` or `at-once`.
     pub policy: String,
-    /// `even` (nothing is to be done), `waiting`, `planning` or `applying`.
+    /// `even` (nothing to do), `waiting`, `planning` or `applying`.
     pub state: String,
-    /// When it looks or takes the next step, as time since the process started; none: when other work is done, or
-    /// never.
+    /// When it compares tables or takes the next step, as time since the process started; none: when other work is
+    /// done, or never.
     pub due_ms: Option<u64>,
-    /// Steps taken, if it is under way.
+    /// Steps taken, if rebalancing is in progress.
     pub steps: u64,
     /// LFT blocks that later steps have to write.
     pub blocks_left: u64,

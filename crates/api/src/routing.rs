@@ -8,15 +8,15 @@ use crate::{Body, Finding};
 /// One routing of one fabric: figures, times, findings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Routing {
-    /// The fabric as it was named.
+    /// The fabric as named in the request.
     pub fabric: String,
     /// The engine that made the tables; of `auto`, the one it took.
     pub engine: String,
-    /// The engines that were asked for, in order.
+    /// The requested engines, in order.
     pub engines: Vec<String>,
     /// Most data lanes it might use; absent: what suits the engine.
     pub vls: Option<u8>,
-    /// How long it might look, of `weave`.
+    /// For `weave`: its effort.
     pub effort: String,
     /// LIDs per end port, as a power of two.
     pub lmc: u8,
@@ -28,9 +28,9 @@ pub struct Routing {
     /// How long it took.
     #[serde(flatten)]
     pub cost: Cost,
-    /// How traffic would share the links; absent if it was not asked for.
+    /// How traffic would share the links; absent if not requested.
     pub contention: Option<Value>,
-    /// What engines said, with codes.
+    /// Notes of engines, with codes.
     pub notes: Vec<String>,
     /// Errors.
     pub errors: u64,
@@ -57,13 +57,13 @@ pub struct Quality {
     pub mean_load: f64,
     /// Standard deviation over all links.
     pub sd_load: f64,
-    /// Mean links between switches on the way of a pair that is not on one switch.
+    /// Mean number of links between switches on the path of a pair that is not on one switch.
     pub mean_hops: f64,
-    /// Most links between switches on a way.
+    /// Most links between switches on a path.
     pub max_hops: u64,
     /// Lanes that carry pairs.
     pub lanes_used: u8,
-    /// True if no lane's channel dependencies close a circle, in traffic from or to hosts.
+    /// True if no lane has a credit loop, in traffic from or to hosts.
     pub deadlock_free: bool,
     /// Host pairs of the whole fabric that do not reach each other, because a link or a forwarding entry is missing.
     pub unreachable_pairs: u64,
@@ -71,7 +71,7 @@ pub struct Quality {
     pub dependencies: u64,
     /// Channels with a dependency, all lanes together.
     pub dependency_channels: u64,
-    /// Most flows on a link of any shift permutation; absent if not asked for.
+    /// Most flows on a link in any shift permutation; absent if not requested.
     pub shift_max: Option<u64>,
     /// Mean over shift permutations of the most flows on a link.
     pub shift_mean: Option<f64>,
@@ -81,7 +81,7 @@ pub struct Quality {
     pub ebb_low: Option<f64>,
     /// Upper end.
     pub ebb_high: Option<f64>,
-    /// Mean over pairs of links on the way over fewest links.
+    /// Mean over pairs of the ratio of links on the path to the fewest links possible.
     pub stretch_mean: Option<f64>,
     /// The largest such ratio.
     pub stretch_max: Option<f64>,
@@ -103,9 +103,9 @@ pub struct Cost {
     pub cold_ms: f64,
     /// The judge: proof and figures of reachability, load, lanes.
     pub verify_ms: f64,
-    /// Shifts, pairings, stretch; absent if not asked for.
+    /// Shifts, pairings, stretch; absent if not requested.
     pub contention_ms: Option<f64>,
-    /// Highest resident memory of the process when tables were finished; absent where the system does not tell.
+    /// Highest resident memory of the process when tables were finished; absent if the system does not report it.
     pub compute_peak_rss_bytes: Option<u64>,
     /// Highest resident memory of the process, judging included.
     pub peak_rss_bytes: Option<u64>,
@@ -114,7 +114,7 @@ pub struct Cost {
 /// Several engines on one fabric, whole and damaged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The fabric as it was named.
+    /// The fabric as named in the request.
     pub fabric: String,
     /// Switches.
     pub switches: u64,
@@ -141,13 +141,13 @@ pub struct ComparisonRow {
     pub engine: String,
     /// Lanes allowed; absent: what suits the engine.
     pub vls: Option<u8>,
-    /// Level of faults as it was given.
+    /// Level of faults as given in the request.
     pub faults: String,
     /// Runs.
     pub runs: u64,
     /// Runs that the engine refused.
     pub refused: u64,
-    /// Runs whose lanes are free of deadlocks.
+    /// Runs without a credit loop on any lane.
     pub deadlock_free: u64,
     /// Runs without an error of the judge.
     pub good: u64,
@@ -176,15 +176,15 @@ pub struct ComparisonRow {
 /// One run of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonRun {
-    /// The engine that was asked for.
+    /// The requested engine.
     pub engine: String,
     /// Lanes allowed; absent: what suits the engine.
     pub vls: Option<u8>,
-    /// Level of faults as it was given.
+    /// Level of faults as given in the request.
     pub faults: String,
     /// Links between switches that are lost.
     pub links_lost: u64,
-    /// What the lost links were drawn by.
+    /// Seed of the lost links.
     pub seed: u64,
     /// Why the engine made no tables; absent: it did.
     pub refused: Option<String>,

@@ -1,4 +1,4 @@
-//! Which rows of a list are wanted, and in which order: the query of `GET /api/v1/nodes`, `ports` and `links`.
+//! Selects and orders rows of a list: the query of `GET /api/v1/nodes`, `ports` and `links`.
 //!
 //! A list has fields, named as the columns of its table. A condition is `FIELD=GLOB`: `*` stands for any characters,
 //! `?` for one, and case does not matter. A row is shown if each field with conditions has a value that one of them
@@ -19,7 +19,7 @@ pub const ORDER: &str = "order";
 pub trait Rows {
     /// One row.
     type Row: 'static;
-    /// What the rows are, in the plural: `ports`.
+    /// The name of the rows in the plural: `ports`.
     const WHAT: &'static str;
     /// Every field, by name, in the order of the table's columns.
     const FIELDS: &'static [Field<Self::Row>];
@@ -289,7 +289,7 @@ fn is_descending(order: &str) -> Result<bool, Error> {
 fn is_match(glob: &str, text: &str) -> bool {
     let [glob, text] = [glob, text].map(|of| of.to_lowercase().chars().collect::<Vec<_>>());
     let (mut at, mut read) = (0, 0);
-    // The last star, and the text from which it is followed by the rest of the glob.
+    // The last star, and the text from which the rest of the glob is matched.
     let mut star: Option<(usize, usize)> = None;
     while read < text.len() {
         match (glob.get(at), star) {

@@ -1,14 +1,14 @@
-//! What the packet simulator answers.
+//! Answers of the packet simulator.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Body;
 
-/// One simulation: what was asked for, what was found, what it cost.
+/// One simulation: its settings, results and cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Simulation {
-    /// The fabric as it was named.
+    /// The fabric as named in the request.
     pub fabric: String,
     /// Number of parts that no link joins. Ports of different parts cannot talk.
     pub parts: u64,
@@ -20,29 +20,29 @@ pub struct Simulation {
     pub arrivals: String,
     /// Payload bytes of a message.
     pub message_bytes: u32,
-    /// The load that was asked for: a fraction of the links' payload rate at the MTU.
+    /// The requested load: a fraction of the links' payload rate at the MTU.
     pub load: f64,
     /// The seed.
     pub seed: u64,
-    /// What was found, the settings with every default among it.
+    /// The results, with all settings, defaults included.
     #[serde(flatten)]
     pub results: Value,
     /// The jobs, if there were several workloads at once.
     pub jobs: Vec<SimulatedJob>,
-    /// Processor time of an event; absent if it was not asked for.
+    /// Processor time of an event; absent if not requested.
     pub ns_per_event: Option<f64>,
     /// The same of the bare event queue with the same events.
     pub queue_ns_per_event: Option<f64>,
-    /// Processor time of the whole process, in seconds; absent where the system does not tell.
+    /// Processor time of the whole process, in seconds; absent if the system does not report it.
     pub cpu_seconds: Option<f64>,
-    /// Highest resident memory of the whole process; absent where the system does not tell.
+    /// Highest resident memory of the whole process; absent if the system does not report it.
     pub peak_rss_bytes: Option<u64>,
 }
 
 /// One of several workloads at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimulatedJob {
-    /// As it was asked for.
+    /// As named in the request.
     pub job: String,
     /// The host of each rank.
     pub hosts: Vec<u32>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Body;
 
-/// Schedules carried out, and what the checkers found.
+/// Schedules carried out, and the violations that checkers found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Soak {
     /// First seed.
@@ -15,7 +15,7 @@ pub struct Soak {
     pub to: u64,
     /// The program: version and commit.
     pub program: String,
-    /// A number over the program's file: the same one makes the same of a seed.
+    /// A hash of the program's file: equal programs give equal results for a seed.
     pub binary: String,
     /// Model of the processor.
     pub machine: String,
@@ -31,9 +31,9 @@ pub struct Soak {
     pub schedules: u64,
     /// Happenings that had an effect.
     pub happenings: u64,
-    /// Sets that agents took: the checkers looked after each.
+    /// Sets that agents took: the checkers ran after each.
     pub sets: u64,
-    /// How often the checkers looked.
+    /// Number of runs of the checkers.
     pub looks: u64,
     /// Repairs that had been worked out before their link was lost.
     #[serde(default)]
@@ -47,9 +47,9 @@ pub struct Soak {
     pub cpu_ms: f64,
     /// Time by the clock in hours.
     pub hours: f64,
-    /// What was found and not excused.
+    /// Violations that no rule excused.
     pub failures: Vec<SoakFailure>,
-    /// What was found and excused, by rule.
+    /// Excused violations, by rule.
     pub exemptions: Vec<SoakExemption>,
     /// What happened when, in which fabrics.
     pub coverage: SoakCoverage,
@@ -60,16 +60,16 @@ impl Body for Soak {
     const VERSION: u32 = 2;
 }
 
-/// A seed whose schedule failed.
+/// A seed with a schedule that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoakFailure {
     /// The seed.
     pub seed: u64,
-    /// What a checker found, with its code.
+    /// The violation, with its code.
     pub what: String,
 }
 
-/// How often a rule excused what a checker found.
+/// How often a rule excused a violation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoakExemption {
     /// The checker.
@@ -199,18 +199,18 @@ pub struct SoakRealRun {
     pub virtual_s: f64,
     /// How long packets to any destination went in loops.
     pub looping_s: f64,
-    /// What was found and not excused.
+    /// Violations that no rule excused.
     pub findings: Vec<SoakRealFinding>,
-    /// What was found and excused.
+    /// Excused violations.
     pub exemptions: Vec<SoakExemption>,
     /// Seconds until all was well after the faults had stopped: with cables unplugged and nodes off, and when all was
     /// mended; none: not within the bound.
     pub converged_s: Vec<Option<f64>>,
-    /// What was not well at the end of each bound.
+    /// Faults that were left at the end of each bound.
     pub trouble: Vec<String>,
 }
 
-/// What a checker found in a run that went on.
+/// A violation in a run that went on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoakRealFinding {
     /// The checker.
@@ -245,9 +245,9 @@ pub struct SoakDigest {
     pub schedule: String,
     /// Of what managers sent.
     pub wire: String,
-    /// Of what agents held whenever all was well.
+    /// Of the contents of agents whenever all was well.
     pub end: String,
-    /// What a checker found, with its code.
+    /// The violation, with its code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }

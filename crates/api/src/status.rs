@@ -9,11 +9,11 @@ use crate::{Administration, Body, Fabric, Health, Intake, Plan, Port, ReasonCoun
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Looking for other managers.
+    /// Searching for other managers.
     Discovering,
     /// Another manager is master; this one watches it.
     Standby,
-    /// In charge.
+    /// Master of the subnet.
     Master,
     /// Takes no part (dry run, watch, stopped).
     NotActive,
@@ -48,7 +48,7 @@ pub enum Stage {
     Applying,
     /// Asking switches whether anything changed.
     LightSweep,
-    /// Looking for what changed at some switches.
+    /// Probing switches that reported a change.
     Probing,
 }
 
@@ -94,7 +94,7 @@ pub struct Application {
 /// A step of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationStep {
-    /// What it does.
+    /// The current step.
     pub what: String,
     /// SMPs.
     pub sets: u64,
@@ -105,11 +105,11 @@ pub struct ApplicationStep {
 /// A wait of an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationWait {
-    /// What it waits for.
+    /// What the manager waits for.
     pub why: String,
     /// How long, in all.
     pub wait_ns: u64,
-    /// What is left of it.
+    /// The remaining time.
     pub left_ms: u64,
     /// When it ends, as time since the process started.
     pub until_ms: u64,
@@ -163,13 +163,13 @@ pub struct Status {
     /// Node and port of the master, as `"H-3"[1]`, if it is another manager and its port was found.
     #[serde(default)]
     pub master_name: Option<String>,
-    /// What it is doing.
+    /// The current stage.
     pub stage: Stage,
     /// How far that is.
     pub progress: Progress,
     /// The change that is being applied, if one is.
     pub application: Option<Application>,
-    /// What it does about load that is spread unevenly.
+    /// State of rebalancing.
     pub rebalance: Option<RebalanceStatus>,
     /// True if the judged plan is in every agent and every port that is not ACTIVE has a known reason.
     pub up: bool,
@@ -183,7 +183,7 @@ pub struct Status {
     pub plan: Option<Plan>,
     /// The judge's verdict on it: no error, and no host is isolated from others or out of reach.
     pub judged_ok: Option<bool>,
-    /// True if a lost link is repaired in place, from what is prepared; if not, a sweep answers.
+    /// True if a lost link is repaired in place from prepared data; if not, a sweep handles it.
     #[serde(default)]
     pub repairs_ready: bool,
     /// Ports that are not ACTIVE, by reason.
@@ -247,7 +247,7 @@ impl Body for Status {
 pub struct Run {
     /// How it ended: `good`, `not_good`, `unmanaged`, `standby`, `refused`, `no_fabric` or `interrupted`.
     pub outcome: String,
-    /// The exit code that goes with it.
+    /// The exit code for it.
     pub exit_code: u8,
     /// The manager's last state.
     pub status: Status,

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Body;
 
-/// The way from tables in force to others, in steps.
+/// The change from tables in force to others, in steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
-    /// The fabric as it was named.
+    /// The fabric as named in the request.
     pub fabric: String,
     /// Number of parts that no link joins. Ports of different parts cannot talk.
     pub parts: u64,
@@ -19,12 +19,11 @@ pub struct Transition {
     pub lanes_from: u8,
     /// Data lanes of the new tables.
     pub lanes_to: u8,
-    /// True if the judge proves the way.
+    /// True if the judge proves the change.
     pub ok: bool,
-    /// What the judge says of it: `still`, `proved`, `inherited` (the tables in force are not safe themselves) or
-    /// `refused`.
+    /// The judge's verdict: `still`, `proved`, `inherited` (the tables in force are not safe themselves) or `refused`.
     pub passage: String,
-    /// Why not, if it is not proved.
+    /// The reasons, if it is not proved.
     pub why: Vec<String>,
     /// All waits together, in nanoseconds.
     pub wait_ns: u64,
@@ -41,7 +40,7 @@ impl Body for Transition {
 pub struct TransitionStep {
     /// Its number, from 1.
     pub step: u64,
-    /// What it does.
+    /// The action of the step.
     pub what: String,
     /// How long the manager waits before it, in nanoseconds: until packets that old entries have sent on are gone.
     pub wait_before_ns: u64,
@@ -51,6 +50,6 @@ pub struct TransitionStep {
     pub entries: u64,
     /// Those of them that become 255: packets are dropped until a later step.
     pub dropped: u64,
-    /// Switches whose entries change.
+    /// Switches with entries that change.
     pub switches: u64,
 }

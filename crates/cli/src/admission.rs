@@ -152,7 +152,7 @@ pub fn grid(lines: impl Iterator<Item = api::OpenSmLine>) -> Grid {
     grid
 }
 
-/// Prints errors to standard error, and also warnings about a file of ours. For OpenSM's file, the table already has a
+/// Prints errors to standard error, and also warnings about a Selvedge file. For OpenSM's file, the table already has a
 /// line for each warning.
 fn complain_of(verdict: &Verdict) {
     for found in verdict.stops().filter(|found| found.treatment != Treatment::Refused) {

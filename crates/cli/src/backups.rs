@@ -148,7 +148,7 @@ pub fn run(args: &BackupsArgs) -> Result<Exit, CliError> {
 }
 
 impl InPlaceArgs {
-    /// How links are lost in a row, if that is asked for.
+    /// How links are lost in a row, if requested.
     fn how(&self) -> Option<How> {
         Some(How {
             below: self.below?,

@@ -67,7 +67,7 @@ pub struct CompareArgs {
     format: Format,
 }
 
-/// Runs the command: 0 whatever the judge says of single tables, since that is what was asked.
+/// Runs the command; the exit code is 0 for any verdict on single tables, because comparing them was the task.
 pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
     let question = args.question()?;
     question.check().map_err(|error| args.named(error))?;

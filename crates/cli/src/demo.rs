@@ -24,7 +24,7 @@ pub struct DemoArgs {
     fabric: String,
 }
 
-/// How long repairs may take to be prepared; where none can be, a sweep answers.
+/// Longest wait for prepared repairs; if none can be prepared, a sweep handles a fault.
 const PREPARED_WAIT: Duration = Duration::from_secs(10);
 
 /// Runs the command.
@@ -126,7 +126,7 @@ fn cable_between_switches(manager: &Manager, links: &Links) -> Result<Option<Str
     Ok(cable.map(|link| format!("\"{}\"[{}]", link.a.node_name, link.a.port)))
 }
 
-/// Breaks or mends something, once the manager is prepared for it, and tells what comes of it.
+/// Breaks or mends a part, once the manager is prepared for it, and prints the effects.
 fn inject(out: &mut Out, running: &Running, fault: &str) -> Result<(), CliError> {
     let manager = &running.manager;
     let start = Instant::now();

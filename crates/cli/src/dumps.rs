@@ -16,7 +16,7 @@ pub struct DumpFiles {
 }
 
 impl DumpFiles {
-    /// What the settings ask for; none, if they name no folder.
+    /// The dumps of the settings; none, if they name no folder.
     pub fn of(options: &DaemonOptions) -> Option<Self> {
         let folder = options.dump_dir.clone()?;
         Some(Self {

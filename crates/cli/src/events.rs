@@ -106,7 +106,7 @@ impl EventArgs {
     }
 }
 
-/// Says on standard error that the list has a gap.
+/// Reports on standard error that the list has a gap.
 fn note_dropped(events: &Events) {
     if events.dropped > 0 {
         let dropped = events.dropped;

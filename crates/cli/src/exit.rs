@@ -63,13 +63,13 @@ pub enum CliError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// SLV-CLI-0005: neither a fabric that can be generated nor a file.
     #[error("SLV-CLI-0005: '{text}' is neither a fabric that can be generated nor a file{meant}; known: {known}")]
     NoFabric {
-        /// What was asked for.
+        /// The given text.
         text: String,
         /// `; did you mean '…'?`, or empty.
         meant: String,
@@ -81,7 +81,7 @@ pub enum CliError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// SLV-CLI-0003: text that is no hexadecimal datagram.
@@ -89,7 +89,7 @@ pub enum CliError {
     NoHex {
         /// Where it stands.
         place: String,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
     /// SLV-CLI-0009: a line of hop weights that is none.
@@ -103,7 +103,7 @@ pub enum CliError {
     /// SLV-CLI-0010: a chart that cannot be drawn.
     #[error("SLV-CLI-0010: the chart cannot be drawn: {cause}; leave --svg out")]
     Chart {
-        /// What the plotting library said.
+        /// The error of the plotting library.
         cause: String,
     },
     /// SLV-CLI-0011: forwarding tables have gaps, but the command needs all of them.
@@ -123,13 +123,13 @@ pub enum CliError {
     /// SLV-CLI-0021: no program with the benchmarks.
     #[error("SLV-CLI-0021: cannot run selvedge-bench: {cause}; build it beside selvedge with 'make bench'")]
     NoBench {
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// A kind of finding.
     #[error("{cause}{meant}")]
     UnknownKind {
-        /// What the judge says of it.
+        /// The judge's error.
         cause: selvedge_verify::UnknownKind,
         /// `; did you mean '…'?`, or empty.
         meant: String,
@@ -140,10 +140,10 @@ pub enum CliError {
         /// The file.
         path: PathBuf,
     },
-    /// SLV-CLI-0007: words on the command line that cannot be understood.
+    /// SLV-CLI-0007: the command line cannot be parsed.
     #[error("SLV-CLI-0007: {what}; see --help")]
     Usage {
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// Bytes that are no MAD.
@@ -164,7 +164,7 @@ pub enum CliError {
     /// SLV-CLI-0031: no process in the background.
     #[error("SLV-CLI-0031: cannot go on in the background: {cause}; leave -B out, or use the systemd unit")]
     Background {
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// A start refuses the configuration, with an error for each mistake.
@@ -202,7 +202,7 @@ pub enum CliError {
     Goal {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         cause: selvedge_workload::GoalError,
     },
     /// Ranks and hosts.
@@ -252,7 +252,7 @@ impl CliError {
         }
     }
 
-    /// Wrong usage: what the first lines of the text for people say.
+    /// Wrong usage, with the first lines of clap's message.
     pub fn usage(error: &clap::Error) -> Self {
         if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             let what = "a command is missing".to_owned();
@@ -276,7 +276,7 @@ impl CliError {
         format!("{code}: {}", text.strip_prefix("error: ").unwrap_or(&text))
     }
 
-    /// The exit code that goes with it.
+    /// The exit code for it.
     pub fn exit(&self) -> Exit {
         match self {
             Self::Closed => Exit::Good,

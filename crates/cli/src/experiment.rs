@@ -269,8 +269,8 @@ fn parsed(run: &Run) -> Result<SimulateArgs, CliError> {
     args.map_err(|error| CliError::usage(&error))
 }
 
-/// A text with `{setting}` and `{seed}` filled in, so that every combination can have files of its own. What is odd in
-/// the name of a file becomes `_`.
+/// Fills `{setting}` and `{seed}` into a text, so that every combination can have its own files. Characters that are
+/// unusual in file names become `_`.
 fn filled(text: &str, run: &Run) -> String {
     let mut filled = text.replace("{seed}", &run.seed.to_string());
     for (name, value) in &run.cell.settings {

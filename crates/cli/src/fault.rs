@@ -1,4 +1,4 @@
-//! `selvedge fault`: breaks something in a running emulator and shows what comes of it.
+//! `selvedge fault`: breaks a part of a running emulator and shows the effects.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ const NOTICE_WAIT: Duration = Duration::from_secs(1);
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// How long it may take to have it all in the switches again.
 const SETTLE_WAIT: Duration = Duration::from_secs(60);
-/// How long what changed in the tables may be told later than that: it is compared beside everything else.
+/// How much later the changes in the tables may be reported: they are compared by another thread.
 const COMPARED_WAIT: Duration = Duration::from_millis(500);
 /// How often events are asked for.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -54,7 +54,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// Events that end a reaction: SUBNET UP, with errors, or no plan.
 pub const ENDS: [&str; 3] = ["SLV-SM-0007", "SLV-SM-0008", "SLV-SM-0006"];
 
-/// A plan was accepted; what it changed in the tables, if anything.
+/// A plan was accepted; its changes in the tables, if any.
 const ACCEPTED: &str = "SLV-SM-0004";
 const COMPARED: &str = "SLV-DAEMON-0107";
 
@@ -68,7 +68,7 @@ impl FaultArgs {
 /// Runs the command.
 pub fn run(args: &FaultArgs) -> Result<Exit, CliError> {
     let emulator = args.socket.emulator();
-    // Where the emulator has no manager inside, the one on the default socket tells what it does about it.
+    // If the emulator has no manager inside, the one on the default socket reports its reaction.
     let inside = emulator.get::<Status>("status").is_ok();
     let observer = if inside || args.socket.socket.is_some() {
         emulator.clone()
@@ -113,7 +113,7 @@ pub fn run(args: &FaultArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// Returns in words what a manager is doing; `None` if it is idle.
+/// Returns what a manager is doing, as text; `None` if it is idle.
 pub fn work(status: &Status) -> Option<String> {
     let progress = &status.progress;
     let is_idle = status.stage == Stage::Idle && status.application.is_none();
@@ -175,7 +175,8 @@ fn after(start_ns: u64, time_ns: u64) -> String {
     format!("{:>5}.{:03} ms", micros / 1_000, micros % 1_000)
 }
 
-/// Events with the time since the first of them, in the order of time: the fault may be told after what came of it.
+/// Prints events with the time since the first of them, in the order of time: the fault may be reported after its
+/// effects.
 pub fn print(out: &mut Out, events: &Events) -> Result<(), CliError> {
     let mut events = events.events.clone();
     events.sort_by_key(|event| event.uptime_ns);

@@ -126,14 +126,14 @@ fn not_written(path: &Path, error: StoreError) -> CliError {
     }
 }
 
-/// The fabric that `--fabric` names. What is odd about a file goes to standard error.
+/// The fabric of `--fabric`. Warnings about a file go to standard error.
 pub fn fabric(spec: &str) -> Result<Fabric, CliError> {
     let (fabric, warnings) = fabric_and_warnings(spec)?;
     warn(warnings.iter());
     Ok(fabric)
 }
 
-/// Returns the fabric that `--fabric` names, and what is odd about its file.
+/// Returns the fabric of `--fabric`, and warnings about its file.
 pub fn fabric_and_warnings(spec: &str) -> Result<(Fabric, Vec<Warning>), CliError> {
     match spec.parse()? {
         Spec::Generated(recipe) => Ok((recipe.fabric()?, Vec::new())),
@@ -181,7 +181,7 @@ pub fn by_guid(names: &NodeNames) -> BTreeMap<Guid, String> {
     names.iter().map(|(guid, name)| (guid, name.to_owned())).collect()
 }
 
-/// Says the first few warnings, and how many more there are.
+/// Prints the first few warnings, and the number of further ones.
 pub fn warn(warnings: impl ExactSizeIterator<Item = impl std::fmt::Display>) {
     let count = warnings.len();
     for warning in warnings.take(WARNINGS_MAX) {

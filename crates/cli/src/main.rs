@@ -1,4 +1,4 @@
-//! The one binary `selvedge`: parses, calls, prints. What it does is done elsewhere.
+//! The single binary `selvedge`: parses, calls, prints. Other crates do the work.
 
 mod admission;
 mod args;

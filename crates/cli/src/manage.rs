@@ -161,7 +161,7 @@ impl ProcessArgs {
     }
 }
 
-/// Fails if no manager can start at this way to the fabric: a file cannot be used, or there is no such node.
+/// Fails if no manager can start with this access to the fabric: a file cannot be used, or there is no such node.
 pub fn checked(door: Result<&Door, &CliError>) -> Result<(), CliError> {
     match door {
         Ok(door) => Ok(door.check()?),
@@ -173,7 +173,7 @@ pub fn checked(door: Result<&Door, &CliError>) -> Result<(), CliError> {
 
 /// A manager that has ended.
 pub struct Ended {
-    /// Its last view, with names as it found them.
+    /// Its last view, with the names that it discovered.
     pub view: View,
     /// How its front ends saw it.
     pub running: selvedge_daemon::Manager,
@@ -239,7 +239,7 @@ pub fn run(
     })
 }
 
-/// Returns the hosts of the whole fabric that were not seen: no link or directed route leads to them.
+/// Returns the hosts of the whole fabric that were not found: no link or directed route leads to them.
 fn not_found(whole: &Fabric, seen: &Fabric) -> Vec<String> {
     let hosts = whole.nodes().iter().filter(|node| !node.is_switch());
     let missing = hosts.filter(|host| seen.find(host.guid).is_none());
@@ -275,7 +275,7 @@ fn begin(
 /// The exit code of an ended manager.
 pub fn exit(ended: &Ended, once: bool) -> Exit {
     match (once, ended.signal) {
-        // A manager that runs until it is told to stop has done so.
+        // A manager that runs until it is stopped has done so.
         (false, Some(_)) => Exit::Good,
         (true, Some(_)) => Exit::Interrupted,
         (_, None) => match ended.outcome {

@@ -8,7 +8,7 @@ use selvedge_study::{Meter, Threads};
 
 use crate::exit::CliError;
 
-/// Starts so many threads; 0: as many as there are cores. A process starts them once.
+/// Starts this number of threads; 0: as many as there are cores. A process starts them once.
 pub fn start_threads(count: u16) -> Result<Threads, CliError> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(usize::from(count));
     pool.build_global().map_err(|cause| CliError::Usage {

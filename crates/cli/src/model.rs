@@ -1,4 +1,5 @@
-//! `selvedge model`: what bring-up and faults of a fabric would cost, ours and OpenSM's, without sending anything.
+//! `selvedge model`: predicts the cost of bring-up and faults of a fabric, for Selvedge and OpenSM, without sending a
+//! MAD.
 
 mod chart;
 mod paper;
@@ -137,7 +138,7 @@ impl ModelArgs {
             changed_blocks: self.changed_blocks,
         };
         let model = question.answer(&NoWatch)?;
-        // As it was given, not as whole nanoseconds.
+        // As given, not rounded to whole nanoseconds.
         let mad_us = self.mad_us;
         Ok(Model { mad_us, ..model })
     }

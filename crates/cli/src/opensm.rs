@@ -103,7 +103,7 @@ pub fn foreign_flags(error: &clap::Error) -> Vec<String> {
     said
 }
 
-/// True if the command has the flag that a command-line word stands for.
+/// True if the command has the flag of a command-line word.
 fn takes(command: &clap::Command, word: &str) -> bool {
     let long = word
         .strip_prefix("--")

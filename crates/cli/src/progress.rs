@@ -11,11 +11,11 @@ use selvedge_daemon::{Journal, LogSink, Manager, Running};
 use selvedge_sm::{StageName, View};
 use selvedge_study::{Progress, Stage, Watch};
 
-/// How often is looked whether the manager has ended: what `--once` waits too long at most.
+/// Time between two checks whether the manager has ended: the largest delay of `--once`.
 const STEP: Duration = Duration::from_millis(1);
-/// The bar is drawn every so many steps.
+/// The bar is drawn once in this number of steps.
 const DRAW_STEPS: u32 = 40;
-/// Steps after which the end is looked for no more often than is drawn.
+/// Steps after which the end is checked only when the bar is drawn.
 const EARLY_STEPS: u32 = 2_000;
 
 /// A bar on standard error; invisible if that is no terminal.
@@ -33,7 +33,7 @@ pub fn bar() -> ProgressBar {
     bar
 }
 
-/// The bar counts simulated nanoseconds. How long it will take is said as what it is: the pace of the last moments.
+/// The bar counts simulated nanoseconds. The remaining time is estimated from the recent pace.
 fn simulated_time(bar: &ProgressBar) {
     let us = |w: &mut dyn fmt::Write, ns: u64| {
         // A bar that cannot be drawn is no reason to stop.
@@ -54,7 +54,7 @@ fn simulated_time(bar: &ProgressBar) {
     bar.reset();
 }
 
-/// The bar counts things of which one may take longer than another: no more than a pace can be told.
+/// The bar counts items of different lengths: only the pace is shown.
 pub fn several(bar: &ProgressBar, things: &'static str) {
     let template = "{msg} {bar:30} {human_pos} of {human_len}, {elapsed}; at this pace {eta} more";
     if let Ok(style) = ProgressStyle::with_template(template) {
@@ -64,7 +64,7 @@ pub fn several(bar: &ProgressBar, things: &'static str) {
     bar.enable_steady_tick(Duration::from_secs(1));
 }
 
-/// What is being done, on standard error, while it takes longer than a moment; invisible if that is no terminal.
+/// Shows the current work on standard error while it takes longer than a moment; invisible if that is no terminal.
 pub fn spinner() -> ProgressBar {
     let bar = bar();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
@@ -112,7 +112,7 @@ impl Watch for DrawnTime<'_> {
     }
 }
 
-/// Draws what a manager does until it ends, or until `done`, asked as often as is drawn, says so.
+/// Draws the progress of a manager until it ends, or until `done`, called whenever the bar is drawn, returns true.
 pub fn follow(bar: &ProgressBar, running: &Running, mut done: impl FnMut(&Manager) -> bool) {
     let mut steps = 0_u32;
     while !running.is_finished() {

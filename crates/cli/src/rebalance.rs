@@ -1,4 +1,4 @@
-//! `selvedge rebalance`: has a running manager spread load anew, or says what that would change.
+//! `selvedge rebalance`: has a running manager rebalance, or prints the changes.
 
 use clap::Args;
 use selvedge_api::{Rebalance, RebalanceRequest};

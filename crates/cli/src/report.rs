@@ -5,7 +5,7 @@ use selvedge_verify::{Fault, Figures, Severity, Traffic, Verdict};
 
 use crate::out::{count, thousands};
 
-/// What there is, what was planned, what the judge says, what it took.
+/// The fabric, the plan, the judge's verdict, and the cost.
 pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(fabric) = &status.fabric {
@@ -111,8 +111,8 @@ pub fn judged(verdict: &Verdict) -> String {
     )
 }
 
-/// True if no warning is about packets from or to a host: agents in switches hardly ever talk to each other, and routes
-/// that go up, then down leave those at the top of a tree without a way.
+/// True if no warning is about packets from or to a host: agents in switches hardly ever send to each other, and
+/// up/down routes leave the switches at the top of a tree without a path to each other.
 fn only_between_switches(verdict: &Verdict) -> bool {
     let warnings = verdict.findings.iter().filter(|f| f.severity == Severity::Warning);
     warnings.map(|finding| &finding.fault).all(|fault| match fault {

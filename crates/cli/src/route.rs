@@ -247,7 +247,7 @@ fn say_notes(notes: &[Note]) {
     }
 }
 
-/// Prints the note about several parts to standard error, with what they mean for the command.
+/// Prints the note about several parts to standard error, with their meaning for the command.
 pub fn say(parts: &Parts, meaning: &str) {
     if let Some(found) = &parts.note {
         note(format!("warning: {found}; {meaning}"));

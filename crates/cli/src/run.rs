@@ -134,7 +134,7 @@ impl RunArgs {
 }
 
 impl RunArgs {
-    /// The way to the fabric: by flag, else by the GUID in OpenSM's file.
+    /// Access to the fabric: by flag, else by the GUID in OpenSM's file.
     fn door(&self, port_guid: Option<Guid>) -> DoorArgs {
         let mut door = self.door.clone();
         if door.port.is_none() && door.fabric.is_none() {
@@ -144,7 +144,7 @@ impl RunArgs {
         door
     }
 
-    /// Returns the verdict of the check of a start, and the way to the fabric, which the check has read.
+    /// Returns the verdict of the check of a start, and the access to the fabric, which the check has read.
     pub fn judged(&self, sources: &Sources) -> (Verdict, Result<Door, CliError>) {
         let verdict = admit(sources, Against::Start);
         let way = self.door(verdict.port_guid);

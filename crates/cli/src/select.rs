@@ -55,7 +55,7 @@ fn condition(text: &str) -> Result<(String, String), String> {
 }
 
 impl SelectArgs {
-    /// Returns the query for a list whose column of names is `name`.
+    /// Returns the query for a list with a column of names called `name`.
     pub fn parameters(&self, name: &str) -> Vec<(String, String)> {
         let flags = [
             (name, &self.name),

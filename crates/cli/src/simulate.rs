@@ -143,7 +143,7 @@ pub fn time_ns(text: &str) -> Result<u64, String> {
     };
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let ns = number * factor;
-    // An hour: longer runs would not end in this life.
+    // An hour: longer runs would take too long to simulate.
     if (0.0..=3.6e12).contains(&ns) {
         Ok(ns.round() as u64)
     } else {
@@ -159,7 +159,7 @@ pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
     args.show(done?)
 }
 
-/// Simulates what was asked for, and writes files.
+/// Runs the requested simulation, and writes files.
 pub fn simulate(args: &SimulateArgs, watch: &dyn Watch) -> Result<Answer, CliError> {
     let question = args.question()?;
     let answer = question.answer(&Process::new(), watch)?;

@@ -30,11 +30,11 @@ use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::out::{Format, Out, note};
 
-/// Seeds that one thread takes at once, and that are one line of a result file: few of a short run, more of a long one.
+/// Seeds that one thread takes at once, and that are one line of a result file: few in a short run, more in a long one.
 const PARTS: (u64, u64) = (100, 1_000);
 /// Most seeds of a run: more than a year on one processor. Their parts still fit into memory.
 const SEEDS_MAX: u64 = 1_000_000_000;
-/// A run of so many seeds is a long one.
+/// A run of this number of seeds is a long one.
 const LONG: u64 = 20_000;
 /// Failing schedules of one code that are kept and made small.
 const KEPT: usize = 3;
@@ -310,7 +310,7 @@ struct Beside {
 /// Texts of resolved schedules, by seed.
 type Texts = Mutex<BTreeMap<u64, String>>;
 
-/// What is wanted of seeds beside their outcome.
+/// The requested outputs of seeds beside their outcome.
 struct Wanted<'a> {
     beside: Beside,
     /// Where failing schedules are kept.
@@ -381,7 +381,7 @@ fn broken(totals: &mut Totals, seed: u64, what: String) -> bool {
     true
 }
 
-/// The schedule as it was drawn, the small one, and what the managers said in it.
+/// The schedule as drawn, the reduced one, and the managers' log.
 fn keep_failure(folder: &Path, schedule: &Schedule, failure: &Failure) -> Result<(), CliError> {
     let what = &failure.what;
     let file = |name: &str| folder.join(format!("seed-{}{name}.txt", schedule.seed));
@@ -398,8 +398,8 @@ fn keep_failure(folder: &Path, schedule: &Schedule, failure: &Failure) -> Result
     load::write(&file(""), &text)
 }
 
-/// What a result file says that the same program did before. A line that was cut off when the program was stopped
-/// counts as not done.
+/// Returns the results in a file that the same program computed before. A line that was cut off when the program was
+/// stopped does not count.
 fn earlier(path: &Path, binary: &str, beside: Beside) -> Result<Vec<Soak>, CliError> {
     if !path.exists() {
         return Ok(Vec::new());
@@ -483,7 +483,7 @@ fn machine() -> String {
     model.map_or_else(|| "unknown".to_owned(), |(_, name)| name.trim().to_owned())
 }
 
-/// Processor time of this thread in ns; 0 where the system does not tell.
+/// Processor time of this thread in ns; 0 if the system does not report it.
 fn thread_cpu_ns() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace()

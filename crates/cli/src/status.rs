@@ -291,7 +291,7 @@ impl ReloadArgs {
     }
 }
 
-/// Nothing is to be said to people: what comes of it is told by events.
+/// Prints nothing for people: events report the results.
 fn accepted(request: &str, format: JsonArg) -> Result<Exit, CliError> {
     if format.json {
         let mut out = Out::new(format.into());

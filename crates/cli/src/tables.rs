@@ -280,7 +280,7 @@ fn under_way(status: &Status, facts: &mut Facts) {
     }
 }
 
-/// The step that a change is at, what is sent of it, and what it waits for.
+/// The current step of a change, the Sets sent, and what the change waits for.
 fn application_rows(application: &Application, facts: &mut Facts) {
     let steps = application.steps.len();
     let at = usize::try_from(application.step).unwrap_or(1).saturating_sub(1);
@@ -314,7 +314,7 @@ fn application_rows(application: &Application, facts: &mut Facts) {
     }
 }
 
-/// What is done about load that is spread unevenly; `None` if there is nothing to say.
+/// The state of rebalancing, as text; `None` if there is nothing to report.
 fn rebalance_words(rebalance: &RebalanceStatus, uptime_ms: u64) -> Option<String> {
     let due = rebalance.due_ms.map(|at| at.saturating_sub(uptime_ms) / 1000);
     let state = match (rebalance.state.as_str(), due, rebalance.steps) {
@@ -435,7 +435,7 @@ const fn repairs(status: &Status) -> &'static str {
     }
 }
 
-/// What it took so far.
+/// Its traffic so far.
 fn traffic(status: &Status, facts: &mut Facts) {
     facts.add("sweeps", status.sweeps);
     let mads = &status.mads;

@@ -68,7 +68,7 @@ impl OutputArgs {
         paths.into_iter().flatten().try_for_each(|path| load::writable(path))
     }
 
-    /// Writes what was asked for.
+    /// Writes the requested files.
     pub fn write(&self, results: Results<'_>) -> Result<(), CliError> {
         let Results {
             fabric,
@@ -197,7 +197,8 @@ pub fn lane_maps_and_warnings(path: &Path, fabric: &Fabric) -> Result<(SlToVl, V
     )?)
 }
 
-/// The LIDs a manager would give out: held ones, known ones, then the lowest free. What is odd goes to standard error.
+/// The LIDs that a manager would assign: present ones, stored ones, then the lowest free ones. Warnings go to standard
+/// error.
 pub fn lids(fabric: &Fabric, policy: &Policy, known: &BTreeMap<Guid, LidRange>) -> Result<Lids, CliError> {
     let mut events = Vec::new();
     let lids = lid::assign(fabric, policy, known, &BTreeSet::new(), &mut events)?;

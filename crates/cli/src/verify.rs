@@ -99,7 +99,7 @@ fn tells_levels_apart(map: &SlToVl) -> bool {
 
 fn kind(name: &str) -> Result<Kind, CliError> {
     name.parse().map_err(|cause| {
-        // Blanks, capitals and missing hyphens are a likely slip, and further off than `closest` looks.
+        // Blanks, capitals and missing hyphens are likely mistakes, and differ more than `closest` accepts.
         let letters = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
         let names = || Kind::ALL.iter().filter(|k| k.is_acceptable()).map(|k| k.name());
         let same = names().find(|known| letters(known) == letters(name));

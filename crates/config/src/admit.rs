@@ -1,8 +1,8 @@
 //! The single check of a configuration, for a start, `config check`, `--check-config` and a reload.
 //!
 //! [`admit`] reads all sources of the settings: the operator's file, the files that it names, and the files that flags
-//! name. What it refuses for a start, every start refuses. What it refuses [`Against::Running`] settings, a reload
-//! refuses.
+//! name. If it refuses a configuration for a start, every start refuses it. If it refuses one [`Against::Running`]
+//! settings, a reload refuses it.
 
 mod needs;
 mod running;
@@ -434,7 +434,7 @@ impl Verdict {
         }
     }
 
-    /// Forgets the lines of keys that flags overrule.
+    /// Removes the line numbers of keys that flags overrule.
     fn forget_overruled(&mut self, of_file: &Settings) {
         let settings = &self.settings;
         let is_kept = |key: &&Key| key.value(of_file) == key.value(settings);
@@ -465,7 +465,7 @@ impl Verdict {
 const OTHERS_READ: u32 = 0o004;
 
 impl Lost {
-    /// Returns what it means for a start.
+    /// Returns the consequence for a start, as text.
     pub(crate) const fn in_words(&self) -> &'static str {
         match self {
             Self::Gone => {

@@ -11,11 +11,11 @@ pub enum Treatment {
     Default,
     /// Honoured: its value means the same here.
     Honoured,
-    /// Mapped: its value sets a Selvedge key with a different meaning; the explanation says how it differs.
+    /// Mapped: its value sets a Selvedge key with a different meaning; the explanation states the difference.
     Mapped,
     /// Without effect: it changes nothing here, and nothing is lost.
     Moot,
-    /// Refused: Selvedge cannot do what the file asks for.
+    /// Refused: the file requires a function that Selvedge lacks.
     Refused,
     /// Unknown: neither OpenSM 3.3.23 nor its known forks have the option. OpenSM ignores it, so Selvedge only warns.
     Unknown,

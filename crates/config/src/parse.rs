@@ -194,7 +194,7 @@ impl Source<'_> {
 /// Names that an error lists; more fill the screen.
 const FEW: usize = 10;
 
-/// Returns the key whose name and `found` differ by whole words at the end, as `roots` and `roots_file`.
+/// Returns the key with a name that differs from `found` by whole words at the end, such as `roots` and `roots_file`.
 fn longer(found: &str, known: &[String]) -> Option<String> {
     let (section, name) = found.rsplit_once('.').unwrap_or(("", found));
     let begins = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('_'));

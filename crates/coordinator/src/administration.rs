@@ -164,8 +164,8 @@ impl Administration {
         self.inform_manager(now, out);
     }
 
-    /// Hands an input to the administrator. If registrations changed, its datagrams wait until the mark is removed, so
-    /// that a restart loses no confirmed registration.
+    /// Hands an input to the administrator. If registrations changed, its datagrams wait until the mark in the state
+    /// folder is removed ([`crate::keeper`]), so that a restart loses no confirmed registration.
     fn administer(&mut self, now: Time, input: Input, out: &mut Vec<Out>) {
         self.sa.handle(now, input, &mut self.waiting);
         self.keeper.changed(now, self.sa.revision());
@@ -300,7 +300,7 @@ impl Administration {
         }
     }
 
-    /// Hands the manager changes of port names, and news of the copy.
+    /// Hands the manager changes of port names, and of the state of the copy.
     fn inform_manager(&mut self, now: Time, out: &mut Vec<Out>) {
         let doubted = self.sa.take_doubted();
         if !doubted.is_empty() {

@@ -1,4 +1,4 @@
-//! The administrator beside the manager: its settings, and what is shown of it.
+//! The administrator beside the manager: its settings and its displayed state.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,13 +22,13 @@ pub(crate) fn config(options: &AdministratorOptions) -> Config {
     }
 }
 
-/// A number that no other life of an administrator of ours has: when it began, in nanoseconds.
+/// A number that no other process of an administrator has: when it began, in nanoseconds.
 fn life() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What an administrator did so far, to be shown.
+/// Counts of an administrator so far, for display.
 pub(crate) fn counts(of: &Sa) -> api::Administration {
     let counters = of.counters();
     let [services, subscriptions, groups, members, aliases] = of.registered().map(|count| count as u64);

@@ -1,4 +1,4 @@
-//! Outside clients' seats at an emulated fabric.
+//! Places of outside clients at an emulated fabric.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ impl Places {
     }
 }
 
-/// What the server asks while clients attach.
+/// The server's view of clients that attach.
 pub(crate) struct Seats<'a> {
     pub(crate) emulator: &'a RefCell<&'a mut Emulator>,
     pub(crate) places: &'a RefCell<Places>,

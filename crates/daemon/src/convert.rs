@@ -118,7 +118,7 @@ pub(crate) fn application(view: &View, now: Time) -> Option<api::Application> {
     })
 }
 
-/// What is done about load that is spread unevenly.
+/// The state of rebalancing.
 pub(crate) fn rebalance(view: &View) -> Option<api::RebalanceStatus> {
     let balance = &view.balance;
     let (state, due) = match balance.state {
@@ -185,7 +185,7 @@ pub(crate) fn ports(fabric: &Fabric, view: &View, all: bool) -> api::Ports {
     )
 }
 
-/// What the judge said.
+/// The judge's findings.
 #[must_use]
 pub fn findings(verdict: &Verdict, names: &Names) -> api::Findings {
     let findings: Vec<api::Finding> = verdict

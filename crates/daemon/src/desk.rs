@@ -1,4 +1,4 @@
-//! The desk at which hosts are answered: the port, what waits to be sent, and the coordinator with the administrator.
+//! The desk: the port, datagrams that wait to be sent, and the coordinator with the administrator, which answers hosts.
 //!
 //! The manager's thread handles arrivals at the desk itself, so they cross no queue. While it computes, it cannot: a
 //! new snapshot of 11,664 hosts takes a good part of a second. So a **clerk** thread checks the desk every millisecond
@@ -31,18 +31,19 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Arrivals that the clerk takes at a time, unless the manager is back before: a host that floods can send more than
 /// a hundred in a millisecond, and what others ask waits behind that.
 const TAKEN_MAX: usize = 1_024;
-/// SMPs waiting to be sent; the manager's window bounds them, this only tells a defect from a busy port.
+/// SMPs waiting to be sent; the manager's window bounds them, so this limit only detects a defect.
 const PENDING_MAX: usize = 65_536;
-/// GMPs waiting to be sent to one destination, and with more of all together its share of them.
+/// GMPs waiting to be sent to one destination; if all together are more, each destination has an equal share.
 const PENDING_GMPS_MAX: usize = 16_384;
-/// What hosts and the administrator said that the recorder has not taken yet: a flood is not written down whole.
+/// Datagrams between hosts and the administrator that the recorder has not taken yet: a flood is not recorded
+/// completely.
 const HEARD_MAX: usize = 4_096;
 /// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
 const LEFT_MAX: usize = 65_536;
 /// Arrivals without a result that are processed in a row before other work is checked.
 const HELD_AT_ONCE: usize = 1_024;
 
-/// What is on the desk.
+/// The contents of the desk.
 pub(crate) struct Desk {
     pub(crate) port: Box<dyn MadPort>,
     coordinator: Coordinator,
@@ -52,11 +53,11 @@ pub(crate) struct Desk {
     pending: VecDeque<(Datagram, Duration)>,
     /// Messages to hosts, by LID. The LIDs take turns, so that a host with endless requests delays no other.
     pending_gmps: Turns<Lid, (Datagram, Duration)>,
-    /// What the coordinator wants of the manager's thread, and when it said so.
+    /// Outputs of the coordinator for the manager's thread, and their times.
     left: VecDeque<(Time, Out)>,
-    /// What setting the mark led to, until it is reported.
+    /// Result of setting the mark, until it is reported.
     mark_set: Option<Result<(), StoreError>>,
-    /// For the recorder, if there is one: when, true if it was said here, what.
+    /// For the recorder, if there is one: the time, true if the administrator sent it, the datagram.
     heard: Option<VecDeque<(Time, bool, Datagram)>>,
     /// Reused between inputs.
     out: Vec<Out>,
@@ -84,7 +85,7 @@ impl Desk {
         }
     }
 
-    /// Keeps what is said between hosts and the administrator, for [`Self::take_heard`].
+    /// Keeps datagrams between hosts and the administrator, for [`Self::take_heard`].
     pub(crate) fn listen(&mut self) {
         self.heard = Some(VecDeque::new());
     }
@@ -110,7 +111,7 @@ impl Desk {
         self.coordinator.next_wake()
     }
 
-    /// What the administrator did so far, to be shown.
+    /// Counts of the administrator so far, for display.
     pub(crate) fn counts(&self) -> api::Administration {
         self.coordinator
             .administrator()
@@ -124,7 +125,7 @@ impl Desk {
         administrator.map_or(0, |administrator| administrator.counters().received)
     }
 
-    /// What the administrator answers from.
+    /// The snapshot that the administrator uses.
     pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.coordinator.administrator()?.snapshot()
     }
@@ -135,14 +136,17 @@ impl Desk {
         (intake.held(), intake.babblers().collect())
     }
 
-    /// True if something waits for room in the port.
+    /// True if a datagram waits for room in the port.
     pub(crate) fn has_pending(&self) -> bool {
         !self.pending.is_empty() || !self.pending_gmps.is_empty()
     }
 
-    /// Gives the manager's thread what is left for it.
+    /// Gives the manager's thread its outputs.
     pub(crate) fn give(&mut self, to: &mut VecDeque<(Time, Out)>) {
-        to.append(&mut self.left);
+        match to.is_empty() {
+            true => std::mem::swap(to, &mut self.left),
+            false => to.append(&mut self.left),
+        }
     }
 
     /// Takes arrivals until one has a result. Returns false after `wait` without one, or after many without a result.
@@ -167,8 +171,8 @@ impl Desk {
         })
     }
 
-    /// Hands an input to the coordinator. What it wants sent is sent, what it wants of the mark is done, all else is
-    /// left for the manager's thread. Returns false if nothing came of it but an answer to a trap.
+    /// Hands an input to the coordinator. Datagrams are sent and the mark is handled here; all other outputs are left
+    /// for the manager's thread. Returns false if the only output was the answer to a trap.
     pub(crate) fn handle(&mut self, input: In) -> Result<bool, PortError> {
         let now = self.shared.clock.now();
         let asked = match &input {
@@ -207,7 +211,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Leaves something to the manager's thread. Datagrams that nobody takes are bounded.
+    /// Leaves an output for the manager's thread. The number of untaken datagrams is bounded.
     fn leave(&mut self, now: Time, wanted: Out) {
         let is_datagram = matches!(wanted, Out::Manager(Input::Received(_) | Input::Returned(_)));
         if !is_datagram || self.left.len() < LEFT_MAX {
@@ -288,7 +292,7 @@ impl Desk {
                 result => return result,
             }
         }
-        // The manager repeats what is lost, and hosts ask again; memory without end it could not give back.
+        // The manager repeats lost requests, and hosts ask again; unbounded memory could not be returned.
         let item = (*datagram, timeout);
         if !is_smp {
             self.pending_gmps.push(datagram.address.lid, item, PENDING_GMPS_MAX);
@@ -298,7 +302,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Sends what the port had no room for, as far as it has now.
+    /// Sends datagrams that the port had no room for, as far as it has room now.
     pub(crate) fn send_pending(&mut self) -> Result<(), PortError> {
         while let Some((datagram, timeout)) = self.pending.front().or_else(|| self.pending_gmps.front()) {
             match self.port.send(datagram, *timeout) {
@@ -310,7 +314,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Lets the coordinator do what is due.
+    /// Lets the coordinator serve its timers.
     pub(crate) fn wake(&mut self, now: Time) -> Result<(), PortError> {
         if self.coordinator.next_wake().is_some_and(|at| at <= now) {
             self.handle(In::Wake)?;
@@ -318,7 +322,7 @@ impl Desk {
         Ok(())
     }
 
-    /// What the clerk does while the manager is away; `is_back` says that it is no longer.
+    /// The clerk's work while the manager is away; `is_back` becomes true when the manager returns.
     fn stand_in(&mut self, is_back: impl Fn() -> bool) -> Result<(), PortError> {
         self.wake(self.shared.clock.now())?;
         for _ in 0..TAKEN_MAX {
@@ -326,7 +330,7 @@ impl Desk {
                 break;
             }
             self.send_pending()?;
-            // This sends what was kept to be sent, as well.
+            // This also sends datagrams that wait to be sent.
             match self.port.receive(Duration::ZERO)? {
                 Some(arrival) => drop(self.arrived(arrival)?),
                 None => break,
@@ -352,7 +356,7 @@ struct Office {
     is_closed: AtomicBool,
 }
 
-/// The manager's way to the desk. The clerk leaves when this is dropped.
+/// The manager's access to the desk. The clerk ends when this is dropped.
 pub(crate) struct Seat {
     office: Arc<Office>,
     clerk: Option<JoinHandle<()>>,
@@ -390,7 +394,7 @@ impl Seat {
         self.office.is_quiet.store(true, Ordering::Relaxed);
     }
 
-    /// There is something to do: from now on the clerk looks in. Costs nothing if it does already.
+    /// Starts the clerk, because there is work. Costs nothing if it runs already.
     pub(crate) fn be_busy(&self) {
         if self.office.is_quiet.load(Ordering::Relaxed) {
             self.office.is_quiet.store(false, Ordering::Relaxed);

@@ -35,28 +35,29 @@ use crate::worker::{backer, comparer, compute_in_place, expecter, indexer, plann
 /// When the driver ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// When it is told to.
+    /// By command.
     Stopped,
     /// After the first time that the manager has nothing left to do (`--once`).
     Idle,
 }
 
-/// Longest wait for a datagram while a job or a store is under way: how late its result is noticed at most.
+/// Longest wait for a datagram while a job or a store is in progress: the largest delay until its result is noticed.
 const WAIT_BUSY: Duration = Duration::from_micros(100);
 /// The same in the first moments, in which repairs end.
 const WAIT_SOON: Duration = Duration::from_micros(20);
 /// How long these are: repairs of 27,648 hosts take 20 ms.
 const SOON: Duration = Duration::from_millis(25);
-/// While a fault is being mended nobody sleeps for so long after the last datagram: being woken takes as long as a
-/// switch takes to answer, and there are four answers to wait for.
+/// While a fault is repaired, the thread does not sleep for this time after the last datagram: a wake-up takes as long
+/// as a switch's answer, and there are four answers to wait for.
 const AWAKE: Duration = Duration::from_micros(300);
-/// For so long nothing is told or shown while a fault is being mended: many times what that takes.
+/// Events are not reported or shown for this time while a fault is repaired: many times the length of a repair.
 const HURRY: Duration = Duration::from_millis(100);
-/// Longest wait for a datagram otherwise: how late a command is noticed at most. 50 wake-ups a second cost nothing.
+/// Longest wait for a datagram otherwise: the largest delay until a command is noticed. 50 wake-ups a second cost
+/// nothing.
 const WAIT_IDLE: Duration = Duration::from_millis(20);
-/// Wait before a port whose queue was full is tried again.
+/// Wait before a port with a full queue is tried again.
 const WAIT_FULL: Duration = Duration::from_micros(50);
-/// Arrivals taken before timers, jobs and commands are looked at again.
+/// Arrivals taken before timers, jobs and commands are checked again.
 const ARRIVALS_MAX: usize = 64;
 /// The view is shown at most so often while things change.
 const SHOW_INTERVAL: Duration = Duration::from_millis(10);
@@ -71,7 +72,7 @@ pub(crate) struct Driver {
     notes: Receiver<Note>,
     recorder: Option<Recorder>,
     planner: Worker<Box<Job>>,
-    /// Plans what nobody waits for.
+    /// Thread for plans that no change waits for.
     balancer: Worker<Box<Job>>,
     /// Plans multicast trees.
     copier: Worker<Box<Job>>,
@@ -84,14 +85,14 @@ pub(crate) struct Driver {
     dumper: Option<Worker<Dump>>,
     expecter: Option<Worker<Arc<Fabric>>>,
     out: Vec<Output>,
-    /// What the coordinator left for this thread.
+    /// Outputs that the coordinator left for this thread.
     left: VecDeque<(Time, Out)>,
-    /// Events that nobody has been told of, and milestones that the coordinator has not got.
+    /// Events that have not been reported, and milestones that the coordinator has not got.
     untold: Vec<(Time, Untold)>,
     busy: usize,
     /// When the last job was handed out.
     busy_since: Time,
-    /// Since when a fault is mended, or looked at again.
+    /// Since when a fault has been in repair, or its check has run.
     fault_since: Option<Time>,
     /// When the last datagram came.
     heard_at: Time,
@@ -107,7 +108,7 @@ pub(crate) struct Driver {
     systemd: Systemd,
 }
 
-/// Something that waits until there is time for it.
+/// Output that waits until there is time for it.
 enum Untold {
     Event(Event),
     Milestone(Milestone),
@@ -176,16 +177,16 @@ impl Driver {
         })
     }
 
-    /// Runs until told to stop, or until `until`. Returns the last view.
+    /// Runs until it is stopped, or until `until`. Returns the last view.
     pub(crate) fn run(mut self) -> Result<View, DaemonError> {
         prefer_this_thread();
         let result = self.coordinate(In::Start).and_then(|()| self.turn_until_done());
         let result = self.tell().and(result);
         self.systemd.end();
-        // What is shown in the end is how things stood, not that somebody has stopped looking at them.
+        // The last view shows the state of the fabric, not that the manager is stopping.
         self.show();
         let view = self.sm.view();
-        // What stopping still has to send must not wait for anything; a port that does not work is known by now.
+        // Outputs of the stop must be sent without a wait; a port that does not work is known by now.
         let stopped = self.coordinate(In::Command(Command::Stop));
         let _ = stopped
             .and_then(|()| {
@@ -220,17 +221,17 @@ impl Driver {
     }
 
     fn is_idle(&self) -> bool {
-        !self.seat.desk().has_pending() && self.busy == 0 && self.sm.view().stage == StageName::Idle
+        !self.seat.desk().has_pending() && self.busy == 0 && self.sm.stage_name() == StageName::Idle
     }
 
-    /// When the manager is to be woken. Who ends when nothing is left to do only waits for computations then: not for
-    /// the next look at what has been done.
+    /// Returns when the manager is woken next. A process that ends when it is idle only waits for computations then,
+    /// not for the next check.
     fn next_wake(&self) -> Option<Time> {
-        let is_through = self.until == Until::Idle && self.sm.view().stage == StageName::Idle;
+        let is_through = self.until == Until::Idle && self.sm.stage_name() == StageName::Idle;
         self.sm.next_wake().filter(|_| !is_through)
     }
 
-    /// One turn: what is due, what arrived, what is to be sent.
+    /// One turn: due timers, arrivals, datagrams to be sent.
     fn turn(&mut self) -> Result<(), DaemonError> {
         let now = self.shared.clock.now();
         if self.next_wake().is_some_and(|at| at <= now) {
@@ -279,17 +280,17 @@ impl Driver {
         self.end_turn()
     }
 
-    /// Tells what has happened, unless there is no time for that now.
+    /// Reports events, unless there is no time for that now.
     fn end_turn(&mut self) -> Result<(), DaemonError> {
         if !self.hurries(self.shared.clock.now()) {
             return self.tell();
         }
-        // Whoever has the answers may want this processor.
+        // The thread or process with the answers may need this processor.
         thread::yield_now();
         Ok(())
     }
 
-    /// True while a fault is being mended and there is time to tell of it afterwards.
+    /// True while a fault is repaired and its events can be reported afterwards.
     fn hurries(&self, now: Time) -> bool {
         self.fault_since.is_some_and(|since| now.since(since) < HURRY)
     }
@@ -329,7 +330,7 @@ impl Driver {
                     self.changed = changed || !self.untold.is_empty();
                 }
                 Note::Indexed(snapshot) => {
-                    // What was in force before is freed when the desk is free again.
+                    // The former snapshot is freed when the desk is unlocked.
                     let before = self.seat.desk().snapshot();
                     self.coordinate(In::Indexed(snapshot))?;
                     drop(before);
@@ -369,7 +370,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Hands an input in and carries out what comes of it.
+    /// Hands an input in and carries out the outputs.
     fn feed(&mut self, input: Input) -> Result<(), DaemonError> {
         let now = self.shared.clock.now();
         if let Some(recorder) = &mut self.recorder {
@@ -388,7 +389,7 @@ impl Driver {
         }
         let sends_only = out.iter().all(|output| matches!(output, Output::Send { .. }));
         if sends_only {
-            // Nearly always. By reference: a datagram is copied often enough on its way.
+            // Nearly always. By reference, because a datagram is copied often enough.
             if !out.is_empty() {
                 let mut desk = self.seat.desk();
                 for output in &out {
@@ -449,7 +450,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Somebody waits for it, but not this thread.
+    /// Gives a job to another thread.
     fn hand_over(&mut self, now: Time, job: Box<Job>) {
         self.busy_since = now;
         self.busy += 1;

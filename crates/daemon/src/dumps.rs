@@ -14,7 +14,7 @@ use selvedge_types::Guid;
 use crate::DaemonError;
 use crate::worker::{Note, Worker};
 
-/// What there is to dump.
+/// The contents of a dump.
 #[derive(Clone, Debug)]
 pub struct Dump {
     /// The fabric with the operator's names.

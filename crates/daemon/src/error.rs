@@ -28,7 +28,7 @@ pub enum DaemonError {
     /// State between runs.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// SLV-DAEMON-0001: a file of ours cannot be written.
+    /// SLV-DAEMON-0001: a file of this process cannot be written.
     #[error(
         "SLV-DAEMON-0001: cannot write {}: {cause}; {}",
         path.display(), advice(cause, "name a file that this user can write")
@@ -36,13 +36,13 @@ pub enum DaemonError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// SLV-DAEMON-0002: a thread cannot be started.
     #[error("SLV-DAEMON-0002: cannot start a thread: {cause}; raise the limit of processes (ulimit -u)")]
     Thread {
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// SLV-DAEMON-0003: the emulated fabric has no port for a manager.
@@ -58,7 +58,7 @@ pub enum DaemonError {
     BadRecord {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
 }

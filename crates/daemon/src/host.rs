@@ -75,7 +75,7 @@ pub(crate) enum Call {
     Stop,
 }
 
-/// The way to an emulator that runs on another thread.
+/// Access to an emulator that runs on another thread.
 #[derive(Clone)]
 pub(crate) struct HostHandle {
     calls: Arc<Mutex<Sender<Call>>>,
@@ -102,7 +102,7 @@ impl HostHandle {
             .map_err(|_| ErrorKind::Stopping.error("the emulator does not answer"))
     }
 
-    /// Injects a fault; returns it as it was understood.
+    /// Injects a fault; returns it as it was parsed.
     pub(crate) fn fault(&self, request: &FaultRequest) -> Result<String, Error> {
         let fault: Fault = request.fault.parse().map_err(|error| refused(&error))?;
         let done = fault.to_string();
@@ -167,7 +167,7 @@ impl Host {
         Ok((host, handle))
     }
 
-    /// Seats a manager of this process.
+    /// Attaches a manager of this process.
     pub(crate) fn seat(&mut self, wanted: Option<&str>) -> Result<ClientId, DaemonError> {
         let emulator = self.emulator.get_mut();
         if let Some(name) = wanted {
@@ -182,7 +182,7 @@ impl Host {
         self.stopped
     }
 
-    /// Carries out what is due now; what arrived for a client of this process goes to `own`.
+    /// Carries out all due work; datagrams for a client of this process go to `own`.
     pub(crate) fn step(&mut self, mut own: impl FnMut(&Delivery)) -> Result<(), DaemonError> {
         while let Ok(call) = self.calls.try_recv() {
             self.call(call);

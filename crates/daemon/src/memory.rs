@@ -9,7 +9,7 @@ const DOUBLINGS: usize = 13;
 /// Steps of one doubling: an allocator has as many sizes.
 const STEPS: usize = 4;
 
-/// For so long pieces are asked for at a time: a trap waits no longer, or for one piece.
+/// Memory is requested for this time at once: a trap waits no longer, or for one piece.
 const AT_A_TIME: Duration = Duration::from_millis(1);
 
 /// Allocates one piece of each size while there is no hurry, and frees all of them together.

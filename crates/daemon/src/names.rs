@@ -67,7 +67,7 @@ impl Names {
 
     /// A text of the manager's with the operator's names in place of quoted descriptions.
     ///
-    /// Descriptions that several nodes share stay as they are: the text does not say which of them is meant.
+    /// Descriptions that several nodes share stay as they are: the text does not identify the node.
     #[must_use]
     pub fn apply_text(&self, text: &str) -> String {
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +152,7 @@ mod tests {
             Arc::ptr_eq(&renamed, &names.apply(&fabric)),
             "the same snapshot is renamed once"
         );
-        // Which of the two switches is meant cannot be known; the host is unique.
+        // The text does not identify one of the two switches; the host is unique.
         assert_eq!(
             names.apply_text("+ link \"MT47396\"[1] - \"host a\"[1]"),
             "+ link \"MT47396\"[1] - \"rack 7\"[1]"

@@ -10,7 +10,7 @@ use selvedge_store::{StateWarning, StoreError};
 use crate::health::severity;
 use crate::storing::Promise;
 
-/// Something the driver has to say.
+/// A message of the driver.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice {
@@ -41,7 +41,7 @@ pub enum Notice {
     },
     /// The operator's configuration was read again.
     Reloaded(selvedge_api::Check),
-    /// The operator's configuration cannot be used; what was read before stays in force.
+    /// The operator's configuration cannot be used; the former one stays in force.
     NotReloaded(selvedge_api::Error),
     /// A new plan is in force and other tables with it.
     Rerouted(Reroute),
@@ -49,7 +49,7 @@ pub enum Notice {
     NotDumped {
         /// Which.
         path: std::path::PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: std::io::Error,
     },
     /// A condition began: something is wrong.

@@ -33,8 +33,8 @@ impl Served {
         Ok(self.server.waker()?)
     }
 
-    /// Waits at most so long; hands on what programs sent. Whether they are subnet managers is told to the emulator, at
-    /// the time that `now` says afterwards.
+    /// Waits at most this time; hands on the datagrams of programs. Informs the emulator which programs are subnet
+    /// managers, at the time that `now` gives afterwards.
     pub fn poll(
         &mut self,
         emulator: &mut Emulator,
@@ -54,7 +54,7 @@ impl Served {
                 ServerEvent::Attached { .. } | ServerEvent::Detached { .. } => {}
                 ServerEvent::IsSm { at, is_sm, .. } => {
                     if let Some(client) = places.client(at) {
-                        // A second manager at one port is refused; it finds out when it is not asked.
+                        // A second manager at one port is refused; it notices that when it gets no requests.
                         let _ = emulator.set_is_sm(now(), client, is_sm);
                     }
                 }

@@ -39,7 +39,7 @@ pub trait Service: Send + Sync {
     fn ports(&self) -> Result<Ports, Error>;
     /// The plan in force.
     fn plan(&self) -> Result<Plan, Error>;
-    /// What the judge says of it.
+    /// The judge's findings on it.
     fn findings(&self) -> Result<Findings, Error>;
     /// The partitions of the policy in force, with their members.
     fn partitions(&self) -> Result<Partitions, Error>;
@@ -47,13 +47,13 @@ pub trait Service: Send + Sync {
     fn events(&self, since: u64) -> Events;
     /// Discovers everything again.
     fn sweep(&self) -> Result<(), Error>;
-    /// Spreads load anew, or says what that would change.
+    /// Rebalances, or reports the changes.
     fn rebalance(&self, request: RebalanceRequest) -> Result<Rebalance, Error>;
     /// Checks a configuration as [`Self::reload`] would, and changes nothing.
     fn check(&self, request: &CheckRequest) -> Result<Check, Error>;
     /// Reads the configuration again, and every file that it or a flag names.
     fn reload(&self) -> Result<Check, Error>;
-    /// SIGHUP: reads the configuration again where there is one, and discovers everything again whatever it says.
+    /// SIGHUP: reads the configuration again if there is one, and starts a heavy sweep in any case.
     fn hang_up(&self);
     /// Injects a fault.
     fn fault(&self, request: &FaultRequest) -> Result<FaultReport, Error>;
@@ -93,7 +93,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// The manager's own view, with names as it found them.
+    /// The manager's own view, with the names that it discovered.
     #[must_use]
     pub fn view(&self) -> Arc<View> {
         self.shared.view().0
@@ -334,7 +334,7 @@ impl Service for Manager {
         let emulator = self.emulator.as_ref();
         let emulator = emulator.ok_or_else(|| ErrorKind::NoEmulator.error("this is no emulated fabric"))?;
         let events_since = self.shared.events.last();
-        // What comes of it may be told before this thread runs again.
+        // Results may be reported before this thread runs again.
         let at = self.shared.clock.now();
         let done = emulator.fault(request)?;
         self.shared.notice_of(at, &Notice::Fault { done: done.clone() });

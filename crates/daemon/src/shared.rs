@@ -1,4 +1,4 @@
-//! What the core's thread shows to others.
+//! State of the core's thread that other threads show.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ use crate::names::Names;
 use crate::notice::Notice;
 use crate::storing::{Promise, Storing};
 
-/// What the core's thread shows to others.
+/// State of the core's thread that other threads show.
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) names: Names,
@@ -71,14 +71,14 @@ impl Shared {
         self.notice_of(self.clock.now(), notice);
     }
 
-    /// Tells now what was `at` a time.
+    /// Reports a notice with a former time.
     pub(crate) fn notice_of(&self, at: Time, notice: &Notice) {
         self.event(at, notice.severity(), notice.code(), &notice.to_string());
     }
 
     pub(crate) fn show(&self, now: Time, view: View) {
         if let Some(fabric) = &view.fabric {
-            // Events that follow are told with the names of this snapshot.
+            // Later events use the names of this snapshot.
             let _ = self.names.apply(fabric);
         }
         let news = self.health.take_manager(now, view.facts.clone());

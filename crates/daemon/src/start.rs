@@ -36,7 +36,7 @@ use crate::service::Manager;
 use crate::shared::Shared;
 use crate::worker::{Expected, Note};
 
-/// The way to the fabric.
+/// Access to the fabric.
 #[derive(Clone, Debug)]
 pub enum Door {
     /// A fabric emulated in this process.
@@ -77,9 +77,9 @@ impl Door {
 
 /// Everything a manager's process is started with.
 pub struct Options {
-    /// What the manager may do.
+    /// The mode: what the manager is allowed to do.
     pub mode: Mode,
-    /// The way to the fabric.
+    /// Access to the fabric.
     pub door: Door,
     /// Policy, manager's and process's options.
     pub settings: Settings,

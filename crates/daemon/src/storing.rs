@@ -20,7 +20,7 @@ pub enum Promise {
     KnownFabric,
     /// Registrations of hosts.
     Registrations,
-    /// The mark that says whether all registrations are stored.
+    /// The mark: all registrations are stored.
     Mark,
 }
 

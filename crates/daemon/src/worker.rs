@@ -44,7 +44,7 @@ pub(crate) enum Note {
     },
     /// Files are dumped, or one could not be.
     Dumped(Result<(), (PathBuf, std::io::Error)>),
-    /// What the last plan changed.
+    /// The changes of the last plan.
     Compared(Reroute),
     /// What is otherwise than the expected topology has it.
     Deviations(Vec<Deviation>),
@@ -70,7 +70,7 @@ impl Note {
     }
 }
 
-/// A thread and the way to hand it work. It ends when this is dropped and its work is done.
+/// A thread with a queue of work. It ends when this is dropped and its work is done.
 pub(crate) struct Worker<T> {
     work: Option<Sender<T>>,
     thread: Option<JoinHandle<()>>,
@@ -116,7 +116,7 @@ impl<T> Drop for Worker<T> {
     }
 }
 
-/// The newest item that waits; each that it supersedes is told of, as work that is done.
+/// Returns the newest waiting item; each superseded one is reported as done.
 fn newest<T>(mut item: T, queue: &Receiver<T>, notes: &Sender<Note>) -> T {
     while let Ok(newer) = queue.try_recv() {
         item = newer;
@@ -134,14 +134,14 @@ pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>
         Note::Computed {
             id: job.id,
             result: {
-                // Work that no change waits for leaves the other threads to urgent work.
+                // Work that no change waits for leaves the other threads free for urgent work.
                 let par = if job.is_background() {
                     Par::Sequential
                 } else {
                     Par::Rayon
                 };
                 let result = Box::new(compute(&mut job, par));
-                // What the next repair works on lies still until then.
+                // The data of the next repair do not move until then.
                 let memory = result.warm().into_iter().flat_map(Warm::memory);
                 memory.for_each(|addresses| use_huge_pages(&addresses));
                 result
@@ -164,12 +164,12 @@ pub(crate) fn backer(notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonErro
     })
 }
 
-/// Runs a job. A defect in planning costs the plan, not the manager: what is in the switches stays.
+/// Runs a job. A defect in planning costs the plan, not the manager: the tables in switches stay.
 fn compute(job: &mut Job, par: Par) -> JobResult {
     guarded(job, |job| Some(job.run(par))).unwrap_or_else(|| job.fruitless(Vec::new()))
 }
 
-/// Makes a repair in place, if that does: else the job is to be run, and takes longer.
+/// Makes a repair in place, if possible; otherwise the job must be run, which takes longer.
 pub(crate) fn compute_in_place(job: &mut Job) -> Option<JobResult> {
     guarded(job, Job::run_in_place)
 }
@@ -220,14 +220,14 @@ pub(crate) struct ToCompare {
     pub(crate) now: (Arc<Fabric>, Arc<Plan>),
 }
 
-/// Starts the thread that finds out what plans changed: that is a look at all entries of both.
+/// Starts the thread that compares plans: it reads all entries of both.
 pub(crate) fn comparer(notes: Sender<Note>) -> Result<Worker<ToCompare>, DaemonError> {
     Worker::start("compare", notes, |ToCompare { before, now }, _| {
         Note::Compared(Reroute::between((&before.0, &before.1), (&now.0, &now.1)))
     })
 }
 
-/// What is to be stored.
+/// State to be stored.
 #[derive(Debug)]
 pub(crate) enum ToStore {
     /// The manager's state, with the number of its request.

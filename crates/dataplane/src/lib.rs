@@ -9,7 +9,7 @@
 //! What is simplified:
 //! - Credits of a packet return when its last byte has left the buffer, not block by block. Flow-control packets and
 //!   packet delimiters take no time on the wire.
-//! - A packet whose first byte has reached a switch when the link breaks counts as received.
+//! - If the first byte of a packet has reached a switch when the link breaks, the packet counts as received.
 //! - A host accepts packets at the rate of its link.
 //!
 //! What is not there yet, and where it goes:
@@ -38,9 +38,9 @@
 //! misses. 5,832 hosts: 890 (236), 470–560 (173), 3.0 (1.4), 16 (2.2), 7.3 (0). Packet, ports, lanes, entry and the
 //! sender's lane are a cache line each: of 17 second-level misses 7 were left. Reading ahead gained nothing with 5,832
 //! hosts and cost 4 % with 324; packets without a queue and outputs with one lane took the same cycles, link-time
-//! optimisation 1 % fewer. Branches guessed wrong cost some 22 cycles each, a fifth of the time. With all of them
-//! right an event would take 230 cycles, three times the queue; twice would need 73 cycles instead of 220 for
-//! arbitration, credits and counters.
+//! optimisation 1 % fewer. Branches guessed wrong cost some 22 cycles each, a fifth of the time. With all of them right
+//! an event would take 230 cycles, three times the queue; twice would need 73 cycles instead of 220 for arbitration,
+//! credits and counters.
 //!
 //! ```
 //! use selvedge_dataplane::{LinkRate, lifetime};

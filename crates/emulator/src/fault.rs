@@ -118,7 +118,7 @@ pub enum Fault {
     /// From now on the node shows the extended speeds (FDR to NDR) only if bit 31 of PortInfo's modifier says that the
     /// sender supports them, as Quantum-2 switches do. Source: linux-rdma/opensm, issue 38 and pull request 39.
     Shy(NodeName),
-    /// Exchanges the cables of two ports, like a technician who plugs them in the wrong way round.
+    /// Exchanges the cables of two ports, as after a mistake of a technician.
     Swap(PortName, PortName),
     /// The first node shows the GUIDs of the second, as after wrong flashing. With the node itself as second: its own
     /// again.

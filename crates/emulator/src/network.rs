@@ -120,7 +120,7 @@ impl Emulator {
         }
         let wrapped = wire.is_marked();
         let flight = self.flights.at_mut(slot);
-        // Source: IBA vol 1 §7.2.7: only SMPs pass a link whose ports are not ACTIVE.
+        // Source: IBA vol 1 §7.2.7: only SMPs pass a link if its ports are not ACTIVE.
         let active = state == PortState::Active && self.chassis.wire(peer).state() == PortState::Active;
         if !active && !flight.mad.class().is_smp() {
             return self.drop(slot, DropReason::NotActive);

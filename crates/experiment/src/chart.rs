@@ -26,7 +26,7 @@ const GAP: f64 = 0.12;
 /// Half the size of a cross.
 const CROSS: i32 = 3;
 
-/// Numbers up to here are drawn as such: steps of one can be told apart.
+/// Numbers up to here are drawn as such: steps of one are visible.
 const NUMBER_MAX: f64 = 1e15;
 /// The least span of a scale, and as a share of its numbers.
 const SPAN_MIN: f64 = 1e-9;
@@ -58,7 +58,7 @@ struct Drawing {
 /// The picture as SVG.
 pub fn svg(summary: &Summary, picture: &Picture) -> Result<String, ExperimentError> {
     let drawing = arrange(summary, picture)?;
-    // Without settings that tell series apart there is one series, which has no name.
+    // Without settings that distinguish series there is one series, which has no name.
     let named: Vec<&String> = drawing.series.iter().filter(|name| !name.is_empty()).collect();
     let widest = drawing.series.iter().map(|name| width(name, 13)).max().unwrap_or(0);
     let entry = (widest + 40).min(ENTRY_MAX) as usize;

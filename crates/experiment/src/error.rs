@@ -1,9 +1,9 @@
-//! What is wrong with an experiment or its results: what, where, what to do.
+//! Errors of an experiment or its results: what, where, what to do.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What is wrong with one setting.
+/// The error of one setting.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldError {
@@ -41,14 +41,14 @@ pub enum FieldError {
     },
 }
 
-/// What is wrong with an experiment's file.
+/// The error of an experiment's file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExperimentError {
     /// SLV-EXPERIMENT-0001: no TOML, or other keys than an experiment has.
     #[error("SLV-EXPERIMENT-0001: {what}; docs/experiments.md has the grammar")]
     Toml {
-        /// What and where, in the words of the TOML reader.
+        /// What and where, from the TOML reader.
         what: String,
     },
     /// SLV-EXPERIMENT-0002: a setting that is none, or with a value that it does not take.
@@ -100,7 +100,7 @@ pub enum ExperimentError {
     /// SLV-EXPERIMENT-0008: a picture that cannot be drawn.
     #[error("SLV-EXPERIMENT-0008: cannot draw: {cause}")]
     Draw {
-        /// What the plotting library said.
+        /// The error of the plotting library.
         cause: String,
     },
     /// SLV-EXPERIMENT-0012: a figure does not exist in any result.
@@ -120,11 +120,11 @@ pub enum ResultsError {
     /// SLV-EXPERIMENT-0009: the operating system refused.
     #[error("SLV-EXPERIMENT-0009: cannot {operation} {}: {cause}; name a folder that can be written", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// Where.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// SLV-EXPERIMENT-0010: a line that is no result.

@@ -12,10 +12,10 @@ use crate::schema::{Schema, Value, nearest};
 /// More runs than this are a mistake in the file.
 const RUNS_MAX: u128 = 1_000_000;
 
-/// What is run, and what is shown of it.
+/// The runs, and the output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// What it is about, in a line.
+    /// The subject, in a line.
     pub title: String,
     /// Seeds, each combination is run with all of them.
     pub seeds: Vec<u64>,
@@ -48,7 +48,7 @@ pub struct Picture {
     pub mark: Option<String>,
     /// How.
     pub kind: PictureKind,
-    /// How far it goes upwards.
+    /// The extent of the vertical axis.
     pub scale: Scale,
 }
 
@@ -58,7 +58,7 @@ pub enum Scale {
     /// All as far, so that heights compare from panel to panel.
     #[default]
     Common,
-    /// Each as far as its own values go, and the chart says so.
+    /// Each panel has its own range, as the chart notes.
     Panel,
 }
 
@@ -109,7 +109,7 @@ impl Experiment {
             return Err(ExperimentError::TooMany { runs, max: RUNS_MAX });
         }
         let mut varying: Vec<String> = vary.iter().map(|(name, _)| name.clone()).collect();
-        // What only names files by the other settings says nothing of its own.
+        // A setting that only names files by the other settings distinguishes no result.
         let says_more = |name: &&&String| {
             let mut values = together.iter().filter_map(|set| set.settings.get(**name));
             !values.all(|value| matches!(value, Value::Text(text) if text.contains('{')))
@@ -170,7 +170,7 @@ impl Experiment {
         keys.len()
     }
 
-    /// Names with a question mark: whether a result has such a thing.
+    /// Names with a question mark: true if a result has the value.
     pub(crate) fn asked(&self) -> BTreeSet<&str> {
         let pictures = self
             .pictures
@@ -202,7 +202,7 @@ fn shape(key: &str, want: &str) -> ExperimentError {
     }
 }
 
-/// Refuses what is left over.
+/// Refuses the remaining keys.
 fn only(left: &Table, place: &str, known: &[&str]) -> Result<(), ExperimentError> {
     let Some(found) = left.keys().next() else { return Ok(()) };
     let meant = nearest(found, known.iter().copied());

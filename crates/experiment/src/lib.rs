@@ -1,13 +1,13 @@
-//! Declarative runs: a file says which settings are combined and which seeds are drawn, a runner that is passed in does
-//! one run, and every result is stored as soon as it is there, so that an interrupted experiment goes on where it was.
+//! Declarative runs: a file has the combinations of settings and the seeds, a runner of the caller does one run, and
+//! every result is stored as soon as it is there, so that an interrupted experiment goes on where it was.
 //!
 //! ```text
 //! file ──► Experiment ──► cells × seeds ──► run, in parallel ──► results, a line each ──► Summary ──► table, charts
 //!            checked against the runner's fields       already there: skipped
 //! ```
 //!
-//! This room knows nothing of fabrics: what a setting means is the runner's business, and so are the figures. The
-//! grammar of files stands in `docs/experiments.md`.
+//! This crate knows nothing about fabrics: the runner defines the settings and the figures. The grammar of files stands
+//! in `docs/experiments.md`.
 
 pub mod axis;
 mod chart;

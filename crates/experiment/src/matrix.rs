@@ -8,9 +8,9 @@ use crate::schema::Value;
 /// One combination of settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// What is run.
+    /// The settings of the run.
     pub settings: BTreeMap<String, Value>,
-    /// What it is called in tables and charts beside that: two combinations that differ in nothing else are one run.
+    /// Further names in tables and charts: two combinations that differ only in these are one run.
     pub labels: BTreeMap<String, Value>,
 }
 

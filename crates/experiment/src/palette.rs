@@ -2,7 +2,7 @@
 
 use plotters::style::RGBColor;
 
-/// Colours that people with any colour vision tell apart. Source: Okabe and Ito 2008.
+/// Colours that people with any colour vision can distinguish. Source: Okabe and Ito 2008.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),

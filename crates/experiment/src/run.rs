@@ -1,4 +1,4 @@
-//! Runs what is not there yet, several at a time.
+//! Runs the missing runs, several at a time.
 
 use std::num::NonZeroUsize;
 use std::sync::Mutex;

@@ -81,8 +81,8 @@ impl Graph {
         &self.channels
     }
 
-    /// The other direction of every channel's link, as a place in all channels. A link has two directions; a channel
-    /// without its other one, which a fabric cannot have, would be its own.
+    /// The reverse direction of every channel's link, as an index among all channels. A channel without a reverse one,
+    /// which a fabric cannot have, would have its own index.
     #[must_use]
     pub fn reverses(&self) -> Vec<u32> {
         let mut reverses = Vec::new();

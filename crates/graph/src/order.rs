@@ -2,8 +2,8 @@
 //! topological sort algorithm for directed acyclic graphs", ACM Journal of Experimental Algorithmics 11, 2007).
 //!
 //! An edge that agrees with the order costs one comparison. For one that does not, the vertices between its ends are
-//! searched from both; if that finds no cycle, those that were visited share out their places anew. Taking an edge away
-//! costs nothing: the order stays good.
+//! searched from both; if that finds no cycle, the visited vertices exchange their places. Removing an edge costs
+//! nothing: the order stays valid.
 
 use crate::number;
 

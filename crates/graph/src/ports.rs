@@ -29,7 +29,7 @@ impl ByPort {
         Self { stride, channel }
     }
 
-    /// The channel that leaves a switch by a port; [`NONE`] for ports that lead to no switch, and for what is no port.
+    /// The channel that leaves a switch by a port; [`NONE`] for ports that lead to no switch, and for invalid ports.
     #[inline]
     #[must_use]
     pub fn channel(&self, switch: u32, port: u8) -> u32 {

@@ -48,7 +48,7 @@ pub enum HttpError {
     Foreign {
         /// The socket.
         path: PathBuf,
-        /// What is wrong with the answer.
+        /// The fault of the answer.
         what: String,
     },
     /// SLV-HTTP-0006: the server's thread cannot be started.

@@ -183,8 +183,8 @@ impl Case<'_> {
         self.write(answer)
     }
 
-    /// Returns the number of Gets that a sweep does not repeat, and of those whose target is gone. Hosts behind a lost
-    /// switch still count, because they keep their LIDs until the sweep is over.
+    /// Returns the number of Gets that a sweep does not repeat, and of those to a target that is gone. Hosts behind a
+    /// lost switch still count, because they keep their LIDs until the sweep is over.
     fn not_asked(&self, attribute: Attribute, all: u64) -> u64 {
         let ports: u64 = self.beside.iter().map(|(_, ports)| *ports).sum();
         let node = u64::from(self.lost.is_switch());

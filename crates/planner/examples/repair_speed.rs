@@ -1,17 +1,17 @@
-//! How long a repair takes, judged and ready to be sent, and what it changes.
+//! The time of a repair, judged and ready to be sent, and the changes that it makes.
 //!
 //! `cargo run --release -p selvedge-planner --example repair_speed -- SPEC [leaf|mid|any [HOW [SEED [LINKS
 //! [LANES]]]]]`, HOW one of in-turn, at-once, returns, apart, cold, known, running: ten links, each lost from the whole
-//! fabric, or one after another without coming back: in turn, when packets under way are gone, or at once, while all of
-//! them may still be there. With `returns` each comes back before the next is lost, entries stay as they are, and
-//! packets of the two before may be there. `cold` is `apart` with caches that hold something else, as between two
-//! faults of a manager; `known` is `cold` with the repairs of all links worked out before. `running` is like a manager
-//! whose faults are a second apart: cold, and packets of the two before may be there. With LANES the fabric is routed
-//! by `weave` on so many lanes, as a library would (the manager programs one), and the load after each repair is shown
-//! beside that of a whole new plan of the damaged fabric.
+//! fabric, or one after another without coming back: in turn, when packets in flight are gone, or at once, while all of
+//! them may still be in flight. With `returns` each comes back before the next is lost, entries stay unchanged, and
+//! packets of the two repairs before may be in flight. `cold` is `apart` with caches that hold other data, as between
+//! two faults of a manager; `known` is `cold` with the repairs of all links computed before. `running` is like a
+//! manager with a fault each second: cold, and packets of the two repairs before may be in flight. With LANES the
+//! fabric is routed by `weave` on this number of lanes, as a library would (the manager programs one), and the load
+//! after each repair is shown beside that of a whole new plan of the damaged fabric.
 //!
 //! Figures, released build, AMD EPYC, one thread, `chrt -f 10`, 2026-11-24 to 2026-11-27: planning and judging, median
-//! and where the slowest tenth begins.
+//! and 90th percentile.
 //!
 //! | fabric | leaf–mid | mid–spine |
 //! |---|---|---|
@@ -35,9 +35,9 @@
 //! | `karytree:k=K,n=3`, mid links, K = 4, 6, 8, 10 | 1–3 | 44, 34, 19, 19 of 300 |
 //! | `karytree:k=18,n=3`, 40 mid–spine links | – | 0 of 40 |
 //!
-//! What is left: packets that a top sends back down while its entries change, and the link with which all pieces above
-//! the leaves have lost one of a leaf. The judge of whole plans may see a wait where none is needed when links come
-//! back.
+//! These cases are not repaired in place: packets that a top switch sends back down while its entries change, and the
+//! link with which all pieces above the leaves have lost a link of a leaf. When links come back, the judge of whole
+//! plans may require a wait where none is needed.
 //!
 //! `weave` on `random:switches=N,degree=4,hosts=2`, `apart`, seeds 21–30, twelve links each, shorter of two runs:
 //!
@@ -50,7 +50,8 @@
 //!
 //! The last column: most before, after, and after a whole new plan. `known`, 256 switches: 0.06 ms on one lane, 0.07 on
 //! four; all 512 links take 1.2 to 2.6 s and 2 to 4 MB. Of searches that failed, 710 of 714 (one lane) and 623 of 818
-//! (four) were shown to have no way while packets are under way. What is not in place takes 0.1–0.5 s and 1–4 waits.
+//! (four) were proved to have no path while packets are in flight. A repair that is not in place takes 0.1–0.5 s and
+//! 1–4 waits.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
@@ -266,7 +267,7 @@ fn woven(fabric: &Fabric, like: &Plan) -> (Plan, Verdict) {
     (plan, verdict)
 }
 
-/// Routes what was brought up on so many lanes instead.
+/// Routes the fabric again on this number of lanes.
 fn weave(state: &mut State, lanes: u8) {
     let like = Plan {
         lanes,
@@ -287,7 +288,7 @@ static CLOCK: OnceLock<Instant> = OnceLock::new();
 
 /// Returns the packets that may be in flight after some faults.
 fn under_way(faults: &[UnderWay], how: &str) -> Option<Arc<UnderWay>> {
-    /// A second apart, packets of so many may be there.
+    /// With a fault each second, packets of this number of repairs may be in flight.
     const RUNNING: usize = 2;
     let count = match how {
         "at-once" => faults.len(),

@@ -1,10 +1,10 @@
 //! Keeps tables that another manager left in the switches, as long as the judge accepts them.
 //!
 //! A routing engine keeps only entries that fit its own order, and it does not know the order of tables that it finds:
-//! OpenSM's `updn` and ours rank an irregular graph differently. Tables of another manager may still be correct, and
-//! then they stay. If some entries are wrong, only the LIDs with packets that would not be delivered get new routes, as
-//! after a lost link, in an order that fits the other entries. Later repairs do the same as long as found tables are
-//! kept.
+//! OpenSM's `updn` and Selvedge's rank an irregular graph differently. Tables of another manager may still be correct,
+//! and then they stay. If some entries are wrong, only the LIDs with packets that would not be delivered get new
+//! routes, as after a lost link, in an order that fits the other entries. Later repairs do the same as long as found
+//! tables are kept.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

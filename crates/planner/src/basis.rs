@@ -23,7 +23,7 @@ pub struct Basis {
     /// Replaced entries with packets that may still be in flight. `None`: there are none, or the task does not consider
     /// them.
     pub under_way: Option<Arc<UnderWay>>,
-    /// What the operator wants.
+    /// The operator's policy.
     pub policy: Arc<Policy>,
     /// The judge of all proposals.
     pub judge: Arc<dyn Judge>,

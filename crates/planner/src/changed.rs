@@ -15,13 +15,13 @@ use crate::rehang;
 pub enum Changed {
     /// Entries of a fat tree.
     Tree(Vec<Moved>),
-    /// Those that were found by the order of the dependency graph.
+    /// Entries that were found by the order of the dependency graph.
     Woven(Vec<Rehung>),
 }
 
 impl Changed {
-    /// Leads around links, by both their ends, in `tables`, those that `standing` proves. `is_quiet`: no packets are
-    /// under way by other entries. `None` if that cannot be done: then `mender` is of no use any more.
+    /// Routes around links, given by both their ends, in `tables`, which `standing` proves. `is_quiet`: no packets are
+    /// in flight by other entries. `None` if that is not possible: then `mender` must not be used again.
     pub fn by(
         mender: &mut Mender,
         (lids, tables): (&Lids, &mut Tables),

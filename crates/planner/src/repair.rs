@@ -125,7 +125,7 @@ impl Repair {
         self.damage.returned.is_empty() && self.warm.as_ref().is_some_and(|warm| warm.spare.is_some())
     }
 
-    /// True if what was prepared searches the dependency graph.
+    /// True if the prepared data search the dependency graph.
     #[must_use]
     pub(crate) fn searches(&self) -> bool {
         self.warm.as_ref().is_some_and(|warm| warm.searches())
@@ -145,7 +145,7 @@ impl Repair {
                 took,
             }),
             None => {
-                // What was changed half-way is of no use.
+                // Half-changed data must not be used again.
                 (warm.spare, warm.mender, warm.left) = (None, None, None);
                 self.warm = Some(warm);
                 None

@@ -21,10 +21,11 @@ use crate::inventory::Inventory;
 /// two hosts.
 pub(crate) const SEARCHED_MAX: usize = 200_000;
 
-/// The same of repairs by a rule.
+/// The same for repairs by a rule.
 const ENTRIES_MAX: usize = 8_000_000;
 
-/// Returns true if repairs in place take a few milliseconds at most: with so many entries, by a search or by a rule.
+/// Returns true if repairs in place take a few milliseconds at most: with this number of entries, by a search or by a
+/// rule.
 #[must_use]
 pub const fn is_small(entries: usize, searches: bool) -> bool {
     entries <= if searches { SEARCHED_MAX } else { ENTRIES_MAX }
@@ -36,7 +37,7 @@ pub const fn is_small(entries: usize, searches: bool) -> bool {
 pub struct Warm {
     /// The judge's proof of the plan in force; `None` if the plan is not covered. Memory: see [`Standing`].
     pub standing: Option<Standing>,
-    /// What leads the tables in force around lost links, if their engine has it.
+    /// Repairs the tables in force around lost links, if their engine can.
     pub mender: Option<Mender>,
     /// Copies to be changed in place. Memory: as much as the plan, the tables and the fabric take.
     pub spare: Option<Spare>,
@@ -242,8 +243,8 @@ impl Prepare {
         warm
     }
 
-    /// What repairs the plan in force in place: what its engine has for that. Found tables have an order of their own,
-    /// whatever engine is to plan: if they are few enough for a search, that order is looked for.
+    /// Returns the mender of the plan in force: that of its engine. Found tables have an order of their own, whichever
+    /// engine is configured: if they are few enough for a search, that order is computed.
     fn mender(&self, standing: &mut Standing, par: Par) -> Option<Mender> {
         let (basis, plan) = (&self.basis, &self.plan);
         let fabric = &basis.inventory.fabric;

@@ -1,9 +1,9 @@
-//! Where a fault's time goes in the manager itself: processor time from the trap to the answer to the last Set of a
-//! table, on the built-in emulator, without sockets, threads and logs.
+//! Processor time of the manager for a fault, by part: from the trap to the answer to the last Set of a table, on the
+//! built-in emulator, without sockets, threads and logs.
 //!
 //! `cargo run -p selvedge-rehearsal --example fault_speed -- SPEC [leaf|mid|any [FAULTS [APART_MS [SEED]]]]`: links
-//! lost one after another, each back before the next. Of each part the least, the median and the most are shown, and
-//! how many faults were not repaired in place.
+//! lost one after another, each back before the next. It prints the least, the median and the most of each part, and
+//! the number of faults that were not repaired in place.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
@@ -38,11 +38,11 @@ struct Bench {
     now: Time,
     /// A heavy sweep began since the last fault.
     has_swept: bool,
-    /// Of the fault at hand, by part.
+    /// Processor time of the current fault, by part.
     parts: [Duration; PARTS.len()],
-    /// The part at hand; none before the trap and after the last answer.
+    /// The current part; none before the trap and after the last answer.
     part: Option<usize>,
-    /// Sets of tables on their way.
+    /// Table Sets in flight.
     open: usize,
     in_place: bool,
 }

@@ -1,9 +1,9 @@
-//! What a take-over costs: the master is killed, and a standby of the same fabric takes its place, in virtual time.
+//! The cost of a take-over: the master is killed, and a standby of the same fabric takes its place, in virtual time.
 //!
 //! `cargo run -p selvedge-rehearsal --example take_over -- mport:m=36,n=3` prints when the standby is master and when
-//! all is up, what is sent for it, and whether any LID or entry has changed.
+//! all ports are up, the numbers of MADs and Sets, and whether any LID or entry has changed.
 //!
-//! The last column: of a development build.
+//! The last column is that of a development build.
 //!
 //! | fabric | hosts | MASTER after | MADs until then | all up after | MADs, Sets in all | user time |
 //! |---|---|---|---|---|---|---|

@@ -28,7 +28,7 @@ impl Digest {
 
     /// Takes a number in.
     pub fn number(self, number: u64) -> Self {
-        // Turned, because a product's low bits depend on low bits alone.
+        // Rotated, because the low bits of a product depend on low bits alone.
         Self((self.0 ^ number).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29))
     }
 
@@ -75,7 +75,7 @@ impl Digest {
 /// The two digests of a run. Runs with the same ones have done the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digests {
-    /// Of every MAD that a manager sent, every state that it asked to be stored and every change of IsSM, in order and
+    /// Digest of every MAD that a manager sent, every state that it had stored and every change of IsSM, in order and
     /// with its virtual time.
     pub wire: u64,
     /// Of what all agents hold, and hosts have registered, whenever all is well.

@@ -17,7 +17,7 @@ pub enum RehearsalError {
     /// SLV-REHEARSAL-0002: a bounded run reached its end before its condition came true.
     #[error("SLV-REHEARSAL-0002: at {now}, after {bound:?}, still waiting until {what}")]
     Bound {
-        /// When it was given up.
+        /// When the run was given up.
         now: Time,
         /// How long it had been waited for.
         bound: Duration,
@@ -37,7 +37,7 @@ pub enum RehearsalError {
     Manager {
         /// Which.
         name: String,
-        /// What is the matter with it.
+        /// What is wrong with it.
         problem: &'static str,
     },
     /// SLV-REHEARSAL-0005: something that must never happen, happened.
@@ -48,7 +48,7 @@ pub enum RehearsalError {
         /// What.
         violation: Violation,
     },
-    /// SLV-REHEARSAL-0006: a manager that is a program of its own cannot be started, told or reached.
+    /// SLV-REHEARSAL-0006: a manager that is a program of its own cannot be started, configured or reached.
     #[error("SLV-REHEARSAL-0006: {what}")]
     Outside {
         /// What happened.

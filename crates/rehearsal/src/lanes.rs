@@ -10,21 +10,22 @@ use crate::manager::AcceptedPlan;
 /// Lanes that packets are put on, level by level in turn, and the one of copies, if they have one of their own.
 type Wanted = (u8, Option<Vl>);
 
-/// What is expected, as a script writes it: so many lanes, and with `+1` the next for copies.
+/// The expected lanes as a script writes them: their number, and with `+1` one more for copies.
 pub(crate) fn wanted(text: &str) -> Option<Wanted> {
     let lanes: u8 = text.strip_suffix("+1").unwrap_or(text).parse().ok()?;
     let own = Vl::new(lanes).filter(|_| text.ends_with("+1"));
     Some((lanes, own))
 }
 
-/// The first place among all ACTIVE ports where packets are not put on so many lanes, level by level in turn, and
-/// copies on their own, or where an arbiter does not serve one of them; a link that has fewer lanes uses those.
+/// Returns the first place at an ACTIVE port where packets are not spread over the expected lanes, level by level in
+/// turn, with copies on their own lane, or where an arbiter does not serve one of these lanes. A link with fewer lanes
+/// uses those that it has.
 pub(crate) fn first_wrong(chassis: &Chassis, wanted: Wanted) -> Option<String> {
     let mut nodes = chassis.fabric().nodes().indices();
     nodes.find_map(|node| wrong_at(chassis, node, wanted, |_| true))
 }
 
-/// The same of nodes that `is_here` says of, between ports that a plan in force has settings for.
+/// The same for nodes for which `is_here` is true, at ports with settings in a plan in force.
 pub(crate) fn first_unplanned(
     chassis: &Chassis,
     accepted: &AcceptedPlan,

@@ -1,4 +1,4 @@
-//! A manager's seat: what survives when it is killed, and its present life.
+//! A manager's place in the rehearsal: the state that survives when it is killed, and its present process.
 
 use std::fmt;
 use std::path::Path;
@@ -48,7 +48,7 @@ pub(crate) struct Manager {
 /// An administrator beside a manager.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Administers {
-    /// What is wrong with it, in tests of checkers.
+    /// Its defect, in tests of checkers.
     pub defect: Option<DeskDefect>,
 }
 
@@ -59,17 +59,17 @@ pub enum DeskDefect {
     StoresNothing,
     /// The administrator confirms registrations although they could neither be marked nor stored.
     ConfirmsUnmarked,
-    /// It answers from the first plan of its life.
+    /// It answers from the first plan of its process.
     AnswersFromThePast,
     /// It reports nothing.
     Mute,
     /// It answers no question for a path.
     IgnoresPaths,
-    /// The manager is not told of groups.
+    /// It does not pass groups to the manager.
     KeepsGroups,
-    /// It does not see that a service is to be registered.
+    /// It ignores requests to register a service.
     LosesServices,
-    /// While it stands by it does not notice of whom the master has forgotten something.
+    /// As a standby it does not copy the ports with registrations that the master has dropped.
     CopiesNoForgotten,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Life {
     pub client: ClientId,
     /// When it began.
     pub started: Time,
-    /// A number that no other life has.
+    /// A number that no other process has.
     pub number: u64,
     pub sm: Sm,
     /// Between it, its administrator, the port and the disk.
@@ -88,7 +88,7 @@ pub(crate) struct Life {
     pub hurry: Duration,
     /// What will be done later.
     pub pending: Vec<(Time, Pending)>,
-    /// When it looked at the fabric.
+    /// The times of its sweeps and probes.
     pub looks: Looks,
     /// Plans of its own.
     pub plans: Plans,
@@ -100,7 +100,7 @@ pub(crate) struct Life {
     pub folder: Option<Folder>,
 }
 
-/// When a manager looked at the fabric.
+/// The times of a manager's sweeps and probes.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
     looked_at: Option<Time>,
@@ -115,17 +115,17 @@ impl Looks {
         self.boots = Arc::new(boots);
     }
 
-    /// It begins to look at a part of the fabric.
+    /// Records the beginning of a probe.
     pub const fn probes(&mut self, now: Time) {
         self.looked_at = Some(now);
     }
 
-    /// When its last sweep began, or its last look at a part of the fabric.
+    /// Returns when its last sweep or probe began.
     pub const fn looked_at(&self) -> Option<Time> {
         self.looked_at
     }
 
-    /// When its last sweep began: a look at ports tells nothing of tables.
+    /// Returns when its last sweep began: a probe reads no tables.
     pub const fn swept_at(&self) -> Option<Time> {
         self.swept_at
     }
@@ -204,7 +204,7 @@ pub(crate) struct AcceptedPlan {
     pub plan: Arc<Plan>,
 }
 
-/// Work on its way.
+/// Unfinished work.
 #[derive(Debug)]
 pub(crate) enum Pending {
     /// A job, and its result if it has been made already.
@@ -216,7 +216,7 @@ pub(crate) enum Pending {
         id: u64,
         state: PersistentState,
     },
-    /// State on its way to a disk, which may fail.
+    /// State that is being written to a disk, which may fail.
     Saved {
         id: u64,
         state: Arc<PersistentState>,
@@ -232,8 +232,8 @@ pub trait Tamper: fmt::Debug + Send {
         Some(input)
     }
 
-    /// An output leaves the manager. What goes out is appended to `out`, what is handed to the manager instead of an
-    /// answer of the world to `back`.
+    /// Takes an output of the manager. Outputs that are sent are appended to `out`; inputs that replace an answer of
+    /// the world are appended to `back`.
     fn output(&mut self, now: Time, output: Output, out: &mut Vec<Output>, back: &mut Vec<Input>);
 
     /// By how much its clock goes forward now.
@@ -244,7 +244,7 @@ pub trait Tamper: fmt::Debug + Send {
 }
 
 impl Life {
-    /// When it next wants to be called.
+    /// Returns when it next wants to be called.
     pub fn next_due(&self) -> Option<Time> {
         let pending = self.pending.iter().map(|(at, _)| *at).min();
         [pending, self.next_wake(), self.coordinator.next_wake()]
@@ -253,13 +253,13 @@ impl Life {
             .min()
     }
 
-    /// When its next timer is due.
+    /// Returns when its next timer is due.
     pub fn next_wake(&self) -> Option<Time> {
         let hurry = u64::try_from(self.hurry.as_nanos()).unwrap_or(u64::MAX);
         self.sm.next_wake().map(|at| Time(at.0.saturating_sub(hurry)))
     }
 
-    /// The first work that is done by `now`, in order of being done, then of being asked for.
+    /// Takes the first work that is done by `now`, in the order of completion, then of requests.
     pub fn take_done(&mut self, now: Time) -> Option<Pending> {
         let due = self.pending.iter().enumerate().filter(|(_, (at, _))| *at <= now);
         let (first, _) = due.min_by_key(|(i, (at, _))| (*at, *i))?;

@@ -1,4 +1,4 @@
-//! What the hardware of one subnet holds, as a judge wants to see it.
+//! The hardware state of one subnet, as input for a judge.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,11 +23,11 @@ pub struct Observed {
     pub without_lid: Vec<(PortRef, LidConflict)>,
     /// Tables as they forward.
     pub tables: Tables,
-    /// Lanes as switches put packets on them, between ports whose links are up.
+    /// The lanes in switches, between ports with links that are up.
     pub lanes: SlToVl,
 }
 
-/// A thing of a subnet that is not as it is to be at rest.
+/// A part of a subnet that is not as it must be when all managers are idle.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
     /// The link of the port with this name is trained, and the port is not ACTIVE.
@@ -94,16 +94,15 @@ impl Observed {
         }
     }
 
-    /// What the judge says of what is installed, for senders that use these levels, on the lanes that switches put them
-    /// on.
+    /// Returns the judge's verdict on the installed tables, for senders that use these levels, on the installed lanes.
     #[must_use]
     pub fn judge_levels(&self, levels: &ServiceLevels) -> Verdict {
         let subject = Subject::tables(&self.fabric, &self.lids, &self.tables, levels, &self.lanes);
         verify(subject, &JudgeOptions::default())
     }
 
-    /// What the judge says of what is installed, all on one lane: where no packets wait for each other
-    /// in a circle then, none do whatever lanes they take.
+    /// Returns the judge's verdict on the installed tables, all on one lane: if there is no credit loop then, there is
+    /// none on several lanes.
     #[must_use]
     pub fn judge(&self) -> Verdict {
         let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());
@@ -119,8 +118,8 @@ impl Observed {
         up.filter(|(_, p)| p.link.state != PortState::Active).map(|(at, _)| at)
     }
 
-    /// The first thing that is not as it is to be at rest: a port without a LID, a port of a host with another LMC than
-    /// this one, a port that is not ACTIVE, an error that the judge finds.
+    /// Returns the first fault when all managers are idle: a port without a LID, a port of a host with another LMC than
+    /// this one, a port that is not ACTIVE, or an error that the judge finds.
     pub(crate) fn trouble(&self, lmc: Option<Lmc>) -> Option<Trouble> {
         if let Some((at, conflict)) = self.without_lid.first() {
             return Some(Trouble::Other(format!("{}: {conflict:?}", self.fabric.port_name(*at))));
@@ -137,8 +136,8 @@ impl Observed {
             .map(|error| Trouble::Other(error.to_string()))
     }
 
-    /// The first port of a host with another LMC than the policy's. A port whose link is down is left out: the second
-    /// port of a host may be in a subnet without a manager.
+    /// Names the first port of a host with another LMC than the policy's. A port with a link that is down is left out:
+    /// the second port of a host may be in a subnet without a manager.
     fn other_lmc(&self, policy: Lmc) -> Option<String> {
         let mut ends = self.fabric.end_ports();
         let (at, _) = ends.find(|(at, port)| {

@@ -1,7 +1,8 @@
-//! Managers that are programs of their own, in real time: somebody outside carries their datagrams and knows the time.
+//! Managers that are programs of their own, in real time: an [`Outside`] outside of this crate carries their datagrams
+//! and knows the time.
 //!
-//! The fabric, its faults and the checkers are those of virtual time. What only the inside of a manager can tell (its
-//! plan, its role, what it stored) is not looked at.
+//! The fabric, its faults and the checkers are those of virtual time. Values that only the inside of a manager knows
+//! (its plan, its role, its stored state) are not checked.
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ use selvedge_wire::{Datagram, Method};
 
 use crate::manager::ManagerId;
 
-/// Whoever keeps managers as processes.
+/// The part that runs managers as processes.
 pub trait Outside: fmt::Debug {
     /// Starts a manager at a node; its requests come with [`Self::wait`].
     fn start(&mut self, id: ManagerId, node: &str, config: &Config) -> Result<(), String>;
@@ -21,7 +22,7 @@ pub trait Outside: fmt::Debug {
     /// Ends it as `kill -9` does.
     fn kill(&mut self, id: ManagerId);
 
-    /// Tells it that its settings are others now.
+    /// Reloads a manager with changed settings.
     fn reload(&mut self, id: ManagerId, node: &str, config: &Config) -> Result<(), String>;
 
     /// Asks it for a sweep.
@@ -33,7 +34,7 @@ pub trait Outside: fmt::Debug {
     /// Waits until then, or until something was sent, and hands that over.
     fn wait(&mut self, until: Time, emulator: &mut Emulator, sent: &mut Vec<Mail>) -> Result<(), String>;
 
-    /// Those that ended by themselves: when, how. They were started again.
+    /// Returns the processes that ended by themselves: when, how. They were started again.
     fn crashes(&mut self) -> Vec<String>;
 
     /// Hands on what arrived.
@@ -49,7 +50,7 @@ pub struct Mail {
     pub datagram: Datagram,
 }
 
-/// What is known of managers outside.
+/// Knowledge of managers outside.
 #[derive(Debug)]
 pub(crate) struct Outsiders {
     pub hands: Box<dyn Outside>,
@@ -57,7 +58,7 @@ pub(crate) struct Outsiders {
     pub seats: Vec<(String, PortIdx)>,
     pub running: Vec<bool>,
     pub mail: Vec<Mail>,
-    /// When anybody last sent a request, and whether it was a Set.
+    /// When a manager last sent a request, and whether it was a Set.
     pub last: Option<(Time, Method)>,
 }
 

@@ -57,7 +57,7 @@ impl Default for Options {
 pub struct LogEntry {
     /// When.
     pub at: Time,
-    /// Whose.
+    /// The manager that sent it.
     pub manager: ManagerId,
     /// What.
     pub event: Event,
@@ -81,7 +81,7 @@ pub struct Rehearsal {
     pub(crate) deliveries: Vec<Delivery>,
 }
 
-/// What waits to be carried out.
+/// Work that waits to be carried out.
 #[derive(Debug, Default)]
 struct Queues {
     /// Milestones that coordinators have not got.
@@ -92,10 +92,10 @@ struct Queues {
     outputs: Vec<Output>,
 }
 
-/// What is counted.
+/// The counters.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Lives of managers so far.
+    /// Processes of managers so far.
     lives_begun: u64,
     /// How often a manager became master.
     pub led: u64,
@@ -111,14 +111,15 @@ pub(crate) struct Counts {
 
 /// How long storing takes: an fsync on a common disk.
 const PERSIST_COST: Duration = Duration::from_millis(1);
-/// How long an answer takes that nobody in the world gave.
+/// How long an answer takes that a tamper made up.
 const FAKED_COST: Duration = Duration::from_micros(10);
-/// The managers are at rest: then a fabric in which nothing happens for so long is quiet. Links train within it; traps
+/// A fabric counts as quiet if all managers are idle and it has no event for this time. Links train within it; traps
 /// are repeated, standbys poll and masters sweep at longer intervals.
 const QUIET: Duration = Duration::from_millis(50);
-/// The most that is skipped at once while nobody receives anything, so that conditions are seen when they come true.
+/// The longest step while no datagram is delivered, so that conditions are checked soon after they become true.
 const STRIDE: Duration = Duration::from_millis(5);
-/// Steps at one instant after which time will not go on any more. A 5,832-host sweep has fewer at any instant.
+/// Steps at one instant after which the run fails because time no longer advances. A 5,832-host sweep has fewer at any
+/// instant.
 const STEPS_AT_ONE_INSTANT_MAX: u32 = 200_000;
 
 impl Rehearsal {
@@ -172,7 +173,7 @@ impl Rehearsal {
         ManagerId(self.managers.len() - 1)
     }
 
-    /// Starts a manager that is not running, with what it stored in earlier lives.
+    /// Starts a manager that is not running, with the state that its earlier processes stored.
     pub fn start(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
         if self.outside.is_some() {
             return self.start_outside(id);
@@ -213,7 +214,7 @@ impl Rehearsal {
         self.coordinate(id, In::Start)
     }
 
-    /// Ends a manager as `kill -9` does: nothing remains but what it had stored, and the kernel clears IsSM.
+    /// Ends a manager as `kill -9` does: only its stored state remains, and the kernel clears IsSM.
     pub fn kill(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
         if self.outside.is_some() {
             return self.kill_outside(id);
@@ -233,17 +234,17 @@ impl Rehearsal {
         self.coordinate(id, In::Command(command))
     }
 
-    /// Tells a manager of multicast groups, as its administrator does.
+    /// Hands a manager its multicast groups, as its administrator does.
     pub fn groups(&mut self, id: ManagerId, groups: Vec<MulticastGroup>) -> Result<(), RehearsalError> {
         self.hand(id, Input::Groups(groups))
     }
 
-    /// Tells a manager of alias GUIDs, as its administrator does.
+    /// Hands a manager its alias GUIDs, as its administrator does.
     pub fn aliases(&mut self, id: ManagerId, ports: Vec<PortAliases>) -> Result<(), RehearsalError> {
         self.hand(id, Input::Aliases(ports))
     }
 
-    /// Gives a manager another policy: now if it runs, and in all lives to come.
+    /// Gives a manager another policy: now if it runs, and for all later processes.
     pub fn reload(&mut self, id: ManagerId, policy: Arc<Policy>) -> Result<(), RehearsalError> {
         let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
         manager.config.policy = Arc::clone(&policy);
@@ -267,7 +268,7 @@ impl Rehearsal {
         self.costs.plan = cost;
     }
 
-    /// No job costs anything from now on, repairs included: what is left is what the fabric takes.
+    /// No job takes time from now on, repairs included: the remaining time is that of the fabric.
     pub const fn set_jobs_free(&mut self) {
         self.costs.are_free = true;
     }
@@ -296,7 +297,7 @@ impl Rehearsal {
         self.life(id).map(|life| life.client)
     }
 
-    /// What it has stored.
+    /// Returns its stored state.
     #[must_use]
     pub fn stored(&self, id: ManagerId) -> Option<&PersistentState> {
         self.managers.get(id.0).map(|m| &m.stored)
@@ -387,13 +388,13 @@ impl Rehearsal {
         self.at_rest().map_err(|violation| self.violated(violation))
     }
 
-    /// True if all managers are at rest, no datagram is on its way and nothing is about to happen.
+    /// True if all managers are idle, no datagram is in flight and no event is near.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         // A failed save is retried, and the manager may have something to do then.
         let has_stored = |life: &Life| life.coordinator.retries().state.next().is_none();
         let at_rest = |life: &Life| life.pending.is_empty() && has_stored(life) && life.sm.is_resting();
-        // A datagram on its way is an event in the near future; one that a hung agent holds is none.
+        // A datagram in flight is an event in the near future; one that a hung agent holds is none.
         self.emulator.next_event().is_none_or(|at| at > self.now + QUIET) && self.lives().all(|(_, life)| at_rest(life))
     }
 
@@ -449,7 +450,7 @@ impl Rehearsal {
         if self.tools.take(delivery) {
             return Ok(());
         }
-        // A manager that was killed meanwhile hears nothing.
+        // A manager that was killed meanwhile gets nothing.
         let id = self
             .lives()
             .find(|(_, life)| life.client == delivery.client)
@@ -469,7 +470,7 @@ impl Rehearsal {
         }
     }
 
-    /// Hands an input to a manager and carries out what comes of it.
+    /// Hands an input to a manager and carries out the outputs.
     pub(crate) fn hand(&mut self, id: ManagerId, input: Input) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(manager) = self.managers.get_mut(id.0).filter(|m| m.life.is_some()) else {
@@ -485,7 +486,7 @@ impl Rehearsal {
         let mut out = std::mem::take(&mut self.queues.outputs);
         let before = life.sm.stage_name();
         life.sm.handle(now + life.hurry, input, &mut out);
-        // It looks at a part of the fabric, and asks no more what it asked before.
+        // It begins a probe, and drops its earlier requests.
         let looks_anew = before != StageName::Probing && life.sm.stage_name() == StageName::Probing;
         let looks_anew = looks_anew.then_some(life.client);
         if looks_anew.is_some() {

@@ -59,7 +59,7 @@ impl Subnets {
         self.group[port]
     }
 
-    /// End ports that can be reached by somebody.
+    /// End ports that can be reached from another port.
     pub fn live(&self) -> &[PortIdx] {
         &self.live
     }
@@ -77,7 +77,7 @@ pub(crate) fn is_up(chassis: &Chassis, port: PortIdx) -> bool {
     wire.num() != PortNum::MANAGEMENT && wire.phys() == PhysState::LinkUp && wire.peer().is_some()
 }
 
-/// The root of a port's tree; halves the way there for the next time.
+/// Returns the root of a port's tree, and halves the path to it for the next call.
 fn root(group: &mut IdxVec<PortIdx, PortIdx>, mut port: PortIdx) -> PortIdx {
     while group[port] != port {
         group[port] = group[group[port]];

@@ -22,7 +22,7 @@ pub enum Violation {
     Loop {
         /// The LID.
         lid: Lid,
-        /// A switch of the circle.
+        /// A switch of the loop.
         switch: String,
     },
     /// SLV-REHEARSAL-0103: a subnet has had two masters for too long.
@@ -65,7 +65,7 @@ pub enum Violation {
         /// What there may be.
         limit: usize,
     },
-    /// SLV-REHEARSAL-0107: channels wait for each other in a circle.
+    /// SLV-REHEARSAL-0107: a credit loop: channels wait for each other in a cycle.
     #[error("SLV-REHEARSAL-0107: a circle of channels that wait for each other: {channels}")]
     Cycle {
         /// The ports by which packets leave, first to last.
@@ -89,7 +89,7 @@ pub enum Violation {
         /// Where packets come from.
         from: String,
     },
-    /// SLV-REHEARSAL-0110: a port got another LID, and nobody had asked for it.
+    /// SLV-REHEARSAL-0110: a port got another LID without a request of the operator.
     #[error("SLV-REHEARSAL-0110: {port} had LID {before} and now has {now}")]
     LidChanged {
         /// The port.
@@ -112,12 +112,13 @@ pub enum Violation {
     Window {
         /// The manager.
         manager: String,
-        /// Requests that nobody has answered and that are not given up.
+        /// Requests without an answer that are not given up.
         open: usize,
         /// What there may be.
         limit: usize,
     },
-    /// SLV-REHEARSAL-0117: packets that an old entry has sent on may wait for those of a new one, and those for them.
+    /// SLV-REHEARSAL-0117: packets that an old entry has forwarded may wait for packets of a new one, and those for
+    /// them.
     #[error("SLV-REHEARSAL-0117: a circle of channels with packets that old entries have sent on: {channels}")]
     Undrained {
         /// The ports by which packets leave, first to last.
@@ -133,7 +134,8 @@ pub enum Violation {
         /// Where the Set was taken, and the entry before and after it.
         at: String,
     },
-    /// SLV-REHEARSAL-0119: at rest, a port puts packets on other lanes than planned, or never serves one.
+    /// SLV-REHEARSAL-0119: when all managers are idle, a port puts packets on other lanes than planned, or never serves
+    /// one.
     #[error("SLV-REHEARSAL-0119: the master is at rest, and lanes are not as planned: {what}")]
     Lanes {
         /// The row or the lane.
@@ -160,14 +162,14 @@ pub enum Violation {
     /// SLV-REHEARSAL-0114: when the faults had stopped, not everything became well in time.
     #[error("SLV-REHEARSAL-0114: {seconds} s after the last fault, {when}: {what}")]
     NotConverged {
-        /// What is not well.
+        /// The fault.
         what: String,
         /// Which faults had stopped.
         when: &'static str,
         /// How long it had been waited for.
         seconds: u64,
     },
-    /// SLV-REHEARSAL-0113: a switch does not hold what it acknowledged, and nobody looked.
+    /// SLV-REHEARSAL-0113: a switch does not hold what it acknowledged, and no manager read it back.
     #[error("SLV-REHEARSAL-0113: {switch} has not held block {block} for {seconds} s, and {manager} did not look")]
     NotReadBack {
         /// The manager.
@@ -184,42 +186,42 @@ pub enum Violation {
     Unanswered {
         /// The manager.
         manager: String,
-        /// Who asked.
+        /// The host that asked.
         host: String,
         /// How long.
         millis: u64,
     },
-    /// SLV-REHEARSAL-0121: a host is told of a path that is none of the plan in force, or of none.
+    /// SLV-REHEARSAL-0121: a host gets a path that is not in the plan in force, or no path.
     #[error("SLV-REHEARSAL-0121: what a host is told of the path from LID {from} to LID {to} is wrong: {what}")]
     WrongPath {
-        /// Whose path.
+        /// The LID of the host that asked.
         from: Lid,
-        /// Where it leads.
+        /// The LID that it leads to.
         to: Lid,
-        /// What is wrong.
+        /// What is wrong with it.
         what: String,
     },
-    /// SLV-REHEARSAL-0122: a host was told that something is registered, and the master does not know.
+    /// SLV-REHEARSAL-0122: a registration was confirmed to a host, and the master does not know it.
     #[error("SLV-REHEARSAL-0122: {host} was told that it has {what}, and {manager}, which is master, does not know")]
     RegistrationLost {
         /// The master.
         manager: String,
         /// The host's port.
         host: String,
-        /// What was registered.
+        /// The registration.
         what: &'static str,
     },
-    /// SLV-REHEARSAL-0123: packets to a multicast group do not come to each member once and to nobody else.
+    /// SLV-REHEARSAL-0123: packets to a multicast group do not arrive once at each member, or arrive elsewhere.
     #[error("SLV-REHEARSAL-0123: the master is at rest, and of packets from {sender} to LID {mlid} {what}")]
     WrongCopies {
         /// LID of the group.
         mlid: Lid,
-        /// Who sends.
+        /// The sender.
         sender: String,
         /// What is wrong.
         what: String,
     },
-    /// SLV-REHEARSAL-0124: a subscriber was not told of an event.
+    /// SLV-REHEARSAL-0124: a subscriber got no Report of an event.
     #[error("SLV-REHEARSAL-0124: {host} has subscribed and was not told that {what}")]
     NotReported {
         /// The subscriber.
@@ -227,17 +229,17 @@ pub enum Violation {
         /// What happened.
         what: String,
     },
-    /// SLV-REHEARSAL-0125: a host does not get registered what it wants, although all else is well.
+    /// SLV-REHEARSAL-0125: a host cannot register what it wants, although all else is well.
     #[error("SLV-REHEARSAL-0125: {seconds} s after all else was well, {when}: {what}")]
     NotServed {
-        /// Who, and what.
+        /// The host, and the registration.
         what: String,
         /// Which faults had stopped.
         when: &'static str,
         /// How long it had been waited for.
         seconds: u64,
     },
-    /// SLV-REHEARSAL-0126: a manager was woken for a timer that is still due, and nothing came of it.
+    /// SLV-REHEARSAL-0126: a manager was woken for a timer, had no output, and the timer is still due.
     #[error("SLV-REHEARSAL-0126: {manager} was woken for its timer {timer:?}, which is still due: nothing serves it")]
     TimerNotServed {
         /// The manager.

@@ -6,7 +6,7 @@ use selvedge_sm::Output;
 use crate::digest::Digest;
 use crate::manager::ManagerId;
 
-/// What managers have sent: as a digest, and as text if that is asked for.
+/// The datagrams that managers have sent: as a digest, and as text if requested.
 #[derive(Debug, Default)]
 pub(crate) struct WireLog {
     pub digest: Digest,

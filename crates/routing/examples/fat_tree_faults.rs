@@ -1,9 +1,9 @@
-//! `fat-tree` beside other engines on damaged trees:
-//! `cargo run --release -p selvedge-routing --example fat_tree_faults [FROM-TO] [SPEC…]`.
+//! `fat-tree` beside other engines on damaged trees: `cargo run --release -p selvedge-routing --example fat_tree_faults
+//! [FROM-TO] [SPEC…]`.
 //!
 //! Per tree, share of lost links and seed (FROM to TO, default 21 to 30): the busiest link as the judge counts it, and
 //! the effective bisection bandwidth: the mean over random pairings of all hosts of 1 ÷ flows on the fullest link of a
-//! pair's way. Last a line of means, and whether `fat-tree` was worse than anybody on any seed.
+//! pair's route. The last line has means, and whether `fat-tree` was worse than any other engine on any seed.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -80,7 +80,7 @@ impl Seen {
     }
 }
 
-/// Switches of the highest level of a generated tree, whose names tell the levels.
+/// Switches of the highest level of a generated tree; the names of its switches show the levels.
 fn tops(fabric: &Fabric) -> Vec<Guid> {
     let level = |name: &str| name.split("-L").nth(1).and_then(|rest| rest[..1].parse::<u32>().ok());
     let nodes = || fabric.switches().iter().map(|&n| fabric.node(n));
@@ -182,7 +182,7 @@ fn bandwidth(fabric: &Fabric, lids: &Lids, tables: &Tables) -> f64 {
     let is_host = |at: &PortRef| fabric.switch_index(at.node).is_none();
     let hosts = lids.iter().filter(|(at, _)| is_host(at));
     let hosts: Vec<(PortRef, usize, Lid)> = hosts.filter_map(|(at, r)| Some((at, leaf(at)?, r.base))).collect();
-    // Ways from each leaf to each host, by the first of the leaf's hosts.
+    // Routes from each leaf to each host, by the first of the leaf's hosts.
     let mut ways: BTreeMap<usize, Vec<Vec<usize>>> = BTreeMap::new();
     for &(at, leaf, _) in &hosts {
         let all = || hosts.iter().map(|to| way(fabric, tables, at, to.2)).collect();

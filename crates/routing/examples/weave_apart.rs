@@ -2,8 +2,8 @@
 //! [SPEC…] [--lmc 1,2] [--vls 1,2,4] [--effort fast,best] [--seeds 21-30] [--engine weave|fat-tree|…] [--means]`.
 //!
 //! One row per fabric, LMC, lanes and effort: time of this thread, most host pairs on a link over first LIDs and over
-//! all, errors, and in percent of the host pairs that could have two ways without a common cable (or cable and switch)
-//! those that have.
+//! all, errors, and of the host pairs that could have two routes without a common cable (or cable and switch), the
+//! percentage that has them.
 
 mod support;
 

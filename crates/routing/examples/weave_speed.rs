@@ -1,6 +1,5 @@
-//! What `weave` makes of some fabrics, and how long it takes:
-//! `cargo run --release -p selvedge-routing --example weave_speed -- [SPEC…] [--vls 1,2,4,8] [--effort fast,best]
-//! [--threads 1|N] [--seeds 21-30] [--engine weave|sssp|…] [--means]`.
+//! Routing quality and time of `weave` on some fabrics: `cargo run --release -p selvedge-routing --example weave_speed
+//! -- [SPEC…] [--vls 1,2,4,8] [--effort fast,best] [--threads 1|N] [--seeds 21-30] [--engine weave|sssp|…] [--means]`.
 //!
 //! One row per fabric, lanes and effort: time, most memory so far, and the judge's figures. With `--seeds` each SPEC is
 //! routed with each of these seeds, and a row of means follows; `--means` prints those alone.
@@ -62,7 +61,7 @@ fn main() {
     }
 }
 
-/// What is known of one routing.
+/// The figures of one routing.
 struct Row {
     ms: f64,
     cpu_ms: f64,
@@ -155,7 +154,7 @@ fn row(fabric: &Fabric, engine: Engine, lanes: u8, effort: &str, par: Par) -> Op
     })
 }
 
-/// Most memory this process ever held, where the kernel tells.
+/// Largest memory of this process so far, if the kernel reports it.
 fn peak_rss_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM"));

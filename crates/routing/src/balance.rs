@@ -20,15 +20,15 @@ use crate::destinations::{Destination, Destinations};
 use crate::paths::Paths;
 use crate::previous;
 
-/// What the spreading goes by.
+/// The inputs of load balancing.
 pub(crate) struct Balance<'a> {
     /// The fabric.
     pub graph: &'a Graph,
-    /// Who is routed.
+    /// The end ports to be routed.
     pub destinations: &'a Destinations,
     /// Which hops are allowed.
     pub paths: &'a Paths,
-    /// What was in force before.
+    /// The tables in force before.
     pub previous: Option<&'a Tables>,
     /// By switch: the turn of each port, where ports are not tried in ascending order.
     pub port_order: &'a BTreeMap<usize, [u8; 256]>,
@@ -58,9 +58,9 @@ struct Slab<'a> {
     blocks: Vec<&'a mut [[u8; BLOCK_LIDS]]>,
     /// Routes by channel, counted from the slab's first channel.
     routes: Vec<u32>,
-    /// Channels that are good next hops for the batch at hand, counted in the same way.
+    /// Channels that are good next hops for the current batch, counted in the same way.
     good: Vec<u32>,
-    /// Switches that earlier LIDs of the port at hand go through, with the number of them.
+    /// Switches on the routes of earlier LIDs of the current port, with the number of those LIDs.
     used: Vec<(u32, u32)>,
 }
 
@@ -170,8 +170,8 @@ impl<'a> Slab<'a> {
         best.1
     }
 
-    /// The same for a further LID of a port: a neighbouring system that none of its earlier LIDs goes through is
-    /// preferred, then such a switch, then fewer of its LIDs. Ports are scanned from the one after the last LID's.
+    /// As above, for a further LID of a port: first a neighbouring system on no route of its earlier LIDs, then a
+    /// switch on no such route, then the fewest of its LIDs. Ports are scanned from the one after the last LID's.
     fn least_used_elsewhere(&mut self, switch: usize, destination: &Destination, offset: u16) -> u32 {
         self.find_used(switch, destination, offset);
         let graph = self.balance.graph;

@@ -1,8 +1,8 @@
-//! Who is routed, and in what order.
+//! The destinations to be routed, and their order.
 //!
-//! The order decides which destination gets which of several equal ports. It is OpenSM's (observed in 3.3.23): first
-//! the hosts, switch by switch, those with most host links first and otherwise in OpenSM's GUID order, hosts of a
-//! switch by its ports; then the switches themselves.
+//! The order decides which of several equal ports each destination gets. It is OpenSM's (observed in 3.3.23): first the
+//! hosts, switch by switch, those with most host links first and otherwise in OpenSM's GUID order, hosts of a switch by
+//! its ports; then the switches themselves.
 
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub(crate) struct Destinations {
 impl Destinations {
     /// Sorts the end ports that have LIDs. Those without a live link to a switch are noted.
     ///
-    /// Ports whose GUID is in `first` come first, in its order (OpenSM's `guid_routing_order_file`).
+    /// Ports with a GUID in `first` come first, in its order (OpenSM's `guid_routing_order_file`).
     pub fn new(
         fabric: &Fabric,
         graph: &Graph,
@@ -131,7 +131,7 @@ enum Attachment {
     Switch(u32),
     /// A host port behind this switch's port.
     Host { at: u32, egress: u8 },
-    /// A host port whose link is down, or leads to another host.
+    /// A host port with a link that is down, or that leads to another host.
     None,
     /// An external port of a switch: it cannot have a LID.
     NoEndPort,
@@ -152,7 +152,7 @@ fn attachment(fabric: &Fabric, port: PortRef) -> Attachment {
     }
 }
 
-/// Live links of a switch that lead to nodes of a kind.
+/// Returns the live links of a switch to nodes of a kind.
 pub(crate) fn links_to(fabric: &Fabric, switch: usize, is_meant: impl Fn(&Node) -> bool) -> usize {
     let node = fabric.switches()[idx(switch)];
     fabric

@@ -1,4 +1,4 @@
-//! What every engine is: the trait, what goes in and what comes out.
+//! The trait of engines, their input and their output.
 
 use core::fmt;
 
@@ -28,13 +28,13 @@ pub trait RoutingEngine: fmt::Debug + Sync {
     /// to know to `notes`.
     fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError>;
 
-    /// Prepares repairs in place: a value that leads tables which this engine made around lost links, changing few
-    /// entries. `None` (default): after a loss the fabric is routed again with [`Options::previous`].
+    /// Prepares repairs in place: a value that changes few entries of this engine's tables to route around lost links.
+    /// `None` (default): after a loss the fabric is routed again with [`Options::previous`].
     fn mender(&self, _force: &InForce<'_>) -> Option<Mender> {
         None
     }
 
-    /// Returns what the planner may count on, each once.
+    /// Returns the promises that the planner may rely on, each once.
     fn capabilities(&self) -> &'static [Capability];
 
     /// Returns how many data lanes the engine uses, and what for. Default: one.
@@ -49,12 +49,12 @@ pub trait RoutingEngine: fmt::Debug + Sync {
     }
 }
 
-/// What the planner, the judge's callers and tests may count on from an engine.
+/// A promise of an engine that the planner, the judge's callers and tests may rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Capability {
-    /// Finds out first what the fabric is, and keeps entries in force by itself as far as that allows. So it routes
-    /// before tables that another manager left may be kept; other engines are not asked if those tables are right.
+    /// Analyses the fabric first, and keeps entries in force by itself as far as possible. So it routes before tables
+    /// of another manager may be kept; other engines are not called if those tables are correct.
     Recognises,
     /// Its tables are those that the operator gave: no other tables may take their place.
     Given,
@@ -74,19 +74,19 @@ pub enum LaneUse {
     /// As many as it may use, to keep packets apart. The routes are proved for one lane, so senders may use any
     /// service level.
     ToSpread {
-        /// Unless told otherwise by [`Options::lanes`].
+        /// Unless [`Options::lanes`] sets another number.
         by_default: u8,
     },
-    /// As many as it may use, or needs, to be free of deadlocks. Senders have to use the service levels that they are
-    /// told.
+    /// As many as it may use, or needs, to be free of deadlocks. Senders must use the service levels of their path
+    /// records.
     ToBeSafe {
-        /// Unless told otherwise by [`Options::lanes`].
+        /// Unless [`Options::lanes`] sets another number.
         by_default: u8,
     },
 }
 
 impl LaneUse {
-    /// Returns how many lanes an engine may use unless told otherwise, 1–15.
+    /// Returns how many lanes an engine may use by default, 1–15.
     #[must_use]
     pub const fn by_default(self) -> u8 {
         match self {

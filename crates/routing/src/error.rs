@@ -13,7 +13,7 @@ pub enum EngineError {
     /// SLV-ROUTE-0001: no engine has this name.
     #[error("SLV-ROUTE-0001: there is no routing engine '{name}'{meant}; known engines: {known}")]
     Unknown {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
         /// ` (did you mean '…'?)`, or nothing if no name is near.
         meant: String,
@@ -35,7 +35,7 @@ pub enum EngineError {
     /// SLV-ROUTE-0009: no effort has this name.
     #[error("SLV-ROUTE-0009: there is no effort '{name}'; known efforts: fast, best")]
     UnknownEffort {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
     },
     /// SLV-ROUTE-0003: the tables in force are those of another fabric.
@@ -52,16 +52,16 @@ pub enum EngineError {
     /// The fabric is no fat tree, or not enough of one.
     #[error(transparent)]
     NotATree(#[from] NotATree),
-    /// SLV-ROUTE-0004: `ftree` on what is no fat tree.
+    /// SLV-ROUTE-0004: `ftree` on a fabric that is no fat tree.
     #[error("SLV-ROUTE-0004: ftree cannot route this fabric: {why}; updn can route any")]
     NoFatTree {
-        /// What is wrong with it.
+        /// The reason.
         why: NoFatTree,
     },
     /// SLV-ROUTE-0005: `dnup` without hosts.
     #[error("SLV-ROUTE-0005: dnup ranks switches by their distance from hosts, and no switch has any; use updn")]
     NoHosts,
-    /// SLV-ROUTE-0006: an engine that needs lanes to be free of deadlocks ran out of them.
+    /// SLV-ROUTE-0006: an engine needs more lanes to be free of deadlocks than it may use.
     #[error(
         "SLV-ROUTE-0006: {engine} needs more than the {most} lanes it may use to be free of deadlocks; allow more, or \
          use updn, which needs one"

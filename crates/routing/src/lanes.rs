@@ -1,15 +1,15 @@
-//! Lanes for destinations, so that on no lane packets can wait for each other in a circle.
+//! Assigns lanes to destinations, so that no lane has a credit loop.
 //!
-//! Ways come one by one, and ones that fit nowhere may be changed ([`Lanes::place`]). First what packets of hosts use
-//! of all of them, later what only packets of switches use ([`Lanes::add`]).
+//! Paths are assigned one by one, and paths that fit no lane may be changed ([`Lanes::place`]). First the parts of all
+//! paths that packets of hosts use, later the parts that only packets of switches use ([`Lanes::add`]).
 //!
 //! A channel that a packet holds while it waits for the next one depends on that one. All dependencies of one LID go
-//! onto one lane: the first on which they close no circle. Each lane is a graph that is kept without cycles ([`Dag`]),
+//! onto one lane: the first on which they close no cycle. Each lane is a graph that is kept without cycles ([`Dag`]),
 //! so a dependency that agrees with its order costs nothing, and one that does not moves only the channels between its
 //! ends.
 //!
-//! OpenSM gives lanes to pairs of source and destination. A lane per destination is what a source can look up without
-//! knowing where it stands, and what path records of any source agree on.
+//! OpenSM assigns lanes to pairs of source and destination. With a lane per destination, path records of all sources
+//! agree.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::engines::sssp::NONE;
 /// Dependencies that a lane did not have before.
 pub(crate) type Added = Vec<(u32, u32)>;
 
-/// The lanes with what was put on them.
+/// The lanes with their dependencies.
 pub(crate) struct Lanes<'a> {
     graph: &'a Graph,
     /// Switches with hosts.
@@ -40,7 +40,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// The first lane begins with dependencies that close no circle.
+    /// Begins the first lane with dependencies that close no cycle.
     pub fn with_first(mut self, dependencies: &[(u32, u32)]) -> Self {
         if !dependencies.is_empty() {
             self.open(dependencies);
@@ -53,11 +53,12 @@ impl<'a> Lanes<'a> {
         u8::try_from(self.lanes.len().max(1)).unwrap_or(u8::MAX)
     }
 
-    /// Puts what packets of hosts use of a way onto a lane: the lane and the way, `None` if the lanes do not suffice.
+    /// Assigns the part of a path that packets of hosts use to a lane: returns the lane and the path, `None` if the
+    /// lanes do not suffice.
     ///
-    /// The first lane in use that can take its own way; else the first that can take another one; else a new one.
-    /// `packed`: the first that can take either. `find` looks for a way whose dependencies fit a lane, adds them there,
-    /// and says which were new.
+    /// Takes the first lane in use that fits the path; else the first that fits another path; else a new one. `packed`:
+    /// the first that fits either. `find` searches for a path with dependencies that fit a lane, adds them there, and
+    /// returns the new ones.
     pub fn place(
         &mut self,
         way: &[u32],
@@ -96,7 +97,8 @@ impl<'a> Lanes<'a> {
         self.open(&all).map(|lane| (lane, way))
     }
 
-    /// Puts more of a way on the lane that has it, or the whole on the first other that can take both, or a new one.
+    /// Assigns more of a path to the lane of its first part, or the whole path to the first other lane that fits both,
+    /// or to a new one.
     pub fn add(&mut self, way: &[u32], lane: u8, mut more: impl FnMut(&mut Lane, &mut Added) -> bool) -> Option<u8> {
         let all = dependencies(self.graph, way);
         let others = (0..self.used()).filter(|&other| other != lane);
@@ -114,7 +116,7 @@ impl<'a> Lanes<'a> {
         None
     }
 
-    /// Puts all of a way on a lane if that closes no circle.
+    /// Assigns the whole path to a lane if that closes no cycle.
     pub fn add_if_fits(&mut self, lane: u8, way: &[u32]) {
         let all = dependencies(self.graph, way);
         if let Some(lane) = self.lanes.get_mut(usize::from(lane)) {
@@ -132,7 +134,7 @@ impl<'a> Lanes<'a> {
             return None;
         }
         let mut lane = Lane::new(self.graph.channels().start(self.graph.switches()));
-        // Ways of one destination form a tree: alone they close no circle.
+        // The paths to one destination form a tree: alone they close no cycle.
         let fits = lane.add_all(dependencies);
         self.lanes.push(lane);
         u8::try_from(self.lanes.len() - 1).ok().filter(|_| fits)
@@ -164,7 +166,7 @@ fn dependencies(graph: &Graph, way: &[u32]) -> Vec<(u32, u32)> {
 /// One lane: dependencies between channels, without a cycle.
 pub(crate) struct Lane {
     waits: Dag,
-    /// Dependencies that close a circle with what is on the lane for good.
+    /// Dependencies that close a cycle with the permanent part of the lane.
     refused: BTreeSet<(u32, u32)>,
 }
 
@@ -176,7 +178,7 @@ impl Lane {
         }
     }
 
-    /// Adds all of the dependencies, or none if one closes a circle.
+    /// Adds all of the dependencies, or none if one closes a cycle.
     fn add_all(&mut self, dependencies: &[(u32, u32)]) -> bool {
         let mut added = Vec::new();
         let fits = dependencies
@@ -193,7 +195,7 @@ impl Lane {
         self.waits.has(held, wanted)
     }
 
-    /// Adds a dependency, also to `added` if it is new; false, and nothing is added, if it closes a circle.
+    /// Adds a dependency, also to `added` if it is new; false, and nothing is added, if it closes a cycle.
     pub fn add(&mut self, held: u32, wanted: u32, added: &mut Added) -> bool {
         if self.refused.contains(&(held, wanted)) {
             return false;
@@ -202,7 +204,7 @@ impl Lane {
             Insertion::New => added.push((held, wanted)),
             Insertion::Known => {}
             Insertion::Closes => {
-                // What was added may be taken away again: only without it this holds for good.
+                // Additions may be removed again: the refusal is permanent only without them.
                 if added.is_empty() {
                     self.refused.insert((held, wanted));
                 }

@@ -1,13 +1,13 @@
-//! Repairs in place: what leads tables in force around lost links.
+//! Repairs in place: values that change tables in force to route around lost links.
 
 use crate::engine::InForce;
 use crate::engines::fat_tree::{LikelyTurn, TreeMender};
 use crate::engines::weave::WeaveMender;
 
-/// What leads tables in force around lost links, changing few entries.
+/// Changes few entries of tables in force to route around lost links.
 #[derive(Clone, Debug)]
 pub enum Mender {
-    /// Of a fat tree: by the tree's rule, and detours where it has no way.
+    /// Of a fat tree: by the tree's rule, with detours where the rule gives no path.
     Tree(Box<TreeMender>),
     /// Of any tables that are free of credit loops: by the order of their dependency graph.
     Ordered(Box<WeaveMender>),

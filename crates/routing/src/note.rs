@@ -1,4 +1,4 @@
-//! What an engine tells the operator beside its tables.
+//! Notes of an engine for the operator, beside its tables.
 
 use core::fmt;
 
@@ -65,7 +65,7 @@ pub enum Note {
     },
     /// SLV-ROUTE-0104: a GUID of the routing order is no port of this fabric.
     UnknownInOrder {
-        /// What was given.
+        /// The GUID that was given.
         guid: Guid,
     },
     /// SLV-ROUTE-0105: a weight or an order was given for something that is no port of a switch of this fabric.
@@ -75,7 +75,7 @@ pub enum Note {
         /// The port.
         port: u8,
     },
-    /// SLV-ROUTE-0106: LIDs that nothing says how to reach.
+    /// SLV-ROUTE-0106: LIDs for which neither tables nor hop counts give a route.
     NotListed {
         /// Entries of switches that exist, for LIDs in use, that the tables read do not have.
         entries: usize,
@@ -89,7 +89,7 @@ pub enum Note {
     },
     /// SLV-ROUTE-0112: a given root is neither a switch nor on one.
     UnknownRoot {
-        /// What was given.
+        /// The GUID that was given.
         guid: Guid,
     },
     /// SLV-ROUTE-0113: links between switches of one rank; the lower GUID counts as up.
@@ -109,7 +109,7 @@ pub enum Note {
     },
     /// SLV-ROUTE-0116: the fat tree that was recognised.
     Tree {
-        /// What it looks like.
+        /// Its shape.
         shape: TreeShape,
     },
     /// SLV-ROUTE-0117: links between switches of one level of a fat tree; they are not used.
@@ -117,29 +117,29 @@ pub enum Note {
         /// How many.
         count: usize,
     },
-    /// SLV-ROUTE-0121: some link has fewer lanes than were asked for.
+    /// SLV-ROUTE-0121: some link has fewer lanes than requested.
     FewerLanes {
-        /// Asked for.
+        /// Requested lanes.
         wanted: u8,
-        /// What the poorest link has; so many are used.
+        /// Lanes of the poorest link; this number is used.
         have: u8,
     },
     /// SLV-ROUTE-0122: tables in force were repaired.
     Repaired {
-        /// LIDs of which only the entries without a way were routed again.
+        /// LIDs with new routes only for the entries without a path.
         extended: usize,
         /// LIDs that had to be routed again as a whole: their entries may not be sent in any order.
         rerouted: usize,
-        /// Lanes of which all LIDs had to be routed again.
+        /// Lanes with LIDs that all had to be routed again.
         rewoven: usize,
         /// Entries that changed.
         entries: usize,
     },
     /// SLV-ROUTE-0123: tables in force can deadlock; everything was routed again, on the same lanes.
     NotRepaired,
-    /// SLV-ROUTE-0131: what the largest part of the fabric looks like to `auto`.
+    /// SLV-ROUTE-0131: the shape of the largest part of the fabric, as `auto` finds it.
     Recognised {
-        /// What it looks like.
+        /// The shape.
         topology: Topology,
     },
     /// SLV-ROUTE-0132: the engine that `auto` took.
@@ -151,7 +151,7 @@ pub enum Note {
     Refused {
         /// The engine.
         engine: Engine,
-        /// What it, or the judge, said.
+        /// The message of the engine, or of the judge.
         why: String,
     },
 }
@@ -277,7 +277,7 @@ struct Listed<'a>(&'a [Guid]);
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// More than these do not help anybody who reads a line.
+        /// More than these do not help an operator.
         const SHOWN_MAX: usize = 4;
         for (i, guid) in self.0.iter().take(SHOWN_MAX).enumerate() {
             write!(f, "{}{guid}", if i == 0 { "" } else { ", " })?;
@@ -289,7 +289,7 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// What is to be said whatever the engine.
+/// Adds the notes that do not depend on the engine.
 pub(crate) fn about_fabric(fabric: &Fabric, graph: &Graph, lids: &Lids, notes: &mut Vec<Note>) {
     if graph.components() > 1 {
         let mut switches = vec![0; graph.components()];

@@ -17,9 +17,9 @@ use crate::ports::{HopWeight, PortOrder};
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The tables in force, with this fabric's switch indices ([`carry_over`](crate::carry_over)): an entry that is
-    /// still one of the best is kept, so a change moves only what it must. `None` (default): balance afresh, as OpenSM
-    /// does when a switch is new or a port was reset. Of minhop, updn, dnup, fat-tree and file with hop counts; the
-    /// others balance the fabric as a whole, and always afresh.
+    /// still one of the best is kept, so a change moves as few entries as possible. `None` (default): balance from
+    /// scratch, as OpenSM does when a switch is new or a port was reset. Used by minhop, updn, dnup, fat-tree and file
+    /// with hop counts; the others always balance the whole fabric from scratch.
     pub previous: Option<Arc<Tables>>,
     /// Whether load may be spread anew. Default: minimal. Of `fat-tree` only.
     pub rebalance: Rebalance,
@@ -42,18 +42,18 @@ pub struct Options {
     pub updn: UpDnOptions,
     /// Of `ftree` only.
     pub ftree: FtreeOptions,
-    /// Data lanes that may be used, 1–15, by the engines that can use several. Default (`None`): as
-    /// [`RoutingEngine::lanes`](crate::RoutingEngine::lanes) says. `weave` and `fat-tree` never use more than the
+    /// Data lanes that may be used, 1–15, by the engines that can use several. Default (`None`): the number of
+    /// [`RoutingEngine::lanes`](crate::RoutingEngine::lanes). `weave` and `fat-tree` never use more lanes than the
     /// poorest link has; engines that need lanes to be free of deadlocks refuse if they do not suffice.
     pub lanes: Option<u8>,
-    /// Of `file` only: what was read.
+    /// For `file` only: its input.
     pub listed: Option<Arc<Listed>>,
     /// Of `weave` only.
     pub weave: WeaveOptions,
 }
 
 impl Options {
-    /// Returns what was read for `file`.
+    /// Returns the input of `file`.
     pub(crate) fn listed(&self) -> Result<&Listed, EngineError> {
         self.listed.as_deref().ok_or(EngineError::NothingListed)
     }
@@ -62,7 +62,7 @@ impl Options {
 /// What a change of the fabric may move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rebalance {
-    /// Only what must change: entries that led over what is gone.
+    /// Only necessary changes: entries that led over lost links.
     #[default]
     Minimal,
     /// As much as makes the fullest links less full, and in trees of two levels fewer packets meet; `previous` does
@@ -70,7 +70,7 @@ pub enum Rebalance {
     Full,
 }
 
-/// Hosts by what they are for.
+/// Hosts by their purpose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLists {
     /// GUIDs of the ports of compute nodes: they are balanced first, on their own (`cn_guid_file`). Empty (default):

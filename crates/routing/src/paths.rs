@@ -8,13 +8,13 @@ use selvedge_sim::Par;
 pub(crate) struct Entry(u16);
 
 impl Entry {
-    /// There is no way.
+    /// No path.
     pub const NONE: Self = Self(u16::MAX);
-    /// Most hops an entry can hold; longer ways count as none. No fabric comes near: it would need 32,767 switches in
+    /// Most hops an entry can hold; longer paths count as none. No fabric comes near: it would need 32,767 switches in
     /// one line.
     pub const HOPS_MAX: u16 = (u16::MAX >> 1) - 1;
 
-    /// So many hops; up to `HOPS_MAX`.
+    /// An entry with this number of hops; up to `HOPS_MAX`.
     pub fn new(hops: u16, only_down: bool) -> Self {
         if hops > Self::HOPS_MAX {
             return Self::NONE;
@@ -22,7 +22,7 @@ impl Entry {
         Self(hops << 1 | u16::from(only_down))
     }
 
-    /// Hops left; `None` if there is no way.
+    /// Hops left; `None` without a path.
     pub fn hops(self) -> Option<u16> {
         (self != Self::NONE).then_some(self.0 >> 1)
     }
@@ -47,11 +47,11 @@ pub(crate) struct Levels {
     weights: Option<Vec<u8>>,
 }
 
-/// No way by this channel, in [`Hops`].
+/// No path by this channel, in [`Hops`].
 pub(crate) const NO_WAY: u8 = u8::MAX;
 
-/// Hops left by every channel towards every switch, where the number at a switch does not say which of its channels
-/// are good. Those with the fewest hops are.
+/// Hops left by every channel towards every switch, for engines where the number at a switch does not decide which of
+/// its channels are good: those with the fewest hops are.
 ///
 /// Memory: a byte per switch and channel: 34 MB for 972 switches of 36 ports, 200 MB for 2,880.
 #[derive(Clone, Debug)]
@@ -191,7 +191,7 @@ impl Levels {
         }
     }
 
-    /// Ordered pairs of different switches without a way, among those for which `count` holds.
+    /// Ordered pairs of different switches without a path, among those for which `count` holds.
     pub fn missing(&self, count: impl Fn(usize, usize) -> bool) -> usize {
         (0..self.switches)
             .map(|to| {

@@ -1,4 +1,4 @@
-//! What the operator says about single ports: weights, and the order in which they are tried.
+//! Options of the operator for single ports: weights, and the order in which ports are tried.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub(crate) fn weights(fabric: &Fabric, graph: &Graph, given: &[HopWeight], notes
             notes.push(Note::UnknownPort { switch: guid, port });
             continue;
         };
-        // A port whose link is down, or that leads to a host, has no channel: its weight changes nothing.
+        // A port with a link that is down, or that leads to a host, has no channel: its weight changes nothing.
         if let Ok(i) = graph.channels().get(at).binary_search_by_key(&port, |c| c.egress) {
             weights[graph.channels().start(at) + i] = hops;
         }

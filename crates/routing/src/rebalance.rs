@@ -1,12 +1,12 @@
-//! From tables in force to better ones in steps of bounded size.
+//! Changes tables in force to better ones in steps of bounded size.
 //!
-//! A step takes entries of the goal over. An entry is taken only together with those that it leads to, so that packets
-//! reach their destination from everywhere after each step: by old entries until they meet a switch that has
-//! changed, then by entries of the goal to the end. No link carries more pairs of hosts after a step than the busiest
-//! did before. Whether the tables are free of deadlock is not said here: the judge says that.
+//! A step adopts entries of the goal. An entry is adopted only together with all entries behind it on the path, so that
+//! packets from all switches reach their destination after each step: by old entries up to the first changed switch,
+//! then by entries of the goal. No link carries more host pairs after a step than the busiest did before. The judge
+//! decides whether the tables are free of deadlock.
 //!
 //! # Cost
-//! A walk from each switch with hosts to each host: 324 × 5,832 × 4 hops are 7.5 million look-ups, some 30 ms on one
+//! One path from each switch with hosts to each host: 324 × 5,832 × 4 hops are 7.5 million look-ups, some 30 ms on one
 //! core; 1,152 × 27,648 × 4 are 127 million.
 
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ pub struct Difference {
     pub blocks: usize,
     /// Entries.
     pub entries: usize,
-    /// Ordered pairs of hosts whose packets (to the base LID) take another way.
+    /// Ordered pairs of hosts with packets (to the base LID) that take another route.
     pub pairs: u64,
 }
 
@@ -34,7 +34,7 @@ pub struct BalanceStep {
     pub tables: Tables,
     /// What differs from those in force.
     pub changed: Difference,
-    /// What is left to the goal; its pairs are not counted.
+    /// The remaining difference to the goal; its pairs are not counted.
     pub left: Difference,
 }
 
@@ -107,10 +107,10 @@ fn counted(old: &Tables, new: &Tables) -> Difference {
 
 /// No switch.
 const NOBODY: u32 = u32::MAX;
-/// Ports of a switch, and what is no port.
+/// Ports of a switch, and a value for no port.
 const PORTS: usize = 256;
 
-/// The switches, what is behind their ports, and where LIDs are.
+/// The switches, the peers of their ports, and the places of LIDs.
 struct Net {
     /// The switch behind each port.
     behind: Vec<[u32; PORTS]>,
@@ -120,7 +120,7 @@ struct Net {
     leaves: Vec<u32>,
     /// The switch of each LID.
     home: Vec<u32>,
-    /// LIDs that are the base LID of a host whose link is up.
+    /// LIDs that are the base LID of a host with a link that is up.
     counts: Vec<bool>,
 }
 
@@ -211,7 +211,7 @@ impl Net {
         load
     }
 
-    /// Pairs of hosts that pass each switch on their way to a LID.
+    /// Host pairs that pass each switch on their route to a LID.
     fn flow(&self, tables: &Tables, lid: usize) -> Vec<u32> {
         let mut flow = vec![0; self.behind.len()];
         if self.counts(lid) {
@@ -255,7 +255,7 @@ fn lid_of(lid: usize) -> Lid {
 struct Taking<'a> {
     net: &'a Net,
     goal: &'a Tables,
-    /// Pairs of hosts by channel, with what was taken.
+    /// Host pairs by channel, with the adopted entries.
     load: Vec<u64>,
     /// What no channel may exceed that gets more.
     ceiling: u64,
@@ -314,7 +314,7 @@ impl Taking<'_> {
             .collect()
     }
 
-    /// By how much the fullest link on the way gets less full.
+    /// The reduction of the fullest link on the route.
     fn gain(&self, tables: &Tables, lid: usize, from: u32) -> u64 {
         let fullest = |tables: &Tables| {
             let loads = self.net.way(tables, lid, from);
@@ -326,7 +326,7 @@ impl Taking<'_> {
         fullest(tables).saturating_sub(fullest(self.goal))
     }
 
-    /// Takes what the budget allows of a block.
+    /// Adopts as many entries of a block as the budget allows.
     fn block(&mut self, tables: &mut Tables, block: usize, sets: &[u32]) {
         let lids = self.differing(tables, block);
         let mut flows: Vec<Vec<u32>> = lids.iter().map(|&lid| self.net.flow(tables, lid)).collect();
@@ -342,7 +342,7 @@ impl Taking<'_> {
         }
     }
 
-    /// Takes an entry with those it leads to, if the budget and the links allow it.
+    /// Adopts an entry with those behind it, if the budget and the links allow it.
     fn entry(&mut self, tables: &mut Tables, (lid, from): (usize, u32), flow: &mut [u32]) {
         let (block, key) = (lid / BLOCK_LIDS, lid_of(lid));
         let new = |at: u32| self.goal.get(SwitchIdx(at), key);
@@ -351,7 +351,7 @@ impl Taking<'_> {
         }
         let mut ahead: Vec<u32> = self.net.way(self.goal, lid, from).map(|(at, _)| at).collect();
         if ahead.is_empty() {
-            // The last hop, an entry that leads nowhere, or a LID that nobody has any more.
+            // The last hop, an entry that leads nowhere, or a LID that no port has.
             ahead.push(from);
         }
         ahead.retain(|&at| tables.get(SwitchIdx(at), key) != new(at));
@@ -418,8 +418,8 @@ fn merged(shifts: &[(usize, i64)]) -> Vec<(usize, i64)> {
     sums
 }
 
-/// The goal, but where nobody has to change anything: LIDs that nobody has, and those of ports without a link, keep
-/// what they have.
+/// The goal, but LIDs that no port has, and those of ports without a link, keep their entries: no route needs the
+/// change.
 #[must_use]
 pub fn goal_for(fabric: &Fabric, lids: &Lids, in_force: &Tables, wanted: &Tables) -> Tables {
     let mut goal = in_force.clone();
@@ -430,7 +430,7 @@ pub fn goal_for(fabric: &Fabric, lids: &Lids, in_force: &Tables, wanted: &Tables
     {
         for switch in goal.switch_indices() {
             let (old, new) = (in_force.get(switch, lid), wanted.get(switch, lid));
-            // Nobody is made worse off: what reached it still does.
+            // No pair loses its route: sources that reached the LID still do.
             if old != new && new != NO_PATH {
                 goal.set(switch, lid, new);
             }

@@ -1,7 +1,7 @@
-//! Loads of channels, and the ways of one destination that suit them.
+//! Loads of channels, and paths to one destination that balance them.
 //!
-//! A way is, by switch, the place of the next channel among all channels; [`NONE`] at the switch that the destination
-//! is attached to, and where there is no way.
+//! Paths are stored by switch, as the index of the next channel among all channels; [`NONE`] at the switch of the
+//! destination, and where there is no path.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ impl<'a> Spread<'a> {
         (self.load.iter().copied().max().unwrap_or(0), squares)
     }
 
-    /// The least loaded shortest ways to a switch.
+    /// Returns the least loaded shortest paths to a switch.
     pub fn next(&mut self, attach: usize) -> Vec<u32> {
         self.search(attach);
         let mut next = vec![NONE; self.graph.switches()];
@@ -69,8 +69,9 @@ impl<'a> Spread<'a> {
         next
     }
 
-    /// The same among those whose dependencies the lane has room for, which are put there; `None` if a switch with
-    /// hosts has none. Other switches that have none, or only behind such, get no way.
+    /// Returns the least loaded of the shortest paths with dependencies that fit the lane, and adds these to it; `None`
+    /// if a switch with hosts has none. A switch without hosts that has none, or only behind such a switch, gets no
+    /// path.
     pub fn fitting(&mut self, attach: usize, lane: &mut Lane, room: &mut Added) -> Option<Vec<u32>> {
         self.search(attach);
         let mut next = vec![NONE; self.graph.switches()];
@@ -95,18 +96,19 @@ impl<'a> Spread<'a> {
         Some(next)
     }
 
-    /// Gives every switch that has no way yet one that fits the lane: a shortest one, else any. False if one has none.
+    /// Gives every switch without a path one that fits the lane: a shortest one if possible. False if a switch gets
+    /// none.
     ///
-    /// For switches that no packet of a host passes: what they load does not count. Ways along dependencies that the
-    /// lane has anyway are preferred, so that destinations share their turns.
+    /// These are switches that no packet of a host passes, so their load does not count. Paths along dependencies that
+    /// are already on the lane are preferred, so that destinations share their turns.
     pub fn complete(&mut self, attach: usize, next: &mut [u32], lane: &mut Lane, room: &mut Added) -> bool {
         self.search(attach);
         let graph = self.graph;
         let mut open: Vec<usize> = self.near.iter().skip(1).map(|&s| s as usize).collect();
         open.retain(|&s| next[s] == NONE);
-        // Shortest ways first; then, while that helps, any.
+        // Shortest paths first; then, while that helps, any.
         let mut longer = false;
-        // The lane only fills up meanwhile: what closed a circle once does so again.
+        // Dependencies are only added to the lane meanwhile: one that closed a cycle once does so again.
         let mut refused = BTreeSet::new();
         while !open.is_empty() {
             let before = open.len();
@@ -142,7 +144,7 @@ impl<'a> Spread<'a> {
         true
     }
 
-    /// Gives every switch that has no way yet a shortest one.
+    /// Gives every switch without a path a shortest one.
     pub fn fill(&mut self, attach: usize, next: &mut [u32]) {
         self.search(attach);
         for i in 1..self.near.len() {
@@ -153,7 +155,8 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// Moves single next hops of a LID off loaded channels, each with all that comes through its switch. True if any.
+    /// Moves single next hops of a LID off loaded channels, each with all packets through its switch. True if any
+    /// moved.
     ///
     /// A move must lower the sum of fourth powers of loads, so the peak counts most and rounds come to an end.
     pub fn relieve(&mut self, attach: usize, next: &mut [u32]) -> bool {
@@ -182,7 +185,7 @@ impl<'a> Spread<'a> {
         moved
     }
 
-    /// What the sum of fourth powers of loads changes by where pairs go from one channel and its way to another.
+    /// Returns the change of the sum of fourth powers of loads if pairs move from one channel and its path to another.
     fn change(&self, next: &[u32], (mut old, mut new): (u32, u32), pairs: u64) -> i128 {
         // (l + p)^4 - l^4; no load reaches 2^31, that of 49,151 LIDs' pairs on one channel.
         let step = |load: u64| {
@@ -218,7 +221,7 @@ impl<'a> Spread<'a> {
         self.graph.channels().item(channel as usize).to as usize
     }
 
-    /// Channels from a switch that shorten its distance, with what they and the way behind them carry.
+    /// Channels from a switch that shorten its distance, with the load of each and of the path behind it.
     fn shortest(&self, switch: usize) -> impl Iterator<Item = (u64, u32)> {
         let channels = self.graph.channels();
         let near = channels.range(switch).zip(channels.get(switch));
@@ -231,7 +234,7 @@ impl<'a> Spread<'a> {
             })
     }
 
-    /// Adds the pairs of a LID to the channels on its ways, or takes them away.
+    /// Adds the pairs of a LID to the channels on its paths, or removes them.
     pub fn count(&mut self, attach: usize, next: &[u32], more: bool) {
         self.search(attach);
         self.below.copy_from_slice(&self.hosts);

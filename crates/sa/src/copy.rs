@@ -88,8 +88,8 @@ pub enum Worth {
     /// Hosts are known to have registered something that it does not contain, or this is unknown.
     #[default]
     Part,
-    /// It was complete, but the master no longer confirms it. If the master still runs, hosts may have registered more
-    /// since; if it has ended, they could not.
+    /// The copy was complete, but the master no longer confirms it. If the master still runs, hosts may have registered
+    /// more since; if it has ended, they could not.
     Unproven,
     /// It is complete.
     All,

@@ -13,22 +13,22 @@ pub const CABLE_MOVE_MIN: Duration = Duration::from_millis(100);
 /// What a manager may do to the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Manage: take part in elections and, as master, bring the subnet to the plan.
+    /// Manage: takes part in elections and, as master, brings the subnet to the plan.
     Manage,
     /// Discover, plan and judge, but send no Set and take no part in elections.
     DryRun,
-    /// Discover and keep looking; sends only Gets, plans nothing.
+    /// Sweep again and again; sends only Gets, plans nothing.
     Watch,
 }
 
 /// Configuration of a manager.
 #[derive(Clone)]
 pub struct Config {
-    /// What it may do.
+    /// The mode: what the manager is allowed to do.
     pub mode: Mode,
     /// The port it sits at.
     pub local: LocalPort,
-    /// What the operator wants.
+    /// The operator's policy.
     pub policy: Arc<Policy>,
     /// SM priority, 0–15; the higher one becomes master, then the lower port GUID. Default 0.
     pub priority: u8,
@@ -44,13 +44,13 @@ pub struct Config {
     pub retries: u8,
     /// Time between light sweeps; `None`: no sweeps by time. Default 10 s, OpenSM's.
     pub sweep_interval: Option<Duration>,
-    /// Light sweeps in which every table block is read back once, so many of them in each as that takes; what was
-    /// written since the last light sweep is read in each in any case. 0: nothing else is. Default 360: an hour.
+    /// Number of light sweeps in which every table block is read back once; each light sweep reads an equal share.
+    /// Blocks written since the last light sweep are read in each case. 0: only those. Default 360: an hour.
     pub read_back_sweeps: u32,
     /// Time between a standby's polls of the master. Default 1 s.
     pub poll_interval: Duration,
-    /// So long nothing must have happened before the repair of each link is worked out, in case it is lost. Default
-    /// `None`: never, as it takes a processor for as long as so many repairs do, after each change.
+    /// How long the fabric must be unchanged before the repair of each link is computed in advance. Default `None`:
+    /// never, because each change costs a processor the time of as many repairs as there are links.
     pub backups_after: Option<Duration>,
     /// Polls without an answer after which the master is gone. Default 2: each is repeated like any request.
     pub poll_misses: u32,
@@ -88,8 +88,8 @@ impl Config {
         }
     }
 
-    /// Requests that are written down at most: those that the window allows, and enough behind them that an agent whose
-    /// own window is full keeps nobody waiting.
+    /// Largest number of prepared requests: the window, and enough more that an agent with a full window of its own
+    /// does not delay the others.
     #[must_use]
     pub(crate) const fn ready(&self) -> usize {
         4 * self.window

@@ -1,7 +1,7 @@
 //! The outer machine: takes inputs, holds the stage, hands out outputs.
 //!
-//! [`Sm::handle`] gives each input to the part that waits for it. `advance` then does what is due, in one fixed order,
-//! and begins the next stage when the requests of this one have ended. [`Timer`] says when a wake-up is due.
+//! [`Sm::handle`] gives each input to the sub-machine that waits for it. `advance` then runs what is due, in one fixed
+//! order, and begins the next stage when the requests of this one have ended. [`Timer`] lists the wake-ups.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,7 @@ pub struct Sm {
     inventory: Option<Arc<Inventory>>,
     /// The LIDs of each port.
     lids: LidBook,
-    /// What is stored, and when.
+    /// The stored state, and when it is stored.
     persist: Persist,
     /// What was there, and what of it is gone.
     presence: Presence,
@@ -64,21 +64,21 @@ pub struct Sm {
     tickets: Tickets,
     /// Tables that a heavy sweep reads.
     reading: Reading,
-    /// When sweeps are due, and what they go by.
+    /// When sweeps are due, and what they remember.
     sweep: Sweep,
-    /// What packets may still be under way by.
+    /// Entries and LIDs by which packets may still be in flight.
     drain: Drain,
-    /// What is to be read back.
+    /// The read-back of tables.
     read_back: ReadBack,
-    /// What was said of the operator's lists.
+    /// GUIDs of the operator's lists that were reported as absent.
     listed: Listed,
-    /// When the input at hand came in.
+    /// The time of the current input.
     now: Time,
     /// Which manager is master.
     election: Election,
     /// Which hosts must register again.
     registration: Registration,
-    /// What is to be probed, and what is being repaired.
+    /// Probes and repairs.
     repairs: Repairs,
     /// Repairs of links that are up.
     backups: BackupBook,
@@ -290,7 +290,7 @@ impl Sm {
         }
     }
 
-    /// Moves on when a stage has nothing left in flight; begins a sweep that is due.
+    /// Begins the next stage when no request is in flight; begins a sweep that is due.
     fn advance(&mut self, now: Time, out: &mut Vec<Output>) {
         loop {
             self.probe_suspects(out);
@@ -310,16 +310,17 @@ impl Sm {
         }
     }
 
-    /// A sweep may replace anything but Sets on their way and a standby's rest. A fabric that changes all the time must
-    /// not keep every plan from being applied, so only so many are dropped in a row.
+    /// Returns true if the sweep that is due may begin in this stage: not while Sets are in flight, and in a standby
+    /// only for a reason that concerns the master. Only a few plans in a row are dropped for a sweep, so that a fabric
+    /// that changes all the time still gets a plan.
     const fn may_sweep(&self) -> bool {
         match self.stage {
             Stage::MftBlocks(ref copying) if copying.then.is_some() => self.sweep.schedule().may_drop_plan(),
             Stage::Idle | Stage::LightSweep | Stage::Probing(_) | Stage::MftBlocks(_) | Stage::GuidBlocks(_) => true,
             Stage::Persisting { .. } if self.persist.is_failing() => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.sweep.schedule().may_drop_plan(),
-            // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
-            // What has been waited counts, so this ends however often it happens.
+            // Between two proved steps no change is half done, and a fault should not wait for seconds. The time waited
+            // so far counts, so this ends however often it happens.
             Stage::Applying(ref apply, _) => apply.wait().is_some(),
             Stage::Standby | Stage::Disabled => matches!(
                 self.sweep.schedule().due(),
@@ -359,7 +360,7 @@ impl Sm {
         out.push(Output::Event(Event::SweepStarted { reason }));
     }
 
-    /// One step to the next stage; false if the stage waits for something else than answers.
+    /// Goes one step to the next stage; false if the stage does not wait for answers.
     fn step(&mut self, now: Time, out: &mut Vec<Output>) -> bool {
         match std::mem::take(&mut self.stage) {
             Stage::Discovering(discovery) => self.discovered(*discovery, now, out),
@@ -385,9 +386,10 @@ impl Sm {
     }
 
     fn discovered(&mut self, mut discovery: Discovery, now: Time, out: &mut Vec<Output>) {
-        // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
+        // An error here drops the earlier knowledge, and the next interval reads everything.
         self.recall_what_was_known(&mut discovery.found);
-        // A cable that is moved while we look shows a node at two places: once more tells whether there are two.
+        // A cable that is moved during a sweep shows a node at two places: a second sweep shows whether there are two
+        // nodes.
         if self.repeats_sweep(crate::sweep::In::Twins(discovery.told.clone())) {
             return;
         }

@@ -1,8 +1,8 @@
-//! Walks the fabric: every node, every port, every cable, each asked once, all in parallel.
+//! Discovers the fabric: every node, every port, every cable, each requested once, all in parallel.
 //!
-//! A new node is asked for its description, a switch for SwitchInfo and every PortInfo; behind every port whose link
-//! is up, NodeInfo tells who is there and by which port it was entered. One answer gives a cable from both ends; cables
-//! between switches are asked from both all the same, because only that tells two switches with one GUID apart.
+//! A new node is asked for its description, a switch for SwitchInfo and every PortInfo; behind every port with a link
+//! that is up, NodeInfo gives the node and its ingress port. One answer gives both ends of a cable; a cable between
+//! switches is still followed from both ends, because only that distinguishes two switches with one GUID.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +18,12 @@ use selvedge_wire::{
 use crate::event::Event;
 use crate::smp;
 
-/// What was asked of whom.
+/// A request of discovery, and its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// NodeInfo behind a port; `None`: our own node.
     Node {
-        /// The port from which the way goes on.
+        /// The port that the directed route leaves by.
         from: Option<(usize, PortNum)>,
     },
     /// NodeDescription of a node.
@@ -41,13 +41,13 @@ pub enum Ask {
 pub struct Request {
     /// The agent: a found node, or unknown.
     pub agent: AgentId,
-    /// What to remember.
+    /// The subject of the request, to recognise the answer.
     pub ask: Ask,
     /// The attribute.
     pub attribute: AttributeId,
     /// Its modifier.
     pub modifier: u32,
-    /// The way.
+    /// The directed route.
     pub route: DirectedRoute,
 }
 
@@ -59,11 +59,11 @@ pub struct Discovery {
     by_guid: BTreeMap<Guid, usize>,
     /// GUIDs that were reported as duplicate.
     pub told: BTreeSet<Guid>,
-    /// Vendor and device of nodes that show extended speeds only to who says that they know them.
+    /// Vendor and device of nodes that show extended speeds only to managers that ask with bit 31 of the modifier.
     shy: BTreeSet<(u32, u16)>,
-    /// Ports of these that were told.
+    /// Ports of such nodes that were asked with bit 31.
     knows_us: BTreeSet<(usize, PortNum)>,
-    /// P_Key tables of switch ports in front of hosts are asked for, too: they enforce partitions, or shall.
+    /// P_Key tables of switch ports next to hosts are requested too: they enforce partitions, or shall.
     enforces: bool,
     /// Answers so far.
     pub answers: u64,
@@ -148,7 +148,7 @@ impl Discovery {
         }
     }
 
-    /// An answer that nobody can read: told, and as good as none.
+    /// Reports an answer that cannot be decoded; it counts as no answer.
     fn unreadable(&mut self, ask: Ask, route: &DirectedRoute, why: String, events: &mut Vec<Event>) {
         events.push(Event::BadDatagram { why });
         self.failed(ask, route, events);
@@ -208,7 +208,7 @@ impl Discovery {
         Ok(())
     }
 
-    /// Nobody answered, or with an error.
+    /// No answer came, or an error.
     pub fn failed(&mut self, ask: Ask, route: &DirectedRoute, events: &mut Vec<Event>) {
         let what = match ask {
             Ask::Node { from: None } => "the local node".to_owned(),
@@ -305,8 +305,8 @@ impl Discovery {
         }
     }
 
-    /// One GUID seen at two places that cannot be one node; or a node that nobody knows, entered by a port that it does
-    /// not have: that is an answer which nobody can read.
+    /// Rejects an answer: one GUID at two places that cannot be one node, or an unknown node entered by a port that it
+    /// does not have (such an answer counts as unreadable).
     fn reject(
         &mut self,
         from: Option<(usize, PortNum)>,
@@ -323,8 +323,8 @@ impl Discovery {
         self.tell_duplicate(node, Some(from), events);
     }
 
-    /// The cables of a node contradict each other. Of two hosts the first is kept. A switch is left out: tables meant
-    /// for one would steer the other.
+    /// Handles a node with cables that contradict each other. Of two hosts the first is kept. A switch is left out:
+    /// tables meant for one would also be written to the other.
     fn may_be_two(&mut self, node: usize, from: Option<(usize, PortNum)>, events: &mut Vec<Event>) {
         if self.found[node].info.kind == NodeKind::Switch {
             self.found[node].left_out = Some(PortReason::DuplicateGuid);
@@ -400,9 +400,10 @@ impl Discovery {
         }
     }
 
-    /// An end port that has extended speeds (FDR to NDR) and shows none wants to hear by bit 31 of the modifier that we
-    /// know them; without them its rate is taken for QDR. Its node is asked again, others of the same make at once so.
-    /// Not everybody is: the bit means nothing to older agents. Source: linux-rdma/opensm, issue 38.
+    /// Asks a node again if an end port has extended speeds (FDR to NDR) and shows none: it shows them if bit 31 of the
+    /// modifier is set, and without them its rate is taken for QDR. Further nodes of the same make are asked with that
+    /// bit at once. It is not set in every request, because older agents do not define it. Source: linux-rdma/opensm,
+    /// issue 38.
     fn ask_the_shy(&mut self, node: usize, port: PortNum, info: &PortInfo, out: &mut Vec<Request>) {
         let found = &self.found[node].info;
         let is_shy = info.capabilities.contains(CapabilityMask::EXTENDED_SPEEDS) && info.ext_speed_supported.is_none();

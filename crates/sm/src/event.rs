@@ -38,7 +38,7 @@ pub enum Event {
     },
     /// What changed since the last sweep.
     FabricChanged {
-        /// One difference, in words.
+        /// The first difference.
         change: String,
     },
     /// The judged plan is in every agent.
@@ -53,9 +53,9 @@ pub enum Event {
     },
     /// A Set failed.
     SetFailed {
-        /// What was to be set, where.
+        /// The Set: attribute and port.
         what: String,
-        /// Status of the answer, or none if nobody answered.
+        /// Status of the answer; none if no answer came.
         why: String,
     },
     /// An agent does not answer.
@@ -72,7 +72,7 @@ pub enum Event {
     DuplicateGuid {
         /// The GUID.
         guid: Guid,
-        /// Where the two were found.
+        /// The two places.
         what: String,
     },
     /// An M_Key forbids Sets.
@@ -89,7 +89,7 @@ pub enum Event {
     Role {
         /// The new role.
         role: crate::Role,
-        /// Because of whom, if anybody.
+        /// The manager that caused the change, if any.
         other: Option<Guid>,
     },
     /// The next phase waits until packets under way are gone.
@@ -97,7 +97,7 @@ pub enum Event {
         /// The wait.
         wait: Wait,
     },
-    /// A wait is cut short because a sweep is due; the new plan takes it into account.
+    /// A wait ends early because a sweep is due; the new plan takes the packets in flight into account.
     WaitEnded {
         /// The wait.
         wait: Wait,
@@ -109,17 +109,17 @@ pub enum Event {
     },
     /// The local port is not usable.
     LocalPortDown {
-        /// What is wrong.
+        /// The reason: its state, or the missing answer.
         what: String,
     },
-    /// No port that was found is among those whose LIDs are stored: unless they are few, the state is not this fabric's
+    /// No port that was found has a stored LID: unless only a few ports were found, the state belongs to another fabric
     /// and is not used.
     ForeignState {
         /// Ports with a stored LID.
         stored: usize,
         /// Ports found.
         found: usize,
-        /// They are too few to tell: the state is used.
+        /// Too few ports were found to decide: the state is used.
         are_few: bool,
     },
     /// A link went down and is planned around, without a sweep.
@@ -133,9 +133,9 @@ pub enum Event {
         what: String,
         /// How often it went down.
         downs: usize,
-        /// Within so many seconds.
+        /// Length of the window in seconds.
         window_s: u32,
-        /// It is left out for so many seconds since it last did.
+        /// The link is left out until this number of seconds has passed since it last went down.
         hold_s: u32,
     },
     /// A switch is gone: none of its links is left.
@@ -151,7 +151,7 @@ pub enum Event {
         returned: usize,
         /// LFT blocks that change.
         blocks: usize,
-        /// What planning took; on a virtual clock, what both are said to cost.
+        /// The time that planning took; with a virtual clock, the modelled time of planning and judging.
         took: Duration,
         /// What judging took; 0 on a virtual clock.
         judged: Duration,
@@ -180,18 +180,18 @@ pub enum Event {
         /// Which table.
         table: &'static str,
     },
-    /// A switch goes on acknowledging tables that it does not take: its packets go elsewhere than planned.
+    /// A switch goes on to acknowledge table blocks that it does not hold: packets take other routes than planned.
     SwitchLies {
         /// The switch.
         what: String,
-        /// Light sweeps in a row in which that was found.
+        /// Number of light sweeps in a row with that finding.
         times: u32,
     },
     /// A step towards balance is taken.
     RebalanceStep {
         /// Its number, from 1.
         step: u32,
-        /// What it changes.
+        /// The change.
         changed: Difference,
         /// Host pairs on the busiest link before and after it.
         load: (u64, u64),
@@ -215,7 +215,7 @@ pub enum Event {
         /// Steps taken.
         steps: u32,
     },
-    /// Links lead on where directed routes end: what is behind them is not managed.
+    /// Links lead beyond the longest directed route: nodes behind them are not managed.
     BeyondReach {
         /// Ports at which such a link was found.
         ports: usize,
@@ -254,16 +254,16 @@ pub enum Event {
         /// GUID of its port.
         by: Guid,
     },
-    /// The master did not answer a poll of this standby; after enough of them this manager looks for itself.
+    /// The master did not answer a poll of this standby; after enough missed polls this manager sweeps.
     PollMissed {
         /// GUID of its port.
         master: Guid,
-        /// Polls in a row that nobody answered.
+        /// Polls in a row without an answer.
         missed: u32,
         /// How many are enough.
         of: u32,
     },
-    /// Another manager shows another SM_Key: it is not believed.
+    /// Another manager shows another SM_Key: it is ignored.
     StrangeManager {
         /// GUID of its port.
         guid: Guid,

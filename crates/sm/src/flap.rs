@@ -19,8 +19,8 @@ use crate::event::Event;
 /// A port by name.
 type End = (Guid, PortNum);
 
-/// A link by its two ends, the lower first. One end is not enough: a cable that is plugged in elsewhere may lead from
-/// there to a host, for which nothing stands in, or to the manager itself.
+/// A link by its two ends, the lower first. One end is not enough: a cable that is plugged in elsewhere may lead to a
+/// host, which has no other route, or to the manager itself.
 type Key = (End, End);
 
 /// Links between switches that went down lately, and those that are quarantined.
@@ -42,7 +42,7 @@ struct Record {
 pub struct Ctx<'a> {
     /// When the input came.
     pub now: Time,
-    /// What the operator wants.
+    /// The operator's policy.
     pub policy: &'a Policy,
 }
 
@@ -60,9 +60,9 @@ pub enum In {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Effect {
-    /// Tell operators.
+    /// Report this event.
     Event(Event),
-    /// Look at a switch again: one of its links is quarantined no longer.
+    /// Probe a switch again: one of its links is no longer quarantined.
     Probe(Guid),
 }
 
@@ -109,7 +109,7 @@ impl Flaps {
             .collect()
     }
 
-    /// Counts that the link of `at` went down. Returns what is to be told if that was once too often.
+    /// Counts that the link of `at` went down. Returns an event if it went down too often.
     fn down(&mut self, ctx: &Ctx<'_>, fabric: &Fabric, at: PortRef) -> Option<Event> {
         let (now, policy) = (ctx.now, ctx.policy);
         let key = key(fabric, at).filter(|_| policy.flap_downs > 0)?;
@@ -129,7 +129,7 @@ impl Flaps {
         })
     }
 
-    /// Drops what is outside the window, so that memory is bounded by what happens within one.
+    /// Drops entries outside the window, so that memory is bounded by the events of one window.
     fn forget(&mut self, now: Time, policy: &Policy) {
         let window = seconds(policy.flap_window_s);
         self.links.retain(|_, record| {
@@ -140,7 +140,7 @@ impl Flaps {
         });
     }
 
-    /// Forgets the links whose quarantine is over, and returns them.
+    /// Removes the links with a quarantine that is over, and returns them.
     fn release(&mut self, now: Time) -> Vec<Key> {
         let mut released = Vec::new();
         self.links.retain(|&key, record| {
@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// A switch of two ports, whose second is cabled to the first of another switch, or of a host.
+    /// A switch with two ports; its second is cabled to the first port of another switch, or of a host.
     fn cabled_to(kind: NodeKind, guid: u64) -> (Fabric, PortRef) {
         let [one, two] = [1, 2].map(|n| PortNum::new(n).unwrap());
         let mut builder = FabricBuilder::new();

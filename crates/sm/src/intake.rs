@@ -29,7 +29,7 @@ pub use event::IntakeEvent;
 
 /// The shortest interval. An agent sends no trap twice within its SubnetTimeOut, 1 s by default.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The longest interval: below the 10 s between light sweeps, which find what a held trap would have told.
+/// The longest interval: below the 10 s between light sweeps, which find what a held trap would have reported.
 const INTERVAL_MAX: Duration = Duration::from_secs(8);
 /// Datagrams of a flow that the manager gets at once: links of one switch that fail together, and a link that flaps
 /// until it is left out.
@@ -40,10 +40,10 @@ const REFILL: Duration = Duration::from_millis(250);
 const BABBLE: u32 = BURST;
 /// Flows with a count of their own; the others share one for each kind.
 const FLOWS_MAX: usize = 4_096;
-/// The least time between two calls of [`Intake::wake`], which looks at all flows.
+/// The least time between two calls of [`Intake::wake`], which checks all flows.
 const WAKE: Duration = Duration::from_millis(50);
 
-/// What the datagrams of a flow have in common, beside their source.
+/// What the datagrams of a flow have in common, apart from their source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A trap of the standard, by its number.
@@ -79,7 +79,7 @@ pub enum IntakeOut {
 pub struct Babbler {
     /// The LID of the source; permissive if it sends by directed route.
     pub lid: Lid,
-    /// What it sends.
+    /// The kind of its datagrams.
     pub kind: Kind,
     /// The port of its node that its last trap names, if it names one.
     pub port: Option<u8>,
@@ -117,17 +117,17 @@ pub struct Intake {
     master: Option<u64>,
     accused: Vec<Babbler>,
     held: u64,
-    /// When flows are next looked through for idle ones, if there are too many.
+    /// When flows are next checked for idle ones, if there are too many.
     prunes_at: Time,
 }
 
 impl Intake {
-    /// Says whether the manager is the master, and with which M_Key. A manager that is not acts upon no trap.
+    /// Sets whether the manager is the master, and its M_Key. A manager that is not master ignores traps.
     pub const fn serve(&mut self, master: Option<u64>) {
         self.master = master;
     }
 
-    /// Returns true if the manager is to handle a datagram that has arrived. What else is to be done is appended.
+    /// Returns true if the manager is to handle a datagram that has arrived. Appends further outputs.
     pub fn take(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<IntakeOut>) -> bool {
         let Some(kind) = Kind::of(&datagram.mad) else {
             return true;
@@ -193,7 +193,7 @@ impl Intake {
             again.extend(count.release(now));
             if let Some(event) = count.end_interval(now, flow) {
                 accused.extend(count.babbler);
-                // Another manager's log tells of traps that are not babble.
+                // Another manager's log reports traps that are not babble.
                 if is_master || !matches!(event, IntakeEvent::More { .. }) {
                     out.push(IntakeOut::Event(Event::Intake(event)));
                 }
@@ -282,7 +282,7 @@ impl Count {
     /// Counts a datagram. Returns true if the log is to name it.
     fn arrives(&mut self, now: Time) -> bool {
         if self.is_over(now) && self.due().is_none() {
-            // Nothing waits for the end of that interval, and nothing has ended it.
+            // That interval ended without an event, because no timer waited for it.
             self.begin_interval(now);
         }
         self.came = self.came.saturating_add(1);
@@ -315,7 +315,7 @@ impl Count {
         released
     }
 
-    /// Ends the interval if it is over. Returns what is to be told of it.
+    /// Ends the interval if it is over. Returns its event.
     fn end_interval(&mut self, now: Time, flow: &Flow) -> Option<IntakeEvent> {
         if !self.is_over(now) {
             return None;
@@ -368,7 +368,7 @@ impl Count {
         }
     }
 
-    /// Returns true if nothing is lost when this is forgotten.
+    /// Returns true if this record can be dropped without loss.
     fn is_idle(&self, now: Time) -> bool {
         let is_past = self.came == 0 || self.is_over(now);
         is_past && self.due().is_none() && now.since(self.refilled) >= REFILL * BURST

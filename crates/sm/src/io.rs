@@ -1,4 +1,4 @@
-//! What goes into a manager and what comes out.
+//! Inputs and outputs of a manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub enum Input {
     Start,
     /// A datagram from the fabric.
     Received(Datagram),
-    /// A request of ours that the layer below handed back unanswered.
+    /// A request of this manager that the layer below returned without an answer.
     Returned(Datagram),
     /// [`crate::Sm::next_wake`] has come.
     Wake,
@@ -45,9 +45,9 @@ pub enum Input {
         /// Number of the request.
         id: u64,
     },
-    /// Multicast groups as they are now; those that are not named are as they were.
+    /// The present multicast groups; groups that are not named are unchanged.
     Groups(Vec<MulticastGroup>),
-    /// Alias GUIDs of ports as they are to be now; ports that are not named have what they had.
+    /// The wanted alias GUIDs of these ports; ports that are not named are unchanged.
     Aliases(Vec<PortAliases>),
     /// A command of the operator or of the coordinator.
     Command(Command),
@@ -59,28 +59,29 @@ pub enum Input {
 pub enum Command {
     /// Discover everything again (SIGHUP).
     Sweep,
-    /// Bring tables back to balance now, whatever the policy says of when.
+    /// Rebalance now, whatever the policy says about the time.
     Rebalance(Asked),
     /// Plan with another policy.
     SetPolicy(Arc<Policy>),
     /// What hosts registered is lost: the next plan asks them to register again.
     Reregister,
-    /// What these ports had registered was forgotten when they were gone, here or, while this manager stands by, by the
-    /// master: one that is there at its next plan is asked. Said of a master again, they are other ports.
+    /// The registrations of these ports were dropped when the ports were gone, by this manager or, while it stands by,
+    /// by the master: a port that is present at the next plan is asked. A later message for a master replaces the ports
+    /// of an earlier one.
     ReregisterThese(BTreeSet<Guid>),
     /// Ports with these GUIDs in the plan in force call themselves otherwise: the next light sweep asks them.
     Doubt(BTreeSet<Guid>),
-    /// What hosts registered is known after all: nobody is asked.
+    /// Hosts' registrations are known after all: no host is asked.
     Registered,
-    /// What hosts registered with the master was known, and the administrator beside the master does not say any more
-    /// that nothing is new. Hosts are asked if the master is heard of after this: it may have registered something.
+    /// Hosts' registrations with the master were known, but the master's administrator no longer confirms that nothing
+    /// is new. Hosts are asked if the master answers after this, because it may have registered more.
     Unproven,
-    /// Whoever runs this manager copies what hosts registered with the master: whenever it begins to stand by, it is
-    /// not to be given the subnet before [`Self::Ready`].
+    /// The environment of this manager copies registrations from the master: whenever the manager begins to stand by,
+    /// it does not accept the subnet before [`Self::Ready`].
     HoldBack,
-    /// There is a copy, or none is to be had.
+    /// The copy is complete, or cannot be had.
     Ready,
-    /// What the master has told senders.
+    /// Service levels that the master has given to senders.
     Told(Box<ToldLevels>),
     /// A source of traps babbles: its port is disabled, if the settings ask for that.
     Babbles {
@@ -127,7 +128,7 @@ pub enum Output {
     Event(Event),
 }
 
-/// What another manager has told senders: which service level to use.
+/// The service levels that another manager has given to senders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToldLevels {
     /// LID of that manager's port.
@@ -138,15 +139,16 @@ pub struct ToldLevels {
     pub by_port: BTreeMap<Guid, Vec<u8>>,
 }
 
-/// What survives a restart. Stored before any Set of a plan is sent, so that nothing an agent may hold is forgotten.
+/// State that survives a restart. Stored before any Set of a plan is sent, so that no LID that an agent may hold is
+/// lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PersistentState {
     /// LIDs by port GUID (OpenSM's guid2lid).
     pub lids: BTreeMap<Guid, LidRange>,
-    /// LIDs that ports were last known to hold, of those that have not been seen to take the ones above; and of those
-    /// that have none above, as another port was seen with theirs.
+    /// Former LIDs of ports that have not been read with their LIDs in the map above, and of ports without LIDs above
+    /// because another port was read with them.
     pub lids_before: BTreeMap<Guid, LidRange>,
-    /// LIDs of ports that were taken to be another fabric's, as none of them was found.
+    /// LIDs of ports that were taken to belong to another fabric, because none of these ports was found.
     pub lids_aside: BTreeMap<Guid, LidRange>,
     /// No plan of a generation above this one has been sent. It runs ahead, so that not every plan needs the disk.
     pub generation: Generation,

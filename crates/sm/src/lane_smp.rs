@@ -1,4 +1,4 @@
-//! SMPs of lane tables: which row or block a modifier names, and what an agent says it holds.
+//! SMPs of lane tables: the row or block of a modifier, and the contents in an answer.
 
 use selvedge_fabric::{Fabric, Node, PortRef};
 use selvedge_plan::{ArbBlock, HeldLanes, LaneRows, LaneTable, Op};
@@ -63,14 +63,14 @@ pub fn learn(held: &mut HeldLanes, fabric: &Fabric, table: LaneTable, data: &Smp
     }
 }
 
-/// The turns of a block that the port has; what stands beyond means nothing.
+/// The entries of a block within the port's size; entries beyond it have no meaning.
 fn turns_of(fabric: &Fabric, port: PortRef, block: u8, read: &VlArbitration) -> ArbBlock {
     let capability = fabric.port(port).map(|seen| seen.capability).unwrap_or_default();
     let turns = read.entries.map(|entry| (entry.vl, entry.weight));
     ArbBlock { turns }.cut(ArbBlock::turns_of(block, &capability))
 }
 
-/// Remembers the answer to a Set; true if the agent holds what was asked.
+/// Records the answer to a Set; true if the agent holds the contents that were sent.
 pub fn taken(held: &mut HeldLanes, fabric: &Fabric, op: &Op, data: &SmpData) -> bool {
     match op {
         Op::SlToVl { port, rows, lanes } => {
@@ -91,7 +91,7 @@ pub fn taken(held: &mut HeldLanes, fabric: &Fabric, op: &Op, data: &SmpData) -> 
     }
 }
 
-/// Nobody answered a Set, or somebody refused it: what the table holds is unknown.
+/// Takes a Set without an answer, or one that was refused: the contents of the table are unknown.
 pub fn forget(held: &mut HeldLanes, fabric: &Fabric, op: &Op) {
     match op {
         Op::SlToVl { port, rows, .. } => held.forget_rows(fabric.node(port.node).guid, port.port, *rows),

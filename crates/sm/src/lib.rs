@@ -1,15 +1,15 @@
 //! The subnet manager: decides when to discover, plan, apply, read back and repair.
 //!
 //! [`Sm`] is a sans-I/O core: `handle(now, input)` gives outputs. It reads no clock and opens no socket. It answers
-//! SMInfo and traps at any time, because planning is a [`Job`](selvedge_planner::Job) that runs elsewhere: what a plan,
-//! a repair or a step towards balance is, `selvedge_planner` says. Sets of tables, LIDs and alias GUIDs leave the
+//! SMInfo and traps at any time, because planning is a [`Job`](selvedge_planner::Job) that runs elsewhere;
+//! `selvedge_planner` defines plans, repairs and rebalancing steps. Sets of tables, LIDs and alias GUIDs leave the
 //! manager only out of a `Judged` change. Sets of SMInfo, and the Set that disables a babbling port, need no judge.
 //!
 //! `core` is the outer machine: it takes inputs, holds the stage, and carries outputs out. Sub-machines with private
 //! fields decide one thing each: `election`, `sweep`, `reading`, `apply`, `commit`, `drain`, `lid_book`, `fault`,
-//! `flap`, `trap`, `readback`, `rebalance`, `registration`, `persist`, `presence`, `multicast`, `aliases`. A file in `core/`
-//! builds what such a machine may read, hands it an input, and carries out its effects. `ARCHITECTURE.md` says what
-//! each decides.
+//! `flap`, `trap`, `readback`, `rebalance`, `registration`, `persist`, `presence`, `multicast`, `aliases`. A file in
+//! `core/` builds what such a machine may read, hands it an input, and carries out its effects. `ARCHITECTURE.md` says
+//! what each decides.
 
 mod aliases;
 mod apply;

@@ -1,9 +1,9 @@
-//! LIDs by port GUID: one claim per port, with how it is known.
+//! LIDs by port GUID: one claim per port, with its evidence.
 //!
-//! Which LID a port gets is planned in `selvedge_planner::lid`, from what [`LidBook::known`] returns.
-//! [`In::Accepted`] has the LIDs of a plan; they are stored before the first Set, so that no LID that an agent may hold
-//! is forgotten. A port that was away meanwhile, or whose Set was not sent because the next plan came, still holds its
-//! former LIDs: if it then loses power, hosts address it by those.
+//! Which LID a port gets is planned in `selvedge_planner::lid`, from what [`LidBook::known`] returns. [`In::Accepted`]
+//! has the LIDs of a plan; they are stored before the first Set, so that no LID that an agent may hold is forgotten. A
+//! port that was absent meanwhile, or that was not set because the next plan came first, still holds its former LIDs.
+//! If it then loses power, hosts still send to those.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,16 +30,16 @@ struct Claim {
     assigned: Option<LidRange>,
     /// How it is known that the port has those.
     evidence: Evidence,
-    /// LIDs that the port held last, or was assigned before, until it is known to have taken `assigned`.
+    /// LIDs that the port held last, or had assigned before, until it is known to have taken `assigned`.
     before: Option<LidRange>,
     /// LIDs of `before` when the port acknowledged others, until it is read to hold those that are assigned.
     replaced: Option<LidRange>,
-    /// LIDs that an earlier run has stored and another port was seen to hold: that port may give them up again. The
-    /// next heavy sweep forgets them if the port has others assigned by then.
+    /// LIDs that an earlier run has stored and another port was read to hold: that port may give them up again. The
+    /// next heavy sweep drops them if the port has others assigned by then.
     yielded: Option<LidRange>,
     /// The port in the last plan.
     last_plan: LastPlan,
-    /// True if the last sweep read LIDs from the port by which it is not known.
+    /// True if the last sweep read LIDs from the port that are not its known ones.
     is_stranger: bool,
 }
 
@@ -52,7 +52,7 @@ enum Evidence {
     /// An earlier run has stored them, and no plan of this run included the port: a Set of the earlier run may have
     /// gone to another port.
     Stored,
-    /// A plan of this run assigned them, and no answer tells whether the port took them.
+    /// A plan of this run assigned them, and no answer shows whether the port took them.
     Planned {
         /// An earlier run has stored LIDs for the port.
         is_stored: bool,
@@ -80,8 +80,8 @@ enum LastPlan {
 /// What an earlier run has stored.
 #[derive(Clone, Debug, Default)]
 struct Earlier {
-    /// LIDs that were taken for another fabric's. Not part of a claim: this fabric's ports may be known by others
-    /// meanwhile, and one port that is found brings back all of them.
+    /// LIDs that were taken to belong to another fabric. They are not part of a claim, because a port may get other
+    /// LIDs meanwhile, and because one port of the set that is found restores them all.
     aside: BTreeMap<Guid, LidRange>,
     /// How many ports were stored, until some are met.
     stored: usize,
@@ -113,12 +113,12 @@ pub enum Effect {
     Strangers,
     /// Log this event.
     Event(Event),
-    /// What is stored is another fabric's.
+    /// The stored state belongs to another fabric.
     Foreign,
 }
 
 impl LidBook {
-    /// What was stored.
+    /// Returns the book of a stored state.
     pub fn stored(state: &PersistentState) -> Self {
         let mut claims: BTreeMap<Guid, Claim> = BTreeMap::new();
         for (&guid, &range) in &state.lids {
@@ -161,7 +161,7 @@ impl LidBook {
         self.assigned().next().is_none()
     }
 
-    /// Ports whose LIDs are known.
+    /// Ports with known LIDs.
     pub fn guids(&self) -> impl Iterator<Item = Guid> + '_ {
         self.assigned().map(|(guid, _)| guid)
     }
@@ -186,11 +186,13 @@ impl LidBook {
         (untried > 0 && untried == self.earlier.stored && may_be_foreign && !is_here()).then_some(untried)
     }
 
-    /// Sets stored LIDs of another fabric aside: they would only keep LIDs from being assigned. LIDs of which this run
-    /// has met one port are this fabric's, though the manager may see only its own node now, under another GUID. If
-    /// fewer than half as many ports are found as are stored, they may be a part that was added and is cut off with
-    /// this manager: it is decided when more are found. If fewer than half as many ports are stored as are found, the
-    /// earlier run may have seen a part that is away now: those few keep their LIDs.
+    /// Sets stored LIDs of another fabric aside, because they would only keep LIDs from being assigned. If this run has
+    /// found one port of the stored set, all of it belongs to this fabric, even if the manager now sees only its own
+    /// node, under another GUID.
+    ///
+    /// If fewer than half as many ports are found as are stored, the found ports may be a new part that is cut off
+    /// together with this manager: the decision waits until more are found. If fewer than half as many ports are stored
+    /// as are found, the earlier run may have seen a part that is absent now: those few ports keep their LIDs.
     fn set_foreign_aside(&mut self, fabric: &Fabric, effects: &mut Vec<Effect>) {
         let Some(stored) = self.none_met(fabric) else {
             self.earlier.is_doubted = false;
@@ -208,14 +210,14 @@ impl LidBook {
         }
         if !are_few {
             self.set_untried_aside();
-            // Unless this run has planned something already: then that is what is stored.
+            // Unless this run has already made a plan: then its LIDs are the stored ones.
             if self.is_empty() {
                 effects.push(Effect::Foreign);
             }
         }
     }
 
-    /// Nothing of what an earlier run has stored counts as long as no port of it is found.
+    /// Ignores the state of an earlier run as long as none of its ports is found.
     fn set_untried_aside(&mut self) {
         let aside = &mut self.earlier.aside;
         for (&guid, claim) in &mut self.claims {
@@ -228,7 +230,7 @@ impl LidBook {
         self.earlier.stored = 0;
     }
 
-    /// True if a port holds what is assigned to it, or what it was known to hold before.
+    /// True if a port holds its assigned LIDs, or the LIDs that it was known to hold before.
     pub fn is_stored(&self, port: &Port) -> bool {
         self.of_port(port).any(|known| known.base == port.settings.lids.base)
     }
@@ -264,7 +266,7 @@ impl LidBook {
         is_news
     }
 
-    /// What each port is known by, and what it may hold instead.
+    /// Returns the known LIDs of each port, and other LIDs that ports may hold instead.
     pub fn known(&self, policy: &Policy, fabric: &Fabric) -> (BTreeMap<Guid, LidRange>, Vec<LidRange>) {
         let (mut known, mut spared) = (BTreeMap::new(), Vec::new());
         for (&guid, claim) in &self.claims {
@@ -281,8 +283,9 @@ impl LidBook {
         (known, spared)
     }
 
-    /// What a later run is to know ports by. It reads claims without their evidence: LIDs that were meant for one port
-    /// and went to another, which answered, are the other's, unless the last plan gives them to the one.
+    /// Returns the LIDs by port for a later run, which reads claims without their evidence. If LIDs were meant for one
+    /// port and another port took them and answered, they belong to the second port, unless the last plan gives them to
+    /// the first.
     pub fn claims(&self) -> BTreeMap<Guid, LidRange> {
         let mut claims: BTreeMap<Guid, LidRange> = self.assigned().collect();
         for (guid, claim) in self.ceded() {
@@ -292,8 +295,8 @@ impl LidBook {
         claims
     }
 
-    /// What ports held before what they are known by, as a later run is to know it. For ports that are known by
-    /// nothing, as another port was seen to hold their LIDs: those LIDs.
+    /// Returns former LIDs by port for a later run. A port that is in no claim because another port was read with its
+    /// LIDs has those LIDs here.
     pub fn befores(&self) -> BTreeMap<Guid, LidRange> {
         let of_claim = |(&guid, claim): (&Guid, &Claim)| Some((guid, claim.yielded.or(claim.before)?));
         let mut befores: BTreeMap<Guid, LidRange> = self.claims.iter().filter_map(of_claim).collect();
@@ -308,16 +311,16 @@ impl LidBook {
         &self.earlier.aside
     }
 
-    /// Ports whose LIDs are another port's for a later run. A port that never answered cedes nothing: what it had
-    /// before is stored with its claim.
+    /// Ports with LIDs that belong to another port for a later run. A port that never answered cedes nothing: its
+    /// former LIDs are stored with its claim.
     fn ceded(&self) -> impl Iterator<Item = (Guid, &Claim)> {
         let doubtful = self.doubtful(|claim| claim.assigned, None).into_iter();
         doubtful.filter(|(_, claim)| (claim.evidence, claim.last_plan) == (Evidence::Acknowledged, LastPlan::Omitted))
     }
 
-    /// Ports that have what they are known by from a plan or a port's acknowledgement alone, while another port is
-    /// known by it and was read to hold it: it was meant for the one and went to the other. Unless that one holds
-    /// others in this fabric: then no port has it.
+    /// Ports with known LIDs that rest on a plan or an acknowledgement alone, while another port claims the same LIDs
+    /// and was read to hold them: the Set was meant for the first port and reached the second. If that second port
+    /// holds others in this fabric, neither port has them.
     fn doubtful(&self, known: impl Fn(&Claim) -> Option<LidRange>, fabric: Option<&Fabric>) -> Vec<(Guid, &Claim)> {
         let ranges = || {
             let claims = self.claims.iter();
@@ -353,8 +356,8 @@ impl LidBook {
         });
     }
 
-    /// A port that was never seen to hold its LIDs has no claim on those that another port holds: they were assigned
-    /// while this port was not known. It may hold still what it held before.
+    /// Drops claims of ports on LIDs that another port holds, if the claiming port was never read with these LIDs: this
+    /// manager assigned them without knowing the other port. The claiming port may still hold its former LIDs.
     fn drop_untaken(&mut self, is_of_another: impl Fn(Guid, Lid) -> bool) {
         for (&guid, claim) in &mut self.claims {
             let has_claim = |range: &LidRange| !range.iter().any(|lid| is_of_another(guid, lid));
@@ -368,9 +371,9 @@ impl LidBook {
         }
     }
 
-    /// A port that yielded its LIDs to a port that holds others now has its claim on them again, unless another port
-    /// has one. So has a port that was taken to be of another fabric, once one of those is found: that part of the
-    /// fabric was away.
+    /// Restores the claim of a port that yielded its LIDs to another port, if that port now holds others and no other
+    /// port claims them. Also restores LIDs that were taken to belong to another fabric, once one of their ports is
+    /// found: that part of the fabric was absent.
     fn restore_yielded(&mut self, fabric: &Fabric) {
         let aside = &mut self.earlier.aside;
         if fabric.end_ports().any(|(_, port)| aside.contains_key(&port.guid)) {
@@ -404,9 +407,9 @@ impl LidBook {
         }
     }
 
-    /// A plan was dropped before anything of it was sent: ports hold what they held. A port that holds nothing is known
-    /// by what it was known by until then. That may be the LIDs of an earlier plan, which it took unseen, and not those
-    /// that it had before that one.
+    /// Withdraws a plan that was dropped before any Set of it was sent: ports hold the same LIDs as before. A port that
+    /// holds none has its known LIDs from before the plan: perhaps those of an earlier plan, which it took without an
+    /// answer, and not older ones.
     fn withdraw(&mut self, fabric: &Fabric, lids: &Lids) {
         for (at, range) in lids.iter() {
             let Some(port) = fabric.port(at) else { continue };
@@ -440,9 +443,9 @@ impl LidBook {
         }
     }
 
-    /// What ports hold that another manager takes care of. If this manager meant a LID for a port that was not seen to
-    /// take it, the other manager has assigned it elsewhere: a later run, which reads claims without their evidence,
-    /// could not decide between the two ports.
+    /// Takes the LIDs of ports that another master manages. If this manager planned a LID for a port that was never
+    /// read with it, the other manager has assigned it to another port: a later run, which reads claims without their
+    /// evidence, could not decide between the two ports.
     fn of_another(&mut self, fabric: &Fabric) {
         let mut held = BTreeSet::new();
         for (_, port) in fabric.end_ports() {
@@ -464,7 +467,7 @@ impl Claim {
     fn plan(&mut self, range: LidRange, held: LidRange) {
         let known = self.assigned.replace(range);
         let is_stored = self.evidence.is_of_earlier_run();
-        // A port that has lost what it was read to hold, and gets it again, has no less a claim on it.
+        // A port that lost its LIDs and gets the same ones again keeps its claim.
         let is_read = known == Some(range) && !is_stored && !self.evidence.is_unread();
         self.evidence = Evidence::Planned { is_stored, is_read };
         if held == range {
@@ -481,13 +484,13 @@ impl Claim {
         };
     }
 
-    /// The port was read to hold what is assigned to it.
+    /// The port was read to hold its assigned LIDs.
     const fn read(&mut self) {
         (self.before, self.replaced, self.evidence) = (None, None, Evidence::Read);
     }
 
-    /// What the port is known by, and what it may hold instead. It may have taken the assigned LIDs unseen; where those
-    /// are of another LMC than is wanted now, those before count.
+    /// Returns the known LIDs of the port, and others that it may hold instead. It may have taken the assigned LIDs
+    /// without an answer. If their LMC is not the wanted one, the former LIDs are the known ones.
     fn known(&self, lmc: Lmc) -> Option<(LidRange, Option<LidRange>)> {
         let assigned = self.assigned?;
         Some(match self.before {

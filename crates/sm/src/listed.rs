@@ -17,7 +17,7 @@ pub struct Absent {
     pub guids: (usize, usize),
     /// The first of them.
     pub first: Guid,
-    /// The node that has `first` for its node GUID, and its ports' GUIDs; none: the fabric has no such node.
+    /// The node with `first` as its node GUID, and its ports' GUIDs; none: the fabric has no such node.
     pub node: Option<String>,
 }
 
@@ -41,14 +41,14 @@ impl fmt::Display for Absent {
     }
 }
 
-/// What was said of the lists: it is said again when it is no longer true.
+/// GUIDs that were reported as absent; reported again after they were present.
 #[derive(Debug, Default)]
 pub struct Listed {
     told: Vec<Absent>,
 }
 
 impl Listed {
-    /// Says of which lists some GUIDs are not there, unless that has been said.
+    /// Reports GUIDs of the lists that are absent, unless that was reported before.
     pub fn handle(&mut self, fabric: &Fabric, policy: &Policy, news: &mut Vec<Absent>) {
         let found = absent(fabric, policy);
         news.extend(found.iter().filter(|absent| !self.told.contains(absent)).cloned());
@@ -56,7 +56,8 @@ impl Listed {
     }
 }
 
-/// The lists with GUIDs that are no ports. Roots are switches, or hosts whose switch is meant; the others are ports.
+/// The lists with GUIDs that are no ports. Roots are switches, or hosts that stand for their switch; the other lists
+/// name ports.
 ///
 /// A port of guid2lid may be off: only a node's GUID is a mistake there.
 fn absent(fabric: &Fabric, policy: &Policy) -> Vec<Absent> {
@@ -104,7 +105,7 @@ fn members(policy: &Policy) -> BTreeSet<Guid> {
     of_port.collect()
 }
 
-/// The node with a node GUID, and the GUIDs of its ports, as `"host 1", whose ports have 0x…1, 0x…2`.
+/// The node with a node GUID, and the GUIDs of its ports, for example `"host 1", whose ports have 0x…1, 0x…2`.
 fn node_in_words(fabric: &Fabric, guid: Guid) -> Option<String> {
     let node = fabric.find(guid)?;
     let ports = fabric.end_ports().filter(|(at, _)| at.node == node);
@@ -169,7 +170,7 @@ mod tests {
         }
         assert_eq!(told.len(), 4);
         assert_eq!(said(&mut listed, &fabric, &policy), [] as [&str; 0], "said before");
-        // Only what has changed is said, and what was right for a while is said anew.
+        // Only changes are reported, and a GUID that was present for a while is reported again.
         policy.compute = vec![nobody, nobody];
         policy.io.clear();
         assert_eq!(said(&mut listed, &fabric, &policy).len(), 1);

@@ -25,7 +25,7 @@ pub fn place(inventory: &Inventory, at: usize, num: u8) -> PortRef {
     PortRef { node, port: port(num) }
 }
 
-/// An accepted plan of the row, whose tables are not known.
+/// An accepted plan of the row, with unknown tables.
 pub fn outcome() -> Arc<Outcome> {
     let (inventory, installed) = (Arc::new(inventory(row())), Arc::new(Installed::unknown(2)));
     let task = PlanFabric::new(Basis::new(&inventory, &installed, Arc::default()));

@@ -1,7 +1,7 @@
 //! Milestones: steps of a manager that other programs act upon.
 //!
-//! An [`Event`](crate::Event) is for operators: nothing is decided by it. What the administrator, a dump or a checker
-//! must react to is a [`Milestone`], which carries the values of that moment.
+//! An [`Event`](crate::Event) is for operators: no program decides by it. The administrator, a dump or a checker reacts
+//! to a [`Milestone`], which carries the values of that moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub enum Milestone {
         /// True for a repair that was planned and judged before the fault.
         was_known: bool,
     },
-    /// A plan is in force: its last Set was answered or given up.
+    /// A plan is in force: its last Set was acknowledged or has failed.
     Committed(Box<Committed>),
     /// Switches hold other multicast tables, as far as known: blocks by switch GUID.
     CopiesChanged(Arc<BTreeMap<Guid, MftBlocks>>),
@@ -77,7 +77,7 @@ pub struct Committed {
     pub lanes: Arc<HeldLanes>,
     /// The operator's policy.
     pub policy: Arc<Policy>,
-    /// Ports whose hosts must still be asked to register again: no plan that asked them came into force.
+    /// Ports with hosts that must still be asked to register again: no plan that asked them came into force.
     pub unasked: Arc<BTreeSet<Guid>>,
     /// True if every host must still be asked.
     pub asks_all: bool,

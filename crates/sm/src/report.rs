@@ -18,10 +18,10 @@ pub struct PortReport {
     pub reason: PortReason,
 }
 
-/// What went wrong on the way.
+/// Failures while a plan was applied.
 #[derive(Clone, Debug)]
 pub struct Failures {
-    /// Ports whose Set failed.
+    /// Ports with a failed Set.
     pub ports: BTreeSet<PortRef>,
     /// Nodes of which another Set failed: their ports are not activated.
     pub nodes: BTreeSet<NodeIdx>,
@@ -121,7 +121,8 @@ fn reason(
     }
 }
 
-/// Names the ports at which directed routes end although a link leads on; `None` if there is none.
+/// Names the ports at which directed routes reach their longest length although a link leads on; `None` if there is
+/// none.
 pub fn beyond_reach(inventory: &Inventory) -> Option<Event> {
     let agents = inventory.agents.iter_enumerated();
     let mut ports = agents.flat_map(|(node, agent)| {
@@ -147,9 +148,10 @@ fn guarded(port: &Port, key: u64) -> bool {
     }
 }
 
-/// The ports whose M_Key is not `key`, in words; `None` if there is none. Where most ports have our key, one that has
-/// the LIDs we gave it (`ours`) is not counted: nobody else took the fabric over, but a bit was flipped on the way of a
-/// Set, and the port can be had back. The same of one that was given its LIDs by whoever gave the others our key.
+/// Names the ports with another M_Key than `key`; `None` if there is none. If most ports have this manager's key, two
+/// kinds of ports are not counted: a port with the LIDs that this manager gave it (`ours`), and a port that got its
+/// LIDs from the manager that set the key of the others. No other manager took these ports: a bit of a Set was flipped,
+/// and the port can be recovered.
 pub fn foreign_m_keys(fabric: &Fabric, key: u64, ours: impl Fn(&Port) -> bool) -> Option<String> {
     let named_max = 5;
     let in_use = |(at, port): &(PortRef, &Port)| at.port == PortNum::MANAGEMENT || port.is_up();
@@ -170,16 +172,17 @@ pub fn foreign_m_keys(fabric: &Fabric, key: u64, ours: impl Fn(&Port) -> bool) -
     }
 }
 
-/// Ports that a manager with our key has set, by what they hold.
+/// Ports that a manager with this manager's key has set, by their LIDs and MasterSMLID.
 struct SetByOne {
-    /// The LID of that manager; none if there were several, or if too few ports tell.
+    /// The LID of that manager; none if there were several, or if too few ports name it.
     manager: Option<Lid>,
     /// LIDs that two ports hold.
     twice: BTreeSet<Lid>,
 }
 
 impl SetByOne {
-    /// Looks for the one manager that all ports with our key name, if those are more than so many.
+    /// Finds the single manager that all ports with this manager's key name, if there are more of them than
+    /// `more_than`.
     fn of(fabric: &Fabric, key: u64, more_than: usize) -> Self {
         let keyed = || {
             let keyed = fabric
@@ -205,8 +208,8 @@ impl SetByOne {
         }
     }
 
-    /// True if that manager has set a port: it names it, and both have their LIDs for themselves. In a subnet that
-    /// became one with ours, whose manager had the same LID, it would not be so.
+    /// True if that manager has set a port: the port names it, and no other port holds the LIDs of either. If another
+    /// subnet was joined, and its manager had the same LID, LIDs would be held twice.
     fn is_of(&self, port: &Port) -> bool {
         let lids = port.settings.lids;
         let is_single = |lid| !self.twice.contains(&lid);
@@ -227,7 +230,8 @@ mod tests {
     /// A port's LID, the manager that it names, and its M_Key.
     type Held = (u16, u16, u64);
 
-    /// Three ports that hold LIDs 1 to 3 from manager 1 by our key, and these: how many of them are somebody else's.
+    /// Three ports that hold LIDs 1 to 3 from manager 1 with this manager's key, and these: how many of them belong to
+    /// another manager.
     fn check(more: &[Held], want: usize) {
         let mut builder = FabricBuilder::new();
         let ours: [Held; 3] = [(1, 1, KEY), (2, 1, KEY), (3, 1, KEY)];
@@ -258,10 +262,10 @@ mod tests {
         check(&[(4, 5, 5)], 1);
         check(&[(3, 1, 5)], 1);
         check(&[(1, 1, 5), (4, 1, 5)], 2);
-        // It has no LID; most are not ours.
+        // It has no LID; most ports do not have this manager's key.
         check(&[(0, 1, 5)], 1);
         check(&[(4, 1, 5), (5, 1, 5), (6, 1, 5)], 3);
-        // Those with our key do not agree on who is master.
+        // The ports with this manager's key name different masters.
         check(&[(4, 1, 5), (5, 2, KEY)], 1);
     }
 }

@@ -10,13 +10,13 @@ use selvedge_wire::{
 /// SMInfo changed: bit 3 of trap 144's changes. Source: IBA vol 1 §14.2.5.1 (SM priority).
 pub const SM_PRIORITY: u16 = 1 << 3;
 
-/// A request by directed route, before it is written down as a datagram: most of them wait for their turn.
+/// A request by directed route, before it is encoded as a datagram: most requests wait in a queue.
 #[derive(Clone, Debug)]
 pub struct Smp {
     method: Method,
     attribute: AttributeId,
     modifier: u32,
-    /// The way.
+    /// The directed route.
     pub route: DirectedRoute,
     m_key: u64,
     /// What a Set writes.
@@ -58,7 +58,7 @@ pub const fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute, m
     }
 }
 
-/// Returns the M_Key that guards a port: another one than ours does until its PortInfo is set.
+/// Returns the M_Key that guards a port: another one than this manager's until its PortInfo is set.
 pub fn key_of(fabric: &Fabric, at: PortRef, m_key: u64) -> u64 {
     match fabric.port(at).map_or(0, |port| port.settings.m_key) {
         0 => m_key,
@@ -71,7 +71,7 @@ pub fn get_port(fabric: &Fabric, at: PortRef, route: &DirectedRoute, m_key: u64)
     get(AttributeId::PORT_INFO, known_port(fabric, at), route, m_key)
 }
 
-/// The modifier of such a Get: an agent with extended speeds may show them only to who knows them.
+/// Returns the modifier of such a Get: an agent may show extended speeds only if bit 31 is set.
 pub fn known_port(fabric: &Fabric, at: PortRef) -> u32 {
     let has_extended = |speed| speed >= LinkSpeed::Fdr;
     let extended = fabric.port(at).is_some_and(|port| has_extended(port.capability.speed));
@@ -103,8 +103,8 @@ pub fn pkeys_modifier(fabric: &Fabric, at: PortRef, block: u16) -> u32 {
     }
 }
 
-/// True if another block of keys follows one of a table with room for so many: its last place is not 0
-/// (`Partitions::table` sees to that).
+/// True if another block of P_Keys follows this one, in a table of this size: its last place is not 0
+/// (`Partitions::table` guarantees that).
 pub fn more_pkeys(table: &PKeyTable, block: u16, room: u16) -> bool {
     let next = (usize::from(block) + 1) * PKeyTable::PER_BLOCK;
     next < usize::from(room) && table.keys.last().is_some_and(|last| last.0 != 0)
@@ -122,7 +122,7 @@ pub fn pkeys(keys: &[PKey]) -> PKeyTable {
 }
 
 /// SwitchInfo as seen, with what the plan wants. PortStateChange set to 1 clears it: only a change that was seen is
-/// cleared, not one that came since.
+/// cleared, not a later one.
 pub fn switch_info(seen: &SwitchInfo, settings: SwitchSettings) -> SwitchInfo {
     SwitchInfo {
         linear_top: Lid(settings.linear_top),
@@ -133,9 +133,9 @@ pub fn switch_info(seen: &SwitchInfo, settings: SwitchSettings) -> SwitchInfo {
     }
 }
 
-/// PortInfo as seen, with what the plan wants. Whatever has a "no change" code and is not planned gets it, so a Set
-/// never retrains a link by accident. Source: IBA vol 1 §14.2.5.6 (0 in state, physical state, link-down default,
-/// widths and speeds enabled).
+/// PortInfo as seen, with the planned settings. Each field with a "no change" code that is not planned gets that code,
+/// so a Set never retrains a link by accident. Source: IBA vol 1 §14.2.5.6 (0 in state, physical state, link-down
+/// default, widths and speeds enabled).
 pub fn port_info(seen: &PortInfo, settings: &PortSettings, state: Option<PortState>) -> PortInfo {
     PortInfo {
         m_key: settings.m_key,
@@ -168,8 +168,8 @@ pub fn port_info(seen: &PortInfo, settings: &PortSettings, state: Option<PortSta
     }
 }
 
-/// The modifier of a PortInfo Set. An agent with extended speeds is told that we know them; else it may take the link
-/// down to QDR. Source: OpenSM (`osm_link_mgr.c` sets bit 31 under the same condition).
+/// Returns the modifier of a PortInfo Set. Bit 31 is set for an agent with extended speeds; without it the agent may
+/// take the link down to QDR. Source: OpenSM (`osm_link_mgr.c` sets bit 31 under the same condition).
 pub fn port_modifier(seen: &PortInfo, port: PortNum) -> u32 {
     modifier(port, seen.ext_speed_supported.is_some())
 }

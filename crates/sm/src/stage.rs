@@ -14,7 +14,7 @@ use crate::readback::ReadId;
 use crate::sweep;
 use crate::view::StageName;
 
-/// What was asked, kept with each request in flight.
+/// The subject of a request, kept with each request in flight.
 #[derive(Clone, Copy, Debug)]
 pub enum Token {
     /// Part of discovery.
@@ -34,9 +34,9 @@ pub enum Token {
     Set(SetId),
     /// A question of a light sweep, or of the check after a plan. Our own port is asked at other times, too.
     Look(sweep::Ask),
-    /// PortInfo of a port of a switch that said that something changed.
+    /// PortInfo of a port of a switch that reported a change.
     Probe(PortRef),
-    /// What is behind such a port, if its link came back.
+    /// The node behind such a port, if its link came back.
     Behind(PortRef, Behind),
     /// A block of a multicast table or of a port's GUIDs.
     Block(SetId),
@@ -47,7 +47,7 @@ pub enum Token {
 /// What a manager is in the middle of.
 #[derive(Debug, Default)]
 pub enum Stage {
-    /// Nothing to do until a timer is due or something happens.
+    /// Idle until a timer is due or an input arrives.
     #[default]
     Idle,
     /// Walking the fabric.
@@ -60,14 +60,14 @@ pub enum Stage {
     Planning {
         /// The ticket of the job.
         job: JobId,
-        /// What was found.
+        /// The inventory.
         inventory: Arc<Inventory>,
         /// Tables as read.
         installed: Arc<Installed>,
     },
     /// Waiting until LIDs are stored.
     Persisting {
-        /// What was found.
+        /// The inventory.
         inventory: Arc<Inventory>,
         /// Tables as read.
         installed: Arc<Installed>,
@@ -76,10 +76,10 @@ pub enum Stage {
     },
     /// Sending Sets.
     Applying(Box<Apply>, Arc<Inventory>),
-    /// A light sweep, or the check after a plan; also without any question, to go on to [`Stage::Idle`] by way of the
-    /// outer machine.
+    /// A light sweep, or the check after a plan; also without any Get, to reach [`Stage::Idle`] through the outer
+    /// machine.
     LightSweep,
-    /// Looking at the ports of switches that said that something changed.
+    /// Probing the ports of switches that reported a change.
     Probing(Box<Probe>),
     /// Reading or writing multicast tables.
     MftBlocks(MftWork),
@@ -89,13 +89,13 @@ pub enum Stage {
     Standby,
     /// As master, waiting for a better manager to take the subnet.
     HandingOver,
-    /// Told by the master to stay out, until it says otherwise.
+    /// NOT-ACTIVE: disabled by the master until it sends STANDBY.
     Disabled,
-    /// Told to stop.
+    /// Stopped.
     Stopped,
 }
 
-/// What is done about multicast tables.
+/// The current work on MFTs.
 #[derive(Debug, Default)]
 pub struct MftWork {
     /// Blocks that are read or written. `None`: they are read back, see [`readback`](crate::readback).

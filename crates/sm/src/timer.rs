@@ -1,7 +1,7 @@
-//! What the manager does by itself, and when.
+//! The timers of the manager.
 //!
-//! Each timer is due at one time or not at all, by [`Sm::due`](crate::Sm::due): nothing else says when to wake the
-//! manager, and the code that serves a timer asks there whether it is time. In this order they are served:
+//! Each timer is due at one time or not at all, by [`Sm::due`](crate::Sm::due): only this function decides when the
+//! manager is woken, and the code that serves a timer calls it. In this order they are served:
 //!
 //! | served in | timers |
 //! |---|---|
@@ -20,8 +20,8 @@ pub enum Timer {
     Answer,
     /// A standby asks the master whether it is there: each [`Config::poll_interval`](crate::Config).
     Poll,
-    /// A light sweep begins: [`Config::sweep_interval`](crate::Config) after the last thing that was done, or sooner
-    /// where something is to be read back, a LID becomes free, or a better manager was told to wait.
+    /// A light sweep begins: [`Config::sweep_interval`](crate::Config) after the manager became idle, or sooner if a
+    /// table is to be read back, a LID becomes free, or a better manager waits for the subnet.
     LightSweep,
     /// A plan waits until packets are gone: the manager's own port is asked whether its cable is where it was.
     OwnPort,
@@ -29,19 +29,20 @@ pub enum Timer {
     Release,
     /// Load has been uneven for so long that a step towards balance is planned.
     Balance,
-    /// Multicast trees are to be planned or read, or a switch that did not take one has been left out for long enough.
+    /// Multicast trees are to be planned or read, or the time is over for which a switch that refused its table was
+    /// left out.
     MulticastTrees,
-    /// Alias GUIDs are to be read or written, or a port that did not take them has been left out for long enough.
+    /// Alias GUIDs are to be read or written, or the time is over for which a port that refused them was left out.
     AliasGuids,
     /// Repairs of links that are up are planned in advance.
     Backups,
-    /// A plan came into force a second ago: changes during it are looked for. Not before packets are gone that go by
-    /// unknown entries.
+    /// One second after a plan came into force: the check for changes during the plan. It waits until packets that may
+    /// use unknown entries are gone.
     SecondLook,
     /// A probe asks more ports: the trap of the link's other end has not come, or the likely ports have explained
     /// nothing, or a switch behind a lost link may be dead.
     Doubt,
-    /// A trap is repressed: at once, or while a repair is on its way 5 ms after it came at the latest.
+    /// A trap is repressed: at once, or during a repair at most 5 ms after the trap came.
     Repress,
 }
 

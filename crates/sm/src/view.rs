@@ -36,7 +36,7 @@ pub enum StageName {
     Applying,
     /// Asking switches whether anything changed.
     LightSweep,
-    /// Looking for what changed at some switches.
+    /// Probing switches that reported a change.
     Probing,
 }
 
@@ -83,7 +83,7 @@ pub struct MadCounters {
     pub dropped: u64,
 }
 
-/// What reading tables back has found since the start.
+/// Findings of the read-back since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadBackFigures {
     /// Blocks read back.
@@ -101,15 +101,15 @@ pub struct View {
     pub role: Role,
     /// The master it knows of, if it is another one.
     pub master: Option<Guid>,
-    /// What it is doing.
+    /// The current stage.
     pub stage: StageName,
     /// How far that is.
     pub progress: Progress,
-    /// The pause that an application is in, until packets under way are gone.
+    /// The current pause, until packets in flight are gone.
     pub wait: Option<Wait>,
-    /// What it does about load that is spread unevenly.
+    /// The state of rebalancing.
     pub balance: BalanceView,
-    /// What the operator wants.
+    /// The operator's policy.
     pub policy: Option<Arc<Policy>>,
     /// The change that is being applied, and its phase, from 0.
     pub applying: Option<(Arc<Outcome>, usize)>,
@@ -119,17 +119,17 @@ pub struct View {
     pub generation: Generation,
     /// The last complete snapshot.
     pub fabric: Option<Arc<Fabric>>,
-    /// What the last sweep saw, whether a plan for it is in force or not.
+    /// The fabric of the last sweep, whether a plan for it is in force or not.
     pub seen: Option<Arc<Fabric>>,
-    /// What the agents of that snapshot said.
+    /// The answers of the agents in that snapshot.
     pub inventory: Option<Arc<Inventory>>,
     /// The plan in force (in a dry run: the plan that would be).
     pub plan: Option<Arc<Plan>>,
-    /// What the judge said of it.
+    /// The judge's verdict on it.
     pub verdict: Option<Arc<Verdict>>,
     /// What the judge said of the plan that it refused, if the last sweep ended without a plan.
     pub refused: Option<Arc<Verdict>>,
-    /// What the switches hold as far as known.
+    /// The tables that switches hold, as far as known.
     pub installed: Arc<Installed>,
     /// Sets of the last change set.
     pub changes: ChangeCount,
@@ -143,9 +143,9 @@ pub struct View {
     pub groups: Arc<MulticastGroups>,
     /// What switches copy of multicast, as far as known: blocks by switch GUID.
     pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
-    /// What reading tables back has found.
+    /// Findings of the read-back.
     pub read_back: ReadBackFigures,
-    /// True if a lost link is repaired from what is prepared; otherwise a sweep answers it.
+    /// True if a lost link is repaired from prepared data; otherwise a sweep handles it.
     pub has_repairs_ready: bool,
     /// MADs so far.
     pub mads: MadCounters,
@@ -154,7 +154,7 @@ pub struct View {
 }
 
 impl View {
-    /// True if links lead on where directed routes end: nodes behind them are not managed.
+    /// True if links lead beyond the longest directed route: nodes behind them are not managed.
     #[must_use]
     pub fn sees_beyond_reach(&self) -> bool {
         let inventory = self.inventory.as_deref();

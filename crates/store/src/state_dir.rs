@@ -591,7 +591,7 @@ mod tests {
             error.contains("SLV-STORE-0007") && error.contains("generation 1"),
             "{error}"
         );
-        // OpenSM creates an empty file when it starts. An operator who moves the file away wants a fresh start.
+        // OpenSM creates an empty file when it starts. If the operator moves the file away, a fresh start is wanted.
         disk.remove(PLAN_STATE).unwrap();
         assert_eq!(dir.load_state().unwrap().0, PersistentState::default());
         let (disk, dir) = full();

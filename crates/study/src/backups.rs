@@ -21,7 +21,7 @@ pub use crate::in_force::Start;
 pub struct Question {
     /// The fabric as the answer names it.
     pub name: String,
-    /// The fabric and what is in force in it.
+    /// The fabric and its routing in force.
     pub start: Start,
     /// What is lost.
     pub kinds: Vec<Kind>,
@@ -49,7 +49,7 @@ pub enum Kind {
 pub struct Answer {
     /// Every fault that was tried, weakest points first.
     pub backups: Backups,
-    /// What the engine that made the tables in force noted.
+    /// Notes of the engine that made the tables in force.
     pub notes: Vec<Note>,
 }
 
@@ -81,7 +81,7 @@ impl Question {
         Ok(Answer { backups, notes })
     }
 
-    /// Every fault of the kinds that are asked for.
+    /// Every fault of the requested kinds.
     fn faults(&self) -> Vec<What> {
         let fabric = &self.start.fabric;
         let mut whats: Vec<What> = Vec::new();

@@ -35,7 +35,7 @@ pub struct Question {
     pub options: Options,
     /// LIDs per end port, as a power of two.
     pub lmc: Lmc,
-    /// What is measured of each table.
+    /// The measures of each table.
     pub how: How,
 }
 
@@ -53,13 +53,13 @@ pub struct Level {
 pub struct Answer {
     /// Each run, and a row for the runs that have engine, lanes and level in common.
     pub comparison: Comparison,
-    /// What was odd when LIDs were assigned, of each draw in order.
+    /// Warnings from assigning LIDs, for each draw in order.
     pub events: Vec<Vec<PlanEvent>>,
 }
 
 impl Question {
-    /// Routes each draw of lost links with each engine, has the tables judged and measures. A unit of work is one
-    /// engine on one draw.
+    /// Routes each draw of lost links with each engine, has the tables judged and measures. Progress counts pairs of
+    /// engine and draw.
     ///
     /// # Errors
     ///
@@ -214,7 +214,7 @@ struct Work<'a> {
     levels: Vec<(Level, &'a [u64])>,
 }
 
-/// Adds what was measured, or why the engine made no tables.
+/// Adds the measurements, or the reason why the engine made no tables.
 fn filled(run: ComparisonRun, measured: Result<Measured, StudyError>) -> Result<ComparisonRun, StudyError> {
     match measured {
         Ok(measured) => Ok(ComparisonRun {
@@ -231,7 +231,7 @@ fn filled(run: ComparisonRun, measured: Result<Measured, StudyError>) -> Result<
     }
 }
 
-/// What the runs of one engine on one level have in common. There is at least one.
+/// The common values of the runs of one engine on one level. There is at least one.
 fn row(runs: &[&ComparisonRun]) -> ComparisonRow {
     let routed: Vec<&ComparisonRun> = runs.iter().copied().filter(|run| run.refused.is_none()).collect();
     let mean = |of: &dyn Fn(&ComparisonRun) -> f64| {

@@ -6,18 +6,18 @@ use selvedge_types::Idx;
 /// Ordered pairs of hosts that no tables can join any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cuts {
-    /// When a link goes; in the order of the links.
+    /// For a lost link; in the order of the links.
     pub(crate) by_link: Vec<u64>,
-    /// Pairs of other hosts, when a switch goes.
+    /// Pairs of other hosts, for a lost switch.
     pub(crate) by_switch: Vec<u64>,
 }
 
-/// A switch on the way from the root of the walk to where it is.
+/// A switch on the path from the root of the search to the current one.
 struct Step {
     switch: usize,
     /// The link by which it was entered.
     by: usize,
-    /// Neighbours looked at.
+    /// Number of visited neighbours.
     looked: usize,
 }
 
@@ -67,15 +67,15 @@ struct Walk<'a> {
     low: Vec<usize>,
     /// Hosts of a switch and of all that was first reached through it.
     below: Vec<u64>,
-    /// Of pieces that only this switch joins to the rest: hosts, and ordered pairs within them.
+    /// Parts that only this switch joins to the others: hosts, and ordered pairs within them.
     pieces: Vec<(u64, u64)>,
-    /// Links that alone join what is below, and the hosts there.
+    /// Links that alone join the part below, and the hosts there.
     bridges: Vec<(usize, u64)>,
     clock: usize,
 }
 
 impl Walk<'_> {
-    /// Walks all that is joined to `root`; returns its switches.
+    /// Visits all switches that are joined to `root`; returns them.
     fn part(&mut self, root: usize) -> Vec<usize> {
         let mut part = Vec::new();
         let mut path = vec![self.enter(root, NO_LINK, &mut part)];
@@ -108,7 +108,7 @@ impl Walk<'_> {
         Step { switch, by, looked: 0 }
     }
 
-    /// What is known once all below `at` was met.
+    /// Completes the data of `at` after all switches below it were visited.
     fn leave(&mut self, at: usize, by: usize, above: usize) {
         let hosts = self.below[at];
         self.low[above] = self.low[above].min(self.low[at]);
@@ -122,7 +122,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Counts pairs of a part with so many hosts.
+    /// Counts pairs of a part with this number of hosts.
     fn judge(&mut self, part: &[usize], all: u64, cuts: &mut Cuts) {
         for (link, hosts) in self.bridges.drain(..) {
             cuts.by_link[link] = 2 * hosts * (all - hosts);
@@ -135,7 +135,7 @@ impl Walk<'_> {
     }
 }
 
-/// Ordered pairs of so many.
+/// Ordered pairs of this number of hosts.
 pub(crate) const fn pairs(count: u64) -> u64 {
     count * count.saturating_sub(1)
 }

@@ -7,7 +7,7 @@ use selvedge_plan::Lids;
 use selvedge_types::{Idx, PortNum};
 use selvedge_verify::standing::LinkChange;
 
-/// What goes.
+/// The part that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// The link with this number among those between switches.

@@ -36,7 +36,7 @@ pub enum StudyError {
     Refused {
         /// The last engine's reason.
         cause: EngineError,
-        /// The reasons of the engines before it, and what they said.
+        /// The notes of the engines before it, with their reasons.
         notes: Vec<Note>,
     },
     /// Too many LIDs.

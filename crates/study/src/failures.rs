@@ -23,7 +23,7 @@ const STEPS: usize = 100;
 enum State {
     /// The measure, as a share of the whole fabric's.
     Works(f64, Routed),
-    /// Hosts do not reach each other, or may wait for each other for ever.
+    /// Some hosts do not reach each other, or there is a credit loop.
     CutOff,
     /// The engine makes no tables.
     Refused,
@@ -32,7 +32,7 @@ enum State {
 /// How many lost links does a fabric stand?
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The fabric and what is in force in it.
+    /// The fabric and its routing in force.
     pub start: Start,
     /// How links are lost and what is measured.
     pub how: How,
@@ -70,7 +70,7 @@ pub enum Measure {
 pub struct Answer {
     /// Every order of links, and their mean and percentiles.
     pub in_place: InPlace,
-    /// What the engine that made the tables in force noted.
+    /// Notes of the engine that made the tables in force.
     pub notes: Vec<Note>,
 }
 
@@ -86,7 +86,7 @@ impl Measure {
 }
 
 impl Question {
-    /// Loses links in random order until performance is too low. A unit of work is an order.
+    /// Loses links in random order until performance is too low. Progress counts random orders.
     ///
     /// # Errors
     ///

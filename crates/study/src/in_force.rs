@@ -1,4 +1,4 @@
-//! A fabric, the tables in force in it, and how an engine goes on from them.
+//! A fabric, the tables in force in it, and how an engine continues from them.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct Start {
     pub options: Options,
 }
 
-/// A fabric and what is in force in it.
+/// A fabric and its routing in force.
 pub(crate) struct InForce {
     /// The fabric, whole.
     pub(crate) fabric: Arc<Fabric>,
@@ -51,7 +51,7 @@ pub(crate) struct InForce {
 }
 
 impl Start {
-    /// Returns what is in force, and the engine's notes.
+    /// Returns the routing in force, and the engine's notes.
     pub(crate) fn in_force(
         &self,
         threads: Threads,
@@ -101,7 +101,7 @@ impl Start {
 }
 
 impl InForce {
-    /// What the judge says of tables on a fabric with these cables.
+    /// The judge's verdict on tables on a fabric with these cables.
     pub(crate) fn judge(&self, fabric: &Fabric, routed: &Routed, par: Par) -> Verdict {
         let subject = Subject::tables(
             fabric,

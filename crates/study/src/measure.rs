@@ -1,4 +1,4 @@
-//! Which tables an engine makes, what the judge says of them, and how long it takes.
+//! The tables of an engine, the judge's verdict on them, and the time that they take.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub struct Answer {
     pub routed: Routed,
     /// Lane maps.
     pub sl_to_vl: SlToVl,
-    /// What the judge says.
+    /// The judge's verdict.
     pub verdict: Verdict,
     /// How traffic shares links; `None` if the question does not ask for it.
     pub contention: Option<Contention>,

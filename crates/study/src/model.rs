@@ -1,4 +1,4 @@
-//! What bring-up, a lost link and a lost switch would cost a manager: MADs and time, ours and OpenSM's.
+//! The cost of bring-up, a lost link and a lost switch for a manager: MADs and time, for Selvedge and OpenSM.
 
 use std::sync::Arc;
 

@@ -55,7 +55,7 @@ pub enum From {
 /// The steps of the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The steps, and what the judge says of them.
+    /// The steps, and the judge's verdict on them.
     pub transition: Transition,
     /// The parts of the fabric: steps are proved for packets inside each.
     pub parts: Parts,
@@ -150,7 +150,7 @@ impl Question {
     }
 }
 
-/// What is in force before the change.
+/// The routing in force before the change.
 struct Before {
     /// The engine, or where the tables come from.
     name: String,
@@ -159,10 +159,10 @@ struct Before {
     lanes: u8,
 }
 
-/// The word of the API for a way that is not proved.
+/// The word of the API for a change that is not proved.
 const REFUSED: &str = "refused";
 
-/// Returns the word of the API for what the judge says of the way, and why it is not proved.
+/// Returns the word of the API for the judge's verdict on the change, and why it is not proved.
 fn word(passage: &Passage) -> (&'static str, Vec<String>) {
     match passage {
         Passage::Still => ("still", Vec::new()),

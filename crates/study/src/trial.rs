@@ -116,7 +116,7 @@ impl Trial<'_> {
         backup
     }
 
-    /// As a manager repairs a tree: only what led over the lost links is looked at.
+    /// As a manager repairs a tree: only entries over the lost links are examined.
     fn in_place(&mut self, what: What, ports: &[PortRef], lids: &Lids) -> Option<Backup> {
         let force = self.force;
         let changes = link_changes(&force.fabric, ports);
@@ -159,7 +159,7 @@ impl Trial<'_> {
         Some(backup)
     }
 
-    /// The engine routes the fabric with what is lost, from the tables in force.
+    /// The engine routes the damaged fabric, from the tables in force.
     fn anew(&mut self, what: What, ports: &[PortRef], lids: &Lids) -> Backup {
         let force = self.force;
         let fabric = &self.damaged.fabric;
@@ -272,7 +272,7 @@ fn switches_of(entries: &[Entry]) -> u64 {
     switches.len() as u64
 }
 
-/// What a proof says after one change, and after another on top of it; then it is as it was.
+/// The verdict of a proof after one change, and after another on top of it; then the proof is as before.
 fn mended(standing: &mut Standing, first: Change, second: Change) -> Option<(Judged, Judged)> {
     let undo = standing.apply(&first).ok()?;
     let before = Judged::from(&standing.proof());

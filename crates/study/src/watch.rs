@@ -31,7 +31,7 @@ impl Watch for NoWatch {
 /// How far a study is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The current stage.
     pub stage: Stage,
     /// Units of work done, over all stages.
     pub done: u64,
@@ -39,7 +39,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// What a study is doing. `Display` writes it in words.
+/// The stage of a study. `Display` writes it as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stage {
@@ -112,7 +112,7 @@ impl<'w> Reporter<'w> {
         self.change(|progress| progress.done += 1);
     }
 
-    /// So many units of work are done in all.
+    /// Records that this number of units of work is done.
     pub(crate) fn reach(&self, done: u64) {
         self.change(|progress| progress.done = progress.done.max(done));
     }
@@ -137,7 +137,7 @@ pub(crate) mod tests {
     }
 
     impl Recorded {
-        /// Cancels once so many units of work are done.
+        /// Cancels once this number of units of work is done.
         pub(crate) fn cancelling_at(units: u64) -> Self {
             Self {
                 cancel_at: Some(units),

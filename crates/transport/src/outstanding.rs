@@ -57,7 +57,7 @@ impl<T> Outstanding<T> {
         self.places[place].take()
     }
 
-    /// Removes and returns one request whose deadline has passed.
+    /// Removes and returns one request with an expired deadline.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<T> {
         if self.next_deadline()? > now {
             return None;

@@ -23,7 +23,7 @@ pub enum Role {
 /// - ``: the first active port of the first HCA;
 /// - `mlx5_0`, `mlx5_0/1`: an HCA, a port of it;
 /// - `0x0002c90300001234`: the port of an HCA that has this GUID;
-/// - `ibsim`, `ibsim:base`, `ibsim:base/node`: a node of a simulator whose sockets are named after `base`.
+/// - `ibsim`, `ibsim:base`, `ibsim:base/node`: a node of a simulator with sockets that are named after `base`.
 ///
 /// ```
 /// use selvedge_transport::PortSpec;

@@ -1,9 +1,10 @@
-//! How long it takes to prove what follows from one lost link: `standing_speed [SHAPE] [LINKS]`, SHAPE `karytree`
-//! (5,832 hosts, the default), `mport` (27,648 hosts) or `random` (256 switches of degree 4, 512 hosts).
+//! The time to prove the changes after one lost link: `standing_speed [SHAPE] [LINKS]`, SHAPE `karytree` (5,832 hosts,
+//! the default), `mport` (27,648 hosts) or `random` (256 switches of degree 4, 512 hosts).
 //!
-//! For each of LINKS links (default 20, spread over all): every LID whose packets crossed it is mended, up and then
-//! down, by a search from the switches that still reach it, which is not timed. Timed are [`Standing::apply`] and
-//! [`Standing::proof`] together; then all is undone. Last, the whole judgement of a plan that changes nothing.
+//! For each of LINKS links (default 20, spread over all): every LID with packets that crossed it is repaired, up and
+//! then down, by a search from the switches that still reach it, which is not timed. The time of [`Standing::apply`]
+//! and [`Standing::proof`] together is measured; then all is undone. Last comes the whole judgement of a plan that
+//! changes nothing.
 //!
 //! Best of 7, warm caches, AMD EPYC:
 //!
@@ -50,7 +51,7 @@ fn subject(shape: &str) -> (Fabric, Lids, Tables, Vec<usize>) {
 /// Each change is made and undone so often; the least time counts.
 const REPEATS: u64 = 7;
 
-/// Links between switches by switch and port: the switch they lead to.
+/// Links between switches by switch and port: the switch at the other end.
 struct Net {
     next: Vec<[u32; 256]>,
     /// Up is towards the lower rank.
@@ -83,12 +84,12 @@ impl Net {
         Self { next, rank }
     }
 
-    /// New entries of one LID after the ports of `lost` have died: switches that have lost their way take the nearest
-    /// that has not, as far as that goes up, or down to one from which it is down all the way.
+    /// New entries of one LID after the ports of `lost` have died: switches that have lost their path use the nearest
+    /// switch with a path, upwards if possible, or down to a switch with a path that leads down only.
     fn mend(&self, tables: &Tables, lost: [(usize, u8); 2], lid: Lid, entries: &mut Vec<Entry>) {
         let entry = |switch: usize| tables.get(SwitchIdx::from_usize(switch), lid);
         let goes_down = |from: usize, to: usize| self.rank[from] < self.rank[to];
-        // Whether the way is down all along; `None`: there is none.
+        // Whether the path leads down only; `None`: there is no path.
         let mut way: Vec<Option<bool>> = vec![None; self.next.len()];
         for first in 0..self.next.len() {
             let (mut path, mut at) = (vec![first], first);
@@ -112,7 +113,7 @@ impl Net {
                 let from = from as usize;
                 let alive = |port: u8| !lost.contains(&(from, port));
                 let is_legal = |to: usize| way[to].is_some_and(|is_down| is_down || !goes_down(from, to));
-                // Whoever can stay with the way it has, does.
+                // A switch keeps its present path if possible.
                 let own = self.next[from][usize::from(entry(from))];
                 let (to, egress) = if alive(entry(from)) && own != NONE && is_legal(own as usize) {
                     (own as usize, Some(entry(from)))
@@ -203,7 +204,7 @@ fn main() {
     whole(&fabric, &lids, &tables);
 }
 
-/// The whole judgement of a plan that changes nothing: what is left of it when no packet must be followed.
+/// The whole judgement of a plan that changes nothing: the remaining work when no packet must be followed.
 fn whole(fabric: &Fabric, lids: &Lids, tables: &Tables) {
     let plan = tree::plan(fabric, lids, tables);
     let mut installed = Installed::unknown(fabric.switches().len());

@@ -34,7 +34,7 @@ pub enum AliasFault {
 
 /// Judges a change of alias GUIDs.
 ///
-/// `held` is the last known GUIDInfo of each port, `wanted` the planned one. A port whose link is not ACTIVE is not
+/// `held` is the last known GUIDInfo of each port, `wanted` the planned one. A port without an ACTIVE link is not
 /// checked for conflicts, because no other port can reach its GUIDs. The component that later activates the link must
 /// first read the port's GUIDInfo.
 ///

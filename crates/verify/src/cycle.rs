@@ -26,7 +26,7 @@ pub fn first_cycle(ground: &Ground<'_>, dependencies: &Dependencies, par: Par) -
     cycle(graph(first)).map(|cycle| (first, cycle))
 }
 
-/// Mark of a vertex on the current search path whose position is not needed.
+/// Mark of a vertex on the current search path if its position is not needed.
 const ON_THE_WAY: u8 = 1;
 const FINISHED: u8 = 2;
 

@@ -278,8 +278,8 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Adds a set for each switch with hosts whose path comes to a switch without an up-then-down path onwards: the
-    /// entries before that switch.
+    /// Adds a set for each switch with hosts and a path that comes to a switch without an up-then-down path onwards:
+    /// the entries before that switch.
     fn turned_once(&self, home: u32, goal: Goal, ways: &Ways, choices: &mut Vec<Choice>) {
         let senders = (0..self.ground.switches as u32).filter(|&s| self.must_turn_once(s, goal.rule, ways));
         for first in senders {

@@ -429,7 +429,7 @@ mod tests {
         check("b requires a\nb irequires a\nc irequires b\nc requires a", None);
     }
 
-    /// Returns a trace whose ranks do these operations.
+    /// Returns a trace with ranks that do these operations.
     fn ranks(of: &[&str]) -> String {
         let mut text = format!("num_ranks {}\n", of.len());
         for (rank, ops) in of.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the tests of our binary share: fabrics, files, and the checks of a fabric that is up.
+//! Helpers of the tests of Selvedge's binary: fabrics, files, and the checks of a fabric that is up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use selvedge_conformance::parse::{Fields, Net, Plan, Plane, SmInfo};
 use selvedge_conformance::{EndPort, PeerLab, Probe, Running, Survey, until};
 use selvedge_types::Guid;
 
-/// For anything that one program does.
+/// Limit for one operation of a program.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// Pairs of end ports between which paths are traced, in both directions, where all is to be shown.
+/// Pairs of end ports between which paths are traced, in both directions, in a full check.
 pub const PAIRS: usize = 200;
 /// Of the pairs; printed when a path is wrong.
 const SEED: u64 = 1;
-/// Switches whose tables are read by `ibroute`, if there are more; `dump_fts` reads all of them.
+/// Switches with tables that are read by `ibroute`, if there are more; `dump_fts` reads all of them.
 const ROUTES_MAX: usize = 40;
 /// End ports that are asked by `smpquery`.
 const QUERIES: usize = 8;
@@ -29,7 +29,7 @@ pub const CLUSTER: &str = concat!(
 pub struct Fabric {
     /// Its ibsim net file.
     pub text: String,
-    /// What that says.
+    /// Its contents.
     pub net: Net,
     /// What one manager can reach.
     pub planes: Vec<Plane>,
@@ -88,7 +88,7 @@ impl Outputs {
         ]
     }
 
-    /// What they say.
+    /// Their contents.
     pub fn plan(&self) -> Plan {
         let read = |path| fs::read_to_string(path).unwrap();
         Plan::parse(&read(&self.lfts), &read(&self.lids)).unwrap()
@@ -113,8 +113,8 @@ pub fn run_once(lab: &PeerLab, base: &str, node: &str, more: &[&str]) -> Plan {
     outputs.plan()
 }
 
-/// The fabric of this plane, whose manager sits at its seat, is as its file and this plan say, by every diagnostic.
-/// Returns what was seen.
+/// Checks by every diagnostic that the fabric of this plane, with its manager at its own place, agrees with its file
+/// and this plan. Returns the survey.
 pub fn check_up(lab: &PeerLab, plane: &Plane, plan: &Plan, pairs: usize) -> Survey {
     let node = plane.seat.as_str();
     let survey = Survey::take(lab, node).unwrap();
@@ -152,7 +152,7 @@ pub fn lid_of(lab: &PeerLab, node: &str) -> u16 {
     own_port_info(lab, node).number("Lid").unwrap().try_into().unwrap()
 }
 
-/// True if the port at which clients of this node sit says that an SM is there.
+/// True if the port of clients of this node shows IsSM.
 pub fn is_sm(lab: &PeerLab, node: &str) -> bool {
     // Source: IBA vol 1 §14.2.5.6: PortInfo.CapabilityMask.IsSM is bit 1.
     own_port_info(lab, node).number("CapMask").unwrap() & 0x2 != 0
@@ -162,7 +162,7 @@ fn own_port_info(lab: &PeerLab, node: &str) -> Fields {
     Fields::parse(&lab.output(node, "smpquery", &["-D", "portinfo", "0"]).unwrap())
 }
 
-/// Waits until the SM at `lid` says that it is in this state, as in `SMINFO_MASTER`; asked from `node`.
+/// Waits until the SM at `lid` shows this state, as in `SMINFO_MASTER`; asked from `node`.
 pub fn wait_sm_state(lab: &PeerLab, node: &str, lid: u16, state: &str) -> SmInfo {
     let text = lid.to_string();
     let last = std::cell::RefCell::new(String::new());
@@ -204,8 +204,8 @@ pub fn fault(lab: &PeerLab, fault: &str) {
     lab.selvedge(&arguments).unwrap().success().unwrap();
 }
 
-/// What `selvedge verify` says of the tables that were read back, on the fabric that `ibnetdiscover` sees from `node`:
-/// its exit code and its output.
+/// The verdict of `selvedge verify` on the tables that were read back, on the fabric that `ibnetdiscover` sees from
+/// `node`: its exit code and its output.
 pub fn judge(lab: &PeerLab, node: &str, survey: &Survey) -> (Option<i32>, String) {
     let file = |name: &str, text: &str| {
         let path = lab.folder().join(name);

@@ -117,7 +117,7 @@ fn faults(area: &Area<'_>, of: &Backups) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Returns what the upward axis shows.
+/// Returns the title of the vertical axis.
 fn measured(of: &InPlace) -> String {
     let words = match &of.measure[..] {
         "load" => "1 ÷ busiest link's load".to_owned(),

@@ -78,7 +78,7 @@ pub fn svg(of: &Comparison) -> Result<String, CliError> {
     }
     let columns = ((WIDTH - 40) / LEGEND_ENTRY) as usize;
     let legend = LEGEND_ROW * axes.series.len().div_ceil(columns) as u32;
-    // A figure that no table has was not asked for: it gets no panel.
+    // A figure that no table has was not requested: it gets no panel.
     let panels: Vec<&Panel> = PANELS.iter().filter(|panel| is_measured(panel, of)).collect();
     let rows = panels.len().div_ceil(2).max(1) as u32;
     let mut text = String::new();

@@ -1,15 +1,15 @@
-//! What manual pages say beside flags: exit status, files, examples. Tests parse every example.
+//! Parts of manual pages beside flags: exit status, files, examples. Tests parse every example.
 
 /// A file that a page names.
 #[derive(Clone, Copy, Debug)]
 pub struct File {
     /// Its path, or what its path is made of.
     pub path: &'static str,
-    /// What is in it.
+    /// Its contents.
     pub what: &'static str,
 }
 
-/// What a page says beside the definition of its command.
+/// The parts of a page beside the definition of its command.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
     /// Files.
@@ -119,7 +119,7 @@ const fn page(
     Page { files, examples, see }
 }
 
-/// Returns what the page of this title says; nothing for a command that has no entry.
+/// Returns the parts of the page with this title; empty for a command without an entry.
 pub fn of(title: &str) -> Page {
     let known = PAGES_OF_COMMANDS.iter().find(|(of, _)| *of == title);
     known.map_or(page(&[], &[], &[]), |(_, page)| *page)

@@ -1,4 +1,4 @@
-//! The published model: its two tables, theirs beside ours, and its figures 10 to 12 as SVG and CSV.
+//! The published model: its two tables beside Selvedge's results, and its figures 10 to 12 as SVG and CSV.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::out::{Cell, Format, Grid, Out, thousands};
 
 const SIZE: (u32, u32) = (760, 460);
 const FONT: &str = "sans-serif";
-/// Colours that people with any colour vision tell apart. Source: Okabe and Ito 2008.
+/// Colours that people with any colour vision can distinguish. Source: Okabe and Ito 2008.
 const COLOURS: [RGBColor; 3] = [RGBColor(0, 114, 178), RGBColor(230, 159, 0), RGBColor(0, 158, 115)];
 
 /// One figure of the paper.

@@ -17,11 +17,11 @@ const LOADS: u32 = 320;
 const DROPS: u32 = 150;
 /// Most of the changes' texts that are written: more would lie on each other.
 const TEXTS_MAX: usize = 12;
-/// Colours that people with any colour vision tell apart. Source: Okabe and Ito 2008.
+/// Colours that people with any colour vision can distinguish. Source: Okabe and Ito 2008.
 const BLUE: RGBColor = RGBColor(0, 114, 178);
 const ORANGE: RGBColor = RGBColor(230, 159, 0);
 const RED: RGBColor = RGBColor(213, 94, 0);
-/// Names of switches are cut to so many letters.
+/// Names of switches are cut to this number of letters.
 const NAME_MAX: usize = 22;
 /// Space right of the panels, for half of a tick's label.
 const RIGHT: u32 = 40;
@@ -97,7 +97,7 @@ pub fn timeline(title: &str, changes: &[String], results: &Results) -> Result<St
     Ok(text)
 }
 
-/// A line where each change happens, and what it is.
+/// A line at the time of each change, with its description.
 fn name_changes(root: &Area<'_>, chart: &mut Chart<'_, '_>, changes: &[String], top: f64) -> Result<(), CliError> {
     for (number, change) in changes.iter().enumerate() {
         let Some((time, what)) = change.trim().split_once(' ') else {
@@ -147,7 +147,7 @@ pub fn heatmap(title: &str, links: &[LinkUse]) -> Result<String, CliError> {
         .map(|cell| cell.0)
         .max()
         .unwrap_or(1);
-    // Cells are as high as names, as long as that is no poster.
+    // Cells are as high as names, unless the picture would be too large.
     let cell = (1_600 / rows.len().max(1) as u32).clamp(2, 14);
     let names = if cell >= 10 { 150 } else { 30 };
     let wide = (((WIDTH - 40) / 2 - names) / u32::from(ports)).clamp(2, 22);
@@ -252,7 +252,7 @@ fn shade(share: f64) -> RGBColor {
     RGBColor(mix(a.0, b.0), mix(a.1, b.1), mix(a.2, b.2))
 }
 
-/// What the colours mean.
+/// The legend of the colours.
 fn scale(root: &Area<'_>, (x, y): (i32, i32)) -> Result<(), CliError> {
     for step in 0..100 {
         let left = x + step * 2;

@@ -1,4 +1,4 @@
-//! Flags of `selvedge simulate` that say what the hardware is like.
+//! Flags of `selvedge simulate` for the hardware.
 
 use clap::{Args, ValueEnum};
 use selvedge_dataplane::{Buffers, LinkRate, Operation, QpSettings, Queueing, Settings, SlChoice, Transport, VlArb};
@@ -152,7 +152,7 @@ fn weights(text: &str) -> Result<Weights, String> {
 }
 
 impl HardwareArgs {
-    /// The settings they make; what they do not say is as by default.
+    /// Returns their settings; all others have defaults.
     pub fn settings(&self) -> Result<Settings, CliError> {
         let usage = |what| CliError::Usage { what };
         let table = |weights: &Option<Weights>| weights.clone().map(|weights| weights.0).unwrap_or_default();
@@ -193,7 +193,7 @@ impl HardwareArgs {
 }
 
 impl TransportArgs {
-    /// Adds what they say.
+    /// Adds their settings.
     pub fn settings(&self, settings: Settings) -> Settings {
         Settings {
             transport: match self.transport {

@@ -17,9 +17,9 @@ use crate::out::{Grid, Out, thousands};
 /// What became of one schedule.
 struct Replayed {
     line: DigestLine,
-    /// What a checker found.
+    /// The violation that a checker found.
     failure: Option<String>,
-    /// What the wire digest is of, if it is wanted.
+    /// The input of the wire digest, if requested.
     wire: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ fn stored(path: &Path) -> Result<BTreeMap<String, DigestLine>, CliError> {
     Ok(lines.into_iter().map(|line| (line.name.clone(), line)).collect())
 }
 
-/// Carries all out, in so many threads; the results are in the order of the schedules.
+/// Replays all schedules with this number of threads; the results are in the order of the schedules.
 fn replay_all(schedules: &[Resolved], threads: usize, wants_wire: bool) -> Vec<Replayed> {
     let bar = bar(schedules.len() as u64);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));

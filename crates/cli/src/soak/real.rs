@@ -93,7 +93,7 @@ pub fn carry_out(
 fn one(seed: u64, program: Program, speed: u32, happenings: Option<usize>) -> Run {
     let mut schedule = Schedule::draw(seed);
     schedule.happenings.truncate(happenings.unwrap_or(usize::MAX));
-    // OpenSM gets no key to fabrics that it has locked and forgotten; no job has a virtual cost.
+    // OpenSM gets no key to fabrics that it has locked and no longer knows; no job has a virtual cost.
     (schedule.setup.m_key, schedule.setup.plan_ms) = (0, None);
     let fabric = schedule.fabric.clone();
     let carry_out = || {
@@ -123,7 +123,7 @@ struct Processes {
     children: BTreeMap<ManagerId, Child>,
     /// How each was started.
     started: BTreeMap<ManagerId, Started>,
-    /// Those that ended by themselves, and when they are started again.
+    /// Programs that ended by themselves, and when they are started again.
     crashes: Vec<String>,
     again: BTreeMap<ManagerId, Instant>,
 }
@@ -225,7 +225,7 @@ impl Processes {
 
     fn opensm_conf(&self, folder: &Path, config: &Config) -> Result<String, String> {
         let policy = &config.policy;
-        // What the checkers can follow: routes on one lane.
+        // The checkers can follow only routes on one lane.
         let engine = |name: &EngineName| Engine::try_from(name).map_or("updn", Engine::in_opensm);
         let mut engines: Vec<&str> = policy.engines.iter().map(engine).collect();
         engines.dedup();
@@ -346,7 +346,7 @@ impl Outside for Processes {
     fn start(&mut self, id: ManagerId, node: &str, config: &Config) -> Result<(), String> {
         let folder = self.folder_of(id)?;
         let file = self.configure(&folder, config)?;
-        // What an earlier life said would tell that this one listens to signals.
+        // The log of an earlier process would suggest that this one handles signals already.
         let _ = fs::remove_file(folder.join("log"));
         let child = self.command(&folder, &file, node)?.spawn();
         self.children.insert(id, child.map_err(|error| error.to_string())?);

@@ -156,7 +156,7 @@ pub fn page(all: &Soak, command: &str) -> String {
 /// Seeds of one code that a page lists.
 const SEEDS_SHOWN: usize = 40;
 
-/// The last code in what a checker found: the one that says what it is.
+/// The last code in a violation's text, which identifies it.
 fn code(what: &str) -> &str {
     let after_time = what.split("SLV-REHEARSAL-").filter(|part| !part.starts_with("0005"));
     after_time.last().and_then(|part| part.get(..4)).unwrap_or("other")
@@ -385,7 +385,7 @@ pub fn show_real(out: &mut Out, report: &SoakReal) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What was found in all of them, and by which rules it was excused.
+/// Violations of all runs, and the rules that excused them.
 fn found_real(report: &SoakReal) -> Grid {
     let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for run in &report.runs {

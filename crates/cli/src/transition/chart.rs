@@ -13,14 +13,14 @@ const HEAD: u32 = 66;
 const LEGEND: u32 = 30;
 const ROW: u32 = 46;
 const FRAME: u32 = 50;
-/// Room for the words of the steps.
+/// Room for the texts of the steps.
 const NAMES: u32 = 430;
 /// Space left and right of the picture.
 const MARGIN: u32 = 20;
-/// Size of the steps' words and of the figures beside their bars.
+/// Size of the steps' texts and of the figures beside their bars.
 const SMALL: u32 = 12;
 const FONT: &str = "sans-serif";
-/// People with any colour vision tell them apart. Source: Okabe and Ito 2008.
+/// Colours that people with any colour vision can distinguish. Source: Okabe and Ito 2008.
 const CHANGE: RGBColor = RGBColor(0, 114, 178);
 const DROP: RGBColor = RGBColor(213, 94, 0);
 const OTHER: RGBColor = RGBColor(150, 150, 150);

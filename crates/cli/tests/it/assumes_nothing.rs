@@ -205,7 +205,7 @@ fn conflicts_of_lids_are_named() {
         .says("judged good: 0 errors, 2 warnings");
 }
 
-/// Simulations and transitions on a fabric in several parts say so.
+/// Simulations and transitions on a fabric in several parts report that.
 #[test]
 fn fabrics_in_parts_are_named() {
     let lab = Lab::new("parts");

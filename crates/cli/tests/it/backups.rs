@@ -58,7 +58,7 @@ fn every_fault_is_listed_once_weakest_first() {
     check("mesh:3x1,hosts=2 --engine updn", 1, (2, 3), 3);
 }
 
-/// What is said of one lost link is what `route` finds of the fabric without it.
+/// The figures for one lost link equal those of `route` on the fabric without it.
 #[test]
 fn figures_are_those_of_the_damaged_fabric() {
     let lab = Lab::new("backups-figures");

@@ -299,7 +299,7 @@ fn an_emulated_fabric_is_managed_from_outside() {
         .exits(0)
         .says("16 of 16 links ACTIVE");
     let manager = daemon(&lab, &["run", "--port", &port, "--sweep-interval", "1"]);
-    // The emulator has no manager inside; the one on the default socket tells what it does.
+    // The emulator has no manager inside; the one on the default socket reports its reaction.
     lab.run(&["fault", "kill", "H-3"])
         .exits(0)
         .says("done: kill \"H-3\"")
@@ -526,7 +526,7 @@ fn results_that_cannot_be_written_are_noticed_first() {
     lab.run(&[&["route", "--sl-out", "."][..], &fabric[..]].concat())
         .exits(2)
         .complains("SLV-CLI-0002");
-    // Looking leaves nothing behind.
+    // A check leaves no file behind.
     lab.write("old", "old");
     let run = [
         "run",

@@ -22,7 +22,7 @@ fn check(file: &str, unit: &str) {
         .args(["verify", "--man=no", &path])
         .output()
         .unwrap();
-    // A word that systemd does not know it only ignores, and says so.
+    // systemd ignores a word that it does not know, and reports it.
     let complaints = String::from_utf8(said.stderr).unwrap();
     assert!(said.status.success() && !complaints.contains(unit), "{complaints}");
 

@@ -1,4 +1,4 @@
-//! `route` and `compare`: figures, lists of engines, files that anyone can judge, charts.
+//! `route` and `compare`: figures, lists of engines, files that other programs can judge, charts.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::support::Lab;
 use selvedge_experiment::misfits::misfits;
 use serde_json::Value;
 
-/// Routes with words of a command line, and looks at some of the figures.
+/// Routes with arguments of a command line, and checks some of the figures.
 fn check_figures(lab: &Lab, args: &str, want: Value) -> Value {
     let route = ["route", "--json", "--threads", "1", "--fabric"];
     let words: Vec<&str> = args.split(' ').collect();
@@ -112,8 +112,8 @@ fn lists_of_engines_are_tried_in_order() {
         .complains("SLV-ROUTE-0001");
 }
 
-/// What is written is judged again from the files alone, on several lanes too, and by a few lines that share nothing
-/// with us.
+/// Written files are judged again from the files alone, on several lanes too, and by a few lines that share no code
+/// with Selvedge.
 #[test]
 fn files_that_are_written_can_be_judged_by_anyone() {
     let lab = Lab::new("files");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use selvedge_config::{OpenSmConf, OpenSmOption, Treatment, parse_opensm_conf};
 
-/// A test of an option's effect, beyond being read.
+/// A test of an option's effect, beyond parsing.
 struct Shown {
     /// As the table names it.
     name: &'static str,
@@ -12,7 +12,7 @@ struct Shown {
     file: &'static str,
     /// Its name; empty: the file is a scenario.
     test: &'static str,
-    /// What it tests.
+    /// The effect that it tests.
     what: &'static str,
     /// The options that it tests.
     options: &'static [&'static str],
@@ -323,7 +323,7 @@ fn what_is_named_is_there() {
     }
 }
 
-/// Settings of a file, without what it says of its lines.
+/// Settings of a file, without the treatment of its lines.
 fn settings(text: &str) -> (OpenSmConf, Vec<Treatment>) {
     let mut conf = parse_opensm_conf(text, Path::new("opensm.conf")).unwrap();
     let treatments = std::mem::take(&mut conf.findings);

@@ -22,8 +22,8 @@ impl CopyNews {
         copier.settled_at().filter(|_| !self.is_ready)
     }
 
-    /// Hands the manager news of the copy. Hosts to ask and service levels of senders go first: after the copy is
-    /// complete, or the wait for it ends, the manager may plan with them at once.
+    /// Informs the manager about the copy. Hosts to ask and service levels of senders go first, because the manager may
+    /// plan with them as soon as the copy is complete or the wait for it ends.
     pub(super) fn tell(&mut self, now: Time, copier: &mut Copier, out: &mut Vec<Out>) {
         if let Some(forgotten) = copier.take_forgotten() {
             out.push(command(Command::ReregisterThese(forgotten)));

@@ -1,4 +1,4 @@
-//! A manager with its coordinator on an emulated fabric. Disks and indexing are done at once, unless told otherwise.
+//! A manager with its coordinator on an emulated fabric. Disks and indexing are done at once by default.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where its bench fails")]
 

@@ -20,7 +20,7 @@ fn a_host_is_answered_after_the_mark_is_removed() {
     bench.did.clear();
     assert_eq!(bench.join(0).len(), 1);
     assert_eq!(statuses(&bench), [Did::RemovedMark, Did::Sent(Status::OK)]);
-    // What the next host registers needs no other mark.
+    // Registrations of the next host need no other mark.
     assert_eq!(bench.join(1).len(), 1);
     assert_eq!(bench.did.last(), Some(&Did::Sent(Status::OK)));
     bench.run_for(Duration::from_secs(1));

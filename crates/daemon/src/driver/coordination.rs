@@ -32,7 +32,7 @@ impl Driver {
         match wanted {
             Out::Manager(input) => {
                 if matches!(input, Input::Received(_)) {
-                    self.heard_at = self.shared.clock.now();
+                    self.heard_at = at;
                 }
                 self.feed(input)?;
             }
@@ -85,7 +85,7 @@ impl Driver {
         self.do_what_is_left()
     }
 
-    /// Writes down what hosts and the administrator have said, and what is due, unless something is in a hurry.
+    /// Records datagrams between hosts and the administrator, and due timers, unless a repair is in progress.
     pub(super) fn record_said(&mut self, hurries: bool) {
         let Some(recorder) = self.recorder.as_mut().filter(|_| !hurries) else {
             return;

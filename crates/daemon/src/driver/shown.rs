@@ -43,7 +43,7 @@ impl Driver {
         self.shared.event(at, severity, event.code(), text);
     }
 
-    /// Acts upon a milestone: the coordinator gets it, and what is in force is compared and dumped.
+    /// Handles a milestone: the coordinator gets it, and the plan in force is compared and dumped.
     fn reached(&mut self, milestone: Milestone) -> Result<(), DaemonError> {
         match &milestone {
             Milestone::Committed(committed) => {
@@ -124,7 +124,7 @@ impl Driver {
         self.shared.show_administration(counts);
     }
 
-    /// Returns what the intake has held, and the sources that babble, with the names of their ports.
+    /// Returns the number of held datagrams, and the sources that babble, with the names of their ports.
     fn intake_counts(&self) -> api::Intake {
         let (held, babblers) = self.seat.desk().intake();
         let view = (!babblers.is_empty()).then(|| self.sm.view());

@@ -22,7 +22,7 @@ pub(super) fn put_datagram(out: &mut Vec<u8>, datagram: &Datagram) {
         .for_each(|word| out.extend(word));
 }
 
-/// Reads what the other functions wrote.
+/// Reads the bytes of the other functions.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
 }

@@ -47,11 +47,11 @@ pub(super) fn outputs(outputs: &[Output]) -> u64 {
                 }
             }
             Output::SetIsSm(is_sm) => digest.number(4 << 56 | u64::from(*is_sm)),
-            // What it carries is said by the other outputs, and by those before.
+            // Its values are in the other outputs, and in earlier ones.
             Output::Milestone(milestone) => digest.number(6 << 56 | milestone.number()),
             Output::Event(event) => {
                 text.clear();
-                // What is measured is another number in every run. Writing to a String cannot fail.
+                // Measured values differ in every run. Writing to a String cannot fail.
                 let _ = if event.is_measured() {
                     write!(text, "{}", event.code())
                 } else {

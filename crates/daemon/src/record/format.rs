@@ -27,13 +27,13 @@ pub(super) const MAGIC: &[u8; 8] = b"SLVREC04";
 /// What a recorded manager was made of.
 #[derive(Clone, Debug)]
 pub struct Header {
-    /// What it may do.
+    /// The mode: what the manager is allowed to do.
     pub mode: Mode,
     /// The port it sits at.
     pub local: LocalPort,
     /// Policy and manager's options.
     pub settings: Settings,
-    /// What it remembered.
+    /// Its stored state.
     pub state: PersistentState,
     /// The nodes and links that it had found.
     pub known: Arc<Known>,
@@ -88,9 +88,9 @@ pub enum RecordedInput {
     Forget(BTreeSet<Guid>, BTreeSet<LinkKey>),
     /// [`Command::Stop`].
     Stop,
-    /// No input of the manager: what a host said to the administrator beside it.
+    /// Not an input of the manager: a datagram from a host to the administrator beside it.
     Asked(Datagram),
-    /// No input of the manager: what the administrator said to a host.
+    /// Not an input of the manager: a datagram from the administrator to a host.
     Said(Datagram),
 }
 
@@ -313,7 +313,7 @@ fn put_command(out: &mut Vec<u8>, time: Time, command: &Command) {
 /// Bits of a group's MTU code, below its service level.
 const SL_SHIFT: u8 = 4;
 
-/// Appends what was said between a host and the administrator.
+/// Appends a datagram between a host and the administrator.
 pub(super) fn put_said(out: &mut Vec<u8>, time: Time, is_ours: bool, datagram: &Datagram) {
     out.push(16 + u8::from(is_ours));
     out.extend(time.0.to_le_bytes());

@@ -1,8 +1,8 @@
-//! Records of everything that went into a manager, and replaying them.
+//! Records of all inputs of a manager, and their replay.
 //!
-//! A record begins with what the manager was made of ([`Header`]). Then comes each input with its time and, after the
-//! manager handled it, the number of outputs and their digest. Results of jobs are not stored: a job is a pure
-//! function, so the replay runs it again. What hosts and the administrator say to each other stands between them, for
+//! A record begins with the configuration and state of the manager ([`Header`]). Then comes each input with its time
+//! and, after the manager handled it, the number of outputs and their digest. Results of jobs are not stored: a job is
+//! a pure function, so the replay runs it again. Datagrams between hosts and the administrator stand in between, for
 //! people.
 
 mod bytes;

@@ -17,7 +17,7 @@ use crate::{DaemonError, manager_config};
 /// A record in memory.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    /// What the manager was made of.
+    /// Configuration and state of the manager.
     pub header: Header,
     /// Inputs in their order.
     pub entries: Vec<Entry>,
@@ -35,7 +35,7 @@ pub struct Torn {
 }
 
 /// Most bytes that a process leaves of an entry when it is killed: more than an entry with a datagram has. Entries with
-/// a policy or a list can have more. They are rare, so a longer rest is taken for damage.
+/// a policy or a list can have more. They are rare, so a longer remainder counts as damage.
 const REST_MAX: usize = 512;
 
 impl Torn {
@@ -69,7 +69,7 @@ impl std::fmt::Display for Torn {
 pub struct Difference {
     /// Position of the input, counted from 0.
     pub index: usize,
-    /// The input in words.
+    /// The input as text.
     pub input: String,
     /// Number and digest of the recorded outputs.
     pub want: (u32, u64),
@@ -119,7 +119,7 @@ pub fn replay(record: &Replay) -> Option<Difference> {
     let mut jobs: BTreeMap<JobId, Job> = BTreeMap::new();
     let mut out = Vec::new();
     for (index, entry) in record.entries.iter().enumerate() {
-        // A result that no job of ours stands behind: the manager already went another way.
+        // A result without a job in this replay: the manager already took another course.
         let Some(input) = input(&entry.input, &mut jobs) else {
             continue;
         };
@@ -197,7 +197,7 @@ mod tests {
         check(b"SLVREC04\x09", "mode 9 is unknown");
     }
 
-    /// Commands that say all by their name: each has a tag of its own, is printed, and is carried out again.
+    /// Commands without data: each has a tag of its own, is printed, and is carried out again.
     #[test]
     fn commands_come_back() {
         let check = |command: Command, want: &str| {

@@ -22,7 +22,7 @@ pub struct Recorder {
     bytes: u64,
     limit: u64,
     entry: Vec<u8>,
-    /// Of these, what hosts and the administrator said.
+    /// Of these, datagrams between hosts and the administrator.
     said: u64,
     /// Time of the last write to the file.
     flushed_at: Time,
@@ -85,7 +85,7 @@ impl Recorder {
         }
     }
 
-    /// What a host said to the administrator beside the manager, or that to it: for people; nothing comes of it here.
+    /// Records a datagram between a host and the administrator beside the manager: for people, without outputs.
     pub(crate) fn said(&mut self, at: Time, is_ours: bool, datagram: &Datagram) -> Option<Notice> {
         if self.file.is_none() || self.said >= self.limit / SAID_SHARE {
             return None;
@@ -97,7 +97,7 @@ impl Recorder {
         notice
     }
 
-    /// What came of it. Says so if recording ends here.
+    /// Records the outputs. Returns a notice if recording ends here.
     pub(crate) fn outputs(&mut self, outputs: &[Output]) -> Option<Notice> {
         let file = self.file.as_mut()?;
         let count = u32::try_from(outputs.len()).unwrap_or(u32::MAX);

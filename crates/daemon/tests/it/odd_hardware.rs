@@ -1,5 +1,5 @@
 //! Hardware that a fabric of one make does not have: links of other MTUs and widths, split ports, aggregation nodes and
-//! routers. Each comes up, and hosts are told what the way to it carries.
+//! routers. Each comes up, and path records have the rate and MTU of the path.
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ const SMALL: Kind = Kind {
     ..USUAL
 };
 
-/// What the aggregation node of a switch is called. Source: observed, see `selvedge_fabric::Node`.
+/// Description of a switch's aggregation node. Source: observed, see `selvedge_fabric::Node`.
 const AGGREGATION: &str = "Mellanox Technologies Aggregation Node";
 
 fn port(number: u8) -> PortNum {

@@ -1,4 +1,4 @@
-//! Tests a manager whose state folder cannot be written for a time.
+//! Tests a manager with a state folder that cannot be written for a time.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -122,7 +122,7 @@ fn a_manager_can_switch_a_port_off() {
     assert_eq!(trunk(&world), INIT);
     // Coming up counts at both switches.
     assert!(world.get::<SwitchInfo>(TO_S, 0).unwrap().port_state_change);
-    // A port whose default is Sleep does not come back by itself.
+    // A port with the default Sleep does not come back by itself.
     world.change_port(TO_S, 3, |i| i.link_down_default = Some(LinkDownDefault::Sleep));
     world.fault("cut S[3]");
     world.fault("restore S[3]");

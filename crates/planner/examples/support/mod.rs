@@ -41,7 +41,7 @@ impl State {
         self.prepare_with(warm, None)
     }
 
-    /// The same while packets may be under way.
+    /// The same while packets may be in flight.
     pub fn prepare_with(&self, warm: Option<Box<Warm>>, under_way: Option<Arc<UnderWay>>) -> Option<Box<Warm>> {
         let prepare = Prepare {
             basis: self.basis(Arc::default(), under_way),
@@ -147,7 +147,7 @@ pub fn bring_up(mut fabric: Fabric, policy: &Arc<Policy>) -> State {
     }
 }
 
-/// Agents without ways: nothing is sent.
+/// Agents without routes: nothing is sent.
 fn inventory(fabric: Fabric, local: PortRef) -> Arc<Inventory> {
     let agent = |_| Agent {
         route: DirectedRoute::LOCAL,

@@ -18,7 +18,7 @@ pub struct Order {
     places: Places,
     /// Bits set since the last [`Self::keep`].
     log: Vec<(u32, u32)>,
-    /// Work left: vertices looked at in searches.
+    /// Remaining work: vertices that searches may visit.
     pub budget: u64,
 }
 
@@ -35,7 +35,7 @@ struct Rows {
     bits: Vec<Vec<u64>>,
 }
 
-/// The edges, with what finds those that lead back.
+/// The edges, with an index of those that lead back.
 struct On<'a> {
     rows: &'a Rows,
     net: &'a Net,
@@ -135,13 +135,13 @@ impl Order {
         }
     }
 
-    /// Notes a dependency without looking at the order; [`Self::sort`] must follow.
+    /// Records a dependency without checking the order; [`Self::sort`] must follow.
     pub fn put(&mut self, from: Vertex, to: Vertex) {
         let (pair, bit) = self.rows.bit(from, to);
         self.rows.set(pair, bit);
     }
 
-    /// Sorts what was put in; false if it has a cycle.
+    /// Sorts the recorded dependencies; false if they have a cycle.
     pub fn sort(&mut self, net: &Net) -> bool {
         let rows = &self.rows;
         self.places.sort(&On { rows, net })
@@ -178,7 +178,7 @@ impl Order {
         self.log.len()
     }
 
-    /// Removes what was added since a mark. The order stays valid without it.
+    /// Removes dependencies added since a mark. The order stays valid without them.
     pub fn undo(&mut self, mark: usize) {
         for (pair, bit) in self.log.drain(mark..) {
             self.rows.bits[pair as usize][bit as usize / 64] &= !(1 << (bit % 64));

@@ -110,8 +110,8 @@ fn a_damaged_tree_is_repaired_in_place() {
     }
 }
 
-/// Links of leaves, until all pieces above these have lost some. Of each a detour leads on then, all in a circle; once
-/// they are all at one leaf each further one is too.
+/// Loses links of leaves, until all pieces above these have lost some. Then a detour exists for each of them, and the
+/// detours together form a cycle; if all are at one leaf, each further detour is there too.
 #[test]
 fn all_pieces_lose_links_of_leaves() {
     let spec = "karytree:k=8,n=3";
@@ -223,7 +223,7 @@ fn woven_switches_die() {
         let node = others[Seed(seed).rng().below(others.len() as u64) as usize];
         let result = dies(&bench, node);
         whole += 1;
-        // What is gone is planned around in place or left to a sweep.
+        // A loss is repaired in place or left to a sweep.
         if result.mended.is_some() {
             assert!(result.is_in_place());
             bench.take(&format!("seed {seed}"), result);
@@ -246,7 +246,7 @@ fn links_are_lost_while_packets_of_earlier_repairs_are_under_way() {
                 bench.prepare();
                 bench.past = past;
                 let lost = BTreeSet::from([lost]);
-                // As if it came before it was worked out what packets under way may do.
+                // The loss comes before the effects of packets in flight are computed.
                 let early = bench.lose(&lost);
                 bench.prepare();
                 let is_ready = bench.warm.as_ref().is_some_and(|warm| warm.left.is_some());

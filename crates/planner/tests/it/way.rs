@@ -38,7 +38,7 @@ impl Bench {
         }
     }
 
-    /// The way, and what the judge says of it.
+    /// The transition, and the judge's result.
     fn way(&self, from: &Tables, to: Tables) -> (ChangeSet, Passage) {
         let (installed, plan) = (self.installed(from), self.plan(to));
         let changes = way::propose(&self.fabric, &installed, &plan, &WayOptions::default());
@@ -107,7 +107,7 @@ fn engines_follow_one_another() {
     check(tree, Engine::UpDn, Engine::FatTree, "proved 4");
     check(tree, Engine::FatTree, Engine::UpDn, "proved 4");
     check("karytree:k=3,n=3", Engine::UpDn, Engine::FatTree, "proved 18");
-    // Detours of switches' own LIDs go against the rest: the nearest first.
+    // Detours of switches' own LIDs turn against the others: the nearest first.
     check("karytree:k=3,n=3", Engine::UpDn, Engine::MinHop, "proved 12 3");
 }
 

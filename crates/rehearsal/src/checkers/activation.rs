@@ -14,7 +14,7 @@ use crate::Violation;
 use crate::manager::AcceptedPlan;
 use crate::subnet::ports_of;
 
-/// The ports that were ACTIVE when last looked at.
+/// The ports that were ACTIVE at the last check.
 #[derive(Debug)]
 pub(super) struct Activation(IdxVec<PortIdx, bool>);
 
@@ -84,7 +84,7 @@ fn tables_first(scene: &Scene<'_>, several: Option<Time>, newly_active: &[PortId
 
 /// The first block of a switch that is not as planned.
 fn first_unlike(chassis: &Chassis, accepted: &AcceptedPlan, node: NodeIdx) -> Option<usize> {
-    // The switch lost its tables after they were read back: the trap about its links is on its way.
+    // The switch lost its tables after the sweep had read them: the trap about its links is on its way.
     if accepted.boots.get(node.to_usize()) != Some(&chassis.boots(node)) {
         return None;
     }

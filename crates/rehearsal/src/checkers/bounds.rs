@@ -1,4 +1,5 @@
-//! Managers send no Set before a plan is accepted, and hold no more than their fabric explains.
+//! Managers send no Set before a plan is accepted, and hold no more requests and jobs than the size of their fabric
+//! explains.
 
 use selvedge_sm::Mode;
 
@@ -8,8 +9,7 @@ use super::masters::lives;
 use super::seen::{Scene, Seen};
 use crate::Violation;
 
-/// Most jobs and requests to store that are not done: a sweep may begin some while those of the last sweep are on their
-/// way.
+/// Most unfinished jobs and requests to store: a sweep may begin some while those of the last sweep are unfinished.
 const JOBS_MAX: usize = 16;
 
 /// Checks that managers stay within these bounds.

@@ -20,7 +20,7 @@ use crate::subnet::{Subnets, is_up};
 #[derive(Debug, Default)]
 pub(super) struct BringUp {
     looked_at: LookedAt,
-    /// Present loops, by the switch whose Set closed them, and LID.
+    /// Present loops: the switch of the Set that closed them, and the LID.
     loops: BTreeSet<(NodeIdx, Lid)>,
     met: u64,
 }
@@ -74,8 +74,8 @@ impl BringUp {
         Ok(())
     }
 
-    /// LIDs of live ports whose packets loop at a switch: among the LIDs whose entries changed there since the last
-    /// look, and those that looped then.
+    /// LIDs of live ports with packets that loop at a switch: among the LIDs with changed entries there since the last
+    /// check, and those that looped then.
     fn loops_at(&mut self, scene: &Scene<'_>, switch: NodeIdx, own: PortIdx) -> Vec<Lid> {
         let chassis = scene.chassis();
         let known = self.loops.range((switch, Lid(0))..=(switch, Lid(u16::MAX)));
@@ -183,7 +183,7 @@ impl LookedAt {
         *self = Self::default();
     }
 
-    /// LIDs whose entries at a switch were not checked for a loop yet.
+    /// Returns LIDs with entries at a switch that were not checked for a loop yet.
     fn unknown(&mut self, chassis: &Chassis, switch: NodeIdx) -> BTreeSet<Lid> {
         let mut lids: BTreeSet<Lid> = BTreeSet::new();
         let Some(data) = chassis.switch(switch) else {

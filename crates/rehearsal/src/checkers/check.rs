@@ -1,4 +1,4 @@
-//! The one way into each checker: it takes observations in and returns violations.
+//! The single interface of each checker: it takes observations in and returns violations.
 
 use std::ops::Deref;
 

@@ -1,4 +1,4 @@
-//! What happened that a manager may not know of, and why a violation is not held against it then.
+//! Events that a manager may not know of, and the rules by which a violation is excused then.
 
 pub(super) mod blocks;
 pub(super) mod cables;
@@ -30,7 +30,7 @@ use crate::manager::{Life, Manager, ManagerId};
 /// How old a program's view of the fabric may be: its sweep and its plan take less.
 const LOOKED_WITHIN: Duration = Duration::from_secs(1);
 
-/// What is known, by subject.
+/// The evidence, by subject.
 #[derive(Debug)]
 pub(super) struct Evidence {
     faults: Faults,
@@ -38,7 +38,7 @@ pub(super) struct Evidence {
     blocks: Blocks,
     cables: MovedCables,
     links: Links,
-    /// Managers are programs: their plans are not known, so rules go by time alone. This holds for every program.
+    /// Managers are programs: their plans are not known, so rules use times alone. This holds for every program.
     is_outside: bool,
 }
 
@@ -144,8 +144,8 @@ impl Evidence {
         }
     }
 
-    /// The rule that excuses a violation of the only master at this instant, and when that master had last begun to
-    /// look.
+    /// Returns the rule that excuses a violation of the only master at this instant, and when that master last began a
+    /// sweep or a probe.
     pub fn excuse_now(&self, scene: &Scene<'_>) -> (Option<Rule>, Option<Time>) {
         let ids = (0..scene.managers.len()).map(ManagerId);
         let lives = ids.filter_map(|id| Some((id, scene.life(id)?)));
@@ -169,9 +169,9 @@ impl Evidence {
         if self.faults.echoes_flipped_bits(since.min(now)) {
             return Some(Rule::CorruptMedium);
         }
-        // A manager goes by the tables of its last sweep until the next one.
+        // A manager relies on the tables of its last sweep until the next one.
         let swept_at = life.looks.swept_at().map_or(since, |at| at.min(since));
-        // A look at some ports reads no tables.
+        // A probe reads no tables.
         let is_unaware = |at: Time| at >= since || at >= swept_at && at + TWO_MASTERS_MAX >= now;
         if self.setters.last_of_others(manager).is_some_and(is_unaware) {
             return Some(Rule::SeveralMasters);
@@ -202,7 +202,7 @@ impl Evidence {
         self.unnoticed_since(since)
     }
 
-    /// The rule that excuses harm done by a Set whose manager is not known.
+    /// The rule that excuses harm done by a Set of an unknown manager.
     const fn nobody_s(&self) -> Rule {
         match self.faults.is_corrupting() {
             true => Rule::CorruptMedium,
@@ -210,7 +210,7 @@ impl Evidence {
         }
     }
 
-    /// The rule for what happened after a manager last looked, which it cannot know.
+    /// The rule for events after a manager's last sweep or probe, which it cannot know.
     fn unnoticed_since(&self, since: Time) -> Option<Rule> {
         if self.faults.disturbed_since(since) {
             return Some(Rule::Overtaken);
@@ -221,16 +221,16 @@ impl Evidence {
         self.faults.cloned_since(since).then_some(Rule::ClonedGuid)
     }
 
-    /// The rule for packets that go wrong because a block went astray: no agent has told the manager, and traps are not
-    /// repeated yet.
+    /// The rule for packets that are misrouted because a block reached the wrong switch: no trap about it has reached
+    /// the manager, and traps are not repeated yet.
     pub fn unheard_excuse(&self, looked_at: Option<Time>, now: Time) -> Option<Rule> {
         let since = looked_at.unwrap_or(Time::ZERO);
         let are_out = self.blocks.is_any_stray(Rule::Unheard);
         self.cables.is_unheard(since, now, are_out).then_some(Rule::Unheard)
     }
 
-    /// The rule for a circle with packets that an entry sent on before it changed: a manager cannot know what its
-    /// predecessor did a moment before, or what it wrote itself to a switch that showed another node's GUID.
+    /// The rule for a credit loop with packets that an entry forwarded before it changed: a manager cannot know what
+    /// its predecessor wrote a moment before, or what it wrote itself to a switch that showed another node's GUID.
     pub fn ghost_excuse(&self, oldest: Time, by: Option<&Manager>) -> Option<Rule> {
         let started = by.and_then(|manager| manager.life.as_ref()).map(|life| life.started);
         let is_older = !self.is_outside && started.is_none_or(|started| oldest <= started);
@@ -242,7 +242,7 @@ impl Evidence {
         is_by(self.faults.cloned()).then_some(Rule::ClonedGuid)
     }
 
-    /// The rule for a circle of switches that a Set closed: its manager does not see a switch whose agent is silent.
+    /// The rule for a forwarding loop that a Set closed: its manager does not see a switch with a silent agent.
     pub fn circle_excuse(&self, scene: &Scene<'_>, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
         if self.is_outside {
             return self.faults.is_blind(scene.now).then_some(Rule::Unseen);
@@ -255,8 +255,8 @@ impl Evidence {
         (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
     }
 
-    /// The same for a circle of channels, given the ports where they begin: a manager does not see a link that lets no
-    /// MAD pass either.
+    /// The same for a credit loop, given the ports where it begins: a manager does not see a link that lets no MAD pass
+    /// either.
     pub fn channels_excuse(&self, scene: &Scene<'_>, ports: &[PortIdx], by: Option<&Manager>) -> Option<Rule> {
         let chassis = scene.chassis();
         let nodes: Vec<NodeIdx> = ports.iter().map(|&port| chassis.wire(port).node()).collect();

@@ -1,4 +1,4 @@
-//! The hardware as last looked at, so that checkers look only at what an event changed: a fabric of ten thousand hosts
+//! The hardware at the last check, so that checkers read only what an event changed: a fabric of ten thousand hosts
 //! takes half a million Sets to come up.
 
 use selvedge_chassis::{Chassis, PortIdx, TableKind};
@@ -7,16 +7,16 @@ use selvedge_types::{IdxVec, LidRange};
 
 use crate::subnet::{Subnets, is_up, ports_of};
 
-/// Kinds of tables whose version counters show that a node changed.
+/// Kinds of tables with version counters that show a change of a node.
 const WATCHED: [TableKind; 3] = [TableKind::Links, TableKind::Settings, TableKind::Linear];
 
-/// What changed since the last look.
+/// Changes since the last check.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// Nodes with links that changed.
     pub links: Vec<NodeIdx>,
     settings: Vec<NodeIdx>,
-    /// Switches whose linear tables were written.
+    /// Switches with linear tables that were written.
     pub linear: Vec<NodeIdx>,
     /// Ports can reach other ports than before.
     pub are_cables_moved: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Changes {
     pub are_lids_changed: bool,
 }
 
-/// The hardware as last looked at.
+/// The hardware at the last check.
 #[derive(Debug)]
 pub(super) struct Hardware {
     versions: IdxVec<NodeIdx, [u32; 3]>,
@@ -57,7 +57,7 @@ impl Hardware {
         self.held.contested == 0
     }
 
-    /// Looks at everything anew.
+    /// Reads everything again.
     pub fn renew(&mut self, chassis: &Chassis) {
         drop(self.changes(chassis));
         self.subnets = Subnets::of(chassis);
@@ -65,7 +65,7 @@ impl Hardware {
         self.held = HeldLids::of(chassis);
     }
 
-    /// Looks at what changed.
+    /// Reads what changed.
     pub fn look(&mut self, chassis: &Chassis) -> Changes {
         let mut changes = self.changes(chassis);
         if self.cabling.look(chassis, changes.links.iter().copied()) {
@@ -120,7 +120,7 @@ impl HeldLids {
         held
     }
 
-    /// Looks at nodes whose settings changed. Returns true if a LID changed.
+    /// Reads nodes with changed settings. Returns true if a LID changed.
     fn look(&mut self, chassis: &Chassis, nodes: impl Iterator<Item = NodeIdx>) -> bool {
         let mut changed = false;
         for port in nodes.flat_map(|node| ports_of(chassis, node)) {
@@ -171,7 +171,7 @@ impl Cabling {
         cabling
     }
 
-    /// Looks at nodes whose links changed. Returns true if more changed than the logical state of links.
+    /// Reads nodes with changed links. Returns true if more changed than the logical state of links.
     fn look(&mut self, chassis: &Chassis, nodes: impl Iterator<Item = NodeIdx>) -> bool {
         let mut changed = false;
         for node in nodes {

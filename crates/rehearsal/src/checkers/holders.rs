@@ -31,7 +31,7 @@ pub(super) fn is_twice(chassis: &Chassis, lid: Lid) -> bool {
     holders(chassis, lid).nth(1).is_some()
 }
 
-/// True if ports that hold a LID have different LMCs: a change of LMC is under way.
+/// True if ports that hold a LID have different LMCs: the LMC is being changed.
 pub(super) fn is_held_by_ranges(chassis: &Chassis, lid: Lid) -> bool {
     let mut lmcs = holders(chassis, lid).map(|port| chassis.port(port).settings().lids.lmc);
     let first = lmcs.next();

@@ -1,4 +1,4 @@
-//! What checkers found: violations, and counts of those that rules excuse.
+//! Violations that checkers found, and counts of those that rules excuse.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ pub type Findings = BTreeMap<Checker, Found>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     exemptions: Exemptions,
-    /// Where managers are programs: violations found. They do not end the run.
+    /// Violations found where managers are programs. They do not end the run.
     findings: Option<Findings>,
-    /// Time of the last look.
+    /// Time of the last check.
     now: Time,
 }
 
@@ -35,7 +35,7 @@ impl Ledger {
         self.findings = Some(Findings::default());
     }
 
-    /// Violations found from now on have this time.
+    /// Sets the time of violations found from now on.
     pub const fn set_time(&mut self, now: Time) {
         self.now = now;
     }
@@ -48,12 +48,12 @@ impl Ledger {
         self.findings.clone().unwrap_or_default()
     }
 
-    /// A checker found a violation that a rule excuses.
+    /// Counts a violation that a rule excuses.
     pub fn excuse(&mut self, checker: Checker, rule: Rule) {
         *self.exemptions.entry((checker, rule)).or_default() += 1;
     }
 
-    /// A checker found a violation, which a rule may excuse.
+    /// Takes a violation, which a rule may excuse.
     pub fn judge(
         &mut self,
         checker: Checker,

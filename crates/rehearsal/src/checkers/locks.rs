@@ -15,7 +15,7 @@ pub(super) fn longest(chassis: &Chassis, m_key: u64) -> Option<Duration> {
     Some(Duration::from_secs(lease.into()))
 }
 
-/// End ports whose M_Key differs from this one in one bit.
+/// Returns end ports with an M_Key that differs from this one in one bit.
 pub(super) fn one_bit_off(chassis: &Chassis, m_key: u64) -> Vec<PortIdx> {
     let is_off = |port: &PortIdx| (chassis.port(*port).settings().m_key ^ m_key).is_power_of_two();
     end_ports(chassis).filter(is_off).collect()

@@ -35,7 +35,7 @@ pub(super) fn only_master<'a>(scene: &Scene<'a>, port: PortIdx) -> Option<&'a Li
     first.filter(|_| here.next().is_none())
 }
 
-/// True for a master whose last plan is in every agent.
+/// True for a master with a last plan that all agents hold.
 pub(super) fn is_content(life: &Life) -> bool {
     let view = life.sm.view();
     view.role == Role::Master && view.is_up()

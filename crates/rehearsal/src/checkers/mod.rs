@@ -1,8 +1,8 @@
-//! Checkers outside the managers: they look at the hardware after every event.
+//! Checkers outside the managers: they check the hardware after every event.
 //!
-//! They trust no manager: what they know comes from the simulated hardware, from the MADs that left a manager, and from
-//! the plans and Sets that judges passed. Each checker keeps the state of one subject ([`check::Check`]): it takes
-//! observations in and returns violations. Some checkers look only at hardware whose version counters changed. Others
+//! They rely on no manager: their knowledge comes from the simulated hardware, from the MADs that left a manager, and
+//! from the plans and Sets that judges passed. Each checker keeps the state of one subject ([`check::Check`]): it takes
+//! observations in and returns violations. Some checkers read only hardware with changed version counters. Others
 //! follow every Set that an agent took, every fault and every timer, if [`Checkers::watch`] was called. A violation
 //! that a [`Rule`] excuses, by the [`evidence`] of what happened, is counted and does not end the run.
 
@@ -172,7 +172,7 @@ impl Checkers {
         checkers.try_for_each(|checker| checker.see(&ctx, &event, &mut self.ledger))
     }
 
-    /// True if a rule excuses what was found of the hardware.
+    /// True if a rule excuses a violation of the hardware.
     fn excuses(&mut self, stage: &Stage<'_>, violation: &Violation) -> bool {
         let Some(watched) = &self.watched else { return false };
         let scene = stage.scene(self.hardware.subnets());
@@ -204,7 +204,7 @@ impl Checkers {
         seats.try_for_each(|(_, at)| self.see(stage, &Seen::Rest(at)))
     }
 
-    /// Checkers that look at the hardware take an observation in.
+    /// Hands an observation to the checkers of the hardware.
     fn stand(&mut self, stage: &Stage<'_>, seen: &Seen<'_>) -> Result<(), Violation> {
         let ctx = Ctx {
             scene: stage.scene(self.hardware.subnets()),
@@ -241,13 +241,13 @@ impl Checkers {
         self.ledger.exemptions()
     }
 
-    /// Violations found, and the time for which packets went in circles.
+    /// Returns the violations, and the time for which packets looped.
     pub fn findings(&self) -> (Findings, Duration) {
         let watched = self.watched.as_deref();
         (self.ledger.findings(), watched.map_or(Duration::ZERO, Watched::looping))
     }
 
-    /// Number of Sets that agents took, and of looks after events, while every Set was followed.
+    /// Returns the number of Sets that agents took, and of checks after events, while every Set was followed.
     pub fn counts(&self) -> (u64, u64) {
         self.watched.as_deref().map_or((0, 0), Watched::counts)
     }
@@ -271,8 +271,8 @@ impl Checkers {
         has_corrupted.then(|| locks::longest(chassis, m_key)).flatten()
     }
 
-    /// End ports whose M_Key differs from this one in one bit, if bits of MADs were ever flipped: no manager chose
-    /// those keys.
+    /// Returns end ports with an M_Key that differs from this one in one bit, if bits of MADs were ever flipped: no
+    /// manager chose those keys.
     pub fn keys_flipped(&self, chassis: &Chassis, m_key: u64) -> Vec<PortIdx> {
         match self.evidence.faults().has_corrupted() {
             true => locks::one_bit_off(chassis, m_key),

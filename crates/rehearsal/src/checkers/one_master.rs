@@ -41,7 +41,7 @@ impl OneMaster {
         if masters.len() > 1 {
             self.several = Some(scene.now);
         }
-        // A switch whose agent hangs hides one master from the other: while neither sees the other, both are right.
+        // A switch with a hanging agent hides one master from the other: while neither sees the other, both are right.
         let knows = |life: &Life, port: PortIdx| {
             let guid = scene.chassis().node_guid(scene.chassis().wire(port).node());
             let accepted = life.plans.accepted();

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Why a violation that a checker found is not held against a manager.
+/// Why a violation is excused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {
-    /// A bit of a MAD was flipped in flight and no CRC saw it: real links discard such a packet.
+    /// A bit of a MAD was flipped in flight without a CRC error: real links discard such a packet.
     CorruptMedium,
     /// A Set arrived after a later one of the same node, attribute and modifier, because the medium delayed or
     /// duplicated it. Or a Set that a manager had sent before it was killed arrived after its next process had read the
@@ -15,14 +15,14 @@ pub enum Rule {
     LateSet,
     /// Two managers sent Sets to one subnet while neither knew of the other, or one did before the other's next sweep.
     SeveralMasters,
-    /// Links or nodes changed after the manager had looked: its Sets were right for what it saw.
+    /// Links or nodes changed after the manager's sweep or probe: its Sets were right for that inventory.
     Overtaken,
-    /// A block was taken by another switch than it was meant for, because a cable had been moved and no trap about it
-    /// had come, nor been repeated yet: packets go by entries that neither switch was to have.
+    /// A wrong switch took a block, because a cable had been moved and no trap about it had arrived or been repeated
+    /// yet: packets use entries that neither switch was to have.
     Unheard,
     /// A switch acknowledged a block that it did not take, and no light sweep has read it back yet.
     LyingAgent,
-    /// Two nodes show one GUID: no manager can tell which of them is meant.
+    /// Two nodes show one GUID: no manager can distinguish them.
     ClonedGuid,
     /// The operator asked for other LIDs (another LMC), with which a port may be unable to keep its base LID. Or the
     /// operator did so while the port was away, and another port that kept its base LID got the LIDs of the absent one
@@ -44,9 +44,9 @@ pub enum Rule {
     UnseenLink,
     /// No port that can be reached holds the LID: no packet is meant for it.
     LidOfNobody,
-    /// Neither the manager's stored state nor the fabric told it which LID the port once had.
+    /// The manager could read the port's former LID neither from its stored state nor from the fabric.
     NeverKnown,
-    /// Packets were under way by entries that another manager, or an earlier process of this one, had set a moment
+    /// Packets were in flight by entries that another manager, or an earlier process of this one, had set a moment
     /// before.
     Predecessor,
     /// A flipped bit gave a port an M_Key that no manager knows: the port may be set again when the lease of the key
@@ -92,11 +92,11 @@ impl fmt::Display for Rule {
 /// The checkers, by the property that each checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Checker {
-    /// No packet goes in circles.
+    /// No packet loops.
     Loops,
-    /// No channels wait for each other in a circle.
+    /// No channels wait for each other in a cycle.
     Cycles,
-    /// No channels wait for each other in a circle that includes packets sent on by an entry that has changed since.
+    /// No channels wait for each other in a cycle that includes packets forwarded by a former entry.
     Ghosts,
     /// No Set takes a route away.
     Routes,

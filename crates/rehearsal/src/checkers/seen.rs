@@ -1,4 +1,4 @@
-//! Observations, and what checkers may look at.
+//! Observations, and the inputs of checkers.
 
 use std::time::Duration;
 
@@ -78,15 +78,15 @@ pub(crate) enum Seen<'a> {
     Step,
     /// A fault is about to strike.
     Fault(&'a Fault),
-    /// A manager begins a sweep or a look at some ports: it no longer awaits answers to its earlier requests.
+    /// A manager begins a sweep or a probe: it no longer awaits answers to its earlier requests.
     LooksAnew(ClientId),
     /// The process of a manager was killed.
     Killed(ManagerId),
-    /// A timer of a manager is due. So many outputs of managers were carried out before.
+    /// A timer of a manager is due. Carries the number of managers' outputs carried out before.
     Wakes { id: ManagerId, outputs: u64 },
-    /// The manager was woken for it. So many outputs of managers were carried out by now.
+    /// The manager was woken for it. Carries the number of managers' outputs carried out by now.
     Woken { id: ManagerId, outputs: u64 },
-    /// An operator's command, or the start of a manager, changes what is wanted.
+    /// An operator's command, or the start of a manager, changes the goal.
     WantedChanged,
     /// A MAD leaves a manager, which awaits an answer for this time.
     Sends {
@@ -115,7 +115,7 @@ pub(crate) enum Seen<'a> {
     },
     /// The hardware after an event.
     Event {
-        /// What the event changed.
+        /// Changes by the event.
         changes: &'a Changes,
         /// No two ports hold the same LID, not even in different subnets.
         are_lids_unique: bool,
@@ -138,11 +138,11 @@ pub(crate) enum Seen<'a> {
     HostAnswered { number: u64 },
     /// A manager has another role than before, or its process has started or ended.
     RoleChanged(ManagerId),
-    /// Hosts and administrators have done what was due.
+    /// Hosts and administrators have done their due work.
     HostsDone,
     /// A host has asked for a path.
     PathTold(PathAsked<'a>),
-    /// A host has asked for a path while nothing was left to do.
+    /// A host has asked for a path while all managers are idle.
     PathAtRest {
         path: PathAsked<'a>,
         /// Packets of the host arrive at the other one.

@@ -1,4 +1,4 @@
-//! A Set on its way, and as an agent has taken it.
+//! A Set in flight, and as an agent has taken it.
 
 use selvedge_chassis::PortIdx;
 use selvedge_emulator::ClientId;
@@ -9,12 +9,12 @@ use selvedge_wire::AttributeId;
 use super::rules::Rule;
 use crate::manager::ManagerId;
 
-/// A Set on a directed route that leads elsewhere than its manager believes.
+/// A Set on a directed route that ends at another node than its manager believes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Astray {
-    /// The node that it is meant for.
+    /// The intended node.
     pub meant: NodeIdx,
-    /// The first port on the route whose cable leads elsewhere, and the nodes at the other end before and now.
+    /// The first port on the route with a moved cable, and the nodes at the other end before and now.
     pub port: PortIdx,
     pub ends: [NodeIdx; 2],
 }
@@ -29,13 +29,12 @@ pub(crate) struct Sent {
     pub serial: u64,
     /// When it was sent.
     pub at: Time,
-    /// When its manager had last begun a sweep, or a look at some ports: the Set is right for the fabric of that time,
-    /// however late it arrives.
+    /// When its manager began its last sweep or probe: the Set is right for the fabric of that time, however late it
+    /// arrives.
     pub looked_at: Option<Time>,
-    /// The switch that it is meant for, if it is a block of a linear table.
+    /// The intended switch, if it is a block of a linear table.
     pub to: Option<NodeIdx>,
-    /// Where its route leads instead, if it is a block of a linear table or sets a port and a cable on the route was
-    /// moved.
+    /// The end of its route, if it is a block of a linear table or sets a port and a cable on the route was moved.
     pub astray: Option<Astray>,
 }
 

@@ -26,7 +26,7 @@ fn add(world: &mut Rehearsal, at: &str) -> ManagerId {
     world.add_manager(at, at, config, Arc::new(DefaultJudge::default()))
 }
 
-/// Two switches with two hosts each, up, and swept a second time, so that the manager has seen what it set.
+/// Two switches with two hosts each, up, and swept a second time, so that the manager has read what it set.
 fn running() -> (Rehearsal, ManagerId) {
     let Spec::Generated(recipe) = "ring:switches=2,hosts=2".parse().unwrap() else {
         panic!("a generator")

@@ -20,7 +20,7 @@ impl Check for Timers {
     fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
         match *seen {
             Seen::Wakes { id, outputs } => self.0 = state(ctx, id, outputs),
-            // A timer that is still due although the manager put nothing out would stay due for ever.
+            // A timer that is still due although the manager had no output would stay due for ever.
             Seen::Woken { id, outputs } => {
                 let before = self.0.take();
                 let same = state(ctx, id, outputs).filter(|now| Some(*now) == before);

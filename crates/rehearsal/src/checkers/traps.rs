@@ -18,7 +18,7 @@ use crate::manager::ManagerId;
 
 /// Longest time until a simulated master represses a trap.
 const TRAP_ANSWER: Duration = Duration::from_millis(10);
-/// The same for a program, whose process may have to wait.
+/// The same for a program: its process may have to wait.
 const TRAP_ANSWER_OUTSIDE: Duration = Duration::from_secs(1);
 
 /// Traps that a master received and has not repressed, with the manager and the time of arrival.
@@ -47,7 +47,7 @@ impl Check for Traps {
 }
 
 impl Traps {
-    /// A master represses a trap at once. A manager that was killed or gave way meanwhile need not.
+    /// A master represses a trap at once. A manager that was killed or stood by meanwhile need not.
     fn in_time(&mut self, scene: &Scene<'_>) -> Result<(), Violation> {
         let mut ignored = None;
         self.0.retain(|&(client, _), &mut (id, at)| {

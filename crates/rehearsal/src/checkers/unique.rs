@@ -15,7 +15,7 @@ use crate::Violation;
 use crate::manager::Life;
 use crate::subnet::Subnets;
 
-/// LIDs that two ports held when last looked at. The fabric came with them: no manager made these conflicts.
+/// LIDs that two ports held at the last check. The fabric had them at the start: no manager made these conflicts.
 #[derive(Debug, Default)]
 pub(super) struct LidsUnique(BTreeSet<(PortIdx, Lid)>);
 

@@ -33,9 +33,9 @@ pub(super) struct Watched {
     /// The rule that excuses harm done by the Set that was taken just now, if one does.
     excused: Option<Rule>,
     changes: Vec<Change>,
-    /// Time of the last look.
+    /// Time of the last check.
     now: Time,
-    /// Number of Sets looked at.
+    /// Number of Sets checked.
     taken: u64,
     looks: u64,
 }
@@ -61,7 +61,7 @@ impl Watched {
         self.routes.looping()
     }
 
-    /// Number of Sets that agents took, and of looks.
+    /// Returns the number of Sets that agents took, and of checks.
     pub const fn counts(&self) -> (u64, u64) {
         (self.taken, self.looks)
     }
@@ -74,7 +74,7 @@ impl Watched {
         evidence: &mut Evidence,
         found: &mut Ledger,
     ) -> Result<(), Violation> {
-        // State that is stored counts from the last look on.
+        // Stored state counts from the last check on.
         let now = match seen {
             Seen::Stored { .. } => self.now,
             _ => scene.now,
@@ -94,7 +94,7 @@ impl Watched {
         checkers.try_for_each(|checker| checker.see(&ctx, seen, found))
     }
 
-    /// Forgets changes that were not looked at yet.
+    /// Drops changes that were not checked yet.
     pub fn drop_changes(&mut self, emulator: &mut Emulator) {
         self.changes.clear();
         emulator.take_changes(&mut self.changes);

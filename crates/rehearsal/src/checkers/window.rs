@@ -1,4 +1,4 @@
-//! Requests on the wire: no more than the window of their manager allows.
+//! Requests in flight: no more than the window of their manager allows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::manager::ManagerId;
 
 /// A request that has waited so long no longer fills the window: one slow agent must not hold up requests to others.
 const STALE_AFTER: Duration = Duration::from_millis(20);
-/// Requests beyond the window: a repeat may be on the wire together with the late answer to the first request.
+/// Requests beyond the window: a repeat may be in flight together with the late answer to the first request.
 const WINDOW_SLACK: usize = 4;
 
 /// Requests of each manager that have no answer yet, each with the time after which it counts as lost.

@@ -1,5 +1,5 @@
-//! What clients do so that checkers can look: hosts ask for paths, and a node goes off and comes back. What must hold
-//! is judged in `checkers::served`.
+//! Actions of clients for the checkers: hosts ask for paths, and a node goes off and comes back. `checkers::served`
+//! judges the results.
 
 use super::ways::arrives;
 use super::{Clients, chassis_of};
@@ -7,20 +7,19 @@ use crate::checkers::Seen;
 use crate::{Rehearsal, RehearsalError, Violation};
 
 impl Clients {
-    /// True if all are served as they want, what they registered has got to the managers, and switches copy as they are
-    /// to.
+    /// True if all hosts are served, managers know their registrations, and switches copy packets as planned.
     #[must_use]
     pub fn is_content(&self, world: &Rehearsal) -> bool {
         world.hosts(self.served()).are_content(|| world.is_any_block_astray())
     }
 
-    /// What is not as it is to be, although it was waited for so many seconds.
+    /// The first thing that is not as planned after a wait of this number of seconds.
     #[must_use]
     pub fn complaint(&self, world: &Rehearsal, when: &'static str, seconds: u64) -> Violation {
         world.hosts(self.served()).complaint(when, seconds)
     }
 
-    /// All that must hold at rest.
+    /// Checks everything that must hold when all managers are idle.
     pub fn check(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
         world.observe(&Seen::HostsRest(self.served()))?;
         self.check_paths(world)
@@ -47,8 +46,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Forgets what was reported, and returns the description of a node that is to go off and come back: no manager
-    /// runs on it. `None` if there is no such node.
+    /// Drops earlier Reports, and returns the description of a node that will go off and come back: no manager runs on
+    /// it. `None` if there is no such node.
     pub fn expect_reports(&mut self, world: &Rehearsal) -> Option<String> {
         self.hosts.iter_mut().for_each(|host| host.reports.clear());
         self.led_before = world.counts.led;
@@ -61,14 +60,15 @@ impl Clients {
         Some(chassis.fabric().node(node).description.clone())
     }
 
-    /// True if subscribers were told that the node went and came back, or need not be: see [`Self::check_reports`].
+    /// True if subscribers got Reports that the node went and came back, or need not get them: see
+    /// [`Self::check_reports`].
     #[must_use]
     pub fn are_reported(&self, world: &Rehearsal, gone: &str) -> bool {
         self.has_master_changed(world) || world.hosts(self.served()).reported(gone).is_ok()
     }
 
-    /// Subscribers were told that the node went and came back, unless a manager became master meanwhile: of a whole
-    /// fabric nothing is reported, and what happens between two masters is reported by neither.
+    /// Fails if subscribers got no Reports that the node went and came back, unless a manager became master meanwhile:
+    /// a new master reports nothing about a whole fabric, and neither master reports events between them.
     pub fn check_reports(&self, world: &mut Rehearsal, gone: &str) -> Result<(), RehearsalError> {
         if self.has_master_changed(world) {
             return Ok(());
@@ -77,7 +77,7 @@ impl Clients {
         world.observe(&Seen::NodeReturned { served, node })
     }
 
-    /// True if a manager became master since reports began to be expected.
+    /// True if a manager became master since Reports are expected.
     const fn has_master_changed(&self, world: &Rehearsal) -> bool {
         world.counts.led != self.led_before
     }

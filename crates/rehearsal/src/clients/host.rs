@@ -1,4 +1,4 @@
-//! A host's port as a client of subnet administration: what it registers, and what it asks for.
+//! A host's port as a client of subnet administration: its registrations and requests.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ pub type Flags = [bool; What::ALL.len()];
 pub struct Asked {
     /// Its number.
     pub number: u64,
-    /// What is registered, or no longer, once the answer says OK. `None`: it asks for a path.
+    /// The registration that begins or ends once the answer is OK. `None`: a request for a path.
     pub meaning: Option<(What, bool)>,
 }
 
@@ -70,7 +70,7 @@ pub struct Host {
     pub lives: (u32, u64),
     /// Registrations that it wants.
     pub wants: Flags,
-    /// Registrations that it was told are made.
+    /// Registrations that were confirmed to it.
     pub has: Flags,
     /// Its last question.
     pub asked: Option<Asked>,

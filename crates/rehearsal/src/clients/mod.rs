@@ -1,19 +1,20 @@
 //! Clients of subnet administration: hosts that join groups, subscribe, offer services and ask for paths, and an
-//! administrator beside each manager. What must hold of them is judged in `checkers::served`.
+//! administrator beside each manager. `checkers::served` judges the results.
 //!
-//! The coordinator between manager and administrator is the daemon's. Datagrams of administrators go by the tables that
-//! switches hold, and take no time: their cost, and their effect on SMPs, is tested in `conformance`. The wishes of
-//! hosts are drawn from a seed of their own, so that everything else happens as without clients, except for what they
-//! cause.
+//! The coordinator between manager and administrator is the daemon's. Datagrams of administrators follow the tables in
+//! switches, and take no time: `conformance` tests their cost and their effect on SMPs. The wishes of hosts are drawn
+//! from a seed of their own, so that all other events are the same as without clients, except for the effects of
+//! clients.
 //!
-//! What must hold, as seen from outside:
+//! These statements must hold for an outside observer:
 //! - a question that arrives at the administrator of a master is answered within 1.074 s;
-//! - a path in an answer is one of the plan in force, with the service level that the plan tells senders, and at rest
+//! - a path in an answer is one of the plan in force, with the plan's service level, and if all managers are idle,
 //!   packets arrive by it;
-//! - at rest each host has registered what it wants, and the master knows everything that hosts were told is
-//!   registered. A host forgets its registrations when its link was down or it was asked to register again;
-//! - at rest a packet to a group arrives once at each member, and at no port that the master does not know as a member;
-//! - subscribers are told that a node went and came back.
+//! - if all managers are idle, each host has registered what it wants, and the master knows all confirmed
+//!   registrations. A host drops its registrations when its link was down or it was asked to register again;
+//! - if all managers are idle, a packet to a group arrives once at each member, and at no port that the master does not
+//!   know as a member;
+//! - subscribers get Reports that a node went and came back.
 
 mod check;
 pub(crate) mod host;
@@ -39,9 +40,9 @@ use crate::digest::Digest;
 pub use crate::manager::DeskDefect;
 use crate::{ManagerId, Rehearsal, RehearsalError};
 
-/// How often hosts look at their ports, and ask for something.
+/// How often hosts check their ports and send requests.
 const TICK: Duration = Duration::from_millis(50);
-/// Each host changes its wishes once in so many ticks on average.
+/// Each host changes its wishes once in this number of ticks on average.
 const CHANGES_EVERY: u64 = 400;
 
 /// Hosts, and the administrators that they talk to.
@@ -58,7 +59,7 @@ pub struct Clients {
     serial: u64,
     /// Hosts change their wishes now and then.
     is_lively: bool,
-    /// How often a manager had become master when reports began to be expected.
+    /// How often a manager had become master when Reports began to be expected.
     led_before: u64,
     /// What happened, for people.
     notes: Vec<(Time, String)>,
@@ -150,8 +151,8 @@ impl Clients {
         self.notes.push((now, what));
     }
 
-    /// Takes into a digest what administrators of running managers have registered, in whatever order hosts have asked
-    /// for it.
+    /// Adds the registrations with administrators of running managers to a digest, in an order that does not depend on
+    /// the order of requests.
     pub(crate) fn registered(&self, world: &Rehearsal, digest: Digest) -> Digest {
         let mut digest = digest;
         for desk in &self.desks {
@@ -291,7 +292,7 @@ impl Clients {
         world.coordinate(of, In::Arrived(*arrived))
     }
 
-    /// Hosts whose agents were told to register again forget their registrations.
+    /// Hosts drop their registrations if their agents were asked to register again.
     fn reregister(&mut self, world: &mut Rehearsal) {
         for port in world.take_reregistered() {
             if let Some(host) = self.hosts.iter_mut().find(|host| host.at == port) {

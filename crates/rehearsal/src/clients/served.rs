@@ -9,7 +9,7 @@ use selvedge_wire::Mad;
 use super::host::Host;
 use crate::manager::ManagerId;
 
-/// An administrator beside a manager, and what was seen of that manager.
+/// An administrator beside a manager, and the observations of that manager.
 #[derive(Debug)]
 pub(crate) struct Desk {
     /// The manager.
@@ -18,7 +18,7 @@ pub(crate) struct Desk {
     pub seat: PortIdx,
     /// See [`crate::Rehearsal::role_number`].
     pub role_number: Option<(u64, u64)>,
-    /// Counts of what hosts have registered, and the ports whose registrations were forgotten.
+    /// Counts of hosts' registrations, and the ports with dropped registrations.
     pub registered: ([usize; 5], BTreeSet<Guid>),
 }
 
@@ -34,7 +34,7 @@ impl Desk {
     }
 }
 
-/// All hosts with what they were told, and the administrators that they ask.
+/// All hosts with the answers that they got, and their administrators.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served<'a> {
     pub hosts: &'a [Host],
@@ -59,7 +59,7 @@ pub(crate) struct PathAsked<'a> {
     pub from: Lid,
     /// LID of the other host.
     pub to: Lid,
-    /// The manager whose administrator was asked. `None`: the question led to none.
+    /// The manager beside the administrator that was asked. `None`: the request reached none.
     pub of: Option<ManagerId>,
     /// The answer, if one arrived at the host.
     pub answer: Option<&'a Mad>,

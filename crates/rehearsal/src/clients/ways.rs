@@ -39,13 +39,13 @@ pub fn arrives(chassis: &Chassis, from: PortIdx, lid: Lid) -> Option<PortIdx> {
     None
 }
 
-/// The port at the other end of a cable that packets pass, if that is no switch: it gets every packet that is sent,
-/// whatever the tables of switches say.
+/// Returns the peer of a port over a cable that carries packets, if the peer is not a switch: it gets every packet that
+/// is sent, whatever the tables of switches say.
 pub fn next_to(chassis: &Chassis, port: PortIdx) -> Option<PortIdx> {
     beyond(chassis, port).filter(|&peer| chassis.switch(chassis.port_ref(peer).node).is_none())
 }
 
-/// True if a plan has a way from a port to a LID, which is that of a port of the plan.
+/// True if a plan has a route from a port to a LID of a port of the plan.
 pub fn is_planned(fabric: &Fabric, plan: &Plan, from: PortRef, to: Lid) -> bool {
     let Some(owner) = plan.lids.owner(to) else { return false };
     if owner == from {

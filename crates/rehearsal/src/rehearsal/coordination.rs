@@ -45,7 +45,7 @@ impl Rehearsal {
         self.queues.administered.pop_front()
     }
 
-    /// Returns what an administrator starts with, whose process starts now: its limits, and the content of the disk.
+    /// Returns the inputs of an administrator with a process that starts now: its limits, and the content of the disk.
     pub(super) fn administrated(
         &self,
         id: ManagerId,
@@ -274,7 +274,7 @@ fn index(defect: Option<DeskDefect>, life: &mut Life, sources: Sources) -> Optio
     (!stays).then(|| Arc::new(Snapshot::new(sources)))
 }
 
-/// Removes the mark. Returns true if the coordinator is to take it for removed.
+/// Removes the mark. Returns true if the coordinator is to believe that it is removed.
 fn remove_mark(defect: Option<DeskDefect>, folder: Option<&Folder>) -> bool {
     if defect == Some(DeskDefect::StoresNothing) {
         return true;

@@ -4,8 +4,8 @@ use super::Rehearsal;
 use crate::digest::Digest;
 
 impl Rehearsal {
-    /// Returns the wire digest: every MAD that a manager sent, every state that it asked to be stored and every change
-    /// of IsSM, in order and with its virtual time.
+    /// Returns the wire digest: every MAD that a manager sent, every state that it had stored and every change of IsSM,
+    /// in order and with its virtual time.
     #[must_use]
     pub const fn digest(&self) -> u64 {
         self.wire.digest.0
@@ -19,7 +19,7 @@ impl Rehearsal {
         digest.0
     }
 
-    /// From now on what the wire digest takes in is kept as text, too.
+    /// From now on the input of the wire digest is also kept as text.
     pub(crate) fn keep_wire(&mut self) {
         self.wire.lines.get_or_insert_default();
     }

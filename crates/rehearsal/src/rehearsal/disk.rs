@@ -70,7 +70,7 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// Notes that the state of a manager without a disk is stored, and tells the manager.
+    /// Records that the state of a manager without a disk is stored, and informs the manager.
     pub(super) fn stored_now(
         &mut self,
         id: ManagerId,

@@ -32,9 +32,9 @@ impl Costs {
 }
 
 impl Rehearsal {
-    /// A manager wants a job done. It is a pure function of what it was given, so it runs when its result is due, and
-    /// not at all if nobody waits for that any more. Who stands between manager and world may hand over a result that
-    /// nobody waits for, so then all are made, at once.
+    /// Begins a job of a manager. A job is a pure function of its inputs, so it runs when its result is due, and not at
+    /// all if the manager no longer waits for the result. A tamper between manager and world may hand over a result
+    /// that no longer has a waiting manager, so with a tamper all jobs run at once.
     pub(super) fn begin(&mut self, id: ManagerId, mut job: Box<Job>) {
         let done = self.costs.done(self.now, &job);
         let manager = &mut self.managers[id.0];

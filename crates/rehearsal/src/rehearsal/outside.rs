@@ -18,7 +18,7 @@ use crate::subnet::ports_of;
 const STAGE_ECHO: Duration = Duration::from_millis(20);
 
 impl Rehearsal {
-    /// From now on managers are programs: [`Self::add_manager`] gives them a seat only.
+    /// From now on managers are programs: [`Self::add_manager`] only reserves their place.
     pub fn open(&mut self, hands: Box<dyn Outside>) {
         self.checkers.count_all();
         self.outside = Some(Outsiders {
@@ -49,7 +49,7 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// Programs that ended by themselves so far.
+    /// Returns the programs that ended by themselves so far.
     pub(crate) fn crashes(&mut self) -> Vec<String> {
         let outside = self.outside.as_mut();
         outside.map_or_else(Vec::new, |outside| outside.hands.crashes())
@@ -68,7 +68,7 @@ impl Rehearsal {
         self.outside.is_some()
     }
 
-    /// What the managers are doing, as far as requests tell: a Get, a Set, or nothing of late.
+    /// Returns what the managers are doing, as far as their requests show: a Get, a Set, or nothing recently.
     pub(crate) fn outside_does(&self) -> Option<Method> {
         let (at, method) = self.outside.as_ref()?.last?;
         (at + STAGE_ECHO >= self.now).then_some(method)
@@ -99,7 +99,7 @@ impl Rehearsal {
         running.into_iter().for_each(|running| *running = runs);
     }
 
-    /// A call to somebody outside.
+    /// Calls the [`Outside`].
     pub(crate) fn outside_call(
         &mut self,
         id: ManagerId,

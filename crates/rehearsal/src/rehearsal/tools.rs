@@ -54,7 +54,7 @@ impl Tools {
 
 impl Rehearsal {
     /// Sends a request from an end port as a diagnostic tool would, and waits for its answer, `None` if there is none
-    /// within a second. What a Set of a tool does to the hardware is not held against the managers.
+    /// within a second. Effects of a tool's Set on the hardware are not violations of the managers.
     pub fn ask(&mut self, from: &str, request: &Datagram) -> Result<Option<Datagram>, RehearsalError> {
         let client = self.emulator.attach_named(from)?;
         let number = self.tools.open(client);

@@ -1,4 +1,4 @@
-//! What is due now: results of jobs and of the disk, then timers.
+//! Work that is due now: results of jobs and of the disk, then timers.
 
 use selvedge_sm::Input;
 

@@ -13,7 +13,7 @@ use crate::{ManagerId, RehearsalError, Tamper, Violation};
 
 impl Rehearsal {
     /// From now on checkers follow every Set that an agent takes, every fault and every timer. To be called before any
-    /// manager is added: what judges pass is noted from then on.
+    /// manager is added: changes that judges pass are recorded from then on.
     pub fn watch(&mut self) {
         self.checkers.watch(&mut self.emulator);
     }
@@ -52,7 +52,7 @@ impl Rehearsal {
         self.checkers.see(&stage, seen)
     }
 
-    /// What checkers found while the run went on, and for how long packets went in circles; of programs only.
+    /// Returns violations that checkers found during the run, and for how long packets looped; of programs only.
     #[must_use]
     pub fn findings(&self) -> (Findings, Duration) {
         self.checkers.findings()
@@ -93,12 +93,12 @@ impl Rehearsal {
         ports.map(|port| chassis.wire(port).node()).collect()
     }
 
-    /// Such a port is why not all was well in time.
+    /// Counts a port that was locked and therefore not well in time.
     pub(crate) fn count_locked(&mut self) {
         self.checkers.count(Checker::Convergence, Rule::Locked);
     }
 
-    /// Number of Sets that agents took, and of looks after events, while every Set was followed.
+    /// Returns the number of Sets that agents took, and of checks after events, while every Set was followed.
     #[must_use]
     pub fn watched(&self) -> (u64, u64) {
         self.checkers.counts()
@@ -111,13 +111,13 @@ impl Rehearsal {
         }
     }
 
-    /// What must hold in a subnet whose master has nothing left to do.
+    /// Checks what must hold in a subnet with an idle master.
     pub(crate) fn at_rest(&mut self) -> Result<(), Violation> {
         self.checkers
             .at_rest(&Stage::new(self.now, &self.emulator, &self.managers))
     }
 
-    /// All checkers look.
+    /// Runs all checkers.
     pub(crate) fn check(&mut self) -> Result<(), RehearsalError> {
         let (emulator, managers) = (&mut self.emulator, &self.managers);
         let checked = match self.tools.is_setting() {

@@ -21,7 +21,7 @@ const EXPECTATIONS: &str = "up NAME, role NAME ROLE, sets NAME N, no sets, lids 
     reason NAME PORT CODE, unexplained NAME N";
 
 impl Runner<'_> {
-    /// Checks one expectation; those about change look back to the last `mark`.
+    /// Checks one expectation; those about change compare with the last `mark`.
     pub(super) fn expect(&mut self, what: &[&str]) -> Result<(), ScriptError> {
         let want = what.join(" ");
         let check = |found: String, holds: bool| match holds {

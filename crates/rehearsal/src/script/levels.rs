@@ -1,4 +1,4 @@
-//! Service levels that managers tell senders: remembered, compared, and copied by a standby as its administrator does.
+//! Service levels that managers give to senders: stored, compared, and copied by a standby as its administrator does.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::ScriptError;
 use super::run::Runner;
 
 impl Runner<'_> {
-    /// A standby's administrator has asked the master's what senders were told.
+    /// A standby's administrator has copied the levels from the master's administrator.
     pub(super) fn copy_levels(&mut self, name: &str, master: &str) -> Result<(), ScriptError> {
         let view = self.view(master)?;
         let plan = view.plan.as_ref();
@@ -30,7 +30,7 @@ impl Runner<'_> {
         Ok(self.world_mut()?.command(id, Command::Told(Box::new(told)))?)
     }
 
-    /// What those that are master tell, by port GUID.
+    /// Returns the levels that masters give, by port GUID.
     pub(super) fn told_by_masters(&self) -> Result<BTreeMap<Guid, Vec<u8>>, ScriptError> {
         let world = self.world()?;
         let views = world.managers().filter_map(|(id, _)| world.view(id));
@@ -38,7 +38,7 @@ impl Runner<'_> {
         Ok(masters.flat_map(|view| told(&view)).collect())
     }
 
-    /// Senders are told what they were told at the last mark.
+    /// Senders get the same levels as at the last mark.
     pub(super) fn levels_unchanged(
         &self,
         name: &str,

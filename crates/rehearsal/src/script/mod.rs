@@ -14,13 +14,12 @@
 //! …
 //! ```
 //!
-//! Text after `#` at the start of a line is a comment. The transcript repeats each command behind `> `; what it printed
-//! follows, indented. A command that fails says `FAILED` there and makes [`Transcript::failures`] non-empty; the rest
-//! is not run.
+//! Text after `#` at the start of a line is a comment. The transcript repeats each command behind `> `; its output
+//! follows, indented. A command that fails is marked `FAILED` there and makes [`Transcript::failures`] non-empty; the
+//! rest is not run.
 //!
 //! Commands ([`GRAMMAR`] lists them with their words): `fabric`, `sm`, `start`, `kill`, `stop`, `sweep`, `rebalance`,
-//! `policy`,
-//! `run`, `fault`, `plan-cost`, `judge`, `mark`, `tool`, `show`, `expect`.
+//! `policy`, `run`, `fault`, `plan-cost`, `judge`, `mark`, `tool`, `show`, `expect`.
 
 mod expect;
 mod levels;
@@ -62,7 +61,7 @@ pub enum ScriptError {
     /// SLV-REHEARSAL-0201: a line that is no command.
     #[error("SLV-REHEARSAL-0201: cannot read '{text}': want {want}")]
     Syntax {
-        /// What was read.
+        /// The text.
         text: String,
         /// What would be right.
         want: &'static str,
@@ -70,13 +69,13 @@ pub enum ScriptError {
     /// SLV-REHEARSAL-0202: the fabric cannot be had.
     #[error("SLV-REHEARSAL-0202: no fabric: {what}")]
     Fabric {
-        /// What its loader said.
+        /// The loader's message.
         what: String,
     },
     /// SLV-REHEARSAL-0203: a command before `fabric`, or about a manager that no `sm` line made.
     #[error("SLV-REHEARSAL-0203: there is no {what} yet; say so first")]
     Missing {
-        /// What is missing.
+        /// The missing part.
         what: String,
     },
     /// SLV-REHEARSAL-0204: an expectation does not hold.
@@ -84,7 +83,7 @@ pub enum ScriptError {
     Expectation {
         /// What should be.
         want: String,
-        /// What is.
+        /// The actual value.
         found: String,
     },
     /// The rehearsal itself failed.
@@ -108,7 +107,7 @@ pub struct Transcript {
     pub text: String,
     /// What failed; a good run has none.
     pub failures: Vec<String>,
-    /// What managers sent, and what agents held at the end, as digests.
+    /// Digests of the datagrams that managers sent, and of the contents of agents at the end.
     pub digests: Digests,
 }
 

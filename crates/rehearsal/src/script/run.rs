@@ -28,7 +28,7 @@ pub struct Runner<'a> {
     pub(super) mark: Mark,
 }
 
-/// What `mark` remembers.
+/// The state that `mark` records.
 #[derive(Clone, Debug)]
 pub struct Mark {
     pub at: Time,
@@ -40,7 +40,7 @@ pub struct Mark {
     pub asks: u64,
 }
 
-/// How long `run until …` waits where it does not say.
+/// How long `run until …` waits if the line has no limit.
 const BOUND: Duration = Duration::from_secs(120);
 
 impl<'a> Runner<'a> {

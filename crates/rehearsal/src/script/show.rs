@@ -1,4 +1,4 @@
-//! Prints what is going on.
+//! Prints the state of the run.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// What the judge said of the plan in force, and what it says of what is installed.
+    /// The judge's verdict on the plan in force, and on the installed tables.
     fn verdict(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let planned = self.view(name)?.verdict;
         let observed = self.observed(name)?;
@@ -217,7 +217,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The way of a packet between two hosts, along what is installed.
+    /// The route of a packet between two hosts, by the installed tables.
     fn path(&self, from: &str, to: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let chassis = self.world()?.emulator().chassis();
         let fabric = chassis.fabric();
@@ -283,7 +283,7 @@ pub(super) fn port_named(chassis: &Chassis, text: &str) -> Result<selvedge_fabri
     }
 }
 
-/// The start of a long line: a witness can name every hop of a circle.
+/// The start of a long line: a witness can name every hop of a cycle.
 fn shortened(line: String) -> String {
     match line.char_indices().nth(LINE_MAX) {
         Some((at, _)) => format!("{} …", &line[..at]),

@@ -16,7 +16,7 @@ use super::words::{number, pair, syntax};
 use crate::subnet::{is_up, ports_of};
 
 impl Runner<'_> {
-    /// SMInfo, as the tool `sminfo` asks for it.
+    /// SMInfo, as the tool `sminfo` reads it.
     pub(super) fn sm_info(&mut self, from: &str, to: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let answer = self.request(from, to, |route| {
             Mad::directed(Method::Get, AttributeId::SM_INFO, 0, route)
@@ -143,7 +143,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Sends a request along the shortest way from one end port to a port, and waits for the answer.
+    /// Sends a request along the shortest route from one end port to a port, and waits for the answer.
     fn request(
         &mut self,
         from: &str,
@@ -167,7 +167,7 @@ impl Runner<'_> {
     }
 }
 
-/// The shortest way over links that are up; it enters a channel adapter by the port that is meant.
+/// The shortest route over links that are up; it enters a channel adapter by the target port.
 fn shortest(chassis: &Chassis, source: PortIdx, target: PortIdx) -> Option<DirectedRoute> {
     let target_node = chassis.wire(target).node();
     let is_there = |port: PortIdx| match chassis.is_switch(target_node) {

@@ -48,7 +48,7 @@ pub fn pair(word: &str) -> Result<(&str, &str), ScriptError> {
     word.split_once('=').ok_or_else(|| syntax(word, "key=value"))
 }
 
-/// A word that was not understood.
+/// A word that could not be parsed.
 pub fn syntax(text: &str, want: &'static str) -> ScriptError {
     ScriptError::Syntax {
         text: text.to_owned(),

@@ -37,9 +37,9 @@ pub enum Action {
     HostsSettle,
     /// Each host wants one registration more or less.
     HostsChange,
-    /// Checks what hosts were told, and each asks for a path.
+    /// Checks the answers that hosts got, and each asks for a path.
     HostsCheck,
-    /// All is well: the end digest takes in what is held.
+    /// All is well: the end digest takes the state of the hardware.
     Well,
     /// The run ends.
     End,

@@ -39,7 +39,7 @@ pub enum Broken {
     Reassign,
     /// Other managers get no answer.
     Silent,
-    /// Other managers are told that this one is not active.
+    /// The manager shows other managers a false SMInfo state: NOT-ACTIVE.
     FalseRole,
     /// SMInfo of other managers is read as NOT-ACTIVE.
     NeverYield,
@@ -63,22 +63,22 @@ pub enum Broken {
     OldResult,
     /// Each switch's table is emptied before it is written.
     BlankFirst,
-    /// When a change is done, blocks that had dropped packets before its last step are sent once more as they were
-    /// before it, and then as planned.
+    /// At the end of a change, blocks that had dropped packets before its last step are sent once more with those
+    /// contents, and then as planned.
     Stutter,
     /// The same with blocks of which the last step only moved entries.
     Relapse,
-    /// The manager does not wait for packets under way.
+    /// The manager does not wait for packets in flight.
     SkipWaits,
-    /// The manager forgets at once what it has changed, so that it knows of no packets under way.
+    /// The manager drops the record of its changes at once, so that it knows of no packets in flight.
     ForgetPast,
     /// A standby ignores every answer of the master.
     Usurp,
-    /// When the manager starts, it sends again what it sent before it was killed.
+    /// When the manager starts, it sends the Sets again that it sent before it was killed.
     Replay,
     /// The manager asks for its state to be stored with every MAD that it sends.
     Hoard,
-    /// Blocks are not read back: the manager believes what it wrote.
+    /// Blocks are not read back: the manager relies on acknowledgements.
     BelieveWrites,
 }
 
@@ -155,7 +155,7 @@ impl Broken {
         Arc::new(DefaultJudge { options })
     }
 
-    /// Returns what stands between such a manager and the world.
+    /// Returns the tamper between such a manager and the world.
     pub(super) fn tamper(self) -> Box<dyn Tamper> {
         Box::new(Defect {
             broken: self,
@@ -186,7 +186,7 @@ struct Defect {
     last_table: Option<Datagram>,
     old: Option<Box<JobResult>>,
     sent: BTreeSet<TransactionId>,
-    /// Each block as it was sent last, and as it was sent before that.
+    /// Each block as last sent, and as sent before that.
     written: BTreeMap<Place, [Option<Datagram>; 2]>,
     /// Blocks sent by this process, or the one before.
     former: Vec<Output>,
@@ -249,7 +249,7 @@ impl Tamper for Defect {
                 out.push(Output::SetIsSm(true));
                 out.append(&mut self.former);
             }
-            // Blocks that were held back go out at the end of a change.
+            // Held blocks are sent at the end of a change.
             Output::Milestone(Milestone::Committed(committed)) => {
                 out.extend(self.held.drain(..).rev());
                 self.go_back(out);
@@ -268,7 +268,7 @@ impl Tamper for Defect {
 }
 
 impl Defect {
-    /// Sends blocks as they were before their last Set, and then as planned.
+    /// Sends blocks with their contents before their last Set, and then as planned.
     fn go_back(&mut self, out: &mut Vec<Output>) {
         if !matches!(self.broken, Broken::Stutter | Broken::Relapse) {
             return;
@@ -370,7 +370,7 @@ impl Defect {
         out.push(Output::Send { datagram, timeout });
     }
 
-    /// Changes a PortInfo. Returns true if it is not to be sent at all.
+    /// Changes a PortInfo. Returns true if it must not be sent at all.
     fn port(&mut self, mut info: PortInfo, datagram: &mut Datagram) -> bool {
         match self.broken {
             Broken::NeverActivate => return info.state == Some(PortState::Active),
@@ -402,7 +402,7 @@ fn is(datagram: &Datagram, method: Method, attribute: AttributeId) -> bool {
     datagram.mad.method() == method && datagram.mad.attribute() == attribute
 }
 
-/// The answer that says that a Set was taken.
+/// The answer that acknowledges a Set.
 fn acknowledged(mut datagram: Datagram) -> Input {
     datagram.mad.set_method(Method::GetResp);
     datagram.mad.set_returning(true);

@@ -1,8 +1,8 @@
 //! How a schedule must end: the faults are mended, and all is well within a bounded time.
 //!
-//! Not a checker: it drives the world. What is wrong at one instant may be right before the bound, and meanwhile the
-//! operator acts on it: asks for a sweep, resets a port. What must hold at an instant is judged by the checkers
-//! ([`crate::Rehearsal::at_rest`]) and by [`Observed::trouble`].
+//! This is not a checker: it drives the world. A fault at one instant may be gone before the bound, and meanwhile the
+//! operator acts on it: requests a sweep, resets a port. The checkers ([`crate::Rehearsal::at_rest`]) and
+//! [`Observed::trouble`] judge single instants.
 
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ impl World<'_> {
         self.well()
     }
 
-    /// Takes the end digest. Where a schedule is resolved this is done a light sweep later, so that a slower manager
-    /// holds the same by then.
+    /// Takes the end digest. While a schedule is being resolved, this happens a light sweep later, so that a slower
+    /// manager holds the same state by then when the schedule is replayed.
     pub(super) fn well(&mut self) -> Result<(), RehearsalError> {
         if self.keeps_actions() {
             self.run_for(self.schedule.setup.sweep())?;
@@ -70,8 +70,8 @@ impl World<'_> {
         self.run_for(Duration::from_millis(100))?;
         loop {
             let left = (began + bound).since(self.rehearsal.now());
-            // While a port is locked, traps about it may keep managers busy until its lease ends: at rest it cannot be
-            // seen any more.
+            // While a port is locked, traps about it may keep managers busy until its lease ends: after that it is no
+            // longer visible.
             let locked = self.rehearsal.locked_for(self.operator.policy.m_key);
             let quiet = self.run_until(left, |world| world.rehearsal.is_quiet())?;
             let trouble = match quiet {
@@ -99,7 +99,7 @@ impl World<'_> {
         }
     }
 
-    /// What is wrong at rest, if anything.
+    /// Names the first fault while all managers are idle, if there is one.
     fn trouble(&mut self) -> Result<Option<String>, RehearsalError> {
         let mut masters = Vec::new();
         for &id in self.managers.ids() {

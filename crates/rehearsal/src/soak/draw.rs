@@ -39,10 +39,10 @@ const WEIGHTS: [(Kind, u64); 23] = [
     (Kind::Sweep, 3),
 ];
 
-/// One of so many seeds has most of its events in stages that the schedule causes: short stages are met as often as
+/// One seed in this number has most of its events in stages that the schedule causes: short stages are met as often as
 /// long ones, and each kind of event as often as any other.
 const AMID_EVERY: u64 = 4;
-/// One of so many seeds has managers that work out repairs before there is need: that costs as much as all repairs.
+/// One seed in this number has managers that compute backups: that costs as much as all repairs.
 const BACKUPS_ONE_IN: u64 = 4;
 
 impl Schedule {
@@ -58,7 +58,7 @@ impl Schedule {
         schedule
     }
 
-    /// The schedule of the seed before schedules had rests: failures found then are found again.
+    /// The schedule of the seed as drawn before idle times were added: it reproduces failures found then.
     #[must_use]
     pub fn draw_restless(seed: u64) -> Self {
         let root = Seed(seed).child("soak");
@@ -150,7 +150,7 @@ fn amid(rng: &mut Rng, happenings: &mut [Happening]) {
     }
 }
 
-/// Some events, lost links above all, come when packets under way are gone and repairs are worked out.
+/// Delays some events, lost links above all, until packets in flight are gone and backups are computed.
 fn rest(rng: &mut Rng, happenings: &mut [Happening]) {
     for happening in happenings {
         if rng.below(6) == 0 {

@@ -1,5 +1,5 @@
-//! Events of a schedule: small values whose picks are reduced modulo what the fabric has, so that the same events make
-//! sense on a smaller fabric.
+//! Events of a schedule: small values with picks that are reduced modulo the size of the fabric, so that the same
+//! events make sense on a smaller fabric.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ pub enum Kind {
     Cut,
     /// A cable is plugged in again.
     Restore,
-    /// A cable goes in and out.
+    /// A cable is pulled and plugged in repeatedly.
     Flap,
     /// A switch or host loses its power.
     Die,

@@ -36,7 +36,8 @@ impl World<'_> {
         next.map_or(limit, |next| limit.min(next))
     }
 
-    /// A manager was started. If its disk fails just now, it may not have read what it stored, and has ended.
+    /// Takes the start of a manager. If its disk fails at that moment, it may not have read its stored state, and has
+    /// ended.
     pub(super) fn unless_disk_fails(
         &mut self,
         which: usize,
@@ -68,7 +69,7 @@ impl World<'_> {
         }
     }
 
-    /// So many calls of a disk fail from now on.
+    /// From now on this share of a disk's calls fail.
     fn fail(&mut self, which: usize, share: Ratio) -> Result<(), RehearsalError> {
         let Some(faults) = &mut self.store_faults else {
             return Ok(());
@@ -109,15 +110,15 @@ impl World<'_> {
         }
     }
 
-    /// At last the master's disk fails while hosts change their wishes, and the master is killed before the disk works
-    /// again: nothing later makes up for what the manager may have forgotten.
+    /// At the end the master's disk fails while hosts change their wishes, and the master is killed before the disk
+    /// works again: no later event hides a registration that the manager lost.
     pub(super) fn fail_at_last(&mut self) -> Result<(), RehearsalError> {
         const WHEN: &str = "when the master had been killed on a disk that failed";
         if self.store_faults.is_none() {
             return Ok(());
         }
         let master = self.master();
-        // What was registered until now is stored.
+        // All registrations until now are stored.
         self.run_for(STORED_WITHIN)?;
         let all = Ratio {
             numerator: 1,

@@ -1,4 +1,4 @@
-//! The fabric of a schedule as it was built, which faults strike.
+//! The fabric of a schedule as it was built, for faults to choose from.
 
 use selvedge_fabric::{Fabric, Link, NodeIdx};
 
@@ -38,7 +38,7 @@ impl<'a> Ground<'a> {
         format!("\"{}\"", self.fabric.node(node).description)
     }
 
-    /// Names of the cables between two parts: one bit of a hash of each switch says to which it belongs.
+    /// Names of the cables between two parts: one bit of a hash of each switch decides its part.
     pub fn between(&self, pick: u32) -> Vec<String> {
         let side = |node: NodeIdx| match self.fabric.node(node).is_switch() {
             true => (node.0 + 1).wrapping_mul(pick | 1).wrapping_mul(0x9E37_79B1) >> 31,

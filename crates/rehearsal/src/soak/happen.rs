@@ -1,4 +1,4 @@
-//! What a drawn event does on the fabric at hand, and when it happens.
+//! The effect of a drawn event on the fabric, and when it happens.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl World<'_> {
         }
     }
 
-    /// Does what leads to a stage.
+    /// Causes a stage.
     fn bring_about(&mut self, stage: StageName, pick: u32) -> Result<(), RehearsalError> {
         match stage {
             StageName::Idle | StageName::LightSweep => Ok(()),
@@ -51,7 +51,7 @@ impl World<'_> {
                 let link = self.ground.link(pick / 7);
                 self.fault(&format!("flap {link} times=1 down=5ms up=5ms"))
             }
-            // A manager that starts reads all tables and stores what it takes over.
+            // A manager that starts reads all tables and stores the state that it takes over.
             StageName::ReadingTables | StageName::Persisting => {
                 let which = self.master();
                 if self.managers.is_running(which) {

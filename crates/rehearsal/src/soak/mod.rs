@@ -1,5 +1,5 @@
 //! Simulated disasters: a seed draws a fabric, a policy and a schedule of faults that overlap the managers' work, and
-//! checkers look after every Set, fault and timer. Deterministic: a seed, or a schedule as text, is a run.
+//! checkers run after every Set, fault and timer. Deterministic: a seed, or a schedule as text, is a run.
 
 mod action;
 mod broken;
@@ -54,7 +54,7 @@ pub struct Outcome {
     pub exemptions: Exemptions,
     /// Number of Sets that agents took.
     pub sets: u64,
-    /// Number of looks of the checkers.
+    /// Number of runs of the checkers.
     pub looks: u64,
     /// Repairs that had been worked out before.
     pub known: u64,
@@ -62,7 +62,7 @@ pub struct Outcome {
     pub store_failures: u64,
     /// Virtual time at the end.
     pub ended: Time,
-    /// Digests of what managers sent, and of what the hardware held whenever all was well.
+    /// Digests of the datagrams that managers sent, and of the hardware whenever all was well.
     pub digests: Digests,
     /// Events of the managers, a line each; filled in on failure only.
     pub log: String,

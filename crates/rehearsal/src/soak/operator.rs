@@ -22,9 +22,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A manager does not touch ports whose M_Key it does not know, and reports that they are to be reset. The operator
-    /// reboots their nodes, if a flipped bit has put that key there, each node once. Returns true if any node was
-    /// rebooted.
+    /// A manager does not change ports with an unknown M_Key, and reports that they must be reset. If a flipped bit
+    /// caused the key, the operator reboots the node, each node once. Returns true if any node was rebooted.
     pub(super) fn reset_keys(&mut self) -> Result<bool, RehearsalError> {
         let views = self.managers.ids().iter().filter_map(|&id| self.rehearsal.view(id));
         let refuses = views.filter(|view| view.role == Role::Master && view.plan.is_none());

@@ -21,11 +21,11 @@ pub struct RealOutcome {
     pub exemptions: Exemptions,
     /// Number of Sets that agents took.
     pub sets: u64,
-    /// Number of looks of the checkers.
+    /// Number of runs of the checkers.
     pub looks: u64,
     /// Time for which packets to a port that can be reached went in circles.
     pub looping: Duration,
-    /// How long it took until all was well after faults had stopped, or what was not well in the end.
+    /// The time until all was well after the faults had stopped, or the fault in the end.
     pub converged: Vec<(&'static str, Result<Duration, String>)>,
     /// Happenings by kind.
     pub happenings: BTreeMap<Kind, u64>,
@@ -65,7 +65,7 @@ impl Schedule {
 }
 
 impl World<'_> {
-    /// Waits until all is well, and notes how long that took, or what is wrong.
+    /// Waits until all is well, and records the time, or the fault.
     pub(super) fn converge_outside(&mut self, when: &'static str, bound: Duration) -> Result<(), RehearsalError> {
         let began = self.rehearsal.now();
         let mut trouble = None;
@@ -81,7 +81,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What is wrong in the subnets of the managers, if anything.
+    /// Names the first fault in the subnets of the managers, if there is one.
     fn trouble_outside(&mut self) -> Result<Option<String>, RehearsalError> {
         for &id in &self.managers.ids().to_vec() {
             let Some(at) = self.rehearsal.outside_at(id) else {

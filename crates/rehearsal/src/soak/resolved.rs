@@ -1,5 +1,5 @@
-//! Resolved schedules: every action upon a rehearsal, with its virtual time. A replay looks at no stage of a manager,
-//! so a manager with other stages meets the same faults at the same times.
+//! Resolved schedules: every action upon a rehearsal, with its virtual time. A replay does not depend on stages of a
+//! manager, so a manager with other stages meets the same faults at the same times.
 
 use std::fmt;
 use std::str::FromStr;
@@ -39,7 +39,7 @@ impl Resolved {
         world.replay_all(&self.actions)
     }
 
-    /// Carries it out with managers whose inputs and outputs are changed.
+    /// Replays it with managers that have changed inputs and outputs.
     #[must_use]
     pub fn replay_tampered(&self, fabric: &Fabric, mut tamper: impl FnMut() -> Box<dyn Tamper>) -> Outcome {
         let mut nobody = Nobody;
@@ -129,7 +129,7 @@ impl fmt::Display for Resolved {
 pub struct DigestLine {
     /// Name of the schedule, see [`Resolved::name`].
     pub name: String,
-    /// Digest of the schedule's text: the same digests of another schedule say nothing.
+    /// Digest of the schedule's text: digests of another schedule cannot be compared.
     pub schedule: u64,
     /// Digests of the run.
     pub digests: Digests,

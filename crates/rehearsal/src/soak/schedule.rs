@@ -84,7 +84,7 @@ pub struct Setup {
     pub plan_ms: Option<u16>,
     /// The second manager starts with the first.
     pub both: bool,
-    /// Repairs of links are worked out before they are lost, as soon as nothing else is to be done.
+    /// Backups are computed as soon as the manager is idle.
     pub backups: bool,
     /// Managers store on disks that fail for a time, and are killed meanwhile.
     pub store_faults: bool,
@@ -161,7 +161,7 @@ pub(super) fn other_setting(policy: &Policy, pick: u32) -> Setting {
 /// Everything that a run depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Seed of what the run itself draws: which MADs get lost, and when.
+    /// Seed for choices during the run: which MADs get lost, and when.
     pub seed: u64,
     /// The fabric's family.
     pub family: Family,

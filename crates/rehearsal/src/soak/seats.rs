@@ -11,10 +11,10 @@ use selvedge_wire::LocalPort;
 
 use super::schedule::Schedule;
 
-/// Schedules leave no long rest.
+/// Schedules have no long idle time.
 const BACKUPS_AFTER: Duration = Duration::from_millis(20);
 
-/// How a manager is configured, where that does not depend on its seat.
+/// Returns the configuration of a manager that does not depend on its place.
 pub fn config(schedule: &Schedule, policy: &Arc<Policy>, priority: u8) -> Config {
     let nowhere = LocalPort {
         node_guid: Guid::NONE,

@@ -10,10 +10,10 @@ use super::world::{CONVERGE_REST, SWEEPS_TO_CONVERGE, World};
 use crate::RehearsalError;
 use crate::clients::Clients;
 
-/// How long a node is off of which subscribers are to be told, beside the time that a light sweep takes to find it.
+/// How long a node is off for the check of Reports, beside the time that a light sweep takes to find it.
 const GONE: Duration = Duration::from_secs(5);
 
-/// How long it may take until the last subscriber is told: reports are repeated.
+/// Longest time until the last subscriber gets a Report: Reports are repeated.
 const TOLD: Duration = Duration::from_secs(20);
 
 impl World<'_> {
@@ -37,7 +37,7 @@ impl World<'_> {
         )));
     }
 
-    /// Limits a step to when clients are to be called next.
+    /// Limits a step to the next call of the clients.
     pub(super) fn until_clients(&self, limit: Time) -> Time {
         self.clients.as_ref().map_or(limit, |clients| limit.min(clients.next()))
     }
@@ -54,7 +54,7 @@ impl World<'_> {
         went
     }
 
-    /// Hosts change their wishes no more: all are served within a bounded time, and what they were told holds.
+    /// Hosts no longer change their wishes: all are served within a bounded time, and their answers stay true.
     pub(super) fn serve(&mut self, when: &'static str) -> Result<(), RehearsalError> {
         if self.clients.is_none() {
             return Ok(());
@@ -74,8 +74,8 @@ impl World<'_> {
         self.act(Action::HostsCheck)
     }
 
-    /// A host goes off and comes back, and subscribers are told; then the master ends, and the other manager knows all
-    /// registrations.
+    /// A host goes off and comes back, and subscribers get Reports; then the master ends, and the other manager knows
+    /// all registrations.
     pub(super) fn last_questions(&mut self) -> Result<(), RehearsalError> {
         let Some(clients) = &mut self.clients else {
             return Ok(());

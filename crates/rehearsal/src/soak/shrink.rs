@@ -1,4 +1,5 @@
-//! A failing schedule made small: fewer events, a smaller fabric, a plainer setup, as long as it fails the same way.
+//! Makes a failing schedule smaller: fewer events, a smaller fabric, a simpler setup, as long as it fails with the same
+//! code.
 
 use selvedge_fabric::Fabric;
 
@@ -69,7 +70,7 @@ impl Schedule {
 }
 
 impl Shrinker<'_> {
-    /// Keeps a change if the schedule still fails the same way.
+    /// Keeps a change if the schedule still fails with the same code.
     fn attempt(&mut self, change: impl FnOnce(&mut Schedule)) -> bool {
         let mut next = self.best.clone();
         change(&mut next);

@@ -13,7 +13,7 @@ use super::event::Kind;
 use crate::ManagerId;
 use crate::digest::Digest;
 
-/// The operator's policy, and what the operator has done.
+/// The operator's policy, and the operator's actions.
 #[derive(Debug)]
 pub struct Operator {
     pub policy: Arc<Policy>,
@@ -70,12 +70,12 @@ impl Managers {
 pub struct Record {
     /// Actions so far, if they are kept.
     pub actions: Option<Vec<(Time, Action)>>,
-    /// Digest of what the hardware held whenever all was well.
+    /// Digest of the hardware whenever all was well.
     pub end: Digest,
     /// Kind and stage of everything that happened.
     pub coverage: BTreeMap<(Kind, u8), u64>,
     /// Happenings begun.
     pub begun: usize,
-    /// Of programs: how long it took until all was well, or what was not.
+    /// Of programs: the time until all was well, or the fault.
     pub converged: Vec<(&'static str, Result<Duration, String>)>,
 }

@@ -1,5 +1,5 @@
-//! Disks that fail for a time, and managers that are killed meanwhile. Drawn from a seed of their own, so that all else
-//! happens as in the same schedule without them, but for what they cause.
+//! Disks that fail for a time, and managers that are killed meanwhile. They are drawn from a seed of their own, so that
+//! all other events are those of the same schedule without them, except for their effects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub enum End {
 
 const ENDS: [End; 4] = [End::GoesOn, End::Killed, End::Killed, End::Restarted];
 
-/// Disks, and what is to happen to them next.
+/// Disks, and the next event of each.
 pub struct StoreFaults {
     seed: Seed,
     rng: Rng,
@@ -44,7 +44,7 @@ pub struct StoreFaults {
     is_over: bool,
 }
 
-/// What is due for a disk.
+/// The due event of a disk.
 #[derive(Clone, Copy, Debug)]
 pub enum Due {
     /// The disk begins to fail this share of its calls.
@@ -100,7 +100,7 @@ impl StoreFaults {
         self.disks.iter().map(|disk| disk.failed()).sum()
     }
 
-    /// Returns what is due now.
+    /// Returns the event that is due now.
     pub fn due(&mut self, now: Time) -> Option<Due> {
         self.next().filter(|next| *next <= now)?;
         if let Some((which, end)) = self.sick {

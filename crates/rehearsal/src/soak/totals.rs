@@ -18,7 +18,7 @@ pub struct Totals {
     pub happenings: u64,
     /// Sets that agents took.
     pub sets: u64,
-    /// How often the checkers looked.
+    /// Number of runs of the checkers.
     pub looks: u64,
     /// Repairs that had been worked out before.
     pub known: u64,

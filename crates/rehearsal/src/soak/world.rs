@@ -39,7 +39,7 @@ impl Observer for Nobody {
 
 /// Longest wait for a stage of a manager.
 pub(super) const STAGE_WAIT: Duration = Duration::from_millis(500);
-/// After the last fault: so many light sweeps, and a rest, until everything must be well. A partition may leave two
+/// Light sweeps from the last fault until everything must be well, beside a fixed time. A partition may leave two
 /// masters, which a sweep of either ends; the second sweep repairs what the first found in use.
 pub(super) const SWEEPS_TO_CONVERGE: u32 = 4;
 pub(super) const CONVERGE_REST: Duration = Duration::from_secs(30);
@@ -176,8 +176,8 @@ impl<'a> World<'a> {
         self.observer.happened(&self.rehearsal, what);
     }
 
-    /// Does something to the rehearsal, after everything else that is due at this instant. All changes come through
-    /// here: a run is the list of its actions, each with its time.
+    /// Carries out an action, after all other work that is due at this instant. All changes come through here: a run is
+    /// the list of its actions, each with its time.
     pub(super) fn act(&mut self, action: Action) -> Result<(), RehearsalError> {
         self.finish_instant()?;
         if let Some(actions) = &mut self.record.actions {
@@ -204,7 +204,7 @@ impl<'a> World<'a> {
         self.clients_go_on()
     }
 
-    /// Lets everything happen that is due at this instant.
+    /// Carries out all work that is due at this instant.
     fn finish_instant(&mut self) -> Result<(), RehearsalError> {
         // Programs run in real time: nothing is due at one instant.
         let mut is_done = self.rehearsal.is_open();
@@ -257,7 +257,7 @@ impl<'a> World<'a> {
         managers.try_for_each(|&id| self.rehearsal.reload(id, Arc::clone(&self.operator.policy)))
     }
 
-    /// Takes what the hardware holds into the end digest. Where nothing is left to do, the checkers look as well.
+    /// Takes the state of the hardware into the end digest. If all managers are idle, the checkers run as well.
     fn take_end(&mut self) -> Result<(), RehearsalError> {
         if self.rehearsal.is_quiet() {
             let rest = self.rehearsal.at_rest();

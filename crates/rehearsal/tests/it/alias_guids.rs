@@ -1,5 +1,5 @@
-//! Alias GUIDs in agents: what ports shall have they hold, after reboots and behind cut links, after a take-over and
-//! when somebody has written something else; and at no moment do two ports hold one.
+//! Alias GUIDs in agents: ports hold their wanted aliases after reboots and behind cut links, after a take-over and
+//! when another program has written to GUIDInfo; and at no moment do two ports hold the same alias.
 
 use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ impl World {
         world
     }
 
-    /// Until so much time has passed and nothing is to be done; at every step no GUID is held twice.
+    /// Runs at least this time and until the manager is idle; at every step no two ports hold one GUID.
     fn rest_after(&mut self, least: Duration) {
         let earliest = self.rehearsal.now() + least;
         let fabric = &self.fabric;
@@ -69,7 +69,7 @@ impl World {
         done.unwrap_or_else(|error| panic!("{error}\n{}", self.rehearsal.log_text()));
     }
 
-    /// Hosts shall have these from now on, all at once.
+    /// Sets the wanted aliases of hosts, all at once.
     fn tell(&mut self, of: &[(usize, &[(u8, u64)])]) {
         let mut ports = Vec::new();
         for &(host, entries) in of {
@@ -122,7 +122,7 @@ fn ports_hold_what_they_shall_have() {
     world.rest_after(Duration::ZERO);
     world.check();
     assert_eq!(world.count("SLV-SM-0080"), 1);
-    // What is there already is not written again; a change is one Set, of a block.
+    // A block with the wanted contents is not written again; a change is one Set of a block.
     let before = world.sets();
     world.tell(&[(1, &[(1, 0x11), (7, 0x17), (8, 0x19), (19, 0x1A)])]);
     world.rest_after(Duration::ZERO);
@@ -143,13 +143,14 @@ fn functions_move_from_port_to_port() {
     world.tell(&[(1, &[(1, 0x21), (2, 0x19)]), (2, &[(1, 0x11)]), (3, &[(1, 0x31)])]);
     world.rest_after(Duration::ZERO);
     world.check();
-    // The one that is to give it up is cut off: it is the other's at once, and the first learns when it is back.
+    // The port that loses the alias is cut off: the other port gets the alias at once, and the first loses it when it
+    // is back.
     let cable = "\"H-1\"[1]";
     world.fault(&format!("cut {cable}"));
     world.rest_after(Duration::from_secs(15));
     world.tell(&[(1, &[(1, 0x21)]), (3, &[(1, 0x31), (2, 0x19)])]);
     let (port, of_it) = (world.hosts[1], world.hosts[3]);
-    // Nobody sees the two of them together.
+    // The two ports are never connected at the same time.
     let there = |world: &World| held(&world.rehearsal, &world.fabric)[&of_it].contains_key(&2);
     world.rehearsal.run_for(Duration::from_secs(2)).unwrap();
     assert!(there(&world), "{}", world.rehearsal.log_text());
@@ -221,7 +222,7 @@ fn a_port_that_comes_keeps_its_own_guid() {
     let late = world.hosts[6];
     world.fault("kill \"H-6\"");
     world.rest_after(Duration::from_secs(15));
-    // Until everything is looked at anew, who is gone has its GUID still.
+    // Until the next heavy sweep, a port that is gone keeps its GUID.
     world.rehearsal.command(world.manager, Command::Sweep).unwrap();
     world.rest_after(Duration::from_secs(1));
     world.tell(&[(1, &[(1, late.0), (2, 0x12)])]);

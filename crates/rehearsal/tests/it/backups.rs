@@ -1,4 +1,4 @@
-//! What is worked out while nothing happens is there when a link is lost.
+//! Backups that were computed while the fabric was unchanged are used when a link is lost.
 
 use crate::common;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use selvedge_rehearsal::{LogEntry, Options, Rehearsal};
 use selvedge_sim::Seed;
 use selvedge_sm::Event;
 
-/// Longer than packets are under way.
+/// Longer than packets are in flight.
 const REST: Duration = Duration::from_secs(20);
 
 fn between_switches(fabric: &Fabric) -> Vec<Link> {
@@ -58,14 +58,14 @@ fn links_that_are_lost_find_their_repairs() {
             cuts += 1;
         }
         world.run_until_quiet(Duration::from_secs(60)).unwrap();
-        // Entries stay where detours have led them, and not every loss can be led around in place then.
+        // Entries stay on their detours, and then not every loss can be repaired in place.
         assert!(known * 4 > cuts * 3, "{spec}: {known} of {cuts}");
         println!("{spec}: {known} of {cuts}");
     }
 }
 
-/// Links that are lost in the middle of that, and while packets of before are under way: all goes as it does for a
-/// manager that works out nothing before.
+/// Links that are lost while backups are computed, and while packets of old entries are in flight: the result is that
+/// of a manager without backups.
 #[test]
 fn nobody_waits_for_what_is_worked_out() {
     let fabric = common::fabric("karytree:k=3,n=3");

@@ -1,9 +1,9 @@
-//! kill -9 at every point of a change, and a manager that is started again: no LID changes, no entry that is right is
-//! touched, and a half-done change is finished, or left where it is if the judge finds it right, with the checkers of
-//! the soak looking on.
+//! kill -9 at every point of a change, and a manager that is started again: no LID changes, no correct entry is
+//! changed, and a half-done change is finished, or left as it is if the judge accepts it. The checkers of the soak run
+//! too.
 //!
 //! The point is the number of Sets of the change that agents have taken; the world is deterministic, so one run after
-//! the other reaches each of them. A Set that is still under way when its manager dies arrives all the same.
+//! the other reaches each of them. A Set that is in flight when its manager dies still arrives.
 
 use crate::common;
 use std::collections::BTreeSet;
@@ -19,10 +19,10 @@ use selvedge_wire::{AttributeId, Class, Method};
 
 /// Longer than anything here takes.
 const BOUND: Duration = Duration::from_secs(90);
-/// No change of these fabrics has so many Sets.
+/// No change of these fabrics has this number of Sets.
 const POINTS_MAX: u64 = 1_000;
 
-/// What is going on when the manager is killed.
+/// The change that is in progress when the manager is killed.
 #[derive(Clone, Copy, Debug)]
 enum Change<'a> {
     /// The first bring-up.
@@ -35,10 +35,10 @@ enum Change<'a> {
     After(&'a str, &'a str),
 }
 
-/// Who goes on.
+/// The manager that goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Successor {
-    /// The same manager with what it stored.
+    /// The same manager with its stored state.
     Itself,
     /// One at another place that has stored nothing: all it can know is in the fabric.
     Stranger,
@@ -49,7 +49,7 @@ struct Case<'a> {
     fabric: &'a str,
     engine: &'a str,
     change: Change<'a>,
-    /// How long nobody manages.
+    /// The time without a manager.
     gap: Duration,
     successor: Successor,
 }
@@ -108,7 +108,7 @@ fn differences(a: &Tables, b: &Tables) -> BTreeSet<(u32, u16)> {
 enum End {
     /// The tables are those of before the change.
     Undone,
-    /// They are those to which it would have led.
+    /// The tables are those of the finished change.
     Finished,
     /// They are others, and as good to the judge.
     Another,
@@ -166,7 +166,7 @@ impl<'a> World<'a> {
         self.rehearsal.emulator().chassis().tables()
     }
 
-    /// Until so many Sets of the change were taken; false if it has no more.
+    /// Runs until this number of Sets of the change was taken; false if it has fewer.
     fn run_to(&mut self, point: u64) -> bool {
         let first = sets(&self.rehearsal);
         let is_there = |world: &Rehearsal| sets(world) - first >= point;
@@ -175,7 +175,7 @@ impl<'a> World<'a> {
         is_there(&self.rehearsal)
     }
 
-    /// Goes on with the successor to the end, and looks at every step at what it touches.
+    /// Goes on with the successor to the end, and checks every Set on the way.
     fn recover(&mut self, point: u64) {
         let what = format!("{:?}, killed after {point} Sets", self.case);
         self.rehearsal.kill(self.manager).unwrap();
@@ -225,7 +225,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Kills at every point; which ends come of it must be as said, as no end is to be missed by the tests.
+/// Kills at every point. The set of ends must be exactly `want`, so that the tests cover each end.
 fn check(case: Case<'_>, want: &[End]) {
     assert_eq!(ends_of(case), want, "{case:?}");
 }
@@ -267,9 +267,9 @@ fn ends_of(case: Case<'_>) -> Vec<End> {
     ends.into_iter().collect()
 }
 
-/// What was under way when the manager died has arrived.
+/// Sets that were in flight when the manager died have arrived.
 const AT_ONCE: Duration = Duration::from_millis(1);
-/// Longer than packets are under way.
+/// Longer than packets are in flight.
 const LATER: Duration = Duration::from_secs(5);
 
 #[test]
@@ -285,7 +285,7 @@ fn another_engine() {
             };
             match successor {
                 Successor::Itself => check(case, &[End::Finished]),
-                // What it finds and is right stays, be it the old tables, the new ones, or some of both.
+                // Correct tables that it finds stay: the old ones, the new ones, or a mixture.
                 Successor::Stranger => check(case, &[End::Undone, End::Finished, End::Another]),
             }
         }
@@ -302,8 +302,8 @@ fn a_repair() {
             gap: AT_ONCE,
             successor,
         };
-        // A manager that starts plans the whole fabric, other ways than the backups, and as good; unless the last of
-        // the backups was in force already.
+        // A manager that starts plans the whole fabric, with other routes than the backups, equally good; unless the
+        // last of the backups was already in force.
         check(case, &[End::Finished, End::Another]);
     }
 }

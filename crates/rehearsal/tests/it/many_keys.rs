@@ -16,7 +16,7 @@ use selvedge_wire::{AttributeId, Class, Method};
 /// Longer than anything here takes.
 const BOUND: Duration = Duration::from_secs(90);
 
-/// A small tree whose ports have room for so many keys.
+/// A small tree; each port has room for this number of keys.
 fn fabric(room: u16) -> Fabric {
     let fabric = common::fabric("karytree:k=2,n=2");
     let mut builder = FabricBuilder::new();
@@ -35,7 +35,7 @@ fn fabric(room: u16) -> Fabric {
     builder.finish().unwrap()
 }
 
-/// Everybody is a full member of the default partition and of these.
+/// Every host is a full member of the default partition and of these.
 fn policy(keys: &[u16]) -> Policy {
     let everybody = Rule {
         who: Who::All,
@@ -127,7 +127,7 @@ fn every_block_is_written_and_emptied() {
     check(&mut world, &left, "started again without two");
     assert_eq!(sets(&world), before);
 
-    // A host that was off has forgotten all of them.
+    // A host that was off has lost all of them.
     world.fault(&"reboot \"H-3\"".parse().unwrap()).unwrap();
     check(&mut world, &left, "a host was off");
 
@@ -136,7 +136,7 @@ fn every_block_is_written_and_emptied() {
     check(&mut world, &few, "few are left");
 }
 
-/// A port that has no room for all of them gets what it has room for, and its switch port lets just these pass.
+/// A port without room for all keys gets as many as fit, and its switch port lets only these pass.
 #[test]
 fn a_port_gets_what_it_has_room_for() {
     let all: Vec<u16> = (1..=80).collect();

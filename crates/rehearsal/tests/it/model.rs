@@ -13,7 +13,7 @@ use selvedge_sim::Seed;
 use selvedge_sm::{Command, Event};
 use selvedge_wire::{AttributeId, Class};
 
-/// A fabric brought up by our manager at the model's seat, with this window and service time; the time it took.
+/// A fabric brought up by this manager at the model's place, with this window and service time; the time it took.
 fn rehearse(fabric: &Fabric, window: u32, service: Duration) -> (Rehearsal, u64) {
     let options = Options {
         emulator: EmulatorConfig {
@@ -97,7 +97,7 @@ fn counts_are_exact() {
         "mport:m=16,n=3",
         "sx6536",
         "torus:4x4x4",
-        // Not in the list that was asked for: hosts with two ports, ports without cables, two planes.
+        // Not in the requested list: hosts with two ports, ports without cables, two planes.
         "karytree:k=4,n=2,ports-per-host=2",
         "single:ports=36,hosts=5",
         "karytree:k=3,n=2,rails=2",
@@ -131,7 +131,7 @@ fn a_sweep_reads_as_much_again() {
         let fabric = common::fabric(spec);
         let service = Duration::from_micros(5);
         let (mut world, _) = rehearse(&fabric, 32, service);
-        // Right after a bring-up it is asked who is behind the links: that is no part of the sweep.
+        // Right after a bring-up, nodes behind links are asked: that is not part of the sweep.
         world.run_until_quiet(Duration::from_secs(60)).unwrap();
         let before = counted(&world);
         let (id, _) = world.managers().next().unwrap();

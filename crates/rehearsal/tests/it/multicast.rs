@@ -1,5 +1,5 @@
-//! Multicast trees in agents: packets are copied as the installed tables say, at every moment, by code that knows
-//! nothing of trees. Members come and go, links and switches fail, a manager takes over what another one left.
+//! Multicast trees in agents: packets are copied by the installed tables, at every moment, by code that does not know
+//! the planned trees. Members come and go, links and switches fail, a manager takes over the trees of another.
 
 use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ impl World {
             ..Options::default()
         };
         let mut rehearsal = Rehearsal::new(&fabric, options);
-        // The watchers take lanes for one; where routes rely on them `rest` looks by itself.
+        // The checkers treat all lanes as one; where routes rely on lanes, `rest` checks by itself.
         if !policy.assume_sl_aware {
             rehearsal.watch();
         }
@@ -70,17 +70,17 @@ impl World {
         world
     }
 
-    /// Until nothing is to be done.
+    /// Runs until the manager is idle.
     fn rest(&mut self) {
         self.rest_after(Duration::ZERO);
     }
 
-    /// The same after a fault: agents send traps with pauses, and a light sweep finds what no trap told.
+    /// The same after a fault: agents send traps with pauses, and a light sweep finds changes without a trap.
     fn settle(&mut self) {
         self.rest_after(Duration::from_secs(15));
     }
 
-    /// Not before so much time has passed; at every step no packet goes round.
+    /// Runs at least this time; at every step no packet loops.
     fn rest_after(&mut self, least: Duration) {
         let earliest = self.rehearsal.now() + least;
         let (fabric, groups, hosts, sl) = (&self.fabric, &self.groups, &self.hosts, self.sl);
@@ -104,7 +104,7 @@ impl World {
                 }
                 let mut waits = Waits::new();
                 let plan = world.view(manager).unwrap().plan;
-                // Where routes rely on levels nobody sends before somebody has told them.
+                // Where routes rely on levels, a host sends only after it got a path record.
                 let told: &[u16] = if plan.is_some() || sl == Sl::default() {
                     &lids
                 } else {
@@ -142,7 +142,7 @@ impl World {
         self.rehearsal.groups(self.manager, groups).unwrap();
     }
 
-    /// Every member that is alive gets what every other sends, once; nobody else does.
+    /// Every running member gets each packet of every other member, once; no other port does.
     fn check(&self) {
         assert!(self.waits_max > 0, "no packet was followed over two links");
         let chassis = self.rehearsal.emulator().chassis();
@@ -171,7 +171,7 @@ fn versions(world: &Rehearsal, fabric: &Fabric) -> u64 {
     all.map(u64::from).sum()
 }
 
-/// Channels (switch, port, lane) that packets hold, and those that they wait for.
+/// Channels (switch, port, lane) that packets hold, and the channels that they wait for.
 type Waits = BTreeSet<((NodeIdx, u8, Vl), (NodeIdx, u8, Vl))>;
 
 /// The switch port at the other end, if the link carries packets and joins two switches.
@@ -196,7 +196,7 @@ fn entry(world: &Rehearsal, fabric: &Fabric, host: Guid) -> Option<(NodeIdx, u8)
     (is_active(port) && is_active(peer) && chassis.switch(at.node).is_some()).then_some((at.node, at.port.get()))
 }
 
-/// What a host's packets to a LID wait for.
+/// Adds the channel dependencies of a host's packets to a LID.
 fn follow(world: &Rehearsal, fabric: &Fabric, host: Guid, (lid, sl): (u16, Sl), waits: &mut Waits) {
     let chassis = world.emulator().chassis();
     let Some((mut node, mut came)) = entry(world, fabric, host) else {
@@ -219,7 +219,7 @@ fn follow(world: &Rehearsal, fabric: &Fabric, host: Guid, (lid, sl): (u16, Sl), 
     }
 }
 
-/// What copies of a host's packet wait for.
+/// Adds the channel dependencies of the copies of a host's packet.
 fn copies(world: &Rehearsal, fabric: &Fabric, (mlid, sl): (u16, Sl), host: Guid, waits: &mut Waits) {
     let chassis = world.emulator().chassis();
     let index = usize::from(mlid - 0xC000);
@@ -240,7 +240,7 @@ fn copies(world: &Rehearsal, fabric: &Fabric, (mlid, sl): (u16, Sl), host: Guid,
     }
 }
 
-/// Takes away who waits for nobody until nothing is left.
+/// Removes channels that wait for none, until none is left to remove; true if a cycle remains.
 fn has_circle(waits: &Waits) -> bool {
     let mut left = waits.clone();
     loop {
@@ -253,7 +253,7 @@ fn has_circle(waits: &Waits) -> bool {
     }
 }
 
-/// Who gets a packet, ascending, one entry for each time; `None` if it goes round.
+/// The ports that get a packet, ascending, one entry for each time; `None` if it loops.
 fn flood(world: &Rehearsal, fabric: &Fabric, mlid: u16, sender: Guid) -> Option<Vec<Guid>> {
     let chassis = world.emulator().chassis();
     let index = usize::from(mlid - 0xC000);
@@ -412,7 +412,7 @@ fn what_others_left_is_taken_over() {
     world.manager = world.rehearsal.add_manager("b", "\"H-1\"", config, judge);
     world.rehearsal.start(world.manager).unwrap();
     world.rest();
-    // The same groups, told anew: not an entry changes. Then others.
+    // The same groups, sent again: not an entry changes. Then others.
     let before = world.rehearsal.view(world.manager).unwrap().mads.sets;
     world.tell(&[0xC000, 0xC005]);
     world.rest();
@@ -428,7 +428,7 @@ fn what_others_left_is_taken_over() {
     assert!(world.rehearsal.log().iter().any(|entry| in_force(&entry.event)));
 }
 
-/// Somebody else writes a block, or a switch forgets one: the next time it is read back trees are as they should be.
+/// Another program writes a block, or a switch loses one: after the next read-back the trees are as planned.
 #[test]
 fn what_switches_hold_is_read_back() {
     let mut world = World::new("karytree:k=3,n=2", 1);
@@ -436,7 +436,7 @@ fn what_switches_hold_is_read_back() {
     world.tell(&[0xC000]);
     world.rest();
     world.check();
-    // What was just written is read back in the next light sweep, and then as any other block.
+    // A block that was just written is read back in the next light sweep, and then in its turn.
     world.rehearsal.run_for(Duration::from_secs(30)).unwrap();
     for node in world.fabric.switches().iter().copied().collect::<Vec<_>>() {
         let port = PortNum::MANAGEMENT;
@@ -453,7 +453,7 @@ fn what_switches_hold_is_read_back() {
         let answer = world.rehearsal.ask("\"H-4\"", &Datagram { address, mad }).unwrap();
         assert_eq!(answer.unwrap().mad.status(), Status::OK);
     }
-    // Each block once in so many light sweeps.
+    // Each block once in this number of light sweeps.
     let sweeps = Config::new(Mode::Manage, nowhere(), Arc::default()).read_back_sweeps;
     world.rehearsal.run_for(Duration::from_secs(10) * (sweeps + 2)).unwrap();
     world.rest();
@@ -475,8 +475,8 @@ fn count(world: &World, code: &str) -> usize {
     world.rehearsal.log_text().matches(code).count()
 }
 
-/// Other routes come into force beside trees that were laid for the old ones: at no moment can anything wait in a
-/// circle (`rest` looks after every Set), as groups that do not fit are taken apart first, and join again.
+/// Other routes come into force beside trees that were laid for the old ones: at no moment is there a credit loop
+/// (`rest` checks after every Set), because groups that do not fit are taken apart first, and join again.
 #[test]
 fn routes_change_under_trees() {
     let mut taken_apart = 0;
@@ -505,8 +505,8 @@ fn routes_change_under_trees() {
     assert!(taken_apart > 0, "nothing ever had to be taken apart");
 }
 
-/// Routes that rely on lanes fill them; on a lane of their own copies reach every member all the same, while links are
-/// lost and come back, and nobody is taken apart for it.
+/// Routes that rely on lanes fill them; on a lane of their own, copies still reach every member while links are lost
+/// and come back, and no group is taken apart.
 #[test]
 fn copies_have_a_lane_of_their_own() {
     // After a fault dfsssp gives other levels, which the judge may refuse under traffic.
@@ -537,7 +537,8 @@ fn copies_have_a_lane_of_their_own() {
         }
         let codes = ["SLV-SM-0075", "SLV-SM-0076"].map(|code| count(&world, code));
         assert_eq!(codes, [0, 0], "{engine}\n{}", world.rehearsal.log_text());
-        // The lane goes and comes back: while rows are written copies would be on two, so groups are taken apart first.
+        // The lane goes and comes back: while rows are written, copies would be on two lanes, so groups are taken apart
+        // first.
         for multicast_lane in [MulticastLane::Shared, MulticastLane::Auto] {
             let before = count(&world, "SLV-SM-0075");
             let mut policy = wish(engine);
@@ -561,7 +562,7 @@ fn wish(engine: &str) -> Policy {
     }
 }
 
-/// What a lost link moved goes back when the operator asks for balance.
+/// Trees that a lost link moved go back when the operator requests a rebalance.
 #[test]
 fn trees_move_back() {
     for spec in ["torus:4x4,hosts=1", "karytree:k=2,n=3"] {

@@ -1,4 +1,4 @@
-//! Digests of resolved schedules: what proves that a change of the manager's structure changed nothing else.
+//! Digests of resolved schedules: proof that a change of the manager's structure changed nothing else.
 //!
 //! `tests/digests/` has some of them; `docs/testing.md` says how to check more.
 
@@ -16,8 +16,8 @@ use selvedge_wire::{AttributeId, Method};
 use crate::common;
 use crate::soak::on_all_processors;
 
-/// Seeds that are resolved and replayed: plain, with clients, and with disks that fail. `SELVEDGE_SEEDS=500` takes so
-/// many.
+/// Seeds that are resolved and replayed: plain, with clients, and with disks that fail. `SELVEDGE_SEEDS=500` takes that
+/// number.
 const SEEDS: u64 = 16;
 
 fn fabric(resolved: &Resolved) -> Fabric {
@@ -94,7 +94,7 @@ impl Tamper for Changer {
             {
                 self.is_done = true;
                 let mut more = *datagram;
-                // Its answer is nobody's.
+                // Its answer belongs to no request.
                 more.mad.set_transaction(TransactionId(0x7FFF_0000_0001));
                 let timeout = *timeout;
                 out.push(output);
@@ -140,7 +140,7 @@ fn what_is_held_in_the_end_is_in_the_end_digest() {
     let fabric = fabric(&resolved);
     let end = |resolved: &Resolved| resolved.replay(&fabric, &mut Nobody).digests.end;
     let sound = end(&resolved);
-    // Without what hosts change, or without the last policy, something else is held.
+    // Without hosts' changes, or without the last policy, the end state differs.
     let mut other = resolved.clone();
     let settles = |(_, action): &(Time, Action)| *action == Action::HostsSettle;
     let at = other.actions.iter().position(settles).unwrap();

@@ -1,5 +1,5 @@
-//! Faults that follow each other so quickly that packets of some are always under way: each is planned around in place,
-//! however many there are.
+//! Faults that follow each other so quickly that packets of old entries are always in flight: each is repaired in
+//! place, however many there are.
 
 use crate::common;
 use std::sync::Arc;

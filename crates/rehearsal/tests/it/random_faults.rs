@@ -205,8 +205,8 @@ impl Chaos {
         Ok(())
     }
 
-    /// Around every manager whose port is up there is one master, all trained links are ACTIVE and the judge is content
-    /// with what is installed.
+    /// Around every manager with a port that is up there is one master, all trained links are ACTIVE and the judge
+    /// accepts the installed tables.
     fn converged(&mut self) -> Result<(), String> {
         self.world.run_for(Duration::from_secs(45)).map_err(|e| e.to_string())?;
         self.world

@@ -23,7 +23,7 @@ fn load(spec: &str) -> Result<Fabric, String> {
     }
 }
 
-/// The scenarios whose names contain `SELVEDGE_SCENARIO`, or all.
+/// The scenarios with `SELVEDGE_SCENARIO` in their names, or all.
 fn scenarios() -> Vec<PathBuf> {
     let wanted = std::env::var("SELVEDGE_SCENARIO").unwrap_or_default();
     let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
@@ -39,7 +39,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
 }
 
-/// Runs one scenario: what is wrong with it, if anything, and its digests.
+/// Runs one scenario: its failure, if any, and its digests.
 fn check(path: &Path) -> (Option<String>, Digests) {
     let name = name(path);
     let script = Script::parse(&std::fs::read_to_string(path).unwrap());

@@ -1,7 +1,7 @@
 //! Simulated disasters, drawn from seeds, on all processors; and managers with a defect, which the checkers must find.
 //!
-//! A failure names its seed; `selvedge soak --seeds 7..8 --keep .` makes it small, `selvedge replay --step` walks it.
-//! `SELVEDGE_SEEDS=5000` runs so many.
+//! A failure names its seed; `selvedge soak --seeds 7..8 --keep .` makes it small, `selvedge replay --step` shows it
+//! step by step. `SELVEDGE_SEEDS=5000` runs that number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,10 +15,10 @@ use selvedge_rehearsal::soak::{Broken, Failure, Kind, Nobody, Observer, Outcome,
 use selvedge_topology::Spec;
 
 const SEEDS: u64 = 1_000;
-/// Defects of the manager that are known: the code of what a checker finds, and in how many of 1,000 seeds at most.
-/// Each is wrong and is to go; docs/soak.md says what it is. A new code, or more of an old one, fails.
+/// Known defects of the manager: the code of the violation, and the largest number of seeds in 1,000 that may show it.
+/// docs/soak.md explains each. A new code, or more of an old one, fails.
 const KNOWN: [(&str, usize); 0] = [];
-/// What checkers find and a defect leads to. Missing is 0109, which stands in a 0114 as well.
+/// Codes of violations that a defect leads to. 0109 is missing, because it appears inside a 0114.
 const CHECKERS: [&str; 18] = [
     "0101", "0102", "0103", "0104", "0105", "0106", "0107", "0108", "0110", "0111", "0112", "0113", "0114", "0115",
     "0116", "0117", "0118", "0126",
@@ -87,7 +87,7 @@ fn disasters_are_survived() {
 /// Seeds with clients of subnet administration that run in `make test`.
 const SA_SEEDS: u64 = 200;
 
-/// What happened, and what hosts said, for `SELVEDGE_SEED`.
+/// The events and the hosts' messages, for `SELVEDGE_SEED`.
 #[derive(Default)]
 struct Story(Vec<String>);
 
@@ -99,19 +99,19 @@ impl Observer for Story {
     fn stepped(&mut self, _world: &Rehearsal) {}
 }
 
-/// Seeds beyond them that failed once: hosts on one cable, with no switch between; a switch whose multicast table did
-/// not arrive was left out for a minute; the masters of two subnets that became one had the same LID; a standby that
-/// had not copied yet was waited for; of the LIDs that a port had left the checker knew only the last; a plan that
-/// came to nothing was held against a manager that had seen the port since; a new manager took a flipped bit for
-/// another's M_Key; a host was back before the plan without it was in force, and nobody was told that it had gone.
-/// crates/rehearsal/tests/seeds.md has a line for each.
+/// Seeds beyond them that failed once: hosts on one cable, with no switch between; a switch that did not get its
+/// multicast table was left out for a minute; the masters of two joined subnets had the same LID; the master waited for
+/// a standby without a copy; the checker knew only the last of the LIDs that a port had left; a withdrawn plan counted
+/// against a manager that had read the port since; a new manager took a flipped bit for a foreign M_Key; a host was
+/// back before the plan without it was in force, and no subscriber got a Report. crates/rehearsal/tests/seeds.md has a
+/// line for each.
 const SA_FOUND: [u64; 44] = [
     309, 636, 935, 1364, 1525, 1548, 1848, 1963, 2431, 2905, 3651, 4441, 4726, 4956, 6255, 6627, 6832, 8135, 8904,
     9517, 9568, 9572, 10382, 11095, 12796, 13286, 14673, 15362, 15414, 15474, 15912, 16533, 16693, 17089, 18103, 18826,
     20846, 22790, 29390, 30611, 38546, 48726, 52774, 60260,
 ];
 
-/// What a seed stood for when it failed, before some schedules had rests, or what it stands for.
+/// The schedule of a seed: as drawn before some schedules had idle times, or as drawn now.
 fn drawn(seed: u64, restless: &[u64]) -> Schedule {
     match restless.contains(&seed) {
         true => Schedule::draw_restless(seed),
@@ -156,7 +156,7 @@ fn clients_of_subnet_administration_are_served() {
 
 /// Seeds in `make test` with failing disks and kills of managers.
 const STORE_SEEDS: u64 = 40;
-/// Number of seeds that must expose a manager that trusts such a disk.
+/// Number of seeds that must expose a manager that relies on such a disk.
 const TRUSTING_SEEDS: u64 = 200;
 
 fn with_store_faults(seed: u64) -> Schedule {
@@ -218,7 +218,7 @@ fn managers_that_trust_a_disk_that_fails_are_found() {
     });
 }
 
-/// Seeds beyond the first thousand that failed once: what each found must not come back.
+/// Seeds beyond the first thousand that failed once: none may fail again.
 #[test]
 fn what_failed_once_is_survived() {
     const SEEDS: [u64; 159] = [
@@ -248,7 +248,7 @@ fn what_failed_once_is_survived() {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// The first seed in which a defect leads to a code that a sound manager does not lead to.
+/// The first seed in which a defect leads to a code, and a sound manager does not.
 fn first_seed(broken: Broken, code: &str) -> Option<(u64, String)> {
     (1..=BROKEN_SEEDS).find_map(|seed| {
         let schedule = Schedule::draw(seed);
@@ -262,7 +262,7 @@ fn first_seed(broken: Broken, code: &str) -> Option<(u64, String)> {
     })
 }
 
-/// Of each defect and code: the first seed that led to it, and in words what was found.
+/// Of each defect and code: the first seed that led to it, and the violation as text.
 type Found = BTreeMap<(Broken, &'static str), Option<(u64, String)>>;
 
 #[test]

@@ -4,7 +4,7 @@
 use selvedge_fabric::Fabric;
 use selvedge_topology::Spec;
 
-/// A generated fabric, or one for each seed; complains of what is none.
+/// A generated fabric, or one for each seed; ends with a message if `spec` names none.
 pub fn fabrics(spec: &str, seeds: &[u64]) -> Vec<(String, Fabric)> {
     let of_seed = seeds.iter().map(|seed| format!("{spec},seed={seed}"));
     let all: Vec<String> = if seeds.is_empty() {

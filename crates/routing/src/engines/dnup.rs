@@ -1,9 +1,9 @@
-//! Down, then up: OpenSM's `dnup` (observed in 3.3.23), for fabrics whose hosts hang near the top.
+//! Down, then up: OpenSM's `dnup` (observed in 3.3.23), for fabrics with hosts near the top.
 //!
 //! Rank 0 are the switches with hosts, the others are ranked by their distance from them. A path may go from lower to
-//! higher ranks and then back, never the other way round; steps inside a rank are free. Those free steps make circles
-//! possible: on a ring of switches with hosts the tables can deadlock, and the judge says so. On clean trees the tables
-//! are those of up*/down*.
+//! higher ranks and then back, never in the reverse order; steps inside a rank are free. Those free steps make credit
+//! loops possible: on a ring of switches with hosts the tables can deadlock, and the judge reports it. On clean trees
+//! the tables are those of up*/down*.
 //!
 //! Work: one search per switch over all channels: 50 M steps for 972 switches.
 
@@ -70,8 +70,8 @@ fn paths(fabric: &Fabric, graph: &Graph, par: Par) -> Option<Paths> {
     Some(Paths::Hops(hops))
 }
 
-/// From the target outwards. A switch is searched again when one of its ports first gets a number, with the way of the
-/// step that gave it: OpenSM's rule, on which its tables depend where ranks are not clean.
+/// Searches from the target outwards. A switch is searched again when one of its ports first gets a number, with the
+/// path of that step: OpenSM's rule, which decides its tables where ranks are not clean.
 fn search(graph: &Graph, rank: &[u32], reverses: &[u32], target: usize, scratch: &mut Scratch, row: &mut [u8]) {
     let Scratch {
         least,

@@ -1,9 +1,9 @@
 //! Dimension order by port numbers: OpenSM's `dor` (observed in 3.3.23).
 //!
-//! Of the shortest paths a switch takes those that leave by the neighbour behind its lowest port, in the order of
-//! [`Options::port_order`](crate::Options::port_order) where one is given. If every switch of a mesh or hypercube has
-//! the same dimension at the same ports, that is routing in the order of the dimensions, which cannot deadlock. On a
-//! torus the rings close credit loops, and cables that do not follow the dimensions close others: the judge says so.
+//! Of the shortest paths a switch uses those through the neighbour behind its lowest port, in the order of
+//! [`Options::port_order`](crate::Options::port_order) if one is given. If every switch of a mesh or hypercube has the
+//! same dimension at the same ports, that is routing in the order of the dimensions, which cannot deadlock. On a torus
+//! the rings close credit loops, and cables that do not follow the dimensions close others: the judge reports them.
 //! Several links to that neighbour share its load.
 //!
 //! Work: that of `minhop`, and a step for each channel and target. Memory: a byte per switch and channel.

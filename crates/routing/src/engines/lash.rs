@@ -1,13 +1,13 @@
 //! Shortest paths on lanes: OpenSM's `lash` (observed in 3.3.23).
 //!
 //! Each switch in turn, by GUID, is the root of a tree of shortest paths, links of a switch in the order of its ports.
-//! A switch takes its next hop towards another from the first tree in which that one is below it, by its lowest port
+//! A switch takes its next hop towards another from the first tree in which the other is below it, by its lowest port
 //! towards the neighbour. So all LIDs of a switch have the same paths, and parallel links stay unused.
 //!
-//! Destination switches then go onto lanes, each onto the first on which its paths close no credit loop. OpenSM gives a
-//! lane to each pair of switches; here all paths to a switch have one, since that is what tables of service levels hold
-//! and what path records of any source agree on. So more lanes may be needed. What hosts use towards hosts comes first,
-//! then what only switches use, as in `dfsssp`.
+//! Each destination switch is then assigned to the first lane on which its paths close no credit loop. OpenSM assigns a
+//! lane to each pair of switches; here all paths to a switch have the same lane, so that path records of all sources
+//! agree. So more lanes may be needed. Paths from hosts to hosts come first, then paths that only switches use, as in
+//! `dfsssp`.
 //!
 //! Work: switches² × the length of paths, then a search in a lane's order for each dependency that does not agree with
 //! it. Memory: four bytes per pair of switches.
@@ -65,7 +65,7 @@ impl RoutingEngine for Lash {
 /// Paths between all switches.
 struct Ways {
     switches: usize,
-    /// The channel by which each switch sends towards a target, [`NONE`] if there is no way: a row for each target.
+    /// The egress channel of each switch towards a target, [`NONE`] without a path: a row for each target.
     next: Vec<u32>,
 }
 
@@ -83,7 +83,7 @@ impl Ways {
             tree.grow(graph, root);
             for &target in &tree.order {
                 let row = &mut ways.next[target as usize * switches..][..switches];
-                // Up to the root: each switch on the way has the target below it.
+                // Up to the root: each switch on the path has the target below it.
                 let mut below = target as usize;
                 while tree.parent[below].0 != NONE {
                     let (above, channel) = tree.parent[below];
@@ -125,7 +125,7 @@ impl Ways {
         }
         for target in wanted().filter(|&s| !bearing[s]) {
             (lane_of[target], _) = lanes.place(self.towards(target), false, |_, _| None)?;
-            // From switch to switch hardly a packet goes: kept from credit loops where that costs no lane.
+            // Switches send few packets to each other: kept free of credit loops if that costs no lane.
             lanes.add_if_fits(lane_of[target], self.towards(target));
         }
         Some((lane_of, lanes.used()))

@@ -1,7 +1,7 @@
 //! Tables and hop counts from elsewhere: OpenSM's engine `file`.
 //!
-//! Reading files is not done here. Tables come with the LIDs that their ports had; where a port has other LIDs now its
-//! entries move with it, offset by offset. Nothing is repaired: the judge tells what is missing or cyclic.
+//! This module reads no files. Tables come with the LIDs that their ports had; if a port has other LIDs now, its
+//! entries move to them, offset by offset. Nothing is repaired: the judge reports missing routes and credit loops.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl RoutingEngine for File {
     }
 }
 
-/// What was read for engine `file`.
+/// Input of engine `file`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Listed {
@@ -60,7 +60,7 @@ pub enum Listed {
 /// Hops left by every port of a switch towards every other switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LidMatrix {
-    /// By GUID of the switch, then by GUID of the target switch: hops by each port, from port 0; 255 is no way.
+    /// By GUID of the switch, then by GUID of the target switch: hops by each port, from port 0; 255: no path.
     pub hops: BTreeMap<Guid, BTreeMap<Guid, Vec<u8>>>,
 }
 

@@ -52,7 +52,8 @@ pub(crate) fn distances(graph: &Graph, par: Par) -> Levels {
 /// Switches by weight to the target, lightest first.
 type Heap = BinaryHeap<Reverse<(u16, u32)>>;
 
-/// Dijkstra from the target: a channel weighs what its own end says, so the way back is asked for each neighbour.
+/// Dijkstra from the target. The weight of a channel belongs to its sending end, so the reverse channel is read for
+/// each neighbour.
 fn least_weight(graph: &Graph, weights: &[u8], target: usize, heap: &mut Heap, row: &mut [Entry]) {
     heap.clear();
     heap.push(Reverse((0, u32::try_from(target).unwrap_or(u32::MAX))));

@@ -31,9 +31,9 @@ use crate::options::Options;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Engine {
-    /// Looks at the fabric, takes `fat-tree` or `weave`, and says why.
+    /// Analyses the fabric, chooses `fat-tree` or `weave`, and reports the reason.
     Auto,
-    /// Fat trees in closed form: each downward link of a full tree carries one destination. Refuses what is no tree.
+    /// Fat trees in closed form: each downward link of a full tree carries one destination. Refuses other fabrics.
     FatTree,
     /// Shortest paths, spread over the ports of each switch. Not deadlock-free where the fabric has rings.
     MinHop,
@@ -43,7 +43,7 @@ pub enum Engine {
     Weave,
     /// Paths that go away from the hosts' switches, then back. Not deadlock-free where switches with hosts form rings.
     DnUp,
-    /// Fat trees: each link down carries as many destinations as any other. Refuses what is no fat tree.
+    /// Fat trees: each link down carries as many destinations as any other. Refuses other fabrics.
     Ftree,
     /// Shortest paths, spread over the whole fabric. Not deadlock-free where the fabric has rings.
     Sssp,
@@ -57,14 +57,14 @@ pub enum Engine {
     File,
 }
 
-/// What is known of an engine without asking it.
+/// Static facts of an engine.
 #[derive(Debug)]
 struct Row {
     /// The engine; rows stand in the order of the variants.
     engine: Engine,
     /// Its name, as in OpenSM's `-R` where OpenSM has such an engine.
     name: &'static str,
-    /// Engines of OpenSM that do not exist here and whose place it takes.
+    /// Engines of OpenSM that do not exist here, and that it replaces.
     stands_in_for: &'static [&'static str],
     /// The engine of OpenSM that routes the same fabrics on one lane.
     in_opensm: &'static str,
@@ -203,7 +203,7 @@ impl Engine {
         found.map(|row| row.engine)
     }
 
-    /// Returns OpenSM's engines that do not exist here and whose place this one takes.
+    /// Returns OpenSM's engines that do not exist here, and that this one replaces.
     #[must_use]
     pub fn stands_in_for(self) -> &'static [&'static str] {
         self.row().stands_in_for

@@ -1,21 +1,22 @@
 //! Shortest paths that avoid what earlier destinations loaded: OpenSM's `sssp`, and on lanes `dfsssp`.
 //!
-//! Every channel knows how many host pairs use it. Destinations come one by one; of its shortest paths each switch
-//! takes the one whose channels carry least in sum, and the pairs of the new destination are added. So, unlike minhop,
-//! load is spread over the whole fabric, not over the ports of each switch.
+//! Every channel counts the host pairs that use it. Destinations are routed one by one; each switch takes the shortest
+//! path with the least sum of counts, and the pairs of the new destination are added. So, unlike minhop, load is
+//! balanced over the whole fabric, not over the ports of each switch.
 //!
 //! OpenSM (observed in 3.3.23) weighs a channel so that a loaded short path can lose against an empty long one; here a
 //! path is always shortest in hops. That also avoids its overflow with more than about 20,000 LIDs.
 //!
-//! Then single next hops are moved off loaded channels, a few rounds, and the round with the least peak is kept: one
-//! way for all sources that meet at a switch makes peaks which no order of destinations avoids. Ways to switches, which
-//! receive next to nothing, are spread on their own: on an even tree they would disturb what hosts get.
+//! Then single next hops are moved off loaded channels, in a few rounds, and the round with the least peak is kept: all
+//! sources that meet at a switch share one path, and this makes peaks which no order of destinations avoids. Paths to
+//! switches, which receive few packets, are balanced separately: on a regular tree they would disturb the balance of
+//! hosts.
 //!
-//! On lanes, what hosts use comes first. Then the ways of the other switches towards hosts (in a damaged tree: the top
-//! switch that lost a link downwards) take turns that fit the same lane, longer ones if need be.
+//! On lanes, paths that packets of hosts use come first. Then the paths from the other switches to hosts (in a damaged
+//! tree: from a top switch that lost a downward link) use turns that fit the same lane, on longer paths if necessary.
 //!
-//! Work: LIDs × channels at first, then each round as much, times the hops by which ways differ. Not parallel: each
-//! destination depends on the loads that all before it left.
+//! Work: LIDs × channels at first, then each round as much, times the hops by which paths differ. Not parallel: each
+//! destination depends on the loads after all earlier ones.
 
 use std::collections::BTreeSet;
 
@@ -35,10 +36,10 @@ use crate::spread::Spread;
 /// No next hop.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Times that every next hop is looked at again once all loads are known; most fabrics need fewer.
+/// Largest number of passes over all next hops once all loads are known; most fabrics need fewer.
 const ROUNDS: usize = 24;
 
-/// Trees for which room is looked for.
+/// Number of trees for which room is searched.
 const TREES: usize = 16;
 
 /// A LID to route.
@@ -135,7 +136,7 @@ fn routed(graph: &Graph, targets: &[Target], mut tables: Tables, empty: &Spread<
 
 /// Routes all LIDs, each on one of at most `most` lanes: the tables, the lane of every LID, the number of lanes.
 ///
-/// Where the least loaded way of a LID fits no lane in use, another way of the same length that does is taken.
+/// If the least loaded path of a LID fits no lane in use, another path of the same length that fits is taken.
 fn route_on_lanes(
     fabric: &Fabric,
     graph: &Graph,
@@ -161,7 +162,7 @@ fn route_on_lanes(
         one_for_hosts.map(|one| (one, (placing.lanes.used(), placing.spread.peak()), placing))
     };
     let loose = place(false, &[]);
-    // Where nothing has to give way, packing changes nothing.
+    // If all paths fit as they are, packing changes nothing.
     let packed = if matches!(loose, Some((true, ..))) {
         None
     } else {
@@ -183,7 +184,7 @@ fn route_on_lanes(
     Some(with_room.unwrap_or(best))
 }
 
-/// Switches, those first that are farthest from hosts: a tree that begins at the top of a fat tree goes up, then down.
+/// Switches, those farthest from hosts first: a tree that begins at the top of a fat tree goes up, then down.
 fn far_from_hosts(graph: &Graph, spread: &Spread<'_>) -> Vec<usize> {
     let channels = graph.channels();
     let mut distance: Vec<Option<u32>> = spread.hosts.iter().map(|&hosts| (hosts > 0).then_some(0)).collect();
@@ -203,7 +204,7 @@ fn far_from_hosts(graph: &Graph, spread: &Spread<'_>) -> Vec<usize> {
     near
 }
 
-/// The turns of trees of shortest ways from a switch, and from one of each other part.
+/// The turns of trees of shortest paths from a switch, and from one of each other part.
 fn tree_turns(graph: &Graph, root: usize) -> Vec<(u32, u32)> {
     let (channels, reverses) = (graph.channels(), graph.reverses());
     let mut links: Vec<Vec<u32>> = vec![Vec::new(); graph.switches()];
@@ -236,7 +237,7 @@ fn tree_turns(graph: &Graph, root: usize) -> Vec<(u32, u32)> {
     turns
 }
 
-/// LIDs on their way onto lanes.
+/// LIDs that are being assigned to lanes.
 struct Placing<'a> {
     graph: &'a Graph,
     tables: Tables,
@@ -246,10 +247,11 @@ struct Placing<'a> {
 }
 
 impl Placing<'_> {
-    /// First what packets of hosts use towards all hosts, which is most: on a tree it needs one lane. Then what only
-    /// switches use towards hosts: its few turns suit what is there, by other ways if need be. Then ways to switches.
+    /// First assigns the routes from hosts to all hosts, which are the most: on a tree these need one lane. Then the
+    /// routes that only switches use towards hosts: they have few turns, and take other paths if necessary to fit. Then
+    /// routes to switches.
     ///
-    /// Whether one lane was enough for hosts among each other; `None` if all lanes are not enough for the rest.
+    /// Returns whether one lane was enough for routes among hosts; `None` if all lanes are not enough for the rest.
     fn place_all(&mut self, targets: &[Target], packed: bool) -> Option<bool> {
         let (hosts, switches): (Vec<Target>, Vec<Target>) = targets.iter().partition(|target| target.egress != 0);
         for &target in &hosts {
@@ -261,7 +263,7 @@ impl Placing<'_> {
         }
         for &target in &switches {
             self.place(target, packed)?;
-            // From switch to switch hardly a packet goes: kept from circles where that costs no lane.
+            // Switches send few packets to each other: kept free of credit loops if that costs no lane.
             let lane = self.lane_of[target.lid.index()];
             let mut next = self.of_hosts(target);
             self.spread.fill(target.attach, &mut next);
@@ -271,8 +273,8 @@ impl Placing<'_> {
         Some(one)
     }
 
-    /// Puts what packets of hosts use on a lane, by another way if that spares one. `packed`: rather that than go on to
-    /// the next lane in use.
+    /// Assigns the routes of hosts to a lane, on another path if that saves a lane. `packed`: another path is preferred
+    /// to the next lane in use.
     fn place(&mut self, target: Target, packed: bool) -> Option<()> {
         let (attach, counts) = (target.attach, target.egress != 0);
         let next = read(self.graph, &self.tables, target);
@@ -290,7 +292,7 @@ impl Placing<'_> {
         Some(())
     }
 
-    /// Puts the other switches' ways on the same lane, or all on another.
+    /// Assigns the routes of the other switches to the same lane, or all routes to another lane.
     fn complete(&mut self, target: Target) -> Option<()> {
         let on_the_way = self.of_hosts(target);
         let mut next = on_the_way.clone();

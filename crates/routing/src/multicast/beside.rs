@@ -1,8 +1,8 @@
 //! Trees that fit beside routes: all groups of a lane along one trunk.
 //!
-//! Engines of ours have turns of one spanning tree among those they may use from the start (`weave`), or an order of
-//! the switches that any tree can follow (`updn`, `fat-tree`), so there is a trunk for what they make. For tables of
-//! others there may be none; then members that no tree reaches are left [apart](super::Trees::apart).
+//! Some engines allow the turns of one spanning tree from the start (`weave`), or have an order of the switches that
+//! any tree can follow (`updn`, `fat-tree`), so there is a trunk for their tables. For other tables there may be none;
+//! then members that no tree reaches are left [apart](super::Trees::apart).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use super::net::{Arc, Net};
 use super::order::{Ground, Order, Trunk};
 use super::{Planner, Reached, Routes, TreeRequest, Trees};
 
-/// Ways to grow a trunk that are tried before the best so far is taken: so many on small fabrics, fewer on large ones,
-/// as each costs a look at all links. On random graphs most need one, hardly any more than 100.
+/// Number of trunks that are tried before the best so far is taken: the second on small fabrics, fewer on large ones,
+/// because each costs a scan of all links. Random graphs mostly need one, hardly any more than 100.
 const TRIES: (usize, usize) = (8, 300);
-/// Directed links to look at in all tries together.
+/// Directed links to scan in all tries together.
 const WORK: usize = 400_000;
 
 /// Groups that can have one trunk: lane, MTU, and how many switches have room (room is a number, so as many switches
@@ -27,8 +27,8 @@ type Class = (u8, Mtu, usize);
 /// Roots of the trees of [`probe`].
 const PROBES: usize = 8;
 
-/// Trees that join all hosts, laid without a look at routes, from several roots in the middle: where copies along all
-/// of them fit beside routes, as in a fat tree, groups need no common trunk.
+/// Trees that join all hosts, laid without regard to routes, from several roots in the middle: if copies along all of
+/// them fit beside routes, as in a fat tree, groups need no common trunk.
 #[must_use]
 pub fn probe(fabric: &Fabric) -> (MulticastGroups, MulticastTables) {
     let is_host = |at: &PortRef| fabric.switch_index(at.node).is_none();
@@ -62,8 +62,8 @@ pub fn probe(fabric: &Fabric) -> (MulticastGroups, MulticastTables) {
     (groups, made.tables)
 }
 
-/// Trees beside routes; `None` if that is not asked for, or routes have a circle of their own. Groups that are not
-/// stale keep theirs if the others fit beside them as well.
+/// Trees beside routes; `None` if they are not requested, or if routes have a credit loop of their own. Groups that are
+/// not stale keep their trees if the others fit beside these as well.
 pub fn trees(request: &TreeRequest<'_>) -> Option<Trees> {
     let routes = request.routes?;
     let net = Net::new(request.fabric);
@@ -138,7 +138,7 @@ impl<'a> Beside<'a> {
     fn class(&mut self, (lane, mtu, _): Class, groups: &[&MulticastGroup]) {
         let mut wanted: Vec<BTreeMap<u32, PortMask>> = groups.iter().map(|group| self.planner.entries(group)).collect();
         let mut need: BTreeSet<u32> = wanted.iter().flat_map(|wanted| wanted.keys().copied()).collect();
-        // The same trunk as before, as long as there is one: whoever joins is grafted to it, and nobody is moved.
+        // The same trunk as before, as long as it exists: new members are grafted to it, and no other member moves.
         let mut held = vec![false; self.planner.net.cables()];
         for group in self.planner.request.groups.iter() {
             let in_force = self.planner.in_force(group.mlid);
@@ -189,7 +189,7 @@ impl<'a> Beside<'a> {
         roots
     }
 
-    /// The trunk that reaches most of what is needed; its turns are in the order.
+    /// The trunk that reaches the most required switches; its turns are in the order.
     fn trunk(
         &mut self,
         (lane, mtu, mlid): (usize, Mtu, Lid),

@@ -1,4 +1,4 @@
-//! Trees that have come to be worse than they could be, after links were lost and came back: which to move.
+//! Trees that are worse than possible, after links were lost and came back: which ones to move.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -83,7 +83,7 @@ fn cost(net: &Net, tables: &MulticastTables, mlid: Lid) -> Cost {
         }
         (last, hops[&last], hops.len())
     };
-    // Of a tree: whoever is farthest from anywhere is at one end of the longest way.
+    // In a tree, the node farthest from any given node is one end of the longest path.
     let (end, _, joined) = far(first);
     let used: usize = switches.iter().map(|&at| links(at).len()).sum();
     (switches.len() - joined, far(end).1, used / 2)

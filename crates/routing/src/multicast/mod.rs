@@ -1,17 +1,17 @@
 //! Trees of multicast groups: for each group the switches and links that copy its packets.
 //!
-//! A tree grows from a *root* in the middle of the fabric: among the switches that have the shortest way to the
-//! farthest host, the one that is nearest to the group's first members, and of those the one that is root of fewest
-//! groups. What a tree has stays: links in force cost nothing, others one each, so that who joins is grafted at the
-//! nearest point, who leaves is pruned with what leads to nobody else, and a lost link moves what hung on it. Of
-//! links that are equally good the one that carries fewest groups is taken. Where no ways join two members (a
-//! switch that has no multicast table lies between) each part has a tree of its own.
+//! A tree grows from a *root* in the middle of the fabric: among the switches with the shortest path to the farthest
+//! host, the one that is nearest to the group's first members, and of those the root of the fewest groups. A tree keeps
+//! its links: links in force cost nothing, others one each. So a new member is grafted at the nearest point, a member
+//! that leaves is pruned with the links that lead to no other member, and a lost link moves only the part behind it. Of
+//! equally good links, the one with the fewest groups is taken. If no path joins two members (a switch without a
+//! multicast table lies between), each part has a tree of its own.
 //!
-//! Such trees are laid without a look at routes. Where copies and packets of routes could then wait for each other in a
-//! circle, they are laid `beside` them: along one trunk, a tree over all switches each turn of which fits into the
-//! `order` in which routes wait. Every group gets the part of it that its members need.
+//! Such trees are laid without regard to routes. If copies and packets of routes could then form a credit loop, trees
+//! are laid `beside` routes: along one trunk, a tree over all switches with turns that all fit into the `order` of the
+//! routes' dependencies. Every group gets the part of the trunk that its members need.
 //!
-//! Work: per group that is planned one walk over all links; per root one walk for each of at most eight members.
+//! Work: per planned group one scan of all links; per root one scan for each of at most eight members.
 
 mod beside;
 mod better;
@@ -29,10 +29,10 @@ pub use better::better;
 use net::{Arc, Net};
 pub use order::RouteTurn;
 
-/// Members of which the nearest root is looked for: more would cost a walk each and move the root little.
+/// Number of members for which the nearest root is searched: more would cost a scan each and hardly change the root.
 const SAMPLES: usize = 8;
 
-/// What is to be planned, and what there is.
+/// The groups to be planned, and the present trees.
 #[derive(Clone, Copy, Debug)]
 pub struct TreeRequest<'a> {
     /// The fabric.
@@ -43,13 +43,13 @@ pub struct TreeRequest<'a> {
     pub held: &'a MulticastTables,
     /// Roots of the trees in force, by group: GUIDs of switches.
     pub roots: &'a BTreeMap<Lid, Guid>,
-    /// Groups that are to be planned; others keep what they have.
+    /// Groups that are to be planned; others keep their trees.
     pub stale: &'a BTreeSet<Lid>,
-    /// What routes wait for, if trees are to be laid beside them.
+    /// Dependencies of routes, if trees are to be laid beside them.
     pub routes: Option<&'a Routes>,
 }
 
-/// What packets of routes wait for, for trees that are laid beside them.
+/// Dependencies of routes, for trees that are laid beside them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
     /// The dependencies of each lane.
@@ -61,7 +61,7 @@ pub struct Routes {
 /// Trees of all groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trees {
-    /// What switches are to copy.
+    /// The multicast tables for the switches.
     pub tables: MulticastTables,
     /// Roots, by group.
     pub roots: BTreeMap<Lid, Guid>,
@@ -93,7 +93,7 @@ pub fn trees(request: &TreeRequest<'_>) -> Trees {
 struct Planner<'a> {
     request: &'a TreeRequest<'a>,
     net: Net,
-    /// Switches in the middle, by number; looked for when the first root is.
+    /// Switches in the middle, by number; computed with the first root.
     centre: Option<Vec<u32>>,
     /// Hops from a switch to all others.
     hops: BTreeMap<u32, Vec<u16>>,
@@ -108,7 +108,7 @@ struct Planner<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     cost: u32,
-    /// The arc that led here, and whether it is in force; none: a source.
+    /// The last arc on the path, and whether it is in force; none: a source.
     by: Option<(Arc, bool)>,
     is_final: bool,
 }
@@ -259,7 +259,7 @@ impl<'a> Planner<'a> {
         Some(best.unwrap_or(first))
     }
 
-    /// The cheapest way from the root to every switch that it can reach.
+    /// The cheapest path from the root to every switch that it can reach.
     fn walk(&self, group: &MulticastGroup, root: u32, held: &[bool]) -> Vec<Option<Reached>> {
         let mut reached: Vec<Option<Reached>> = vec![None; self.net.switches()];
         let mut queue = VecDeque::from([root]);
@@ -289,7 +289,7 @@ impl<'a> Planner<'a> {
                     by: Some((arc, is_held)),
                     is_final: false,
                 });
-                // What is in force is followed first, so that its parts are entered once each.
+                // Links in force are followed first, so that each part of the old tree is entered once.
                 if is_held {
                     queue.push_front(arc.to);
                 } else if is_new_cost {
@@ -310,7 +310,7 @@ impl<'a> Planner<'a> {
         rank(cost, is_held, load(arc), arc.cable) < rank(seen.cost, other_is_held, load(other), other.cable)
     }
 
-    /// Adds the ways from the root to these switches, and takes away what leads from the root to where they part.
+    /// Adds the paths from the root to these switches, and removes the common part from the root to where they part.
     fn draw(&mut self, wanted: &mut BTreeMap<u32, PortMask>, root: u32, to: &[u32], reached: &[Option<Reached>]) {
         // Of each switch of the tree: how many branches go on from it, and the last of them.
         let mut branches: BTreeMap<u32, (u32, Option<Arc>)> = to.iter().map(|&switch| (switch, (0, None))).collect();

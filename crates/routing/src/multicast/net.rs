@@ -57,7 +57,7 @@ impl Net {
                 continue;
             };
             let mtu = |at| fabric.port(at).map_or(Mtu::B256, |p| p.settings.mtu);
-            // A cable from a switch to itself leads nowhere.
+            // A cable from a switch to itself is useless.
             if a == b {
                 continue;
             }
@@ -93,7 +93,7 @@ impl Net {
         mlid.0 - Lid::MULTICAST_MIN.0 < self.room[switch as usize]
     }
 
-    /// Hops from a switch to every other; `u16::MAX` where no way leads.
+    /// Hops from a switch to every other; `u16::MAX` without a path.
     pub fn hops_from(&self, from: u32) -> Vec<u16> {
         let mut hops = vec![u16::MAX; self.switches()];
         hops[from as usize] = 0;
@@ -109,8 +109,8 @@ impl Net {
         hops
     }
 
-    /// Switches that have the shortest way to the farthest switch with a host, ascending. All walks are made at once,
-    /// 64 switches to a word: a few passes over all links.
+    /// Switches with the shortest path to the farthest switch with a host, ascending. All searches run at once, 64
+    /// switches to a word: a few passes over all links.
     pub fn centre(&self, fabric: &Fabric) -> Vec<u32> {
         let count = self.switches();
         let has_host = |switch: &usize| {
@@ -127,7 +127,7 @@ impl Net {
         let mut reach = vec![vec![0_u64; words]; count];
         (0..count).for_each(|s| reach[s][s / 64] |= 1 << (s % 64));
         let reaches = |reach: &[u64]| goal.iter().zip(reach).all(|(goal, reach)| goal & !reach == 0);
-        // As many rounds as there are switches at most: the longest way is a row of them.
+        // At most as many rounds as there are switches: the longest path is a row of them.
         for _ in 0..count {
             let done: Vec<u32> = (0..count as u32).filter(|&s| reaches(&reach[s as usize])).collect();
             if !done.is_empty() {

@@ -1,7 +1,7 @@
-//! What waits for what between switches on one lane, without a cycle, as trees are laid.
+//! Channel dependencies between switches on one lane, kept without a cycle while trees are laid.
 //!
 //! A tree makes a dependency of every pair of its links at a switch, both ways: a packet that came by one is copied to
-//! the other, and holds where it came in until it is. Turns that routes make are there from the start.
+//! the other, and holds its ingress channel until then. Turns of routes are in the order from the start.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_graph::{Dag, Insertion, NONE};
@@ -28,7 +28,7 @@ const fn cell(switch: u32, port: PortNum) -> usize {
 }
 
 impl Order {
-    /// The dependencies of routes; `None` if they have a circle. Those over links that carry nothing do not count.
+    /// The dependencies of routes; `None` if they have a cycle. Links that carry no packets do not count.
     pub fn new(net: &Net, turns: &[RouteTurn]) -> Option<Self> {
         let (mut channel, mut to) = (vec![NONE; net.switches() * CELLS], Vec::new());
         for switch in 0..net.switches() as u32 {
@@ -47,8 +47,8 @@ impl Order {
         Some(Self { channel, waits })
     }
 
-    /// Adds the turns between a link and others at one of its ends, both ways; all are given from there. False if one
-    /// of them closes a circle: then nothing has changed.
+    /// Adds the turns between a link and others at one of its ends, in both directions; all links are given from that
+    /// end. False if one of the turns closes a cycle: then nothing has changed.
     pub fn join(&mut self, link: Arc, others: &[Arc]) -> bool {
         let mut added = Vec::new();
         for other in others.iter().filter(|other| other.cable != link.cable) {
@@ -76,7 +76,7 @@ pub struct Trunk {
     links: Vec<Vec<Arc>>,
     /// The link by which each switch was reached.
     pub by: Vec<Option<Arc>>,
-    /// Its switches, as they were reached.
+    /// Its switches, in the order in which they were reached.
     pub switches: Vec<u32>,
 }
 
@@ -84,7 +84,7 @@ pub struct Trunk {
 pub struct Ground<'a> {
     /// The links.
     pub net: &'a Net,
-    /// True if a link may be used, and the switch that it leads to.
+    /// True if a link may be used, given with the switch that it leads to.
     pub can: &'a dyn Fn(&Arc) -> bool,
     /// True for cables that are used before others.
     pub is_first: &'a dyn Fn(u32) -> bool,
@@ -93,7 +93,7 @@ pub struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// Who is tried first.
+    /// The rank of a cable: the lowest is tried first.
     fn rank(&self, cable: u32) -> (u32, u32) {
         match self.shuffle {
             0 => (0, cable),
@@ -107,7 +107,7 @@ impl Ground<'_> {
 }
 
 impl Trunk {
-    /// Grows from a root as far as no circle comes about; its turns are in the order then.
+    /// Grows from a root as far as no cycle results; its turns are in the order then.
     pub fn grow(order: &mut Order, ground: &Ground<'_>, root: u32) -> Self {
         let count = ground.net.switches();
         let mut trunk = Self {
@@ -150,7 +150,7 @@ impl Trunk {
 
 #[cfg(test)]
 impl Order {
-    /// True if every dependency leads onward.
+    /// True if every dependency leads to a later place.
     pub fn is_in_order(&self) -> bool {
         self.waits.is_in_order()
     }

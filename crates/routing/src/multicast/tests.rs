@@ -1,4 +1,4 @@
-//! Trees on fabrics of all kinds, each looked at by the judge.
+//! Trees on fabrics of all kinds, each judged.
 
 use std::sync::Arc as Shared;
 
@@ -10,7 +10,7 @@ use selvedge_verify::{JudgeOptions, Kind, MulticastSubject, RouteTurns, Severity
 
 use super::*;
 
-/// A fabric whose cables are all ACTIVE.
+/// A fabric with cables that are all ACTIVE.
 fn fabric(spec: &str) -> Fabric {
     let Ok(Spec::Generated(recipe)) = spec.parse() else {
         panic!("{spec}")
@@ -51,7 +51,7 @@ fn group(mlid: u16, members: &[Guid]) -> MulticastGroup {
     }
 }
 
-/// Plans, has the judge look at it, and goes there.
+/// Plans trees, has the judge check the change, and applies it.
 struct World {
     fabric: Fabric,
     groups: MulticastGroups,
@@ -70,8 +70,8 @@ impl World {
         }
     }
 
-    /// Sets of each phase. Where trees could deadlock among themselves they are laid along one trunk, and where the way
-    /// there could, what is there goes first.
+    /// Number of Sets of each phase. If trees could deadlock among themselves, they are laid along one trunk; if the
+    /// change could deadlock, the old trees are removed first.
     fn turn(&mut self) -> Vec<usize> {
         let stale = self.groups.iter().map(|group| group.mlid).collect();
         let none = Routes {

@@ -1,4 +1,4 @@
-//! How far the LIDs of a port are ways apart, by the judge: a page, and what holds on any fabric.
+//! How independent the paths to the LIDs of a port are, by the judge: a page of figures, and checks for any fabric.
 //! `SELVEDGE_BLESS=1` rewrites the page; commit only a difference that you can explain.
 
 use crate::common;
@@ -66,7 +66,7 @@ const RUNS: [(Engine, u8, u8, Effort); 10] = [
     (Engine::Weave, 2, 4, Effort::Fast),
 ];
 
-/// What the judge says of one routing.
+/// The judge's figures for one routing.
 struct Found {
     apart: DisjointFigures,
     max_load: u64,
@@ -166,7 +166,7 @@ fn ways_are_as_on_the_page() {
     );
 }
 
-/// Any fabric, any LMC, any number of lanes: no finding of the judge, and no fewer pairs with two ways than this.
+/// Any fabric, any LMC, any number of lanes: no finding of the judge, and no fewer pairs with two paths than this.
 #[test]
 fn random_fabrics_with_further_lids_are_judged() {
     let mut shares = [(0.0, 0.0); 2];
@@ -189,7 +189,7 @@ fn random_fabrics_with_further_lids_are_judged() {
     assert!(one > 0.75 && more > 0.9, "on one lane {one}, on more {more}");
 }
 
-/// The aim of alternate paths: nearly every pair that can have two ways has them, where there are lanes.
+/// The aim of alternate paths: nearly every pair that can have two paths has them, if there are lanes.
 #[test]
 fn nearly_all_pairs_of_random_graphs_have_two_ways() {
     for seed in [21, 22, 23] {
@@ -209,8 +209,8 @@ fn nearly_all_pairs_of_random_graphs_have_two_ways() {
     }
 }
 
-/// On a whole tree the two LIDs of `fat-tree` never share a cable. With a link lost, the way round that one of them
-/// takes may be the other's.
+/// On a whole tree the two LIDs of `fat-tree` never share a cable. With a lost link, the detour of one may be the path
+/// of the other.
 #[test]
 fn trees_whole_and_less_any_one_link() {
     let share = |spec: &str, fabric: &Fabric| {

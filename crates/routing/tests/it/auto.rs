@@ -1,4 +1,4 @@
-//! What `auto` sees in a fabric and takes for it.
+//! The shapes that `auto` recognises, and the engines that it chooses.
 
 use crate::common;
 use selvedge_fabric::Fabric;
@@ -15,7 +15,7 @@ fn fabric(spec: &str) -> Fabric {
     }
 }
 
-/// Routes, judges, and gives what was noted.
+/// Routes, judges, and returns the notes.
 fn route(spec: &str, options: &Options) -> Routed {
     let fabric = fabric(spec);
     let lids = common::number(&fabric, 0);
@@ -88,8 +88,7 @@ fn fabrics_are_recognised() {
     );
 }
 
-/// Cables are lost by chance: how many of the fabrics are still known for what they were. Never are they called
-/// something else.
+/// Cables are lost at random: the number of fabrics that are still recognised. None is recognised as another shape.
 #[test]
 fn damaged_grids_are_recognised() {
     let check = |spec: &str, removed: u32, want: &str, least: usize| {

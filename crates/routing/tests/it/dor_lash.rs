@@ -1,4 +1,4 @@
-//! What the judge says about `dor` and `lash`. That their tables are OpenSM's is in `opensm.rs`.
+//! The judge's verdicts on `dor` and `lash`. `opensm.rs` shows that their tables are OpenSM's.
 
 use crate::common;
 use selvedge_fabric::Fabric;
@@ -43,7 +43,7 @@ fn dor_is_safe_on_meshes_and_refused_on_tori() {
     check("mesh:4x4,hosts=2", true);
     check("mesh:3x4x5,hosts=1", true);
     check("mesh:2x2x2x2,hosts=2", true);
-    // Longest ways of one hop wait for nothing.
+    // Paths of at most one hop have no dependencies.
     check("torus:3x3,hosts=2", true);
     check("torus:4x4,hosts=2", false);
     check("torus:5x5x5,hosts=1", false);
@@ -58,7 +58,7 @@ fn the_order_of_dimensions_is_what_keeps_a_mesh_safe() {
     assert!(judged(&fabric, &minhop).count_of(Kind::HostCycle) > 0);
 }
 
-/// Lanes of `lash` where OpenSM, which gives lanes to pairs of switches, said how many it needs.
+/// Lanes of `lash` beside the number that OpenSM, which assigns lanes to pairs of switches, reported.
 #[test]
 fn lash_on_lanes() {
     let mut report = String::new();

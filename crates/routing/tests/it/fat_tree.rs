@@ -1,4 +1,4 @@
-//! `fat-tree`, judged: what it takes and refuses, whole and damaged trees, what a fault moves, backups.
+//! `fat-tree`, judged: fabrics that it accepts and refuses, whole and damaged trees, the changes by a fault, backups.
 
 use crate::common;
 use std::sync::Arc;
@@ -133,8 +133,8 @@ fn moved(before: &Tables, after: &Tables) -> Vec<(SwitchIdx, Lid)> {
         .collect()
 }
 
-/// Whether the entry led over the lost link, or to a switch from which the destination can now not be reached any more
-/// by going on as before; both ends of the link, and everybody who sent to hosts through it, must change.
+/// True if the entry led over the lost link, or to a switch from which the destination can no longer be reached by the
+/// next hops of before; both ends of the link, and all switches that sent to hosts over it, must change.
 fn must_move(whole: &Fabric, lids: &Lids, before: &Tables, lost: (PortRef, PortRef), at: (SwitchIdx, Lid)) -> bool {
     let Some(way) = common::walk(whole, lids, before, at.0, at.1) else {
         return true;
@@ -250,7 +250,7 @@ fn damaged_trees_are_routed_without_errors_or_refused_for_a_reason() {
                     let lids = common::number(&fabric, lmc);
                     let verdict = judged(&fabric, &lids, &tables_of(&tree, &fabric, &lids));
                     let found = &verdict.figures;
-                    // Nothing but what the engine itself says: agents of switches that some do not reach.
+                    // Only the fault that the engine itself reports: agents of switches that some hosts do not reach.
                     let only_stranded = verdict.errors().all(|e| e.fault.kind() == Kind::BlackHole);
                     assert!(
                         only_stranded && (tree.shape().stranded > 0 || verdict.is_ok()),
@@ -270,7 +270,7 @@ fn damaged_trees_are_routed_without_errors_or_refused_for_a_reason() {
     assert_eq!(stranded, 0);
 }
 
-/// Searches the up/down paths of a generated tree, whose names tell the levels.
+/// Searches the up/down paths of a generated tree; the names of its switches show the levels.
 fn has_up_down_path(fabric: &Fabric, from: Guid, to: Guid) -> bool {
     let level = |s: SwitchIdx| -> i32 {
         let name = &fabric.node(fabric.switches()[s]).description;
@@ -394,7 +394,7 @@ fn any_lids_and_any_threads_give_the_same_ways() {
     }
 }
 
-/// On a whole tree the refusal names the list that made it one; on a broken tree what is broken comes first.
+/// On a whole tree the refusal names the list that caused it; on a broken tree the break comes first.
 #[test]
 fn a_list_of_hosts_that_leaves_no_tree_is_named() {
     let route = |fabric: &Fabric, hosts: &HostLists| {

@@ -1,5 +1,5 @@
-//! What `fat-tree` does when links and switches are lost and come back: which entries move, what the others then
-//! carry, what is kept of tables in force. Each result is judged.
+//! Results of `fat-tree` when links and switches are lost and come back: which entries move, what load the others
+//! carry, which entries in force are kept. Each result is judged.
 
 use crate::common;
 use std::collections::BTreeSet;
@@ -13,8 +13,8 @@ use selvedge_routing::{Engine, FatTree, FatTreeOptions, Options};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::Lid;
 
-/// Entries of `before` towards hosts that lead nowhere on the fabric of `truth`: over a link that is gone, or to a
-/// switch that has no way on. First those of switches that have another way, which must move; second all.
+/// Entries of `before` towards hosts that lead nowhere on the fabric of `truth`: over a lost link, or to a switch
+/// without a path. First those of switches with another path, which must move; second all.
 fn dead_entries(fabric: &Fabric, truth: &Truth, lids: &Lids, before: &Tables) -> (Entries, Entries) {
     let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
     for (lid, owner) in lids.by_lid().filter(|(_, o)| is_host(fabric, *o)) {
@@ -47,8 +47,8 @@ fn assert_least(what: &str, did: &Entries, (must, may): &(Entries, Entries)) {
 
 #[test]
 fn what_moves_is_what_must_move() {
-    // Every link of small trees, every so many-th of large ones.
-    // A 2-ary tree is too thin to tell a lost link from one that never was: only there somebody must remember.
+    // Every link of small trees, every n-th of large ones. In a 2-ary tree a lost link looks like one that never
+    // existed: only there the tree before must be given.
     for (spec, step) in [
         ("karytree:k=4,n=2", 1),
         ("karytree:k=6,n=2,guids=shuffled", 1),
@@ -182,7 +182,8 @@ fn a_fabric_is_taken_over_without_moving_an_entry() {
 
 #[test]
 fn one_lost_link_loads_no_other_much() {
-    // (spec, hosts per leaf, hosts elsewhere, links up from a leaf, every so many-th link): at two levels all links.
+    // (spec, hosts per leaf, hosts elsewhere, links up from a leaf, step between tested links): at two levels all
+    // links.
     let check = |spec: &str, hosts: u64, remote: u64, up: u64, step: usize| {
         let whole = make(spec);
         let lids = common::number(&whole, 0);
@@ -290,7 +291,7 @@ fn a_lost_switch_of_any_level_moves_only_what_it_carried() {
     }
 }
 
-/// Routes what the engine takes in every way there is: afresh, spread, with its own tables and with others' in force.
+/// Routes an accepted fabric in all ways: from scratch, rebalanced, with its own tables and with others in force.
 fn in_every_way(what: &str, fabric: &Fabric) -> bool {
     let lids = common::number(fabric, 0);
     let plain = Engine::FatTree.route(fabric, &lids, &Options::default(), Seed(0), Par::Sequential);

@@ -12,7 +12,7 @@ use selvedge_sim::{Par, Seed};
 use selvedge_types::Lid;
 use selvedge_verify::{ContentionOptions, JudgeOptions, Subject, contention, verify};
 
-/// What the fullest link may carry when spread anew: no more than before, in trees of two levels a share more than in
+/// Largest load of the fullest link after a rebalance: no more than before, in trees of two levels a share more than in
 /// the whole tree.
 fn allowed(spec: &str, before: u64) -> u64 {
     let whole = spec.split_once("remove-links").map_or(spec, |(whole, _)| whole);
@@ -79,7 +79,7 @@ fn spreading_anew_is_never_worse_and_reaches_the_bound() {
                 .route(&fabric, &lids, &full(), Seed(9), Par::Rayon)
                 .unwrap();
             assert_eq!(again.tables, spread.tables, "{what}: the same on any number of threads");
-            // What was spread stays where it is.
+            // Rebalanced entries stay.
             let (kept, _) = route(&what, &fabric, &lids, &with_previous(&spread.tables));
             assert!(moved(&fabric, &lids, &spread.tables, &kept.tables).is_empty(), "{what}");
         }
@@ -208,7 +208,7 @@ fn lanes_share_every_link_evenly_and_leave_the_tables_alone() {
 
 #[test]
 fn io_nodes_are_spread_on_their_own() {
-    // The last host of every leaf is an I/O node; numbered among the others they would all go by one plane.
+    // The last host of every leaf is an I/O node; numbered among the others, they would all use one plane.
     let fabric = make("karytree:k=6,n=3");
     let lids = common::number(&fabric, 0);
     let mut io = BTreeMap::new();

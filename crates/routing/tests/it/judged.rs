@@ -1,4 +1,4 @@
-//! What the judge says about `sssp` and `dfsssp`, beside what it says about OpenSM's tables: see `fixtures/README.md`.
+//! The judge's verdicts on `sssp` and `dfsssp`, beside those on OpenSM's tables: see `fixtures/README.md`.
 
 use crate::common;
 use selvedge_fabric::Fabric;
@@ -27,7 +27,7 @@ fn theirs(fabric: &Fabric, lids: &Lids, text: &str) -> Tables {
     tables
 }
 
-/// A recording, with the lanes that OpenSM's `dfsssp` said it needs.
+/// A recording, with the number of lanes that OpenSM's `dfsssp` reported.
 fn check(name: &str, net: &str, recorded: &str, their_lanes: u8) -> String {
     let (fabric, lids) = common::discover(net);
     let uniform = ServiceLevels::default();
@@ -198,7 +198,7 @@ fn ftree_puts_the_same_on_each_link_down() {
     }
 }
 
-/// Random fabrics: whatever `dfsssp` does not refuse has no error, on as many lanes as it says.
+/// Random fabrics: if `dfsssp` accepts one, there is no error, on the number of lanes that it reports.
 #[test]
 fn dfsssp_never_deadlocks() {
     let mut routed = 0;

@@ -92,11 +92,11 @@ fn groups(fabric: &Fabric, rng: &mut Rng, sl: Sl) -> MulticastGroups {
     groups
 }
 
-/// What was needed for trees that the judge passes.
+/// The means that were needed for trees that the judge accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Needed {
     cases: u32,
-    /// Trees laid without a look at routes could deadlock.
+    /// Trees laid without regard to routes could deadlock.
     beside: u32,
     /// Members are left apart.
     apart: u32,
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// Plans as the manager does, and goes there.
+    /// Plans trees as the manager does, and applies them.
     fn turn(&mut self, lids: &Lids, routed: &Routed, stale: &BTreeSet<Lid>, what: &str) {
         let sl_to_vl = SlToVl::with_copies(routed.lanes, self.lanes.copies.filter(|_| routed.lanes > 1));
         let subject = Subject::tables(&self.fabric, lids, &routed.tables, &routed.service_levels, &sl_to_vl);
@@ -166,7 +166,7 @@ impl World {
             match attempt {
                 0 => self.needed.beside += 1,
                 _ => {
-                    // The way there is what closes a circle: what is there goes first.
+                    // The change itself closes a cycle: the old trees are removed first.
                     self.needed.taken += 1;
                     self.held = MulticastTables::new(self.fabric.switches().len());
                 }
@@ -290,9 +290,9 @@ fn every_engine_leaves_room_for_trees() {
         .iter()
         .for_each(|(engine, needed)| println!("{engine}: {needed:?}"));
     for (engine, needed) in by_engine {
-        // With several lanes `dfsssp` fills the first with as many turns as fit, and repairs of `weave` may: there
-        // members are left apart, which the judge has been told. On a lane of their own there is room for all, and
-        // trees follow each link that is lost without being taken apart.
+        // With several lanes `dfsssp` fills the first with as many turns as fit, and repairs of `weave` may too: then
+        // members are left apart, which the judge knows. On a lane of their own there is room for all trees, and trees
+        // follow each lost link without being taken apart.
         let is_full = ["dfsssp 2", "dfsssp 4", "weave 2", "weave 4"].contains(&engine.as_str());
         assert!(needed.cases > 0, "{engine}");
         assert_eq!(needed.apart > 0, is_full, "{engine}: {needed:?}");

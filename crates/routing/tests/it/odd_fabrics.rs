@@ -1,5 +1,5 @@
-//! Every engine on fabrics that nobody draws on a slide, and on damaged random ones, each plan judged: it is right, or
-//! the engine has said why it does not route.
+//! Every engine on unusual fabrics and on damaged random ones, each plan judged: it is correct, or the engine has
+//! reported why it does not route.
 
 use crate::common;
 use selvedge_fabric::{Fabric, FabricBuilder, Node, NodeKey};
@@ -10,7 +10,7 @@ use selvedge_types::{Guid, NodeKind, PhysState, PortState};
 use selvedge_verify::phases::{PhaseOptions, PhaseStep, Proposal, Write, needs_wait, prove};
 use selvedge_verify::{JudgeOptions, Kind, Subject, Verdict, verify};
 
-/// True if nothing can deadlock: the engine promises it, or routes only what goes up, then down on these fabrics.
+/// True if there can be no credit loop: the engine promises it, or uses only up, then down paths on these fabrics.
 fn is_safe(engine: Engine) -> bool {
     engine.can(Capability::DeadlockFree) || engine == Engine::Ftree
 }
@@ -52,7 +52,7 @@ fn check(name: &str, fabric: &Fabric) -> u32 {
                 let verdict = judged(fabric, &lids, &routed);
                 for error in verdict.errors() {
                     let can_deadlock = [Kind::HostCycle, Kind::AgentCycle].contains(&error.fault.kind());
-                    // Away from the hosts and back does not lead everywhere.
+                    // Paths away from hosts and back do not reach every LID.
                     let can_miss = engine == Engine::DnUp && error.fault.kind() == Kind::BlackHole;
                     assert!(!is_safe(engine) && (can_deadlock || can_miss), "{what}: {error}");
                 }
@@ -117,7 +117,7 @@ fn two_hosts_without_a_switch() {
     assert!(check("two hosts", &builder.finish().unwrap()) >= EACH * ROUTE_ANY.len() as u32);
 }
 
-/// No hosts, so no traffic but that of switches: whatever is left unrouted or waits in a circle is a warning.
+/// No hosts, so only traffic of switches: a missing route or a credit loop is a warning.
 #[test]
 fn no_hosts() {
     let mut net = common::Net::default();
@@ -163,7 +163,7 @@ fn hosts_on_every_port_of_the_largest_switches() {
     assert!(check("two of 254 ports", &net.finish()) >= EACH * ROUTE_ANY.len() as u32);
 }
 
-/// Two parts, one of them a ring, and a switch on its own: pairs apart are nobody's fault.
+/// Two parts, one of them a ring, and a switch on its own: pairs in different parts are no fault.
 #[test]
 fn disconnected() {
     let mut net = common::Net::default();
@@ -184,7 +184,7 @@ fn disconnected() {
     assert_eq!(verdict.figures.host_pairs_reached, 4 * 3 + 2);
 }
 
-/// Routers between two switches, and hosts with a rail on each: end ports like any other, never a way through.
+/// Routers between two switches, and hosts with a rail on each: end ports like any other, never transit nodes.
 #[test]
 fn routers_and_rails() {
     let mut net = common::Net::default();

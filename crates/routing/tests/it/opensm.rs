@@ -26,7 +26,7 @@ fn recording(net: &str, tables: &str) -> Recording {
     Recording { fabric, lids, tables }
 }
 
-/// OpenSM's defaults where ours differ.
+/// OpenSM's defaults where they differ from those of this crate.
 fn defaults() -> Options {
     Options {
         updn: UpDnOptions {
@@ -57,7 +57,7 @@ fn numbers(text: &str) -> impl Iterator<Item = (Guid, Vec<u8>)> {
     })
 }
 
-/// Every entry of ours beside OpenSM's: `(switch, LID, ours, OpenSM's)`.
+/// Every entry of this crate beside OpenSM's: `(switch, LID, ours, OpenSM's)`.
 fn pairs<'a>(recording: &'a Recording, ours: &'a Tables) -> impl Iterator<Item = (Guid, Lid, u8, u8)> + 'a {
     recording.tables.iter().flat_map(move |(&guid, entries)| {
         let node = recording.fabric.find(guid).unwrap();

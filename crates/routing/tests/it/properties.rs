@@ -135,7 +135,7 @@ fn what_is_still_good_stays() {
     let whole = common::karytree(4, 3);
     let lids = common::number(&whole, 0);
     let damaged = common::without(&whole, |link| link == 3);
-    // The engines that go by the tables in force; weave keeps lanes, not entries.
+    // The engines that use the tables in force; weave keeps lanes, not entries.
     for engine in [Engine::MinHop, Engine::UpDn, Engine::DnUp] {
         let before = route(engine, &whole, &lids, &Options::default()).tables;
         let keep = |old: Tables| Options {
@@ -216,8 +216,8 @@ fn switches_of_254_ports() {
                 );
             }
         }
-        // Of both switches: port 0 leads to the switch, 2 to 253 to a host, 1 and 254 to half of the hosts on the other
-        // side, 1 to the other switch as well.
+        // Of both switches: port 0 leads to the switch, 2 to 253 to a host each, 1 and 254 to half of the hosts on the
+        // other side, 1 to the other switch as well.
         let mut want = [2; 256];
         (want[1], want[254], want[usize::from(NO_PATH)]) = (254, 252, 0);
         assert_eq!(through, want, "{engine:?}");

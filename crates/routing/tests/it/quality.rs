@@ -1,4 +1,4 @@
-//! What the judge says of every engine on named small fabrics, as a page: a change of quality is a readable diff.
+//! The judge's figures of every engine on named small fabrics, as a page: a change of quality is a readable diff.
 //! `SELVEDGE_BLESS=1` rewrites it; commit only a difference that you can explain.
 
 use crate::common;

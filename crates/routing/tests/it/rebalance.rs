@@ -52,7 +52,7 @@ fn links_between_switches(fabric: &Fabric) -> Vec<PortRef> {
     links.map(|l| l.a).collect()
 }
 
-/// Loses links, repairs, gets the links back, and goes on in steps to what the engine makes afresh.
+/// Loses links, repairs, gets the links back, and continues in steps to the tables that the engine makes from scratch.
 fn check(spec: &str, engine: &str, cut: &[usize], budget: usize) -> usize {
     let fabric = make(spec);
     let lids = lids(&fabric);

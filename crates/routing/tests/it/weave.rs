@@ -217,8 +217,8 @@ fn known_bad_cases_are_bad_and_weave_is_not() {
     assert!(judged(&fabric, &lids, &one_lane).count_of(Kind::HostCycle) > 0);
 }
 
-/// Of all pairs of a switch and a host, in percent: how many have a way to each further LID that shares no link with
-/// that to the first; and at last, how many to any of them.
+/// Of all pairs of a switch and a host, in percent: for each further LID, the pairs with a path that shares no link
+/// with the path to the first; and at last, the pairs with such a path to any of them.
 fn disjoint(fabric: &Fabric, lids: &Lids, routed: &Routed) -> Vec<f64> {
     let links = |from: SwitchIdx, lid: Lid| -> BTreeSet<(SwitchIdx, SwitchIdx, u8)> {
         let way = common::walk(fabric, lids, &routed.tables, from, lid).unwrap();
@@ -260,7 +260,7 @@ fn disjoint(fabric: &Fabric, lids: &Lids, routed: &Routed) -> Vec<f64> {
 
 #[test]
 fn further_lids_take_ways_that_share_no_link() {
-    // On one lane, and round a ring, there is often no legal way but one; with four LIDs nearly all have one to spare.
+    // On one lane, and around a ring, there is often only one legal path; with four LIDs nearly all have one more.
     for (spec, lmc, lanes, want) in [
         ("random:switches=32,degree=4,hosts=1,seed=4", 1, 1, 90.0),
         ("random:switches=32,degree=4,hosts=1,seed=4", 1, 4, 95.0),
@@ -422,7 +422,7 @@ fn quality() {
 
 #[test]
 fn a_slow_link_gets_less() {
-    // Two ways round a square, one of them over slow links.
+    // Two paths around a square, one of them over slow links.
     let mut fabric = generated("ring:switches=4,hosts=4");
     let slow = fabric
         .links()

@@ -1,5 +1,5 @@
-//! Links that `weave` leads around in place: every way is whole again, nothing else moves, and the prover of
-//! transitions is content with the steps, on any number of lanes.
+//! Links that `weave` routes around in place: every route is whole again, no other entry moves, and the prover of
+//! transitions accepts the steps, on any number of lanes.
 
 use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +59,7 @@ fn steps(moved: &[Rehung]) -> Vec<PhaseStep> {
     steps.into_values().collect()
 }
 
-/// Loses links one after another, as long as that can be done in place; `at_once` of them each time.
+/// Loses links one after another, as long as repairs in place are possible; `at_once` of them each time.
 fn check(name: &str, mut fabric: Fabric, lmc: u8, lanes: u8, (at_once, seed): (usize, u64), tally: &mut Tally) {
     let lids = common::number(&fabric, lmc);
     let options = Options {
@@ -119,7 +119,7 @@ fn check(name: &str, mut fabric: Fabric, lmc: u8, lanes: u8, (at_once, seed): (u
     }
 }
 
-/// No LID moves that did not lead over a lost link.
+/// Only LIDs that led over a lost link move.
 fn only_what_it_must(what: &str, lids: &Lids, before: &Tables, moved: &[Rehung], lost: &[(SwitchIdx, PortNum)]) {
     let concerned = |lid: Lid| lost.iter().any(|&(switch, port)| before.get(switch, lid) == port.get());
     let concerned: BTreeSet<Lid> = lids
@@ -177,7 +177,7 @@ fn tables_that_lead_nowhere_are_not_for_this() {
     assert!(with(&|_| {}));
     // An entry that drops packets.
     assert!(!with(&|routed| routed.tables.set(SwitchIdx(3), Lid(1), 255)));
-    // Shortest ways in a ring wait for each other.
+    // Shortest paths in a ring form a credit loop.
     let ring = generated("torus:6,hosts=1");
     let lids = common::number(&ring, 0);
     let routed = Engine::MinHop

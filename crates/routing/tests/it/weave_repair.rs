@@ -28,7 +28,7 @@ fn route(fabric: &Fabric, lids: &Lids, lanes: u8) -> Routed {
         .unwrap()
 }
 
-/// Routes a fabric that was `old` before, with what was in force then.
+/// Routes a fabric that was `old` before, with the routing in force then.
 fn repair(old: &Fabric, before: &Routed, fabric: &Fabric, lids: &Lids) -> Routed {
     let options = Options {
         lanes: Some(before.lanes),
@@ -44,7 +44,7 @@ fn repair(old: &Fabric, before: &Routed, fabric: &Fabric, lids: &Lids) -> Routed
         .unwrap()
 }
 
-/// What was repaired: LIDs extended, LIDs routed again, lanes, entries; `None` if everything was routed again.
+/// The extent of the repair: LIDs extended, LIDs routed again, lanes, entries; `None` if everything was routed again.
 fn repaired(routed: &Routed) -> Option<[usize; 4]> {
     routed.notes.iter().find_map(|note| match *note {
         Note::Repaired {
@@ -67,7 +67,7 @@ fn assert_judged(name: &str, fabric: &Fabric, lids: &Lids, routed: &Routed) {
     assert_eq!((lost.black_hole, lost.looped, lost.lane_drop), (0, 0, 0), "{name}");
 }
 
-/// True if the column of a LID leads every switch over links that are up.
+/// True if the column of a LID leads from every switch over links that are up.
 fn is_unaffected(fabric: &Fabric, lids: &Lids, tables: &Tables, lid: Lid) -> bool {
     let is_up = |s: SwitchIdx| {
         let egress = tables.get(s, lid);
@@ -80,7 +80,7 @@ fn is_unaffected(fabric: &Fabric, lids: &Lids, tables: &Tables, lid: Lid) -> boo
     lids.owner(lid).is_some() && tables.switch_indices().all(is_up)
 }
 
-/// Loses some links; says whether no lane had to be woven anew for it.
+/// Loses some links; returns whether no lane had to be routed again.
 fn check(name: &str, whole: &Fabric, lmc: u8, lanes: u8, lost: impl Fn(usize) -> bool) -> Option<bool> {
     let lids = common::number(whole, lmc);
     let before = route(whole, &lids, lanes);

@@ -280,7 +280,7 @@ fn answers_that_make_no_sense_are_no_copies() {
         two.copier.wake(two.master.now, &mut out);
         for output in std::mem::take(&mut out) {
             if output.datagram.mad.attribute() == AttributeId::PORT_INFO {
-                // Its own port says where the master is.
+                // PortInfo of its own port names the master.
                 for told in two.answers(&output.datagram) {
                     two.copier.received(two.master.now, &told, &mut out);
                 }

@@ -90,8 +90,8 @@ fn a_standby_that_knows_another_life_is_waited_for() {
     assert_eq!(two.copier.worth(), Worth::Part);
 }
 
-/// The standby's port has got another LID: nobody asks from the old one any more. A host that gives up and asks anew,
-/// again and again, is answered all the same.
+/// The standby's port has got another LID: no request comes from the old one any more. A host that repeats its request
+/// with new transactions is answered in any case.
 #[test]
 fn a_standby_that_has_moved_is_waited_for_once() {
     let mut two = Two::new();

@@ -1,4 +1,4 @@
-//! What is told of alias GUIDs.
+//! Events about alias GUIDs.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use selvedge_types::Guid;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AliasEvent {
-    /// Ports hold the GUIDs that they shall have.
+    /// All ports hold the alias GUIDs that the administrator assigned.
     InForce {
         /// Ports that have aliases.
         ports: usize,
         /// Sets that it took.
         sets: usize,
     },
-    /// The judge refuses what was planned: nothing was sent.
+    /// The judge refuses the planned change: no Set was sent.
     Refused {
         /// Why.
         why: String,
@@ -26,7 +26,7 @@ pub enum AliasEvent {
         /// The port.
         what: String,
     },
-    /// A port does not hold a block as it was written.
+    /// A GUIDInfo block of a port differs from the block that was written.
     Differs {
         /// The port.
         what: String,
@@ -37,9 +37,9 @@ pub enum AliasEvent {
     Taken {
         /// The GUID.
         guid: Guid,
-        /// Whose alias it was.
+        /// The port that had the alias.
         from: String,
-        /// Whose own it is.
+        /// The port that has this GUID as its own.
         owner: String,
     },
 }

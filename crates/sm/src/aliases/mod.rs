@@ -1,11 +1,12 @@
-//! Alias GUIDs: what the administrator gives out is planned, judged, written, and read back.
+//! Alias GUIDs: aliases that the administrator assigns are planned, judged, written and read back.
 //!
-//! Forwarding does not depend on them, so nothing waits for them: they are read and written while nothing else is to be
-//! done, a thousand blocks at a time. What needs a look, a repair or a sweep interrupts that at once. Without aliases
-//! nothing of this happens, and not a MAD is sent for it.
+//! Forwarding does not depend on aliases, so no other work waits for them: they are read and written while the manager
+//! is idle, a thousand blocks at a time. A probe, a repair or a sweep interrupts this work at once. If no host has an
+//! alias, no MAD is sent.
 //!
-//! A block is read before it is first written, so that a take-over changes nothing that is right. A port whose PortInfo
-//! was set, as it has rebooted or its link was down, is read again. What a port gives up another gets in the next step.
+//! A block is read before it is first written, so that a take-over does not change correct blocks. After a Set of its
+//! PortInfo (the host rebooted, or its link was down) a port is read again. If an alias moves from one port to another,
+//! the first step removes it and the next step adds it.
 
 //! `core/aliases.rs` builds `Ctx`. `apply` sends the Gets and Sets, and `core/apply.rs` hands in what ports answer.
 
@@ -26,42 +27,42 @@ use crate::config::Mode;
 
 pub use event::AliasEvent;
 
-/// How long a port that did not take its GUIDs is left alone the first time: its answers may have been lost.
+/// How long a port is skipped after it first failed to take its GUIDs: perhaps only its answers were lost.
 const MUTE_FIRST: Duration = Duration::from_secs(4);
-/// How long it is left alone when it goes on refusing them.
+/// How long a port is skipped if it refuses its GUIDs again.
 const MUTE: Duration = Duration::from_secs(60);
-/// Blocks that are read or written at a time: what is judged and planned at once takes a millisecond or two.
+/// Blocks that are read or written at a time: judging and planning so many takes a millisecond or two.
 const BATCH: usize = 1_024;
 
 /// A block of a port: the port's own GUID, and its number.
 type Place = (Guid, u8);
 
-/// Alias GUIDs of ports: what they shall have, and what they hold.
+/// Alias GUIDs of ports: the wanted ones, and those that the agents hold.
 #[derive(Debug, Default)]
 pub struct AliasGuids {
-    /// What ports shall have, by their own GUIDs; none of those that have none.
+    /// Wanted aliases by the port's own GUID; ports without aliases are absent.
     wanted: BTreeMap<Guid, PortAliases>,
-    /// What they hold as far as known.
+    /// Aliases that agents hold, as far as known.
     held: HeldGuids,
     /// Which ports hold an alias as far as known, and in how many blocks.
     holders: BTreeMap<Guid, BTreeMap<Guid, u32>>,
     /// Blocks that may be others by now.
     unread: BTreeSet<Place>,
-    /// Ports that may not hold what they shall have.
+    /// Ports that may not hold their wanted aliases.
     stale: BTreeSet<Guid>,
-    /// Ports that are left alone, until when.
+    /// Ports that are skipped, with the time at which that ends.
     mute: BTreeMap<Guid, Time>,
     /// Ports that have been, and have not taken anything since.
     was_mute: BTreeSet<Guid>,
-    /// When something is to be done, if nothing else is.
+    /// When GUIDInfo is read or written next, if the manager is idle then.
     due: Option<Time>,
 }
 
-/// What is planned next.
+/// The next change.
 #[derive(Debug, Default)]
 struct Next {
     change: AliasChange,
-    /// Ports that hold all that they shall have once this is done.
+    /// Ports that hold all their wanted aliases once the change is applied.
     done: Vec<Guid>,
 }
 
@@ -72,7 +73,7 @@ pub struct Ctx<'a> {
     pub now: Time,
     /// What the manager may do.
     pub mode: Mode,
-    /// Judges what is planned.
+    /// Judges each change before it is sent.
     pub judge: &'a dyn Judge,
     /// The last complete inventory.
     pub inventory: Option<&'a Inventory>,
@@ -81,17 +82,18 @@ pub struct Ctx<'a> {
 /// What can happen to alias GUIDs.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// These ports shall have other aliases.
+    /// New wanted aliases of these ports.
     Changed(Vec<PortAliases>),
-    /// A plan with these changes is in force: ports whose PortInfo was set may have been off, and hold nothing now.
+    /// A plan with these changes is in force. A port with a PortInfo Set in it may have been off, and may have lost its
+    /// aliases.
     PlanInForce(&'a Fabric, &'a ChangeSet),
     /// Another manager is master.
     AnotherManages,
-    /// GUIDs are due, and nothing else is to be done.
+    /// GUIDInfo is to be read or written, and the manager is idle.
     Due,
     /// A port holds this block.
     Holds(Place, GuidBlock),
-    /// A port has acknowledged this block as it was to be written.
+    /// A port has acknowledged this block with the contents that were sent.
     Takes(Place, GuidBlock),
     /// A port does not answer for a block, or holds another than was written.
     Refuses {
@@ -99,20 +101,20 @@ pub enum In<'a> {
         what: String,
         /// The block.
         place: Place,
-        /// What it holds, if it answers.
+        /// The contents of the block, if the port answered.
         holds: Option<GuidBlock>,
     },
-    /// A block is not as it was known: it is known from now on as it is, and written again.
+    /// A block differs from its known contents: these contents are known from now on, and the block is written again.
     HoldsOtherwise(Place, GuidBlock),
-    /// Blocks that were to be known were asked for.
+    /// All blocks that had to be read have been requested.
     BlocksRead,
-    /// GUIDs are written: all Sets, so many, are acknowledged.
+    /// The change is written: this number of Sets is acknowledged.
     Written(usize),
     /// GUIDs are not written as planned: Sets have failed.
     WrittenInPart,
     /// A block may have been written or not.
     Unknown(Place),
-    /// A Set to this port was given up.
+    /// A Set to this port has failed for good.
     GaveUp(Guid),
     /// Something else came first, while blocks were being read or written.
     Interrupted,
@@ -224,14 +226,14 @@ impl AliasGuids {
                 }
             }
         }
-        // A port may have come whose own GUID is an alias of another.
+        // A port may have joined that has as its own GUID an alias of another port.
         let mut aliases = self.wanted.values().flat_map(|wanted| wanted.guids.values());
         if aliases.any(|guid| fabric.find_port(*guid).is_some()) {
             self.due = Some(now);
         }
     }
 
-    /// Has GUIDs read, or plans what is to be written and has it judged.
+    /// Has GUIDInfo read, or plans a change and has it judged.
     fn serve(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         let Some(inventory) = ctx.inventory else {
             return;
@@ -264,7 +266,7 @@ impl AliasGuids {
         });
     }
 
-    /// Sets have ended: what is left is planned next.
+    /// Sets have ended: the rest is planned next.
     fn end(&mut self, now: Time) {
         if !self.stale.is_empty() {
             self.due = Some(now);
@@ -291,7 +293,7 @@ impl AliasGuids {
         }
     }
 
-    /// Blocks of a port that have something or shall have it.
+    /// Blocks of a port that hold an alias or shall hold one.
     fn blocks(&self, port: Guid) -> BTreeSet<u8> {
         let of_port = (port, 0)..=(port, u8::MAX);
         let held = self.held.range(of_port.clone());
@@ -304,7 +306,7 @@ impl AliasGuids {
         known.chain(wanted).collect()
     }
 
-    /// Nobody answered, or not as it should: its blocks are read again after a while. True if that is news.
+    /// No valid answer came from a port: its blocks are read again after a while. True if the port answered before.
     fn silence(&mut self, (port, block): Place, now: Time) -> bool {
         self.unread.insert((port, block));
         self.stale.insert(port);
@@ -317,7 +319,7 @@ impl AliasGuids {
         is_news
     }
 
-    /// A port that is there has its own GUID, whoever had it as alias before.
+    /// Takes aliases away that equal the own GUID of a port in the fabric.
     fn yield_to(&mut self, fabric: &Fabric) -> Vec<AliasEvent> {
         let mut events = Vec::new();
         for (port, wanted) in &mut self.wanted {
@@ -342,7 +344,7 @@ impl AliasGuids {
         events
     }
 
-    /// Blocks that must be known before anything is planned for ports that may not hold what they shall have.
+    /// Blocks that must be known before a change is planned for ports that may not hold their wanted aliases.
     fn unknown(&self, fabric: &Fabric) -> Vec<(PortRef, Place)> {
         let mut unknown = Vec::new();
         for port in self.stale.iter().filter(|port| !self.mute.contains_key(port)) {
@@ -362,7 +364,7 @@ impl AliasGuids {
         unknown
     }
 
-    /// What ports are to hold next. What another one has is given up there first.
+    /// Plans the next change. An alias that another port holds is removed there first.
     fn plan(&self, fabric: &Fabric) -> Next {
         let mut next = Next::default();
         let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -390,7 +392,7 @@ impl AliasGuids {
                 break;
             }
         }
-        // What is given up in the first step is free in the second.
+        // An alias that the first step removes is free in the second.
         for port in waiting {
             let mut waits = false;
             for block in self.blocks(port) {
@@ -415,7 +417,7 @@ impl AliasGuids {
         next
     }
 
-    /// What a block is to hold, without what another port that is there has and has not given up.
+    /// Returns the next contents of a block, without aliases that another port of the fabric still holds.
     fn set_for(&self, fabric: &Fabric, (port, block): Place, freed: &BTreeSet<(Guid, Guid)>) -> Option<Wanted> {
         let at = fabric.find_port(port)?;
         let room = room(fabric, at, block);
@@ -455,10 +457,10 @@ impl AliasGuids {
     }
 }
 
-/// A block as it is to be next.
+/// The next contents of a block.
 struct Wanted {
     set: GuidSet,
-    /// It has all that it shall have.
+    /// True if the port then has all its wanted aliases.
     is_all: bool,
 }
 

@@ -15,12 +15,12 @@ const TAKEN: &str = "SLV-SM-0084";
 const ALIAS: Guid = Guid(0xa1);
 const OTHER: Guid = Guid(0xa2);
 
-/// Alias GUIDs of a master, and what they read: the row, whose hosts have room for two blocks.
+/// Alias GUIDs of a master with the row as its fabric; each host has room for two blocks.
 struct Bench {
     aliases: AliasGuids,
     mode: Mode,
     inventory: Inventory,
-    /// What is to be written, by phase: port, and its aliases.
+    /// The requested change, by phase: port, and its aliases.
     change: Vec<Vec<(Guid, Vec<Guid>)>>,
 }
 
@@ -40,7 +40,7 @@ impl Bench {
         }
     }
 
-    /// The near host holds the alias that it shall have.
+    /// The near host holds its wanted alias.
     fn named() -> Self {
         let mut bench = Self::new();
         bench.hand(0, In::Changed(vec![shall(NEAR, &[ALIAS])]));
@@ -127,7 +127,7 @@ fn a_block_is_read_before_it_is_written() {
     bench.hand(3, In::Takes(place, block(NEAR, &[ALIAS])));
     assert_eq!(bench.hand(3, In::Written(1)), [IN_FORCE]);
     assert_eq!(bench.aliases.due(), None);
-    // A port whose link is down is set when it comes back.
+    // A port with its link down gets its alias when the link comes back.
     bench.hand(4, In::Changed(vec![shall(9, &[OTHER])]));
     assert!(bench.hand(4, In::Due).is_empty());
     assert_eq!(bench.aliases.due(), None);
@@ -141,7 +141,7 @@ fn what_another_port_has_it_gives_up_first() {
     assert_eq!(bench.hand(1, In::Due), ["write"]);
     let first = vec![(own(NEAR), vec![]), (own(FAR), vec![])];
     assert_eq!(bench.change, [first, vec![(own(FAR), vec![ALIAS])]]);
-    // The first phase fails: what was not sent is planned again.
+    // The first phase fails: the Sets that were not sent are planned again.
     bench.hand(2, In::GaveUp(own(FAR)));
     bench.hand(2, In::WrittenInPart);
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Gets and Sets of tables on which forwarding of unicast does not depend: MFT and GUIDInfo.
 
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use selvedge_fabric::{PortRef, SwitchIdx};
@@ -15,7 +15,7 @@ use selvedge_wire::{Attribute, DirectedRoute, GuidInfo, Mad, MulticastForwarding
 use super::{Apply, Counts, Ctx, Effect, Request, SetId, Work};
 use crate::smp::{self, Smp};
 
-/// A block of a table, and what it holds; `None` if that is not known.
+/// A block of a table with its contents; `None` if they are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block {
     /// Of an MFT.
@@ -37,7 +37,7 @@ pub enum Block {
 }
 
 impl Block {
-    /// Returns true if it is known what it holds.
+    /// Returns true if the contents are known.
     const fn is_known(&self) -> bool {
         match self {
             Self::Mft { holds, .. } => holds.is_some(),
@@ -45,7 +45,7 @@ impl Block {
         }
     }
 
-    /// Returns the block as an answer says it is.
+    /// Returns the block with the contents of an answer.
     fn answered(self, answer: Option<&Mad>) -> Self {
         let data = answer.filter(|mad| mad.status().0 == 0).map(Mad::smp_data);
         match self {
@@ -63,7 +63,7 @@ impl Block {
     }
 }
 
-/// Blocks to read or to write. A block whose content is given is written.
+/// Blocks to read or to write. A block with given contents is written.
 #[derive(Debug)]
 pub struct Blocks {
     inventory: Arc<Inventory>,
@@ -144,7 +144,7 @@ impl Blocks {
         self.phases[id.phase][id.op]
     }
 
-    /// What is written by phases from this one on is to be planned anew.
+    /// Has the blocks of this phase and of later ones planned again.
     fn give_up(&self, phase: usize, effects: &mut Vec<Effect>) {
         if self.writes {
             let blocks = self.phases.iter().skip(phase).flatten();
@@ -162,7 +162,8 @@ impl Work for Blocks {
         self.phases[phase].len()
     }
 
-    /// A block is taken away from one table before it is added to another: what is not given up must not be another's.
+    /// Removes a block's entries from one table before they are added to another: an alias that is not yet removed must
+    /// not be given to another port.
     fn begin(&mut self, _: &Ctx<'_>, phase: usize, so_far: Counts, effects: &mut Vec<Effect>) -> Result<(), usize> {
         if so_far.failed == 0 {
             return Ok(());
@@ -215,13 +216,13 @@ impl Work for Blocks {
         is_right
     }
 
-    fn interrupted(&mut self, in_flight: &BTreeSet<SetId>, effects: &mut Vec<Effect>) {
+    fn interrupted(&mut self, in_flight: &VecDeque<SetId>, effects: &mut Vec<Effect>) {
         effects.extend(in_flight.iter().map(|id| Effect::Unknown(self.at(*id).1)));
         self.give_up(0, effects);
     }
 }
 
-/// A Set of what a block shall hold; a Get if that is not known.
+/// Returns a Set if the new contents of a block are given, else a Get.
 fn get_or_set<A: Attribute>(shall_hold: Option<A>, modifier: u32, (route, m_key): (&DirectedRoute, u64)) -> Smp {
     match shall_hold {
         Some(table) => smp::set(&table, modifier, route, m_key),
@@ -253,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Two phases of one block each: it is to hold 5 and then 6, or is read twice.
+    /// Two phases of one block each: it shall hold 5 and then 6, or is read twice.
     fn begun(is_mft: bool, writes: bool) -> Apply<Blocks> {
         let inventory = Arc::new(inventory(row()));
         let at = place(&inventory, if is_mft { FIRST } else { NEAR }, u8::from(!is_mft));
@@ -266,14 +267,14 @@ mod tests {
         })
     }
 
-    fn give(apply: &mut Apply<Blocks>, input: In<'_>) -> Vec<Effect> {
+    fn give(apply: &mut Apply<Blocks>, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Request)>) {
         let (config, mut effects) = (config(), Vec::new());
         let ctx = Ctx {
             now: Time::ZERO,
             config: &config,
         };
-        apply.handle(&ctx, input, &mut effects);
-        effects
+        let request = apply.handle(&ctx, input, &mut effects);
+        (effects, request)
     }
 
     fn describe(effect: &Effect) -> String {
@@ -282,7 +283,6 @@ mod tests {
             Block::Guids { holds, .. } => holds.map_or(0, |guids| guids[0].0),
         };
         match effect {
-            Effect::Send(..) => "sent".to_owned(),
             Effect::Holds { block, acknowledged } => format!("{} {acknowledged}", first(block)),
             Effect::Refuses { block, .. } => format!("refuses {}", first(block)),
             Effect::Unknown(block) => format!("doubt {}", first(block)),
@@ -297,14 +297,14 @@ mod tests {
         for is_mft in [true, false] {
             let (mut apply, mut found, mut answers) = (begun(is_mft, writes), Vec::new(), answers.iter());
             while !apply.is_done() {
-                let effects = give(&mut apply, In::Room);
+                let (effects, request) = give(&mut apply, In::Room);
                 found.extend(effects.iter().map(describe));
-                let Some(Effect::Send(id, request)) = effects.into_iter().next() else {
-                    continue;
-                };
-                assert!(give(&mut apply, In::Room).is_empty(), "the next phase waits");
+                let Some((id, request)) = request else { continue };
+                found.push("sent".to_owned());
+                let (effects, early) = give(&mut apply, In::Room);
+                assert!(effects.is_empty() && early.is_none(), "the next phase waits");
                 let Some(first) = answers.next() else {
-                    found.extend(give(&mut apply, In::Interrupted).iter().map(describe));
+                    found.extend(give(&mut apply, In::Interrupted).0.iter().map(describe));
                     break;
                 };
                 let mut mad = request.smp.datagram().mad;
@@ -322,7 +322,7 @@ mod tests {
                     mad.set_status(Status(0x1c));
                 }
                 let answer = first.map(|_| &mad);
-                found.extend(give(&mut apply, In::Ended(id, answer)).iter().map(describe));
+                found.extend(give(&mut apply, In::Ended(id, answer)).0.iter().map(describe));
             }
             assert_eq!(found, want, "{is_mft} {writes}");
         }

@@ -1,17 +1,17 @@
-//! The one executor of Sets: sends a judged change phase by phase, and keeps account of what each agent answered.
+//! The only executor of Sets: sends a judged change phase by phase, and records each agent's answer.
 //!
 //! - [`PlanSets`]: Sets of LFT, SwitchInfo, P_KeyTable, SLtoVLMappingTable, VLArbitrationTable and PortInfo. At the end
-//!   [`Applied`] says what agents hold as acknowledged, and what failed or was declined.
-//! - [`Blocks`]: Gets and Sets of MFT and GUIDInfo. An effect says of each block what it holds.
+//!   [`Applied`] has the acknowledged contents, the failed Sets and the declined settings.
+//! - [`Blocks`]: Gets and Sets of MFT and GUIDInfo. An effect gives the contents of each block.
 //!
-//! A phase begins when all requests of the one before have ended. A request that fails does not hold back the others of
-//! its phase. The work says whether the next phase begins all the same.
+//! A phase begins when all requests of the one before have ended. A failed request does not delay the others of its
+//! phase. [`Work`] decides whether the next phase begins after a failure.
 
 mod blocks;
 mod pause;
 mod plan;
 
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
@@ -25,7 +25,7 @@ pub use blocks::{Block, Blocks};
 pub use pause::Wait;
 pub use plan::{Applied, PlanSets};
 
-/// A request on its way: its phase, and its position there.
+/// A request in flight: its phase, and its position there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SetId {
     phase: usize,
@@ -39,7 +39,8 @@ pub struct Apply<W = PlanSets> {
     has_begun: bool,
     /// The request that is sent next.
     next: SetId,
-    in_flight: BTreeSet<SetId>,
+    /// Ascending. Most answers belong to one of the first requests.
+    in_flight: VecDeque<SetId>,
     counts: Counts,
 }
 
@@ -79,11 +80,9 @@ pub enum In<'a> {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Effect {
-    /// Send a request.
-    Send(SetId, Request),
     /// Ask the manager's own port for its PortInfo.
     AskOwnPort,
-    /// Sweep: the fabric is not as it was when the plan was made.
+    /// Sweep: the fabric has changed since the plan was made.
     Sweep(SweepReason),
     /// Tell operators.
     Event(Event),
@@ -103,18 +102,19 @@ pub enum Effect {
     },
     /// A block may have been written or not.
     Unknown(Block),
-    /// A change was given up in which a block was to be written: what is to be done is planned anew.
+    /// A change was given up before this block was written: it must be planned again.
     GaveUp(Block),
 }
 
-/// A request to be sent.
+/// A request.
 #[derive(Debug)]
 pub struct Request {
     /// The agent.
     pub agent: AgentId,
     /// The SMP.
     pub smp: Smp,
-    /// It goes before the requests of other agents: this one has so much to do that nothing of it should wait.
+    /// It is sent before requests to other agents: this agent has the most requests of the phase, so its requests
+    /// decide how long the phase takes.
     pub is_first: bool,
 }
 
@@ -126,7 +126,8 @@ pub trait Work {
     /// Returns how many requests a phase has.
     fn requests(&self, phase: usize) -> usize;
 
-    /// Goes on to a phase, or to the end after the last. `Err` if it and all after it are left out: so many requests.
+    /// Begins a phase, or ends after the last one. `Err` with the number of requests left out if this phase and all
+    /// later ones are left out.
     fn begin(&mut self, ctx: &Ctx<'_>, phase: usize, so_far: Counts, effects: &mut Vec<Effect>) -> Result<(), usize>;
 
     /// Returns true while the phase that has begun must wait.
@@ -137,17 +138,17 @@ pub trait Work {
     /// Builds a request; `None` if it cannot or should not be sent.
     fn request(&mut self, ctx: &Ctx<'_>, id: SetId) -> Option<Request>;
 
-    /// Takes what became of a request. Returns true if the agent has done what was asked.
+    /// Takes the end of a request. Returns true if the agent did what was requested.
     fn ended(&mut self, id: SetId, answer: Option<&Mad>, effects: &mut Vec<Effect>) -> bool;
 
     /// A request was not sent, as its agent has not answered others.
     fn left_out(&mut self, _: SetId) {}
 
-    /// Takes what the manager's own port says.
+    /// Takes the answer of the local port.
     fn own_port_answered(&mut self, _: Option<&Mad>, _: &mut Vec<Effect>) {}
 
-    /// The work is given up with these requests in flight.
-    fn interrupted(&mut self, _: &BTreeSet<SetId>, _: &mut Vec<Effect>) {}
+    /// The work is interrupted with these requests in flight.
+    fn interrupted(&mut self, _: &VecDeque<SetId>, _: &mut Vec<Effect>) {}
 }
 
 impl<W: Work> Apply<W> {
@@ -156,20 +157,21 @@ impl<W: Work> Apply<W> {
             work,
             has_begun: false,
             next: SetId::default(),
-            in_flight: BTreeSet::new(),
+            in_flight: VecDeque::new(),
             counts: Counts::default(),
         }
     }
 
-    /// Takes one input. Appends what is to be done: at most one request.
-    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
+    /// Takes one input. Appends the effects, and returns the request to send: at most one, only after [`In::Room`]. A
+    /// bring-up has a million requests, so they are not among the effects.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) -> Option<(SetId, Request)> {
         match input {
-            In::Room => self.send_next(ctx, effects),
-            In::Ended(id, answer) if self.in_flight.remove(&id) => match self.work.ended(id, answer, effects) {
+            In::Room => return self.next_request(ctx, effects),
+            In::Ended(id, answer) if self.was_in_flight(id) => match self.work.ended(id, answer, effects) {
                 true => self.counts.acknowledged += 1,
                 false => self.counts.failed += 1,
             },
-            In::LeftOut(id) if self.in_flight.remove(&id) => {
+            In::LeftOut(id) if self.was_in_flight(id) => {
                 self.counts.failed += 1;
                 self.work.left_out(id);
             }
@@ -178,6 +180,13 @@ impl<W: Work> Apply<W> {
             In::OwnPort(answer) => self.work.own_port_answered(answer, effects),
             In::Interrupted => self.work.interrupted(&self.in_flight, effects),
         }
+        None
+    }
+
+    /// Takes a request for ended. Returns false if it was so before.
+    fn was_in_flight(&mut self, id: SetId) -> bool {
+        let position = self.in_flight.iter().position(|&open| open == id);
+        position.is_some_and(|at| self.in_flight.remove(at).is_some())
     }
 
     /// Returns true when every phase is done.
@@ -195,9 +204,9 @@ impl<W: Work> Apply<W> {
         self.counts
     }
 
-    /// Sends the next request of the current phase: none until its wait is over, or the answers of the phase before
+    /// Returns the next request of the current phase: none until its wait is over, or the answers of the phase before
     /// are in, or if everything is done.
-    fn send_next(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
+    fn next_request(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) -> Option<(SetId, Request)> {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.begin(0, ctx, effects);
         }
@@ -205,21 +214,22 @@ impl<W: Work> Apply<W> {
             let id = self.next;
             if id.op >= self.work.requests(id.phase) {
                 if !self.in_flight.is_empty() {
-                    return;
+                    return None;
                 }
                 self.begin(id.phase + 1, ctx, effects);
                 continue;
             }
             self.next.op += 1;
             if let Some(request) = self.work.request(ctx, id) {
-                self.in_flight.insert(id);
-                return effects.push(Effect::Send(id, request));
+                self.in_flight.push_back(id);
+                return Some((id, request));
             }
             self.counts.failed += 1;
         }
+        None
     }
 
-    /// Goes on to a phase: what it relies on has ended, and its wait begins now.
+    /// Begins a phase: the phases that it depends on have ended, and its wait begins now.
     fn begin(&mut self, phase: usize, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         self.next = SetId { phase, op: 0 };
         if let Err(left_out) = self.work.begin(ctx, phase, self.counts, effects) {

@@ -1,7 +1,7 @@
-//! Pauses before phases, until packets that old entries have sent on are gone.
+//! Pauses before phases, until packets that old entries have forwarded are gone.
 //!
-//! Meanwhile the manager's own port is asked whether its link, LID and master are as before. All directed routes begin
-//! at it. If its cable was moved, Sets reach other nodes than they are meant for.
+//! During a pause the manager reads PortInfo of the local port: link, LID and master must be unchanged. All directed
+//! routes begin there. If its cable was moved, Sets reach the wrong nodes.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct Wait {
     pub phase: usize,
     /// How many there are.
     pub phases: usize,
-    /// What the phase does.
+    /// What the phase does, for display.
     pub label: &'static str,
 }
 
@@ -40,12 +40,12 @@ pub(super) struct Pause {
     asked: Time,
     /// The own port has not answered yet.
     is_open: bool,
-    /// How long all that are over were.
+    /// Total length of the pauses that are over.
     waited_ns: u64,
 }
 
 impl Pause {
-    /// A pause begins: what was acknowledged until now got to the agents that it was meant for.
+    /// Begins a pause: Sets that were acknowledged until now reached the right agents.
     pub const fn begin(&mut self, wait: Wait, now: Time) {
         (self.wait, self.asked, self.is_open) = (Some(wait), now, false);
     }
@@ -55,20 +55,20 @@ impl Pause {
         self.wait
     }
 
-    /// Returns how long all that are over were, in nanoseconds.
+    /// Returns the total length of the pauses that are over, in nanoseconds.
     pub const fn waited_ns(&self) -> u64 {
         self.waited_ns
     }
 
-    /// Returns when the own port is to be asked next: now and then, so that what is planned anew does not come late,
-    /// and at the end. `None` while an answer is due, and when nothing is left to ask.
+    /// Returns when the local port is read next: once in an interval, so that a new plan is not delayed, and at the
+    /// end. `None` while an answer is awaited, and after the last one.
     pub fn due(&self, interval: Duration) -> Option<Time> {
         let wait = self.wait?;
         let is_due = !self.is_open && self.asked < wait.until;
         is_due.then(|| (self.asked + interval).min(wait.until))
     }
 
-    /// Returns true if the own port is to be asked now.
+    /// Returns true if the local port is to be read now.
     pub fn asks(&mut self, now: Time, interval: Duration) -> bool {
         let is_due = self.due(interval).is_some_and(|at| at <= now);
         if is_due {
@@ -77,7 +77,7 @@ impl Pause {
         is_due
     }
 
-    /// The own port has answered, or not. Returns true if it is not as it was `known`.
+    /// Takes the answer of the local port, or its absence. Returns true if the port differs from `known`.
     pub fn answered(&mut self, known: Option<&Port>, answer: Option<&Mad>) -> bool {
         self.is_open = false;
         let answer = answer.filter(|mad| mad.status().0 == 0);
@@ -95,7 +95,7 @@ impl Pause {
     }
 }
 
-/// True if a port is not what it was: its link went, or somebody else made himself its master. A link that is ARMED
+/// True if a port has changed: its link went down, or another manager set itself as its master. A link that is ARMED
 /// becomes ACTIVE by the first packet. Source: IBA vol 1 §7.2.7 (link state machine, Arm to Active).
 fn is_other(known: &Port, seen: &PortInfo) -> bool {
     let state = seen.state.unwrap_or(PortState::Down);

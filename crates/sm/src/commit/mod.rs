@@ -1,7 +1,8 @@
-//! The plan in force: what it was made of, what agents took of it, and which tables switches hold with it.
+//! The plan in force: its inputs, the Sets that agents acknowledged, and the tables in switches.
 //!
 //! A plan comes into force with the answer to its last Set, or with the last Set given up. It is dropped when another
-//! manager may have written tables, and when nothing can be reached. A plan that a sweep interrupts is kept as an aim.
+//! manager may have written tables, and when no node can be reached. A plan that a sweep interrupts is kept as the aim
+//! of the next plan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,13 +28,13 @@ mod tables;
 pub struct InForce {
     /// The plan in force; in a dry run the plan that would be.
     plan: Option<Arc<Plan>>,
-    /// What the judge said of the newest plan.
+    /// The judge's verdict on the newest plan.
     verdict: Option<Arc<Verdict>>,
     /// Generation of the newest plan that came into force.
     generation: Generation,
-    /// The last complete snapshot, with what was taken since.
+    /// The last complete snapshot, with the changes acknowledged since.
     inventory: Option<Arc<Inventory>>,
-    /// What sweeps found.
+    /// The fabrics that sweeps found.
     sweeps: Sweeps,
     /// LFTs and lane tables that switches hold, as far as known.
     installed: Arc<Installed>,
@@ -47,7 +48,7 @@ pub struct InForce {
     declined: DeclinedByGuid,
     /// The tables of the plan in force are those that another manager left.
     keeps_found: bool,
-    /// The plan that was left half-way.
+    /// The plan that was interrupted.
     aim: Option<Arc<Aim>>,
 }
 
@@ -65,14 +66,14 @@ pub enum NoPlan {
     MKey(Arc<str>),
 }
 
-/// What sweeps found.
+/// The fabrics that sweeps found.
 #[derive(Debug, Default)]
 struct Sweeps {
     /// Sweeps that came to an end.
     ended: u64,
-    /// What the last sweep found, whether a plan for it is in force or not.
+    /// The fabric that the last sweep found, whether a plan for it is in force or not.
     found: Option<Arc<Fabric>>,
-    /// What the last sweep found that came to an end.
+    /// The fabric of the last completed sweep.
     planned_on: Option<Arc<Fabric>>,
     /// Why the last sweep ended without a plan.
     no_plan: Option<NoPlan>,
@@ -96,14 +97,14 @@ pub struct Ctx<'a> {
     pub mode: Mode,
     /// The policy.
     pub policy: &'a Arc<Policy>,
-    /// What was found last, whether a plan for it is in force or not.
+    /// The last inventory, whether a plan for it is in force or not.
     pub found: Option<&'a Inventory>,
 }
 
-/// What is known at the end of a sweep, a repair or a step.
+/// The state at the end of a sweep, a repair or a rebalancing step.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// What was found.
+    /// The inventory.
     pub inventory: &'a Inventory,
     /// The same fabric with what its agents have taken.
     pub fabric: &'a Arc<Fabric>,
@@ -111,7 +112,7 @@ pub struct Known<'a> {
     pub installed: &'a Arc<Installed>,
     /// What went wrong.
     pub failures: &'a Failures,
-    /// It ends a sweep, or the way to its plan.
+    /// It comes at the end of a sweep or of a sweep's plan.
     pub is_of_sweep: bool,
     /// Nothing can be reached: it does not count as a sweep.
     pub is_cut_off: bool,
@@ -120,7 +121,7 @@ pub struct Known<'a> {
 /// What happened.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// The operator wants this from now on; `Ctx` has what was wanted until now.
+    /// A new policy of the operator; `Ctx` has the former one.
     Wanted(&'a Policy),
     /// A sweep found this fabric.
     Found(&'a Arc<Fabric>),
@@ -131,13 +132,13 @@ pub enum In<'a> {
     },
     /// A plan of the whole fabric was accepted.
     Accepted(&'a Outcome),
-    /// A step towards balance is about to be applied.
+    /// A rebalancing step is about to be applied.
     Step(&'a Outcome),
     /// A repair is about to be applied.
     Repair(&'a Outcome),
     /// In a dry run: a plan was accepted.
     DryRun(&'a Outcome),
-    /// Sets have ended: so many are acknowledged, so many failed.
+    /// Sets have ended: numbers of acknowledged and of failed ones.
     Sent(usize, usize),
     /// A plan was applied as far as possible.
     Applied {
@@ -150,25 +151,25 @@ pub enum In<'a> {
         /// Sets that are acknowledged, and Sets that failed.
         sent: (usize, usize),
     },
-    /// A sweep takes the place of a plan that is applied in part: the next plan leads there too, where nothing has
-    /// changed since.
+    /// A sweep interrupts a plan that is applied in part: the next plan leads to the same tables where the fabric is
+    /// unchanged.
     LeftHalfWay {
         /// The plan.
         plan: &'a Arc<Plan>,
         /// The fabric with what its agents have taken.
         fabric: &'a Arc<Fabric>,
     },
-    /// Neither the plan in force nor one that was left half-way counts any more.
+    /// Drop the plan in force and an interrupted one.
     Dropped,
     /// The same; and nothing is sent, for this reason.
     NothingSent(NoPlan),
-    /// What is known now.
+    /// The state that is known now.
     Known(Known<'a>),
     /// A sweep has read these tables of this fabric.
     Read(&'a Fabric, &'a Installed),
     /// An LFT block of a switch was read to hold this.
     LftHolds(SwitchIdx, usize, [u8; BLOCK_LIDS]),
-    /// A lane table of a port is not as it was written.
+    /// A lane table of a port differs from what was written.
     LanesDiffer(PortRef),
     /// A lane table holds this.
     LanesHold(LaneTable, &'a SmpData),
@@ -179,11 +180,11 @@ pub enum In<'a> {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Effect {
-    /// Say this.
+    /// Report this event.
     Event(Event),
-    /// A table is another one than it was believed to be.
+    /// A table differs from what the manager believed it to be.
     Astray,
-    /// Say that switches hold other MFTs.
+    /// Report the changed MFTs of switches.
     CopiesChanged(Arc<BTreeMap<Guid, MftBlocks>>),
 }
 
@@ -274,7 +275,7 @@ impl InForce {
             ..inventory.clone()
         }));
         self.installed = Arc::clone(known.installed);
-        // What is under way is told anew in each job.
+        // Each job gets a new record of packets in flight.
         if self.installed.under_way.is_some() || self.installed.levels.is_some() {
             let installed = Arc::make_mut(&mut self.installed);
             (installed.under_way, installed.levels) = (None, None);
@@ -286,7 +287,7 @@ impl InForce {
         self.plan.as_ref()
     }
 
-    /// Returns what the judge said of the newest plan.
+    /// Returns the judge's verdict on the newest plan.
     pub const fn verdict(&self) -> Option<&Arc<Verdict>> {
         self.verdict.as_ref()
     }
@@ -311,12 +312,12 @@ impl InForce {
         Some((self.fabric()?, self.plan.as_deref()?))
     }
 
-    /// Returns the last complete snapshot with what its agents said.
+    /// Returns the last complete snapshot with the agents' answers.
     pub const fn inventory(&self) -> Option<&Arc<Inventory>> {
         self.inventory.as_ref()
     }
 
-    /// Returns what the last sweep found.
+    /// Returns the fabric that the last sweep found.
     pub const fn found(&self) -> Option<&Arc<Fabric>> {
         self.sweeps.found.as_ref()
     }
@@ -361,12 +362,12 @@ impl InForce {
         &self.declined
     }
 
-    /// Returns the plan that was left half-way.
+    /// Returns the plan that was interrupted.
     pub const fn aim(&self) -> Option<&Arc<Aim>> {
         self.aim.as_ref()
     }
 
-    /// Returns which manager made the tables in force, for what is planned beside them.
+    /// Returns which manager made the tables in force, for plans that keep them.
     pub const fn adopt(&self) -> Adopt {
         match self.keeps_found {
             true => Adopt::Kept,
@@ -379,7 +380,7 @@ impl InForce {
         Adopt::of(self.plan.is_some(), self.keeps_found, wants_others)
     }
 
-    /// Returns what tells which tables are still as this manager wrote them, if a plan is in force.
+    /// Returns the record of which tables are still as this manager wrote them, if a plan is in force.
     pub fn last_known(&self) -> Option<LastKnown<'_>> {
         let (fabric, plan) = self.with_fabric()?;
         Some(LastKnown {

@@ -1,4 +1,4 @@
-//! Tables that were read and are not as they were believed to be.
+//! Tables that were read and differ from what the manager believed.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use super::{Ctx, Effect, InForce};
 use crate::lane_smp;
 
 impl InForce {
-    /// Lane tables, to be changed.
+    /// Returns the lane tables for a change.
     fn lanes(&mut self) -> &mut HeldLanes {
         Arc::make_mut(&mut Arc::make_mut(&mut self.installed).lanes)
     }
 
-    /// An LFT block of a switch holds this. A switch that was off, or took what was meant for another, may hold other
-    /// lanes as well.
+    /// Records the contents of an LFT block that was read back and differs. The switch may have been off, or may have
+    /// taken a Set meant for another switch, so its lane tables become unknown too.
     pub(super) fn lft_holds(&mut self, ctx: &Ctx<'_>, (switch, block): (SwitchIdx, usize), holds: [u8; BLOCK_LIDS]) {
         Arc::make_mut(&mut self.installed).learn(switch, block, holds);
         if let Some(found) = ctx.found.filter(|_| !self.installed.lanes.is_empty()) {
@@ -26,9 +26,9 @@ impl InForce {
         }
     }
 
-    /// A lane table of a port is not as it was written. If the node was off while it was being written, it may have
-    /// lost the port's other lane tables as well, whose turn would be an interval of many light sweeps away: the sweep
-    /// that is due reads all of them.
+    /// Records a lane table of a port that differs from what was written. If the node was off while it was written, the
+    /// port's other lane tables may be lost as well, and their turn in the read-back may be many light sweeps away: the
+    /// sweep that is due reads them all.
     pub(super) fn lanes_differ(&mut self, ctx: &Ctx<'_>, at: PortRef) {
         if let Some(found) = ctx.found {
             self.lanes().forget_port(found.fabric.node(at.node), at.port);
@@ -42,9 +42,9 @@ impl InForce {
         }
     }
 
-    /// Tells if a table is another one than this manager believed to have written: a Set went along a cable that had
-    /// been moved and was taken by another switch, say, or a switch acknowledged what it did not take. The table is
-    /// unknown from now on: if another sweep takes the place of this one, that reads it again.
+    /// Returns an effect if a table differs from what this manager believed it had written: for example a Set crossed a
+    /// moved cable and another switch took it, or a switch acknowledged a Set that it did not take. The table becomes
+    /// unknown, so that the next sweep reads it again if it takes the place of this one.
     pub(super) fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> Option<Effect> {
         let old = self.fabric()?;
         let mut astray = Vec::new();

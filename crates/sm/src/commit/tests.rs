@@ -34,7 +34,7 @@ fn a_table_that_is_not_as_it_was_written_is_noticed_once() {
     };
     check(of(&[0, 1], 1), false);
     check(of(&[1], 2), true);
-    // Nobody answered for it: nothing is known to be otherwise.
+    // No answer came for it: its contents count as before.
     check(of(&[0], 1), false);
 }
 

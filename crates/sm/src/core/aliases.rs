@@ -16,7 +16,7 @@ use crate::stage::Stage;
 use crate::timer::Timer;
 
 impl Sm {
-    /// Hands an input to alias GUIDs; returns what they want done.
+    /// Hands an input to alias GUIDs; returns their effects.
     pub(crate) fn tell_aliases(&mut self, input: In<'_>) -> Vec<Effect> {
         let ctx = Ctx {
             now: self.now,
@@ -29,7 +29,7 @@ impl Sm {
         effects
     }
 
-    /// Hands an input to alias GUIDs, and does what they want done.
+    /// Hands an input to alias GUIDs, and carries out their effects.
     pub(crate) fn run_aliases(&mut self, input: In<'_>, out: &mut Vec<Output>) {
         for effect in self.tell_aliases(input) {
             let naming = match (effect, self.inventory.clone()) {
@@ -50,7 +50,7 @@ impl Sm {
         self.tell_aliases(In::Changed(ports));
     }
 
-    /// A plan is in force: ports whose PortInfo was set may have been off.
+    /// A plan is in force: ports with a Set of PortInfo may have been off.
     pub(crate) fn aliases_after_apply(&mut self, fabric: &Fabric, changes: &ChangeSet) {
         self.tell_aliases(In::PlanInForce(fabric, changes));
     }
@@ -60,14 +60,14 @@ impl Sm {
         self.tell_aliases(In::AnotherManages);
     }
 
-    /// Returns when GUIDs are to be read or written; never while something else is to be done first.
+    /// Returns when GUIDInfo is read or written next; `None` while other work comes first.
     pub(crate) fn aliases_due(&self) -> Option<Time> {
         let is_ours = self.config.mode == Mode::Manage && self.role() == Role::Master && self.in_force.plan().is_some();
         let is_free = is_ours && self.inventory.is_some() && !self.is_sweep_due() && !self.has_suspects();
         self.aliases.due().filter(|_| is_free)
     }
 
-    /// Reads GUIDs, or plans and writes them, if nothing else is to be done.
+    /// Reads GUIDInfo, or plans and writes it, if the manager is idle.
     pub(super) fn aliases_if_due(&mut self, out: &mut Vec<Output>) {
         if self.is_due(Timer::AliasGuids) {
             self.run_aliases(In::Due, out);

@@ -1,5 +1,4 @@
-//! Routes between the executor of Sets and the rest of the manager: sends its requests, and hands on what the answers
-//! teach.
+//! Routes between the executor of Sets and the rest of the manager: sends its requests, and hands on the results.
 
 use std::sync::Arc;
 
@@ -11,35 +10,29 @@ use crate::stage::{MftWork, Stage, Token};
 use crate::{aliases, commit, multicast, readback};
 
 impl Sm {
-    /// Hands an input to the executor; returns what it wants done.
-    fn tell_apply(&mut self, input: In<'_>) -> Vec<Effect> {
+    /// Hands an input to the executor; returns its effects, and the request that it wants sent.
+    fn tell_apply(&mut self, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Request)>) {
         let ctx = Ctx {
             now: self.now,
             config: &self.config,
         };
         let mut effects = Vec::new();
-        match &mut self.stage {
+        let request = match &mut self.stage {
             Stage::Applying(apply, _) => apply.handle(&ctx, input, &mut effects),
             Stage::MftBlocks(MftWork {
                 blocks: Some(apply), ..
             })
-            | Stage::GuidBlocks(Some(apply)) => {
-                apply.handle(&ctx, input, &mut effects);
-            }
-            _ => {}
-        }
-        effects
+            | Stage::GuidBlocks(Some(apply)) => apply.handle(&ctx, input, &mut effects),
+            _ => None,
+        };
+        (effects, request)
     }
 
-    /// Hands an input to the executor, and does what it wants done. Returns true if it has sent a request.
+    /// Hands an input to the executor, and carries out its effects. Returns true if a request was sent.
     pub(super) fn run_apply(&mut self, input: In<'_>, out: &mut Vec<Output>) -> bool {
-        let mut has_sent = false;
-        for effect in self.tell_apply(input) {
+        let (effects, request) = self.tell_apply(input);
+        for effect in effects {
             match effect {
-                Effect::Send(id, request) => {
-                    has_sent = true;
-                    self.send_set(id, request);
-                }
                 Effect::AskOwnPort => {
                     if let Stage::Applying(_, inventory) = &self.stage {
                         let inventory = Arc::clone(inventory);
@@ -59,7 +52,9 @@ impl Sm {
                 Effect::GaveUp(Block::Mft { .. }) => {}
             }
         }
-        has_sent
+        let Some((id, request)) = request else { return false };
+        self.send_set(id, request);
+        true
     }
 
     /// Keeps as many requests open as the window allows: a change set has more Sets than should be queued at once.
@@ -72,7 +67,7 @@ impl Sm {
         }
     }
 
-    /// Queues a request. A Set of a plan is left out if nobody answers by its directed route.
+    /// Queues a request. A Set of a plan is left out if no agent answers by its directed route.
     fn send_set(&mut self, id: SetId, request: Request) {
         let Request { agent, smp, is_first } = request;
         let is_of_plan = matches!(self.stage, Stage::Applying(..));
@@ -115,7 +110,7 @@ impl Sm {
         }
     }
 
-    /// A block was not answered for, or it is not as it was to be.
+    /// A block was not answered, or differs from the Set.
     fn block_refused(&mut self, block: Block, what: String, out: &mut Vec<Output>) {
         match block {
             Block::Mft { switch, place, holds } => {
@@ -131,10 +126,10 @@ impl Sm {
         }
     }
 
-    /// All that was to be done about MFTs is done.
+    /// All requests for MFTs have ended.
     pub(super) fn mft_blocks_done(&mut self, copying: MftWork, out: &mut Vec<Output>) {
         if let Some((apply, inventory)) = copying.then {
-            // A switch that does not take its table hears of it again when trees are planned; routes do not wait.
+            // A switch that does not take its table gets it again when trees are planned; routes do not wait.
             self.note_copies(out);
             self.stage = Stage::Applying(apply, inventory);
             return;
@@ -162,7 +157,7 @@ impl Sm {
         self.update_in_force(commit::In::Copies(&held), out);
     }
 
-    /// All that was to be done about GUIDInfo is done.
+    /// All requests for GUIDInfo have ended.
     pub(super) fn guid_blocks_done(&mut self, blocks: Option<Box<Apply<Blocks>>>, out: &mut Vec<Output>) {
         self.stage = Stage::Idle;
         match blocks {
@@ -175,8 +170,8 @@ impl Sm {
         }
     }
 
-    /// Something else comes first than blocks of MFTs and GUIDInfo. Returns true if routes were to follow: they are not
-    /// known to be right any more.
+    /// Interrupts the work on blocks of MFTs and GUIDInfo. Returns true if routes were to follow: they are no longer
+    /// known to be correct.
     pub(crate) fn interrupt_blocks(&mut self) -> bool {
         self.run_apply(In::Interrupted, &mut Vec::new());
         match std::mem::take(&mut self.stage) {

@@ -11,7 +11,7 @@ use crate::io::Output;
 use crate::timer::Timer;
 
 impl Sm {
-    /// Hands an input to backups, and does what they want done.
+    /// Hands an input to backups, and carries out their effects.
     fn update_backups(&mut self, input: In, out: &mut Vec<Output>) {
         let ctx = Ctx {
             now: self.now,
@@ -41,12 +41,12 @@ impl Sm {
         self.update_backups(In::Ready, &mut Vec::new());
     }
 
-    /// Returns backups, to be asked.
+    /// Returns backups, for queries.
     pub(crate) const fn backups(&self) -> &BackupBook {
         &self.backups
     }
 
-    /// Has backups made if they are due and nothing else is to be done.
+    /// Has backups computed if they are due and the manager is idle.
     pub(crate) fn back_up_if_due(&mut self, out: &mut Vec<Output>) {
         if self.is_due(Timer::Backups) {
             let state = self.prepared_state();
@@ -67,7 +67,7 @@ impl Sm {
         self.backups.is_made_by(id)
     }
 
-    /// Takes what was made.
+    /// Takes backups that a job computed.
     pub(crate) fn backed_up(&mut self, made: Option<Box<BackUp>>, out: &mut Vec<Output>) {
         self.update_backups(In::Made(made), out);
     }

@@ -1,7 +1,7 @@
 //! Routes between the plan in force and the rest of the manager.
 //!
-//! - `applied`: the last Set has ended, and the plan is in force. The administrator is told by a milestone.
-//! - `interrupted`: a sweep takes the place of a plan whose phases wait.
+//! - `applied`: the last Set has ended, and the plan is in force. A milestone informs the administrator.
+//! - `interrupted`: a sweep takes the place of a plan with a waiting phase.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::report::Failures;
 use crate::{drain, election, lid_book, presence, readback};
 
 impl Sm {
-    /// Hands an input to the plan in force; returns what is to be done.
+    /// Hands an input to the plan in force; returns its effects.
     pub(crate) fn tell_in_force(&mut self, input: In<'_>) -> Vec<Effect> {
         let ctx = Ctx {
             mode: match self.role() {
@@ -42,7 +42,7 @@ impl Sm {
         effects
     }
 
-    /// Hands an input to the plan in force, and tells what it wants told.
+    /// Hands an input to the plan in force, and reports its events.
     pub(crate) fn update_in_force(&mut self, input: In<'_>, out: &mut Vec<Output>) {
         for effect in self.tell_in_force(input) {
             match effect {
@@ -53,17 +53,17 @@ impl Sm {
         }
     }
 
-    /// Neither the plan in force nor one that was left half-way counts any more.
+    /// Drops the plan in force and an interrupted one.
     pub(crate) fn drop_plans(&mut self) {
         self.tell_in_force(In::Dropped);
     }
 
-    /// Returns true if a table is another one than this manager believed to have written.
+    /// Returns true if a table differs from what this manager believed it had written.
     pub(crate) fn take_astray(&mut self, fabric: &Fabric, read: &Installed) -> bool {
         !self.tell_in_force(In::Read(fabric, read)).is_empty()
     }
 
-    /// A sweep is over, or what changed tables: takes what is known now.
+    /// Takes the state at the end of a sweep or of a change of tables.
     pub(crate) fn finish(
         &mut self,
         inventory: &Inventory,
@@ -81,7 +81,7 @@ impl Sm {
         });
     }
 
-    /// A sweep has found that nothing can be reached. Front ends say that there is no fabric.
+    /// Ends a sweep that could reach no node. Front ends then show that there is no fabric.
     pub(super) fn finish_cut_off(&mut self, inventory: &Inventory) {
         self.know(Known {
             inventory,
@@ -153,7 +153,7 @@ impl Sm {
         self.after_apply(inventory, out);
     }
 
-    /// A plan is in force: tells everybody.
+    /// Informs the other parts that a plan is in force.
     fn tell_of_plan(&mut self, out: &mut Vec<Output>) {
         self.run_election(election::In::Foreign(Foreign::Applied), out);
         out.extend(self.committed());
@@ -168,7 +168,7 @@ impl Sm {
         self.balance_applied(out);
     }
 
-    /// A sweep is due while a phase waits: what has been acknowledged stays, the rest is planned anew.
+    /// A sweep is due while a phase waits: acknowledged Sets stay, the rest is planned again.
     pub(super) fn interrupted(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
         let apply = apply.end();
         let traffic = apply.traffic;
@@ -213,8 +213,8 @@ impl Sm {
         self.run_election(election::In::Foreign(Foreign::Applied), out);
     }
 
-    /// A plan that was made of what was `seen` is in force: a switch that may have been off since, and all of whose
-    /// links were activated by the plan, shows it by its tables only, once its LID and its LinearFDBTop are back.
+    /// Reads tables of switches after a plan for the fabric `seen` is in force: if a switch may have been off since,
+    /// and the plan activated all its links, only its tables show it, once its LID and its LinearFDBTop are set again.
     pub(super) fn read_who_may_have_been_off(&mut self, seen: &Fabric, now: &Fabric, installed: &Installed) {
         for (switch, &node) in now.switches().iter_enumerated() {
             let mut ports = now.node(node).external_ports();

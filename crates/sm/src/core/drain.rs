@@ -1,4 +1,4 @@
-//! Routes between what may be under way and the rest of the manager.
+//! Routes between the record of packets in flight and the rest of the manager.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::election::{Foreign, Role};
 use crate::io::Output;
 
 impl Sm {
-    /// Hands an input to what may be under way; returns what is to be done.
+    /// Hands an input to the record of packets in flight; returns its effects.
     pub(crate) fn tell_drain(&mut self, input: In<'_>) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.drain.handle(self.now, input, &mut effects);
         effects
     }
 
-    /// Returns what may be under way on a fabric; `None`: nothing.
+    /// Returns the packets that may be in flight on a fabric; `None`: none.
     pub(crate) fn under_way(&mut self, fabric: &Fabric) -> Option<Arc<UnderWay>> {
         match self.tell_drain(In::Asked(fabric)).pop() {
             Some(Effect::UnderWay(under_way)) => under_way,
@@ -30,7 +30,7 @@ impl Sm {
         }
     }
 
-    /// The fabric and the tables that are known are about to be replaced by these.
+    /// Records nodes that are absent from the new fabric, before the known fabric and tables are replaced.
     pub(super) fn note_who_is_gone(&mut self, fabric: &Fabric, installed: &Installed) {
         let is_ours = self.role() == Role::Master && !installed.lfts.is_empty();
         if let Some(before) = self.in_force.fabric() {
@@ -48,8 +48,8 @@ impl Sm {
         is_known_live || self.drain.has_carried(fabric, self.now)
     }
 
-    /// A sweep has read all tables: records what is not as this manager left it, and by which entries packets may be
-    /// under way therefore.
+    /// A heavy sweep has read all tables: records tables that differ from what this manager left, because packets may
+    /// be in flight by their entries.
     pub(crate) fn note_what_was_done_unseen(
         &mut self,
         inventory: &Inventory,
@@ -67,8 +67,7 @@ impl Sm {
         self.drain.handle(self.now, input, &mut Vec::new());
     }
 
-    /// Has a job find out for how long packets under way matter, and by which entries they may go, if that is not
-    /// known.
+    /// Has a job compute for how long packets in flight matter, and by which entries they may go, if that is unknown.
     pub(crate) fn settle(&mut self, now: Time, out: &mut Vec<Output>) {
         let Some(inventory) = self.inventory.clone() else {
             return;
@@ -78,7 +77,8 @@ impl Sm {
         self.compute(Task::Settle(Box::new(task)), out);
     }
 
-    /// It is known: the next repair has less to do if what packets under way may do is worked out before it.
+    /// Takes the result of that job. The next repair is faster if the effects of packets in flight are computed before
+    /// it.
     pub(crate) fn settled(&mut self, settled: Box<Past>, out: &mut Vec<Output>) {
         if !self.tell_drain(In::Settled(settled)).is_empty() {
             self.prepare_for_what_is_under_way(out);

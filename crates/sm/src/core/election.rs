@@ -19,7 +19,7 @@ use crate::stage::{Stage, Token};
 use crate::{drain, lid_book, registration, report, sweep};
 
 impl Sm {
-    /// What this manager says about itself to others.
+    /// Returns the SMInfo that this manager shows to others.
     #[must_use]
     pub fn own_sm_info(&self) -> SmInfo {
         self.election.sm_info(&self.config, self.act_count())
@@ -30,13 +30,14 @@ impl Sm {
         &self.election
     }
 
-    /// SMPs sent so far: proof of life. Source: OpenSM (`stats.qp0_mads_sent`).
+    /// Returns the number of SMPs sent: ActCount shows others that this manager runs. Source: OpenSM
+    /// (`stats.qp0_mads_sent`).
     const fn act_count(&self) -> u32 {
         let counters = self.exchange.counters();
         (counters.sent + counters.alone) as u32
     }
 
-    /// Hands something to the election, and does what it wants done.
+    /// Hands an input to the election, and carries out its effects.
     pub(crate) fn run_election(&mut self, input: In<'_>, out: &mut Vec<Output>) {
         let ctx = Ctx {
             now: self.now,
@@ -87,7 +88,7 @@ impl Sm {
         }
     }
 
-    /// The role has changed: forgets what belongs to the role before, and reports it.
+    /// The role has changed: drops the state of the former role, and reports the change.
     fn role_changed(&mut self, role: Role, other: Option<Guid>, out: &mut Vec<Output>) {
         self.update_registration(registration::In::RoleChanged);
         match role {
@@ -98,21 +99,21 @@ impl Sm {
         out.push(Output::Event(Event::Role { role, other }));
     }
 
-    /// Another master has been here: nothing is known any more by the plan in force.
+    /// Another manager was master: the contents of the plan in force are no longer known.
     fn forget_plan(&mut self) {
         self.update_registration(registration::In::OtherMaster);
         self.drop_plans();
     }
 
-    /// Packets may be under way by entries that another master wrote.
+    /// Packets may be in flight by entries that another master wrote.
     fn await_foreign_packets(&mut self, last: Time) {
         if let Some(inventory) = self.inventory.clone().filter(|inventory| is_live(&inventory.fabric)) {
             self.tell_drain(drain::In::Stranger(last, &inventory.fabric));
         }
     }
 
-    /// True if packets are under way by entries that were changed a moment ago, or to LIDs that were given up, or if an
-    /// earlier copy of a Set may still come and undo what the next master sets.
+    /// True if packets are in flight by entries that changed a moment ago, or to LIDs that were given up, or if an
+    /// earlier copy of a Set may still arrive and undo a Set of the next master.
     fn is_draining(&mut self) -> bool {
         let inventory = self.inventory.clone();
         let is_under_way = inventory.is_some_and(|inventory| self.under_way(&inventory.fabric).is_some());
@@ -127,7 +128,7 @@ impl Sm {
         }
     }
 
-    /// Stands by for another manager, with what it takes to stand in for it.
+    /// Stands by for another manager, with the state that is needed to take over from it.
     fn yield_to(&mut self, master: Other, out: &mut Vec<Output>) {
         let Some(inventory) = self.inventory.clone() else {
             return;
@@ -152,7 +153,7 @@ impl Sm {
         self.stage = Stage::Standby;
     }
 
-    /// Looks for signs of other masters in what a heavy sweep has found.
+    /// Checks the inventory of a heavy sweep for signs of other masters.
     pub(crate) fn note_other_masters(&mut self, found: &Inventory, out: &mut Vec<Output>) {
         let own = found.fabric.node(found.local.node).guid;
         if self.sweep().light().was_twin(own) {
@@ -165,7 +166,7 @@ impl Sm {
         }
     }
 
-    /// Returns when a better manager that had to wait is looked at again, as this one begins to rest.
+    /// Returns when the manager offers the subnet again to a better manager that had to wait, as this one becomes idle.
     pub(crate) fn next_offer(&mut self) -> Option<Time> {
         // This has no effects.
         self.run_election(In::Resting, &mut Vec::new());

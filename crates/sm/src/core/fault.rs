@@ -1,8 +1,8 @@
-//! Which stage allows a probe, and what probes and repairs do to the rest of the manager.
+//! Routes between probes and repairs and the rest of the manager; decides which stage allows a probe.
 //!
-//! `suspect_lid` decides whether a trap leads to a probe or to a sweep. Also here: whether the fabric is known well
-//! enough to do anything without a sweep, and whether a fault is being repaired: then traps are repressed later, and
-//! agents get more SMPs at a time.
+//! `suspect_lid` decides whether a trap leads to a probe or to a sweep. It also decides whether the fabric is known
+//! well enough to act without a sweep, and whether a fault is being repaired: then traps are repressed later, and each
+//! agent gets more SMPs at a time.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::sweep::is_other_port;
 use crate::{flap, rebalance, smp};
 
 impl Sm {
-    /// Hands an input to repairs, and does what they want done.
+    /// Hands an input to repairs, and carries out their effects.
     pub(crate) fn repair(&mut self, input: In<'_>, out: &mut Vec<Output>) {
         let ctx = Ctx {
             knows_the_fabric: self.knows_the_fabric(),
@@ -65,7 +65,7 @@ impl Sm {
         self.repair(input, &mut Vec::new());
     }
 
-    /// Hands an input to the probe, if there is one, and does what it wants done.
+    /// Hands an input to the probe, if there is one, and carries out its effects.
     fn probe(&mut self, input: probe::In<'_>, out: &mut Vec<Output>) {
         let Stage::Probing(probe) = &mut self.stage else { return };
         let inventory = Arc::clone(&probe.start().inventory);
@@ -108,7 +108,7 @@ impl Sm {
         }
     }
 
-    /// True if what is in force is known in full: then only what changes must be looked at.
+    /// True if the state in force is fully known: then only changes must be probed.
     pub(crate) fn knows_the_fabric(&self) -> bool {
         let (Some(inventory), Some(seen)) = (&self.inventory, self.in_force.fabric()) else {
             return false;
@@ -121,19 +121,18 @@ impl Sm {
             && Arc::ptr_eq(&inventory.fabric, seen)
     }
 
-    /// True if some request has been repeated since Sets of the last plan began to be sent: its first copy may come
-    /// yet.
+    /// True if a request was repeated since the first Set of the last plan: its first copy may still arrive.
     pub(crate) const fn has_repeated_a_set(&self) -> bool {
         self.repairs.has_repeated(self.exchange.counters().repeats)
     }
 
-    /// Sets of a plan begin to be sent.
+    /// The first Set of a plan is about to be sent.
     pub(crate) fn note_repeats(&mut self) {
         let repeats = self.exchange.counters().repeats;
         self.tell_repairs(In::SetsBegin { repeats });
     }
 
-    /// True if a change of a link can be looked at by itself now.
+    /// True if a changed link can be probed now, without a sweep.
     fn may_probe(&self) -> bool {
         // A step towards balance is short, and a fault comes next.
         let repairs = self.is_repairing() || self.is_balancing();
@@ -142,7 +141,7 @@ impl Sm {
                 self.knows_the_fabric() && self.has_looked_again()
             }
             Stage::Probing(_) => true,
-            // A repair that waits does so for seconds: a sweep takes what is left of it along.
+            // A repair that waits does so for seconds: a sweep includes the rest of it.
             Stage::Applying(ref apply, _) => repairs && apply.wait().is_none(),
             Stage::Planning { .. } => repairs,
             Stage::Discovering(_)
@@ -156,7 +155,7 @@ impl Sm {
         }
     }
 
-    /// A switch says that a link changed. False if only a sweep can find out what.
+    /// Takes a trap of a switch about a changed link. False if only a sweep can find the link.
     pub(crate) fn suspect_lid(&mut self, lid: Lid, reason: SweepReason) -> bool {
         if self.is_sweep_due() {
             return false;
@@ -166,8 +165,8 @@ impl Sm {
         let Some(at) = owner.filter(|at| inventory.is_some_and(|i| i.fabric.switch_index(at.node).is_some())) else {
             return false;
         };
-        // While a repair waits, the other end of what it is for may find a way to say so. It is looked at when the
-        // repair is done; another fault at this switch has to wait for that.
+        // While a repair waits, a trap from the other end of its link may find a route. That switch is probed when the
+        // repair is done; another fault at it has to wait until then.
         let waits = matches!(self.stage, Stage::Applying(ref apply, _) if apply.wait().is_some());
         if waits && self.repairs.is_for(at.node) {
             self.tell_repairs(In::SaidLate(at.node));
@@ -185,12 +184,12 @@ impl Sm {
         self.tell_repairs(In::Flagged(node));
     }
 
-    /// A switch says that a link changed.
+    /// A switch has reported that a link changed.
     pub(crate) fn suspect(&mut self, node: NodeIdx, reason: SweepReason) {
         self.tell_repairs(In::Suspected(node, reason));
     }
 
-    /// True if switches are to be looked at.
+    /// True if switches are waiting to be probed.
     pub(crate) fn has_suspects(&self) -> bool {
         self.repairs.has_suspects()
     }
@@ -200,12 +199,12 @@ impl Sm {
         self.repairs.is_preparing()
     }
 
-    /// True if a lost link is looked at by itself now, and what makes its repair fast is there.
+    /// True if a lost link is probed now without a sweep, and the data for a fast repair are ready.
     pub(crate) fn has_repairs_ready(&self) -> bool {
         self.may_probe() && self.repairs.is_ready()
     }
 
-    /// Looks at suspects, if there are any and nothing else is going on.
+    /// Probes suspects, if there are any and the manager is idle.
     pub(crate) fn probe_suspects(&mut self, out: &mut Vec<Output>) {
         if !self.has_suspects() || self.is_sweep_due() {
             return;
@@ -247,7 +246,7 @@ impl Sm {
         self.stage = Stage::Probing(Box::new(probe));
     }
 
-    /// Takes what our own port says in a look at ports.
+    /// Takes the answer of the local port during a probe.
     pub(crate) fn own_port_looked_at(&mut self, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let Stage::Probing(probe) = &self.stage else { return };
         let inventory = &probe.start().inventory;
@@ -255,7 +254,7 @@ impl Sm {
         self.probe(probe::In::OwnPort { is_as_known }, out);
     }
 
-    /// Keeps as many questions in flight as may be: what is asked next depends on the answers.
+    /// Keeps the window full of Gets: the next ones depend on the answers.
     pub(crate) fn ask_ports(&mut self, out: &mut Vec<Output>) {
         let room = probe::In::Room {
             ports: self.config.window.saturating_sub(self.exchange.open()),
@@ -269,25 +268,25 @@ impl Sm {
         matches!(&self.stage, Stage::Probing(probe) if probe.waits(self.now))
     }
 
-    /// Takes the answer of a port that was looked at.
+    /// Takes the answer of a probed port.
     pub(crate) fn port_looked_at(&mut self, at: PortRef, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let info = ok(answer).and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
         self.probe(probe::In::Port(at, info.as_ref()), out);
     }
 
-    /// Takes the answer of what is behind a port whose link came back.
+    /// Takes the answer of the node behind a port with a link that came back.
     pub(crate) fn behind_looked_at(&mut self, at: PortRef, what: Behind, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let data = ok(answer).map(Mad::smp_data);
         self.probe(probe::In::Behind(at, what, data), out);
     }
 
-    /// Nothing that a probe asked is in flight any more.
+    /// The last Get of a probe has ended.
     pub(crate) fn probed(&mut self, probe: Box<Probe>, out: &mut Vec<Output>) {
         self.stage = Stage::Probing(probe);
         self.probe(probe::In::AllEnded, out);
     }
 
-    /// Hands what a probe found to a job that plans around it.
+    /// Hands the damage that a probe found to a job that plans a repair.
     fn plan_repair(&mut self, mut damage: Damage, out: &mut Vec<Output>) {
         let Stage::Probing(probe) = std::mem::take(&mut self.stage) else {
             return;
@@ -333,7 +332,7 @@ impl Sm {
     fn count_flaps(&mut self, damage: &mut Damage, inventory: &Inventory, out: &mut Vec<Output>) {
         let lost = flap::In::Lost(Arc::clone(&inventory.fabric), damage.lost.clone());
         self.flap(lost, out);
-        // Also what had to be let in meanwhile, as some switch could not be reached without it.
+        // Also links that had to be included meanwhile, because some switch could be reached only over them.
         let ends = damage.lost.iter().flat_map(|&at| [Some(at), inventory.fabric.peer(at)]);
         let held = self.flaps.quarantined(&inventory.fabric);
         damage.held = ends.flatten().filter(|at| held.contains(at)).collect();
@@ -349,7 +348,7 @@ impl Sm {
         }
     }
 
-    /// Nothing of what was prepared is good for what a sweep will find.
+    /// Drops prepared repairs: none fits the fabric that a sweep will find.
     pub(crate) fn forget_repairs(&mut self) {
         self.tell_repairs(In::Forget);
     }
@@ -359,7 +358,7 @@ impl Sm {
         self.repair(In::Prepared(warm), out);
     }
 
-    /// What is proved, copies in force included, if repairs are prepared and backups can be made for them.
+    /// Returns the proved state, multicast copies included, if repairs are prepared and backups can be made for it.
     pub(crate) fn prepared_state(&mut self) -> Option<State> {
         let (inventory, plan) = (self.inventory.clone()?, self.in_force.plan().cloned()?);
         self.tell_repairs(In::Copies(&inventory.fabric, &self.copies().turns));
@@ -371,7 +370,7 @@ impl Sm {
         self.repairs.is_prepared_by(id)
     }
 
-    /// Links that the repair on its way is for: lost, and returned.
+    /// Returns the links that the current repair is for: numbers of lost and of returned ones.
     pub(crate) fn repaired_links(&self) -> (usize, usize) {
         self.repairs.links()
     }
@@ -386,14 +385,14 @@ impl Sm {
         self.tell_repairs(In::Warm(warm));
     }
 
-    /// A plan is in force: prepares for what may be lost next, and looks again at what was repaired.
+    /// A plan is in force: prepares the next repair, and probes again what was repaired.
     pub(crate) fn after_apply(&mut self, inventory: &Inventory, out: &mut Vec<Output>) {
         self.multicast_after_apply();
         let has_switches = !inventory.fabric.switches().is_empty();
         self.repair(In::Applied { has_switches }, out);
     }
 
-    /// All is prepared but for what packets under way may do: prepares that, once it is known for how long they matter.
+    /// Completes the preparation with the effects of packets in flight, once it is known for how long they matter.
     pub(crate) fn prepare_for_what_is_under_way(&mut self, out: &mut Vec<Output>) {
         let is_free = matches!(
             self.stage,
@@ -409,7 +408,7 @@ impl Sm {
         let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.in_force.plan().cloned()) else {
             return;
         };
-        // Else it would be worked out first, and no other work should wait for that.
+        // Otherwise the next job would compute it first, and other work would wait for that.
         let under_way = match self.drain.is_settled_with_some() {
             true => self.under_way(&inventory.fabric),
             false => None,
@@ -431,7 +430,7 @@ impl Sm {
         self.want_sweep(self.sweep_reason());
     }
 
-    /// An answer came that nobody waits for any more.
+    /// Takes an answer to a request that has ended already.
     pub(crate) fn straggles(&mut self, mad: &Mad) {
         let (Stage::Planning { inventory, .. }, Some(mad), false) = (&self.stage, ok(Some(mad)), self.is_sweep_due())
         else {
@@ -442,14 +441,14 @@ impl Sm {
         }
     }
 
-    /// True while a fault is mended, and while what was mended is looked at again.
+    /// True while a fault is repaired, and while the repaired links are probed again.
     #[must_use]
     pub fn is_at_a_fault(&self) -> bool {
         self.is_mending() || matches!(self.stage, Stage::Probing(_))
     }
 
-    /// True while packets are lost and something is done about it at once: from the look at what a trap is about until
-    /// the last entry of the repair is acknowledged, but for waits. Whatever else there is to do can come after that.
+    /// True while packets are lost and the manager acts on it: from the probe after a trap to the last acknowledged
+    /// entry of the repair, without waits. All other work can come after that.
     pub(crate) fn is_mending(&self) -> bool {
         match &self.stage {
             Stage::Probing(probe) => !probe.start().is_check,
@@ -471,7 +470,7 @@ impl Sm {
     }
 }
 
-/// Tells what was lost, and what came back.
+/// Reports which links were lost, and which came back.
 fn tell(damage: &Damage, fabric: &Fabric, out: &mut Vec<Output>) {
     let is_of_gone = |at: PortRef| {
         let far = fabric.peer(at).map(|far| far.node);

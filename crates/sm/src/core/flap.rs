@@ -6,7 +6,7 @@ use crate::flap::{Ctx, Effect, Flaps, In};
 use crate::io::Output;
 
 impl Sm {
-    /// Hands an input to the flap quarantine, and does what it wants done.
+    /// Hands an input to the flap quarantine, and carries out its effects.
     pub(crate) fn flap(&mut self, input: In, out: &mut Vec<Output>) {
         let ctx = Ctx {
             now: self.now,
@@ -27,7 +27,7 @@ impl Sm {
         }
     }
 
-    /// Returns the flap quarantine, to be asked.
+    /// Returns the flap quarantine, for queries.
     pub(crate) const fn flaps(&self) -> &Flaps {
         &self.flaps
     }

@@ -1,5 +1,5 @@
-//! The manager among liars: answers with any payload, unasked datagrams of any kind. It may refuse to plan; it may
-//! not panic, and it may not hoard (invariant 5).
+//! The manager among faulty agents: answers with any payload, unsolicited datagrams of any kind. It may refuse to plan;
+//! it may not panic, and its memory stays bounded (invariant 5).
 
 use selvedge_planner::{DefaultJudge, Job};
 use selvedge_sim::{Par, Rng, Seed};
@@ -46,7 +46,7 @@ impl Liars {
     fn any_mad(&mut self) -> Mad {
         let mut bytes = [0; MAD_LEN];
         self.scramble(&mut bytes);
-        // Half of them look like something a manager listens to.
+        // Half of them resemble datagrams that a manager handles.
         if self.rng.below(2) == 0 {
             bytes[0] = 1;
             bytes[1] = [0x01, 0x81, 0x03, 0x04][self.rng.below(4) as usize];
@@ -75,7 +75,7 @@ impl Liars {
             2 => mad.set_status(selvedge_wire::Status(self.rng.below(0x20) as u16)),
             _ if mad.attribute() == AttributeId::NODE_INFO => mad.write(&self.node_info()),
             _ if mad.attribute() == AttributeId::PORT_INFO => {
-                // INIT or better, LinkUp: there is always somebody behind it.
+                // INIT or better, LinkUp: there is always a node behind it.
                 self.scramble(&mut mad.as_bytes_mut()[64..128]);
                 mad.as_bytes_mut()[64 + 32] = 0x12 + self.rng.below(3) as u8;
                 mad.as_bytes_mut()[64 + 33] = 0x52;
@@ -168,7 +168,8 @@ fn no_datagram_panics_or_bloats_the_manager() {
         for _ in 0..INPUTS {
             let input = liars.input();
             liars.hand(input);
-            // Six GUIDs can be told apart, of 254 ports at most: more requests than these would be hoarding.
+            // The agents show six GUIDs with 254 ports at most: more open requests than these would be unbounded
+            // memory.
             assert!(liars.sm.exchange.open() < 6 * 4 * 255, "seed {seed}");
         }
         discovered += liars.sm.view().sweeps;

@@ -1,7 +1,7 @@
 //! Hands out jobs, each with a number of its own, and gives results to the part of the manager that asked.
 //!
-//! A result that comes too late is dropped in `Sm::computed`: no part waits for its number any more. A part that takes
-//! a result checks in addition whether the plan it was made from is still in force.
+//! `Sm::computed` drops a late result: no part waits for its number. A part that takes a result also checks whether the
+//! plan that it was made from is still in force.
 
 use std::sync::Arc;
 
@@ -31,17 +31,17 @@ impl Sm {
         }
     }
 
-    /// Which manager made the tables in force, for what is planned beside them.
+    /// Returns which manager made the tables in force, for plans that keep them.
     pub(crate) const fn adopt(&self) -> Adopt {
         self.in_force.adopt()
     }
 
-    /// What is planned from now on is of a new generation.
+    /// Begins a new generation: the next plan has its number.
     pub(crate) const fn next_generation(&mut self) {
         self.tickets.next_generation();
     }
 
-    /// Returns the ticket of a job that is to be handed out.
+    /// Returns the ticket of the next job.
     pub(crate) const fn next_job(&mut self) -> JobId {
         self.tickets.next_job()
     }
@@ -71,7 +71,7 @@ impl Sm {
         matches!(self.stage, Stage::Planning { job, .. } if job.0 == id.0)
     }
 
-    /// Gives a result to the part of the manager that asked for it, if that still waits for it.
+    /// Gives a result to the part of the manager that requested it, if that part still waits for it.
     pub(crate) fn computed(&mut self, id: JobId, result: JobResult, out: &mut Vec<Output>) {
         match result {
             JobResult::Plan(result) if self.is_planning(id) => self.planned(result, out),
@@ -80,7 +80,7 @@ impl Sm {
             JobResult::Rebalance(result) if self.rebalancer().is_planning(id) => self.balance_planned(result, out),
             JobResult::Multicast(result) if self.is_planning_multicast(id) => self.multicast_planned(result, out),
             JobResult::BackUp(made) if self.is_backing_up(id) => self.backed_up(made, out),
-            // Its revision says whether it is still of use.
+            // Its revision shows whether it is still current.
             JobResult::Settle(Some(settled)) => self.settled(settled, out),
             JobResult::Plan(_)
             | JobResult::Repair(_)

@@ -9,14 +9,14 @@ use crate::lid_book::{Effect, In};
 use crate::persist;
 
 impl Sm {
-    /// Hands an input to the LIDs of ports; returns what is to be done.
+    /// Hands an input to the LIDs of ports; returns its effects.
     pub(crate) fn tell_lids(&mut self, input: In<'_>) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.lids.handle(input, &mut effects);
         effects
     }
 
-    /// A plan is about to be made for a fabric.
+    /// Before a plan for a fabric is made: decides which port has which LIDs.
     pub(crate) fn settle_whose_lids(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
         for effect in self.tell_lids(In::Planning(fabric)) {
             match effect {
@@ -27,9 +27,8 @@ impl Sm {
         }
     }
 
-    /// A sweep found a fabric. True if ports that this master manages hold other LIDs than they are known by, and did
-    /// not in the sweep before: a LID that a port shows is kept, and not set again, so once more tells whether it does
-    /// hold that.
+    /// Takes the fabric of a sweep. True if ports that this master manages hold other LIDs than the known ones, and did
+    /// not in the sweep before. A LID that a port shows is kept and not set again, so one more sweep confirms it.
     pub(crate) fn must_see_lids_again(&mut self, fabric: &Fabric) -> bool {
         let is_news = !self.tell_lids(In::Found(fabric)).is_empty();
         self.config.mode == Mode::Manage && is_news

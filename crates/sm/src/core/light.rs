@@ -14,7 +14,7 @@ use crate::sweep::{Ask, Effect, In, own_port};
 use crate::timer::Timer;
 
 impl Sm {
-    /// Asks every switch whether a port changed its state; goes for a heavy sweep at once where that says too little.
+    /// Asks every switch whether a port changed its state; begins a heavy sweep at once if that is not enough.
     pub(super) fn begin_light_sweep(&mut self, out: &mut Vec<Output>) {
         self.tell_read_back(readback::In::LightSweepDue);
         let input = In::LightSweepDue {
@@ -24,7 +24,7 @@ impl Sm {
         self.run_sweep(input, out);
     }
 
-    /// Returns true if a port of the plan in force is not ACTIVE, and nothing that is known says why.
+    /// Returns true if a port of the plan in force is not ACTIVE, and no known fault explains it.
     fn has_unexplained(&self) -> bool {
         let mut ports = self.in_force.ports().iter();
         self.role() == Role::Master && ports.any(|port| port.reason == PortReason::Unexplained)
@@ -34,7 +34,7 @@ impl Sm {
     pub(super) fn light_sweep_begins(&mut self) {
         self.tell_read_back(readback::In::LightSweepBegins);
         if self.is_read_back_overdue() {
-            // At once: whoever does not answer the other questions, and the next trap, would keep it waiting.
+            // At once: agents that do not answer the other requests, and the next trap, would delay it.
             self.begin_reading_back(false);
         }
         self.stage = Stage::LightSweep;
@@ -45,12 +45,12 @@ impl Sm {
         self.run_sweep(In::Answered(ask, ok(answer)), out);
     }
 
-    /// The light sweep at hand is not through, and something is not as known.
+    /// Ends the current light sweep early, because an answer differs from the known state.
     pub(super) fn light_sweep_differs(&mut self) {
         self.tell_sweep(In::Differs);
     }
 
-    /// Returns true if the light sweep or the check at hand has found something that is not as known.
+    /// Returns true if the current light sweep or check has found a difference.
     pub(crate) const fn has_light_sweep_found(&self) -> bool {
         self.sweep().light().has_changed()
     }
@@ -75,7 +75,7 @@ impl Sm {
         }
     }
 
-    /// Asks for our own port: if its cable was moved, everybody else is somewhere else.
+    /// Reads PortInfo of the local port: if its cable was moved, every directed route leads to another node.
     pub(crate) fn ask_own_port(&mut self, inventory: &Inventory) {
         let at = inventory.local;
         let get = own_port(at.port, self.config.policy.m_key);
@@ -83,7 +83,8 @@ impl Sm {
             .submit(AgentId(at.node.0), (Token::Look(Ask::Held(at)), get));
     }
 
-    /// When the check is due, to whoever is idle: while packets go by entries that nobody knows it waits for their end.
+    /// Returns when the check is due if the manager is idle. While packets may be in flight by unknown entries, the
+    /// check waits until they are gone.
     pub(crate) fn second_look_due(&self) -> Option<Time> {
         let fog = self.drain.fog(self.now);
         let due = self.sweep().check().due()?;
@@ -100,8 +101,8 @@ impl Sm {
         }
     }
 
-    /// Looks behind links, where that is to be done at once. It waits for a wake-up: who manages until the subnet is
-    /// up, and no longer, is not to be kept by what nobody would mend.
+    /// Asks for the nodes behind links, if that is due. It waits for a wake-up: a process that manages only until the
+    /// subnet is up must not be delayed by a check without a repair after it.
     pub(super) fn look_behind_links_at_once(&mut self, out: &mut Vec<Output>) {
         if self.may_look_again() {
             self.run_sweep(In::Woken, out);
@@ -112,13 +113,13 @@ impl Sm {
         matches!(self.stage, Stage::Idle) && self.knows_the_fabric()
     }
 
-    /// Returns true if no look is owed at what happened while the plan was on its way.
+    /// Returns true if the check for changes during the plan is done.
     pub(crate) fn has_looked_again(&self) -> bool {
         let is_asking = matches!(self.stage, Stage::LightSweep) && self.exchange.open() > 0;
         !self.sweep().check().is_owed(is_asking)
     }
 
-    /// Keeps questions open about who is behind which link.
+    /// Keeps the window full of NodeInfo Gets to the nodes behind links.
     pub(super) fn ask_behind_links(&mut self) {
         while self.exchange.open() < self.config.ready() {
             let Some(Effect::Ask(agent, ask, get)) = self.tell_sweep(In::Room).pop() else {

@@ -19,7 +19,7 @@ use crate::timer::Timer;
 use crate::{readback, registration};
 
 impl Sm {
-    /// Hands an input to multicast; returns what it wants done.
+    /// Hands an input to multicast; returns its effects.
     pub(crate) fn tell_multicast(&mut self, input: In<'_>) -> Vec<Effect> {
         let ctx = Ctx {
             now: self.now,
@@ -33,7 +33,7 @@ impl Sm {
         effects
     }
 
-    /// Hands an input to multicast, and does what it wants done.
+    /// Hands an input to multicast, and carries out its effects.
     pub(crate) fn run_multicast(&mut self, input: In<'_>, out: &mut Vec<Output>) {
         for effect in self.tell_multicast(input) {
             match (effect, self.inventory.clone()) {
@@ -78,7 +78,7 @@ impl Sm {
         self.tell_multicast(In::PlanInForce);
     }
 
-    /// Another manager is master: what it writes is not known here, and hosts register with it.
+    /// Another manager is master: its MFTs are not known here, and hosts register with it.
     pub(super) fn leave_what_hosts_registered(&mut self) {
         self.leave_aliases();
         self.tell_multicast(In::AnotherManages);
@@ -90,14 +90,14 @@ impl Sm {
         self.tell_multicast(In::Swept(fabric, installed));
     }
 
-    /// Returns when trees are to be planned; never while something else is to be done first, which has a time of its
-    /// own: a wake-up that nobody serves comes again at once, for ever.
+    /// Returns when trees are planned next; `None` while other work comes first, which has a timer of its own: a timer
+    /// that is due but not served would wake the manager again and again.
     pub(crate) fn multicast_due(&self) -> Option<Time> {
         let is_free = !self.is_sweep_due() && !self.has_suspects();
         self.multicast.due().filter(|_| is_free && self.knows_the_fabric())
     }
 
-    /// Plans trees, or reads what must be known for that, if nothing else is to be done.
+    /// Plans trees, or reads the blocks that must be known for that, if the manager is idle.
     pub(super) fn multicast_if_due(&mut self, out: &mut Vec<Output>) {
         if self.is_due(Timer::MulticastTrees) {
             self.run_multicast(In::Due, out);
@@ -131,7 +131,7 @@ impl Sm {
         self.tell_multicast(In::MoveTrees);
     }
 
-    /// These groups must be taken apart before the plan on its way is applied.
+    /// These groups must be taken apart before the plan is applied.
     pub(crate) fn note_copies_first(&mut self, first: Option<Box<TakenApart>>) {
         self.tell_multicast(In::TakeApartFirst(first));
     }

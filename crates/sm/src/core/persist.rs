@@ -1,5 +1,5 @@
-//! Routes between stored state and the rest of the manager. A plan waits in `Stage::Persisting` until the LIDs and
-//! service levels that it gives out are on the disk.
+//! Routes between stored state and the rest of the manager. A plan waits in `Stage::Persisting` until its LIDs and
+//! service levels are on the disk.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::stage::Stage;
 use crate::{drain, lid_book};
 
 impl Sm {
-    /// Returns what is stored, to be asked.
+    /// Returns the stored state, for queries.
     pub(crate) const fn stored(&self) -> &Persist {
         &self.persist
     }
@@ -29,7 +29,7 @@ impl Sm {
         self.persist.told_levels(&ctx(&self.config, &self.in_force), inventory)
     }
 
-    /// Hands an input that carries no LIDs to what is stored, and does what it wants done.
+    /// Hands an input without LIDs to the stored state, and carries out its effects.
     pub(crate) fn update_stored(&mut self, input: In<'_>, out: &mut Vec<Output>) {
         let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);
         self.carry_out_persist(effects, out);
@@ -48,7 +48,7 @@ impl Sm {
         }
     }
 
-    /// What is given out is stored first. A repair gives out nothing new and does not wait for a disk.
+    /// Stores the LIDs and service levels of a plan first. A repair has no new ones and does not wait for the disk.
     pub(crate) fn persist(
         &mut self,
         inventory: Arc<Inventory>,
@@ -73,7 +73,7 @@ impl Sm {
         self.apply_if_stored(out);
     }
 
-    /// State is on the disk: a plan that waits for that is applied.
+    /// State is on the disk: a plan that waits for it is applied.
     pub(super) fn persisted(&mut self, id: u64, out: &mut Vec<Output>) {
         self.update_stored(In::Stored(id), out);
         self.apply_if_stored(out);
@@ -98,7 +98,7 @@ impl Sm {
         }
     }
 
-    /// A plan was applied: stores what it has brought into force.
+    /// A plan was applied: stores what it brought into force.
     pub(crate) fn store_in_force(&mut self, out: &mut Vec<Output>) {
         let input = In::Committed {
             is_whole: !self.is_repairing() && !self.is_sweep_due(),
@@ -115,7 +115,7 @@ impl Sm {
         self.carry_out_persist(effects, out);
     }
 
-    /// Nothing of a plan that was to be stored first is sent: a sweep takes its place.
+    /// A sweep takes the place of a plan that waits for the disk: no Set of it is sent.
     pub(super) fn withdraw(&mut self, inventory: &Inventory, outcome: &Outcome) {
         self.tell_sweep(crate::sweep::In::PlanDropped);
         self.tell_lids(lid_book::In::Withdrawn(&inventory.fabric, &outcome.plan.lids));

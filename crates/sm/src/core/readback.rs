@@ -1,4 +1,4 @@
-//! Routes between the read-back and the rest of the manager: sends its Gets, and takes what differs for known.
+//! Routes between the read-back and the rest of the manager: sends its Gets, and records tables that differ.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_mad::AgentId;
@@ -22,7 +22,7 @@ use crate::view::ReadBackFigures;
 use crate::{commit, drain};
 
 impl Sm {
-    /// Hands an input to the read-back; returns what it wants done.
+    /// Hands an input to the read-back; returns its effects.
     pub(crate) fn tell_read_back(&mut self, input: In<'_>) -> Vec<Effect> {
         let ctx = Ctx {
             now: self.now,
@@ -57,17 +57,18 @@ impl Sm {
         self.read_back.may_copies_come(self.now)
     }
 
-    /// Returns what the read-back has found so far.
+    /// Returns the figures of the read-back so far.
     pub(crate) fn read_back_figures(&self) -> ReadBackFigures {
         self.read_back.figures()
     }
 
-    /// Returns true if something was written so long ago that it is read now, though a heavy sweep is due as well.
+    /// Returns true if a written table has waited so long for its read-back that it is read now, before the heavy sweep
+    /// that is due.
     pub(crate) fn is_read_back_overdue(&self) -> bool {
         self.read_back.is_overdue(self.now, self.config.sweep_interval)
     }
 
-    /// Returns when the next light sweep is to be, if it would be at `due` otherwise.
+    /// Returns when the next light sweep begins, if it would otherwise be at `due`.
     pub(crate) fn read_back_due(&self, due: Option<Time>) -> Option<Time> {
         // Where no node is known there is nothing to read.
         let interval = self.config.sweep_interval.filter(|_| self.inventory.is_some());
@@ -77,8 +78,8 @@ impl Sm {
         }
     }
 
-    /// Switches have answered: now they are asked for their tables. Returns false if there are none to ask for, or
-    /// something has `changed` and there is time.
+    /// Begins to read tables back after all switches have answered. Returns false if there are none to read, or if
+    /// something has `changed` and the read-back can wait.
     pub(crate) fn begin_reading_back(&mut self, changed: bool) -> bool {
         if changed && !self.is_read_back_overdue() {
             return false;
@@ -95,7 +96,7 @@ impl Sm {
         self.config.mode == Mode::Manage && self.role() == Role::Master
     }
 
-    /// A light sweep has found nothing: now switches are asked for their MFTs.
+    /// Reads MFTs back after a light sweep without a finding.
     pub(crate) fn read_copies_back(&mut self) {
         if self.inventory.is_none() || !self.reads_back() {
             return;
@@ -107,7 +108,7 @@ impl Sm {
         self.stage = Stage::MftBlocks(MftWork::default());
     }
 
-    /// A light sweep has found nothing, and MFTs are as they should be: now ports are asked for their GUIDs.
+    /// Reads GUIDInfo back after a light sweep without a finding and with correct MFTs.
     pub(crate) fn read_guids_back(&mut self) {
         if self.inventory.is_none() || !self.reads_back() {
             return;
@@ -131,7 +132,7 @@ impl Sm {
         }
     }
 
-    /// A question for a table has ended. Returns true if the table is not as it was written.
+    /// Takes the end of a Get of a table. Returns true if the table differs from what was written.
     pub(crate) fn was_read_back(&mut self, id: ReadId, answer: Option<&Mad>, out: &mut Vec<Output>) -> bool {
         let mut differs = false;
         for effect in self.tell_read_back(In::Answered(id, ok(answer).map(Mad::smp_data))) {
@@ -155,19 +156,19 @@ impl Sm {
         differs
     }
 
-    /// An LFT block is not as it was written.
+    /// An LFT block differs from what was written.
     fn lft_differs(&mut self, switch: SwitchIdx, block: usize, holds: [u8; BLOCK_LIDS]) {
         let Some(inventory) = self.inventory.clone() else {
             return;
         };
-        // Prepared repairs start from a table that is not so. Another switch may have taken what was meant for this
-        // one, if a cable was moved.
+        // Prepared repairs start from other table contents. Another switch may have taken this Set, if a cable was
+        // moved.
         self.forget_repairs();
         self.tell_drain(drain::In::Astray(&inventory.fabric));
         self.tell_in_force(commit::In::LftHolds(switch, block, holds));
     }
 
-    /// An MFT block is not as it was known: trees are planned again. Returns the event that says so.
+    /// An MFT block differs from its known contents: trees are planned again. Returns the event.
     fn mft_differs(&mut self, switch: Guid, place: (u16, u8), holds: MftBlock) -> Option<Output> {
         self.tell_multicast(multicast::In::HoldsOtherwise(switch, place, holds));
         let fabric = &self.inventory.as_ref()?.fabric;
@@ -180,7 +181,7 @@ impl Sm {
         })))
     }
 
-    /// A block of GUIDs is not as it was known: it is written again. Returns the event that says so.
+    /// A GUIDInfo block differs from its known contents: it is written again. Returns the event.
     fn guids_differ(&mut self, place: (Guid, u8), holds: GuidBlock) -> Option<Output> {
         self.tell_aliases(aliases::In::HoldsOtherwise(place, holds));
         let fabric = &self.inventory.as_ref()?.fabric;
@@ -188,8 +189,8 @@ impl Sm {
         Some(Output::Event(Event::Aliases(AliasEvent::Differs { what, block })))
     }
 
-    /// A heavy sweep is about to read the tables that are unknown; others become unknown, as they may not be as they
-    /// were acknowledged.
+    /// Marks tables as unknown before a heavy sweep reads the unknown ones: those that may differ from what was
+    /// acknowledged.
     pub(crate) fn doubt_tables(&mut self, fabric: &Fabric, installed: &mut Installed) {
         for effect in self.tell_read_back(In::HeavySweepReads(fabric, installed)) {
             if let Effect::Doubt(blocks) = effect {
@@ -200,7 +201,7 @@ impl Sm {
         }
     }
 
-    /// A heavy sweep has read what it could: returns LFT blocks as they were believed to be.
+    /// Returns LFT blocks that the heavy sweep could not read, with their believed contents.
     pub(super) fn believed_blocks(&mut self) -> Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])> {
         let reading = std::mem::take(&mut self.reading);
         let read = reading.so_far();

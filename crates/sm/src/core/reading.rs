@@ -57,7 +57,7 @@ impl Sm {
         )
     }
 
-    /// Keeps so many questions open while tables are read: a switch may say that it has 768 blocks.
+    /// Keeps the window full of Gets while tables are read: a switch may report 768 blocks.
     pub(super) fn ask_for_tables(&mut self) {
         while self.exchange.open() < self.config.ready() {
             let Some(Effect::Ask(table, node, get)) = self.tell_reading(In::Room) else {
@@ -80,7 +80,7 @@ impl Sm {
         }
     }
 
-    /// Everything was asked for.
+    /// All tables have been requested.
     pub(super) fn tables_asked(&mut self, now: Time, out: &mut Vec<Output>) {
         let believed = self.believed_blocks();
         match self.tell_reading(In::AllAsked(believed)) {

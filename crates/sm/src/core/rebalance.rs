@@ -17,7 +17,7 @@ use crate::stage::Stage;
 use crate::timer::Timer;
 
 impl Sm {
-    /// Hands an input to the rebalancer, and does what it wants done.
+    /// Hands an input to the rebalancer, and carries out its effects.
     pub(crate) fn rebalance(&mut self, input: In, out: &mut Vec<Output>) {
         let ctx = Ctx {
             now: self.now,
@@ -40,7 +40,7 @@ impl Sm {
         }
     }
 
-    /// Returns the rebalancer, to be asked.
+    /// Returns the rebalancer, for queries.
     pub(crate) const fn rebalancer(&self) -> &Rebalancer {
         &self.rebalancer
     }
@@ -50,7 +50,7 @@ impl Sm {
         self.rebalancer.is_applying()
     }
 
-    /// Has a step planned if one is due and nothing else is to be done.
+    /// Has a step planned if one is due and the manager is idle.
     pub(crate) fn balance_if_due(&mut self, out: &mut Vec<Output>) {
         if !self.is_due(Timer::Balance) {
             return;
@@ -112,7 +112,7 @@ impl Sm {
         self.in_force.verdict().map_or(0, |verdict| verdict.figures.load.max)
     }
 
-    /// Tells of a step before it is applied.
+    /// Reports a step before it is applied.
     fn note_balance_step(&self, outcome: &Outcome, out: &mut Vec<Output>) {
         let inventory = self.inventory.as_deref();
         out.extend(inventory.map(|inventory| Output::Milestone(coming(inventory, outcome, false))));
@@ -130,7 +130,7 @@ impl Sm {
         };
         self.tell_in_force(commit::In::Step(&outcome));
         self.put_off_light_sweep();
-        // What was prepared is for the tables of before.
+        // Prepared data belong to the tables before the step.
         self.keep_warm(None);
         let installed = Arc::clone(self.in_force.installed());
         if !self.stored().covers(outcome.plan.generation) {

@@ -9,7 +9,7 @@ use super::Sm;
 use crate::registration::{Ctx, In, Registration};
 
 impl Sm {
-    /// Returns which hosts must register again, to be asked.
+    /// Returns which hosts must register again, for queries.
     pub(crate) const fn registration(&self) -> &Registration {
         &self.registration
     }
@@ -24,7 +24,7 @@ impl Sm {
         self.registration.handle(&ctx, input);
     }
 
-    /// A plan of the whole fabric is to be made: returns the hosts that it asks.
+    /// Before a plan of the whole fabric is made: returns the hosts that it asks.
     pub(crate) fn plan_to_ask_hosts(&mut self, inventory: &Inventory) -> Asks {
         let strangers = self.hosts_with_unstored_lids(&inventory.fabric);
         self.update_registration(In::Planning {
@@ -35,7 +35,8 @@ impl Sm {
         self.registration.asks(self.config.mode)
     }
 
-    /// Returns ports that hold other LIDs than are stored for them; none once a plan is in force, which says more.
+    /// Returns ports that hold other LIDs than their stored ones; none once a plan is in force, because the plan has
+    /// current LIDs.
     fn hosts_with_unstored_lids(&self, fabric: &Fabric) -> BTreeSet<PortRef> {
         if self.in_force.plan().is_some() || self.lids.is_empty() {
             return BTreeSet::new();
@@ -44,7 +45,7 @@ impl Sm {
         ports.map(|(at, _)| at).collect()
     }
 
-    /// A plan is applied, with so many Sets that failed.
+    /// A plan was applied, with this number of failed Sets.
     pub(crate) fn hosts_asked(&mut self, fabric: &Fabric, outcome: &Outcome, failed: usize) {
         if failed > 0 {
             return;

@@ -1,4 +1,4 @@
-//! What goes out and when: requests as the window allows, and what expects no answer.
+//! What is sent and when: requests as the window allows, and datagrams without an answer.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use selvedge_wire::Datagram;
 use crate::core::Sm;
 use crate::io::Output;
 
-/// While a lost link is mended and looked at again so many times `agent_window` may be at one agent: four, as OpenSM's
-/// (`max_wire_smps`) often are. A few agents have most to do then, and an answer is longer on its way than they work on
-/// one.
+/// Factor by which `agent_window` grows while a lost link is repaired and probed again: four, as OpenSM's
+/// `max_wire_smps` often is. A few agents then have most of the work, and an answer takes longer on its way than the
+/// agent takes for a request.
 const AT_A_FAULT: usize = 2;
 
 impl Sm {
@@ -23,7 +23,7 @@ impl Sm {
         }
     }
 
-    /// Sends what the window allows.
+    /// Sends requests as the window allows.
     pub(crate) fn pump(&mut self, now: Time, out: &mut Vec<Output>) {
         self.exchange.set_agent_window(self.agent_window());
         while let Some(sent) = self.exchange.next_to_send(now, |(_, smp), place| smp.write(place)) {
@@ -43,7 +43,7 @@ impl Sm {
         });
     }
 
-    /// Sends a request whose answer nobody awaits.
+    /// Sends a request without waiting for an answer.
     pub(crate) fn send_unasked(&mut self, mut datagram: Datagram, out: &mut Vec<Output>) {
         datagram.mad.set_transaction(self.exchange.id_alone());
         self.send_only(datagram, out);

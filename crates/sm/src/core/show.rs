@@ -1,4 +1,4 @@
-//! What a manager tells about itself.
+//! The view of the manager that front ends show.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::stage::Stage;
 use crate::view::{MadCounters, Progress, StageName, View};
 
 impl Sm {
-    /// What it shows of itself.
+    /// Returns the view of the manager.
     #[must_use]
     pub fn view(&self) -> View {
         let (in_force, counters) = (&self.in_force, self.exchange.counters());
@@ -68,13 +68,13 @@ impl Sm {
         self.election().role()
     }
 
-    /// Returns true if tables that were found are kept: their order may leave no room for multicast trees.
+    /// Returns true if found tables are kept: their order may leave no room for multicast trees.
     #[must_use]
     pub fn keeps_found_tables(&self) -> bool {
         self.in_force.adopt() == Adopt::Kept
     }
 
-    /// What it is doing.
+    /// Returns the current stage.
     #[must_use]
     pub const fn stage_name(&self) -> StageName {
         self.stage.name()
@@ -86,7 +86,7 @@ impl Sm {
         self.exchange.open()
     }
 
-    /// True if it waits for nothing but time and the fabric.
+    /// True if the manager waits only for a timer or for a change of the fabric.
     #[must_use]
     pub fn is_resting(&self) -> bool {
         let rests = matches!(
@@ -112,7 +112,7 @@ impl Sm {
             }
             Stage::Applying(apply, _) => Progress {
                 done: (apply.counts().acknowledged + apply.counts().failed) as u64,
-                // Counted once, when the plan came: a view may be asked for between any two MADs.
+                // Counted once, when the plan was made: a view may be requested between any two MADs.
                 total: self.in_force.change().count.total() as u64,
             },
             Stage::Probing(probe) => Progress {

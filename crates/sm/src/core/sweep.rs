@@ -1,4 +1,4 @@
-//! Routes between sweeps and the rest of the manager: when they are due, and what is made of silence.
+//! Routes between sweeps and the rest of the manager: when they are due, and how missing answers are treated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::sweep::{Change, Ctx, Effect, In, Sweep, interval, is_cut_off, recall}
 use crate::{drain, election, presence, rebalance, registration};
 
 impl Sm {
-    /// Hands an input to the sweeps; returns what they want done.
+    /// Hands an input to the sweeps; returns their effects.
     pub(crate) fn tell_sweep(&mut self, input: In<'_>) -> Vec<Effect> {
         let ctx = Ctx {
             now: self.now,
@@ -30,7 +30,7 @@ impl Sm {
         effects
     }
 
-    /// Hands an input to the sweeps, and does what they want done.
+    /// Hands an input to the sweeps, and carries out their effects.
     pub(super) fn run_sweep(&mut self, input: In<'_>, out: &mut Vec<Output>) {
         for effect in self.tell_sweep(input) {
             match effect {
@@ -46,22 +46,23 @@ impl Sm {
         }
     }
 
-    /// Hands over what a heavy sweep has found. Returns true if nothing is planned from it, as another one is due.
+    /// Hands over the inventory of a heavy sweep. Returns true if no plan is made from it, because another sweep is
+    /// due.
     pub(crate) fn repeats_sweep(&mut self, input: In<'_>) -> bool {
         matches!(self.tell_sweep(input)[..], [Effect::Repeat])
     }
 
-    /// Returns the sweeps, to be asked.
+    /// Returns the sweeps, for queries.
     pub(crate) const fn sweep(&self) -> &Sweep {
         &self.sweep
     }
 
-    /// A heavy sweep is to begin as soon as the stage allows, for this reason rather than any before.
+    /// Requests a heavy sweep as soon as the stage allows; this reason replaces an earlier one.
     pub(crate) fn want_sweep(&mut self, reason: SweepReason) {
         self.tell_sweep(In::Wanted(reason));
     }
 
-    /// A heavy sweep is to begin as soon as the stage allows; if one is due already, that is due for its own reason.
+    /// Requests a heavy sweep as soon as the stage allows; a sweep that is due already keeps its reason.
     pub(crate) fn want_sweep_unless_due(&mut self, reason: SweepReason) {
         self.tell_sweep(In::WantedUnlessDue(reason));
     }
@@ -71,7 +72,7 @@ impl Sm {
         self.tell_sweep(In::RepairBegins(reason));
     }
 
-    /// Returns true if a heavy sweep is to begin as soon as the stage allows.
+    /// Returns true if a heavy sweep begins as soon as the stage allows.
     pub(crate) const fn is_sweep_due(&self) -> bool {
         self.sweep.schedule().due().is_some()
     }
@@ -107,7 +108,7 @@ impl Sm {
         self.tell_sweep(In::Doubted(ports));
     }
 
-    /// Something else comes first, which tells nothing of switches that it does not ask.
+    /// Other work comes first that does not show the state of all switches.
     pub(crate) fn put_off_light_sweep(&mut self) {
         self.tell_sweep(In::PutOff);
     }
@@ -117,7 +118,7 @@ impl Sm {
         self.inventory.as_deref().is_some_and(is_cut_off)
     }
 
-    /// Nobody can be reached: neither others' managers nor anything to manage. Somebody else may take over.
+    /// No node can be reached, so another manager may take over.
     pub(super) fn cut_off(&mut self, what: String, now: Time, out: &mut Vec<Output>) {
         self.note_presence(presence::In::CutOff(what.clone()), out);
         out.push(Output::Event(Event::LocalPortDown { what }));
@@ -127,7 +128,7 @@ impl Sm {
         self.rest(now);
     }
 
-    /// Completes what a sweep has found. Where the last one came to no end there is only what was known before.
+    /// Completes the inventory of a sweep. If the last sweep did not complete, there is only the earlier knowledge.
     pub(super) fn recall_what_was_known(&mut self, found: &mut Vec<Found>) {
         let last = self.inventory.take();
         let ended = self.in_force.inventory().map(Arc::as_ref);
@@ -138,7 +139,8 @@ impl Sm {
         self.sweep.wires().recall(found);
     }
 
-    /// A plan is in force: `seen` was found, `now` is. Ports and links that may have changed unseen are to be asked.
+    /// A plan is in force; `seen` is the fabric before it, `now` after it. Ports and links that may have changed
+    /// without a trap are to be read.
     pub(crate) fn watch_ports(&mut self, seen: &Fabric, now: &Fabric) {
         let change = match (self.is_repairing(), self.is_balancing()) {
             (true, _) => Change::Repair {
@@ -155,12 +157,12 @@ impl Sm {
         self.tell_sweep(In::StageBegins);
     }
 
-    /// A request has ended: what waits behind it is given up if nobody answers by this way.
+    /// A request has ended: if no agent answers by its directed route, further requests by it are left out.
     pub(super) fn note_silence(&mut self, route: &DirectedRoute, is_answered: bool, out: &mut Vec<Output>) {
         self.run_sweep(In::RequestEnded { route, is_answered }, out);
     }
 
-    /// Gives up what waits to be asked by a route, and is one of many such questions.
+    /// Leaves out the waiting requests by a directed route, if there are many such.
     fn give_up(&mut self, route: &DirectedRoute) {
         let is_one_of_many = |token: &Token| match token {
             Token::Set(_) | Token::Table { .. } | Token::Lanes(_) => true,

@@ -26,9 +26,9 @@ struct Host {
     info: PortInfo,
     /// Answers every Set with an error.
     refuses: bool,
-    /// The manager there, and whether it takes what it is offered.
+    /// The manager at that host, and whether it accepts a handover.
     manager: Option<(SmInfo, bool)>,
-    /// It says nothing.
+    /// It does not answer.
     is_mute: bool,
 }
 
@@ -55,7 +55,7 @@ impl Host {
         }
     }
 
-    /// What it answers; it believes every Set.
+    /// Its answer to a request; it acknowledges every Set.
     fn answer(&mut self, request: &Mad) -> Mad {
         let mut answer = *request;
         answer.set_method(Method::GetResp);
@@ -106,7 +106,7 @@ impl Host {
     }
 }
 
-/// A manager, its two hosts, and what it put out.
+/// A manager, its two hosts, and its outputs.
 struct Bench {
     sm: Sm,
     hosts: [Host; 2],
@@ -116,9 +116,9 @@ struct Bench {
     is_sm: Vec<bool>,
     jobs: Vec<Job>,
     sets: u32,
-    /// Questions to a manager that says nothing.
+    /// Requests to a manager that does not answer.
     unheard: u32,
-    /// What was stored, and how many Sets had gone out before.
+    /// Stored states, with the number of Sets sent before each.
     stored: Vec<(PersistentState, u32)>,
     /// The disk takes nothing.
     is_full: bool,
@@ -218,13 +218,13 @@ impl Bench {
         bench
     }
 
-    /// Lets the time pass until something is due, and does it.
+    /// Lets time pass until a timer is due, and serves it.
     fn until_due(&mut self) {
         self.now = self.sm.next_wake().unwrap();
         self.hand(Input::Wake);
     }
 
-    /// As after [`Bench::up`], when the second look is over as well.
+    /// As after [`Bench::up`], when the check after the plan is over as well.
     fn at_rest() -> Self {
         let mut bench = Self::up(Mode::Manage);
         bench.until_due();
@@ -243,7 +243,7 @@ fn two_hosts_come_up() {
     assert!(bench.sm.view().is_up() && bench.sm.is_resting());
 }
 
-/// Milestones carry the values of their moment: nothing has to be looked up in what the manager shows.
+/// Milestones carry the values of their moment: the view of the manager is not needed.
 #[test]
 fn a_bring_up_passes_its_milestones_in_order() {
     let mut bench = Bench::up(Mode::Manage);
@@ -284,7 +284,7 @@ fn nothing_is_set_before_it_can_be_stored() {
     let mut bench = Bench::new(Mode::Manage);
     bench.is_full = true;
     bench.hand(Input::Start);
-    // The first plan gives way to one that needs nothing stored; here each port needs a LID.
+    // The first plan is replaced by one that needs no storing; here each port needs a LID.
     bench.compute();
     bench.compute();
     assert!(bench.jobs.is_empty());
@@ -308,7 +308,7 @@ fn what_is_given_out_is_stored_first_and_once() {
         panic!("{:?}", bench.stored)
     };
     assert_eq!(*sets_before, 0);
-    // Whose tables they are is stored when they are there.
+    // Which manager wrote the tables is stored when they are written.
     let engines = bench.sm.config.policy.engines.clone();
     assert!(state.engines.is_empty() && *sets_sent > 0);
     assert_eq!(
@@ -323,7 +323,7 @@ fn what_is_given_out_is_stored_first_and_once() {
     let lids = [(0x11, 1), (0x21, 2)].map(|(guid, lid)| (Guid(guid), LidRange::single(Lid(lid))));
     assert_eq!(state.lids, lids.into());
     assert!(state.generation > bench.sm.tickets.generation());
-    // Sweeps that give out nothing new do not wait for the disk; the generation stays below what is stored.
+    // Sweeps without new LIDs do not wait for the disk; the generation stays below the stored one.
     let ahead = state.generation;
     let state = state.clone();
     for _ in 0..GENERATIONS_AHEAD {
@@ -335,7 +335,7 @@ fn what_is_given_out_is_stored_first_and_once() {
     bench.hand(Input::Command(Command::Sweep));
     bench.compute();
     assert_eq!(bench.stored.len(), 3);
-    // After a restart generations go on above all that may have been sent.
+    // After a restart, generations are above all that may have been sent.
     let mut again = Bench::with_state(Mode::Manage, state);
     again.hand(Input::Start);
     again.compute();
@@ -366,7 +366,7 @@ fn state_of_another_fabric_is_set_aside() {
     check(&[], (false, false));
     check(&[0x11, 0x99], (false, true));
     check(&[0x99], (true, false));
-    // Too few are in sight to tell.
+    // Too few ports are found to decide.
     let many: Vec<u64> = (0x99..0xa9).collect();
     check(&many, (true, true));
 }
@@ -587,7 +587,7 @@ fn hosts_are_asked_to_register_again_once() {
 }
 
 /// Another manager became master after the sweep that the plan was made for: hosts may have registered with it before
-/// the plan's Sets named this one again. Where a later election has shown that there was nobody, they have not.
+/// the plan's Sets named this manager again. If a later election has found no other manager, they have not.
 #[test]
 fn hosts_written_to_beside_another_master_are_asked() {
     let check = |has_looked: bool, want: bool| {
@@ -617,8 +617,9 @@ fn hosts_written_to_beside_another_master_are_asked() {
     check(true, false);
 }
 
-/// A later life finds all as it was: who was told by this manager is not asked, whether it remembers or not. If it
-/// remembers others, who is not among them was told by somebody else who had its LID.
+/// A later process finds everything unchanged: hosts that this manager set are not asked, whether its state names the
+/// hosts or not. If the state names other hosts, a host that is not among them was set by another manager that had the
+/// same LID.
 #[test]
 fn a_later_life_asks_only_hosts_of_others() {
     let check = |remember: fn(&mut PersistentState), want: [bool; 2]| {
@@ -641,7 +642,7 @@ fn a_later_life_asks_only_hosts_of_others() {
 
 #[test]
 fn a_better_manager_is_offered_the_subnet() {
-    /// What becomes of a master that finds this manager: its role, and codes among what it says.
+    /// The effects on a master that finds this manager: its role, and the codes of its events.
     fn check(other: (SmState, u8, u64), takes: bool, role: Role, codes: &[&str]) {
         let mut bench = Bench::up(Mode::Manage);
         let (state, priority, sm_key) = other;
@@ -667,9 +668,9 @@ fn a_better_manager_is_offered_the_subnet() {
             .filter(|code| *code >= "SLV-SM-0060")
             .collect();
         assert_eq!(said, codes, "{other:?}");
-        // What was refused is not offered again by every light sweep; another master is reason enough for a sweep.
+        // A refused offer is not repeated after every light sweep; another master is a reason for a sweep.
         if role == Role::Master {
-            // The second look, then a light sweep.
+            // The check after the plan, then a light sweep.
             bench.until_due();
             bench.until_due();
             assert_eq!(
@@ -680,7 +681,7 @@ fn a_better_manager_is_offered_the_subnet() {
         }
     }
     check((SmState::Standby, 1, 1), true, Role::Standby, &["SLV-SM-0060"]);
-    // It will find this one, stand by and say so.
+    // It will find this manager, stand by and send trap 144.
     check((SmState::Discovering, 1, 1), true, Role::Master, &[]);
     check(
         (SmState::Standby, 1, 1),

@@ -6,14 +6,14 @@ use selvedge_planner::JobId;
 /// The newest tickets.
 #[derive(Debug)]
 pub(super) struct Tickets {
-    /// The generation of what was planned last.
+    /// The generation of the last plan.
     generation: Generation,
     /// The ticket of the last job.
     job: JobId,
 }
 
 impl Tickets {
-    /// Goes on from a generation that was stored.
+    /// Continues from a stored generation.
     pub(super) const fn new(generation: Generation) -> Self {
         Self {
             generation,
@@ -21,12 +21,12 @@ impl Tickets {
         }
     }
 
-    /// Returns the generation of what was planned last.
+    /// Returns the generation of the last plan.
     pub(super) const fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// What is planned from now on is of a new generation.
+    /// Begins a new generation: the next plan has its number.
     pub(super) const fn next_generation(&mut self) {
         self.generation = self.generation.next();
     }

@@ -24,7 +24,7 @@ impl Sm {
             (Timer::AliasGuids, Stage::Idle) => self.aliases_due(),
             (Timer::Backups, Stage::Idle) => self.backups().due().filter(|_| !self.is_preparing_repairs()),
             (Timer::SecondLook, Stage::Idle) => self.second_look_due(),
-            // No code serves these timers in another stage: one that is due would wake the manager again and again.
+            // These timers are served in no other stage: one that is due would wake the manager again and again.
             (
                 Timer::Poll
                 | Timer::OwnPort

@@ -14,7 +14,7 @@ use crate::timer::Timer;
 use crate::trap::{Ctx, Effect, In};
 
 impl Sm {
-    /// Hands an input about traps to their machine, and does what it wants done.
+    /// Hands an input to the trap machine, and carries out its effects.
     pub(crate) fn trap(&mut self, input: In, out: &mut Vec<Output>) {
         let ctx = Ctx {
             now: self.now,

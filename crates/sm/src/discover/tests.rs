@@ -7,7 +7,7 @@ use selvedge_wire::{ExtLinkSpeeds, Method};
 
 use super::*;
 
-/// A node of a made-up fabric: its GUID, kind, and what is plugged into its ports.
+/// A node of a made-up fabric: its GUID, its kind, and the cables at its ports.
 #[derive(Clone, Debug)]
 struct Made {
     guid: u64,
@@ -16,7 +16,7 @@ struct Made {
     cables: Vec<Option<(usize, u8)>>,
     /// PortInfo of this port is answered with an error.
     mute: Option<u8>,
-    /// It has NDR, and shows it to whom? Without extended speeds: `None`.
+    /// Under which condition it shows NDR; `None`: it has no extended speeds.
     ndr: Option<Shown>,
 }
 
@@ -46,7 +46,7 @@ fn host(guid: u64) -> Made {
     }
 }
 
-/// Ends of cables that a walk found.
+/// Ends of cables that discovery found.
 fn links(discovery: &Discovery) -> usize {
     let ports = discovery.found.iter().flat_map(|found| &found.ports);
     ports.filter(|port| port.peer.is_some()).count()
@@ -116,7 +116,7 @@ fn walk(nodes: &[Made]) -> (Discovery, Vec<Event>) {
     (discovery, events)
 }
 
-/// And how often a port was asked for its PortInfo.
+/// As `walk`, and also returns how often ports were asked for PortInfo.
 fn walk_and_count(nodes: &[Made]) -> (Discovery, Vec<Event>, usize) {
     let (mut discovery, mut events, mut requests) = (Discovery::new(false), Vec::new(), Vec::new());
     discovery.begin(&mut requests);
@@ -251,8 +251,8 @@ fn a_route_has_63_hops_at_most() {
     );
 }
 
-/// Agents that show their extended speeds only to who knows them are asked once more; of the others nobody is. Of the
-/// same make the next is asked rightly at once.
+/// Agents that show their extended speeds only to requests with bit 31 are asked once more; other agents are not. The
+/// next node of the same make is asked with bit 31 at once.
 #[test]
 fn speeds_are_seen_wherever_they_are() {
     let check = |shown: Option<Shown>, asked: usize| {
@@ -274,17 +274,18 @@ fn speeds_are_seen_wherever_they_are() {
     };
     check(None, 12);
     check(Some(Shown::ToAll), 12);
-    // Every node here is of one make: the first host is asked twice, the switches never learn that they were to be.
+    // Every node here is of one make: the first host is asked twice, all others once.
     check(Some(Shown::ToThoseWhoKnow), 13);
 }
 
-/// Another block of keys is asked for where the last place of one is taken and the table goes on.
+/// Another block of P_Keys is requested if the last place of a block is used and the table has more.
 #[test]
 fn keys_are_read_block_by_block() {
     let mut nodes = vec![host(0x10), switch(0x20, 2)];
     cable(&mut nodes, (0, 1), (1, 1));
     let port = PortNum::new(1).unwrap();
-    // Who is asked: the host, port 0 of the switch, or a switch port that enforces; how many keys its block has.
+    // The requested port (host, port 0 of the switch, or a switch port that enforces), and the number of keys in its
+    // block.
     let check =
         |(node, port): (usize, PortNum), (room, enforced): (u16, u16), block: u16, keys: u16, want: Option<u32>| {
             let mut discovery = walk(&nodes).0;
@@ -327,7 +328,7 @@ fn keys_are_read_block_by_block() {
 
 #[test]
 fn whom_nobody_can_make_out_is_asked_again() {
-    // The port at which a host says that it was entered, of one that it has.
+    // The ingress port that a host reports, which has one port.
     let mut nodes = vec![host(10), switch(20, 4), host(40)];
     cable(&mut nodes, (0, 1), (1, 1));
     nodes[1].cables[2] = Some((2, 17));
@@ -339,7 +340,7 @@ fn whom_nobody_can_make_out_is_asked_again() {
 fn a_link_that_repairs_itself_is_up_and_one_that_contradicts_itself_is_asked_again() {
     let mut nodes = vec![host(10), switch(20, 4)];
     cable(&mut nodes, (0, 1), (1, 1));
-    // Whether somebody is looked for behind a port in these states, and what is noted of the port.
+    // Whether discovery asks behind a port in these states, and the trouble that it records for the port.
     let check = |state, phys, want: bool, trouble: Option<PortReason>| {
         let mut discovery = walk(&nodes).0;
         let (mut out, mut events) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! LIDs that ports give up: nobody else gets them while packets to them may be under way.
+//! LIDs that ports gave up: no other port gets them while packets to them may be in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct GivenUp {
 }
 
 impl GivenUp {
-    /// A plan is about to be applied to a fabric whose tables are these.
+    /// Before a plan is applied to a fabric with these tables: records the LIDs that ports give up.
     pub fn begin(&mut self, fabric: &Fabric, installed: &Installed, plan: &Plan) {
         self.leaving = leaving(fabric, installed, plan);
     }
@@ -35,19 +35,19 @@ impl GivenUp {
         self.until.extend(leaving.into_iter().map(|lid| (lid, now + drain)));
     }
 
-    /// LIDs to which packets may be under way.
+    /// Returns the LIDs with packets that may be in flight.
     pub fn resting(&self, now: Time) -> BTreeSet<Lid> {
         let resting = self.until.iter().filter(|(_, until)| **until > now);
         resting.map(|(lid, _)| *lid).collect()
     }
 
-    /// The plan in force gives ports fewer LIDs than they are to have, or not.
+    /// Records whether the plan in force gives ports fewer LIDs than wanted.
     pub fn set_short(&mut self, is_short: bool, now: Time) {
         let last = self.until.values().max().copied().unwrap_or(now);
         self.again = is_short.then(|| last.max(now + PAUSE));
     }
 
-    /// When ports that wait for LIDs may get them, if that is yet to come.
+    /// Returns when waiting ports may get LIDs, if that time is still ahead.
     pub fn due(&self, now: Time) -> Option<Time> {
         self.again.filter(|again| *again > now)
     }

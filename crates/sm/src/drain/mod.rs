@@ -1,5 +1,5 @@
-//! What packets may still be under way by: entries that are no longer in force, and LIDs that were given up. How long a
-//! plan must wait for them is planned in `selvedge_planner::past`.
+//! Entries and LIDs by which packets may still be in flight: entries that are no longer in force, and LIDs that were
+//! given up. How long a plan must wait for these packets is computed in `selvedge_planner::past`.
 
 mod given_up;
 
@@ -16,7 +16,7 @@ use selvedge_verify::phases::is_live;
 
 use given_up::GivenUp;
 
-/// What packets may still be under way by.
+/// Entries and LIDs by which packets may still be in flight.
 #[derive(Debug, Default)]
 pub struct Drain {
     /// Entries that are no longer in force.
@@ -33,7 +33,7 @@ pub type Known<'a> = (&'a Fabric, &'a Installed);
 pub struct Step {
     /// What agents took.
     pub taken: Taken,
-    /// It has let packets drain on its way.
+    /// Packets have drained while it was applied.
     pub has_drained: bool,
     /// When its last Set was acknowledged.
     pub at: Time,
@@ -44,31 +44,31 @@ pub struct Step {
 /// What happened.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// What is under way on a fabric is asked for.
+    /// A query for the packets in flight on a fabric.
     Asked(&'a Fabric),
-    /// What is known of the fabric is about to be replaced by something else.
+    /// The known fabric and tables are about to be replaced.
     Replaced {
-        /// What was known.
+        /// The state before.
         before: Known<'a>,
-        /// What is known now; none if this manager is not master, or knows no table.
+        /// The state after; `None` if this manager is not master, or knows no table.
         after: Option<Known<'a>>,
     },
     /// A sweep has read all tables.
     TablesRead {
-        /// What was known.
+        /// The state before.
         before: Option<Known<'a>>,
-        /// What is known now.
+        /// The state after.
         after: Known<'a>,
-        /// Some table is another one than it was believed to be.
+        /// Some table differs from what the manager believed.
         is_astray: bool,
     },
-    /// A table of this fabric is not as it was written: its Set may have reached another switch.
+    /// A table of this fabric differs from what was written: its Set may have reached another switch.
     Astray(&'a Fabric),
     /// Another manager was master of this fabric until then.
     Stranger(Time, &'a Fabric),
-    /// A switch port was not ACTIVE some time after it was asked at this time: nothing waits there any more.
+    /// A switch port was not ACTIVE some time after this Get: no packet waits there any more.
     Emptied(Guid, PortNum, Time),
-    /// A plan is about to be applied to a fabric whose tables are these.
+    /// A plan is about to be applied to a fabric with these tables.
     Applying(Known<'a>, &'a Plan),
     /// A plan was applied as far as possible.
     Applied {
@@ -76,7 +76,7 @@ pub enum In<'a> {
         step: Step,
         /// Sets without an acknowledgement.
         unanswered: Unanswered,
-        /// It gives ports fewer LIDs than they are to have.
+        /// It gives ports fewer LIDs than wanted.
         is_short: bool,
     },
     /// A sweep takes the place of a plan that is applied in part.
@@ -86,7 +86,7 @@ pub enum In<'a> {
         /// The step before the wait that it is in.
         step: Option<Step>,
     },
-    /// A job has worked out for how long packets under way matter.
+    /// A job has computed for how long packets in flight matter.
     Settled(Box<Past>),
     /// A sweep begins that gives ports the LIDs for which they wait.
     LidsSwept,
@@ -95,14 +95,14 @@ pub enum In<'a> {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Effect {
-    /// The answer: what may be under way. None: nothing.
+    /// The answer to the query: packets that may be in flight. None: none.
     UnderWay(Option<Arc<UnderWay>>),
-    /// It is known for how long packets under way matter.
+    /// It is known for how long packets in flight matter.
     Settled,
 }
 
 impl Drain {
-    /// Takes one input at this time; appends what is to be done.
+    /// Takes one input at this time; appends the effects.
     pub fn handle(&mut self, now: Time, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Asked(fabric) => effects.push(Effect::UnderWay(self.past.under_way(fabric, now))),
@@ -158,33 +158,33 @@ impl Drain {
         self.past.add(step.taken, step.has_drained, step.at, step.after);
     }
 
-    /// Returns for how much longer packets may be under way by unknown entries.
+    /// Returns for how much longer packets may be in flight by unknown entries.
     pub fn fog(&self, now: Time) -> Duration {
         self.past.fog(now)
     }
 
-    /// Returns true if links between switches carried packets a moment ago that are not in sight any more: packets are
-    /// under way all the same, by entries that the switches in sight had then.
+    /// Returns true if links between switches that are now out of sight carried packets a moment ago: packets are in
+    /// flight in spite of that, by the entries that the switches in sight had then.
     pub fn has_carried(&self, fabric: &Fabric, now: Time) -> bool {
         self.past.has_carried(fabric, now)
     }
 
-    /// Returns true if packets may be under way, and it is known for how long they matter.
+    /// Returns true if packets may be in flight, and it is known for how long they matter.
     pub fn is_settled_with_some(&self) -> bool {
         self.past.is_settled_with_some()
     }
 
-    /// Returns what a job needs to work out for how long packets under way matter, if that is not known.
+    /// Returns the input of the job that computes for how long packets in flight matter, if that is unknown.
     pub fn unsettled(&self) -> Option<Past> {
         self.past.is_unsettled().then(|| self.past.clone())
     }
 
-    /// Returns LIDs to which packets may be under way.
+    /// Returns the LIDs with packets that may be in flight.
     pub fn resting(&self, now: Time) -> BTreeSet<Lid> {
         self.given_up.resting(now)
     }
 
-    /// Returns when ports that wait for LIDs may get them, if that is yet to come.
+    /// Returns when waiting ports may get LIDs, if that time is still ahead.
     pub fn lids_due(&self, now: Time) -> Option<Time> {
         self.given_up.due(now)
     }

@@ -38,7 +38,7 @@ impl Election {
     }
 
     /// Takes another manager's SMInfo. A manager that shows IsSM but does not answer counts as gone, a manager with
-    /// another SM_Key counts as not ours.
+    /// another SM_Key is not considered.
     pub(super) fn manager_answered(
         &mut self,
         ctx: &Ctx<'_>,
@@ -62,7 +62,8 @@ impl Election {
         }
     }
 
-    /// Decides, once every manager has been asked: lead, stand by for the best manager, or offer it the subnet.
+    /// Decides, once every manager has been asked: become master, stand by for the best manager, or offer it the
+    /// subnet.
     pub(super) fn decide(
         &mut self,
         ctx: &Ctx<'_>,
@@ -114,16 +115,16 @@ impl Election {
             _ if own != SmState::Discovering => None,
             // The silent manager may have been setting LIDs when it ended, after this sweep had read them.
             _ if silent > 0 => Some(SweepReason::Unanswered),
-            // Another manager asked this one during the sweep, but the sweep did not find it: it came after the sweep
-            // had passed. Both may then think that they are alone.
+            // Another manager sent a request during the sweep, but the sweep did not find it: it joined after the sweep
+            // had passed. Both may then be master without knowing of each other.
             _ if is_alone && self.asked.count != self.asked.before_sweep => Some(SweepReason::Asked),
             _ => None,
         }
     }
 
-    /// Another master has been here. The manager that wrote a table last is unknown, whatever SMLIDs say, so all tables
-    /// are read. The entries by which packets are under way are unknown, so the packets are awaited. Hosts may have
-    /// registered with the other master, so what was written to meanwhile is asked again.
+    /// Handles another master in this subnet. It is unknown which manager wrote a table last, whatever SMLIDs show, so
+    /// all tables are read. Packets may be in flight by unknown entries, so the manager waits for them. Hosts may have
+    /// registered with the other master, so hosts with a Set in that time are asked again.
     pub(super) fn forget_plan(&mut self, now: Time, effects: &mut Vec<Effect>) {
         effects.push(Effect::ForgetPlan);
         self.foreign.last = Some(now);
@@ -140,7 +141,7 @@ impl Election {
                 }
                 effects.extend(self.foreign.last.take().map(Effect::ForeignPackets));
             }
-            // These Sets were not planned for what the other master had written.
+            // These Sets were planned without the tables that the other master had written.
             Foreign::Applied if self.has_met_another() => self.forget_plan(now, effects),
             Foreign::Applied => {}
         }
@@ -168,8 +169,8 @@ pub(super) fn rank(info: &SmInfo) -> (u8, std::cmp::Reverse<Guid>) {
 /// True if the manager `own` must give way to `other`: stand by for it or, as master, hand the subnet over to it.
 ///
 /// Source: IBA vol 1 §14.4.1: a manager that is not master gives way to any master, and to a better one that is still
-/// discovering or standing by; a master gives way to a better one that is master or stands by. One that is discovering
-/// will find the master, stand by, and say that it is better when it is ready for the subnet.
+/// discovering or standing by; a master gives way to a better one that is master or stands by. A manager that is
+/// discovering will find the master, stand by, and send trap 144 when it is ready for the subnet.
 pub(super) fn yields(own: &SmInfo, other: &SmInfo) -> bool {
     let better = rank(other) > rank(own);
     match (own.state, other.state) {

@@ -1,7 +1,7 @@
 //! Handover: the subnet is offered to a better manager, or taken from another one.
 //!
-//! A standby that gets HANDOVER is master at once, and sweeps. If HANDOVER comes again, it is a master that gets it:
-//! it forgets its plan and sweeps once more, as the other master may have written in between.
+//! A standby that receives HANDOVER is master at once, and sweeps. A master that receives HANDOVER drops its plan and
+//! sweeps once more, because the other master may have written in between.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use super::elect::yields;
 use super::{Ask, Ctx, Effect, Election, Other, Phase, Role, managers, ok, request, set};
 use crate::event::{Event, SweepReason};
 
-/// Time until a better manager that had to wait is looked at again: packets are gone after about two seconds as a rule.
+/// Time until the subnet is offered again to a better manager that had to wait: packets in flight are usually gone
+/// after two seconds.
 const PUT_OFF: Duration = Duration::from_secs(2);
 
 /// The better manager that has not been given the subnet, and why. An election offers it to one manager at most.
@@ -23,7 +24,7 @@ const PUT_OFF: Duration = Duration::from_secs(2);
 pub(super) struct Offers {
     /// What became of the offer of the last election.
     last: Offer,
-    /// A better manager that had to wait, and when it is looked at again.
+    /// A better manager that had to wait, and the time of the next offer.
     waiting: Option<(Guid, Time)>,
 }
 
@@ -33,9 +34,10 @@ enum Offer {
     /// None was made, it was taken, or its manager is the one in `Offers::waiting` now.
     #[default]
     None,
-    /// It was not made, because packets are under way. Counts until this manager rests; then the other one waits.
+    /// No offer was made, because packets are in flight. Ends when this manager becomes idle; the other manager then
+    /// waits.
     PutOff(Guid),
-    /// The manager refused it. Counts until the next heavy sweep, whose election may offer the subnet again.
+    /// The manager refused it. Counts until the next heavy sweep: its election may offer the subnet again.
     Refused(Guid),
 }
 
@@ -47,7 +49,7 @@ impl Offers {
         }
     }
 
-    /// This manager rests. It may do so several times before the manager that waits is looked at again.
+    /// This manager becomes idle. That may happen several times before the next offer.
     pub(super) fn resting(&mut self, now: Time) {
         if let Offer::PutOff(guid) = self.last {
             (self.last, self.waiting) = (Offer::None, Some((guid, now + PUT_OFF)));
@@ -69,19 +71,19 @@ impl Offers {
 }
 
 impl Election {
-    /// Returns when a better manager that had to wait is looked at again.
+    /// Returns the time of the next offer to a better manager that had to wait.
     pub fn offer_due(&self, now: Time) -> Option<Time> {
         self.offers.waiting.map(|(_, at)| at).filter(|at| *at > now)
     }
 
-    /// Returns the port of a better manager that has been told to wait, as long as it has to: it was seen in the sweep
-    /// whose plan is on its way, or before.
+    /// Returns the port of a better manager that must wait for the subnet: the sweep of the plan being applied, or an
+    /// earlier one, found it.
     pub fn waiting(&self, now: Time) -> Option<Guid> {
         self.offers.waiting(now)
     }
 
-    /// Offers the subnet to a better manager, unless packets are under way of which only this manager knows. Another
-    /// master is not kept waiting.
+    /// Offers the subnet to a better manager, unless packets are in flight that only this manager knows of. Another
+    /// master does not have to wait.
     pub(super) fn offer(&mut self, ctx: &Ctx<'_>, to: Other, is_draining: bool, effects: &mut Vec<Effect>) {
         let Other { at, info } = to;
         let waits = info.state != SmState::Master && is_draining;
@@ -109,8 +111,8 @@ impl Election {
         }
     }
 
-    /// Ends the handover: stands by if the offer was taken, else stays master. A better manager that is master already
-    /// is left alone in any case.
+    /// Ends the handover: stands by if the offer was accepted, else stays master. A better manager that is already
+    /// master is left alone.
     pub(super) fn conclude(&mut self, to: Other, is_taken: bool, effects: &mut Vec<Effect>) {
         if is_taken || to.info.state == SmState::Master {
             effects.push(Effect::Yield(to));
@@ -127,7 +129,7 @@ impl Election {
         let guid = sender.guid;
         match (control, self.role) {
             (SmControl::Handover, Role::Standby) => {
-                // The master does not look at SMInfo states, so its offer is taken in any case.
+                // The master ignores SMInfo states, so its offer is accepted in any case.
                 self.copy.await_no_longer();
                 self.acknowledge(ctx, guid, effects);
                 self.handed_over_by = Some(guid);
@@ -138,7 +140,7 @@ impl Election {
             (SmControl::Handover, Role::Master | Role::Discovering) => {
                 self.handed_over_by = Some(guid);
                 self.forget_plan(ctx.now, effects);
-                // What was seen so far may be older than what the other master leaves.
+                // The last inventory may be older than the tables that the other master leaves.
                 effects.push(Effect::Sweep(SweepReason::HandedOver));
             }
             (SmControl::Acknowledge, Role::Master) => {
@@ -165,7 +167,7 @@ impl Election {
                 }
             }
             (SmControl::Discover, Role::Standby) => self.discover(effects),
-            // Nothing is left to do, or it is not legal.
+            // Nothing to do, or the command is not legal in this state.
             (SmControl::Acknowledge | SmControl::Standby | SmControl::Disable | SmControl::Discover, _)
             | (SmControl::Handover, Role::NotActive) => {}
         }
@@ -279,7 +281,7 @@ mod tests {
         check(None, None, None);
         check(None, Some((7, 6)), Some(7));
         check(None, Some((7, 5)), None);
-        // The plan of the sweep that saw it is on its way.
+        // The plan of the sweep that found it is being applied.
         check(Some(8), None, Some(8));
         check(Some(8), Some((7, 6)), Some(8));
     }

@@ -14,7 +14,7 @@ use crate::config::{Config, Mode};
 use crate::event::SweepReason;
 use crate::made::{FAR, NEAR, guid, inventory, place, port, row};
 
-/// An election, and what it reads.
+/// An election with its inputs.
 pub struct Bench {
     /// Now.
     pub now: Time,
@@ -29,7 +29,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// A manager that has found the row: the far host has LID 7.
+    /// A manager after a sweep of the row: the far host has LID 7.
     pub fn new() -> Self {
         let local = LocalPort {
             node_guid: guid(NEAR),
@@ -68,7 +68,7 @@ impl Bench {
         place(&self.inventory, FAR, 1)
     }
 
-    /// Hands something in, and returns what the election wants done.
+    /// Hands in an input, and returns the effects.
     pub fn hand(&mut self, input: In<'_>) -> Vec<Effect> {
         let ctx = Ctx {
             now: self.now,

@@ -2,13 +2,13 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | `elect` | whether this manager leads, stands by, or offers the subnet to a better manager |
-//! | `poll` | whether the master of this standby still lives |
+//! | `elect` | whether this manager becomes master, stands by, or offers the subnet to a better manager |
+//! | `poll` | whether the master of this standby still answers |
 //! | `handover` | when a better manager is offered the subnet, what each SubnSet(SMInfo) changes |
 //! | `sm_info` | what SMInfo this manager answers, which SubnSet(SMInfo) is legal |
 //!
 //! Source: IBA vol 1 §14.4.1 (states), §14.4.2 (controls). Where the standard leaves a choice, this manager does what
-//! OpenSM was observed to do (`osm_sminfo_rcv.c`, `osm_sm_state_mgr.c`), so that either can stand in for the other.
+//! OpenSM was observed to do (`osm_sminfo_rcv.c`, `osm_sm_state_mgr.c`), so that each can take over from the other.
 
 mod elect;
 mod handover;
@@ -37,9 +37,9 @@ pub struct Election {
     /// SMInfo state of this manager.
     role: Role,
     /// Port GUID of the master, or of the manager that disabled this one, until the role changes. `None`: none is
-    /// known, or this manager leads.
+    /// known, or this manager is master.
     master: Option<Guid>,
-    /// What it awaits of other managers.
+    /// The answer of another manager that the election waits for.
     phase: Phase,
     /// The manager that handed the subnet over: it counts as standby, whatever its SMInfo says, until the next election
     /// is decided or this manager stands by.
@@ -84,7 +84,7 @@ enum Phase {
     Disabled,
 }
 
-/// Another manager, as its last answer shows it. It counts until the next sweep, whose election asks again.
+/// Another manager, as its last answer shows it. It counts until the next sweep: its election asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Other {
     /// Its port in the inventory.
@@ -154,7 +154,7 @@ pub enum In<'a> {
     CutOff,
     /// A heavy sweep begins.
     SweepBegun,
-    /// A heavy sweep has found the fabric: time to ask all other managers.
+    /// A heavy sweep has found the fabric: all other managers are to be asked now.
     Swept,
     /// A light sweep begins: time to ask all other managers.
     LightSweepBegun,
@@ -174,25 +174,26 @@ pub enum In<'a> {
     Lead,
     /// This manager becomes standby of this master. Follows [`Effect::Yield`].
     StandBy(Other),
-    /// Whether packets may be under way of which only this manager knows. Follows [`Effect::Weigh`].
+    /// Whether packets may be in flight that only this manager knows of. Follows [`Effect::Weigh`].
     Weighed {
         /// The better manager.
         to: Other,
         /// True if packets are.
         is_draining: bool,
     },
-    /// Another master may have written to the fabric, or what it wrote is known.
+    /// A sign that another master may have written to the fabric, or the end of that state.
     Foreign(Foreign),
-    /// News of the copy of what hosts registered with the master.
+    /// State of the copy of hosts' registrations with the master.
     Copy(CopyNews),
 }
 
-/// A sign of another master, or the end of what it left.
+/// A sign of another master, or the end of that state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
-    /// A second node shows the GUID of the local node: its manager may lead, and cannot be told from this one.
+    /// A second node shows the GUID of the local node: it may run a master, which cannot be distinguished from this
+    /// manager.
     OwnGuid,
-    /// A heavy sweep found links between switches ACTIVE that this manager has not made so.
+    /// A heavy sweep found links between switches ACTIVE that this manager has not activated.
     Links,
     /// A heavy sweep has read all tables.
     TablesRead,
@@ -203,7 +204,7 @@ pub enum Foreign {
 /// What becomes of the copy of what hosts registered with the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyNews {
-    /// From now on there is to be a copy whenever this manager stands by.
+    /// From now on there must be a copy whenever this manager stands by.
     Wanted,
     /// The copy is complete, or cannot be had.
     Complete,
@@ -213,7 +214,7 @@ pub enum CopyNews {
     Known,
 }
 
-/// What the election wants done.
+/// Effects of the election.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Send a request to the manager at a port, and hand in its end as [`In::Answered`].
@@ -227,7 +228,7 @@ pub enum Effect {
     },
     /// Send an answer.
     Answer(Box<Datagram>),
-    /// Send a request whose answer nobody awaits.
+    /// Send a request without waiting for an answer.
     Notify(Box<Datagram>),
     /// Count a request that gets no answer as dropped.
     Drop,
@@ -246,7 +247,7 @@ pub enum Effect {
         /// Port GUID of the other manager.
         other: Option<Guid>,
     },
-    /// Another master has been here: drop the plan in force, and what was known by it.
+    /// Another master was in this subnet: drop the plan in force and its knowledge.
     ForgetPlan,
     /// The election found no other master.
     NoOtherMaster,
@@ -273,7 +274,7 @@ pub enum Effect {
 }
 
 impl Election {
-    /// Takes what has happened, appends what is to be done.
+    /// Takes one input; appends the effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Start => {
@@ -363,7 +364,7 @@ fn set(ctx: &Ctx<'_>, inventory: &Inventory, at: PortRef, (control, own): (SmCon
     smp::set(own, control.modifier(), route, ctx.config.policy.m_key)
 }
 
-/// Returns the ports whose capability mask shows IsSM, without the local port.
+/// Returns the ports that show IsSM in their capability mask, without the local port.
 fn managers(inventory: &Inventory) -> impl Iterator<Item = PortRef> + '_ {
     let others = inventory.fabric.end_ports().filter(|(at, port)| {
         let is_sm = CapabilityMask(port.capability.mask).contains(CapabilityMask::IS_SM);

@@ -40,8 +40,9 @@ pub(super) struct Silent {
 }
 
 impl Silent {
-    /// True if the route still leads over the same nodes, and its links are ACTIVE: the silence was the master's, and
-    /// no host has registered with it meanwhile. The last link may be gone: then the master's node was cut off itself.
+    /// True if the directed route still crosses the same nodes, and its links are ACTIVE. Then the master itself was
+    /// silent, and no host has registered with it meanwhile. The last link may be down: then the master's node was cut
+    /// off.
     pub(super) fn has_same_way(&self, inventory: &Inventory) -> bool {
         let fabric = &inventory.fabric;
         let is_active = |at: PortRef| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
@@ -50,7 +51,7 @@ impl Silent {
 }
 
 /// Returns the GUIDs of the nodes that a directed route crosses, without the first and the last. `None` if a link
-/// between them is missing, or one of its ends is not as it has to be.
+/// between them is missing, or one of its ends is not ACTIVE.
 fn nodes_between(
     inventory: &Inventory,
     route: &DirectedRoute,
@@ -68,26 +69,27 @@ fn nodes_between(
 /// The copy, beside this standby, of what hosts registered with the master.
 #[derive(Debug, Default)]
 pub(super) struct RegistrationCopy {
-    /// There is to be a copy whenever this manager stands by.
+    /// There must be a copy whenever this manager stands by.
     is_wanted: bool,
     /// This manager stands by, and the copy is not complete yet. It shows DISCOVERING, so no master hands over to it.
     is_awaited: bool,
-    /// The master of whom the copy is complete, or cannot be had. It may have been out of sight since.
+    /// The master with a copy that is complete, or cannot be had. It may have been out of sight since.
     of: Option<Guid>,
-    /// The copy was complete when the master's administrator last answered. If the master lives, it may be no longer.
+    /// The copy was complete when the master's administrator last answered. If the master still runs, it may be
+    /// incomplete now.
     is_doubtful: bool,
     /// Since this manager was last master, it knows what hosts registered by a copy only, if at all.
     is_relied_on: bool,
 }
 
 impl RegistrationCopy {
-    /// True while the copy of the master at hand is not complete.
+    /// True while the copy of the current master is not complete.
     pub(super) const fn is_awaited(&self) -> bool {
         self.is_awaited
     }
 
-    /// Returns true if hosts may have registered what the copy lacks, should the master have lived on. From now on they
-    /// count as asked.
+    /// Returns true if hosts may have registered something that the copy lacks, should the master still have run. From
+    /// now on these hosts count as asked.
     pub(super) const fn take_doubt(&mut self) -> bool {
         std::mem::replace(&mut self.is_doubtful, false)
     }
@@ -97,7 +99,7 @@ impl RegistrationCopy {
         self.is_relied_on
     }
 
-    /// The master offers the subnet although the copy is not complete: it does not look at SMInfo states.
+    /// The master offers the subnet although the copy is not complete: it ignores SMInfo states.
     pub(super) const fn await_no_longer(&mut self) {
         self.is_awaited = false;
     }
@@ -141,7 +143,7 @@ impl Election {
             next_poll: ctx.now + ctx.config.poll_interval,
             between: between.unwrap_or_default(),
         });
-        // Nobody offers the subnet to a manager that is still discovering.
+        // A master offers the subnet only to managers that have finished discovering.
         self.notify_worse_master(ctx, info, effects);
     }
 
@@ -224,7 +226,7 @@ impl Election {
         is_lost
     }
 
-    /// Takes news of the copy of what hosts registered with the master.
+    /// Takes the state of the copy of hosts' registrations with the master.
     pub(super) fn note_copy(&mut self, ctx: &Ctx<'_>, news: CopyNews) {
         match news {
             CopyNews::Wanted => self.copy.is_wanted = true,
@@ -236,7 +238,7 @@ impl Election {
                     self.poll_at_once(ctx);
                 }
             }
-            // Hosts may have registered something with the master if that still lives.
+            // Hosts may have registered something with the master if it still runs.
             CopyNews::Doubtful => {
                 self.copy.is_doubtful = true;
                 self.poll_at_once(ctx);
@@ -312,7 +314,7 @@ mod tests {
             [Effect::Event(_)]
         ));
         assert!(bench.hand(In::Answered(Ask::Poll, Some(&says))).is_empty());
-        // The poll is still under way when the next one is due.
+        // The poll is still in flight when the next one is due.
         bench.is_waiting = true;
         let effects = bench.hand(In::PollDue);
         let is_missed = matches!(
@@ -371,7 +373,7 @@ mod tests {
         assert_eq!(state(&bench), SmState::Discovering);
         bench.hand(In::Copy(CopyNews::Complete));
         assert_eq!(state(&bench), SmState::Standby);
-        // The answer to this poll leads to the trap.
+        // The answer to this poll triggers the trap.
         assert_eq!(bench.election.poll_due(), Some(bench.now));
         let says = answer(&SmInfo {
             priority: selvedge_wire::Bits::saturating(0),
@@ -399,7 +401,7 @@ mod tests {
 
     #[test]
     fn hosts_are_asked_if_the_way_to_a_silent_master_is_another_one() {
-        // Whether the administrator beside the master was silent as well, the link of the way that is no longer ACTIVE
+        // Whether the administrator beside the master was silent too, the link of the route that is no longer ACTIVE
         // when the standby sweeps, and whether hosts are asked.
         let check = |news: CopyNews, lost: Option<(usize, u8)>, want: bool| {
             let mut bench = Bench::standby(far(SmState::Master, 9));
@@ -423,7 +425,7 @@ mod tests {
         check(CopyNews::Complete, Some((SECOND, 1)), false);
         check(CopyNews::Doubtful, None, false);
         check(CopyNews::Doubtful, Some((SECOND, 1)), true);
-        // The last link of the way: the host of the master has lost it.
+        // The last link of the route: the master's host has lost it.
         check(CopyNews::Doubtful, Some((FAR, 1)), false);
     }
 

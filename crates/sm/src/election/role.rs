@@ -5,12 +5,12 @@ use std::fmt;
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Finding out who else is there.
+    /// Finding out which other managers there are.
     #[default]
     Discovering,
     /// Another manager is master; this one watches it.
     Standby,
-    /// In charge.
+    /// Master of the subnet.
     Master,
     /// Takes no part (dry run, watch, stopped).
     NotActive,

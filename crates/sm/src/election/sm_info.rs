@@ -25,7 +25,7 @@ impl Election {
         }
     }
 
-    /// The same, in answer to the input at hand.
+    /// Returns the SMInfo of this manager for the current input.
     pub(super) fn own(&self, ctx: &Ctx<'_>) -> SmInfo {
         self.sm_info(ctx.config, ctx.act_count)
     }

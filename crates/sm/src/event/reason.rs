@@ -18,25 +18,25 @@ pub enum SweepReason {
     MasterLost,
     /// Something of the last sweep failed.
     Again,
-    /// A manager that was not found asked who we are.
+    /// A manager that was not found sent SMInfo Get to this one.
     Asked,
     /// Another manager did not answer.
     Unanswered,
-    /// Time for another look.
+    /// The interval between sweeps is over.
     Interval,
-    /// A link was lost while the plan was on its way.
+    /// A link was lost while the plan was applied.
     Overtaken,
-    /// LIDs that ports wait for are free.
+    /// LIDs are free that ports wait for.
     LidsFree,
     /// Another manager handed the subnet over.
     HandedOver,
-    /// The master told this standby to look.
+    /// The master sent DISCOVER to this standby.
     Told,
 }
 
 impl SweepReason {
-    /// Why a sweep is repeated that began so: how a manager came to be master matters to the next as well, and that an
-    /// operator wants load spread anew.
+    /// Returns the reason of a repeated sweep, from that of the first: the next sweep must also know how the manager
+    /// became master, and that the operator requested a rebalance.
     pub(crate) const fn again(self) -> Self {
         match self {
             Self::MasterLost | Self::HandedOver | Self::Told | Self::Command => self,

@@ -1,4 +1,4 @@
-//! What events of links, steps, agents and balance say.
+//! Texts of events about links, steps, agents and balance.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Event;
 
 impl Event {
-    /// What is said of links that come and go, then of the rest.
+    /// Writes events of links that go down or come back, then all other events.
     pub(super) fn fmt_link(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LinkLeftOut {
@@ -45,7 +45,7 @@ impl Event {
         }
     }
 
-    /// What is said of balance.
+    /// Writes events of balance.
     pub(super) fn of_balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RebalanceStep {
@@ -78,7 +78,7 @@ impl Event {
         }
     }
 
-    /// What is said of the steps of a change.
+    /// Writes events of the steps of a change.
     pub(super) fn of_steps(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Draining { wait } => write!(
@@ -102,7 +102,7 @@ impl Event {
         }
     }
 
-    /// What is said of other managers.
+    /// Writes events of other managers.
     pub(super) fn of_managers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BeyondReach { ports, what } => write!(
@@ -137,7 +137,7 @@ impl Event {
         }
     }
 
-    /// What is said of what agents hold.
+    /// Writes events of agents' contents.
     pub(super) fn of_agents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ReadBackDiffers {
@@ -175,7 +175,7 @@ impl Event {
     }
 }
 
-/// What becomes of what is stored where no port of it is found.
+/// Returns what happens to stored state if none of its ports is found.
 const fn foreign_state(are_few: bool) -> &'static str {
     match are_few {
         true => {

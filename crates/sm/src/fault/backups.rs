@@ -9,7 +9,7 @@ use selvedge_planner::{BackUp, Backups, Inventory, JobId, PlanEvent};
 use selvedge_sim::Time;
 use selvedge_verify::standing::State;
 
-/// States whose backups are kept: a link that was lost comes back, as a rule.
+/// Number of states for which backups are kept: a lost link usually comes back.
 const STATES: usize = 2;
 
 /// Which backups there are, and which are made.
@@ -17,7 +17,7 @@ const STATES: usize = 2;
 pub struct BackupBook {
     /// Of the last states, newest first.
     kept: Vec<Arc<Backups>>,
-    /// When the next are to be begun.
+    /// When the next backups are computed.
     due: Option<Time>,
     /// Those that are being made.
     making: Option<Making>,
@@ -45,7 +45,7 @@ pub struct Ctx<'a> {
     pub plan: Option<&'a Arc<Plan>>,
     /// The fabric that it is in force on, as seen last.
     pub inventory: Option<&'a Arc<Inventory>>,
-    /// What is in force is known in full.
+    /// The state in force is fully known.
     pub knows_the_fabric: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Ctx<'a> {
 pub enum In {
     /// Repairs are prepared.
     Ready,
-    /// [`BackupBook::due`] has come; what is proved, if backups can be made for it.
+    /// [`BackupBook::due`] has come; the proved state, if backups can be made for it.
     Due(Option<State>),
     /// The job of [`Effect::Begin`] or [`Effect::GoOn`] has this ticket.
     HandedOut(JobId),
@@ -65,7 +65,7 @@ pub enum In {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Effect {
-    /// Tell operators.
+    /// Report this event.
     Event(PlanEvent),
     /// Hand out a job that makes the first backups.
     Begin {
@@ -80,7 +80,7 @@ pub enum Effect {
     GoOn {
         /// Of the links of this fabric.
         inventory: Arc<Inventory>,
-        /// What is left to do.
+        /// The rest of the work.
         task: Box<BackUp>,
     },
 }
@@ -99,13 +99,13 @@ impl BackupBook {
         }
     }
 
-    /// Returns when backups are to be begun.
+    /// Returns when backups are computed next.
     #[must_use]
     pub const fn due(&self) -> Option<Time> {
         self.due
     }
 
-    /// Returns what was found so far.
+    /// Returns the backups that are kept.
     #[must_use]
     pub fn kept(&self) -> &[Arc<Backups>] {
         &self.kept
@@ -137,7 +137,7 @@ impl BackupBook {
         Some(Effect::Begin { inventory, plan, known })
     }
 
-    /// Takes what was made, and goes on if all is still as it was.
+    /// Takes the backups that a job made, and continues if the state is unchanged.
     fn made(&mut self, ctx: &Ctx<'_>, made: Option<Box<BackUp>>) -> Option<Effect> {
         let (making, mut task) = self.making.take().zip(made)?;
         let found = task.take_found();
@@ -155,7 +155,7 @@ impl BackupBook {
         Some(made).filter(|made| made.is_complete)?.event().map(Effect::Event)
     }
 
-    /// Keeps what was found; it is of use at once.
+    /// Keeps these backups; they can be used at once.
     fn keep(&mut self, found: Backups) {
         if found.state.is_none() {
             return;

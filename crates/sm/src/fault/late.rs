@@ -1,7 +1,7 @@
 //! PortInfo answers that arrive after a probe has ended, while the repair of what it found is planned.
 //!
-//! Such an answer may show that a port is up again that was not made ACTIVE since. Then its cable may have been moved,
-//! and a Set that crosses it may reach another switch than is meant. So a sweep takes the place of the repair.
+//! Such an answer may show a port that went down and came up again and is not ACTIVE. Then its cable may have been
+//! moved, and a Set that crosses it may reach the wrong switch. So a sweep takes the place of the repair.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use selvedge_planner::Inventory;
 use selvedge_types::{PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, Class, DirectedRoute, Mad, PortInfo};
 
-/// Returns true if a port that was ACTIVE is up and no longer so, by an answer without an error, and the repair is not
-/// for it.
+/// Returns true if an answer without an error shows that a port which was ACTIVE is up but no longer ACTIVE, and the
+/// repair is not for that port.
 pub(super) fn is_news(inventory: &Inventory, repaired: &BTreeSet<PortRef>, mad: &Mad) -> bool {
     if mad.class() != Class::SubnDirected || mad.attribute() != AttributeId::PORT_INFO {
         return false;
@@ -51,7 +51,7 @@ mod tests {
     fn a_port_that_is_up_and_not_active_any_more_is_news() {
         let inventory = inventory(row());
         let near = PortNum::new(1).unwrap();
-        // Which port of the first switch an answer tells of, in what state, and whether the repair is for it.
+        // The port of the first switch in the answer, its state, and whether the repair is for it.
         let check = |port: u8, state: PortState, is_repaired: bool, want: bool| {
             let route = DirectedRoute::LOCAL.then(near).unwrap();
             let mut mad = Mad::directed(Method::GetResp, AttributeId::PORT_INFO, port.into(), &route);
@@ -72,7 +72,7 @@ mod tests {
         check(2, Init, false, true);
         check(2, Init, true, false);
         check(2, Active, false, false);
-        // Its own trap tells of that.
+        // Its own trap reports that.
         check(2, Down, false, false);
         check(0, Init, false, false);
     }

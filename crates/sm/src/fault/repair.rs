@@ -1,8 +1,8 @@
-//! Repairs: which switches are to be probed, what is prepared before a fault, and the repair on its way.
+//! Repairs: the switches to be probed, the data prepared before a fault, and the current repair.
 //!
-//! A repair is planned from what a job prepared after the last plan came into force. If that job is still under way,
-//! the repair waits for it: it would have to do the same first. When a repair is in force, the switches that it is for
-//! are probed once more, port by port.
+//! A repair is planned from data that a job prepared after the last plan came into force. If that job still runs, the
+//! repair waits for it, because it would have to compute the same first. When a repair is in force, its switches are
+//! probed once more, port by port.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::Suspects;
 use super::late::is_news;
 use crate::event::SweepReason;
 
-/// What is to be probed, what is prepared, and what is being repaired.
+/// The switches to be probed, the prepared data, and the current repair.
 #[derive(Debug, Default)]
 pub struct Repairs {
     suspects: Suspects,
@@ -26,9 +26,9 @@ pub struct Repairs {
     preparing: Option<JobId>,
     /// A repair that waits for that job.
     waiting: Option<Box<Job>>,
-    /// The repair on its way.
+    /// The current repair.
     current: Option<Current>,
-    /// Requests that had been repeated when Sets of a plan began to be sent.
+    /// Number of repeated requests when the first Set of a plan was sent.
     repeats: u64,
 }
 
@@ -48,9 +48,9 @@ struct Current {
 /// What repairs are decided by.
 #[derive(Debug)]
 pub struct Ctx {
-    /// What is in force is known in full.
+    /// The state in force is fully known.
     pub knows_the_fabric: bool,
-    /// What may have changed while the last plan was on its way has been looked at.
+    /// The check for changes during the last plan is done.
     pub has_looked_again: bool,
     /// Why the last sweep or repair was made.
     pub sweep_reason: SweepReason,
@@ -59,15 +59,15 @@ pub struct Ctx {
 /// What can happen.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// A switch says that a link changed.
+    /// A switch has reported a changed link.
     Suspected(NodeIdx, SweepReason),
     /// A switch shows PortStateChange in a light sweep.
     Flagged(NodeIdx),
-    /// While the repair on its way waits, a switch says so of a link that the repair is for: [`Repairs::is_for`].
+    /// While the current repair waits, a switch has reported a link that the repair is for: [`Repairs::is_for`].
     SaidLate(NodeIdx),
     /// Suspects may be probed, if there are any.
     MayProbe(Chance),
-    /// What was found is to be planned around, by a job of this ticket.
+    /// A job with this ticket shall plan a repair.
     Repair(JobId, Box<Repair>),
     /// The repair cannot be made.
     NotRepaired,
@@ -76,20 +76,20 @@ pub enum In<'a> {
         /// There is something to prepare.
         has_switches: bool,
     },
-    /// Repairs are to be prepared, by a job of this ticket.
+    /// A job with this ticket shall prepare repairs.
     Prepare(JobId, Box<Prepare>),
     /// That job has ended.
     Prepared(Option<Box<Warm>>),
-    /// A repair gives back what was prepared; nothing is good for another plan.
+    /// A repair returns the prepared data; `None`: they fit no other plan.
     Warm(Option<Box<Warm>>),
-    /// Routes have to be proved beside these multicast copies.
+    /// Routes must be proved together with these multicast copies.
     Copies(&'a Fabric, &'a Arc<CopyTurns>),
-    /// Sets of a plan begin to be sent. So many requests have been repeated.
+    /// The first Set of a plan is sent. Carries the number of repeated requests.
     SetsBegin {
         /// Since the manager started.
         repeats: u64,
     },
-    /// A sweep begins, or tables are not what they were: all of it is of no use.
+    /// A sweep begins, or tables have changed: all prepared data are dropped.
     Forget,
 }
 
@@ -100,7 +100,7 @@ pub enum Chance {
     Probing,
     /// At once.
     Free,
-    /// A trap does not wait for a light sweep; what that finds itself, until it is over.
+    /// A trap does not wait for a light sweep; a finding of the light sweep itself waits until it is over.
     LightSweep {
         /// It is.
         is_over: bool,
@@ -118,7 +118,7 @@ pub enum Effect {
         suspects: Suspects,
         /// Why.
         reason: SweepReason,
-        /// What was repaired is checked.
+        /// A repair is checked.
         is_check: bool,
     },
     /// Sweep, unless one is due.
@@ -127,7 +127,7 @@ pub enum Effect {
     Compute(Box<Job>),
     /// Have repairs prepared.
     Prepare,
-    /// What was prepared is there, and no repair waits for it.
+    /// The prepared data are ready, and no repair waits for them.
     Ready,
 }
 
@@ -190,7 +190,7 @@ impl Repairs {
         self.warm.as_ref().is_some_and(|warm| warm.can_repair())
     }
 
-    /// Returns true if all is prepared but for what packets under way may do.
+    /// Returns true if all is prepared except the effects of packets in flight.
     #[must_use]
     pub fn lacks_what_is_under_way(&self) -> bool {
         let warm = self.warm.as_ref();
@@ -198,7 +198,7 @@ impl Repairs {
         lacks_it && !self.is_preparing() && !self.is_under_way()
     }
 
-    /// Returns what is proved, if backups can be made for it, which are tables of so many entries.
+    /// Returns the proved state, if backups of at most this number of entries can be made for it.
     #[must_use]
     pub fn proved(&self, entries: usize) -> Option<State> {
         let warm = self.warm.as_ref().filter(|warm| may_back_up(warm))?;
@@ -212,13 +212,13 @@ impl Repairs {
         self.current.is_some()
     }
 
-    /// Returns the links that the repair on its way is for: lost, and returned.
+    /// Returns the links that the current repair is for: numbers of lost and of returned ones.
     #[must_use]
     pub fn links(&self) -> (usize, usize) {
         self.current.as_ref().map_or((0, 0), |current| current.links)
     }
 
-    /// Returns true if the repair on its way is for a lost link of a node.
+    /// Returns true if the current repair is for a lost link of a node.
     #[must_use]
     pub fn is_for(&self, node: NodeIdx) -> bool {
         self.current
@@ -226,15 +226,15 @@ impl Repairs {
             .is_some_and(|current| current.ends.contains(&node))
     }
 
-    /// Returns true if an answer without an error, which nobody waits for any more, tells of a link that may have been
-    /// moved and that the repair on its way is not for.
+    /// Returns true if a late answer without an error shows a link that may have been moved and that the current repair
+    /// is not for.
     #[must_use]
     pub fn is_overtaken(&self, inventory: &Inventory, answer: &Mad) -> bool {
         let current = self.current.as_ref();
         current.is_some_and(|current| is_news(inventory, &current.ports, answer))
     }
 
-    /// Returns true if requests have been repeated since Sets began to be sent.
+    /// Returns true if requests have been repeated since the first Set was sent.
     #[must_use]
     pub const fn has_repeated(&self, repeats: u64) -> bool {
         repeats != self.repeats
@@ -268,7 +268,7 @@ impl Repairs {
         })
     }
 
-    /// Returns the job, unless it waits for what is nearly there.
+    /// Returns the job, unless the prepared data are nearly ready: then it waits for them.
     fn repair(&mut self, id: JobId, mut repair: Box<Repair>) -> Option<Box<Job>> {
         self.current = Some(Current::of(&repair));
         repair.warm = self.warm.take();
@@ -281,7 +281,7 @@ impl Repairs {
         Some(job)
     }
 
-    /// Keeps what a job prepared, or gives it to the repair that waits for it.
+    /// Keeps the data that a job prepared, or gives them to the waiting repair.
     fn prepared(&mut self, warm: Option<Box<Warm>>) -> Effect {
         self.preparing = None;
         match self.waiting.take() {
@@ -298,7 +298,7 @@ impl Repairs {
         }
     }
 
-    /// Prepares for what may be lost next, and has probed what was repaired.
+    /// Prepares the next repair, and has the repaired links probed.
     fn applied(&mut self, ctx: &Ctx, has_switches: bool, effects: &mut Vec<Effect>) {
         let repaired = self.current.take();
         if !ctx.knows_the_fabric {
@@ -337,7 +337,7 @@ impl Current {
     }
 }
 
-/// Returns true if backups can be made from what was prepared: its proof is that of the tables in force.
+/// Returns true if backups can be made from the prepared data: their proof is for the tables in force.
 fn may_back_up(warm: &Warm) -> bool {
     warm.can_repair() && warm.known.is_none()
 }

@@ -22,7 +22,7 @@ const ALL_KNOWN: Ctx = Ctx {
     sweep_reason: SweepReason::Start,
 };
 
-/// Hands in an input. Returns what is to be done, as words.
+/// Hands in an input. Returns the effects by name.
 fn hand(repairs: &mut Repairs, ctx: &Ctx, input: In<'_>) -> Vec<String> {
     let mut effects = Vec::new();
     repairs.handle(ctx, input, &mut effects);
@@ -54,7 +54,7 @@ fn basis(outcome: &Outcome) -> Basis {
     Basis::new(&outcome.inventory, &installed, Arc::default())
 }
 
-/// The link between the two switches of the row was lost, and the first of them says so.
+/// The link between the two switches of the row was lost, and the first of them reports it.
 fn repair(outcome: &Outcome) -> Box<Repair> {
     let [near, far] = [(FIRST, 2), (SECOND, 1)].map(|(at, port)| place(&outcome.inventory, at, port));
     let damage = Damage {
@@ -238,7 +238,8 @@ fn backups_are_made_once_for_what_is_proved() {
 #[test]
 fn a_probe_ends_when_what_was_said_is_explained() {
     let inventory = Arc::new(inventory(row()));
-    // What the first switch says of its port to the second, and our own port of itself; then all answers are there.
+    // The state of the first switch's port to the second, and whether the local port is unchanged; then all answers are
+    // there.
     let check = |is_check: bool, state: PortState, is_as_known: bool, want: &[&str]| {
         let node = place(&inventory, FIRST, 1).node;
         let start = Start {

@@ -1,4 +1,4 @@
-//! What is told of sources that send too much.
+//! Events about sources that send too much.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,16 +29,16 @@ pub enum IntakeEvent {
     Babbles {
         /// LID of the source.
         lid: Lid,
-        /// What it sends.
+        /// The kind of its datagrams.
         kind: Kind,
         /// How many an interval of one second may have.
         most: u32,
     },
-    /// A source babbles no more.
+    /// A source no longer babbles.
     Calm {
         /// LID of the source.
         lid: Lid,
-        /// What it sent.
+        /// The kind of its datagrams.
         kind: Kind,
         /// How many came in all.
         came: u64,
@@ -52,7 +52,7 @@ pub enum IntakeEvent {
         /// The port that is set to Disabled: the end of the link that is nearer to the manager.
         what: String,
     },
-    /// A babbling source is to be disabled by the operator's settings, and cannot be.
+    /// The operator's settings require that a babbling source is disabled, but it cannot be.
     NotDisabled {
         /// LID of the source.
         lid: Lid,
@@ -95,7 +95,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A source in words.
+/// Names a source.
 struct Source(Lid);
 
 impl fmt::Display for Source {

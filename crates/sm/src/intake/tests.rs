@@ -1,4 +1,4 @@
-//! Limits of one source: what the manager gets, what the log says, and what other sources notice of it.
+//! Limits of one source: what the manager gets, what the log shows, and that other sources are not affected.
 
 use selvedge_wire::{Address, NoticeSource, PRODUCER_CA, SmInfo};
 
@@ -85,7 +85,7 @@ impl Bench {
     }
 }
 
-/// Every kind of trap, and what is none.
+/// Every kind of trap, and other datagrams.
 fn floods() -> Vec<Datagram> {
     let numbers = [64, 128, 129, 130, 131, 144, 145, 256, 257, 258, 259, 0, 999, 65_535];
     let traps = numbers.map(|number| trap(5, number));
@@ -136,7 +136,7 @@ fn a_flood_delays_no_other_source_and_no_other_kind() {
 #[test]
 fn an_agent_that_works_is_not_limited() {
     let mut bench = Bench::master();
-    // Links of one switch fail together, and again: each time the manager is told at once.
+    // Links of one switch fail together, several times: each time the manager gets the trap at once.
     for second in 0..5 {
         for link in 0..8 {
             bench.arrives(second * 2_000_000 + link, &trap(5, 128));
@@ -183,7 +183,7 @@ fn a_babbling_source_is_named_until_it_is_calm() {
     assert_eq!(bench.count("SLV-SM-0090"), 4);
     assert!(bench.handed.len() <= BURST as usize + 4);
     assert_eq!(bench.intake.take_accused().len(), 5);
-    // The interval that is under way has enough of them; the next one has none.
+    // The current interval has enough of them; the next one has none.
     for second in 20..=40 {
         bench.wake(Time::from_secs(second));
     }
@@ -231,7 +231,7 @@ fn sources_without_end_take_no_memory_without_end() {
         bench.arrives(u64::from(lid), &trap(lid, 128));
         assert!(bench.intake.flows.len() <= FLOWS_MAX + 1);
     }
-    // They are forgotten.
+    // Their records are dropped.
     bench.arrives(60_000_000, &trap(50_000, 128));
     bench.arrives(60_000_001, &trap(50_001, 144));
     assert_eq!(bench.handed[bench.handed.len() - 2..], [Lid(50_000), Lid(50_001)]);

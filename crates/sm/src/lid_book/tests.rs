@@ -1,4 +1,4 @@
-//! What ports are known by, plan after plan and life after life.
+//! Known LIDs of ports, over several plans and several processes.
 
 use selvedge_fabric::{FabricBuilder, Node, PortRef};
 use selvedge_sim::{Rng, Seed};
@@ -23,7 +23,7 @@ fn host_of(guid: u64, held: LidRange, planned: LidRange) -> (Fabric, Lids) {
     hosts(&[(guid, held, planned)])
 }
 
-/// Hosts by GUID with what they hold, and a plan that gives them others, as far as those are free.
+/// Hosts by GUID with the LIDs that they hold, and a plan that gives them others, as far as those are free.
 fn hosts(hosts: &[(u64, LidRange, LidRange)]) -> (Fabric, Lids) {
     let (mut builder, mut lids) = (FabricBuilder::new(), Lids::new());
     let port = PortNum::new(1).unwrap();
@@ -41,7 +41,7 @@ fn hosts(hosts: &[(u64, LidRange, LidRange)]) -> (Fabric, Lids) {
     (fabric, lids)
 }
 
-/// What is assigned to the port with this GUID.
+/// The LIDs assigned to the port with this GUID.
 fn assigned(book: &LidBook, guid: u64) -> Option<LidRange> {
     book.claims.get(&Guid(guid))?.assigned
 }
@@ -54,8 +54,8 @@ fn book_of(guid: u64, range: LidRange, before: Option<LidRange>) -> LidBook {
     book
 }
 
-/// Plans one after another, each with what the port holds when it is made and after it: what the port is known by
-/// in the end, under some LMC, and what it may hold instead.
+/// Plans one after another, each with the LIDs that the port holds before and after it: the known LIDs in the end,
+/// under some LMC, and others that it may hold instead.
 fn check(plans: &[(LidRange, LidRange, LidRange)], lmc: u8, want: LidRange, spared: &[LidRange]) {
     let mut book = LidBook::default();
     for &(before, planned, after) in plans {
@@ -74,7 +74,7 @@ fn check(plans: &[(LidRange, LidRange, LidRange)], lmc: u8, want: LidRange, spar
 
 #[test]
 fn who_holds_other_lids_than_it_is_known_by_is_a_stranger() {
-    // What the host holds, and whether that is strange: it was planned to have 4, and had 8 before.
+    // The LIDs that the host holds, and whether they are unknown: it was planned to have 4, and had 8 before.
     let check = |held: LidRange, want: bool| {
         let (fabric, _) = host(held, range(4, 0));
         assert!(LidBook::default().strangers(&fabric).is_empty(), "nobody knows it");
@@ -113,8 +113,8 @@ fn who_never_had_its_lids_has_no_claim_on_what_somebody_has() {
 
 #[test]
 fn what_another_master_gave_away_is_not_kept_for_who_never_took_it() {
-    // The host 9 held LIDs and was to have others, which it took or not; another master has given some of those to
-    // 7. What is stored of 9 then.
+    // Host 9 held LIDs and a plan gave it others, which it took or not; another master has given some of those to 7.
+    // `want`: the LIDs stored for 9 then.
     let check = |(held, took): (LidRange, bool), of_7: LidRange, want: Option<LidRange>| {
         let mut book = LidBook::default();
         let (fabric, lids) = host_of(9, held, range(4, 1));
@@ -129,7 +129,7 @@ fn what_another_master_gave_away_is_not_kept_for_who_never_took_it() {
     let none = LidRange::default();
     check((none, false), range(5, 0), None);
     check((range(8, 0), false), range(5, 0), Some(range(8, 0)));
-    // It took them; nobody else has them.
+    // It took them; no other port has them.
     check((none, true), range(5, 0), Some(range(4, 1)));
     check((none, false), range(6, 0), Some(range(4, 1)));
     // It is there, and has them itself.
@@ -143,7 +143,7 @@ fn what_another_master_gave_away_is_not_kept_for_who_never_took_it() {
 
 #[test]
 fn what_was_stored_and_another_held_meanwhile_is_its_owners_again() {
-    // The host 9 had LID 5, in an earlier life. Another master gave it to 7, which holds others later, or is away.
+    // Host 9 had LID 5, in an earlier process. Another master gave it to 7, which later holds others, or is absent.
     let check = |of_7: Option<LidRange>, want: Option<LidRange>| {
         let mut book = LidBook::stored(&PersistentState {
             lids: BTreeMap::from([(Guid(9), range(5, 0))]),
@@ -152,7 +152,7 @@ fn what_was_stored_and_another_held_meanwhile_is_its_owners_again() {
         let (fabric, _) = host(range(5, 0), range(5, 0));
         book.of_another(&fabric);
         assert_eq!(assigned(&book, 9), None);
-        // Then this life ends.
+        // Then this process ends.
         let mut book = LidBook::stored(&PersistentState {
             lids: book.claims(),
             lids_before: book.befores(),
@@ -185,7 +185,7 @@ fn a_set_that_somebody_took_is_no_claim_on_what_another_was_read_to_hold() {
             book.acknowledge(&fabric, &lids);
         }
         assert_eq!(known(&book).0.get(&Guid(9)), Some(&range(5, 0)));
-        // The Set of LID 5 that was meant for 9 may have gone to 7, over a cable that was moved.
+        // The Set of LID 5 for host 9 may have reached 7, over a moved cable.
         let (fabric, lids) = host(range(5, 0), range(5, 0));
         book.plan(&fabric, &lids);
         let (lids, spared) = known(&book);
@@ -194,7 +194,7 @@ fn a_set_that_somebody_took_is_no_claim_on_what_another_was_read_to_hold() {
             (lids.contains_key(&Guid(9)), spared.len()),
             (was_read, usize::from(!was_read))
         );
-        // It has others now: whose they were nobody doubts any more, the plan that is about to be made included.
+        // It has others now: LID 5 is no longer in doubt, not even for the plan that is about to be made.
         let (fabric, lids) = host(range(8, 0), range(8, 0));
         let (now, _) = book.known(&Policy::default(), &fabric);
         assert_eq!(now.get(&Guid(9)), Some(&range(5, 0)));
@@ -205,7 +205,7 @@ fn a_set_that_somebody_took_is_no_claim_on_what_another_was_read_to_hold() {
 
 #[test]
 fn a_later_life_is_told_whose_lids_went_to_another() {
-    // The host 9 held LIDs or none, and by its answer it took 5. What is stored of it once 7 was read to hold others.
+    // Host 9 held LIDs or none, and took 5 by its answer. The LIDs stored for it once 7 was read with others.
     let check = |held_before: LidRange, of_7: LidRange, want: Option<LidRange>| {
         let mut book = LidBook::default();
         let (fabric, lids) = host_of(9, held_before, range(5, 0));
@@ -218,7 +218,7 @@ fn a_later_life_is_told_whose_lids_went_to_another() {
         let claims = book.claims();
         assert_eq!(claims.get(&Guid(9)), want.as_ref(), "{held_before:?} {of_7:?}");
         assert_eq!(claims.get(&Guid(7)), Some(&of_7));
-        // That life has it again once 7 holds others.
+        // The next process has it again once 7 holds others.
         let mut later = LidBook::stored(&PersistentState {
             lids: claims,
             lids_before: book.befores(),
@@ -236,7 +236,7 @@ fn a_later_life_is_told_whose_lids_went_to_another() {
 
 #[test]
 fn who_never_answered_keeps_its_claim() {
-    // The host 7 holds 13 and goes away; 9, which holds 12, is to have both and goes away before it takes them.
+    // Host 7 holds 13 and goes away; 9, which holds 12, is planned to have both and goes away before it takes them.
     let mut book = LidBook::default();
     for of_7 in [LidRange::default(), range(13, 0)] {
         let (fabric, lids) = host(of_7, range(13, 0));
@@ -286,7 +286,7 @@ fn stored_lids_that_are_few_are_kept_and_not_asked_about_again() {
 #[test]
 fn what_a_port_was_read_to_hold_and_lost_is_its_own() {
     let (mut book, none) = (LidBook::default(), LidRange::default());
-    // The host 7 held LID 5, and once it was read, a flipped bit showed another GUID.
+    // Host 7 held LID 5, and in one answer a flipped bit showed another GUID.
     for (guid, held) in [(7, range(5, 0)), (9, range(5, 0)), (7, none), (7, none)] {
         let (fabric, lids) = host_of(guid, held, range(5, 0));
         book.plan(&fabric, &lids);
@@ -297,7 +297,7 @@ fn what_a_port_was_read_to_hold_and_lost_is_its_own() {
 
 #[test]
 fn who_has_no_claim_on_new_lids_has_one_on_the_old() {
-    // The host 9 held LIDs and was to have others, which it never took: somebody else has one of these now.
+    // Host 9 held LIDs and a plan gave it others, which it never took: another port has one of these now.
     let check = |held: LidRange, of_another: LidRange, want: Option<LidRange>| {
         let mut book = LidBook::default();
         let (fabric, lids) = host_of(9, held, range(12, 2));
@@ -332,7 +332,7 @@ fn who_only_seemed_to_take_its_lids_is_known_by_the_old() {
     let (fabric, lids) = host(range(5, 0), range(5, 0));
     book.plan(&fabric, &lids);
     assert_eq!(known(&book), Some(range(14, 0)));
-    // It is back, with what it had.
+    // It is back, with its former LIDs.
     let (fabric, lids) = host_of(9, range(14, 0), range(14, 0));
     book.plan(&fabric, &lids);
     assert_eq!(
@@ -377,7 +377,7 @@ fn none_is_met_until_a_port_of_what_was_stored_is_there_or_others_have_lids() {
     check(7, false, (None, None));
     check(7, true, (None, None));
     check(8, false, (Some(1), None));
-    // Those were too few to say whose it is.
+    // Those were too few to decide.
     check(8, true, (Some(1), Some(1)));
 }
 
@@ -398,7 +398,7 @@ fn what_is_another_fabrics_is_set_aside_until_a_port_of_it_is_found() {
             (book.befores().contains_key(&Guid(7)), book.none_met(&fabric)),
             (false, None)
         );
-        // Then this life ends.
+        // Then this process ends.
         let mut book = LidBook::stored(&PersistentState {
             lids: book.claims(),
             lids_before: book.befores(),
@@ -410,7 +410,7 @@ fn what_is_another_fabrics_is_set_aside_until_a_port_of_it_is_found() {
         let (fabric, _) = host_of(found, held, range(20, 0));
         book.restore_yielded(&fabric);
         assert_eq!(assigned(&book, 7), want, "{found} {held:?}");
-        // What this life has given to another is nobody else's.
+        // LIDs that this process has given to another port belong to no other.
         assert_eq!(assigned(&book, 9), None);
     };
     check(10, range(20, 0), None);
@@ -435,7 +435,7 @@ fn a_plan_that_was_not_sent_changes_nothing() {
 
 #[test]
 fn who_lost_its_lids_is_known_by_the_same_after_a_plan_that_was_not_sent() {
-    // What an earlier life has stored: the LIDs of its last plan, and what the port had before that one.
+    // The state of an earlier process: the LIDs of its last plan, and the port's former LIDs.
     let check = |before: Option<LidRange>, to_get: LidRange| {
         let stored = PersistentState {
             lids: BTreeMap::from([(Guid(7), range(12, 2))]),
@@ -465,7 +465,7 @@ fn a_port_is_known_by_what_it_held_until_it_has_the_new() {
     check(&[(old, new, old)], 0, old, &[new]);
     check(&[(old, new, old)], 1, new, &[old]);
     check(&[(old, new, old), (old, old, old)], 0, old, &[]);
-    // It has lost its power since: what it held counts.
+    // It has lost its power since: its former LIDs count.
     check(&[(old, new, old), (none, new, none)], 0, old, &[new]);
     check(&[(none, old, old), (none, new, none)], 0, old, &[new]);
     check(&[(none, new, none)], 0, new, &[]);
@@ -494,7 +494,7 @@ fn check_claims(book: &LidBook) {
     assert_eq!((later.claims(), later.befores()), (book.claims(), book.befores()));
 }
 
-/// What is stored of a book.
+/// The stored state of a book.
 fn state_of(book: &LidBook) -> PersistentState {
     PersistentState {
         lids: book.claims(),

@@ -1,4 +1,4 @@
-//! What is told of multicast trees.
+//! Events about multicast trees.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub enum MulticastEvent {
         /// The switch.
         what: String,
     },
-    /// A switch does not hold a block as it was written.
+    /// A switch holds other contents of an MFT block than were written.
     Differs {
         /// The switch.
         what: String,

@@ -1,14 +1,14 @@
 //! Multicast trees: planned when routes are in force and groups or links have changed, judged, written by difference.
 //!
-//! Nothing of unicast waits for them: they are planned by a job of their own and written while nothing else is to be
-//! done. A probe, a repair or a sweep interrupts that at once; blocks whose Sets were under way are read again
-//! afterwards. Without groups nothing of this happens, and not a MAD is sent for it.
+//! Unicast routing never waits for them: a job of their own plans them, and they are written while the manager is idle.
+//! A probe, a repair or a sweep interrupts this at once; blocks with Sets in flight are read again afterwards. Without
+//! groups no MAD is sent.
 //!
-//! A block is read before it is first written, so that what another manager left is known, and taken away before
-//! anything is added to it.
+//! A block is read before it is first written, so that entries of another manager are known, and are removed before
+//! others are added.
 //!
-//! `core/multicast.rs` hands out the job. `apply` sends the Gets and Sets, and `core/apply.rs` hands in
-//! what switches answer.
+//! `core/multicast.rs` hands out the job. `apply` sends the Gets and Sets, and `core/apply.rs` hands in what switches
+//! answer.
 
 mod event;
 
@@ -34,9 +34,8 @@ use crate::event::Event;
 
 pub use event::MulticastEvent;
 
-/// How long a switch that refused its multicast table, or does not answer for it, is left out if nothing else happens:
-/// at first, as it may be its answers that were lost, and twice as long each time that it happens again, up to the
-/// second of these.
+/// How long a switch is left out that refused its MFT or did not answer, if no other event comes first. The first time
+/// is short, because perhaps only the answers were lost; each further time is twice as long, up to the second constant.
 const PAUSE_FIRST: Duration = Duration::from_secs(4);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -47,7 +46,7 @@ type Place = (u16, u8);
 #[derive(Debug, Default)]
 pub struct Multicast {
     groups: Arc<MulticastGroups>,
-    /// Groups whose trees are to be planned.
+    /// Groups with trees to be planned.
     stale: BTreeSet<Lid>,
     /// Highest LID that a group had: blocks up to it are kept known.
     top: Option<Lid>,
@@ -56,15 +55,15 @@ pub struct Multicast {
     /// Switches that are left out, or were.
     silent: BTreeMap<Guid, Silence>,
     trees: Trees,
-    /// Trees for which there are better ones are to be moved.
+    /// Trees are to be moved to better ones.
     moves: bool,
-    /// When trees are to be planned, or blocks to be read for that.
+    /// When trees are planned, or blocks are read for that.
     due: Option<Time>,
-    /// Not before this time: until then packets are under way that trees could deadlock with.
+    /// Not before this time: until then packets are in flight that could deadlock with trees.
     until: Option<Time>,
-    /// The job on its way, with what it plans for.
+    /// The current job, with its inputs.
     planning: Option<Planning>,
-    /// Groups that must be taken apart before the plan on its way is applied.
+    /// Groups that must be taken apart before the current plan is applied.
     first: Option<Box<TakenApart>>,
 }
 
@@ -87,7 +86,7 @@ struct Trees {
     unreached: Vec<(Lid, Guid)>,
     /// Members that are left apart, so that nothing can deadlock.
     apart: Vec<(Lid, Guid)>,
-    /// What copies may wait for now, and when what is being written is done.
+    /// Dependencies of multicast copies: of the trees in force, and of those when the current change is written.
     turns: (Arc<CopyTurns>, Arc<CopyTurns>),
     /// What trees have to fit beside, with the fabric and the plan that it is for.
     beside: Option<(Arc<Fabric>, Arc<Plan>, Arc<Beside>)>,
@@ -107,7 +106,7 @@ pub struct Ctx<'a> {
     pub now: Time,
     /// What the manager may do.
     pub mode: Mode,
-    /// What the operator wants.
+    /// The operator's policy.
     pub policy: &'a Policy,
     /// The last complete inventory.
     pub inventory: Option<&'a Arc<Inventory>>,
@@ -122,14 +121,14 @@ pub enum In<'a> {
     GroupsChanged(Vec<MulticastGroup>),
     /// A plan is in force: links may have changed, and a switch that did not answer may answer now.
     PlanInForce,
-    /// Another manager is master: what it writes is not known, and members register with it.
+    /// Another manager is master: its MFTs are not known here, and members register with it.
     AnotherManages,
-    /// A heavy sweep has found this fabric, and knows LFT blocks of these switches. A switch of which none is known
-    /// holds nothing that this manager wrote.
+    /// A heavy sweep has found this fabric, and knows these LFT blocks. A switch without a known block holds no MFT of
+    /// this manager.
     Swept(&'a Fabric, &'a Installed),
     /// Routes are as even as they get: trees for which there are better ones move.
     MoveTrees,
-    /// Trees are due, and nothing else is to be done.
+    /// Trees are due, and the manager is idle.
     Due,
     /// This job plans the trees, beside this plan.
     Planning(JobId, Arc<Plan>),
@@ -137,14 +136,14 @@ pub enum In<'a> {
     Planned {
         /// The result.
         result: MulticastResult,
-        /// Nothing else is to be done now.
+        /// The manager is idle.
         is_free: bool,
     },
-    /// These groups must be taken apart before the plan on its way is applied.
+    /// These groups must be taken apart before the current plan is applied.
     TakeApartFirst(Option<Box<TakenApart>>),
-    /// A plan, a repair or a step towards balance is about to be applied.
+    /// A plan, a repair or a rebalancing step is about to be applied.
     Applying,
-    /// A switch holds this block, or has acknowledged it as it was to be written.
+    /// A switch holds this block, or has acknowledged it with the contents that were sent.
     Holds(Guid, Place, MftBlock),
     /// A switch does not answer for a block, or holds another than was written.
     Refuses {
@@ -154,14 +153,15 @@ pub enum In<'a> {
         what: String,
         /// The block.
         place: Place,
-        /// What it holds, if it answers.
+        /// The contents, if the switch answered.
         holds: Option<MftBlock>,
     },
-    /// A block is not as it was known: it is known from now on as it is, and all trees are planned again from there.
+    /// A block differs from its known contents: these contents are known from now on, and all trees are planned again
+    /// from there.
     HoldsOtherwise(Guid, Place, MftBlock),
-    /// Blocks that were to be known were asked for.
+    /// All blocks that had to be read have been requested.
     BlocksRead,
-    /// Trees are written: all Sets, so many, are acknowledged.
+    /// Trees are written: this number of Sets is acknowledged.
     Written(usize),
     /// Trees are not written as planned: Sets have failed.
     WrittenInPart,
@@ -174,7 +174,7 @@ pub enum In<'a> {
 /// What multicast wants done.
 #[derive(Debug)]
 pub enum Effect {
-    /// Tell operators.
+    /// Report this event.
     Event(Event),
     /// Read these blocks, the last one first.
     Read(Vec<(SwitchIdx, Place)>),
@@ -185,7 +185,7 @@ pub enum Effect {
     },
     /// Write a change that the judge has accepted.
     Write(Judged<MulticastChange>),
-    /// Write a change before the plan that is about to be applied.
+    /// Write a change before the plan is applied.
     WriteFirst(Judged<MulticastChange>),
 }
 
@@ -284,7 +284,7 @@ impl Multicast {
         }
     }
 
-    /// Returns when trees are to be planned, or blocks to be read for that.
+    /// Returns when trees are planned, or blocks are read for that.
     pub fn due(&self) -> Option<Time> {
         let left_out = self.silent.values().filter(|silence| !silence.is_over);
         let due = self
@@ -382,7 +382,7 @@ impl Multicast {
         }
     }
 
-    /// Returns the groups whose trees are to be planned, and true if instead of that trees are to be moved.
+    /// Returns the groups with trees to be planned; true if trees are to be moved instead.
     fn to_plan(&self) -> (BTreeSet<Lid>, bool) {
         if self.stale.is_empty() {
             return (BTreeSet::new(), self.moves);
@@ -393,7 +393,7 @@ impl Multicast {
         (self.stale.iter().copied().chain(apart).collect(), false)
     }
 
-    /// Takes trees that were planned, if all is still as it was.
+    /// Takes planned trees, if the state is unchanged.
     fn planned(&mut self, ctx: &Ctx<'_>, result: MulticastResult, is_free: bool, effects: &mut Vec<Effect>) {
         let Some(planning) = self.planning.take() else {
             return;
@@ -455,7 +455,7 @@ impl Multicast {
         }
     }
 
-    /// Trees can be laid when packets that are under way are gone.
+    /// Waits until packets in flight are gone; then trees can be written.
     fn wait(&mut self, ctx: &Ctx<'_>, first: Option<Box<TakenApart>>, fabric: &Fabric, effects: &mut Vec<Effect>) {
         let drained = wait_ns(fabric).map_or(PAUSE_MAX, Duration::from_nanos);
         self.until = Some(ctx.now + drained);
@@ -468,7 +468,7 @@ impl Multicast {
         }
     }
 
-    /// What was planned is in force; trees that are to move follow, a step at a time.
+    /// The planned trees are in force; trees that are to move follow, a step at a time.
     fn in_force(&mut self, ctx: &Ctx<'_>) {
         self.trees.turns.0 = Arc::clone(&self.trees.turns.1);
         if self.moves {
@@ -498,7 +498,8 @@ impl Multicast {
         unknown
     }
 
-    /// What is known, by switches of a fabric. Of switches that are left out nothing is: nobody can change it.
+    /// Returns the known MFTs of the switches of a fabric. Those of switches that are left out are unknown, because
+    /// they cannot be changed.
     fn tables(&self, fabric: &Fabric, left_out: &BTreeSet<Guid>) -> MulticastTables {
         let mut tables = MulticastTables::new(fabric.switches().len());
         for switch in fabric.switches().indices() {
@@ -526,7 +527,7 @@ impl Multicast {
 
     fn leave_out(&mut self, switch: Guid, now: Time) {
         let before = self.silent.get(&switch);
-        // Other blocks of it that were under way fail for the same reason.
+        // Other blocks of it that were in flight fail for the same reason.
         if before.is_some_and(|before| !before.is_over && before.until > now) {
             return;
         }

@@ -22,14 +22,14 @@ const TAKEN_APART: &str = "SLV-SM-0075";
 const APART: &str = "SLV-SM-0076";
 const MOVED: &str = "SLV-SM-0077";
 
-/// Multicast of a master, and what it reads: the row, whose switches have room for groups.
+/// Multicast of a master with the row as its fabric; the switches have room for groups.
 struct Bench {
     multicast: Multicast,
     mode: Mode,
     policy: Arc<Policy>,
     inventory: Arc<Inventory>,
     plan: Arc<Plan>,
-    /// What it was last asked to write.
+    /// The last change that was to be written.
     change: Option<Judged<MulticastChange>>,
 }
 
@@ -107,7 +107,7 @@ impl Bench {
         self.multicast.task(basis, Arc::clone(&self.plan), left_out)
     }
 
-    /// Hands out the job of what is due. Returns what comes of it.
+    /// Hands out the due job. Returns its result.
     fn plan(&mut self, second: u64) -> MulticastResult {
         assert_eq!(self.hand(second, In::Due), ["plan"]);
         let task = Task::Multicast(Box::new(self.task()));
@@ -124,7 +124,7 @@ impl Bench {
         self.hand(second, In::Planned { result, is_free: true })
     }
 
-    /// Lays the trees of what is due, changed like this. Returns the events and effects.
+    /// Writes the trees that are due, after this change. Returns the events and effects.
     fn lay(&mut self, second: u64, change: impl FnOnce(&mut MulticastPlan)) -> Vec<&'static str> {
         let mut plan = accepted(self.plan(second));
         change(&mut plan);
@@ -194,7 +194,7 @@ fn what_is_not_written_is_planned_again() {
     bench.hand(2, In::WrittenInPart);
     assert_eq!(bench.due(), Some(at(2)));
     assert_eq!(bench.lay(2, |_| {}), ["write"]);
-    // What was under way is not known.
+    // The contents of blocks in flight are unknown.
     bench.hand(3, In::Unknown(guid(SECOND), PLACE));
     bench.hand(3, In::Interrupted);
     assert_eq!((bench.due(), bench.hand(3, In::Due)), (Some(at(3)), vec!["read 1"]));
@@ -213,7 +213,7 @@ fn a_switch_that_refuses_is_left_out_for_twice_as_long_each_time() {
     for pause in [4, 8, 16, 32, 60, 60] {
         assert_eq!(bench.refuses(second), [SILENT]);
         assert_eq!(bench.multicast.left_out(), BTreeSet::from([guid(FIRST)]));
-        // Another block of it that was under way.
+        // Another of its blocks that was in flight.
         assert_eq!(bench.refuses(second + 1), [SILENT]);
         second += pause;
         assert_eq!(bench.due(), Some(at(second)));
@@ -295,7 +295,7 @@ fn trees_wait_until_packets_are_gone() {
     assert!(until > at(1));
     bench.hand(1, In::GroupsChanged(vec![group(OTHER)]));
     assert_eq!(bench.due(), Some(until));
-    // Routes that are about to be applied cannot wait: the groups follow them.
+    // Routes cannot wait: the groups follow them.
     bench.lay(100, |_| {});
     bench.hand(101, In::TakeApartFirst(Some(first)));
     assert_eq!(bench.hand(101, In::Applying), [TAKEN_APART, "write first"]);

@@ -1,8 +1,8 @@
-//! What is left out of a heavy sweep while the disk takes nothing.
+//! Nodes and ports that a heavy sweep leaves out while the state cannot be stored.
 //!
-//! No Set of a LID goes out before the LID is stored. If storing fails, a plan that gives out new LIDs would wait as
-//! long as that, and links that are lost meanwhile would not be routed around. So from then on ports without a stored
-//! LID are left out of the fabric that is planned for, until state can be stored again.
+//! No Set of a LID is sent before the LID is stored. If storing fails, a plan with new LIDs would wait until it works
+//! again, and lost links would not be routed around meanwhile. So ports without a stored LID are left out of the
+//! planned fabric until state can be stored again.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ use super::{Ctx, Persist};
 use crate::config::Mode;
 
 impl Persist {
-    /// Returns the switches without LIDs, stored or held, and all nodes that are reached through them only; `None` if
-    /// nothing is to be left out.
+    /// Returns the switches that hold no LID and have none stored, and all nodes that are reached only through them;
+    /// `None` if none is to be left out.
     pub fn nodes_to_leave_out(&self, ctx: &Ctx<'_>, found: &[Found]) -> Option<BTreeSet<usize>> {
         if !self.leaves_out_unstored(ctx) {
             return None;
@@ -34,8 +34,8 @@ impl Persist {
         Some(all.difference(&rest).copied().collect())
     }
 
-    /// Returns both ends of the links of hosts' ports without LIDs, stored or held; `None` if nothing is to be left
-    /// out, or one of them is this manager's own.
+    /// Returns both ends of the link of each host port that holds no LID and has none stored; `None` if there is no
+    /// such port, or if one of them is the local port.
     pub fn ports_to_leave_out(&self, ctx: &Ctx<'_>, inventory: &Inventory) -> Option<BTreeSet<PortRef>> {
         if !self.leaves_out_unstored(ctx) {
             return None;

@@ -1,4 +1,4 @@
-//! The service levels that senders were told: stored with a plan, copied from a master, dropped with either.
+//! The service levels that senders got: stored with a plan, copied from a master, dropped with either.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ impl Persist {
         !state.engines.is_empty() && (state.engines != policy.engines || others(state.lanes_wanted))
     }
 
-    /// Returns true if the tables in switches are those of the manager whose service levels are known: each switch that
-    /// forwards names it as its master. If another was master in between, its levels are others.
+    /// Returns true if the tables in switches were written by the manager with the known service levels: each switch
+    /// that forwards names it as its master. Another master in between has other levels.
     fn are_tables_known(&self, inventory: &Inventory) -> bool {
         let fabric = &inventory.fabric;
         let own = fabric.port(inventory.local).map(|port| port.settings.lids);
@@ -56,7 +56,7 @@ impl Persist {
         })
     }
 
-    /// Takes the service levels that the master has told senders, while this manager stands by.
+    /// Takes the service levels that the master has given to senders, while this manager stands by.
     pub(super) fn take_levels(&mut self, told: ToldLevels) {
         self.levels_by = Some(told.by);
         self.state.lanes.clear();
@@ -64,8 +64,9 @@ impl Persist {
         self.state.lane_count = told.lanes;
     }
 
-    /// Returns how many lanes the tables in force rely on, if a plan that is about to be stored tells senders nothing
-    /// new; else 0: until it is in force nobody knows which levels are used, and [`Self::take_in_force`] says so then.
+    /// Returns how many lanes the tables in force rely on, if the plan that is about to be stored gives senders no new
+    /// levels; else 0: until the plan is in force it is unknown which levels are used, and [`Self::take_in_force`] sets
+    /// the number then.
     pub(super) fn lanes_known_with(&mut self, ctx: &Ctx<'_>, inventory: &Inventory, plan: &Plan) -> u8 {
         let told = self.told_levels(ctx, inventory);
         let is_same = match told.relied_on(&inventory.fabric, &plan.lids) {
@@ -78,9 +79,9 @@ impl Persist {
         if is_same { plan.lanes } else { 0 }
     }
 
-    /// A plan is in force: the tables are those of the operator's engines, and senders are told its levels. Returns
-    /// true if that is to be stored: a manager that dies half way through a plan then resumes it, and never mistakes a
-    /// half-applied plan for a finished one.
+    /// Takes a plan that came into force: the tables are those of the operator's engines, and senders get its levels.
+    /// Returns true if that must be stored. A manager that dies half way through a plan then resumes it, and never
+    /// mistakes a half-applied plan for a finished one.
     pub(super) fn take_in_force(&mut self, ctx: &Ctx<'_>) -> bool {
         let policy = &ctx.config.policy;
         let lane_count = ctx.in_force.map_or(0, |(_, plan)| plan.lanes);

@@ -1,10 +1,10 @@
-//! What survives a restart, and when it is stored.
+//! The state that survives a restart, and when it is stored.
 //!
-//! LIDs and service levels are stored before the first Set of the plan that gives them out, so that a crash cannot
-//! forget what an agent may hold. Engines and lanes are stored once the plan is in force. If storing fails, ports
-//! without a stored LID are left out of the fabric that is planned for: see [`leave_out`].
+//! LIDs and service levels are stored before the first Set of their plan, so that a crash never loses a LID that an
+//! agent may hold. Engines and lanes are stored once the plan is in force. If storing fails, ports without a stored LID
+//! are left out of the planned fabric: see [`leave_out`].
 //!
-//! The first failure has a plan that waits replaced by a sweep. Further failures change nothing; the coordinator tries
+//! After the first failure a sweep replaces a plan that waits. Further failures change nothing; the coordinator tries
 //! again after 250 ms, and then after twice as long each time, up to 5 s. The first success ends it.
 
 use std::collections::BTreeMap;
@@ -38,11 +38,11 @@ pub struct Persist {
     awaited: u64,
     /// The last attempt to store has failed.
     is_failing: bool,
-    /// The state on the disk, if a plan's state was handed out since and all of it is not on the disk.
+    /// The state on the disk, if a newer state was handed out and is not completely on the disk.
     before: Option<PersistentState>,
     /// The last heavy sweep left out ports without a stored LID.
     leaves_out: bool,
-    /// The LID of the other manager whose service levels the state has; `None`: they are this manager's.
+    /// The LID of the other manager that gave out the service levels of the state; `None`: this manager did.
     levels_by: Option<Lid>,
 }
 
@@ -55,12 +55,12 @@ pub struct Ctx<'a> {
     pub in_force: Option<(&'a Fabric, &'a Plan)>,
 }
 
-/// The LIDs of ports as a later run is to know them.
+/// The LIDs of ports for a later run.
 #[derive(Debug)]
 pub struct KnownLids<'a> {
     /// The LIDs of each port.
     pub claims: BTreeMap<Guid, LidRange>,
-    /// The LIDs that ports held before those.
+    /// The former LIDs of ports.
     pub befores: BTreeMap<Guid, LidRange>,
     /// The LIDs of ports that were taken for another fabric's.
     pub aside: &'a BTreeMap<Guid, LidRange>,
@@ -78,7 +78,7 @@ pub enum In<'a> {
         /// The LIDs, those of the plan included.
         lids: KnownLids<'a>,
     },
-    /// A repair of this generation is about to be applied: it gives out no LIDs and no service levels.
+    /// A repair of this generation is about to be applied: it has no new LIDs and no new service levels.
     Repair(Generation),
     /// A plan is in force.
     Committed {
@@ -89,7 +89,7 @@ pub enum In<'a> {
     },
     /// This manager stands by for a master, and these are the LIDs that ports hold.
     StoodBy(KnownLids<'a>),
-    /// The master's administrator says which service levels it told senders.
+    /// The master's administrator has reported the service levels that senders got.
     Copied(ToldLevels),
     /// The stored state is another fabric's, and no plan was made in this run.
     Foreign,
@@ -111,7 +111,7 @@ pub enum Effect {
         /// The state.
         state: PersistentState,
     },
-    /// The disk takes nothing: a plan that waits for it must give way to one that needs nothing stored.
+    /// The state cannot be stored: a plan that waits for it must be replaced by one that needs no storing.
     ReplacePlan,
     /// The disk works again: a sweep gives LIDs to the ports that were left out.
     AdmitPorts,
@@ -161,7 +161,7 @@ impl Persist {
         }
     }
 
-    /// Returns true if the plan that was accepted last waits for no storing.
+    /// Returns true if the last accepted plan does not wait for the disk.
     pub const fn is_plan_stored(&self) -> bool {
         self.on_disk >= self.awaited
     }
@@ -176,8 +176,8 @@ impl Persist {
         generation <= self.state.generation
     }
 
-    /// Stores what a plan gives out before any Set of it is sent. If the disk takes nothing, a plan that gives out
-    /// nothing new does not wait for it.
+    /// Stores the LIDs and service levels of a plan before any Set of it is sent. If the state cannot be stored, a plan
+    /// without new ones does not wait.
     fn store_first(
         &mut self,
         ctx: &Ctx<'_>,
@@ -216,7 +216,7 @@ impl Persist {
         self.awaited = if waits { self.newest } else { self.on_disk };
     }
 
-    /// Returns true if a plan gives a port LIDs that it does not hold and that are not on the disk, or tells senders
+    /// Returns true if a plan gives a port LIDs that it does not hold and that are not on the disk, or gives senders
     /// service levels that are not on the disk.
     fn gives_out_unstored(&self, fabric: &Fabric, lids: &Lids, state: &PersistentState) -> bool {
         let on_disk = self.state_on_disk();
@@ -233,7 +233,7 @@ impl Persist {
     }
 
     /// Takes the LIDs of ports; true if any differ from the stored ones. A port that has taken its LIDs must not get
-    /// its former ones back after a restart, however long no other plan is made.
+    /// its former ones back after a restart, even if no further plan is made for a long time.
     fn take_lids(&mut self, lids: &KnownLids<'_>) -> bool {
         let state = &mut self.state;
         let is_new = state.lids_before != lids.befores || state.lids != lids.claims || state.lids_aside != *lids.aside;
@@ -246,8 +246,8 @@ impl Persist {
     }
 
     /// Another manager is master: its service levels and engines are not known here. That is stored, so that a restart
-    /// does not mistake its tables for this manager's. The LIDs that ports hold are stored too: ports may be away when
-    /// a later run looks.
+    /// does not mistake its tables for this manager's. The LIDs that ports hold are stored too: ports may be absent
+    /// when a later run sweeps.
     fn stand_by(&mut self, lids: &KnownLids<'_>, effects: &mut Vec<Effect>) {
         let before = self.state.clone();
         self.take_lids(lids);

@@ -1,4 +1,4 @@
-//! What is stored when, and which plan waits for it.
+//! When which state is stored, and which plan waits for it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::config::Mode;
 use crate::made::{FAR, FIRST, NEAR, SECOND, empty_plan, inventory, place, row};
 
-/// What is stored of the row, where the hosts get these LIDs.
+/// The stored state of the row, where the hosts get these LIDs.
 struct Bench {
     persist: Persist,
     config: Config,

@@ -10,8 +10,8 @@ use super::{Ctx, Effect, Table, lft_place};
 use crate::event::Event;
 use crate::lane_smp;
 
-/// Returns true if a table holds what it is known to hold, or that is not known; none if the answer cannot be read.
-/// Appends what follows from a difference.
+/// Returns true if a table has its known contents, or if those are unknown; none if the answer cannot be decoded.
+/// Appends the effects of a difference.
 pub(super) fn is_as_known(
     ctx: &Ctx<'_>,
     inventory: &Inventory,
@@ -45,7 +45,7 @@ pub(super) fn is_as_known(
     Some(is_as_known)
 }
 
-/// The same of a lane table.
+/// As above, for a lane table.
 fn are_lanes_as_known(
     ctx: &Ctx<'_>,
     inventory: &Inventory,
@@ -59,8 +59,8 @@ fn are_lanes_as_known(
     if agrees(&read, held, guid, table) {
         return true;
     }
-    // No manager writes the table of a management port. And a table may have been taken for unknown since it was asked
-    // for, with what else the node held.
+    // No manager writes the table of a management port. Also, the known contents may have been dropped since the Get,
+    // with the other contents of the node.
     let is_lost = at.port != PortNum::MANAGEMENT && is_known(held, guid, table);
     if is_lost {
         effects.push(Effect::Tell(Event::LanesDiffer {
@@ -76,7 +76,7 @@ fn are_lanes_as_known(
     !is_lost
 }
 
-/// Returns true if a lane table that was read is as it is held to be, or says nothing.
+/// Returns true if a lane table that was read equals its known contents, or has none.
 fn agrees(read: &HeldLanes, held: &HeldLanes, node: Guid, table: LaneTable) -> bool {
     match table {
         LaneTable::SlToVl { port, ingress } => {

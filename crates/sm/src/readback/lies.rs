@@ -4,22 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_types::Guid;
 
-/// Light sweeps in a row in which a switch held something else than it had acknowledged, until it is called a liar.
+/// Light sweeps in a row with a block that differs from the acknowledged one, until SLV-SM-0043 is reported for the
+/// switch.
 const LIES: u32 = 3;
 
 /// Switches that acknowledge LFT blocks and hold something else.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lies {
-    /// Light sweeps in a row in which a switch did not hold what it should.
+    /// Light sweeps in a row in which a switch had a differing block.
     in_row: BTreeMap<Guid, u32>,
-    /// Switches that did not hold what they should in this light sweep.
+    /// Switches with a differing block in this light sweep.
     wrong: BTreeSet<Guid>,
-    /// Switches that held what they should in this light sweep, of one block at least.
+    /// Switches with at least one correct block, read in this light sweep.
     right: BTreeSet<Guid>,
 }
 
 impl Lies {
-    /// Forgets what the last light sweep found, should it not have come to its end.
+    /// Drops the findings of the last light sweep, if it did not complete.
     pub(super) fn forget_sweep(&mut self) {
         self.wrong.clear();
         self.right.clear();
@@ -30,8 +31,8 @@ impl Lies {
         self.right.insert(switch);
     }
 
-    /// Notes that a switch does not hold a block as it should. Returns in how many light sweeps in a row that has been
-    /// so, if the switch is called a liar for it from now on.
+    /// Records a differing block of a switch. Returns the number of light sweeps in a row with this finding, if the
+    /// switch is reported for it from now on.
     pub(super) fn differs(&mut self, switch: Guid) -> Option<u32> {
         let is_first = self.wrong.insert(switch);
         let times = self.in_row.get(&switch).copied().unwrap_or(0) + 1;

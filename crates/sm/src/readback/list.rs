@@ -1,4 +1,4 @@
-//! The tables of one kind that are to be read back: in which order, and which of them have been read.
+//! The tables of one kind that are to be read back: their order, and which of them have been read.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use super::turn::share;
 /// The tables of one kind that are to be read back.
 #[derive(Clone, Debug, Default)]
 pub(super) struct List {
-    /// Tables that were written and not read since, and those that nobody answered for in their turn.
+    /// Tables that were written and not read since, and tables without an answer in their turn.
     unread: BTreeSet<Table>,
-    /// The tables of the read-back that goes on, in the order of the questions.
+    /// The tables of the current read-back, in the order of the Gets.
     tables: Vec<Table>,
     /// Which of them have been read.
     is_read: Vec<bool>,
-    /// How many of them, the first, were unread; with the rest it is the others' turn.
+    /// How many of them, from the first on, were unread; the rest are read because of their turn.
     urgent: usize,
     /// The next to ask for.
     next: usize,
@@ -32,7 +32,7 @@ impl List {
         }
     }
 
-    /// Adds those of the `known` tables whose turn it is, in their order.
+    /// Adds the share of the `known` tables that has its turn, in their order.
     pub(super) fn add_turn<I: Iterator<Item = Table>>(&mut self, known: impl Fn() -> I, read_backs: u32) {
         let (last, share) = (self.last, share(known().count(), read_backs));
         let behind = |table: &Table| last.is_none_or(|last| *table > last);
@@ -46,12 +46,12 @@ impl List {
         &self.unread
     }
 
-    /// Forgets which of the unread tables do not count any more.
+    /// Drops unread tables that no longer count.
     pub(super) fn retain_unread(&mut self, counts: impl FnMut(&Table) -> bool) {
         self.unread.retain(counts);
     }
 
-    /// Begins a read-back: of what is unread, then of the `others`; of both only what `counts`.
+    /// Begins a read-back: unread tables first, then the `others`; of both only those that `counts` accepts.
     pub(super) fn begin(&mut self, others: Vec<Table>, counts: impl Fn(&Table) -> bool) {
         let unread = std::mem::take(&mut self.unread);
         self.tables = unread.into_iter().filter(&counts).collect();
@@ -87,27 +87,27 @@ impl List {
         }
     }
 
-    /// Leaves those of the others that have not been asked for to a later turn.
+    /// Leaves the other tables that have not been requested to a later turn.
     pub(super) fn leave_others(&mut self) {
         let asked = self.next.max(self.urgent);
         self.tables.truncate(asked);
         self.is_read.truncate(asked);
     }
 
-    /// Ends the read-back: what has not been read is to be read in the next.
+    /// Ends the read-back: tables that have not been read are read in the next one.
     pub(super) fn settle(&mut self) {
         let is_read = std::mem::take(&mut self.is_read);
         let tables = std::mem::take(&mut self.tables).into_iter().zip(is_read);
         self.add(tables.filter(|(_, is_read)| !is_read).map(|(table, _)| table));
     }
 
-    /// Breaks the read-back off: all of it is to be read in the next, whether it has been read or not.
+    /// Breaks the read-back off: all its tables are read in the next one, read or not.
     pub(super) fn start_over(&mut self) {
         self.is_read.fill(false);
         self.settle();
     }
 
-    /// Forgets what is to be read in the next read-back, and whose turn it was.
+    /// Drops the tables of the next read-back, and the place of the turn.
     pub(super) fn forget(&mut self) {
         self.unread.clear();
         self.last = None;

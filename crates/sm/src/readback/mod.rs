@@ -1,28 +1,28 @@
-//! Reads tables back: an agent may acknowledge a table and not hold it, or lose what it held, and a Set that the
-//! network kept may arrive late.
+//! Reads tables back: an agent may acknowledge a table without holding it, or lose its contents, and a Set may arrive
+//! late.
 //!
 //! All kinds of tables are read back by one mechanism. A read-back reads each table that was written since the last
-//! one, and the share of the others whose turn it is: each is read once in [`Config::read_back_sweeps`] light sweeps.
-//! Questions are kept open as far as the window allows. A table that nobody answers for stays to be read. If an answer
-//! differs from what is known, that is an effect: the outer machine takes the answer for known and has the table
-//! written again. The kinds differ in this:
+//! one, and a share of the others, in turn: each is read once in [`Config::read_back_sweeps`] light sweeps. As many
+//! Gets are in flight as the window allows. A table without an answer is read again later. If an answer differs from
+//! the known contents, that is an effect: the outer machine records the answer as known and has the table written
+//! again. The kinds differ in this:
 //!
 //! | | LFT | lanes | MFT, GUIDInfo |
 //! |---|---|---|---|
 //! | when | at the end of a light sweep | after LFTs | after a light sweep that found nothing |
 //! | others' turn | block by block over all switches | node by node, up to a number of tables | in their order |
-//! | written tables | come first | are not told from others | are read in their order, too |
-//! | nobody answers | stays to be read | read in its next turn | stays to be read |
-//! | differs | only what was written is still read | nothing more is read | the others are still read |
-//! | broken off | what was not answered is read again | no more is read | all is read again |
+//! | written tables | come first | are treated as the others | are read in their order, too |
+//! | no answer |  read in its next turn | read in its next turn | stays to be read |
+//! | differs | only written tables are still read | nothing more is read | the others are still read |
+//! |  what was not answered is read again| what was not answered is read again | no more is read | all is read again |
 //!
 //! If a Set of an LFT block was repeated, its first copy may come after the answer and after a newer Set of that block.
-//! Such a block stays to be read until no copy can come any more: as long as a request is repeated before it fails.
+//! Such a block is read again and again until no copy can arrive: for as long as a request is repeated before it fails.
 //!
-//! LFT blocks that were written are read within an interval, whatever else there is to do: a switch that lies swallows
-//! what tells another to be quiet, and a trap that is repeated each second must not put the read-back off for ever. A
-//! switch that goes on to hold other blocks than it acknowledges is told of by itself, and gets its tables again at
-//! each light sweep: its links are up and it answers, so no other node can say where its packets go.
+//! Written LFT blocks are read within an interval, whatever other work there is. A switch that lies may drop the
+//! TrapRepress for another agent, and a trap that is repeated each second must not delay the read-back for ever. If a
+//! switch goes on to hold other blocks than it acknowledges, an event names it, and its tables are written again at
+//! each light sweep: its links are up and it answers, so no other node shows where its packets go.
 
 mod answer;
 mod lies;
@@ -52,12 +52,12 @@ use turn::Turns;
 
 pub use table::{Kind, ReadId, Table};
 
-/// What is to be read back, and what came of it.
+/// The tables to be read back, and the results.
 #[derive(Clone, Debug, Default)]
 pub struct ReadBack {
-    /// What is to be read, by [`Kind`].
+    /// The tables to be read, by [`Kind`].
     lists: [List; Kind::COUNT],
-    /// Where the others' turn goes on.
+    /// The places of the turns.
     turns: Turns,
     /// Whether a light sweep is at its questions for tables.
     is_open: bool,
@@ -67,11 +67,11 @@ pub struct ReadBack {
     tried: Option<Time>,
     /// Switches that do not hold what they acknowledge.
     lies: Lies,
-    /// LFT blocks whose Sets were repeated, with the time until which an earlier copy may come.
+    /// LFT blocks with a repeated Set, and the time until which an earlier copy may arrive.
     repeated: BTreeMap<Table, Time>,
     /// Until when an earlier copy of any Set may come.
     copies_end: Time,
-    /// What heavy sweeps are to read again.
+    /// Tables that heavy sweeps must read again.
     doubt: Doubt,
     /// LFT blocks read back so far.
     read: u64,
@@ -79,21 +79,21 @@ pub struct ReadBack {
     differences: u64,
 }
 
-/// LFT blocks of which a heavy sweep does not believe what was acknowledged.
+/// LFT blocks for which a heavy sweep does not rely on the acknowledgement.
 #[derive(Clone, Debug, Default)]
 struct Doubt {
     /// Blocks that were written while packets flowed, and that have not been read since.
     unproved: BTreeSet<Table>,
-    /// The blocks that the sweep at hand asks for, as they are believed to be.
+    /// The blocks that the current sweep requests, with their believed contents.
     asked: Vec<Believed>,
-    /// The sweep at hand asks for all that was written.
+    /// The current sweep requests all written blocks.
     is_of_all: bool,
 }
 
-/// An LFT block and what it is believed to hold.
+/// An LFT block and its believed contents.
 type Believed = (SwitchIdx, usize, [u8; BLOCK_LIDS]);
 
-/// What the read-back sees of the manager.
+/// The inputs of the read-back.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
     /// When the input came in.
@@ -132,18 +132,18 @@ pub enum In<'a> {
     Acknowledged(Table),
     /// A Set was sent more than once, and is answered: an earlier copy may still come. Of an LFT block, that block.
     Repeated(Option<Table>),
-    /// A switch may not hold any more what it was read to hold.
+    /// A switch may have lost contents that were read.
     MayHaveLost {
         /// The switch.
         switch: Guid,
         /// How many LFT blocks it had.
         blocks: u16,
     },
-    /// A heavy sweep found this fabric, and is about to read the tables of it that are unknown.
+    /// A heavy sweep found this fabric, and is about to read its unknown tables.
     HeavySweepReads(&'a Fabric, &'a Installed),
-    /// It has read what it could.
+    /// It has read all tables that answered.
     HeavySweepHasRead(&'a Fabric, &'a Installed),
-    /// A light sweep is due, whatever becomes of it.
+    /// A light sweep is due, whether it begins or not.
     LightSweepDue,
     /// A light sweep begins.
     LightSweepBegins,
@@ -157,39 +157,39 @@ pub enum In<'a> {
     LightSweepEnds,
     /// A read-back of MFTs or GUIDInfo begins; these switches or ports are left out of it.
     Begins(Kind, BTreeSet<Guid>),
-    /// All questions of such a read-back have ended.
+    /// All Gets of such a read-back have ended.
     Ends(Kind),
-    /// Something else comes before the rest of such a read-back.
+    /// Other work comes before the rest of such a read-back.
     BreaksOff(Kind),
-    /// Another manager is in charge: what it writes of multicast and GUIDs is not known.
+    /// Another manager is master: its MFTs and GUIDs are not known.
     AnotherManages,
 }
 
-/// What the read-back wants done.
+/// Effects of the read-back.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// A table is to be asked for. If that is not done, the question counts as not answered.
+    /// Read a table. If no Get is sent, it counts as not answered.
     Ask {
         /// The question.
         id: ReadId,
-        /// The node that it goes to.
+        /// The node to ask.
         node: NodeIdx,
         /// The Get.
         get: Smp,
     },
-    /// An event is to be told.
+    /// Report this event.
     Tell(Event),
     /// These LFT blocks count as unknown in the heavy sweep.
     Doubt(Vec<(SwitchIdx, usize)>),
-    /// Those of these LFT blocks that the heavy sweep could not read are as they were believed to be.
+    /// LFT blocks that the heavy sweep could not read keep their believed contents.
     Believe(Vec<Believed>),
-    /// An LFT block is not as it was written: it holds this.
+    /// An LFT block differs from what was written: these are its contents.
     LftDiffers(SwitchIdx, usize, [u8; BLOCK_LIDS]),
-    /// The MFT block of a switch, at this block and position, is not as it was known: it holds this.
+    /// The MFT block of a switch, at this block and position, differs from its known contents: these are its contents.
     MftDiffers(Guid, (u16, u8), MftBlock),
-    /// The GUIDInfo block of a port is not as it was known: it holds this.
+    /// The GUIDInfo block of a port differs from its known contents: these are its contents.
     GuidsDiffer((Guid, u8), GuidBlock),
-    /// A lane table of this port is not as it was written.
+    /// A lane table of this port differs from what was written.
     LanesDiffer(PortRef),
     /// A lane table holds this.
     LanesHold(LaneTable, SmpData),
@@ -257,14 +257,15 @@ impl ReadBack {
         self.is_open
     }
 
-    /// Returns true if an LFT block was written so long ago that it is read now, though a heavy sweep is due as well.
+    /// Returns true if an LFT block has waited so long for its read-back that it is read now, before the heavy sweep
+    /// that is due.
     pub fn is_overdue(&self, now: Time, interval: Option<Duration>) -> bool {
         let since = self.since.zip(interval);
         since.is_some_and(|(since, interval)| since + interval <= now)
     }
 
-    /// Returns when the next light sweep is to be, if it would be at `due` otherwise: what was written is read back
-    /// within an `interval`, however often something else comes in between.
+    /// Returns when the next light sweep begins, if it would otherwise be at `due`: written blocks are read back within
+    /// an `interval`, however often other work comes in between.
     pub fn due(&self, now: Time, due: Time, interval: Duration) -> Time {
         let written = self.since.map_or(due, |since| since + interval);
         // Whatever keeps it from being read does not fill the time.
@@ -272,7 +273,7 @@ impl ReadBack {
         due.min(written.max(again).max(now))
     }
 
-    /// Returns what was found so far.
+    /// Returns the figures so far.
     pub fn figures(&self) -> ReadBackFigures {
         ReadBackFigures {
             read: self.read,
@@ -285,7 +286,7 @@ impl ReadBack {
         &mut self.lists[kind as usize]
     }
 
-    /// Ends what a light sweep was reading: what was asked for and has not been answered stays to be read.
+    /// Ends the read-back of a light sweep: requested tables without an answer are read again later.
     fn settle(&mut self) {
         self.list(Kind::Lft).settle();
         self.list(Kind::Lanes).drop_all();
@@ -311,9 +312,9 @@ impl ReadBack {
         }
     }
 
-    /// What was written under traffic and not read since counts as unknown: a heavy sweep reads it before it plans the
-    /// next change, as no proof holds where a switch has acknowledged a table and not taken it. If the read-back
-    /// `is_overdue`, as the sweep takes the place of a light sweep, so is whatever was written.
+    /// Marks blocks as unknown that were written under traffic and not read since: a heavy sweep reads them before it
+    /// plans the next change, because no proof holds if a switch has acknowledged a table that it did not take. If the
+    /// read-back `is_overdue` because the sweep takes the place of a light sweep, all written blocks become unknown.
     fn begin_doubt(&mut self, is_overdue: bool, fabric: &Fabric, installed: &Installed) -> Effect {
         self.settle();
         let unread = self.lists[Kind::Lft as usize].unread();
@@ -328,7 +329,7 @@ impl ReadBack {
         Effect::Doubt(asked.map(|&(switch, block, _)| (switch, block)).collect())
     }
 
-    /// A heavy sweep has read what it could: a block that nobody answered for is as it was believed to be.
+    /// The heavy sweep has read all blocks that answered: a block without an answer keeps its believed contents.
     fn end_doubt(&mut self, now: Time, fabric: &Fabric, installed: &Installed) -> Effect {
         let is_unread = |table: &Table| {
             let place = lft_place(table, fabric);
@@ -344,7 +345,7 @@ impl ReadBack {
         Effect::Believe(std::mem::take(&mut self.doubt.asked))
     }
 
-    /// A light sweep begins: what is still to be read, and the others' turn.
+    /// A light sweep begins: collects the tables that still must be read, and those with a turn.
     fn begin_light_sweep(&mut self, ctx: &Ctx<'_>) {
         let Some(inventory) = ctx.inventory else { return };
         let fabric = &inventory.fabric;
@@ -391,7 +392,7 @@ impl ReadBack {
         }
     }
 
-    /// A question has ended. A table that nobody answers for stays to be read.
+    /// Takes the end of a Get. A table without an answer is read again later.
     fn answered(&mut self, ctx: &Ctx<'_>, id: ReadId, data: Option<&SmpData>, effects: &mut Vec<Effect>) {
         let (Some(table), Some(data), Some(inventory)) = (self.list(id.kind).get(id.number), data, ctx.inventory)
         else {
@@ -412,8 +413,8 @@ impl ReadBack {
                 self.lies.holds(switch);
             }
             (Table::Lft { switch, .. }, false) => {
-                // It stays to be read. A sweep is due: what else was written is still asked for, lest the same comes
-                // again after an interval; the others' turn comes later.
+                // The block is read again later. A sweep is due: other written blocks are still requested, so that they
+                // are not found after another interval; the turns come later.
                 list.leave_others();
                 self.read += 1;
                 self.differences += 1;
@@ -423,7 +424,7 @@ impl ReadBack {
                     effects.push(Effect::Tell(Event::SwitchLies { what, times }));
                 }
             }
-            // A sweep is due: nothing more is asked.
+            // A sweep is due: no more Gets are sent.
             (Table::Lanes(_), false) => list.leave_others(),
             (Table::Lanes(_), true) => {}
             (Table::Mft { .. } | Table::Guids { .. }, _) => list.note_read(id.number),
@@ -431,7 +432,7 @@ impl ReadBack {
     }
 }
 
-/// Returns true if a table is known, and can be asked for in the fabric; not if its switch or port is left out.
+/// Returns true if a table is known and can be read; not if its switch or port is left out.
 fn counts(ctx: &Ctx<'_>, fabric: &Fabric, left_out: &BTreeSet<Guid>, table: &Table) -> bool {
     match *table {
         Table::Lft { .. } => {
@@ -454,7 +455,7 @@ fn counts(ctx: &Ctx<'_>, fabric: &Fabric, left_out: &BTreeSet<Guid>, table: &Tab
     }
 }
 
-/// Returns where an LFT block is among what is installed.
+/// Returns the position of an LFT block among the installed tables.
 fn lft_place(table: &Table, fabric: &Fabric) -> Option<(SwitchIdx, usize)> {
     let Table::Lft { block, switch } = table else {
         return None;

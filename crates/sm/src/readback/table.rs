@@ -1,4 +1,4 @@
-//! The kinds of tables that are read back, and how each is asked for.
+//! The kinds of tables that are read back, and the Get for each.
 
 use selvedge_fabric::NodeIdx;
 use selvedge_plan::LaneTable;
@@ -82,7 +82,7 @@ impl Table {
         }
     }
 
-    /// Returns the Get that asks for the table, and the node that it goes to; none if that is not in the fabric.
+    /// Returns the Get of the table, and its node; none if the node is not in the fabric.
     pub(super) fn question(self, inventory: &Inventory, m_key: u64) -> Option<(NodeIdx, Smp)> {
         let (fabric, agents) = (&inventory.fabric, &inventory.agents);
         let of_switch = |switch, attribute, modifier| {

@@ -1,4 +1,4 @@
-//! What is read back in which order, and what an answer leads to.
+//! Which tables are read back in which order, and the effects of an answer.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::config::Mode;
 use crate::made::{FIRST, SECOND, guid, inventory, row};
 
-/// A read-back and what it sees: the row.
+/// A read-back with the row as its fabric.
 struct Bench {
     read_back: ReadBack,
     config: Config,
@@ -22,7 +22,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Both switches are known to hold so many LFT blocks, and no block has a turn.
+    /// Both switches have this number of known LFT blocks, and no block has a turn.
     fn new(blocks: usize) -> Self {
         let local = selvedge_wire::LocalPort {
             node_guid: Guid(1),
@@ -89,7 +89,7 @@ impl Bench {
         });
     }
 
-    /// Returns the next questions, at most so many, with the tables that they are for.
+    /// Returns the next Gets, at most this number, with their tables.
     fn ask(&mut self, kind: Kind, count: usize) -> Vec<(ReadId, Table)> {
         let mut asked = Vec::new();
         while asked.len() < count {
@@ -101,7 +101,7 @@ impl Bench {
         asked
     }
 
-    /// Returns the tables that a whole light sweep asks for; whoever is asked holds `entry` everywhere, or is silent.
+    /// Returns the tables that a whole light sweep requests; each switch holds `entry` everywhere, or is silent.
     fn light_sweep(&mut self, entry: Option<u8>) -> (Vec<Table>, Vec<Effect>) {
         self.handle(In::LightSweepDue);
         self.handle(In::LightSweepBegins);
@@ -168,7 +168,7 @@ fn a_block_is_read_until_it_is_right() {
 
 #[test]
 fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
-    // Whether packets flowed and the read-back is overdue, what the switch answers to the sweep, and what is asked for.
+    // Whether packets flowed and the read-back is overdue, the switch's answer to the sweep, and the requested tables.
     let check = |is_live: bool, is_overdue: bool, answer: Option<u8>, want: usize| {
         let mut bench = Bench::new(1);
         bench.write(&[(SECOND, 0)], is_live);
@@ -224,7 +224,8 @@ fn what_is_read_between_light_sweeps_is_read_until_it_is_answered() {
     for table in tables.into_iter().chain([Table::Mft { switch, place }]) {
         bench.handle(In::Acknowledged(table));
     }
-    // The switches that are left out, the entry that the first table is found to hold, how it ends, and what is asked.
+    // The switches that are left out, the entry in the first table, the end of the light sweep, and the requested
+    // tables.
     let mut check = |left_out: &[usize], entry: Option<u8>, end: In<'_>, want: &[Table], differs: bool| {
         let left_out = left_out.iter().map(|&at| guid(at)).collect();
         bench.handle(In::Begins(Kind::Mft, left_out));
@@ -280,7 +281,7 @@ fn a_block_whose_set_was_repeated_is_read_until_no_copy_can_come() {
     let copies_end = bench.config.timeout * (u32::from(bench.config.retries) + 1);
     let (asked, _) = bench.light_sweep(Some(1));
     assert_eq!(asked, [repeated, other]);
-    // It holds what was written, and a copy may come still.
+    // It holds the written contents, and an earlier copy may still arrive.
     assert_eq!(bench.light_sweep(Some(1)).0, [repeated]);
     assert!(bench.read_back.may_copies_come(bench.now));
     bench.now += copies_end;

@@ -1,4 +1,4 @@
-//! Which tables have their turn to be read though nothing was written to them.
+//! Which tables are read in their turn, although no Set was sent to them.
 
 use selvedge_fabric::{Fabric, NodeIdx, SwitchIdx};
 use selvedge_plan::{HeldLanes, Installed, LaneTable, own_row, ports_in_use, tables_of};
@@ -9,7 +9,7 @@ use super::{Ctx, Table};
 /// Once this many lane tables are listed, a light sweep adds no further node: a switch may have 1,296 rows.
 const LANES_MAX: usize = 1_024;
 
-/// Where the turn of tables goes on that are counted.
+/// The place where each turn continues.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turns {
     /// LFT blocks: block by block over all switches.
@@ -19,7 +19,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Returns the LFT blocks whose turn it is.
+    /// Returns the LFT blocks of the next turn.
     pub(super) fn lft(&mut self, fabric: &Fabric, installed: &Installed, read_backs: u32) -> Vec<Table> {
         let switches = fabric.switches();
         let rows = installed.lfts.iter().map(Vec::len).max().unwrap_or(0);
@@ -38,7 +38,7 @@ impl Turns {
         blocks
     }
 
-    /// Returns the lane tables whose turn it is, each of them known, the last first.
+    /// Returns the lane tables of the next turn, all of them known, the last first.
     pub(super) fn lanes(&mut self, ctx: &Ctx<'_>, fabric: &Fabric) -> Vec<Table> {
         let (mut tables, held) = (Vec::new(), &ctx.installed.lanes);
         let is_of_it = |(_, of): &(_, &Fabric)| std::ptr::eq(*of, fabric);
@@ -66,7 +66,8 @@ impl Turns {
     }
 }
 
-/// Returns how many of `total` have their turn in one read-back, so that each has it once in so many; 0: never.
+/// Returns how many of `total` tables are read in one read-back, so that each is read once in this number of
+/// read-backs; 0: none.
 pub(super) const fn share(total: usize, read_backs: u32) -> usize {
     match read_backs {
         0 => 0,

@@ -13,15 +13,15 @@ use crate::config::Mode;
 use crate::lane_smp;
 use crate::smp::{self, Smp};
 
-/// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
+/// Sweeps in a row that begin again because of a table without an answer while packets use it.
 const UNREAD_LOOKS_MAX: u32 = 2;
-/// How often a table is asked for that nobody answers, each time with all retries: beyond, its agent hangs.
+/// How often a table without an answer is requested, each time with all retries: after that, its agent counts as hung.
 const READ_ROUNDS: u32 = 3;
 
 /// Reading of tables.
 #[derive(Debug, Default)]
 pub struct Reading {
-    /// What the sweep at hand reads.
+    /// The tables that the current sweep reads.
     tables: Option<Tables>,
     /// Sweeps in a row that could not read all tables.
     unread_looks: u32,
@@ -30,17 +30,17 @@ pub struct Reading {
 /// Tables that a heavy sweep reads.
 #[derive(Debug)]
 struct Tables {
-    /// What was found.
+    /// The inventory of the sweep.
     inventory: Arc<Inventory>,
     /// Tables as far as read.
     installed: Installed,
     /// Blocks to read.
     total: u64,
-    /// LFT blocks that are yet to be asked for, the next one last.
+    /// LFT blocks not yet requested, the next one last.
     todo: Vec<(SwitchIdx, usize)>,
-    /// Lane tables that are yet to be asked for, the next one last.
+    /// Lane tables not yet requested, the next one last.
     lanes: Vec<LaneTable>,
-    /// How often what is unknown has been asked for, this time included.
+    /// Number of the current round of requests for unknown tables.
     round: u32,
 }
 
@@ -65,13 +65,13 @@ pub enum Table {
 /// What happened.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// A sweep found this, and these tables are known.
+    /// A sweep found this inventory, and these tables are known.
     Begin(Arc<Inventory>, Installed),
     /// There is room for another question.
     Room,
     /// A table holds this.
     Answered(Table, &'a SmpData),
-    /// Everything was asked for. What could not be read of these LFT blocks is as it was believed to be.
+    /// All tables were requested. These LFT blocks keep their believed contents if they could not be read.
     AllAsked(Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])>),
 }
 
@@ -80,7 +80,7 @@ pub enum In<'a> {
 pub enum Effect {
     /// Ask a node for a table.
     Ask(Table, NodeIdx, Smp),
-    /// Questions are yet to be asked.
+    /// More Gets are to be sent.
     Asking,
     /// A switch that is silent now will not take its new table either: a sweep finds the switches that are there.
     SweepAgain,
@@ -106,7 +106,8 @@ impl Reading {
         }
     }
 
-    /// What nobody answered is asked for again, as nothing is proved of a switch that forwards by entries nobody knows.
+    /// Requests tables without an answer again, because nothing is proved about a switch that forwards by unknown
+    /// entries.
     fn all_asked(&mut self, mode: Mode) -> Option<Effect> {
         let mut tables = self.tables.take()?;
         let todo = unread(&tables.inventory.fabric, &tables.installed);
@@ -125,13 +126,13 @@ impl Reading {
         Some(Effect::Read(tables.inventory, tables.installed))
     }
 
-    /// Returns what was found, and the tables as far as read.
+    /// Returns the inventory, and the tables read so far.
     pub fn so_far(&self) -> Option<(&Inventory, &Installed)> {
         let tables = self.tables.as_ref()?;
         Some((&tables.inventory, &tables.installed))
     }
 
-    /// Returns how many tables are to be read, and how many LFT blocks are yet to be asked for.
+    /// Returns how many tables are read in all, and how many LFT blocks are not yet requested.
     pub fn progress(&self) -> (u64, usize) {
         let tables = self.tables.as_ref();
         tables.map_or((0, 0), |tables| (tables.total, tables.todo.len()))
@@ -200,7 +201,8 @@ impl Tables {
     }
 }
 
-/// Fresh switches look up no LID: what their tables hold does not matter, and all of them will be written.
+/// Marks the tables of fresh switches as unknown: such a switch forwards by no entry (LinearFDBTop 0), so its tables do
+/// not matter, and all of them will be written.
 pub fn forget_fresh(fabric: &Fabric, installed: &mut Installed) {
     for (switch, &node) in fabric.switches().iter_enumerated() {
         if fabric.node(node).switch_settings.linear_top == 0 {

@@ -1,4 +1,4 @@
-//! Tables that are asked for in vain.
+//! Tables without an answer.
 
 use selvedge_types::PortState;
 

@@ -1,9 +1,9 @@
-//! Rebalancing: spreads load anew after faults, one step at a time.
+//! Rebalancing: balances load again after faults, one step at a time.
 //!
 //! A repair moves as few LFT entries as it must, which leaves load uneven. The rebalancer decides when a step towards
-//! evener tables is planned, and what follows from its result: not before the fabric has been quiet for a while, and
-//! never while there is anything else to do. What a step is, [`selvedge_planner::rebalance`] says. `core/rebalance.rs`
-//! hands out the job that plans one. Each sweep and each probe interrupts the steps ([`In::Interrupted`]).
+//! balanced tables is planned, and handles its result: not before the fabric has been unchanged for a while, and only
+//! while the manager is idle. [`selvedge_planner::rebalance`] defines a step. `core/rebalance.rs` hands out the job
+//! that plans one. Each sweep and each probe interrupts the steps ([`In::Interrupted`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,12 +41,12 @@ pub struct Asked {
 
 #[derive(Debug, Default)]
 enum State {
-    /// Nothing has happened since load was found to be even, or was left alone.
+    /// No event since load was found balanced, or was left as it is.
     #[default]
     Even,
     /// A sweep or a repair has begun since.
     Disturbed,
-    /// A step is planned at this time, or as soon as nothing else is to be done.
+    /// A step is planned at this time, or as soon as the manager is idle.
     Due(Time),
     /// A job plans a step from this plan.
     Planning(JobId, Arc<Plan>),
@@ -54,14 +54,14 @@ enum State {
     Applying,
 }
 
-/// What the rebalancer may read.
+/// The inputs of the rebalancer.
 #[derive(Debug)]
 pub struct Ctx<'a> {
     /// When the input came.
     pub now: Time,
     /// What the manager may do.
     pub mode: Mode,
-    /// What the operator wants.
+    /// The operator's policy.
     pub policy: &'a Policy,
     /// Host pairs on the busiest link with the plan in force.
     pub busiest: u64,
@@ -76,7 +76,7 @@ pub enum In {
     Idle,
     /// The operator asks for rebalancing now.
     Asked(Asked),
-    /// A step is due, and no plan can be made: too little is known of the fabric.
+    /// A step is due, but too little of the fabric is known for a plan.
     NotReady,
     /// A step is due, and a job plans it from this plan, which is in force.
     Planning(JobId, Arc<Plan>),
@@ -86,7 +86,7 @@ pub enum In {
     Planned {
         /// The result.
         result: RebalanceResult,
-        /// If no step is safe: packets of the step before may still be under way.
+        /// If no step is safe: packets of the step before may still be in flight.
         is_under_way: bool,
     },
     /// A plan is in force, and no Set of it has failed.
@@ -95,10 +95,10 @@ pub enum In {
     AppliedInPart,
 }
 
-/// What the rebalancer wants done.
+/// Effects of the rebalancer.
 #[derive(Debug)]
 pub enum Effect {
-    /// Tell operators.
+    /// Report this event.
     Event(Event),
     /// Apply a step that the judge has accepted.
     Apply {
@@ -107,7 +107,7 @@ pub enum Effect {
         /// Multicast groups that must be taken apart before.
         copies_first: Option<Box<TakenApart>>,
     },
-    /// Look for better multicast trees: routes are as even as they get.
+    /// Plan better multicast trees: routes are as balanced as possible.
     MoveTrees,
 }
 
@@ -117,7 +117,7 @@ pub enum Balancing {
     /// Nothing is to be done.
     #[default]
     Even,
-    /// Something happened: they are looked at, or the next step is taken, at this time.
+    /// The fabric has changed: tables are compared, or the next step is taken, at this time.
     Waiting {
         /// `None`: not before something else is done, or never.
         until: Option<Time>,
@@ -131,7 +131,7 @@ pub enum Balancing {
 /// What a manager shows of rebalancing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BalanceView {
-    /// What it is at.
+    /// The current state.
     pub state: Balancing,
     /// Steps taken.
     pub steps: u32,
@@ -161,7 +161,7 @@ impl Rebalancer {
             In::Stale => self.pause(ctx),
             In::Planned { result, is_under_way } => self.planned(ctx, result, is_under_way, effects),
             In::Applied | In::AppliedInPart if !self.is_applying() => {}
-            // A sweep finds out what the switches hold.
+            // A sweep reads the tables of the switches.
             In::AppliedInPart => self.state = State::Disturbed,
             In::Applied if self.blocks_left == 0 => self.end_even(ctx, effects),
             In::Applied => self.pause(ctx),
@@ -195,7 +195,7 @@ impl Rebalancer {
         matches!(self.state, State::Planning(expected, _) if expected == id)
     }
 
-    /// Returns true if the step on its way is planned from a plan.
+    /// Returns true if the current step is planned from this plan.
     pub fn is_planning_from(&self, plan: &Arc<Plan>) -> bool {
         matches!(&self.state, State::Planning(_, from) if Arc::ptr_eq(from, plan))
     }
@@ -205,7 +205,7 @@ impl Rebalancer {
         matches!(self.state, State::Applying)
     }
 
-    /// Returns what is shown.
+    /// Returns the status for display.
     pub const fn status(&self) -> BalanceView {
         BalanceView {
             state: match self.state {
@@ -259,7 +259,7 @@ impl Rebalancer {
                     copies_first: result.copies_first,
                 });
             }
-            // Those packets may be all that is in the way.
+            // Perhaps only those packets prevent the step.
             Some(Balance::Held { .. }) if is_under_way => self.pause(ctx),
             Some(Balance::Held { why }) => {
                 effects.push(Effect::Event(Event::RebalanceHeld { why }));

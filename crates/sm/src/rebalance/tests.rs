@@ -25,7 +25,7 @@ impl Bench {
         }
     }
 
-    /// Hands in an input at this second. Returns what is to be done: codes of events, and the other effects.
+    /// Hands in an input at this second. Returns codes of events, and the other effects by name.
     fn hand(&mut self, second: u64, input: In) -> Vec<&'static str> {
         let ctx = Ctx {
             now: at(second),
@@ -110,10 +110,10 @@ fn a_step_is_due_when_the_fabric_has_been_quiet_or_the_operator_asks() {
     ] {
         check(when, Mode::Manage, &[fault, idle], want);
         check(when, Mode::Watch, &[fault, idle], None);
-        // Without a fault there is nothing to do, and what the manager does by itself is no reason to wait longer.
+        // Without a fault there is nothing to do, and the manager's own work does not extend the wait.
         check(when, Mode::Manage, &[idle, idle], None);
         check(when, Mode::Manage, &[fault, idle, idle], want);
-        // A command waits for nothing but the end of what is under way.
+        // A command waits only for work in progress.
         check(when, Mode::Manage, &[asked], Some(1));
         check(when, Mode::Manage, &[fault, idle, asked], Some(3));
         check(when, Mode::Manage, &[asked, fault], None);
@@ -167,7 +167,7 @@ fn what_comes_of_a_job() {
         let mut bench = Bench::new(RebalanceWhen::Later);
         assert_eq!(bench.planned(5, balance(), is_under_way), want);
         assert_eq!(bench.rebalancer.due(), due.map(at));
-        // A result that nothing waits for.
+        // A result that is no longer awaited.
         let before = bench.rebalancer.status();
         assert!(bench.hand(6, result(balance(), false)).is_empty());
         assert!(bench.hand(6, In::Stale).is_empty());

@@ -1,17 +1,17 @@
-//! Client re-registration (PortInfo.ClientReregister): which hosts a plan asks to register again, because what they
-//! had registered is lost.
+//! Client re-registration (PortInfo.ClientReregister): which hosts a plan asks to register again, because their
+//! registrations are lost.
 //!
-//! The manager does not know what hosts register. The coordinator says that all registrations are lost
+//! The manager does not know what hosts register. The coordinator reports that all registrations are lost
 //! ([`In::AllLost`]), or those of some ports ([`In::Lost`]). The next plan of the whole fabric then has a Set for each
-//! of those host ports that supports it, whether or not anything else changes there. They are forgotten when such a
-//! plan is applied and no Set of it has failed ([`In::Applied`]).
+//! of those host ports that supports it, whether or not anything else changes there. They are removed from the list
+//! when such a plan is applied and no Set of it has failed ([`In::Applied`]).
 //!
-//! The registrations of a host are lost as well if it was gone from the plan for a while: only that host is asked.
+//! A host that was absent from the plan for a while has lost its registrations too: only that host is asked.
 //!
 //! Hosts are also asked if another manager became master between the election of a sweep and the end of the sweep's
 //! plan: a host may have registered with that manager before the plan's Set of its port named this one again. So hosts
-//! that a plan writes to are kept until an election has shown that no other manager was master. If one was, they are
-//! asked.
+//! with a Set in a plan are kept in a list until an election has found that no other manager was master. If there was
+//! another master, they are asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::election::Role;
 pub struct Registration {
     /// Whether every host must.
     all: AllHosts,
-    /// Ports whose hosts must, by GUID.
+    /// Ports with hosts that must register again, by GUID.
     ports: Arc<BTreeSet<Guid>>,
     /// End ports of the plan that was in force when it was dropped.
     served: Option<BTreeMap<Guid, Served>>,
@@ -43,7 +43,7 @@ pub struct Registration {
 /// Whether every host must register again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum AllHosts {
-    /// What they registered is known.
+    /// Their registrations are known.
     #[default]
     Known,
     /// The next plan asks them.
@@ -67,7 +67,7 @@ impl Served {
     }
 }
 
-/// What it depends on who must register again.
+/// The inputs that decide which hosts must register again.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
     /// What the manager may do.
@@ -83,11 +83,11 @@ pub struct Ctx<'a> {
 pub enum In<'a> {
     /// What hosts registered is lost.
     AllLost,
-    /// What these ports had registered is lost. Said to a manager that is not master, it replaces what was said before.
+    /// The registrations of these ports are lost. Sent to a manager that is not master, it replaces an earlier list.
     Lost(BTreeSet<Guid>),
     /// What hosts registered is known after all.
     Known,
-    /// The plan in force is about to be dropped, and no other manager was master: the registrations of its hosts stay.
+    /// The plan in force is about to be dropped, and there was no other master: the registrations of its hosts stay.
     Dropped,
     /// Another manager is or was master, and the plan in force is about to be dropped.
     OtherMaster,
@@ -97,16 +97,16 @@ pub enum In<'a> {
     StoodBy(Arc<Fabric>),
     /// The role of the manager is another one.
     RoleChanged,
-    /// A plan of the whole fabric is to be made: [`Registration::asks`] says next whom it asks.
+    /// A plan of the whole fabric is about to be made: [`Registration::asks`] then returns the hosts to ask.
     Planning {
-        /// What the sweep found.
+        /// The inventory of the sweep.
         inventory: &'a Inventory,
         /// The generation of the plan.
         generation: Generation,
         /// Ports that hold other LIDs than are stored for them. Empty if none are stored, or a plan is in force.
         strangers: BTreeSet<PortRef>,
     },
-    /// A plan is about to be applied: hosts that it writes to name this manager from now on, whoever they named.
+    /// A plan is about to be applied: hosts with a Set in it name this manager as master from now on.
     Applying {
         /// The fabric that the plan is for.
         fabric: &'a Fabric,
@@ -119,13 +119,13 @@ pub enum In<'a> {
         fabric: &'a Fabric,
         /// The plan.
         outcome: &'a Outcome,
-        /// Every port whose LIDs are known, if the plan asked all hosts.
+        /// Every port with known LIDs, if the plan asked all hosts.
         known: Vec<Guid>,
     },
 }
 
 impl Registration {
-    /// Takes one input. Nothing is to be done at once: the next plan asks hosts.
+    /// Takes one input. There is no immediate effect: the next plan asks hosts.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>) {
         match input {
             In::AllLost => self.all = AllHosts::Lost,
@@ -176,28 +176,27 @@ impl Registration {
         self.all != AllHosts::Known
     }
 
-    /// Returns the ports whose hosts must still be asked.
+    /// Returns the ports with hosts that must still be asked.
     pub const fn unasked(&self) -> &Arc<BTreeSet<Guid>> {
         &self.ports
     }
 
-    /// Adds hosts that the plan in force does not have, and whose links carry packets all the same. They were cut off
-    /// behind some switch, or another manager's, and what they had registered was forgotten when they were gone. A host
-    /// knows by itself that its own link went down and came up.
+    /// Adds hosts that the plan in force does not have, although their links are ACTIVE. They were behind a switch that
+    /// was cut off, or belonged to another manager, and their registrations were dropped when they were gone. (A host
+    /// registers again by itself after its own link went down and came up.)
     ///
     /// Adds also:
-    /// - a host with other LIDs than the plan gives it: Sets for another host got there when cables were moved, and it
-    ///   registered in that host's name;
-    /// - a host that is elsewhere than the plan has it and has not lost its link: the plan has another host with its
-    ///   GUID;
-    /// - a host that the plan has and that names another master: there were two masters for a while, and what it
-    ///   registered with the other one is lost when that leaves.
+    /// - a host with other LIDs than the plan gives it: Sets for another host reached it when cables were moved, and it
+    ///   registered with that host's LIDs;
+    /// - a host at another place than in the plan that has not lost its link: the plan has another host with its GUID;
+    /// - a host of the plan that names another master: there were two masters for a while, and its registrations with
+    ///   the other master are lost when that manager leaves.
     ///
-    /// Before the first plan of a run the ports show whose they were: the stored state does not have all of those that
-    /// name another master, unless this manager has stood by, and knows. It knows hosts on switches that it saw when it
-    /// began to stand by: its own cable may have been moved to another subnet since. Masters of two subnets that became
-    /// one may have had the same LID: a port with a LID that was never stored for it here is the other's, if any was
-    /// stored.
+    /// Before the first plan of a run, each port's MasterSMLID shows which manager it belonged to: the stored state
+    /// does not include all ports of another master. A manager that has stood by knows the master's hosts, but only
+    /// those on switches that it found when it began to stand by, because its own cable may have been moved to another
+    /// subnet since. If two subnets are joined, both masters may have had the same LID: a port with another LID than
+    /// the one stored for it belongs to the other master, if any LIDs are stored.
     fn note_returned(&mut self, ctx: &Ctx<'_>, inventory: &Inventory, strangers: &BTreeSet<PortRef>) {
         let fabric = &inventory.fabric;
         let known = in_plan(ctx).or_else(|| self.served.clone());
@@ -234,7 +233,7 @@ impl Registration {
         if ctx.role == Role::Master {
             Arc::make_mut(&mut self.ports).extend(renamed);
         }
-        // Without a plan in force, hosts that name the other master may be those that it was told of, or new ones.
+        // Without a plan in force, hosts that name the other master may be known ones or new ones.
         if self.served.is_none() {
             self.stood_by_in = None;
         }
@@ -261,7 +260,7 @@ impl Registration {
         match &outcome.asks {
             Asks::Nobody => {}
             Asks::All => {
-                // A host that is away was not asked, and it is not known what it had registered.
+                // An absent host was not asked, and its registrations are unknown.
                 self.ports = Arc::new(known.into_iter().filter(|guid| !is_in_plan(guid)).collect());
                 if self.all == AllHosts::Asked(plan.generation) {
                     self.all = AllHosts::Known;

@@ -1,4 +1,4 @@
-//! Which hosts a plan asks to register again, and when that is forgotten.
+//! Which hosts a plan asks to register again, and when such a request is dropped.
 
 use selvedge_plan::{Installed, Policy};
 use selvedge_planner::{Basis, Job, JobId, PlanFabric, Task};
@@ -9,7 +9,7 @@ use selvedge_wire::CapabilityMask;
 use super::*;
 use crate::made::{FAR, SECOND, guid, inventory, place, row};
 
-/// The row, whose far host supports re-registration.
+/// The row, with a far host that supports re-registration.
 fn fabric() -> Inventory {
     let mut found = row();
     let port = found[FAR].ports[1].info.as_mut().unwrap();
@@ -42,7 +42,7 @@ const fn ctx(role: Role) -> Ctx<'static> {
     }
 }
 
-/// A plan is to be made, without one in force; returns how it asks hosts.
+/// Makes a plan without one in force; returns how it asks hosts.
 fn plan(registration: &mut Registration, inventory: &Inventory, strangers: &[PortRef]) -> Asks {
     let input = In::Planning {
         inventory,
@@ -71,7 +71,7 @@ fn all_hosts_are_asked_once() {
     assert!(matches!(registration.asks(Mode::DryRun), Asks::Nobody));
     assert!(matches!(plan(&mut registration, &inventory, &[]), Asks::All));
     let outcome = planned(&inventory, Asks::All);
-    // One host is away: nobody knows what it had registered.
+    // One host is absent: its registrations are unknown.
     apply(&mut registration, &outcome, &[far(&inventory), Guid(7)]);
     assert!(!registration.asks_all());
     assert_eq!(**registration.unasked(), [Guid(7)].into());
@@ -110,7 +110,7 @@ fn a_host_that_was_not_there_is_asked() {
     };
     assert!(!is_asked(&mut Registration::default(), &[]));
     assert!(is_asked(&mut Registration::default(), &[at]));
-    // A manager that has stood by knows better, as long as the switch was there.
+    // A manager that has stood by knows more, as long as the switch was present.
     let stood_by = |fabric: &Arc<Fabric>| {
         let mut registration = Registration::default();
         registration.handle(&ctx(Role::Standby), In::StoodBy(Arc::clone(fabric)));

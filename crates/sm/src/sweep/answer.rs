@@ -9,42 +9,43 @@ use selvedge_wire::{Attribute, Mad, NodeInfo, PortInfo, SwitchInfo};
 
 use super::Ask;
 
-/// True if an answer (or its absence) means that the fabric is not what it was. Ports of a switch that says that
-/// something changed are another matter.
+/// True if an answer (or its absence) shows that the fabric differs from the inventory. A switch that shows
+/// PortStateChange is handled elsewhere: its ports are probed.
 pub fn differs(ask: Ask, answer: Option<&Mad>, inventory: Option<&Inventory>, twins: &BTreeSet<Guid>) -> bool {
     let node = || answer.and_then(|mad| NodeInfo::parse(mad.smp_data()).ok());
     match ask {
         Ask::Switch(node) => says_changed(answer).is_none() || has_lower_top(inventory, node, answer),
         Ask::Held(at) => inventory.is_none_or(|inventory| is_other_port(at, answer, inventory)),
-        // A link that came up before its switch knew whom to tell, or changed before the switch was told to forget it.
+        // Finds a link that came up before its switch knew where to send traps, or changed before PortStateChange was
+        // cleared.
         Ask::Unwatched(at) => match answer.map(|mad| PortInfo::parse(mad.smp_data())) {
             Some(Ok(info)) => is_other_link(at, &info, inventory),
             Some(Err(_)) | None => true,
         },
-        // What it said before may have been of a flipped bit.
+        // Its earlier answer may have had a flipped bit.
         Ask::Torn(at) => {
             let info = answer.and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
             info.is_some_and(|info| is_other_link(at, &info, inventory))
         }
-        // Somebody answers where nobody did.
+        // A node answers behind a port where none did.
         Ask::Knock => node().is_some(),
         // A node shows another GUID than those that two have.
         Ask::Twin => node().is_some_and(|info| !twins.contains(&info.node_guid)),
-        // Who says nothing is asked by other questions, too.
+        // No answer here is no difference: other requests ask the same node.
         Ask::Who(at) => {
             let known = inventory.and_then(|inventory| inventory.fabric.nodes().get(at));
             node()
                 .zip(known)
                 .is_some_and(|(info, known)| info.node_guid != known.guid)
         }
-        // Who is asked by the way to a port tells the GUID of that port.
+        // NodeInfo by the directed route to a port shows the GUID of that port.
         Ask::Whose(at) => {
             let known = inventory.and_then(|inventory| inventory.fabric.port(at));
             node()
                 .zip(known)
                 .is_some_and(|(info, known)| info.port_guid != known.guid)
         }
-        // A silent agent may be busy; if it is gone, its switch says so.
+        // A silent agent may be busy; if it is gone, its switch reports the link down.
         Ask::AtLink(at) => {
             let fabric = inventory.map(|inventory| &inventory.fabric);
             let far = fabric.and_then(|fabric| Some((fabric, fabric.peer(at)?)));
@@ -55,21 +56,22 @@ pub fn differs(ask: Ask, answer: Option<&Mad>, inventory: Option<&Inventory>, tw
     }
 }
 
-/// Whether a switch says that a port changed its state; `None`: it says nothing.
+/// Returns whether a switch shows PortStateChange; `None`: no answer.
 pub fn says_changed(answer: Option<&Mad>) -> Option<bool> {
     let info = SwitchInfo::parse(answer?.smp_data()).ok()?;
     Some(info.port_state_change)
 }
 
-/// True if the link of a port is not what it was.
+/// True if the state of a port's link differs from the inventory.
 fn is_other_link(at: PortRef, info: &PortInfo, inventory: Option<&Inventory>) -> bool {
     let state = info.state.unwrap_or(PortState::Down);
     let known = inventory.and_then(|inventory| inventory.fabric.port(at));
     known.is_none_or(|known| state != known.link.state || info.is_up() != known.is_up())
 }
 
-/// True if our own link went up or down, or somebody else made himself master of this port: whoever took us over while
-/// we were cut off, or a manager that was not found in time. Of a switch's port 0: if it has been off its LID is gone.
+/// True if the link of the local port went up or down, or another manager set its MasterSMLID: one that took over while
+/// this manager was cut off, or one that was not found in time. For port 0 of a switch: true if its LID is lost,
+/// because the switch was off.
 pub fn is_other_port(at: PortRef, answer: Option<&Mad>, inventory: &Inventory) -> bool {
     let info = answer.and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
     let (Some(known), Some(info)) = (inventory.fabric.port(at), info) else {
@@ -79,8 +81,8 @@ pub fn is_other_port(at: PortRef, answer: Option<&Mad>, inventory: &Inventory) -
     (state, info.lid, info.sm_lid) != (known.link.state, known.settings.lids.base, known.settings.sm_lid)
 }
 
-/// True if a switch looks up fewer LIDs than it was set to: it has been off since it was given its tables, or an
-/// earlier copy of a Set that was repeated came after a newer Set.
+/// True if a switch shows a lower LinearFDBTop than was set: it has been off since, or an earlier copy of a repeated
+/// Set arrived after a newer Set.
 fn has_lower_top(known: Option<&Inventory>, node: NodeIdx, answer: Option<&Mad>) -> bool {
     let known = known.and_then(|known| known.fabric.nodes().get(node));
     let info = answer.and_then(|mad| SwitchInfo::parse(mad.smp_data()).ok());
@@ -119,7 +121,7 @@ mod tests {
     #[test]
     fn a_port_is_another_one_if_its_lid_or_state_is() {
         let known = inventory(row());
-        // Which port, and what it answers.
+        // The port, and its answer.
         let check = |at: PortRef, answer: Option<PortInfo>, want: bool| {
             let mad = answer.map(|info| {
                 let modifier = at.port.get().into();

@@ -1,22 +1,22 @@
 //! The check after a sweep's plan is in force: finds changes during the plan of which no trap reached the manager.
 //!
-//! A trap is lost until its switch knows the manager and the tables lead to it. Where the plan clears PortStateChange,
-//! it clears what came after the sweep as well. So one second after the plan this is asked:
+//! Traps are lost until their switch knows the manager and the tables lead to it. A plan that clears PortStateChange
+//! also clears changes that came after the sweep. So one second after the plan the check asks:
 //!
 //! - every switch: whether a port changed (SwitchInfo);
-//! - ports that were DOWN when their switch learnt of the manager, and all ports of a switch that knew the manager and
+//! - ports that were DOWN when their switch got the manager's LID, and all ports of a switch that had the LID and
 //!   showed PortStateChange (PortInfo);
-//! - behind every link of such a switch, and of a switch that is new: NodeInfo, as only that shows a moved cable;
-//! - such a switch itself: its LID. If it was off meanwhile, the plan has set its LinearFDBTop again, and it does not
-//!   know where to send traps.
+//! - the node behind every link of such a switch, and of a new switch (NodeInfo, which alone shows a moved cable);
+//! - such a switch itself for its LID. If it was off meanwhile, the plan has set its LinearFDBTop again, but it does
+//!   not know where to send traps.
 //!
 //! That is a tenth of the requests of a bring-up. Repairs need no such check, as they begin where traps arrive. If a
 //! link changes before the check has ended, a sweep takes the place of the repair, as the known cables may be old ones.
 //!
-//! If the plan took so little time that hardly a cable can have been moved, a repair should not wait for a second:
-//! NodeInfo behind links is asked at once, and the rest a second after the plan.
+//! If the plan took so little time that a moved cable is unlikely, a repair should not wait for a second: NodeInfo
+//! behind links is requested at once, and the rest a second after the plan.
 //!
-//! It has the stage of a light sweep.
+//! The check uses the stage of a light sweep.
 
 use std::time::Duration;
 
@@ -26,26 +26,27 @@ use selvedge_types::PortNum;
 
 use crate::config::CABLE_MOVE_MIN;
 
-/// How long after the plan: who has just come up has other things to ask, and what is told late has been told by then.
+/// Time from the plan to the check: a host that has just come up is busy at first, and late reports have arrived by
+/// then.
 const AFTER: Duration = Duration::from_secs(1);
-/// Checks in a row that were interrupted, or led to another sweep; then it is left to the light sweep at its interval,
-/// lest a switch that shows PortStateChange for ever keeps everybody busy.
+/// Checks in a row that were interrupted, or led to another sweep. After that the light sweep at its interval does the
+/// check, so that a switch that shows PortStateChange for ever does not cause one sweep after another.
 const IN_ROW_MAX: u32 = 6;
 
-/// A check that is owed, or goes on.
+/// A check that is due or in progress.
 #[derive(Debug, Default)]
 pub struct Check {
-    /// When to check: a plan came into force, and no look has followed.
+    /// When the check is due: a plan came into force, and no check has followed.
     due: Option<Time>,
     /// When the sweep before began.
     since: Time,
-    /// Cables may have been moved until its plan was in force, and nobody has looked behind the links since.
+    /// Cables may have been moved before its plan was in force, and NodeInfo behind the links has not been read since.
     may_be_moved: bool,
     /// How far it is.
     state: State,
     /// Switches to ask for their LID.
     switches: Vec<NodeIdx>,
-    /// Ports of links to look behind.
+    /// Ports of links with a node to ask behind them.
     links: Vec<PortRef>,
     /// How many of them have been asked.
     asked: usize,
@@ -59,18 +60,18 @@ enum State {
     /// The check has not begun.
     #[default]
     Ahead,
-    /// Links are to be looked behind at once, and then the rest is ahead.
+    /// Nodes behind links are to be asked at once; the rest of the check follows.
     LinksDue,
-    /// Links are looked behind at once, and nothing else.
+    /// Only nodes behind links are being asked.
     Links,
-    /// All that belongs to the check is asked.
+    /// All requests of the check have been sent.
     Whole,
     /// It is part of an ordinary light sweep.
     InLightSweep,
 }
 
 impl Check {
-    /// A heavy sweep begins: it sees whatever there is to see.
+    /// A heavy sweep begins: it includes the check.
     pub fn forget(&mut self, now: Time) {
         *self = Self {
             since: now,
@@ -79,9 +80,9 @@ impl Check {
         };
     }
 
-    /// A plan of a sweep, or a step towards balance, is in force: `seen` was found, `is` now.
+    /// A sweep's plan or a rebalancing step is in force: `seen` is the fabric before it, `is` after it.
     pub fn owe(&mut self, now: Time, (seen, is): (&Fabric, &Fabric), is_step: bool) {
-        // A step goes by what was seen long ago, and traps have told of everything since.
+        // A step relies on an older inventory, and traps have reported all changes since.
         if is_step && self.due.is_some() {
             return;
         }
@@ -114,7 +115,7 @@ impl Check {
         }
     }
 
-    /// Looks behind links, where that is to be done at once; returns false if it is not.
+    /// Asks nodes behind links, if that is due at once; returns false if it is not.
     pub fn begin_links(&mut self) -> bool {
         let begins = self.state == State::LinksDue;
         if begins {
@@ -123,7 +124,7 @@ impl Check {
         begins
     }
 
-    /// Begins, as it is due; returns false if links are to be looked behind first.
+    /// Begins the check; returns false if nodes behind links are to be asked first.
     pub fn begin(&mut self, now: Time) -> bool {
         let begins = self.state != State::LinksDue;
         if begins {
@@ -138,7 +139,7 @@ impl Check {
         (self.asked, self.state) = (0, state);
     }
 
-    /// An ordinary light sweep begins: what nobody has looked behind is looked behind in it.
+    /// An ordinary light sweep begins: it includes nodes behind links that have not been asked.
     pub const fn join(&mut self) {
         (self.asked, self.state, self.in_row) = (0, State::InLightSweep, 0);
     }
@@ -157,7 +158,7 @@ impl Check {
         };
     }
 
-    /// Returns true while links are looked behind at once, and nothing else.
+    /// Returns true while only nodes behind links are being asked.
     pub const fn is_of_links(&self) -> bool {
         matches!(self.state, State::Links)
     }
@@ -167,20 +168,20 @@ impl Check {
         matches!(self.state, State::Links | State::Whole)
     }
 
-    /// Returns the switches that may have been off while the plan was on its way: they are asked for their LID.
+    /// Returns the switches that may have been off while the plan was applied: they are asked for their LID.
     pub fn switches(&self) -> &[NodeIdx] {
         &self.switches
     }
 
-    /// Takes the next link to look behind, while that goes on.
+    /// Takes the next link with a node to ask, while that goes on.
     pub fn next_link(&mut self) -> Option<PortRef> {
         let at = self.links.get(self.asked).copied().filter(|_| self.is_open())?;
         self.asked += 1;
         Some(at)
     }
 
-    /// Returns true if cables may have been moved, and not all links have been looked behind: what is known may be half
-    /// of the old cables. While `is_asking`, answers of what was asked last are still to come.
+    /// Returns true if cables may have been moved, and not all nodes behind links have been asked: some known cables
+    /// may be old. While `is_asking`, the last answers are still to come.
     pub const fn is_owed(&self, is_asking: bool) -> bool {
         let has_asked = self.is_open() && self.asked >= self.links.len();
         self.due.is_some() && self.may_be_moved && (is_asking || !has_asked)
@@ -222,14 +223,14 @@ mod tests {
         for state in [State::Links, State::Whole, State::InLightSweep] {
             check(true, true, state, 2, false);
         }
-        // It was left to the light sweep, or links have been looked behind.
+        // The light sweep has taken the check over, or nodes behind links have been asked.
         check(false, true, State::Ahead, 0, false);
         check(true, false, State::Ahead, 0, false);
     }
 
     #[test]
     fn after_links_the_rest_is_owed() {
-        // What has ended, and when the next check is due after that.
+        // The state that has ended, and when the next check is due after it.
         let check = |state: State, want: Option<Time>| {
             let mut check = Check {
                 due: Some(Time(9)),
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn links_are_looked_behind_at_once_if_the_plan_took_little_time() {
-        // How long the sweep and its plan took, and what is done first.
+        // The time that the sweep and its plan took, and what is done first.
         let check = |took: Duration, want: State| {
             let mut found = row();
             found[SECOND].switch.as_mut().unwrap().port_state_change = true;

@@ -1,8 +1,8 @@
-//! The light sweep: one SwitchInfo a switch, our own port, and a knock at every port whose peer was silent, or is not
-//! who it should be: the other end of its link says that it is down.
+//! The light sweep: SwitchInfo of every switch, PortInfo of the local port, NodeInfo behind every port with a silent
+//! peer, and both ends of links that are up at one end and down at the other.
 //!
-//! The check after a plan asks some of this, too, and something of its own. Whatever asks, an answer that is not as
-//! known means that a heavy sweep follows.
+//! The check after a plan shares some of these requests and has more of its own. An answer that differs from the
+//! inventory leads to a heavy sweep.
 
 use std::collections::BTreeSet;
 
@@ -16,18 +16,18 @@ use super::answer::{differs, says_changed};
 use super::{Ask, Change, Effect};
 use crate::smp::{self, Smp};
 
-/// What light sweeps look at, and what the one at hand has found.
+/// Subjects of light sweeps, and the findings of the current one.
 #[derive(Debug, Default)]
 pub struct Light {
     /// Ports that call themselves otherwise than they were seen.
     doubted: BTreeSet<Guid>,
-    /// Ports of which nobody may have been told what happened to them while a plan was on its way.
+    /// Ports that may have changed during a plan without a trap reaching the manager.
     unwatched: Vec<PortRef>,
     /// GUIDs that the last heavy sweep saw twice.
     twins: BTreeSet<Guid>,
     /// GUIDs that the one before it saw twice.
     twins_before: BTreeSet<Guid>,
-    /// What was asked has shown that something is not as known.
+    /// An answer has shown a difference from the inventory.
     has_changed: bool,
 }
 
@@ -41,13 +41,14 @@ pub struct Asked<'a> {
 }
 
 impl Light {
-    /// A heavy sweep begins: it looks at all ports.
+    /// A heavy sweep begins: it reads all ports.
     pub fn forget(&mut self) {
         self.unwatched.clear();
     }
 
-    /// A heavy sweep saw these GUIDs twice. Returns true if one of them was not seen twice before: a cable that is
-    /// moved during a sweep shows a node at two places, and once more tells whether there are two.
+    /// Takes the GUIDs that a heavy sweep saw twice. Returns true if one of them was not seen twice in the sweep
+    /// before: a cable that is moved during a sweep shows a node at two places, and a second sweep shows whether there
+    /// are two nodes.
     pub fn note_twins(&mut self, twins: BTreeSet<Guid>) -> bool {
         self.twins_before = std::mem::replace(&mut self.twins, twins);
         !self.twins.is_subset(&self.twins_before)
@@ -63,9 +64,10 @@ impl Light {
         self.doubted.extend(ports);
     }
 
-    /// A plan is in force: `seen` was found, `is` now. Ports of which nobody may have been told what happened to them
-    /// are to be asked. A repair begins where traps arrive, and what it clears it has looked at; only where some Set
-    /// had to be repeated may its first copy come later, and clear what has happened since.
+    /// A plan is in force: `seen` is the fabric before it, `is` after it. Ports that may have changed without a trap
+    /// reaching the manager are to be read. A repair begins when traps reach the manager, and the ports with a cleared
+    /// PortStateChange have been probed; only if a Set was repeated, its first copy may arrive later and clear a later
+    /// change.
     pub fn watch(&mut self, seen: &Fabric, is: &Fabric, change: Change) {
         if change == Change::Whole {
             self.unwatched.clear();
@@ -74,7 +76,7 @@ impl Light {
         if !matches!(change, Change::Repair { has_repeated: false }) {
             self.unwatched.extend(cleared(seen, is));
         }
-        // Nobody answers who is gone, and whoever waits for him hears less of others.
+        // A node without a link cannot answer, and a Get to it would only occupy the window.
         let has_link = |at: &PortRef| is.node(at.node).external_ports().any(|(_, port)| port.is_up());
         self.unwatched.retain(has_link);
         self.unwatched.sort_unstable();
@@ -91,7 +93,7 @@ impl Light {
         self.has_changed = true;
     }
 
-    /// Returns true if something was found that is not as known.
+    /// Returns true if an answer has shown a difference.
     pub const fn has_changed(&self) -> bool {
         self.has_changed
     }
@@ -104,9 +106,9 @@ impl Light {
         self.has_changed |= differs(ask, answer, known, &self.twins);
     }
 
-    /// Returns true if switches are left out, and what only they lead to, as two show one GUID. Whoever shows another's
-    /// may be behind the other one: no door of ours leads there. Or if the one of two that was kept has no link any
-    /// more.
+    /// Returns true if switches, and nodes behind them, are left out because two show one GUID. A switch with a wrong
+    /// GUID may be behind the other one, where no request of the light sweep leads. Also true if the switch that was
+    /// kept has no link any more.
     pub fn lacks_twins(&self, inventory: &Inventory) -> bool {
         let fabric = &inventory.fabric;
         let has_link = |node: NodeIdx| {
@@ -117,7 +119,7 @@ impl Light {
         twins.any(|&guid| fabric.find(guid).is_none_or(|node| !has_link(node)))
     }
 
-    /// Asks for ports of which nobody may have been told what happened to them while a plan was on its way.
+    /// Requests PortInfo of ports that may have changed during a plan without a trap reaching the manager.
     pub fn ask_unwatched(&self, asked: Asked<'_>, effects: &mut Vec<Effect>) {
         let ports = self.unwatched.iter();
         effects.extend(ports.map(|&at| {
@@ -126,7 +128,7 @@ impl Light {
         }));
     }
 
-    /// Asks ports that call themselves otherwise who they are.
+    /// Requests NodeInfo of ports that showed another GUID than before.
     pub fn ask_doubted(&mut self, asked: Asked<'_>, effects: &mut Vec<Effect>) {
         let ports = std::mem::take(&mut self.doubted).into_iter();
         let ports = ports.filter_map(|guid| asked.inventory.fabric.find_port(guid));
@@ -136,8 +138,8 @@ impl Light {
         }));
     }
 
-    /// Asks who is behind ports that are left out: somebody may answer by now, or show his own GUID. Whatever state
-    /// the port is in: it may have been set up before its peer fell silent.
+    /// Requests NodeInfo behind ports that are left out: the peer may answer by now, or show its own GUID. The state of
+    /// the port does not matter: it may have been set up before its peer fell silent.
     pub fn knock(&self, asked: Asked<'_>, effects: &mut Vec<Effect>) {
         let inventory = asked.inventory;
         let doors = inventory.agents.iter_enumerated().flat_map(|(node, agent)| {
@@ -179,7 +181,7 @@ impl Light {
 }
 
 impl Asked<'_> {
-    /// Asks for our own port: if its cable was moved, everybody else is somewhere else.
+    /// Reads PortInfo of the local port: if its cable was moved, every directed route leads to another node.
     pub fn own_port(self) -> Effect {
         let at = self.inventory.local;
         Effect::Ask(AgentId(at.node.0), Ask::Held(at), own_port(at.port, self.m_key))
@@ -195,7 +197,7 @@ impl Asked<'_> {
         }));
     }
 
-    /// Asks switches for their LID: if one was off while a plan was on its way, that is gone.
+    /// Requests the LID of switches: a switch that was off while a plan was applied has lost it.
     pub fn who_may_have_been_off(self, switches: &[NodeIdx], effects: &mut Vec<Effect>) {
         effects.extend(switches.iter().map(|&node| {
             let port = PortNum::MANAGEMENT;
@@ -226,8 +228,8 @@ pub fn own_port(port: PortNum, m_key: u64) -> Smp {
     smp::get(AttributeId::PORT_INFO, port.get().into(), &DirectedRoute::LOCAL, m_key)
 }
 
-/// Ends of links that are up while the other end is down: whoever was seen there showed another's GUID, or has lost it
-/// since.
+/// Ends of links that are up while the other end is down: the node at the other end showed the GUID of another node, or
+/// its link was lost since.
 fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
     let is_up = |at: PortRef| fabric.port(at).is_some_and(|port| port.is_up());
     fabric
@@ -239,9 +241,9 @@ fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
         })
 }
 
-/// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
-/// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out. So it is with ports that
-/// were ACTIVE already, where it has been cleared: the switch may have been rebooted between two answers.
+/// DOWN ports of switches that named no manager or another one during discovery: no trap about changes before they got
+/// this manager's LID was sent to it, and clearing PortStateChange has removed that sign too. Also ports that were
+/// ACTIVE already, if PortStateChange has been cleared: the switch may have rebooted between two answers.
 fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     let new = now.switches().iter().filter(|&&node| learnt_of_us(node, seen, now));
     let ports = new.flat_map(|&node| {
@@ -258,9 +260,9 @@ fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     ports.collect()
 }
 
-/// Ports of switches that knew us, and whose PortStateChange the plan of a sweep has cleared: whatever happened there
-/// after the sweep asked them is wiped out with it. Their traps may say nothing: who has one that is not repressed yet
-/// sends no other like it, and it may be repressed for what had happened before.
+/// Ports of switches that named this manager, and with PortStateChange cleared by a sweep's plan: the sign of changes
+/// after the sweep is lost with it. Traps may be missing: an agent sends no further trap of a kind while one is
+/// unrepressed, and the TrapRepress may belong to an earlier change.
 fn cleared(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     let is_cleared = |fabric: &Fabric, node| !fabric.node(node).switch_settings.port_state_change;
     let cleared = now
@@ -274,7 +276,7 @@ fn cleared(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     ports.collect()
 }
 
-/// True if a switch has learnt whom to send traps to.
+/// True if a switch has got this manager's LID as the destination of its traps.
 fn learnt_of_us(node: NodeIdx, seen: &Fabric, now: &Fabric) -> bool {
     let port = PortNum::MANAGEMENT;
     let sm_lid = |fabric: &Fabric| fabric.port(PortRef { node, port }).map(|p| p.settings.sm_lid);
@@ -320,7 +322,8 @@ mod tests {
 
     #[test]
     fn ports_of_a_switch_that_was_told_to_forget_what_changed_are_asked() {
-        // Of the second switch: whether it showed PortStateChange to the sweep, and does now, and who its manager was.
+        // For the second switch: whether it showed PortStateChange to the sweep, whether it does now, and which manager
+        // it named.
         let check = |showed: bool, shows: bool, sm_lid: Lid, want: usize| {
             let [seen, now] = [(showed, sm_lid), (shows, Lid::NONE)].map(|(flag, sm_lid)| {
                 let mut found = row();
@@ -341,7 +344,7 @@ mod tests {
         check(false, false, Lid::NONE, 0);
         // It shows it still, and the light sweep sees that.
         check(true, true, Lid::NONE, 0);
-        // It learnt of us: ports that were DOWN are asked for anyway.
+        // It got the manager's LID: ports that were DOWN are read anyway.
         check(true, false, Lid(9), 0);
     }
 

@@ -6,15 +6,14 @@ use selvedge_planner::{Inventory, PortReason};
 use selvedge_types::PortNum;
 use selvedge_verify::phases;
 
-/// Sweeps that a manager repeats after its start, or when it takes over, because somebody does not answer; beyond, he
-/// hangs.
+/// Sweeps that a manager repeats after its start, or when it takes over, because an agent does not answer; after that,
+/// the agent counts as hung.
 const LOOKS_MAX: u32 = 2;
-/// The same where a switch answered, and did not say of one of its ports whether it is up: it does not hang, the answer
-/// was lost.
+/// The same if a switch answered, but not for one of its ports: the switch does not hang, the answer was lost.
 const LOOKS_AT_PORTS_MAX: u32 = 8;
 
-/// What a manager makes of silence that has just started or takes over: it does not know of all that was there before,
-/// and must not take it for nothing, as a link that is left out carries packets all the same.
+/// How a manager that has just started or takes over treats missing answers: it does not know the earlier fabric, and a
+/// node without an answer may still forward packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looks {
     /// Sweeps that were repeated for that.
@@ -22,10 +21,10 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// True, a few times, if packets are under way and somebody does not answer. Later than in the first sweep it
-    /// matters only if nobody knows who it is: he may be a switch. Or if a switch is believed to hold what it did, or a
-    /// cable to be where it was, of which neither end hears anything: another manager may have set them up otherwise
-    /// since. Who has a plan in force for what is `known` asks again about ports of switches that come into sight.
+    /// True, a few times, if packets are in flight and an agent does not answer. After the first sweep, only these
+    /// cases count: the silent node is unknown, so it may be a switch; a switch is believed to hold its former tables,
+    /// or a cable to be at its former place, although neither end answers (another manager may have changed them). With
+    /// a plan in force for the fabric `known`, only ports of new switches count.
     pub fn asks_again(&mut self, inventory: &Inventory, known: Option<&Fabric>, is_first: bool) -> bool {
         let is_silent = |at: PortRef| {
             let why = inventory
@@ -60,7 +59,7 @@ impl Looks {
         asks
     }
 
-    /// A plan is in force, or another manager is master: whoever takes over after that begins anew.
+    /// A plan is in force, or another manager is master: the next take-over counts from 0.
     pub const fn forget(&mut self) {
         self.repeated = 0;
     }
@@ -96,32 +95,32 @@ mod tests {
         check(row(), false, 0);
         check(silent(PortState::Active, false), true, LOOKS_MAX);
         check(silent(PortState::Active, false), false, LOOKS_MAX);
-        // A port says nothing of itself.
+        // There is no answer for a port.
         let mut found = row();
         let seen = &mut found[SECOND].ports[2];
         (seen.trouble, seen.info) = (Some(PortReason::PeerSilent), None);
-        // Who has a plan in force asks about who is new to it.
+        // With a plan in force, only new switches are asked again.
         let known = inventory(row()).fabric;
         for (known, want) in [(&*known, false), (&Fabric::default(), true)] {
             let asks = Looks::default().asks_again(&inventory(found.clone()), Some(known), false);
             assert_eq!(asks, want);
         }
         check(found, false, LOOKS_AT_PORTS_MAX);
-        // A cable is believed to be where it was.
+        // A cable is believed to be at its former place.
         let mut found = row();
         for (node, num) in [(FIRST, 2), (SECOND, 1)] {
             found[node].ports[num].trouble = Some(PortReason::PeerSilent);
         }
         check(found, false, LOOKS_MAX);
-        // Of one end something was heard.
+        // One end has answered.
         let mut found = row();
         found[FIRST].ports[2].trouble = Some(PortReason::PeerSilent);
         check(found, false, 0);
-        // A switch is believed to hold what it did.
+        // A switch is believed to hold its former tables.
         let mut found = row();
         found[SECOND].ports[0].trouble = Some(PortReason::PeerSilent);
         check(found, false, LOOKS_MAX);
-        // Who it was is known, or it carries nothing.
+        // The node behind it is known, or its link carries no packets.
         check(silent(PortState::Active, true), false, 0);
         check(silent(PortState::Init, false), false, 0);
     }

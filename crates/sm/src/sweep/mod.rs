@@ -1,11 +1,12 @@
-//! Sweeps: when one is due, what a light sweep and the check after a plan ask, and what is made of silence.
+//! Sweeps: when one is due, which requests a light sweep and the check after a plan send, and how missing answers are
+//! treated.
 //!
-//! A heavy sweep walks the fabric (`discover`), reads tables and has a plan made. Here it is decided when one begins
-//! ([`schedule`]), whether what it has found is enough ([`looks`]), and what did not answer and is there all the same
-//! ([`mod@recall`], [`wires`]).
+//! A heavy sweep discovers the fabric (`discover`), reads tables and has a plan made. This module decides when one
+//! begins ([`schedule`]), whether its inventory is complete enough ([`looks`]), and which nodes and cables exist
+//! although they did not answer ([`mod@recall`], [`wires`]).
 //!
-//! The stage of a light sweep has three uses: a light sweep, the check after a plan ([`check`]), and no question at
-//! all, where a sweep ends without a plan and what comes at the end of a light sweep is to be done.
+//! The stage of a light sweep has three uses: a light sweep, the check after a plan ([`check`]), and no request at all,
+//! if a sweep ends without a plan and the work at the end of a light sweep is to be done.
 
 use std::collections::BTreeSet;
 
@@ -45,9 +46,9 @@ mod wires;
 /// When sweeps are due, and what they remember from one to the next.
 #[derive(Debug, Default)]
 pub struct Sweep {
-    /// When the next one is due, and why.
+    /// When the next sweep is due, and its reason.
     schedule: Schedule,
-    /// What light sweeps look at.
+    /// The subjects of light sweeps.
     light: Light,
     /// The check after a plan.
     check: Check,
@@ -55,7 +56,7 @@ pub struct Sweep {
     looks: Looks,
     /// Directed routes without an answer in this stage.
     silent: Silent,
-    /// Where cables lead that were seen once.
+    /// Known cables between switches.
     wires: Wires,
 }
 
@@ -77,9 +78,9 @@ pub struct Ctx<'a> {
 pub enum In<'a> {
     /// A heavy sweep is wanted, for this reason rather than any before.
     Wanted(SweepReason),
-    /// A heavy sweep is wanted; if one is due already, that is due for its own reason.
+    /// A heavy sweep is wanted; a sweep that is due already keeps its reason.
     WantedUnlessDue(SweepReason),
-    /// A plan is dropped as a heavy sweep is due.
+    /// A plan is dropped because a heavy sweep is due.
     PlanDropped,
     /// The heavy sweep that is due begins.
     Begins,
@@ -98,30 +99,30 @@ pub enum In<'a> {
     },
     /// Ports with these GUIDs call themselves otherwise than they were seen.
     Doubted(BTreeSet<Guid>),
-    /// A plan is in force: the first fabric was found, the second is now.
+    /// A plan is in force: the fabric before it, and after it.
     Applied(&'a Fabric, &'a Fabric, Change),
-    /// Nothing is to be done until the next light sweep, at this time at the latest.
+    /// The manager is idle until the next light sweep, at this time at the latest.
     Rests(Option<Time>),
-    /// Something else comes before a light sweep that is due.
+    /// Other work comes before a light sweep that is due.
     PutOff,
     /// A light sweep is due.
     LightSweepDue {
-        /// Sets have failed, or a port is not ACTIVE and nobody knows why.
+        /// Sets have failed, or a port is not ACTIVE without a known reason.
         has_failed: bool,
-        /// LIDs that ports wait for are free.
+        /// LIDs are free that ports wait for.
         are_lids_free: bool,
     },
-    /// The check after a plan is due, and can be made now.
+    /// The check after a plan is due, and can begin now.
     CheckDue,
-    /// The manager wakes up, and can look behind links now.
+    /// The manager wakes up, and can ask nodes behind links now.
     Woken,
-    /// A sweep ends without a plan: what comes at the end of a light sweep is to be done.
+    /// A sweep ends without a plan: the work at the end of a light sweep follows.
     NothingToAsk,
     /// A question can be asked.
     Room,
     /// A question has ended: with an answer that has status 0, or without.
     Answered(Ask, Option<&'a Mad>),
-    /// Something else that the light sweep looks at is not as known.
+    /// Another subject of the light sweep differs from the inventory.
     Differs,
     /// Everything that was asked in a light sweep or in the check has ended.
     AllAnswered,
@@ -145,30 +146,31 @@ pub enum Change {
     Step,
     /// A repair.
     Repair {
-        /// A Set of it had to be repeated, so that its first copy may come later.
+        /// A Set of it was repeated, so its first copy may arrive later.
         has_repeated: bool,
     },
 }
 
-/// What is asked in a light sweep or in the check after a plan.
+/// Requests of a light sweep or of the check after a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// SwitchInfo.
     Switch(NodeIdx),
-    /// PortInfo of our own port, or of port 0 of a switch that may have been off while a plan was on its way. Our own
-    /// port is asked while ports are looked at, too, and while a plan waits.
+    /// PortInfo of the local port, or of port 0 of a switch that may have been off while a plan was applied. The local
+    /// port is also read during a probe, and while a plan waits.
     Held(PortRef),
-    /// PortInfo of a port whose switch may have told nobody what happened to it.
+    /// PortInfo of a port that may have changed without a trap reaching the manager.
     Unwatched(PortRef),
-    /// PortInfo of a port whose link is up at the other end only.
+    /// PortInfo of a port with a link that is up at the other end only.
     Torn(PortRef),
-    /// NodeInfo behind a port whose peer was silent.
+    /// NodeInfo behind a port with a silent peer.
     Knock,
     /// NodeInfo behind a port where a GUID was seen that another node has.
     Twin,
     /// NodeInfo behind a link that came up before its switch knew us, or showed PortStateChange.
     AtLink(PortRef),
-    /// NodeInfo of a node whose link is up at the other end only, by the node's own way.
+    /// NodeInfo, sent by the node's own directed route, of a node that reports its link down while the peer reports it
+    /// up.
     Who(NodeIdx),
     /// NodeInfo of a port that calls itself otherwise than it was seen.
     Whose(PortRef),
@@ -177,9 +179,9 @@ pub enum Ask {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Effect {
-    /// The heavy sweep at hand has found too little, and another one is due: nothing is planned from it.
+    /// The current heavy sweep has found too little, and another one is due: no plan is made from it.
     Repeat,
-    /// LIDs that ports wait for are given to them by the heavy sweep that is due.
+    /// The heavy sweep that is due gives ports the LIDs that they wait for.
     GiveLids,
     /// Questions of the check begin.
     CheckBegins,
@@ -189,9 +191,9 @@ pub enum Effect {
     AskManagers,
     /// A light sweep has begun, and its first questions have been asked.
     LightSweepBegins,
-    /// A switch shows PortStateChange: look at its ports.
+    /// A switch shows PortStateChange: probe its ports.
     Suspect(NodeIdx),
-    /// Give up what waits to be asked by this route.
+    /// Leave out the waiting requests by this directed route.
     GiveUp(DirectedRoute),
 }
 
@@ -254,7 +256,7 @@ impl Sweep {
         &self.schedule
     }
 
-    /// Returns what light sweeps look at.
+    /// Returns the subjects of light sweeps.
     pub const fn light(&self) -> &Light {
         &self.light
     }
@@ -269,12 +271,12 @@ impl Sweep {
         &self.silent
     }
 
-    /// Returns where cables lead that were seen once.
+    /// Returns the known cables between switches.
     pub const fn wires(&self) -> &Wires {
         &self.wires
     }
 
-    /// A heavy sweep has found what there is; begins anew if too much of that is silent.
+    /// Takes the inventory of a heavy sweep; begins again if too many agents in it are silent.
     fn found(&mut self, ctx: &Ctx<'_>, is_first: bool, effects: &mut Vec<Effect>) {
         let inventory = ctx.inventory.filter(|_| ctx.config.mode == Mode::Manage);
         if inventory.is_some_and(|inventory| self.looks.asks_again(inventory, ctx.planned, is_first)) {
@@ -294,15 +296,16 @@ impl Sweep {
         }
     }
 
-    /// Asks every switch whether a port changed its state; goes for a heavy sweep at once where that says too little.
+    /// Asks every switch whether a port changed its state; begins a heavy sweep at once if that is not enough.
     fn light_sweep_due(&mut self, ctx: &Ctx<'_>, has_failed: bool, are_lids_free: bool, effects: &mut Vec<Effect>) {
         self.schedule.begin_light(ctx.now, ctx.config.sweep_interval);
         let inventory = match ctx.inventory {
-            // The master clears PortStateChange: beside it, only looking at everything shows what changed.
+            // The master clears PortStateChange: beside a master, only a heavy sweep shows changes.
             Some(inventory) if ctx.config.mode != Mode::Watch => inventory,
             _ => return self.schedule.want_unless_due(SweepReason::Interval),
         };
-        // What failed, or found no plan, is tried again; what nobody can explain has changed since it was seen.
+        // Failed Sets, and a fabric without a plan, are tried again; a port without a known reason has changed since
+        // the sweep.
         if has_failed || ctx.planned.is_none() && !is_cut_off(inventory) {
             return self.schedule.want_unless_due(SweepReason::Again);
         }
@@ -310,7 +313,7 @@ impl Sweep {
             effects.push(Effect::GiveLids);
             return self.schedule.want_unless_due(SweepReason::LidsFree);
         }
-        // Planned around already, and there is no hurry: now it is looked for, and forgotten.
+        // The plan works without them, so this was not urgent: now a sweep searches for them.
         if inventory.lacks_switches() || self.light.lacks_twins(inventory) {
             return self.schedule.want_unless_due(SweepReason::Again);
         }
@@ -330,7 +333,7 @@ impl Sweep {
         effects.push(Effect::LightSweepBegins);
     }
 
-    /// Begins the check, unless links are to be looked behind first.
+    /// Begins the check, unless nodes behind links are to be asked first.
     fn check_due(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         let Some(inventory) = ctx.inventory.filter(|_| self.check.begin(ctx.now)) else {
             return;

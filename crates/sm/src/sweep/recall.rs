@@ -1,9 +1,9 @@
-//! What did not answer in a sweep and is there all the same.
+//! Nodes and ports that did not answer in a sweep, but still exist.
 //!
-//! A port that is still ACTIVE has not lost its link since it was activated: what is behind it is what was there,
-//! with the settings and tables it had, whether its agent answers or not. Leaving it out would take its entries away
-//! and forget that its links carry packets. So it stays as it was known until its link is seen to be lost; light sweeps
-//! go on knocking. A switch of which nothing at all is heard is left out: nobody could change its tables.
+//! A port that is still ACTIVE has not lost its link since it was activated: the node behind it is the same, with the
+//! same settings and tables, whether its agent answers or not. If it were left out, its entries would be removed and
+//! its traffic ignored. So it stays in the inventory until its link is found down; light sweeps continue to ask it. A
+//! switch that answers nothing at all is left out: its tables cannot be changed.
 
 use selvedge_fabric::{Node, PortRef};
 use selvedge_planner::{Found, FoundPort, Inventory, PortReason};
@@ -12,8 +12,8 @@ use selvedge_wire::{NodeInfo, PortInfo};
 
 use crate::smp;
 
-/// Completes what was found by what was known before; of nodes that the last sweep did not find, by what was known when
-/// one last came to an end (`ended`).
+/// Completes an inventory with earlier knowledge; nodes that the last sweep did not find come from the last completed
+/// sweep (`ended`).
 pub fn recall(found: &mut Vec<Found>, last: &Inventory, ended: Option<&Inventory>) {
     for node in 0..found.len() {
         let is_in_last = last.fabric.find(found[node].info.node_guid).is_some();
@@ -31,7 +31,7 @@ pub fn recall(found: &mut Vec<Found>, last: &Inventory, ended: Option<&Inventory
     }
 }
 
-/// A node whose NodeDescription was not answered keeps the last one that was.
+/// Completes a node without an answer for NodeDescription by the last one that it answered.
 fn name(found: &mut Found, known: &Inventory) {
     let before = known.fabric.find(found.info.node_guid);
     if let Some(before) = before.filter(|_| found.description.is_empty()) {
@@ -39,7 +39,7 @@ fn name(found: &mut Found, known: &Inventory) {
     }
 }
 
-/// A switch whose SwitchInfo or port 0 did not answer, and that has not been off: one of its links is ACTIVE.
+/// Completes a switch without an answer for SwitchInfo or port 0 that has not been off: one of its links is ACTIVE.
 fn switch_itself(found: &mut [Found], known: &Inventory, node: usize) {
     let now = &mut found[node];
     if now.left_out != Some(PortReason::PeerSilent) || !now.ports.iter().skip(1).any(is_active) {
@@ -48,7 +48,7 @@ fn switch_itself(found: &mut [Found], known: &Inventory, node: usize) {
     let Some(node) = known.fabric.find(now.info.node_guid) else {
         return;
     };
-    // As it was last set: what it said before that may have been of a time when it had no tables.
+    // As last set: its own earlier answer may be from a time before it had tables.
     let settings = known.fabric.node(node).switch_settings;
     let seen = known.agents.get(node).and_then(|agent| agent.switch);
     let set = seen.map(|seen| smp::switch_info(&seen, settings));
@@ -60,7 +60,7 @@ fn switch_itself(found: &mut [Found], known: &Inventory, node: usize) {
     now.ports[0].trouble = Some(PortReason::PeerSilent);
 }
 
-/// A port that did not answer, or behind which nobody did.
+/// Completes a port without an answer, or without an answer from behind it.
 fn silent_port(found: &mut Vec<Found>, known: &Inventory, (node, num): (usize, PortNum)) {
     let here = &found[node];
     let Some(at) = place(known, here, num) else { return };
@@ -73,8 +73,9 @@ fn silent_port(found: &mut Vec<Found>, known: &Inventory, (node, num): (usize, P
     let says_changed = here.switch.is_none_or(|switch| switch.port_state_change);
     let far_port = there.and_then(|there| found[there].ports.get(far.port.index()));
     let far_is_active = far_port.is_some_and(is_active);
-    // A host behind a port that says nothing is not asked. Another port of the switch may be the one that has changed,
-    // and the host sends on; if it was this one, packets to it are lost as they are without a way.
+    // A host behind a port without an answer is not asked. Another port of the switch may be the one that has changed,
+    // and the host goes on sending; if it was this port, packets to the host are lost, as they would be without a
+    // route.
     let is_of_host = known.fabric.switch_index(far.node).is_none() && far_port.is_none_or(|port| port.peer.is_none());
     let may_be_up = is_switch && (!says_changed || is_of_host);
     if here.ports[num.index()].info.is_none() && (far_is_active || may_be_up) {
@@ -84,7 +85,7 @@ fn silent_port(found: &mut Vec<Found>, known: &Inventory, (node, num): (usize, P
     if !is_switch || !is_active(&found[node].ports[num.index()]) || known.fabric.switch_index(far.node).is_some() {
         return join(found, (node, num), there.map(|there| (there, far.port)));
     }
-    // A host that says nothing behind a link that was never lost.
+    // A silent host behind a link that was never lost.
     let there = there.unwrap_or_else(|| {
         found.push(host(known, far, found[node].route.then(num)));
         found.len() - 1
@@ -108,14 +109,14 @@ fn silent_port(found: &mut Vec<Found>, known: &Inventory, (node, num): (usize, P
         port.pkeys = was.map(|was| was.pkeys.clone()).unwrap_or_default();
     }
     if found[node].ports[num.index()].pkeys.is_empty() {
-        // Nobody asked what its switch lets pass, as it was not known that a host is there.
+        // The filter of its switch port was not read, because no host was known there.
         let before = known.fabric.peer(far).and_then(|before| known.fabric.port(before));
         found[node].ports[num.index()].pkeys = before.map(|before| before.pkeys.clone()).unwrap_or_default();
     }
     join(found, (node, num), Some((there, far.port)));
 }
 
-/// Notes a cable of which neither end is known to lead elsewhere.
+/// Records a cable if neither of its ends is known to lead elsewhere.
 fn join(found: &mut [Found], near: (usize, PortNum), far: Option<(usize, PortNum)>) {
     let Some(far) = far.filter(|far| found[far.0].ports.len() > far.1.index()) else {
         return;
@@ -142,7 +143,7 @@ fn is_known_active(known: &Inventory, at: PortRef) -> bool {
     is_active(at) && known.fabric.peer(at).is_some_and(is_active)
 }
 
-/// PortInfo of a port as it was last set.
+/// Returns PortInfo of a port as last set.
 fn held(known: &Inventory, found: &Found, port: PortNum) -> Option<PortInfo> {
     let at = place(known, found, port)?;
     let (seen, port) = (known.port_info(at)?, known.fabric.port(at)?);
@@ -158,7 +159,7 @@ fn held(known: &Inventory, found: &Found, port: PortNum) -> Option<PortInfo> {
     })
 }
 
-/// A host as it was known, none of its ports yet.
+/// Returns a host from earlier knowledge, without ports.
 fn host(known: &Inventory, at: PortRef, route: Option<selvedge_wire::DirectedRoute>) -> Found {
     let node: &Node = known.fabric.node(at.node);
     Found {
@@ -191,7 +192,7 @@ mod tests {
     use super::*;
     use crate::made::{FAR, FIRST, NEAR, SECOND, guid, info, inventory, port, row};
 
-    /// Nobody answered behind both ends of the link between the switches.
+    /// Neither end of the link between the switches gets an answer from behind it.
     fn silent_link(found: &mut [Found]) {
         for (node, num) in [(FIRST, 2), (SECOND, 1)] {
             let seen = &mut found[node].ports[num];
@@ -213,7 +214,7 @@ mod tests {
             silent_link(&mut found);
             found[FIRST].ports[2].info = Some(info(now));
             if moved {
-                // The other switch says that its port leads to somebody else.
+                // The other switch reports that its port leads to another node.
                 found[SECOND].ports[1].peer = Some((NEAR, port(1)));
             }
             recall(&mut found, &inventory(before), None);
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_host_stays_behind_a_port_that_says_nothing_unless_it_is_found_elsewhere() {
-        // The switch says that some port of it has changed, or none.
+        // The switch shows PortStateChange, or does not.
         let check = |says_changed: bool, is_elsewhere: bool, want: Option<Guid>| {
             let mut found = row();
             if is_elsewhere {

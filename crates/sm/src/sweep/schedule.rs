@@ -1,7 +1,7 @@
 //! Why and when the next sweep is due.
 //!
 //! A heavy sweep is due for a reason and begins as soon as the stage allows. A light sweep is due at a time, while the
-//! manager is idle. Where something else comes first again and again, the light sweep takes its turn all the same.
+//! manager is idle. If other work comes first again and again, the light sweep begins after it nevertheless.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Schedule {
     reason: SweepReason,
     /// When a light sweep is due.
     light: Option<Time>,
-    /// When a light sweep was due that something else came before.
+    /// When a light sweep was due that other work came before.
     put_off: Option<Time>,
     /// Plans dropped in a row because a heavy sweep was due.
     dropped: u32,
@@ -57,14 +57,14 @@ impl Schedule {
         self.due = Some(reason);
     }
 
-    /// A heavy sweep is wanted; if one is due already, that is due for its own reason.
+    /// Requests a heavy sweep; one that is due already keeps its reason.
     pub const fn want_unless_due(&mut self, reason: SweepReason) {
         if self.due.is_none() {
             self.due = Some(reason);
         }
     }
 
-    /// The heavy sweep at hand has found too little: it is repeated.
+    /// Repeats the current heavy sweep: it has found too little.
     pub const fn repeat(&mut self) {
         self.due = Some(self.reason.again());
     }
@@ -74,7 +74,7 @@ impl Schedule {
         self.due = None;
     }
 
-    /// A plan is dropped as a heavy sweep is due.
+    /// Counts a plan that is dropped because a heavy sweep is due.
     pub const fn drop_plan(&mut self) {
         self.dropped += 1;
     }
@@ -90,7 +90,7 @@ impl Schedule {
         self.reason = reason;
     }
 
-    /// A light sweep is due now. Should something else come before it is through, it is not to wait for the next one.
+    /// Begins a light sweep that is due. If other work interrupts it, it does not wait for the next interval.
     pub fn begin_light(&mut self, now: Time, interval: Option<Duration>) {
         self.light = None;
         self.put_off = interval.map(|interval| now + interval / 4);
@@ -101,13 +101,13 @@ impl Schedule {
         self.put_off = None;
     }
 
-    /// Something else comes first, which tells nothing of switches that it does not ask: where traps come one after
-    /// another the light sweep takes its turn all the same.
+    /// Puts the light sweep off: other work comes first that does not show the state of all switches. If traps come one
+    /// after another, the light sweep still begins between them.
     pub fn put_off(&mut self) {
         self.put_off = self.light.take().into_iter().chain(self.put_off).min();
     }
 
-    /// Nothing is to be done until the next light sweep: at this time, or as soon as one that was put off.
+    /// The manager is idle: the next light sweep begins at this time, or as soon as one that was put off.
     pub fn rest(&mut self, now: Time, at: Option<Time>) {
         self.dropped = 0;
         let put_off = self.put_off.take().map(|at| at.max(now));
@@ -115,8 +115,8 @@ impl Schedule {
     }
 }
 
-/// Returns after what time the next light sweep is due. Without a link of our own, or an answer from behind it, there
-/// is one question to ask, and everything waits for its answer.
+/// Returns the time to the next light sweep. If the local link is down, or its peer does not answer, there is only one
+/// request to send, and it is sent once a poll interval because all other work waits for it.
 pub fn interval(config: &Config, inventory: Option<&Inventory>) -> Option<Duration> {
     match inventory.is_some_and(|inventory| is_cut_off(inventory) || is_alone(inventory)) {
         true => Some(config.poll_interval),

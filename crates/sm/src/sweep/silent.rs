@@ -2,18 +2,18 @@
 //! more requests by them.
 //!
 //! A switch has up to 768 blocks and 1,296 lane rows. Waiting for each of them until its last time-out would take
-//! minutes in which no other change is noticed. A request that is left out counts as not answered. Each stage begins
-//! with an empty list. Silence belongs to a route, not to a node: of two ports of a host one may be cut off.
+//! minutes in which no other change is found. A request that is left out counts as not answered. Each stage begins with
+//! an empty list. Silence belongs to a route, not to a node: of two ports of a host one may be cut off.
 
 use std::collections::BTreeMap;
 
 use selvedge_wire::DirectedRoute;
 
-/// So many requests in a row: where every twelfth MAD is lost and each request repeated once, it is one case in ten
-/// thousand that somebody is taken for silent who is not.
+/// This number of requests in a row. If every twelfth MAD is lost and each request is repeated once, one route in ten
+/// thousand is wrongly taken to be silent.
 const IN_ROW: u32 = 3;
 
-/// Ways by which nobody has answered of late.
+/// Directed routes without an answer for some time.
 #[derive(Clone, Debug, Default)]
 pub struct Silent {
     in_row: BTreeMap<DirectedRoute, u32>,
@@ -25,12 +25,12 @@ impl Silent {
         self.in_row.clear();
     }
 
-    /// True if nothing more is to be asked by this way.
+    /// True if no more requests are to be sent by this directed route.
     pub fn is_silent(&self, route: &DirectedRoute) -> bool {
         self.in_row.get(route).is_some_and(|times| *times >= IN_ROW)
     }
 
-    /// A request has ended; true if the way is silent from now on.
+    /// Takes the end of a request; true if its directed route counts as silent from now on.
     pub fn ended(&mut self, route: &DirectedRoute, is_answered: bool) -> bool {
         if is_answered {
             if !self.in_row.is_empty() {
@@ -55,7 +55,7 @@ mod tests {
         (0..hops).fold(DirectedRoute::LOCAL, |way, _| way.then(port).unwrap())
     }
 
-    /// Requests by their way, and whether somebody answered: the ways that are silent in the end.
+    /// Requests by their route, and whether an answer came: the routes that are silent in the end.
     fn check(ended: &[(u8, bool)], want: &[u8]) {
         let mut silent = Silent::default();
         let mut told = Vec::new();

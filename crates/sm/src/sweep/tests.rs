@@ -36,7 +36,7 @@ impl Bench {
         effects
     }
 
-    /// A plan has come into force after a second in which the second switch learnt of the manager.
+    /// A plan came into force one second after the second switch got the manager's LID.
     fn plan(&mut self) {
         let mut found = row();
         found[SECOND].switch.as_mut().unwrap().port_state_change = true;
@@ -53,7 +53,7 @@ const DUE: In<'static> = In::LightSweepDue {
     are_lids_free: false,
 };
 
-/// What is asked, in order; `None`: something else is done.
+/// The requests, in order; `None`: another effect.
 fn asked(effects: &[Effect]) -> Vec<Option<Ask>> {
     let ask = |effect: &Effect| match effect {
         Effect::Ask(_, ask, _) => Some(*ask),
@@ -108,7 +108,7 @@ fn a_heavy_sweep_takes_the_place_of_a_light_one_that_would_say_too_little() {
 
 #[test]
 fn a_difference_is_reason_for_a_heavy_sweep() {
-    // What the second switch answers, whether it is looked at by itself, and whether a heavy sweep follows.
+    // The answer of the second switch, whether it is probed, and whether a heavy sweep follows.
     let check = |answer: Option<Mad>, is_suspect: bool, want: Option<SweepReason>| {
         let mut bench = Bench::new();
         bench.hand(DUE);

@@ -1,11 +1,10 @@
-//! Cables between switches: one record each, with how it is known and until when.
+//! Cables between switches: one record each, with its evidence and how long it holds.
 //!
-//! A switch that answers nothing in a sweep is left out of the inventory, and so are its links. When it answers again,
-//! and one of its links lets no MAD pass just then, both ends of that link say that they are ACTIVE and neither end
-//! shows its peer: the plan would lack a link that carries packets. But only a manager makes a link ACTIVE, and a link
-//! that has been lost is ACTIVE no longer: while both ends are ACTIVE the cable is where it was. A standby has seen
-//! cables before the master made them ACTIVE. While neither end shows another peer, such a cable is where it was as
-//! well.
+//! A switch without any answer in a sweep is left out of the inventory, and so are its links. If it answers again while
+//! one of its links loses MADs, both ends of that link report ACTIVE and neither end shows its peer: the plan would
+//! lack a link that carries packets. But only a manager makes a link ACTIVE, and a lost link is not ACTIVE: while both
+//! ends are ACTIVE, the cable has not been moved. A standby has seen cables before the master made them ACTIVE. As long
+//! as neither end shows another peer, such a cable has not been moved either.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +18,8 @@ pub type End = (Guid, PortNum);
 /// Cables between switches. Each is kept under both its ends.
 #[derive(Clone, Debug, Default)]
 pub struct Wires {
-    cables: BTreeMap<End, Cable>,
+    /// By end, ascending: a large fabric has 100,000 of them.
+    cables: Vec<(End, Cable)>,
 }
 
 /// A cable, as seen from the end under which it is kept. It is known until a sweep shows an end of it that is not
@@ -42,21 +42,17 @@ enum Evidence {
 }
 
 impl Wires {
-    /// Takes in what a sweep has found. Cables with both ends out of sight stay as they were.
+    /// Takes the fabric of a sweep. Cables with both ends out of sight stay unchanged.
     pub fn note(&mut self, fabric: &Fabric) {
-        for &node in fabric.switches().iter() {
-            let guid = fabric.node(node).guid;
-            for (port, seen) in fabric.node(node).external_ports() {
-                let is_active = seen.link.state == PortState::Active;
-                let peer = fabric.peer(PortRef { node, port });
-                if is_active && peer.is_none() {
-                    continue;
-                }
-                if let Some(cable) = self.cables.remove(&(guid, port)) {
-                    self.cables.remove(&cable.far);
-                }
-            }
-        }
+        // Whether a switch reports a port as lost or with another peer, unless the port is ACTIVE without a visible
+        // peer.
+        let shows = |(guid, port): End| {
+            let node = fabric.find(guid).filter(|&node| fabric.switch_index(node).is_some());
+            let at = node.map(|node| PortRef { node, port });
+            at.and_then(|at| Some((fabric.port(at)?.link.state, fabric.peer(at))))
+                .is_some_and(|(state, peer)| state != PortState::Active || peer.is_some())
+        };
+        self.cables.retain(|&(near, cable)| !shows(near) && !shows(cable.far));
         // A standby sees cables that another manager makes ACTIVE afterwards.
         let state = |at| fabric.port(at).map_or(PortState::Down, |port| port.link.state);
         let is_up = |at| state(at) != PortState::Down;
@@ -72,12 +68,15 @@ impl Wires {
                     .extend([(a, b), (b, a)].map(|(near, far)| (near, Cable { far, evidence })));
             }
         }
+        self.cables.sort_unstable_by_key(|(near, _)| *near);
+        self.cables.shrink_to_fit();
     }
 
     /// True if a cable is known between two ports, and both were seen ACTIVE.
     fn were_active(&self, near: End, far: End) -> bool {
         let evidence = Evidence::Active;
-        self.cables.get(&near) == Some(&Cable { far, evidence })
+        let place = self.cables.binary_search_by_key(&near, |(end, _)| *end);
+        place.is_ok_and(|at| self.cables[at].1 == Cable { far, evidence })
     }
 
     /// True if a link between switches is ACTIVE `now`, and was not in the `known` fabric: another manager has made it
@@ -113,7 +112,7 @@ impl Wires {
             let is_open = found[node].ports.get(port.index()).is_some_and(is_open);
             is_open.then_some((node, port))
         };
-        for (&near, cable) in &self.cables {
+        for &(near, cable) in &self.cables {
             if let (Some(near), Some(far)) = (open(found, near), open(found, cable.far)) {
                 found[near.0].ports[near.1.index()].peer = Some(far);
                 found[far.0].ports[far.1.index()].peer = Some(near);
@@ -171,11 +170,11 @@ mod tests {
     fn a_cable_is_known_as_long_as_its_ends_are_active() {
         let (active, down, init) = (PortState::Active, PortState::Down, PortState::Init);
         check(&[(&[1, 2], down)], 0);
-        // Another manager may make it so before this one looks again.
+        // Another manager may activate it before the next sweep of this one.
         check(&[(&[1, 2], init), (&[1], active)], 2);
         check(&[(&[1, 2], init), (&[1], init)], 0);
         check(&[(&[1, 2], active)], 2);
-        // The second is out of sight, and the port that leads there is still ACTIVE.
+        // The second switch is out of sight, and the port that leads there is still ACTIVE.
         check(&[(&[1, 2], active), (&[1], active)], 2);
         check(&[(&[1, 2], active), (&[1], down)], 0);
         // Another one is there now.
@@ -185,7 +184,7 @@ mod tests {
     #[test]
     fn only_another_manager_makes_a_link_active() {
         use PortState::{Active, Init};
-        // The ends of the link between the switches, as they were and as they are.
+        // The ends of the link between the switches, before and now.
         let check = |known: [PortState; 2], now: [PortState; 2], want: bool| {
             let [known, now] = [known, now].map(|states| {
                 let mut found = row();

@@ -1,8 +1,8 @@
 //! Disables the port of a host that babbles, if the operator's settings ask for it.
 //!
 //! The Set goes to the end of the host's link that is nearer to the manager. No judge is asked: the operator has
-//! decided, and the fabric loses a link as if its cable were pulled. A repair follows. Links between switches stay:
-//! `flap_downs` deals with those.
+//! decided, and the effect is that of a pulled cable. A repair follows. Links between switches are never disabled:
+//! `flap_downs` applies to those.
 
 use selvedge_fabric::PortRef;
 use selvedge_types::{Lid, PhysState, PortNum};
@@ -11,8 +11,8 @@ use super::{Ctx, Effect};
 use crate::config::Mode;
 use crate::smp;
 
-/// Returns what is done about the port of a source that babbles; `None` unless the settings ask for something. `named`
-/// is the port of its node that its traps name.
+/// Returns the effect for the port of a babbling source; `None` unless the settings ask for one. `named` is the port of
+/// its node that its traps name.
 pub fn disable(ctx: &Ctx<'_>, lid: Lid, named: Option<u8>) -> Option<Effect> {
     let is_wanted = ctx.config.disable_babbling_ports && ctx.config.mode == Mode::Manage;
     let disabled = || disabled(ctx, lid, named).unwrap_or_else(|why| Effect::KeepEnabled { lid, why });
@@ -71,8 +71,8 @@ mod tests {
     use super::*;
     use crate::made::{FAR, FIRST, NEAR, SECOND, config, empty_plan, inventory, place, row};
 
-    /// What comes of babble: hops and port of the Set, or none, if nothing at all is done. LIDs 1 to 4 are those of a
-    /// host, two switches in a row, and a host; the manager sits at LID 1.
+    /// The effect of babble: hops and port of the Set, or none, if there is no effect. LIDs 1 to 4 belong to a host,
+    /// two switches in a row, and a host; the manager is at LID 1.
     fn check(is_wanted: bool, lid: u16, port: Option<u8>, want: Option<Option<(u8, u32)>>) {
         let (mut plan, mut config) = (empty_plan(), config());
         let known = inventory(row());

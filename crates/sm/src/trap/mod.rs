@@ -1,15 +1,14 @@
-//! Traps: what each one is reason for, and when it is repressed.
+//! Traps: the effect of each, and when it is repressed.
 //!
 //! | trap | what follows |
 //! |---|---|
 //! | 128, link state | the ports of its switch are probed; a sweep if that is not possible now |
-//! | 144, local change | a sweep, unless it only says again that a manager is better that has been told to wait |
-//! | others | nothing here; the administrator gets every trap |
+//! | 144, local change | a sweep, unless it only repeats that a manager is better which already waits for the subnet |
+//! | others | none here; the administrator gets every trap |
 //!
 //! A trap comes here after an [`Intake`](crate::Intake) has let it through. The agent that sent it repeats it until it
-//! is repressed. A trap that comes twice is repressed twice. While its switch waits
-//! for a probe, or is being probed, or a sweep is due, the second one asks for nothing more. While the repair is on its
-//! way, its switch is probed once more after that.
+//! is repressed. A trap that comes twice is repressed twice. While its switch waits for a probe, or is being probed, or
+//! a sweep is due, the second one has no further effect. During a repair, the switch is probed once more afterwards.
 
 mod babble;
 
@@ -39,9 +38,9 @@ pub struct Ctx<'a> {
     pub now: Time,
     /// How the manager behaves.
     pub config: &'a Config,
-    /// True if the manager is the master: no trap is meant for another one.
+    /// True if the manager is the master: other managers ignore traps.
     pub is_master: bool,
-    /// The port of a better manager that has been told to wait.
+    /// The port of a better manager that waits for the subnet.
     pub waiting: Option<Guid>,
     /// The plan in force.
     pub plan: Option<&'a Plan>,
@@ -70,11 +69,11 @@ pub enum In {
 pub enum Effect {
     /// Count a datagram that is not acted upon.
     Drop,
-    /// Tell operators.
+    /// Report this event.
     Event(Event),
-    /// Tell other programs of a trap.
+    /// Hand a trap to other programs.
     Taken(Box<Datagram>),
-    /// Find out which link of a switch changed its state; sweep if that cannot be found out.
+    /// Find out which link of a switch changed its state; sweep if that is not possible.
     Probe {
         /// The LID of the switch.
         lid: Lid,
@@ -94,7 +93,7 @@ pub enum Effect {
         /// The Set that disables it.
         set: Box<Datagram>,
     },
-    /// Tell operators that a source that babbles keeps its port.
+    /// Report that the port of a babbling source is not disabled.
     KeepEnabled {
         /// The LID of the source.
         lid: Lid,
@@ -125,8 +124,8 @@ impl Traps {
         }
     }
 
-    /// Returns when traps are repressed: at once, but after the requests of a repair. An agent handles one SMP after
-    /// another, and the repair waits for its answers.
+    /// Returns when traps are repressed: at once, but during a repair after its requests. An agent handles one SMP
+    /// after another, and the repair waits for its answers.
     pub fn due(&self, is_repairing: bool) -> Option<Time> {
         let (first, _) = *self.represses.first()?;
         Some(if is_repairing { first + REPRESS_WITHIN } else { first })
@@ -156,8 +155,8 @@ impl Traps {
     }
 }
 
-/// Returns true if a trap says only what is known: that the manager which has been told to wait is better. That
-/// manager says so at each of its polls. A sweep for each of them would begin anew the change that it waits for.
+/// Returns true if a trap has no news: the manager that waits for the subnet is better. That manager sends the trap at
+/// each of its polls. If each caused a sweep, the change that it waits for would begin again each time.
 fn is_known(ctx: &Ctx<'_>, notice: &Notice) -> bool {
     let says_only_so = match notice.trap() {
         Some(Trap::LocalChange(change)) => change.other_local_changes && change.changes == smp::SM_PRIORITY,

@@ -33,7 +33,7 @@ fn local_change(changes: u16) -> Notice {
     Notice::new(PRODUCER_CA, LID, &Trap::LocalChange(change))
 }
 
-/// Hands in an input as master at this millisecond. Returns what is to be done.
+/// Hands in an input as master at this millisecond. Returns the effects.
 fn hand(traps: &mut Traps, ms: u64, is_master: bool, waiting: Option<Guid>, input: In) -> Vec<Effect> {
     let (config, known) = (config(), known());
     let ctx = Ctx {
@@ -83,7 +83,7 @@ fn what_a_trap_is_reason_for() {
     check(&local_change(1), true, far, "taken; sweep, trap 144");
     let overrun = Trap::BufferOverrun { lid: LID, port: 1 };
     check(&Notice::new(PRODUCER_CA, LID, &overrun), true, None, "taken");
-    // A manager that is better: only the one that waits is known to be, and only that much is known of it.
+    // A better manager: only the one that waits for the subnet is known to be better.
     let priority = local_change(smp::SM_PRIORITY);
     check(&priority, true, far, "taken");
     check(&priority, true, None, "taken; sweep, trap 144");

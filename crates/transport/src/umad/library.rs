@@ -335,7 +335,7 @@ impl Umad {
             };
         }
         // SAFETY: all three read inside `buffer`: a header was written, and a MAD has room behind it. The address is
-        // the library's ib_mad_addr_t, whose first fields RawAddress repeats; it is 4-byte aligned in an 8-byte
+        // the library's ib_mad_addr_t, and RawAddress has the same first fields; it is 4-byte aligned in an 8-byte
         // aligned buffer; the MAD is bytes.
         let (status, address, mad) = unsafe {
             (

@@ -26,7 +26,7 @@ pub struct Routes {
     pub at: Vec<u32>,
     /// Hosts of each connected part of the fabric, in order.
     pub parts: Vec<Vec<u32>>,
-    /// The hosts of each plane, in order. [`UNLINKED`] stands for a host whose link is down.
+    /// The hosts of each plane, in order. [`UNLINKED`] stands for a host with a link that is down.
     pub planes: Vec<Vec<u32>>,
     /// Switches with hosts, in order; the hosts of one switch are consecutive.
     pub leaves: Vec<Leaf>,

@@ -36,7 +36,7 @@ pub struct Aging<'a> {
     lids: &'a Lids,
     /// Links that carry packets now.
     active: Net,
-    /// Links that have gone down since the change and whose ports are cabled to other places now.
+    /// Links that have gone down since the change and have ports that are cabled to other places now.
     moved: Vec<&'a LostLink>,
     /// By switch: packets from hosts pass here under all entries that were in force.
     is_busy: Vec<bool>,

@@ -183,7 +183,7 @@ pub fn in_force(installed: &Installed, plan: &Plan) -> Tables {
     installed.tables(plan.tables.switches(), top)
 }
 
-/// Earlier changes whose packets may still be in flight: steps that have been taken.
+/// Earlier changes with packets that may still be in flight: steps that have been taken.
 #[derive(Debug)]
 pub struct Past {
     /// The tables before these steps.

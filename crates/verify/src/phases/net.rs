@@ -12,10 +12,10 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Links {
-    /// Those whose two ends are ACTIVE: a port sends data in no other state. Source: IBA vol 1 §7.2.7.
+    /// Links with two ACTIVE ends: a port sends data in no other state. Source: IBA vol 1 §7.2.7.
     #[default]
     Active,
-    /// Those whose two ends are trained: for a transition that activates ports on its way.
+    /// Links with two trained ends: for a transition that activates ports.
     Trained,
 }
 

@@ -237,7 +237,8 @@ fn ways_are_compared_with_the_shortest() {
         assert!((found.shortest_share - share).abs() < 1e-9 && (found.shortest_mean - 1.5).abs() < 1e-9);
     };
     check(&support::minhop(&fabric, &lids), 1.0, 1.0, 1.0);
-    // All ways go clockwise, by port 1 of each switch but the last one, whose second port closes the ring.
+    // All paths go clockwise, by port 1 of each switch except the last one; the second port of that switch closes the
+    // ring.
     let mut clockwise = support::minhop(&fabric, &lids);
     for (lid, owner) in lids.by_lid() {
         for switch in fabric.switches().indices() {

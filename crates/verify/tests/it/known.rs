@@ -1,4 +1,4 @@
-//! Cases whose answer is known.
+//! Cases with a known answer.
 
 use crate::support;
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};

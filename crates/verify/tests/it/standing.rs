@@ -71,7 +71,7 @@ fn start(rng: &mut Rng) -> (Fabric, Plan) {
     let mut level = |_| Sl::new(below(4) as u8).unwrap();
     let levels: Vec<Sl> = (0..=plan.lids.top().0).map(&mut level).collect();
     plan.service_levels = match level(0).get() {
-        // Only then LIDs that nobody owns count.
+        // Only then LIDs without an owner count.
         0 | 1 => ServiceLevels::Uniform(levels[0]),
         _ => ServiceLevels::PerDestination(levels),
     };
@@ -167,7 +167,7 @@ fn says_what_a_full_judgement_says() {
         compare(&standing.proof(), &judged(&fabric, &plan), &format!("case {case}"));
         for step in 0..40 {
             let what = format!("case {case}, step {step}");
-            // What is nobody's is followed if it has an entry when the proof is made.
+            // A LID without an owner is followed if it has an entry when the proof is made.
             let is_somebodys = |lid: u16| plan.lids.owner(Lid(lid)).is_some();
             let anew = Standing::new(Subject::plan(&fabric, &plan), Par::Sequential).ok();
             if let Some(anew) = anew.filter(|_| (1..=plan.tables.top().0).all(is_somebodys)) {

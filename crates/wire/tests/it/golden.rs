@@ -40,7 +40,7 @@ fn vectors_print_as_expected() {
     check_lines(&vectors(), "vectors.lines");
 }
 
-/// True for SMPs whose data means nothing: peers leave the last answer in it; see `golden/README.md`.
+/// True for SMPs with data that have no meaning: peers leave the last answer in it; see `golden/README.md`.
 fn asks(mad: &Mad) -> bool {
     mad.class().is_smp() && mad.method() == Method::Get && mad.attribute() != AttributeId::SM_INFO
 }

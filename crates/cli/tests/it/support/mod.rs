@@ -73,7 +73,7 @@ impl Lab {
         Process(command.spawn().unwrap())
     }
 
-    /// Starts a process whose standard output goes into a file.
+    /// Starts a process with its standard output going into a file.
     pub fn start_into(&self, file: &str, args: &[&str]) -> Process {
         let mut command = self.command(args);
         let [out, err] = [file, "err.log"].map(|name| fs::File::create(self.folder.join(name)).unwrap());

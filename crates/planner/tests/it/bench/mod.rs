@@ -1,4 +1,4 @@
-//! A fabric under traffic and tables of engines: what tests and examples of ways start from.
+//! A fabric under traffic and tables of engines: the start of tests and examples of transitions.
 
 use selvedge_fabric::{Fabric, LinkState, PortRef};
 use selvedge_plan::{EngineName, Generation, Installed, Lids, Plan, ServiceLevels, SlToVl, Tables};
@@ -16,7 +16,7 @@ pub struct Bench {
     pub lids: Lids,
 }
 
-/// A generated fabric; why there is none, if it is not one or too large.
+/// A generated fabric; the error says why there is none, or that it is too large.
 pub fn bench(spec: &str) -> Result<Bench, String> {
     let Spec::Generated(recipe) = spec.parse::<Spec>().map_err(|e| e.to_string())? else {
         return Err(format!("{spec}: only generated fabrics here"));

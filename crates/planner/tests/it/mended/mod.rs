@@ -195,7 +195,7 @@ fn apply(fabric: &mut Fabric, installed: &mut Installed, changes: &ChangeSet) {
     }
 }
 
-/// Agents without ways: nothing is sent.
+/// Agents without routes: nothing is sent.
 fn inventory(fabric: Fabric) -> Arc<Inventory> {
     let agent = |_| Agent {
         route: DirectedRoute::LOCAL,

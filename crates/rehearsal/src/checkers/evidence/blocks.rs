@@ -25,7 +25,7 @@ use crate::checkers::taken::Taken;
 use crate::digest::Digest;
 use crate::manager::{Life, ManagerId};
 
-/// Time beyond the interval of light sweeps: the sweep itself takes longer where agents answer late.
+/// Time beyond the interval of light sweeps: the sweep itself takes longer if agents answer late.
 const READ_BACK_GRACE: Duration = Duration::from_secs(4);
 
 /// A switch and a block.
@@ -40,10 +40,10 @@ struct Lie {
     by: ManagerId,
 }
 
-/// Blocks whose content may differ from what their switches acknowledged.
+/// Blocks with contents that may differ from what their switches acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(in crate::checkers) struct Blocks {
-    /// Switches whose agents lie now: they acknowledge blocks and do not take them.
+    /// Switches with lying agents now: they acknowledge blocks and do not take them.
     liars: BTreeSet<NodeIdx>,
     lies: BTreeMap<Block, Lie>,
     /// Times at which a Set put right a block that a switch had lied about: until then it forwarded by entries that no
@@ -51,12 +51,12 @@ pub(in crate::checkers) struct Blocks {
     lies_ended: Vec<Time>,
     /// When a block was last acknowledged and not taken.
     lied: Option<Time>,
-    /// Blocks whose content no manager knows, and why.
+    /// Blocks with contents that no manager knows, and the rule for each.
     strays: BTreeMap<Block, Rule>,
 }
 
 impl Blocks {
-    /// Switches whose agents lie from now on.
+    /// Sets the switches with lying agents from now on.
     pub fn set_liars(&mut self, liars: &BTreeSet<NodeIdx>) {
         self.liars.clone_from(liars);
     }
@@ -69,8 +69,8 @@ impl Blocks {
         }
     }
 
-    /// A switch has taken a block. If a flipped bit took it there, the switch answers like the one that the Set was
-    /// meant for, and the blocks of both are unknown until they are read or set again.
+    /// Takes a block that a switch has taken. If a flipped bit led it there, the answer looks like that of the intended
+    /// switch, and the blocks of both are unknown until they are read or set again.
     pub fn note_stray(&mut self, taken: &Taken, is_corrupting: bool) {
         let (Some((node, block)), Some(sent)) = (taken.block(), taken.sent) else {
             return;
@@ -85,8 +85,8 @@ impl Blocks {
         }
     }
 
-    /// A switch has taken a block over a moved cable that no manager could know of. Its block and that of the switch
-    /// that was meant are unknown until they are read or set again.
+    /// Takes a block that a switch has taken over a moved cable that no manager could know of. Its block and that of
+    /// the intended switch are unknown until they are read or set again.
     pub fn note_unheard(&mut self, (node, block): Block, meant: NodeIdx) {
         let both = [(node, block), (meant, block)];
         self.strays.extend(both.map(|block| (block, Rule::Unheard)));
@@ -100,8 +100,8 @@ impl Blocks {
         }
     }
 
-    /// Notes whether a switch holds the block that it acknowledged. Returns true if this Set ends a lie: its manager
-    /// believed that the switch held something else than it did.
+    /// Records whether a switch holds the block that it acknowledged. Returns true if this Set ends a lie: its manager
+    /// believed that the switch held other contents.
     pub fn note_lie(&mut self, now: Time, chassis: &Chassis, taken: &Taken, is_corrupting: bool) -> bool {
         let (Some((node, modifier)), Some(sent)) = (taken.block(), taken.sent) else {
             return false;
@@ -132,7 +132,7 @@ impl Blocks {
         false
     }
 
-    /// True if a switch lies still, or a lie was told since then.
+    /// True if a switch lies still, or has lied since then.
     pub fn lied_since(&self, then: Time) -> bool {
         !self.lies.is_empty() || is_since(self.lied, then)
     }
@@ -152,7 +152,7 @@ impl Blocks {
         self.lies.keys().copied()
     }
 
-    /// Blocks whose content no manager knows, and why.
+    /// Returns the blocks with contents that no manager knows, and the rule for each.
     pub fn strays(&self) -> impl Iterator<Item = (Block, Rule)> {
         self.strays.iter().map(|(block, rule)| (*block, *rule))
     }
@@ -185,7 +185,7 @@ impl Blocks {
         let overdue = self.lies.iter().find(|(_, lie)| {
             let sweep = managers.get(lie.by.0).and_then(|m| m.config.sweep_interval);
             let is_over = |from: Time| sweep.is_some_and(|sweep| now > from + sweep + READ_BACK_GRACE);
-            // A manager cannot read what it cannot reach: that a switch is back it finds by the next light sweep.
+            // A manager cannot read a switch that it cannot reach: the next light sweep finds that the switch is back.
             is_over(lie.since) && (lie.apart == now || is_over(lie.apart))
         });
         let Some((&(node, block), &lie)) = overdue else {
@@ -193,7 +193,7 @@ impl Blocks {
         };
         let reaches = reader(&lie, node, scene).is_some_and(|life| life.sm.is_resting());
         if !reaches && !is_outside {
-            // The manager has something else to do, and is to read the block when that is done.
+            // The manager has other work, and must read the block after it.
             self.lies.insert((node, block), Lie { since: now, ..lie });
             return Ok(());
         }

@@ -1,9 +1,9 @@
-//! Cables that were moved before a trap about it came.
+//! Moved cables of which no trap has reached the manager yet.
 //!
-//! A block goes by a directed route, also over links that are not ACTIVE, and the answer does not name the switch that
-//! took it. So until an agent has told the manager that a cable leads elsewhere, the blocks of a repair may be taken by
-//! a switch that they are not meant for. Asking every switch for its NodeInfo first would double the MADs and the time
-//! of a repair, and switches repeat their traps: the checkers let it pass until then.
+//! A block is sent by directed route, also over links that are not ACTIVE, and the answer does not name the switch that
+//! took it. So until a trap reports that a cable was moved, a wrong switch may take blocks of a repair. A NodeInfo Get
+//! to every switch would double the MADs and the time of a repair, and switches repeat their traps: the checkers excuse
+//! such blocks until then.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::checkers::taken::Astray;
 /// Longest time from the sending of a trap until the manager has handled it.
 const TRAP_WAY: Duration = Duration::from_millis(30);
 
-/// Moved cables, and what managers have been told of them.
+/// Moved cables, and the traps about them that managers got.
 #[derive(Clone, Debug, Default)]
 pub(in crate::checkers) struct MovedCables {
     /// The other end of the cable, by port.
@@ -44,7 +44,7 @@ impl MovedCables {
         }
     }
 
-    /// Cables may lead elsewhere now.
+    /// Records cables that lead elsewhere now.
     pub fn look(&mut self, now: Time, chassis: &Chassis) {
         for (port, far) in (0..).map(PortIdx).zip(cables(chassis)) {
             if std::mem::replace(&mut self.far[port.0 as usize], far) != far && far.is_some() {
@@ -67,8 +67,8 @@ impl MovedCables {
         }
     }
 
-    /// A block was taken by another switch than it is meant for. Returns true if the manager could not know that a
-    /// cable had been moved.
+    /// Takes a block that a wrong switch has taken. Returns true if the manager could not know that a cable had been
+    /// moved.
     pub fn note_astray(&mut self, now: Time, chassis: &Chassis, astray: &Astray) -> bool {
         let until = self.unheard_until(now, chassis, astray);
         if let Some(until) = until {
@@ -77,15 +77,15 @@ impl MovedCables {
         until.is_some()
     }
 
-    /// True if a manager that looked at some time does not know what a stray block did: no agent has told it, and traps
-    /// are not repeated yet. Stray blocks stay as long as they are not read.
+    /// True if a manager that began a sweep or a probe at this time does not know the effects of a stray block: no trap
+    /// has reached it, and traps are not repeated yet. Stray blocks stay as long as they are not read.
     pub fn is_unheard(&self, since: Time, now: Time, are_out: bool) -> bool {
         let is_out = |(at, until): (Time, Time)| at >= since || are_out && until >= now;
         self.unheard.is_some_and(is_out)
     }
 
-    /// When the switches that could report the moved cable will have repeated their traps, if none of these has arrived
-    /// since: the medium lost it, its route led over that cable, or an earlier trap is not repressed yet.
+    /// Returns when the switches at the moved cable repeat their traps, if none of these has arrived since: the medium
+    /// lost it, its route led over that cable, or an earlier trap is not repressed yet.
     fn unheard_until(&self, now: Time, chassis: &Chassis, astray: &Astray) -> Option<Time> {
         let moved = *self.at.get(&astray.port)?;
         let near = chassis.wire(astray.port).node();
@@ -97,7 +97,7 @@ impl MovedCables {
     }
 }
 
-/// How long until a switch repeats a trap that was not repressed: SubnetTimeOut, and the way to the manager.
+/// Time until a switch repeats a trap that was not repressed: SubnetTimeOut, and the trap's time to the manager.
 fn repeats_after(chassis: &Chassis, node: NodeIdx) -> Duration {
     let own = chassis.port_at(node, 0).map(|own| chassis.port(own).settings());
     let exponent = own.map_or(18, |settings| settings.subnet_timeout).min(31);
@@ -156,7 +156,7 @@ mod tests {
         PortNum::new(n).unwrap()
     }
 
-    /// A host at a switch whose port 2 leads to the second of two other switches, or to the third.
+    /// A host at a switch; port 2 of that switch leads to the second of two other switches, or to the third.
     fn fabric(to: usize) -> Fabric {
         let mut b = FabricBuilder::new();
         let host = b.add(Node::new(NodeKind::Ca, Guid(1), 1, "h"));
@@ -189,7 +189,7 @@ mod tests {
         check(&now, AttributeId::LINEAR_FORWARDING, false);
     }
 
-    /// Default SubnetTimeOut of a chassis, 2^18 × 4.096 µs, and the way of the trap.
+    /// Default SubnetTimeOut of a chassis, 2^18 × 4.096 µs, and the trap's time to the manager.
     const REPEATED_MS: u64 = 1_103;
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
             assert_eq!(is_unheard, want, "{moved} {told:?} {when}");
             let is_excused = |looked: u64, when: u64| cables.is_unheard(at(looked), at(when), is_unheard);
             assert_eq!(is_excused(when, when), want, "{moved} {told:?} {when}");
-            // A manager that looks later still does not know, until the trap is repeated.
+            // A manager that sweeps later still does not know, until the trap is repeated.
             assert_eq!(is_excused(when + 1, when + 1), want);
             assert!(!is_excused(when + 1, moved + REPEATED_MS + 1));
         };

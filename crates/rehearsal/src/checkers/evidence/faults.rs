@@ -1,4 +1,4 @@
-//! Faults, and when they struck: a manager cannot know of them before it looks again.
+//! Faults and their times: a manager cannot know of a fault before its next sweep or probe.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Managers whose Sets agents took, and when: a manager that has not looked since does not know of the other's Sets.
+//! Managers with Sets that agents took, and when: a manager that has not swept since does not know the other's Sets.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::manager::ManagerId;
 pub(in crate::checkers) struct Setters {
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
-    /// The manager whose Set was last taken, and when that last changed to another manager.
+    /// The manager that sent the last taken Set, and when that last changed to another manager.
     master: Option<ManagerId>,
     master_changed: Option<Time>,
     /// When a Set was last taken that an earlier process of its manager had sent.
@@ -44,7 +44,7 @@ impl Setters {
         self.bequeathed
     }
 
-    /// When the manager whose Sets are taken last changed.
+    /// Returns when Sets of another manager were last taken for the first time.
     pub const fn master_changed(&self) -> Option<Time> {
         self.master_changed
     }

@@ -1,4 +1,4 @@
-//! Which port held which LIDs: this record outlives every manager.
+//! Which port held which LIDs: this record outlives every process of a manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Moved {
         self.kept
     }
 
-    /// True if a port that is to have this LMC cannot keep its base LID: its LIDs must begin at a multiple of their
+    /// True if a port that shall have this LMC cannot keep its base LID: its LIDs must begin at a multiple of their
     /// number. If other ports hold the rest of its new LIDs, it may get the first of them only.
     pub const fn must_begin_elsewhere(self, lmc: Lmc) -> bool {
         !self.before.base.0.is_multiple_of(lmc.lids())
@@ -74,13 +74,13 @@ pub(super) struct LidBook {
     boots: BTreeMap<Guid, u32>,
     /// GUIDs that two nodes ever showed.
     cloned: BTreeSet<Guid>,
-    /// Ports whose LIDs went to a port that has more LIDs now, from the same base: the LIDs of one port are
+    /// Ports with LIDs that went to a port that has more LIDs now, from the same base: the LIDs of one port are
     /// consecutive.
     overgrown: BTreeSet<Guid>,
-    /// LIDs that ports held before a Set that a rule excuses gave them others.
+    /// LIDs that ports held before an excused Set gave them others.
     own: BTreeMap<Guid, LidRange>,
     /// All LIDs that ports held before Sets gave them others, and when the last such Set came. A port may have changed
-    /// twice, and a manager that saw only its first LIDs gives them back.
+    /// twice, and a manager that read only its first LIDs gives them back.
     left: BTreeMap<Guid, Vec<(LidRange, Time)>>,
 }
 
@@ -119,8 +119,8 @@ impl LidBook {
         }
     }
 
-    /// Takes in the LIDs of the ports of a node. Returns the first port with new LIDs, and the first whose GUID had
-    /// others before.
+    /// Takes in the LIDs of the ports of a node. Returns the first port with new LIDs, and the first with a GUID that
+    /// had others before.
     pub fn take(&mut self, chassis: &Chassis, node: NodeIdx) -> (Option<(PortIdx, LidRange)>, Option<Moved>) {
         let (mut new, mut first) = (None, None);
         for port in ports_of(chassis, node).filter(|&port| chassis.end_port(port) == port) {
@@ -170,7 +170,7 @@ impl LidBook {
         self.by_guid.get(&guid) == Some(&range) && !end_ports(chassis).any(holds)
     }
 
-    /// A Set that was meant for another port gave this one other LIDs, and a rule excuses it: the LIDs before stay its
+    /// Takes a Set for another port that gave this one other LIDs, and that a rule excuses: its former LIDs stay its
     /// own.
     pub fn went_astray(&mut self, moved: &Moved) {
         self.own.entry(moved.guid).or_insert(moved.before);
@@ -184,8 +184,8 @@ impl LidBook {
     }
 
     /// True if a port that came back without its LIDs could not get them again: another port held some of them when the
-    /// manager looked, or had held them so short a time before (`drain`) that packets to it may have been under way.
-    /// The order of Sets to different agents does not matter.
+    /// manager swept, or had held them so recently (`drain`) that packets to it could be in flight. The order of Sets
+    /// to different agents does not matter.
     pub fn was_held_by_another(&self, moved: &Moved, looked_at: Option<Time>, drain: Duration) -> bool {
         let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
         let of_others = self.left.iter().filter(|(guid, _)| **guid != moved.guid);

@@ -1,4 +1,4 @@
-//! LIDs that managers believe ports to hold: one record per manager, port and LIDs.
+//! LIDs that managers believe to be held by ports: one record per manager, port and LIDs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,25 +13,25 @@ use crate::manager::ManagerId;
 /// A manager, a port, and LIDs.
 pub(super) type Key = (ManagerId, Guid, LidRange);
 
-/// Why a manager does not know the LIDs that it believes a port to hold.
+/// Why a manager's belief about a port's LIDs is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Doubt {
     /// They were first stored while bits were flipped, and may come from a flipped bit.
     Misread,
-    /// The port had lost them before the manager looked: it chose them by chance.
+    /// The port had lost them before the manager swept: it chose them by chance.
     Guessed,
     /// The manager assigned others before the port had held these.
     Dropped,
-    /// Another manager gave them to the port while this one believed that it holds others, and this one has not seen
-    /// the port since.
+    /// Another manager gave them to the port while this one believed other LIDs, and this one has not read the port
+    /// since.
     Unheard,
 }
 
 /// One manager's belief that a port holds, or held, certain LIDs.
 #[derive(Clone, Debug, Default)]
 struct Claim {
-    /// Set once the manager has stored the LIDs. Inside, until the port holds them: when the manager had last begun to
-    /// look before it stored them.
+    /// Set once the manager has stored the LIDs. Inside, until the port holds them: when the manager had begun its last
+    /// sweep or probe before it stored them.
     stored: Option<Option<Time>>,
     /// When the manager stored other LIDs instead.
     replaced: Option<Time>,
@@ -42,7 +42,7 @@ struct Claim {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims {
     claims: BTreeMap<Key, Claim>,
-    /// LIDs that each manager believes each port to hold, and whether the port has held them since.
+    /// LIDs that each manager believes to be held by each port, and whether the port has held them since.
     believed: BTreeMap<(ManagerId, Guid), (LidRange, bool)>,
     /// Base LIDs that a Set was to give a port and gave another port, because a cable had been moved.
     mistaken: BTreeSet<(ManagerId, Guid, Lid)>,
@@ -63,8 +63,8 @@ impl Claims {
         }
     }
 
-    /// A manager stored LIDs of a port. Given: when it was stored, when the manager had begun to look, the LIDs that
-    /// the port held last, whether bits may be flipped, and whether the port has lost the LIDs.
+    /// Takes LIDs of a port that a manager stored. Given: when it stored them, when it began its last sweep or probe,
+    /// the LIDs that the port held last, whether bits may be flipped, and whether the port has lost the LIDs.
     pub fn stored(
         &mut self,
         key: Key,
@@ -85,9 +85,9 @@ impl Claims {
         claim.doubts.extend(is_lost().then_some(Doubt::Guessed));
     }
 
-    /// A manager believes that a port holds these LIDs. LIDs that it believed before are doubted if the port had never
-    /// held them: the manager does not hear of it when another manager gives them to the port later. Returns true if
-    /// the manager believed other LIDs, or none, until now.
+    /// Records that a manager believes these LIDs to be held by a port. LIDs that it believed before are doubted if the
+    /// port never held them: the manager gets no notice if another manager gives them to the port later. Returns true
+    /// if the manager believed other LIDs, or none, until now.
     fn believes(&mut self, key: Key, now: Time, held_last: Option<LidRange>) -> bool {
         let (id, guid, range) = key;
         let before = self.believed.get(&(id, guid)).copied();
@@ -107,7 +107,7 @@ impl Claims {
         other.is_some() || before.is_none()
     }
 
-    /// A program has set these LIDs, and is to keep them for the port.
+    /// A program has set these LIDs, and must keep them for the port.
     pub fn keep(&mut self, key: Key) {
         self.of(key).stored = Some(None);
     }
@@ -125,13 +125,14 @@ impl Claims {
         claim.is_some_and(|claim| claim.stored.is_some() && is_still(claim))
     }
 
-    /// When the manager that stored these LIDs of a port had begun to look; `None` if the port has held them since.
+    /// Returns when the manager that stored these LIDs of a port had begun its sweep or probe; `None` if the port has
+    /// held them since.
     pub fn planned(&self, key: Key) -> Option<Time> {
         self.claims.get(&key)?.stored?
     }
 
-    /// A port holds these LIDs now, by the Set of a manager if that is known. Managers that believe other LIDs do not
-    /// hear of it, even if they gave the port these LIDs once, before the ones that they believe.
+    /// Takes LIDs that a port holds now, and the manager that set them, if known. Managers that believe other LIDs get
+    /// no notice, even if they once gave the port these LIDs, before the ones that they believe.
     pub fn is_held(&mut self, guid: Guid, range: LidRange, by: Option<ManagerId>) {
         let of_port = self.believed.iter_mut().filter(|((_, of), _)| *of == guid);
         for (&(id, _), (believed, was_held)) in of_port {
@@ -150,8 +151,8 @@ impl Claims {
         }
     }
 
-    /// The port of another node took a Set of a port's LIDs, because a cable had been moved. It may answer like the
-    /// port that was meant, and then its manager believes that the port holds those LIDs.
+    /// Takes a Set of a port's LIDs that the port of another node took over a moved cable. Its answer may look like
+    /// that of the intended port, and then the manager believes that the intended port holds those LIDs.
     pub fn note_astray(&mut self, chassis: &Chassis, taken: &Taken) {
         let astray = taken.sent.and_then(|sent| Some((sent.manager, sent.astray?)));
         let Some((manager, astray)) = astray.filter(|(_, astray)| astray.meant != taken.node) else {
@@ -201,7 +202,7 @@ mod tests {
         (A, PORT, LidRange { base, lmc })
     }
 
-    /// Beliefs of a manager that stored these LIDs of a port, at these seconds, having looked at the same time.
+    /// Beliefs of a manager that stored these LIDs of a port at these seconds, after a sweep at the same time.
     fn claims(stored: &[(u64, u16)]) -> Claims {
         let mut claims = Claims::default();
         for &(at, base) in stored {
@@ -223,7 +224,7 @@ mod tests {
         };
         check(&[(1, 5)], 1, 5, true);
         check(&[(1, 5)], 1, 6, false);
-        // The Set was under way when other LIDs were stored; or was sent after that.
+        // The Set was in flight when other LIDs were stored; or was sent after that.
         check(&[(1, 5), (3, 9)], 2, 5, true);
         check(&[(1, 5), (3, 9)], 4, 5, false);
         check(&[(1, 5), (3, 9), (5, 5)], 6, 5, true);

@@ -1,5 +1,5 @@
-//! Ports keep their LIDs: every Set of PortInfo is checked against the LIDs that ports held, and against what its
-//! manager can have known.
+//! Ports keep their LIDs: every Set of PortInfo is checked against the LIDs that ports held, and against the knowledge
+//! that its manager can have had.
 
 mod book;
 mod claims;
@@ -29,7 +29,7 @@ use crate::manager::{Manager, ManagerId};
 pub(super) struct LidsStay {
     /// LIDs that ports hold.
     book: LidBook,
-    /// LIDs that managers believe them to hold.
+    /// LIDs that managers believe to be held by ports.
     claims: Claims,
     /// The last Set gave a port other LIDs.
     is_renumbered: bool,
@@ -45,8 +45,8 @@ impl Check for LidsStay {
                 let is_after_faults = looked_at.is_some_and(|at| !ctx.evidence.faults().disturbed_since(at));
                 for (&guid, &range) in &state.lids {
                     let held_last = self.book.held_last(guid);
-                    // The port lost its LIDs, and nothing that the manager could see showed it. Of a plan that is never
-                    // sent no other manager hears.
+                    // The port lost its LIDs, and no answer could show that to the manager. Other managers do not know
+                    // a plan that is never sent.
                     let is_lost = || is_after_faults && self.book.is_lost(chassis, guid, range);
                     let claim = (id, guid, range);
                     self.claims
@@ -93,7 +93,7 @@ impl LidsStay {
         // LIDs that the manager had stored for the port were meant for it.
         let was_meant = claim_now.is_some_and(|claim| self.claims.is_stored(claim));
         if let (Some(id), Some((port, range)), true) = (id, held, ctx.evidence.is_outside()) {
-            // A program is to keep the LIDs that it has set: it has a file for them.
+            // A program must keep the LIDs that it has set: it has a file for them.
             unique_outside(chassis, (port, range), taken.excuse, found)?;
             self.claims.keep((id, chassis.port_guid(port), range));
         } else if let (Some(manager), Some(held)) = (manager, held) {
@@ -138,7 +138,7 @@ impl LidsStay {
         })
     }
 
-    /// The rule that excuses other LIDs of a port, by the LIDs that ports held and the operator's policy.
+    /// Returns the rule that excuses other LIDs of a port, by the LIDs that ports held and by the operator's policy.
     fn excuse(
         &mut self,
         ctx: &Ctx<'_>,
@@ -165,9 +165,9 @@ impl LidsStay {
         excuse.or(is_asked_to.then_some(Rule::OtherLids))
     }
 
-    /// The rule for a port that came back without LIDs, if its manager errs about its former LIDs: a flipped bit, or
-    /// another port that took its Set, made the manager believe LIDs that the port never had. Or the manager believes
-    /// that they belong to a GUID that differs in one bit and is no port's.
+    /// Returns the rule for a port that came back without LIDs, if its manager is wrong about its former LIDs: because
+    /// of a flipped bit, or because another port took its Set, the manager believes LIDs that the port never had, or
+    /// believes that they belong to a GUID that differs in one bit and is no port's.
     fn error_excuse(&self, ctx: &Ctx<'_>, (id, manager): (ManagerId, &Manager), moved: &Moved) -> Option<Rule> {
         if moved.is_kept() {
             return None;
@@ -203,7 +203,7 @@ fn unique_outside(
     })
 }
 
-/// How long a packet that passes every switch may be under way: the sum of the lifetimes of all switches.
+/// Longest time in flight of a packet that passes every switch: the sum of the lifetimes of all switches.
 fn drain(chassis: &Chassis) -> Duration {
     let switches = chassis
         .fabric()

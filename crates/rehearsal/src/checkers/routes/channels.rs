@@ -1,31 +1,31 @@
-//! Channels between switches and which of them wait for which: a graph with a use count on every edge, and its circles.
+//! The channel dependency graph of switches, with a use count on every edge, and its cycles.
 //!
-//! A channel is a port of a switch, numbered switch × stride + port; an edge is a channel and the port by which packets
-//! leave the switch that it enters. An edge that no entry makes any more stays as a ghost while packets that took it
-//! may still wait in their switch.
+//! A channel is a port of a switch, numbered switch × stride + port; an edge is a channel and the egress port at the
+//! switch that it enters. An edge that no present entry makes stays as a *ghost* while packets that took it may still
+//! wait in their switch.
 
 use selvedge_sim::Time;
 
 /// No dependency.
 const NONE: u32 = u32::MAX;
 
-/// A circle of channels.
+/// A cycle of channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Circle {
     /// The channels, first to last.
     pub channels: Vec<u32>,
-    /// The ghosts in it, if any. With ghosts, the circle is one of packets under way, not of present entries.
+    /// The ghosts in it, if any. With ghosts, the cycle includes packets in flight by old entries.
     pub ghosts: Vec<Ghost>,
 }
 
-/// A dependency in a circle that present entries no longer make.
+/// A dependency in a cycle that present entries no longer make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ghost {
     /// The channel in which its packets wait.
     pub channel: u32,
     /// When it became a ghost.
     pub since: Time,
-    /// The place (LID, then switch) whose entry had made it last.
+    /// The place (LID, then switch) of the entry that last made it.
     pub place: usize,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Channels {
     makers: Vec<usize>,
     /// When the last ghost ends.
     haunted: Time,
-    /// Edges added since the last look.
+    /// Edges added since the last check.
     new: Vec<u32>,
     /// Number of the search that last visited a channel, and the channel that it came from.
     visited: Vec<(u32, u32)>,
@@ -65,8 +65,8 @@ impl Channels {
         }
     }
 
-    /// Sets the edge that packets make at a place. The edge before becomes a ghost for the given time if no place makes
-    /// it any more. Returns true if it has become one.
+    /// Sets the edge that packets make at a place. The former edge becomes a ghost for the given time if no other place
+    /// makes it. Returns true if it has become one.
     pub fn set(&mut self, place: usize, edge: Option<u32>, ghost: Option<(Time, Time)>) -> bool {
         if self.edges.len() <= place {
             self.edges.resize(place + 1, NONE);
@@ -102,12 +102,12 @@ impl Channels {
         self.ghosts[channel * self.stride + port] = (Time::ZERO, Time::ZERO);
     }
 
-    /// Removes the ghosts of a channel that leads elsewhere now: packets that wait where it led no longer hold it.
+    /// Removes the ghosts of a channel that leads elsewhere now: packets at its former end no longer hold it.
     pub fn forget_all(&mut self, channel: usize) {
         self.ghosts[channel * self.stride..][..self.stride].fill((Time::ZERO, Time::ZERO));
     }
 
-    /// A circle closed by an edge added since the last call. Circles of entries alone come first.
+    /// Returns a cycle closed by an edge that was added since the last call. Cycles of present entries come first.
     pub fn close(&mut self, now: Time, end: impl Fn(u32) -> Option<u8>) -> Option<Circle> {
         let mut new = std::mem::take(&mut self.new);
         new.retain(|&edge| self.uses[edge as usize] > 0);
@@ -120,7 +120,7 @@ impl Channels {
         found
     }
 
-    /// Any circle of present entries.
+    /// Returns any cycle of present entries.
     pub fn any_cycle(&mut self, end: impl Fn(u32) -> Option<u8>) -> Option<Circle> {
         let edges = (0_u32..).zip(&self.uses).filter(|(_, uses)| **uses > 0);
         let edges: Vec<u32> = edges.map(|(edge, _)| edge).collect();

@@ -10,9 +10,9 @@ use super::waits::Haunt;
 /// The effect of one change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delta {
-    /// LIDs to which packets go in circles now and did not before, each with the switches of the circle.
+    /// LIDs with packets that loop now and did not before, each with the switches of the loop.
     pub loops: Vec<(Lid, Vec<NodeIdx>)>,
-    /// Ports of a circle of channels that a new dependency closed, and the ghosts in it.
+    /// Ports of a cycle of channels that a new dependency closed, and the ghosts in it.
     pub cycle: Option<(Vec<PortIdx>, Vec<Haunt>)>,
     /// LIDs that some switches reached before and do not now.
     pub lost: Vec<(Lid, Switches)>,

@@ -28,7 +28,7 @@ impl Entries {
         }
     }
 
-    /// Reads the table of a switch. LIDs whose entries changed are stale.
+    /// Reads the table of a switch. LIDs with changed entries are stale.
     pub fn read(&mut self, chassis: &Chassis, at: usize, stale: &mut BTreeSet<u16>) {
         let Some(switch) = self.layout.switch(at).and_then(|node| chassis.switch(node)) else {
             return;
@@ -48,7 +48,7 @@ impl Entries {
         }
     }
 
-    /// LIDs whose packets leave by a port, given its number.
+    /// Returns the LIDs with packets that leave by a port, given its number.
     pub fn lids_by(&self, port: usize) -> impl Iterator<Item = u16> + '_ {
         let stride = self.layout.stride();
         let num = u8::try_from(port % stride).unwrap_or(0);

@@ -10,7 +10,7 @@ use super::entries::Entries;
 use super::layout::Switches;
 use super::links::Far;
 
-// What is known of a switch while packets are followed.
+// States of a switch while packets are followed.
 const UNSEEN: u8 = 0;
 const ON_THE_WAY: u8 = 1;
 const ARRIVES: u8 = 2;
@@ -49,7 +49,7 @@ impl Followed {
         of_switch.map(|(lid, _)| lid)
     }
 
-    /// The ways from some switches to a LID as they were before the last change of them.
+    /// Returns the routes from some switches to a LID before their last change.
     pub fn ways_before(&self, count: usize, lid: Lid, from: Switches) -> Vec<Vec<(u8, u8)>> {
         let before = |at: usize| self.before.get(lid.index() * count + at).copied();
         let one = |from: usize| {
@@ -65,7 +65,7 @@ impl Followed {
         (0..count).filter(|at| from & 1 << at != 0).filter_map(one).collect()
     }
 
-    /// What was behind the entry of a switch before the last change of the LID.
+    /// Returns the peer behind the entry of a switch before the last change of the LID.
     pub fn far_before(&self, count: usize, lid: Lid, at: usize) -> Far {
         self.before[lid.index() * count + at].1
     }
@@ -194,7 +194,7 @@ fn walk(entries: &Entries, chassis: &Chassis, lid: Lid, start: usize, state: &mu
     (at, state[at])
 }
 
-/// All switches on the way from a switch share its end.
+/// Gives all switches on the route from a switch the same end.
 fn mark(entries: &Entries, lid: Lid, start: usize, end: u8, state: &mut [u8]) {
     let mut at = start;
     while state[at] == ON_THE_WAY {
@@ -206,7 +206,7 @@ fn mark(entries: &Entries, lid: Lid, start: usize, end: u8, state: &mut [u8]) {
     }
 }
 
-/// The switches of the circle that one of them is in.
+/// Returns the switches of the loop that includes one of them.
 fn circle_through(entries: &Entries, lid: Lid, first: usize) -> Vec<NodeIdx> {
     let mut circle = Vec::new();
     let mut at = first;

@@ -1,11 +1,11 @@
-//! Where ports of switches lead, over links that are ACTIVE at both ends.
+//! The peers of switch ports, over links that are ACTIVE at both ends.
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_types::{PhysState, PortState};
 
 use super::layout::{Layout, Switches};
 
-/// What is at the other end of a link of a switch.
+/// The peer of a switch port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Far {
     /// Nothing: no packet leaves by this port.
@@ -34,7 +34,7 @@ pub(super) struct Links {
     far: Vec<Far>,
     /// The last far end that was a switch.
     led: Vec<Far>,
-    /// Switches with a host whose link is ACTIVE.
+    /// Switches with a host that has an ACTIVE link.
     with_hosts: Switches,
 }
 
@@ -77,7 +77,7 @@ impl Links {
         (relinked, before)
     }
 
-    /// Switches with a host whose link is ACTIVE.
+    /// Returns the switches with a host that has an ACTIVE link.
     pub const fn with_hosts(&self) -> Switches {
         self.with_hosts
     }

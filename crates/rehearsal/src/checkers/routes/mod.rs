@@ -1,4 +1,4 @@
-//! Routes: no Set closes a circle of switches or channels, or takes a route away.
+//! Routes: no Set closes a forwarding loop or a cycle of channels, or takes a route away.
 
 mod channels;
 mod delta;
@@ -42,23 +42,23 @@ struct Interrupted {
     by: NodeIdx,
 }
 
-/// Routes by the tables that switches hold, and what the last change did to them.
+/// Routes by the tables that switches hold, and the effects of the last change.
 #[derive(Debug)]
 pub(super) struct RoutesStay {
     picture: Picture,
     delta: Delta,
-    /// Routes taken away by Sets since everything was at rest, by LID and first switch.
+    /// Routes taken away by Sets since the fabric was last idle, by LID and first switch.
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
     /// Time for which packets to a port that can be reached went in circles; counted for programs only.
     looping: Duration,
-    /// Time of the last look, and whether packets went in circles then.
+    /// Time of the last check, and whether packets looped then.
     last: Option<(Time, bool)>,
 }
 
 impl Check for RoutesStay {
     fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, found: &mut Ledger) -> Result<(), Violation> {
         match *seen {
-            // After a fault, it is not known which routes Sets took away.
+            // After a fault, it is unknown which routes Sets took away.
             Seen::WantedChanged | Seen::Happened { is_disturbed: true } => self.interrupted.clear(),
             Seen::Changed => self.mend(ctx),
             Seen::ForeignSet => drop(self.picture.mend(ctx.now, ctx.chassis())),
@@ -104,7 +104,7 @@ impl RoutesStay {
         }
     }
 
-    /// Adds the time since the last look if packets went in circles then.
+    /// Adds the time since the last check if packets looped then.
     fn clock_circles(&mut self, now: Time) {
         if let Some((since, true)) = self.last {
             self.looping += now.since(since);
@@ -170,9 +170,9 @@ impl RoutesStay {
         })
     }
 
-    /// The rule for a circle with packets that entries sent on before they changed at these times. A manager cannot
-    /// know what its predecessor did a moment before, what a lying switch held, which block a flipped bit took to
-    /// another switch, or what it wrote itself to a switch that showed another node's GUID.
+    /// Returns the rule for a credit loop with packets that entries forwarded before they changed at these times. A
+    /// manager cannot know what its predecessor wrote a moment before, what a lying switch held, which block reached
+    /// another switch because of a flipped bit, or what it wrote itself to a switch that showed another node's GUID.
     fn ghost_excuse(&self, ctx: &Ctx<'_>, since: &[Time], by: Option<&Manager>) -> Option<Rule> {
         let oldest = *since.iter().min()?;
         let waits = self.picture.waits();
@@ -182,8 +182,7 @@ impl RoutesStay {
         excuse.or_else(of_liar).or_else(|| waits.stray_at(since))
     }
 
-    /// Notes routes that are gone and were not as planned. Lost routes that were as planned are found by
-    /// `untouched_stay`.
+    /// Records routes that are gone and were not as planned. `untouched_stay` finds lost routes that were as planned.
     fn none_lost(
         &mut self,
         chassis: &Chassis,
@@ -210,7 +209,7 @@ impl RoutesStay {
     }
 
     /// A Set may take away a route that the plan changes. Where no plan is known, it may not take away a route that
-    /// later comes back as it was.
+    /// later comes back unchanged.
     fn back_as_it_was(&mut self, chassis: &Chassis, found: &mut Ledger) -> Result<(), Violation> {
         if self.interrupted.is_empty() {
             return Ok(());
@@ -233,8 +232,8 @@ impl RoutesStay {
         Ok(())
     }
 
-    /// What must hold when nothing is left to do: no channels wait in a circle, and packets from all switches reach
-    /// every port that holds a LID.
+    /// Checks the idle state: no channels wait for each other in a cycle, and packets from all switches reach every
+    /// port that holds a LID.
     fn at_rest(&mut self, ctx: &Ctx<'_>, at: PortIdx) -> Result<(), Violation> {
         let (chassis, subnets) = (ctx.chassis(), ctx.subnets);
         drop(self.picture.mend(ctx.now, chassis));
@@ -290,8 +289,8 @@ fn matters(picture: &Picture, chassis: &Chassis, lid: Lid, from: Switches) -> bo
     }
 }
 
-/// The ports of a circle, in words; a channel in which old entries have left packets is followed by their LID and the
-/// time of the change.
+/// Names the ports of a cycle; a channel with packets that old entries forwarded is followed by their LID and the time
+/// of the change.
 fn haunted_ways(chassis: &Chassis, ports: &[PortIdx], ghosts: &[Haunt]) -> String {
     let one = |&port: &PortIdx| {
         let name = port_name(chassis, port);

@@ -1,7 +1,7 @@
-//! How all switches forward, updated after each change: from which switches packets to a LID arrive, which LIDs go in
-//! circles, which channels wait for which.
+//! How all switches forward, updated after each change: from which switches packets to a LID arrive, which LIDs loop,
+//! which channels wait for which.
 //!
-//! Only entries whose egress link is ACTIVE at both ends count: a packet leaves by no other. On purpose this shares no
+//! Only entries with an egress link that is ACTIVE at both ends count: packets use no others. On purpose this shares no
 //! code with the judge of `selvedge-verify`.
 
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ impl Picture {
         }
     }
 
-    /// From now on these blocks are in doubt.
+    /// Sets the blocks that are in doubt from now on.
     pub fn set_doubts(&mut self, doubts: Doubts) {
         self.waits.set_doubts(doubts);
     }
@@ -114,7 +114,7 @@ impl Picture {
         delta
     }
 
-    /// Switches with a host whose link is ACTIVE.
+    /// Returns the switches with a host that has an ACTIVE link.
     pub const fn with_hosts(&self) -> Switches {
         self.entries.links.with_hosts()
     }
@@ -125,7 +125,7 @@ impl Picture {
         (self.delivered(lid) & 1 << from != 0).then_some(way)
     }
 
-    /// The ways from some switches to a LID as they were before the last change of them.
+    /// Returns the routes from some switches to a LID before their last change.
     pub fn ways_before(&self, lid: Lid, from: Switches) -> Vec<Vec<(u8, u8)>> {
         let count = self.entries.layout.switches().len();
         self.followed.ways_before(count, lid, from)
@@ -141,7 +141,7 @@ impl Picture {
         self.followed.circles().any(|lid| self.is_of_somebody(lid))
     }
 
-    /// Ports of a circle of channels that begins at one of these switches, if there is one.
+    /// Returns the ports of a cycle of channels that begins at one of these switches, if there is one.
     pub fn any_cycle(&mut self, chassis: &Chassis, switches: Switches) -> Option<Vec<PortIdx>> {
         self.waits.any_cycle(&self.entries, chassis, switches)
     }

@@ -1,5 +1,4 @@
-//! Packets that wait for each other: by channels of present entries, and of old entries whose packets are still under
-//! way.
+//! Channel dependencies: of present entries, and of old entries with packets still in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,12 +29,12 @@ pub(super) struct Haunt {
     pub lid: Lid,
 }
 
-/// Blocks that switches do not hold as managers believe.
+/// Blocks that differ from what managers believe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Doubts {
     /// Blocks that switches acknowledged and do not hold.
     pub liars: BTreeSet<Place>,
-    /// Blocks whose content no manager knows, and why.
+    /// Blocks with contents that no manager knows, and the rule for each.
     pub strays: BTreeMap<Place, Rule>,
 }
 
@@ -48,7 +47,7 @@ pub(super) struct Waits {
     of_liars: Vec<Time>,
     /// Times at which ghosts began that entries of unknown blocks had made, and why the block is unknown.
     of_strays: Vec<(Time, Rule)>,
-    /// When dependencies that no entry makes any more become ghosts; `None`: they do not.
+    /// When dependencies of former entries become ghosts; `None`: they do not.
     since: Option<Time>,
     /// How long packets may wait in each switch, by position.
     lifetimes: Vec<Duration>,
@@ -66,7 +65,7 @@ impl Waits {
         }
     }
 
-    /// From now on these blocks are in doubt.
+    /// Sets the blocks that are in doubt from now on.
     pub fn set_doubts(&mut self, doubts: Doubts) {
         self.doubts = doubts;
     }
@@ -124,7 +123,7 @@ impl Waits {
         }
     }
 
-    /// Notes whether the entries that made a ghost were in doubt.
+    /// Records whether the entries that made a ghost were in doubt.
     fn note_makers(&mut self, since: Time, ends: [Option<u8>; 2], lid: Lid) {
         let block = lid.index() / BLOCK_LIDS;
         let mut ends = ends.iter().flatten();
@@ -135,7 +134,7 @@ impl Waits {
         self.of_strays.extend(rule.map(|rule| (since, *rule)));
     }
 
-    /// A circle that a new dependency closed: its ports, and the ghosts in it.
+    /// Returns a cycle that a new dependency closed: its ports, and the ghosts in it.
     pub fn close(&mut self, now: Time, entries: &Entries, chassis: &Chassis) -> Option<(Vec<PortIdx>, Vec<Haunt>)> {
         let circle = self.channels.close(now, |channel| entries.links.end(channel))?;
         let layout = &entries.layout;
@@ -149,7 +148,7 @@ impl Waits {
         Some((ports_of(layout, chassis, &circle), haunts.collect()))
     }
 
-    /// Ports of a circle of channels that begins at one of these switches, if there is one.
+    /// Returns the ports of a cycle of channels that begins at one of these switches, if there is one.
     pub fn any_cycle(&mut self, entries: &Entries, chassis: &Chassis, switches: Switches) -> Option<Vec<PortIdx>> {
         let layout = &entries.layout;
         let is_here = |channel: u32| switches & 1 << (channel as usize / layout.stride()) != 0;

@@ -27,7 +27,7 @@ impl Hosts<'_> {
     /// The same for packets of one member.
     fn copies_from(&self, number: usize, server: usize, (what, group): (What, u128)) -> Result<(), Violation> {
         let host = &self.served.hosts[number];
-        // A group that the administrator does not know is found by `registered`.
+        // `registered` finds a group that the administrator does not know.
         let Some((mlid, members)) = self.members(server, group) else {
             return Ok(());
         };
@@ -66,8 +66,8 @@ impl Hosts<'_> {
         }
     }
 
-    /// True if a master reports that no tree joins a member with the others, and its routes may leave it so: some
-    /// engines promise room for a tree, but tables that were found and kept do not.
+    /// True if a master reports that no tree joins a member with the others, and its routes may make that impossible:
+    /// some engines promise room for a tree, but tables that were found and kept do not.
     fn is_left_apart(&self, server: usize, member: (Lid, Guid)) -> bool {
         let id = self.served.desks[server].id;
         let Some(life) = self

@@ -1,4 +1,4 @@
-//! Hosts are served: administrators answer each question in time, and what hosts were told holds.
+//! Hosts are served: administrators answer each request in time, and the answers stay true.
 
 mod answers;
 mod copies;
@@ -61,7 +61,7 @@ pub(crate) struct Hosts<'a> {
 }
 
 impl<'a> Hosts<'a> {
-    /// The administrator that serves a host: the host's link carries packets, and the administrator's manager is
+    /// Returns the administrator that serves a host: the host's link is ACTIVE, and the administrator's manager is
     /// master of the subnet that the link leads to.
     pub fn server(&self, host: usize) -> Option<usize> {
         let at = self.served.hosts[host].at;
@@ -71,10 +71,10 @@ impl<'a> Hosts<'a> {
         server.filter(|_| is_active(self.chassis(), at))
     }
 
-    /// True if all hosts are served as they want, managers know of all groups, and switches copy packets to groups as
-    /// they are to. Multicast trees may have to wait for seconds, until packets by old entries are gone. A block that
-    /// its switch does not hold, because a late Set has overwritten it, is found by a light sweep. A master whose own
-    /// port came up a moment ago has not made it ACTIVE yet.
+    /// True if all hosts have the registrations that they want, managers know all groups, and switches copy packets to
+    /// groups as planned. Multicast trees may have to wait for seconds, until packets by old entries are gone. A light
+    /// sweep finds a block that a late Set has overwritten. A master with a port that came up a moment ago has not made
+    /// it ACTIVE yet.
     pub fn are_content(&self, is_any_block_astray: impl FnOnce() -> bool) -> bool {
         let mut desks = self.served.desks.iter();
         let are_groups_told = desks.all(|desk| {
@@ -87,7 +87,7 @@ impl<'a> Hosts<'a> {
         are_served && !is_any_block_astray() && self.copies().is_ok()
     }
 
-    /// What is not as it is to be, although all had so many seconds.
+    /// The first thing that is not as planned after this number of seconds.
     pub fn complaint(&self, when: &'static str, seconds: u64) -> Violation {
         let not_served = |what: String| Violation::NotServed { what, when, seconds };
         let unserved = self.unserved().or_else(|| self.unknown()).map(not_served);
@@ -95,12 +95,12 @@ impl<'a> Hosts<'a> {
         unserved.or_else(|| self.told().err()).unwrap_or_else(rest)
     }
 
-    /// What hosts were told holds, where they ask for nothing more and all managers are at rest.
+    /// Checks that answers to hosts are still true, when hosts have no more requests and all managers are idle.
     fn told(&self) -> Result<(), Violation> {
         self.registered().and_then(|()| self.copies())
     }
 
-    /// The first host that has not registered what it wants, in words; `None` if all have.
+    /// Names the first host that has not registered everything that it wants; `None` if all have.
     fn unserved(&self) -> Option<String> {
         let hosts = self.served.hosts;
         let is_content = |host: &usize| hosts[*host].has == hosts[*host].wants;
@@ -118,10 +118,10 @@ impl<'a> Hosts<'a> {
         ))
     }
 
-    /// The first host whose LID the plan in force of its master does not have, or from which that plan has no route to
-    /// the master. A host that was left out because of a fault is found by a light sweep after the fault. Under which
-    /// GUID the plan knows the host does not matter: if a host showed another host's GUID for a time and did not lose
-    /// its link, no manager hears of that before the host asks for something.
+    /// Names the first host with a LID that the master's plan in force does not have, or without a route to the master
+    /// in that plan. After a fault, a light sweep finds a host that was left out because of it. It does not matter
+    /// under which GUID the plan has the host: if a host showed another GUID for a time and did not lose its link, a
+    /// manager learns of that only from a request of the host.
     fn unknown(&self) -> Option<String> {
         let is_known = |host: usize| {
             let Some(server) = self.server(host) else {

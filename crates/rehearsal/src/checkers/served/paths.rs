@@ -1,4 +1,4 @@
-//! Paths that hosts are told are paths of the plan in force, and lead to the other host.
+//! Paths in answers to hosts are paths of the plan in force, and lead to the other host.
 
 use selvedge_wire::Status;
 use selvedge_wire::sa::records;
@@ -8,8 +8,8 @@ use crate::checkers::seen::Scene;
 use crate::clients::served::PathAsked;
 use crate::clients::ways::is_planned;
 
-/// Fails if a host is told of a path that the plan in force of the master does not have, or of a service level that is
-/// not the one of senders to that LID.
+/// Fails if a host's answer has a path that the master's plan in force does not have, or another service level than
+/// senders to that LID have.
 pub(super) fn is_of_plan(scene: &Scene<'_>, path: &PathAsked<'_>) -> Result<(), Violation> {
     let Some(answer) = path.answer.filter(|mad| mad.status() == Status::OK) else {
         return Ok(());
@@ -30,7 +30,7 @@ pub(super) fn is_of_plan(scene: &Scene<'_>, path: &PathAsked<'_>) -> Result<(), 
     wrong.map_or(Ok(()), |what| Err(violation(path, what)))
 }
 
-/// Fails if a host is told of no path where all managers are at rest, or packets do not arrive by the path.
+/// Fails if a host gets no path while all managers are idle, or if packets do not arrive by the path.
 pub(super) fn leads_there(path: &PathAsked<'_>, arrives: bool) -> Result<(), Violation> {
     let wrong = match path.answer.map(|answer| answer.status()) {
         Some(Status::OK) if arrives => return Ok(()),

@@ -1,4 +1,4 @@
-//! What hosts were told is registered is known to the administrators of their masters.
+//! Registrations that hosts have confirmed are known to the administrators of their masters.
 
 use selvedge_types::Guid;
 
@@ -7,7 +7,7 @@ use crate::Violation;
 use crate::clients::host::What;
 
 impl Hosts<'_> {
-    /// Fails if a master does not know of something that a host was told is registered.
+    /// Fails if a master does not know a registration that was confirmed to a host.
     pub(super) fn registered(&self) -> Result<(), Violation> {
         let text = |id| {
             let sa = self.administrator(id);
@@ -24,7 +24,7 @@ impl Hosts<'_> {
             };
             // A subscription names the LID of its host only: the administrator knows it by the GUID read there.
             let named = self.seen_as(server, host.at);
-            // A host that was told so and has lost its link since may still be known: that does no harm.
+            // A host with a confirmed registration that has lost its link since may still be known: that does no harm.
             for what in What::ALL.into_iter().filter(|what| host.has[*what as usize]) {
                 let is_known = match what.group() {
                     Some(group) => self

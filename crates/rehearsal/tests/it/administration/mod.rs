@@ -1,9 +1,9 @@
 //! The administrator under random faults: hosts join, leave, subscribe and ask while cables are pulled, switches lose
-//! their power and managers are killed, with what was stored left on disk. When all is well again, whoever is master
-//! knows who was told that he is a member or a subscriber, answers from the plan in force, and reports what happens.
+//! their power and managers are killed, with their stored state left on disk. When all is well again, the master knows
+//! every host with a confirmed membership or subscription, answers from the plan in force, and reports events.
 //!
-//! Hosts and checkers are those of `selvedge soak --sa`, which lets more go wrong; here there is only what concerns
-//! administrators, and administrators with a defect, which must be noticed.
+//! Hosts and checkers are those of `selvedge soak --sa`, which draws more kinds of faults; here are only faults that
+//! concern administrators, and administrators with a defect that must be found.
 
 mod stage;
 
@@ -26,8 +26,8 @@ const SPECS: [&str; 4] = [
     "ring:switches=5,hosts=2",
 ];
 const SEEDS: u64 = 60;
-/// Seeds that found a defect once: a registration was acknowledged and a moment later its master killed, while the
-/// standby could not hear of it; it registered while the standby's own link was down.
+/// Seeds that found a defect once: a registration was acknowledged and a moment later its master killed, before the
+/// standby could copy it; a host registered while the standby's own link was down.
 const FOUND: [u64; 2] = [1982, 884];
 const EVENTS: usize = 25;
 /// How long everything may take to become well.
@@ -35,10 +35,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Seeds within which a defect must be noticed.
 const DEFECT_SEEDS: u64 = 20;
 
-/// What was noticed.
+/// The violation that was found.
 type Wrong = Box<RehearsalError>;
 
-/// One run; `SELVEDGE_SEED` prints what happened in that one.
+/// One run; `SELVEDGE_SEED` prints the events of that seed.
 fn run(seed: u64, defect: Option<DeskDefect>) -> Result<(), Wrong> {
     let mut stage = Stage::new(seed, defect);
     let result = disturb(&mut stage);
@@ -71,7 +71,7 @@ fn disturb(stage: &mut Stage) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// `SELVEDGE_SEEDS=5000` runs so many, `SELVEDGE_SEEDS=237..238` those.
+/// `SELVEDGE_SEEDS=5000` runs so many seeds, `SELVEDGE_SEEDS=237..238` those.
 #[test]
 fn what_hosts_were_told_holds_whatever_happens() {
     let seeds: Vec<u64> = match std::env::var("SELVEDGE_SEEDS") {
@@ -104,8 +104,9 @@ fn every_defect_of_an_administrator_is_found() {
     check(DeskDefect::LosesServices, "SLV-REHEARSAL-0125");
 }
 
-/// A leaf of the tree is cut off until the master has forgotten its hosts, and is back when the standby takes over:
-/// their links were never down, so they do not know. What the standby has copied says whom to ask.
+/// A leaf of the tree is cut off until the master has dropped its hosts, and is back when the standby takes over: the
+/// hosts' links were never down, so the hosts do not register again by themselves. The standby's copy shows which hosts
+/// to ask.
 fn cut_off_over_a_take_over(defect: Option<DeskDefect>) -> Result<(), Wrong> {
     let mut stage = Stage::new(SPECS.len() as u64, defect);
     stage.clients.set_lively(false);

@@ -49,7 +49,7 @@ impl Stage {
         }
     }
 
-    /// What happened and what managers said, by time.
+    /// The events, and the managers' log, by time.
     pub fn story(&self) -> String {
         let said = self
             .world
@@ -94,7 +94,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Something goes wrong, or is mended.
+    /// A fault happens, or is mended.
     pub fn happen(&mut self) {
         let below = |rng: &mut Rng, count: usize| rng.below(count as u64) as usize;
         let links: Vec<_> = self.fabric.links().collect();
@@ -180,7 +180,7 @@ impl Stage {
         masters.count() == 1 && is_up && self.world.is_quiet() && self.clients.is_content(&self.world)
     }
 
-    /// Waits until all is well, and looks at what must hold then.
+    /// Waits until all is well, and checks what must hold then.
     pub fn settle(&mut self) -> Result<(), Wrong> {
         let end = self.world.now() + PATIENCE;
         while !self.is_well() {
@@ -196,7 +196,7 @@ impl Stage {
         self.clients.check(&mut self.world).map_err(Box::new)
     }
 
-    /// A host goes and comes back, of which subscribers are told.
+    /// A host goes and comes back, and subscribers get Reports.
     pub fn check_reports(&mut self) -> Result<(), Wrong> {
         let gone = self.clients.expect_reports(&self.world).unwrap();
         self.fault(&format!("kill \"{gone}\""));

@@ -1,4 +1,4 @@
-//! What the tests of rehearsals share.
+//! Helpers of the tests of rehearsals.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub fn add_manager(world: &mut Rehearsal, name: &str, at: &str, priority: u8, po
     add_manager_with(world, name, at, policy, |config| config.priority = priority)
 }
 
-/// A manager whose configuration is changed by `change`; not started yet.
+/// A manager with a configuration that `change` has changed; not started yet.
 pub fn add_manager_with(
     world: &mut Rehearsal,
     name: &str,

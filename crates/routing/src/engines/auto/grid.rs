@@ -1,9 +1,9 @@
-//! Recognises meshes, tori and hypercubes, whole or damaged, from nothing but who is beside whom.
+//! Recognises meshes, tori and hypercubes, whole or damaged, from the neighbours of each switch alone.
 //!
-//! In a product of rings and lines two links of different dimensions at a switch span exactly one square, whose
-//! opposite sides are parallel; two links that span none lie in one line. From squares come classes of parallel links,
-//! from straight lines dimensions; links of a dimension then give coordinates, and circles that do not close give the
-//! length of a ring. In the end every link is checked against the coordinates, so what is called a torus is one.
+//! In a product of rings and lines two links of different dimensions at a switch span exactly one square, with parallel
+//! opposite sides; two links that span none lie in one line. From squares come classes of parallel links, from straight
+//! lines dimensions; links of a dimension then give coordinates, and circles that do not close give the length of a
+//! ring. In the end every link is checked against the coordinates, so that no other graph is called a torus.
 //!
 //! Work: a few steps per switch and pair of neighbours of each of its pairs of neighbours; none above
 //! [`NEIGHBOURS_MAX`].
@@ -13,11 +13,11 @@ use std::fmt;
 
 use selvedge_graph::Graph;
 
-/// A switch with more neighbours is in no grid that anybody builds: a torus of ten dimensions has twenty.
+/// A switch with more neighbours is in no real grid: a torus of ten dimensions has twenty.
 const NEIGHBOURS_MAX: usize = 20;
-/// Dimensions looked for; a hypercube of sixteen has 65,536 switches.
+/// Largest number of dimensions searched for; a hypercube of sixteen has 65,536 switches.
 const DIMENSIONS_MAX: usize = 16;
-/// More than one link or switch in so many missing, and it is called irregular.
+/// If more than one link or switch in this number is missing, the graph is called irregular.
 const MISSING_SHARE: u64 = 10;
 
 /// One dimension of a grid.
@@ -133,7 +133,7 @@ impl Parallel {
         let (mut at, mut turned) = (edge, false);
         while self.parent[at].0 != at {
             let (up, turn) = self.parent[at];
-            // Halves the way for those who come later.
+            // Halves the path for later calls.
             let (over, more) = self.parent[up];
             self.parent[at] = (over, turn ^ more);
             turned ^= turn ^ more;
@@ -142,7 +142,7 @@ impl Parallel {
         (at, turned)
     }
 
-    /// Two steps go the same way. `None`: it is known that they go opposite ways.
+    /// Records that two steps go in the same direction. `None`: they are known to go in opposite directions.
     fn join(&mut self, a: (usize, bool), b: (usize, bool)) -> Option<()> {
         let (ra, ta) = self.find(a.0);
         let (rb, tb) = self.find(b.0);
@@ -181,7 +181,7 @@ fn squares(graph: &Graph, members: &[usize], edges: &Edges, parallel: &mut Paral
                 }
             }
         }
-        // Where links are missing a turn can look like a line: only what has no other choice is one.
+        // Where links are missing, a turn can look like a line: only a link without another choice is one.
         for (i, partners) in on.iter().enumerate() {
             if let [j] = partners[..]
                 && j > i
@@ -194,8 +194,8 @@ fn squares(graph: &Graph, members: &[usize], edges: &Edges, parallel: &mut Paral
     Some(straight)
 }
 
-/// Joins classes that follow each other along lines, if a quarter of their links say so: around a
-/// missing link nothing is said, at corners a little that is wrong.
+/// Joins classes that follow each other along lines, if a quarter of their links agree: around a missing link there is
+/// no evidence, at corners a little wrong evidence.
 fn join_lines(edges: &Edges, straight: &Straight, parallel: &mut Parallel) -> Option<()> {
     let mut size: BTreeMap<usize, usize> = BTreeMap::new();
     for edge in 0..edges.count {
@@ -310,7 +310,7 @@ const fn gcd(a: u64, b: u64) -> u64 {
 }
 
 impl Places {
-    /// Gives switches that only stray links lead to the place beside all their neighbours, where there is just one.
+    /// Gives switches with only stray links the place beside all their neighbours, where there is just one.
     fn complete(&mut self, graph: &Graph, members: &[usize]) {
         let mut taken: BTreeSet<Vec<i64>> = self.at.values().cloned().collect();
         loop {
@@ -397,7 +397,7 @@ impl Places {
     }
 }
 
-/// Two sides of length two are a ring of four: said so where there is no other side, or other rings.
+/// Joins pairs of sides of length two to rings of four, if there is no other side, or if there are other rings.
 fn pair_up(sides: &mut Vec<Side>) {
     let two = Side {
         length: 2,

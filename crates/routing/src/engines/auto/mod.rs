@@ -1,9 +1,10 @@
-//! `auto`: looks at the fabric, chooses an engine for it, and says why.
+//! `auto`: analyses the fabric, chooses an engine for it, and reports the reason.
 //!
-//! The choice follows from two questions. Does `fat-tree` accept the fabric, and reach all that must be reached? Then
-//! it is taken: its formula is the fastest, and it moves only what it must when a link is lost, so a tree stays
-//! with it as long as it can. Everything else, trees too damaged for it among them, goes to `weave`, which refuses
-//! nothing. What the fabric looks like is said for people; grids do not change the choice.
+//! The choice follows from two questions. The questions are: does `fat-tree` accept the fabric, and do its routes reach
+//! all agents? Then `fat-tree` is chosen: its formula is the fastest, and a lost link changes as few entries as
+//! possible, so a tree keeps it as long as possible. For all other fabrics, including trees with too many faults,
+//! `weave` is chosen, which refuses none. The shape of the fabric is reported for operators; grids do not change the
+//! choice.
 
 mod grid;
 
@@ -18,7 +19,7 @@ use crate::error::EngineError;
 use crate::note::Note;
 pub use grid::{Grid, Side};
 
-/// What a fabric looks like.
+/// The shape of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Topology {
@@ -41,16 +42,16 @@ pub struct Irregular {
     pub neighbours_min: usize,
     /// Most neighbours of a switch.
     pub neighbours_max: usize,
-    /// Most links on a shortest way; of ways from up to 64 switches.
+    /// Most links on a shortest path; of paths from up to 64 switches.
     pub hops_max: u32,
-    /// Links on all these ways together.
+    /// Links on all these paths together.
     pub hops_sum: u64,
-    /// Number of these ways.
+    /// Number of these paths.
     pub ways: u64,
 }
 
 impl Irregular {
-    /// Mean links on a shortest way between switches; 0 without one.
+    /// Mean links on a shortest path between switches; 0 without one.
     #[must_use]
     pub fn hops_mean(&self) -> f64 {
         self.hops_sum as f64 / self.ways.max(1) as f64
@@ -84,10 +85,10 @@ pub enum Reason {
     Tree,
     /// `fat-tree` refused it.
     NoTree {
-        /// With these words.
+        /// Its message.
         why: String,
     },
-    /// `fat-tree` accepts it, but would leave hosts without a way to the agents of some switches.
+    /// `fat-tree` accepts it, but hosts would have no route to the agents of some switches.
     Stranded {
         /// Pairs of switches.
         pairs: usize,
@@ -121,7 +122,7 @@ impl fmt::Display for Reason {
 pub struct Auto;
 
 impl RoutingEngine for Auto {
-    /// Tries `fat-tree`, takes it or `weave`, and notes what the fabric looks like and why.
+    /// Tries `fat-tree`, chooses it or `weave`, and notes the shape of the fabric and the reason.
     fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError> {
         let first = notes.len();
         let mut made = Engine::FatTree.make(input, notes);
@@ -145,7 +146,7 @@ impl RoutingEngine for Auto {
     }
 }
 
-/// What `fat-tree` had to say, as a reason to take it or not.
+/// The result of `fat-tree`, as a reason for or against it.
 fn reason(tried: &Result<Made, EngineError>, notes: &[Note]) -> Reason {
     match tried {
         Err(error) => Reason::NoTree { why: error.to_string() },
@@ -175,7 +176,7 @@ impl Reason {
     }
 }
 
-/// What the largest part of the fabric looks like, given what `fat-tree` noted about it.
+/// The shape of the largest part of the fabric, given the notes of `fat-tree` about it.
 fn recognise(graph: &Graph, notes: &[Note]) -> Topology {
     if let Some(shape) = shape(notes) {
         return Topology::Tree(shape);
@@ -191,7 +192,7 @@ fn recognise(graph: &Graph, notes: &[Note]) -> Topology {
 }
 
 fn irregular(graph: &Graph, part: usize) -> Irregular {
-    /// Ways from so many switches stand for all.
+    /// Paths from this number of switches stand for all.
     const SAMPLES: usize = 64;
     let members: Vec<usize> = (0..graph.switches()).filter(|&s| graph.component(s) == part).collect();
     let neighbours = || members.iter().map(|&s| graph.neighbours(s).len());

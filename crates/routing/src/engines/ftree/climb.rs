@@ -12,7 +12,7 @@ const HOPS_MAX: u16 = 64;
 /// No path yet.
 const NONE: u16 = u16::MAX;
 
-/// The tree with its counters, and the entries of the destination at hand.
+/// The tree with its counters, and the entries of the current destination.
 #[derive(Debug)]
 pub(crate) struct Climb {
     tree: Tree,
@@ -22,7 +22,7 @@ pub(crate) struct Climb {
     real: bool,
 }
 
-/// A switch on the way, seen from the destination.
+/// A switch on the route, seen from the destination.
 #[derive(Clone, Copy)]
 struct Step {
     /// The switch.
@@ -68,7 +68,7 @@ impl Climb {
         self.climb(step(switch, None, 0), false);
     }
 
-    /// Writes the entries of the destination at hand.
+    /// Writes the entries of the current destination.
     pub fn store(&self, tables: &mut Tables, lid: Lid) {
         for (switch, &egress) in self.egress.iter().enumerate() {
             if egress != NO_PATH {
@@ -84,8 +84,8 @@ impl Climb {
         self.real = real;
     }
 
-    /// Lets everything below `step` come up to it, then goes on to the switches above it: by the least used link if
-    /// `counted`, then to the others that have no path yet, then to those beside it.
+    /// Gives everything below `step` its path through it, then goes on to the switches above it: by the least used link
+    /// if `counted`, then to the others without a path, then to those beside it.
     fn climb(&mut self, step: Step, counted: bool) -> bool {
         let mut made = self.gather(step);
         if self.tree.rank[step.at] == 0 || step.hops >= HOPS_MAX {
@@ -132,8 +132,8 @@ impl Climb {
         made
     }
 
-    /// Gives the switch behind a link its path through it. `None` if it has one that is as short; `always` goes on from
-    /// it even so, as the main path does.
+    /// Gives the switch behind a link its path through it. `None` if it already has one that is as short; `always`
+    /// continues from it even then, as the main path does.
     fn reach(&mut self, group: usize, link: usize, step: Step, always: bool) -> Option<Step> {
         let Group { to, ref links, .. } = self.tree.groups[group];
         let hops = step.hops + 1;

@@ -1,13 +1,13 @@
 //! Fat trees as OpenSM's `ftree` routes them (observed in 3.3.23): every downward link of a regular tree carries the
 //! same number of destinations.
 //!
-//! Switches get ranks (`ranks`), then places that say where in the tree they stand (`places`). Hosts are routed leaf by
-//! leaf, each by climbing from its leaf along the least used links and, at each switch on the way, letting everything
-//! below come up to it (`climb`). Nothing here turns from down to up, so one lane is enough; only the few entries that
-//! join switches above the leaves with each other do (`connect_roots`), all at one leaf.
+//! Switches get ranks (`ranks`), then positions in the tree (`places`). Hosts are routed leaf by leaf: from the leaf
+//! upwards along the least used links; at each switch on that path, all switches below get their path through it
+//! (`climb`). No path turns from down to up, so one lane is enough, except for the few entries that join switches above
+//! the leaves with each other (`connect_roots`), all at one leaf.
 //!
 //! Work: each destination visits every switch once and sorts its port groups: LIDs × channels steps, about 100 M for
-//! 5,832 hosts on 972 switches. Not parallel: each destination depends on the counters that all before it left.
+//! 5,832 hosts on 972 switches. Not parallel: each destination depends on the counters after all earlier ones.
 
 mod climb;
 mod places;
@@ -85,9 +85,9 @@ pub enum NoFatTree {
     },
     /// Fewer than two leaves with compute nodes.
     OneLeaf,
-    /// More switches beside each other than places can tell apart.
+    /// More switches beside each other than places can distinguish.
     TooWide {
-        /// The switch whose neighbours got no place.
+        /// The switch with neighbours that got no place.
         switch: Guid,
     },
     /// Two switches of one rank are not alike: a link or switch is missing, or the fabric is no tree.
@@ -126,7 +126,7 @@ impl core::fmt::Display for NoFatTree {
     }
 }
 
-/// Fails if no port may have so many LIDs.
+/// Fails if a port may not have this number of LIDs.
 pub(crate) const fn takes(lmc: Lmc) -> Result<(), NoFatTree> {
     match lmc.get() {
         0 => Ok(()),

@@ -12,7 +12,7 @@ pub(crate) struct Place([u8; LEVELS_MAX as usize]);
 impl Place {
     /// Of switches below the leaves, which need none; sorts last.
     pub const NONE: Self = Self([0xFF; LEVELS_MAX as usize]);
-    /// Numbers end here, so that none looks like [`Self::NONE`].
+    /// Numbers end here, so that none equals [`Self::NONE`].
     const NUMBERS: core::ops::Range<u8> = 0..0xFF;
 
     fn first(rank: u32, leaf_rank: u32) -> Self {
@@ -40,8 +40,8 @@ impl Place {
     }
 }
 
-/// Gives places, breadth first from the first leaf in OpenSM's GUID order; `Err` has a switch whose neighbours are too
-/// many.
+/// Assigns places, breadth first from the first leaf in OpenSM's GUID order; `Err` has a switch with too many
+/// neighbours.
 pub(crate) fn assign(tree: &Tree) -> Result<Vec<Place>, usize> {
     let mut places = vec![Place::NONE; tree.rank.len()];
     let Some(&start) = tree.order.iter().find(|&&s| tree.is_leaf[s]) else {

@@ -5,7 +5,7 @@ use selvedge_graph::{Graph, Lists};
 use crate::engines::updn::order::Order;
 use crate::paths::Entry;
 
-/// No way, in hop counts.
+/// No path, in hop counts.
 const NONE: u16 = u16::MAX;
 
 /// The switches in their order from top to bottom, each with the neighbours above and below it. Everything in here is
@@ -23,9 +23,9 @@ pub(crate) struct Levels {
 pub(crate) struct Scratch {
     /// Hops to the target going only down.
     down: Vec<u16>,
-    /// Hops left on the way that is taken.
+    /// Hops left on the chosen path.
     taken: Vec<u16>,
-    /// Somebody above sends packets for the target down to here.
+    /// A switch above sends packets for the target down to this switch.
     entered: Vec<bool>,
     queue: Vec<u32>,
 }
@@ -50,10 +50,10 @@ impl Levels {
 
     /// Fills the entries towards `target`.
     ///
-    /// From top to bottom each switch takes its shortest way: up to a neighbour above, whose way is known already, or
-    /// down. Where a switch goes down, the switch below it is *entered*: it must go down as well, by its shortest way
-    /// of only down steps. Entering is known before its turn comes, because only switches above can enter. So no packet
-    /// that came down ever climbs, and each hop leaves one hop less: no loops.
+    /// From top to bottom each switch takes its shortest path: up to a neighbour above, which already has its path, or
+    /// down. If a switch goes down, the switch below it is *entered*: it must go down as well, by its shortest path of
+    /// only down steps. This is known before that switch is processed, because only switches above can enter it. So no
+    /// packet that came down ever goes up again, and each hop leaves one hop less: no loops.
     pub fn route(&self, target: usize, scratch: &mut Scratch, row: &mut [Entry]) {
         let target = self.place[target] as usize;
         self.only_down(target, scratch);
@@ -85,7 +85,7 @@ impl Levels {
         }
     }
 
-    /// Breadth-first from the target upwards: who reaches it by only going down.
+    /// Breadth-first from the target upwards: finds the switches that reach it by down steps only.
     fn only_down(&self, target: usize, scratch: &mut Scratch) {
         let Scratch { down, queue, .. } = scratch;
         down.clear();

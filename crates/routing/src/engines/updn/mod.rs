@@ -1,9 +1,9 @@
-//! Up*/down*: every path climbs towards a top, then descends, and never climbs again.
+//! Up*/down*: every path goes up towards a top, then down, and never up again.
 //!
 //! All switches stand in one order from top to bottom ([`order`]); a channel leads up or down in it, never level. Per
-//! target one computation ([`legal`]) decides at which switches packets may still climb, so that no entry can send a
+//! target one computation ([`legal`]) decides at which switches packets may still go up, so that no entry can send a
 //! packet up that another entry had sent down. Channel dependencies then only go from up to up, up to down and down to
-//! down, each strictly along the order: no cycle on one lane, whatever the fabric and whoever sends.
+//! down, each strictly along the order: no cycle on one lane, for any fabric and any senders.
 //!
 //! OpenSM's engine of this name differs in two ways that this one does not copy: on fabrics with links inside a rank
 //! its tables can contain the forbidden turn, and switches that have no common top do not reach each other. On clean
@@ -29,8 +29,8 @@ pub(crate) use roots::{Ranking, switch_of};
 /// Options of `updn`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpDnOptions {
-    /// Roots: GUIDs of switches, or of host nodes or ports, whose switch is meant. Parts of the fabric without any get
-    /// roots that are found. Default: none.
+    /// Roots: GUIDs of switches, or of host nodes or ports that stand for their switch. Parts of the fabric without a
+    /// given root get computed ones. Default: none.
     pub roots: Vec<Guid>,
     /// Give every pair of switches of a connected fabric a path, by raising a few switches to the roots, so that there
     /// is one top. Default true. False: as OpenSM, switches without a common top (two spines) do not reach each other.

@@ -26,9 +26,9 @@ impl Order {
     /// Orders all switches.
     ///
     /// If roots are to be connected, each part has one top, the first of its roots. The other roots are joined to it by
-    /// a tree of shortest ways; the switches on these ways are raised to stand among the roots, ordered by their depth
-    /// in the tree. So every switch has a neighbour above it, except the one top, and every pair has a way up and down
-    /// through it at least. On a tree this raises one leaf (and what is above it), which costs no host a hop.
+    /// a tree of shortest paths; the switches on these paths are ordered among the roots, by their depth in the tree.
+    /// So every switch has a neighbour above it, except the one top, and every pair has at least a path up and down
+    /// through the top. On a tree this raises one leaf (and the switches above it), which costs no host a hop.
     pub fn new(graph: &Graph, ranking: &Ranking, connect: bool) -> Self {
         let mut depth: Depths = vec![None; graph.switches()];
         for roots in &ranking.roots {
@@ -86,7 +86,7 @@ fn join(graph: &Graph, roots: &[u32], depth: &mut Depths) {
     }
 }
 
-/// Adds the way from the tree to `root` to the tree.
+/// Adds the path from the tree to `root` to the tree.
 fn graft(root: u32, parent: &[u32], depth: &mut Depths, tree: &mut Vec<u32>) {
     let mut way = Vec::new();
     let mut at = root;

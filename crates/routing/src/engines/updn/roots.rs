@@ -111,7 +111,7 @@ fn rank_by_level(graph: &Graph, component: usize, level: &[u32], rank: &mut [u32
     members().for_each(|s| rank[s] = highest - level[s]);
 }
 
-/// Aggregation nodes sit in switches of any level, so they say nothing about where a switch stands.
+/// Aggregation nodes are at switches of any level, so they are no evidence for a switch's level.
 fn is_host(node: &Node) -> bool {
     !node.is_switch() && !node.is_aggregation_node()
 }
@@ -216,8 +216,8 @@ impl<'a> Finder<'a> {
         )
     }
 
-    /// The switch whose farthest host is nearest; among equals, the one with the least distance to all hosts; the
-    /// lowest GUID. Without hosts: of the switches.
+    /// Returns the switch with the nearest farthest host; among equals, the one with the least distance to all hosts;
+    /// then the lowest GUID. In a part without hosts, distances to switches count.
     fn centre(&self, members: &[u32]) -> Option<u32> {
         let hosts: Vec<u32> = members
             .iter()

@@ -1,23 +1,24 @@
-//! The ways to two LIDs of a port, moved off each other's links.
+//! Moves the paths to two LIDs of a port off each other's links.
 //!
-//! A search ([`super::search`]) settles each switch where its way shares least with that to the first LID at that
-//! moment, and what it settles early decides for all behind it. Here single next hops of the trees move afterwards, as
-//! long as that leaves fewer sources whose two ways share a link. Every turn must be legal on the lane of its tree, and
-//! no next hop of the first tree moves onto a channel that has no room.
+//! A search ([`super::search`]) gives each switch the path that at that moment shares least with the path to the first
+//! LID, and early choices bind all switches behind. Here single next hops of the trees move afterwards, as long as
+//! fewer sources then have two paths that share a link. Every turn must be legal on the lane of its tree, and no next
+//! hop of the first tree moves onto a channel without room.
 //!
-//! Work: a few rounds over all switches; each looks at the sources behind a switch once for all its neighbours.
+//! Work: a few rounds over all switches; each visits the sources behind a switch once for all its neighbours.
 
 use super::net::{NONE, Net};
 use super::order::Order;
 
-/// What a source costs whose two ways share a link: more than anything else that they can share.
+/// Cost of a source with two paths that share a link: more than any other sharing.
 const SHARING: u64 = 1 << 24;
 /// What each link costs that they share, and each switch between the ends. A hop costs one.
 const LINK: u64 = 1 << 16;
 const SWITCH: u64 = 1 << 12;
 /// Rounds over all switches; after these hardly anything moves (measured).
 const ROUNDS: usize = 3;
-/// A next hop is looked at if its switch has ways that share something, or one in so many of those behind it has.
+/// A next hop is examined if the paths of its switch share something, or those of one in this number of switches behind
+/// it.
 const FEW: usize = 3;
 
 /// Which of two trees.
@@ -52,11 +53,11 @@ pub(super) struct Room<'a> {
 pub(super) struct Apart {
     /// The channel by which each switch sends: in the tree of the first LID, and in that of a further one.
     pub next: [Vec<u32>; 2],
-    /// Sources that have a way apart from the first by another LID already; none if empty.
+    /// Sources that already have a path apart from the first by another LID; none if empty.
     pub parted: Vec<bool>,
     /// What each source costs.
     cost: Vec<u64>,
-    /// Channels and switches on a way, and switches behind one, by the stamp of the moment.
+    /// Channels and switches on a path, and switches behind one, by the current stamp.
     on_channel: Vec<u32>,
     on_switch: Vec<u32>,
     is_behind: Vec<u32>,
@@ -68,7 +69,7 @@ pub(super) struct Apart {
     after: Vec<(u32, u32)>,
 }
 
-/// What two ways have in common.
+/// The shared parts of two paths.
 #[derive(Clone, Copy, Default)]
 struct Shared {
     links: u64,
@@ -106,7 +107,7 @@ impl Apart {
         }
     }
 
-    /// Hosts whose two ways share a link, if they have no others that do not.
+    /// Hosts with two paths that share a link, and without others that do not.
     pub fn sharing(&self, net: &Net) -> u64 {
         let is_sharing = |&u: &u32| self.cost[u as usize] >= SHARING * importance(net, u);
         let sharing = (0..net.switches as u32).filter(is_sharing);
@@ -204,7 +205,7 @@ impl Apart {
         self.price(net, u, self.follow(net, Side::Further, c, Shared::default()))
     }
 
-    /// Marks the way of a source in one tree.
+    /// Marks the path of a source in one tree.
     fn mark(&mut self, net: &Net, side: Side, u: u32) {
         self.stamp += 1;
         let next = &self.next[side as usize];
@@ -227,7 +228,7 @@ impl Apart {
         shared.hops += 1;
     }
 
-    /// What the way from a channel on shares with the one that was marked, added to what was shared before.
+    /// Returns what the path from a channel on shares with the marked path, added to what was shared before.
     fn follow(&self, net: &Net, side: Side, mut c: u32, mut shared: Shared) -> Shared {
         while c != NONE {
             let to = net.dst[c as usize];
@@ -250,7 +251,7 @@ impl Apart {
         self.parted.get(u as usize).copied().unwrap_or(false)
     }
 
-    /// True if the two ways of a source share a link or a switch, and it has no others that do not.
+    /// True if the two paths of a source share a link or a switch, and no others do not.
     fn is_sharing(&self, net: &Net, u: u32) -> bool {
         !self.is_parted(u) && self.cost[u as usize] >= SWITCH * importance(net, u)
     }
@@ -263,19 +264,19 @@ impl Apart {
         }
     }
 
-    /// Hosts behind the switch at hand.
+    /// Hosts behind the current switch.
     fn sources(&self, net: &Net) -> u64 {
         self.behind.iter().map(|&x| u64::from(net.hosts[x as usize])).sum()
     }
 
-    /// True if the way of `u` in the first tree may begin with `c`, as far as load goes.
+    /// True if the load allows the path of `u` in the first tree to begin with `c`.
     fn fits(&self, net: &Net, room: &Room<'_>, u: u32, c: u32) -> bool {
         let sources = self.sources(net);
         let old = self.next[Side::First as usize][u as usize];
         let mut fits = true;
         self.on_way(net, c, |c| {
             let mut more = sources;
-            // On the old way it weighs already.
+            // On the old path its load is counted already.
             self.on_way(net, old, |o| more *= u64::from(o != c));
             fits &= more == 0 || (room.first[c] + more) * u64::from(net.price[c]) <= room.peak;
         });

@@ -9,7 +9,7 @@ use selvedge_types::Guid;
 
 use super::net::{NONE, Net};
 
-/// Searches for the root of a lane start from at most so many of its switches: more would not move it.
+/// Searches for the root of a lane start from at most this number of its switches: more would not change it.
 const SAMPLES_MAX: usize = 64;
 
 /// The lane of every switch as a destination: clusters of near ones, of equal numbers of hosts.
@@ -27,7 +27,7 @@ pub(super) fn lanes(net: &Net, fabric: &Fabric, lanes: u8, before: Option<&BTree
     };
     for part in 0..net.parts {
         let members: Vec<usize> = (0..net.switches).filter(|&s| net.part[s] as usize == part).collect();
-        // Switches with hosts first: they carry the load that is to be shared. The others only fill up.
+        // Switches with hosts first: they carry the load that is to be balanced. The others fill the lanes up.
         for with_hosts in [true, false] {
             let some = members.iter().copied().filter(|&s| (net.hosts[s] > 0) == with_hosts);
             assign(net, &some.collect::<Vec<_>>(), lanes, &kept, &mut lane);
@@ -88,20 +88,21 @@ fn assign(net: &Net, members: &[usize], lanes: u8, kept: &impl Fn(usize) -> Opti
 /// How the switches of a lane are put in order from a top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// By their distance from it: most ways lead over the top.
+    /// By their distance from it: most paths lead over the top.
     Rings,
-    /// One at a time, each time the one that most of those before it are next to, and of these the one met last.
+    /// One at a time: each time the switch with the most neighbours among those already ordered, and of these the one
+    /// met last.
     ///
-    /// Ways may not turn from down to up, and a switch with `n` neighbours above stands in the way of `n · (n - 1)`
-    /// turns. All switches together have as many neighbours above as there are links, so the fewest turns are lost
-    /// where all have equally many. By rings the lowest have none but neighbours above and nothing passes them; in
-    /// this order nearly all have half of them above (measured: a quarter of the load on the busiest channel of 256
-    /// switches on one lane).
+    /// Paths may not turn from down to up, and a switch with `n` neighbours above forbids `n · (n - 1)` turns. All
+    /// switches together have as many neighbours above as there are links, so the fewest turns are lost if all have
+    /// equally many. By rings, the lowest switches have only neighbours above, and no path passes them; in this order
+    /// nearly all switches have half of their neighbours above (measured: a quarter of the load on the busiest channel
+    /// of 256 switches on one lane).
     Line,
 }
 
-/// The place of every switch from top to bottom for each lane: first those by [`Layout::Line`], then by
-/// [`Layout::Rings`], so many of each.
+/// The place of every switch from top to bottom for each lane: first by [`Layout::Line`], then by [`Layout::Rings`];
+/// `count` has the number of each.
 ///
 /// The first top is the switch nearest in the square to the destinations of the lane, so each lane has its own
 /// bottleneck.

@@ -1,24 +1,24 @@
-//! Links that are lost while tables are in force: entries that lead around them, and that may be written while packets
-//! are still under way by the old ones.
+//! Repairs of lost links in place: entries that lead around them, and that may be written while packets are still in
+//! flight by the old ones.
 //!
-//! The dependency graph of each lane is kept, with an order that follows it ([`Order`]). A destination whose tree led
-//! over a lost link has a part that is cut off, below one switch: its root. The root gets another next hop, outside
-//! the part, and everybody below it keeps its entry ([`hang`]). If that would close a cycle, a switch below the root is
-//! led out first, or one outside is led on differently, and the root follows ([`rehang`]). Links that carry more then
-//! than any did before are relieved, by further entries in the part ([`ease`]).
+//! The dependency graph of each lane is kept, with an order that follows it ([`Order`]). If the tree of a destination
+//! led over a lost link, a part of it is cut off, below one switch: its root. The root gets another next hop, outside
+//! the part, and all switches below it keep their entries ([`hang`]). If that would close a cycle, a switch below the
+//! root first gets a next hop outside, or a switch outside gets another next hop, and the root follows ([`rehang`]). If
+//! links then carry more than any did before, further entries in the part relieve them ([`ease`]).
 //!
-//! Whoever has sent to a switch before its entry changes may have packets there afterwards, so the turns from all old
-//! channels into it to the new one are in the graph too, and old turns stay in it until packets are gone. So no mix of
-//! old and new entries has a cycle, provided that entries of one step are written before those of the next begins.
-//! Nothing has to wait for packets to drain.
+//! Packets that entered a switch before its entry changed may still be there afterwards. So the turns from all old
+//! channels into the switch to the new one are in the graph too, and old turns stay in it until those packets are gone.
+//! No mixture of old and new entries has a cycle, provided that the entries of one step are written before the next
+//! begins. No write waits for packets to drain.
 //!
-//! Where no such way exists (the old channels into a switch and the graph leave none) packets have to drain first: see
-//! [`late`]; some LIDs may have to be routed anew as a whole then, see [`anew`]. Where that would close a cycle as well
-//! nothing is repaired here; [`super::repair`] does what can be done.
+//! If there is no such path (the old channels into a switch and the graph leave none), packets must drain first: see
+//! [`late`]; some LIDs may then have to be routed again as a whole, see [`anew`]. If that would close a cycle as well,
+//! nothing is repaired here, and [`super::repair`] is used.
 //!
-//! Work: a look at two rows of the tables; per destination and switch cut off, its neighbours and some short searches
-//! in the order; for those that one entry does not lead on, one step for each channel and turn of the lane. Making a
-//! mender costs one step for each switch and LID. Memory: that of one order a lane, see [`super`].
+//! Work: a scan of two rows of the tables; per destination and switch cut off, its neighbours and some short searches
+//! in the order; where one entry is not enough, one step for each channel and turn of the lane. Making a mender costs
+//! one step for each switch and LID. Memory: that of one order a lane, see [`super`].
 
 mod anew;
 mod by_turns;
@@ -58,7 +58,7 @@ pub struct Rehung {
     pub lid: Lid,
     /// Its egress port from now on.
     pub egress: u8,
-    /// What it was.
+    /// Its egress port until now.
     pub before: u8,
     /// From 1: to be written when all entries of the LID with a lower step are in force.
     pub step: u16,
@@ -79,17 +79,17 @@ pub struct WeaveMender {
     orders: Vec<Order>,
     /// Host pairs on each channel, by first LIDs; not exact after several links were lost at once.
     load: Vec<u64>,
-    /// Turns that only packets under way take, each counted once.
+    /// Turns that only packets in flight use, each counted once.
     lingering: Vec<Turn>,
-    /// Entries that were replaced while packets may be under way by them: switch and channel.
+    /// Entries that were replaced while packets may be in flight by them: switch and channel.
     past: BTreeMap<Lid, Vec<(u32, u32)>>,
     scratch: Scratch,
 }
 
-/// Where a LID leads.
+/// The destination of a LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Trip {
-    /// Its switch; [`NONE`]: nobody has it, or somebody who is away.
+    /// Its switch; [`NONE`]: no port has the LID, or the port is absent.
     at: u32,
     lane: u8,
     /// Host pairs are counted on it.
@@ -100,7 +100,7 @@ struct Trip {
 const LATE: u16 = 1 << 15;
 
 impl Rehung {
-    /// True if it is to be written when no packet is under way any more by what earlier steps replaced.
+    /// True if it must be written only after the packets by entries that earlier steps replaced are gone.
     #[must_use]
     pub const fn waits(&self) -> bool {
         self.step >= LATE
@@ -108,8 +108,8 @@ impl Rehung {
 }
 
 impl WeaveMender {
-    /// Ready for losses of links. `None` if the tables do not lead every switch to every LID of a connected fabric, or
-    /// have a cycle themselves. Service levels are lanes, modulo how many of those there are.
+    /// Prepares for losses of links. `None` if the tables do not lead from every switch to every LID of a connected
+    /// fabric, or have a credit loop. A service level is a lane, modulo the number of lanes.
     #[must_use]
     pub fn new(fabric: &Fabric, lids: &Lids, tables: &Tables, (levels, lanes): (&ServiceLevels, u8)) -> Option<Self> {
         let graph = Graph::new(fabric);
@@ -199,11 +199,10 @@ impl WeaveMender {
         Some(())
     }
 
-    /// Takes links away, by their ends, and leads around them whatever `tables`, those in force, sent over them.
-    /// `is_quiet`: no packet is under way by entries that earlier repairs replaced.
+    /// Removes links, given by their ends, and routes around them each LID that `tables`, the tables in force, sent
+    /// over them. `is_quiet`: no packet is in flight by entries that earlier repairs replaced.
     ///
-    /// `None` if that would close a cycle: `tables` are then what they were, but this value is of no use any
-    /// more.
+    /// `None` if that would close a cycle: `tables` are then unchanged, but this value must not be used again.
     pub fn lose(&mut self, tables: &mut Tables, ends: &[(SwitchIdx, PortNum)], is_quiet: bool) -> Option<Vec<Rehung>> {
         let net = Arc::clone(&self.net);
         if tables.switches() != net.switches {
@@ -225,7 +224,7 @@ impl WeaveMender {
         let groups = victims.chunk_by(|a, b| a.0 == b.0);
         let lost = groups.map(|group| (group[0].0, group.iter().map(|&(_, root)| root).collect()));
         let late = loss.lead_now(lost.collect());
-        // What needs a wait must not stand in the way of what needs none.
+        // Entries that need a wait must not block those that need none.
         loss.finish();
         if !late.is_empty() {
             loss.mender.drain();
@@ -234,7 +233,7 @@ impl WeaveMender {
         Some(loss.moved)
     }
 
-    /// Packets that were under way by replaced entries are gone.
+    /// Packets that were in flight by replaced entries are gone.
     fn drain(&mut self) {
         for (lane, from, to) in std::mem::take(&mut self.lingering) {
             // Those of lost links are out of the graph already.
@@ -247,7 +246,7 @@ impl WeaveMender {
         self.past.clear();
     }
 
-    /// Takes channels away; the LIDs that led over them, with the switches that sent them there.
+    /// Removes channels; returns the LIDs that used them, with the switches that sent the LIDs there.
     fn cut(&mut self, tables: &Tables, ends: &[(SwitchIdx, PortNum)]) -> Vec<(Lid, u32)> {
         let net = Arc::clone(&self.net);
         let channels = ends.iter().filter_map(|&(switch, port)| {
@@ -280,7 +279,7 @@ impl WeaveMender {
         victims
     }
 
-    /// Whether somebody has the LID who can be reached.
+    /// True if a reachable port has the LID.
     fn is_wanted(&self, lid: Lid) -> bool {
         let trip = self.trips.get(lid.index());
         trip.is_some_and(|trip| trip.at != NONE && !self.gone[trip.at as usize])
@@ -293,13 +292,13 @@ struct Loss<'a> {
     mender: &'a mut WeaveMender,
     tables: &'a mut Tables,
     moved: Vec<Rehung>,
-    /// Turns that packets under way alone will take.
+    /// Turns that only packets in flight will use.
     leaving: Vec<Turn>,
 }
 
 impl Loss<'_> {
-    /// Leads on what can be led on while packets are under way: first by one entry, then by several. What is left, by
-    /// LID.
+    /// Routes around the loss where that is possible while packets are in flight: first by one entry, then by several.
+    /// Returns the rest, by LID.
     fn lead_now(&mut self, lost: Vec<Victim>) -> Vec<Victim> {
         let mut one = Vec::new();
         let mut many = Vec::new();
@@ -314,12 +313,12 @@ impl Loss<'_> {
         late
     }
 
-    /// Leads a LID on at all switches that lost it; those that found no way.
+    /// Routes a LID around the loss at all switches that lost it; returns those without a path.
     fn rehang_all(&mut self, (lid, mut roots): Victim) -> Option<Victim> {
         let first = self.moved.len();
         loop {
             let before = roots.len();
-            // One may have its only way over another.
+            // The only path of one may lead over another.
             roots.retain(|&root| !self.rehang(lid, root, first));
             if roots.is_empty() || roots.len() == before {
                 break;
@@ -329,7 +328,7 @@ impl Loss<'_> {
         (!roots.is_empty()).then_some((lid, roots))
     }
 
-    /// The channel that a switch sends a LID by; [`NONE`] if it leads to no switch.
+    /// The egress channel of a switch for a LID; [`NONE`] if it leads to no switch.
     fn by(&self, switch: u32, lid: Lid) -> u32 {
         self.channel_of(switch, self.tables.get(SwitchIdx(switch), lid))
     }
@@ -367,7 +366,7 @@ impl Loss<'_> {
     /// Counts the turns of the new entries of a LID, and notes which of the turns in the graph will go.
     fn settle(&mut self, lid: Lid, first: usize) {
         let lane = self.mender.trips[lid.index()].lane;
-        // All that was added on the way is transitional but for the turns that are counted here.
+        // All turns added on the way are transitional, except those counted here.
         let mut senders: Vec<u32> = Vec::new();
         for moved in &self.moved[first..] {
             let s = moved.switch.0;
@@ -395,13 +394,13 @@ impl Loss<'_> {
             }
             self.leaving.extend(before);
             if let Some((_, from, to)) = now {
-                // It is in the graph: it was one of those that may come about on the way.
+                // It is in the graph: it was one of the turns that may come about during the change.
                 self.mender.orders[usize::from(lane)].restore(&self.net, from, to);
             }
         }
     }
 
-    /// Notes what packets under way may still do.
+    /// Records the turns that packets in flight may still use.
     fn finish(&mut self) {
         self.mender.lingering.append(&mut self.leaving);
         for moved in &self.moved {
@@ -443,7 +442,7 @@ impl Column {
             let mut at = s;
             self.path.clear();
             while self.met[at as usize] != self.round {
-                // A path that is longer than there are switches goes in a circle.
+                // A path that is longer than the number of switches is a loop.
                 if self.path.len() > next.len() || next[at as usize] == NONE {
                     return false;
                 }
@@ -458,7 +457,7 @@ impl Column {
         true
     }
 
-    /// Adds what hosts send by the column at hand.
+    /// Adds the load of hosts by the current column.
     fn put_load(&mut self, net: &Net, next: &[u32], load: &mut [u64]) {
         for &s in &self.order {
             self.sum[s as usize] = u64::from(net.hosts[s as usize]);

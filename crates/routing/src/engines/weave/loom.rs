@@ -13,12 +13,12 @@ const NO_HOP: u8 = u8::MAX;
 /// What a channel weighs where the load on it is the mean of an ideal routing.
 const ONE: u32 = 64;
 
-/// How one way of making the trees differs from another.
+/// The parameters by which variants of the trees differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Variant {
     /// Turns that are legal from the start.
     pub base: Base,
-    /// What a hop weighs, in loads of an ideal channel: much looks for few hops first, little for low loads first.
+    /// Weight of a hop, in loads of an ideal channel: a large weight prefers few hops, a small one low loads.
     pub hop: u32,
     /// How far back in the order a turn may lead, in percent.
     pub window: u32,
@@ -26,7 +26,7 @@ pub(super) struct Variant {
     pub top: usize,
 }
 
-/// What there is to do, the same for all variants.
+/// The task, the same for all variants.
 #[derive(Debug)]
 pub(super) struct Work<'a> {
     /// The fabric.
@@ -39,7 +39,7 @@ pub(super) struct Work<'a> {
     pub tops: &'a [Vec<Arc<Vec<u32>>>],
     /// Switches of each part.
     pub part_size: &'a [usize],
-    /// Priced host pairs on a channel if all took shortest ways and all channels were equally busy.
+    /// Priced host pairs on a channel if all routes were shortest and all channels equally loaded.
     pub ideal: u64,
 }
 
@@ -150,12 +150,12 @@ impl<'a> Loom<'a> {
         }
     }
 
-    /// A channel into the goal that the first LID of a port leaves to the further ones, if it has any.
+    /// Chooses a channel into the goal that the first LID of a port leaves free for further LIDs, if it has any.
     ///
-    /// Were all channels into the goal in use, each of the switches there would send over its own by both LIDs, or the
-    /// second tree would have no way in: about one way in twenty shares a link then, on random graphs (measured). Of
-    /// those that the next lane's order lets most ways end with, the topmost is spared; in a tree, where all that lead
-    /// down are alike, the busiest.
+    /// If all channels into the goal were in use, each neighbour of the goal would use its own link for both LIDs, or
+    /// the second tree could not enter: about one path in twenty would share a link, on random graphs (measured). Of
+    /// the channels by which most paths can end in the order of the next lane, the topmost is spared; in a tree, where
+    /// all downward channels are equal, the busiest.
     fn choose_spare(&mut self, e: usize) -> Option<usize> {
         let net = self.work.net;
         let errand = self.work.errands[e];
@@ -179,10 +179,11 @@ impl<'a> Loom<'a> {
         spare
     }
 
-    /// Moves the tree of a further LID, just made, and of the second one also that of the first, off each other's
-    /// links. The load of the first LIDs stays below what it was when only those were made.
+    /// Moves the new tree of a further LID off the links of the first LID's tree; for the second LID, the first tree
+    /// moves too. The load of the first LIDs stays below its peak from before.
     ///
-    /// Returns for how many sources, weighted, they still share one; those with another way apart are not counted.
+    /// Returns the weighted number of sources for which the trees still share a link; sources with another path apart
+    /// are not counted.
     fn part(&mut self, e: usize, may_move_first: bool) -> u64 {
         let net = self.work.net;
         let mut first = self.work.errands[e].before as usize;
@@ -229,7 +230,7 @@ impl<'a> Loom<'a> {
 
     /// Where many sources share a link, tries the other lanes for the new tree, that of the first one last.
     fn try_lanes(&mut self, e: usize, mut sharing: u64) {
-        /// One source in so many is too few to try.
+        /// Less than one source in this number is too few to try.
         const MANY: u64 = 16;
         let net = self.work.net;
         let lanes = u8::try_from(self.orders.len()).unwrap_or(u8::MAX);
@@ -261,7 +262,7 @@ impl<'a> Loom<'a> {
             self.lane[e] = u8::try_from(old).unwrap_or(0);
             self.trees[e * net.switches..(e + 1) * net.switches].copy_from_slice(&tree);
             self.load_tree(e);
-            // Nothing but what was just taken out again has come to that lane.
+            // Only the tree that was just removed has been added to that lane.
             let order = &mut self.orders[old];
             self.search.for_turns(net, |from, to| order.restore(net, from, to));
         }
@@ -279,7 +280,7 @@ impl<'a> Loom<'a> {
     pub fn improve(&mut self, errands: core::ops::Range<usize>, steepness: u32) -> usize {
         for order in &mut self.orders {
             order.unblock();
-            // The ways that matter are taken now.
+            // The important paths are taken now.
             order.open();
         }
         self.search.others.clear();
@@ -400,9 +401,9 @@ impl<'a> Loom<'a> {
         ((8.0 + 2_048.0 * raised(x, steepness)) as u32).min(WEIGHT_MAX)
     }
 
-    /// Hands the ways of earlier LIDs of the same port to the search, to stay off them: the first, then the latest.
+    /// Gives the paths of earlier LIDs of the same port to the search, which avoids them: the first, then the latest.
     fn shun_earlier(&mut self, e: usize) {
-        /// So many of the latest; those before have used up the links of a switch anyway.
+        /// Number of the latest ones; earlier ones have used up the links of a switch anyway.
         const LATEST_MAX: usize = 6;
         let mut earlier = Vec::new();
         let mut before = self.work.errands[e].before;
@@ -469,7 +470,7 @@ impl<'a> Loom<'a> {
         self.search.settled = list;
     }
 
-    /// Sources at and behind every switch of the tree at hand.
+    /// Counts the sources at and behind every switch of the current tree.
     fn sum_up(&mut self) {
         let net = self.work.net;
         for &u in &self.search.settled {
@@ -481,7 +482,7 @@ impl<'a> Loom<'a> {
         }
     }
 
-    /// Channels of the tree at hand that carry something, and how much.
+    /// Channels of the current tree with load, and the loads.
     fn loaded(&self, list: &mut Vec<(u32, u32)>) {
         list.clear();
         let hops = self.search.settled[1..].iter();
@@ -498,7 +499,7 @@ fn steep(load: u64, own: u32, price: u32, peak: u64, steepness: u32) -> f64 {
     raised(x(load + u64::from(own)), steepness) - raised(x(load), steepness)
 }
 
-/// `x` squared `times` times, by multiplication alone: the same bits on every machine.
+/// `x` squared `times` times, by multiplication only: the same bits on every machine.
 fn raised(x: f64, times: u32) -> f64 {
     (0..times).fold(x, |x, _| x * x)
 }

@@ -1,12 +1,12 @@
 //! `weave`: any topology on any number of lanes, without deadlock.
 //!
-//! Destination switches are shared out over the lanes in clusters ([`cluster`]). Each lane has a channel dependency
+//! Destination switches are distributed over the lanes in clusters ([`cluster`]). Each lane has a channel dependency
 //! graph that is kept free of cycles turn by turn ([`order`]); each LID gets a tree of next hops by a search along
 //! legal turns ([`search`]), weighted by the load so far. Up*/down* turns around a root are in the graph from the
 //! start, so a tree is always found, on one lane as well ([`loom`]). Several variants are made, and the best is
 //! improved by taking trees out and routing them again around the busiest channels.
 //!
-//! With more than one LID a port, the ways to them are moved off each other's links and switches ([`apart`]).
+//! With more than one LID per port, the paths to them are moved off each other's links and switches ([`apart`]).
 //!
 //! The tree of a switch's own LID is one of its host's, or is made in the same graph, and every tree covers all
 //! switches: traffic of switches is free of deadlock too.
@@ -73,7 +73,7 @@ impl RoutingEngine for Weave {
     }
 }
 
-/// How long to look for a better routing.
+/// How long to search for a better routing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
     /// A few variants and one round of improvement: for a fabric that is waiting.
@@ -98,18 +98,18 @@ impl FromStr for Effort {
 /// Options of `weave`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WeaveOptions {
-    /// How long to look for a better routing. Default: fast.
+    /// How long to search for a better routing. Default: fast.
     pub effort: Effort,
     /// The lane of each destination switch in force, by GUID: kept where it is still a lane, so that hosts need not
     /// ask for their paths again. Default: none.
     pub previous_lanes: Option<Arc<BTreeMap<Guid, u8>>>,
-    /// The service levels in force. Together with [`Options::previous`](crate::Options::previous) and as many lanes
-    /// they are repaired: only what has lost its way is routed again, and every LID keeps its service level. Where that
-    /// cannot be done, everything is routed and the lanes are kept. Default: none.
+    /// The service levels in force. Together with [`Options::previous`](crate::Options::previous) and the same number
+    /// of lanes, the tables are repaired: only switches that lost their route are routed again, and every LID keeps its
+    /// service level. If that is not possible, everything is routed and the lanes are kept. Default: none.
     pub previous_levels: Option<Arc<ServiceLevels>>,
 }
 
-/// The lane of each destination switch, by GUID, as service levels in force say: for
+/// The lane of each destination switch, by GUID, from the service levels in force: for
 /// [`WeaveOptions::previous_lanes`].
 #[must_use]
 pub fn lanes_in_force(fabric: &Fabric, lids: &Lids, levels: &ServiceLevels) -> BTreeMap<Guid, u8> {
@@ -190,7 +190,7 @@ fn weave(input: &Input<'_>, lanes: u8, notes: &mut Vec<Note>) -> Woven {
     }
 }
 
-/// Repairs what is in force, if that is known and enough.
+/// Repairs the tables in force, if they are known and can be repaired.
 fn repaired(
     input: &Input<'_>,
     net: &Net,
@@ -223,25 +223,25 @@ const FAST_STEPS: usize = 1_100_000;
 /// Steps that the best routing spends on variants, and half as many on improvement: about 0.3 s.
 const BEST_STEPS: usize = 12_000_000;
 /// Steps from which a variant does not search for turns beyond its base: in a large fabric searches take most of the
-/// time, and what they add early stands in the way of what comes late.
+/// time, and turns that they add early block later ones.
 const LARGE_STEPS: usize = 20_000_000;
-/// How far back a turn may lead at first, in percent of the order, where it is by line and by rings: the best first
+/// How far back a turn may lead at first, in percent of the order, for orders by line and by rings: the best first
 /// (measured).
 const LINE: [u32; 2] = [0, 10];
 const RINGS: [u32; 3] = [60, 50, 70];
 /// More variants than these are not worth their time even in a small fabric.
 const VARIANTS_MAX: usize = 48;
-/// Rounds of improvement of the best variants: first towards equal loads, then against the highest alone. After these
-/// nothing moves any more (measured).
+/// Rounds of improvement of the best variants: first towards equal loads, then against the highest load alone. After
+/// these nothing improves (measured).
 const ROUNDS: [u32; 3] = [2, 3, 4];
 
-/// What is to be tried.
+/// The variants to be tried.
 #[derive(Debug)]
 struct Plan {
     variants: Vec<Variant>,
-    /// Tops that are looked for in each lane, by line and by rings.
+    /// Number of tops per lane, by line and by rings.
     tops: [usize; 2],
-    /// How many of the variants take part in each round of improvement, the best first.
+    /// Number of variants in each round of improvement, the best first.
     finalists: Vec<usize>,
     /// Errands that carry the load which is judged: the first LIDs of hosts.
     first: usize,
@@ -259,13 +259,13 @@ impl Plan {
         let base = if steps > LARGE_STEPS { Base::Fixed } else { Base::Tree };
         let by_layout = match lanes {
             0..=4 => [count - count / 4, count / 4],
-            // A lane with few destinations has room for most turns that they want, and those lead to its top.
+            // A lane with few destinations has room for most turns that they need, and those lead to its top.
             _ => [count / 2, count - count / 2],
         };
         let tops = [by_layout[0].div_ceil(LINE.len()), by_layout[1].div_ceil(RINGS.len())];
         let mut variants = Vec::new();
         if has_levels {
-            // The levels come after the tops that were looked for.
+            // The levels come after the computed tops.
             let (base, hop, window, top) = (Base::Fixed, 16, 0, tops[0] + tops[1]);
             variants.push(Variant { base, hop, window, top });
         }
@@ -347,7 +347,7 @@ fn finish(work: &Work<'_>, plan: &Plan, loom: &mut Loom<'_>) {
     }
 }
 
-/// Lanes that were asked for and that the fabric has.
+/// The number of requested lanes that the fabric has.
 pub(crate) fn lanes_to_use(fabric: &Fabric, lids: &Lids, wanted: u8, notes: &mut Vec<Note>) -> u8 {
     let wanted = wanted.clamp(1, 15);
     let have = net::lanes_of(fabric, lids);
@@ -357,9 +357,9 @@ pub(crate) fn lanes_to_use(fabric: &Fabric, lids: &Lids, wanted: u8, notes: &mut
     wanted.min(have)
 }
 
-/// Priced host pairs on a channel if all ways were shortest and all channels equally busy; at least 1.
+/// Priced host pairs on a channel if all paths were shortest and all channels equally loaded; at least 1.
 fn ideal(net: &Net, goals: &[Goal]) -> u64 {
-    /// Distances from so many switches stand for all.
+    /// Distances from this number of switches stand for all.
     const SAMPLES: usize = 64;
     let mut to = vec![0_u64; net.switches];
     goals

@@ -20,7 +20,7 @@ pub(super) struct Net {
     pub first: Vec<u32>,
     /// Where each channel comes from.
     pub src: Vec<u32>,
-    /// Where each channel leads.
+    /// The switch at the end of each channel.
     pub dst: Vec<u32>,
     /// Its egress port.
     pub egress: Vec<u8>,
@@ -115,7 +115,7 @@ impl Net {
         (self.turn_first[from as usize] + to - self.first[there]) as usize
     }
 
-    /// Hops from a switch to all others; `u32::MAX` where there is no way.
+    /// Hops from a switch to all others; `u32::MAX` without a path.
     pub fn distances(&self, from: usize, queue: &mut Vec<u32>) -> Vec<u32> {
         let mut hops = vec![NONE; self.switches];
         queue.clear();
@@ -142,7 +142,7 @@ fn price(rate: u32, fastest: u32) -> u32 {
     u32::try_from(price).unwrap_or(u32::MAX).clamp(UNIT, 64 * UNIT)
 }
 
-/// An end port to be routed to.
+/// An end port that is routed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Goal {
     /// Its LIDs.
@@ -167,7 +167,7 @@ pub(super) struct Errand {
 }
 
 impl Errand {
-    /// The LID that its tree leads to.
+    /// The LID at the root of its tree.
     pub fn lid(&self, goals: &[Goal]) -> Lid {
         Lid(goals[self.goal as usize].lids.base.0 + self.offset)
     }
@@ -177,7 +177,7 @@ impl Errand {
 /// hosts the first of every switch before the second of any, so that load spreads.
 ///
 /// `lane` is the lane of each switch as a destination. Further LIDs of a port go on the next lanes: those have other
-/// tops, so the ways differ.
+/// tops, so the paths differ.
 pub(super) fn errands(goals: &[Goal], lane: &[u8], lanes: u8) -> Vec<Errand> {
     let mut rank = vec![0_u32; goals.len()];
     let mut seen = std::collections::BTreeMap::new();

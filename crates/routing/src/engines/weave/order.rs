@@ -1,9 +1,8 @@
 //! The channel dependency graph of one lane, with a topological order kept up to date turn by turn.
 //!
 //! A turn is legal if adding it leaves the graph without a cycle. Most turns agree with the order and cost one
-//! comparison; the others need a search between the two places and, if it finds no cycle, what it visited moves
-//! ([`reorder`]). Turns of the base are always in the graph, so the base's own paths stay legal whatever
-//! is added later.
+//! comparison; the others need a search between the two places; if it finds no cycle, the visited channels move
+//! ([`reorder`]). Turns of the base are always in the graph, so the base's own paths stay legal.
 
 mod reorder;
 mod sweep;
@@ -20,9 +19,10 @@ pub(super) enum Base {
     Fixed,
 }
 
-/// Most channels visited by one search, however large the fabric, before the turn is given up as if it closed a cycle.
+/// Largest number of channels that one search may visit, for any size of fabric; after that the turn counts as if it
+/// closed a cycle.
 const VISITS_MAX: usize = 384;
-/// Set in a turn's count: adding it was found to close a cycle.
+/// Flag in a turn's count: the turn would close a cycle.
 const BLOCKED: u32 = 1 << 31;
 
 /// The dependency graph of one lane.
@@ -31,7 +31,7 @@ pub(super) struct Order {
     base: Base,
     /// How far back a turn may lead, in places: see [`Order::new`].
     window: u32,
-    /// Most channels that one search may visit before the turn is given up as if it closed a cycle.
+    /// Largest number of channels that one search may visit; after that the turn counts as if it closed a cycle.
     visits_max: usize,
     /// The place of each channel: every turn in the graph goes to a higher place.
     place: Vec<u32>,
@@ -60,7 +60,7 @@ impl Order {
     /// above.
     ///
     /// A turn may lead back by at most `window` percent of the order at first. Without a limit the first trees take
-    /// turns from down to up wherever they like, and these stand in the way of many that matter more (measured).
+    /// turns from down to up anywhere, and these block many more important ones (measured).
     pub fn new(net: &Net, base: Base, window: u32, position: &[u32]) -> Self {
         let key = |s: u32| position[s as usize];
         let mut parent = vec![NONE; net.switches];
@@ -117,7 +117,7 @@ impl Order {
         }
     }
 
-    /// The graph of turns, each counted so many times; `None` if it has a cycle.
+    /// The graph of turns with these counts; `None` if it has a cycle.
     pub fn of_turns(net: &Net, count: Vec<u32>) -> Option<Self> {
         let (onward, back) = Bits::of_turns(net, &count);
         let channels = net.channels();
@@ -154,9 +154,9 @@ impl Order {
         })
     }
 
-    /// Looks for a spanning tree from `root` over `want` switches all of whose turns can be in the graph, and adds
-    /// them: then there is a way to any switch. If it fails nothing has changed. `is_up` says which channels may be
-    /// used.
+    /// Searches for a spanning tree from `root` over `want` switches with turns that can all be in the graph, and adds
+    /// them: then there is a path to any switch. If there is none, nothing has changed. `is_up` decides which channels
+    /// may be used.
     pub fn find_base(&mut self, net: &Net, root: u32, want: usize, is_up: impl Fn(u32) -> bool) -> bool {
         let mut parent = vec![NONE; net.switches];
         let mut tree = vec![root];
@@ -199,7 +199,7 @@ impl Order {
         is_found
     }
 
-    /// Takes the turns of the spanning tree that [`Self::find_base`] found out of the graph again.
+    /// Removes the turns of the spanning tree that [`Self::find_base`] added.
     pub fn forget_base(&mut self, net: &Net) {
         let parent = std::mem::take(&mut self.parent);
         for from in 0..net.channels() as u32 {
@@ -232,7 +232,7 @@ impl Order {
         self.count[net.turn(from, to)] & BLOCKED != 0 && !self.agrees(from, to)
     }
 
-    /// Counts the turn once more, if it is in the graph or can be added; says whether it did.
+    /// Counts the turn once more, if it is in the graph or can be added; true if so.
     pub fn add(&mut self, net: &Net, from: u32, to: u32) -> bool {
         let fits = self.makes_room(net, from, to);
         if fits {
@@ -308,7 +308,7 @@ impl Order {
         }
     }
 
-    /// From now on a turn may lead back as far as it likes.
+    /// From now on a turn may lead back any distance.
     pub fn open(&mut self) {
         if self.base != Base::Fixed {
             self.window = u32::MAX;
@@ -407,7 +407,7 @@ impl Iterator for Ones<'_> {
 
 #[cfg(test)]
 impl Order {
-    /// How often each turn is counted, if the order follows all that are.
+    /// How often each turn is counted, if the order agrees with all counted turns.
     pub fn counts(&self, net: &Net) -> Option<Vec<u32>> {
         let follows = |from: usize, to: usize| {
             let (from, to) = (from as u32, to as u32);

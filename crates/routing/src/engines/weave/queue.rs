@@ -15,7 +15,7 @@ pub(super) struct Queue {
     head: Vec<u32>,
     /// The channel that is tried after each.
     next: Vec<u32>,
-    /// A bit for each bucket that is not empty, and one for each word of these.
+    /// A bit for each bucket that is not empty, and one for each word of these bits.
     filled: Vec<u64>,
     words: u64,
     /// The cost of the channel tried last: none that waits costs less.
@@ -23,7 +23,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A queue for so many channels.
+    /// An empty queue for this number of channels.
     pub fn new(channels: usize) -> Self {
         Self {
             head: vec![NONE; SLOTS],
@@ -100,7 +100,7 @@ mod tests {
             }
         };
         check(&[(0, 70), (1, 5), (2, 4095), (3, 5)], &[(3, 5), (1, 5), (0, 70)]);
-        // Round the end of the ring, and into the word it stands in.
+        // Across the end of the ring, and into the same word.
         check(&[(4, 70 + WEIGHT_MAX), (5, 71)], &[(5, 71), (2, 4095), (4, 4165)]);
         check(&[(6, 4200), (7, 4165 + 4095)], &[(6, 4200), (7, 8260)]);
         assert_eq!(queue.pop(), None);

@@ -1,13 +1,13 @@
-//! Tables in force, changed no more than a change of the fabric asks for.
+//! Repairs tables in force with as few changes as a change of the fabric requires.
 //!
 //! The dependency graph of each lane is read from the tables. A destination that still reaches all switches keeps its
-//! tree. Otherwise the switches that lost their way are settled again against what is kept ([`Search::resume`]). If
-//! that closes a cycle, the destination is routed anew, alone. Then the lane is tried again with a spanning tree that
-//! fits its graph, along which there is always a way; then without any of the destinations that lost something; at
-//! last it is woven anew from its base, which never fails. Service levels stay with their LIDs.
+//! tree. Otherwise the switches that lost their path get new ones that fit the kept entries ([`Search::resume`]). If
+//! that closes a cycle, the destination alone is routed again. Then the lane is tried again with a spanning tree that
+//! fits its graph, along which there is always a path; then without any of the destinations that lost a path; at last
+//! the lane is routed again from its base, which never fails. LIDs keep their service levels.
 //!
-//! Turns of entries that are replaced stay in the graph while the rest is settled. So if no destination was routed anew
-//! as a whole, the graph of old and new entries together has no cycle, and they may be sent in any order.
+//! Turns of replaced entries stay in the graph meanwhile. So if no destination was routed again as a whole, the graph
+//! of old and new entries together has no cycle, and they may be sent in any order.
 //!
 //! Work: LIDs × switches steps of about 10 ns, and a search for each destination that lost a switch.
 
@@ -23,16 +23,16 @@ use super::order::{Base, Order};
 use super::queue::WEIGHT_MAX;
 use super::search::Search;
 
-/// What a hop weighs, and what the mean load of all channels adds to it.
+/// Weight of a hop, and of the mean load of all channels.
 const HOP: u32 = 256;
 const MEAN_LOAD: f64 = 64.0;
-/// The entry in force weighs only so much: it stays if the switch it leads to has a way again.
+/// Weight of the entry in force: small, so that it stays if the switch it leads to has a path again.
 const OLD: u32 = 32;
 
-/// The load is that of every so many LIDs: it only has to tell channels apart.
+/// The load is counted for one LID in this number: it only has to distinguish channels.
 const LOAD_OF: usize = 4;
 
-/// What is in force.
+/// The routing in force.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InForce<'a> {
     /// Forwarding tables, with this fabric's switch indices.
@@ -43,14 +43,14 @@ pub(super) struct InForce<'a> {
     pub lanes: u8,
 }
 
-/// What was repaired.
+/// The result of a repair.
 #[derive(Debug)]
 pub(super) struct Mended {
     /// Forwarding tables.
     pub tables: Tables,
     /// Service levels.
     pub levels: ServiceLevels,
-    /// LIDs whose lost switches were settled again.
+    /// LIDs with lost switches that got new paths.
     pub extended: usize,
     /// LIDs that were routed anew.
     pub rerouted: usize,
@@ -80,7 +80,7 @@ struct Mender<'a> {
     weight: Vec<u32>,
     gain: Vec<f64>,
     part_size: Vec<usize>,
-    /// The column of the LID at hand, and the switches of it that reach the goal, each after the one it sends to.
+    /// The column of the current LID, and the switches of it that reach the goal, each after the one it sends to.
     next: Vec<u32>,
     settled: Vec<u32>,
     state: Vec<u32>,
@@ -183,8 +183,8 @@ impl<'a> Mender<'a> {
         }
     }
 
-    /// All LIDs with their lanes. One that has none yet goes with the others of its switch, or else on the lane that
-    /// fewest are on.
+    /// All LIDs with their lanes. A LID without a lane joins the others of its switch, or else the lane with the
+    /// fewest.
     fn jobs(&self, goals: &[Goal]) -> Vec<Job> {
         let lanes = self.in_force.lanes;
         let lane_of = |lid: Lid| self.in_force.levels.to(lid).get() % lanes;
@@ -229,8 +229,8 @@ impl<'a> Mender<'a> {
         self.settle_column(job);
     }
 
-    /// Reads the column of a LID in force; true if no switch has to find another way. That it leads to the goal then
-    /// follows if the graph has no cycle.
+    /// Reads the column of a LID in force; true if no switch needs another path. If the graph has no cycle, the column
+    /// then leads to the goal.
     fn read_column(&mut self, job: Job) -> bool {
         let (goal, net) = (job.goal.at, self.net);
         let (block, i) = (job.lid.index() / BLOCK_LIDS, job.lid.index() % BLOCK_LIDS);
@@ -250,10 +250,10 @@ impl<'a> Mender<'a> {
         is_whole && self.in_force(goal, job.lid) == job.goal.egress
     }
 
-    /// Finds the switches that reach the goal by the column at hand.
+    /// Finds the switches that reach the goal by the current column.
     fn settle_column(&mut self, job: Job) {
         let goal = job.goal.at;
-        // The stamp: reaches the goal. One more: was seen, and does not unless it is found to.
+        // The stamp: reaches the goal. One more: was visited, and does not reach it unless that is found later.
         self.stamp += 2;
         self.settled.clear();
         self.settled.push(goal);
@@ -278,8 +278,8 @@ impl<'a> Mender<'a> {
         }
     }
 
-    /// The turns of the column at hand, whether they reach the goal or not: packets may still be on them. False if it
-    /// sends some back to where they came from, which is no turn.
+    /// Calls `f` for the turns of the current column, whether they reach the goal or not: packets may still use them.
+    /// False if some switch sends packets back to where they came from, which is no turn.
     fn for_turns(&self, mut f: impl FnMut(u32, u32)) -> bool {
         let mut is_straight = true;
         for &from in self.next.iter().filter(|&&c| c != NONE) {
@@ -325,7 +325,7 @@ impl<'a> Mender<'a> {
         vec![vec![0; turns]; usize::from(self.in_force.lanes)]
     }
 
-    /// Gives the switches that lost their way to one LID another one; nothing else changes.
+    /// Gives the switches that lost their path to one LID another one; nothing else changes.
     fn extend(&mut self, job: Job) -> bool {
         self.read(job);
         let (net, want) = (self.net, self.want(job));
@@ -346,8 +346,8 @@ impl<'a> Mender<'a> {
         is_mended
     }
 
-    /// Routes one LID as if it had not been there, first near its old ways, then as it likes. If it fails its turns are
-    /// out of the graph.
+    /// Routes one LID as if it were new, first near its old paths, then freely. If it fails, its turns are out of the
+    /// graph.
     fn move_alone(&mut self, job: Job) -> bool {
         self.read_column(job);
         let (net, want) = (self.net, self.want(job));
@@ -372,10 +372,10 @@ impl<'a> Mender<'a> {
         is_found
     }
 
-    /// Starts a lane again with a spanning tree that fits its graph, if there is one: every LID that lost something has
-    /// at least a way along that.
+    /// Starts a lane again with a spanning tree that fits its graph, if there is one: every LID that lost a path has at
+    /// least one along that tree.
     fn by_base(&mut self, lane: usize, lost: &[Job], jobs: &[Job]) -> bool {
-        /// So many switches are tried as its root.
+        /// Number of switches tried as its root.
         const ROOTS: usize = 8;
         let Some(order) = self.order_of(lane, jobs.iter().copied()) else {
             return false;
@@ -463,7 +463,7 @@ impl<'a> Mender<'a> {
         self.out
     }
 
-    /// Writes what is new in the tree at hand. The column in force must have been read.
+    /// Writes the new entries of the current tree. The column in force must have been read.
     fn write(&mut self, job: Job) {
         self.set(job.goal.at, job.lid, job.goal.egress);
         for i in 1..self.search.settled.len() {
@@ -473,7 +473,7 @@ impl<'a> Mender<'a> {
                 continue;
             }
             self.set(u, job.lid, self.net.egress[channel]);
-            // How many come that way is not counted again: this is near enough until everything is routed anew.
+            // The number of hosts behind is not counted again: this is near enough until everything is routed again.
             self.load[channel] += u64::from(self.net.hosts[u as usize]);
             self.weight[channel] = self.weight_of(channel);
         }
@@ -489,7 +489,7 @@ impl<'a> Mender<'a> {
         self.out.tables.set(SwitchIdx(switch), lid, egress);
     }
 
-    /// LIDs that nobody has any more lead nowhere.
+    /// Clears the entries of LIDs that no port has.
     fn clear_unowned(&mut self, jobs: &[Job]) {
         let mut is_owned = vec![false; self.out.tables.top().index() + 1];
         jobs.iter().for_each(|job| is_owned[job.lid.index()] = true);

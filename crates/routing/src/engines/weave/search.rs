@@ -15,19 +15,19 @@ pub(super) struct Search {
     stamp: u32,
     cost: Vec<u32>,
     queue: Queue,
-    /// Ways that the next tree stays off: other trees to the same goal, by the channel each switch sends by. The first
+    /// Paths that the next tree avoids: other trees to the same goal, by the egress channel of each switch. The first
     /// of them counts most.
     pub others: Vec<Vec<u32>>,
     /// Switches of which one of the others shares no link with the first.
     parted: Vec<bool>,
-    /// Channels of the way at hand, and their reverses.
+    /// Channels of the current path, and their reverses.
     on_way: Vec<u32>,
     way: u32,
 }
 
-/// What sharing links with the first way of the same switch weighs: more than any detour.
+/// Weight of links shared with the first path of the same switch: more than any detour.
 const SHARED_FIRST: u32 = 3_000;
-/// What each link shared with another way weighs, or with the first if a third shares none: little more than a hop.
+/// Weight of each link shared with another path, or with the first if a third shares none: little more than a hop.
 const SHARED: u32 = 300;
 
 /// How a tree was found.
@@ -87,8 +87,8 @@ impl Search {
         self.along_tree(net, order);
     }
 
-    /// Keeps what a tree has of settled switches (each after the one it sends to, with their next hops) and finds a way
-    /// for those that are lost; if it fails nothing has changed.
+    /// Keeps the tree's settled switches (each after the one it sends to, with their next hops) and finds paths for the
+    /// lost ones; if it fails, nothing has changed.
     pub fn resume(
         &mut self,
         net: &Net,
@@ -170,7 +170,7 @@ impl Search {
             if !self.others.is_empty() {
                 total += self.price_of_sharing(net, u, channel);
             }
-            // A channel that needs no search keeps worse ones off the heap. `mark` one below the stamp says that
+            // A channel that needs no search keeps worse ones off the heap. `mark` one below the stamp means that
             // `cost` holds the best of those.
             if prune && (onward == NONE || order.agrees(channel, onward)) {
                 let is_first = self.mark[u as usize] != self.stamp - 1;
@@ -186,7 +186,7 @@ impl Search {
         }
     }
 
-    /// Marks the way of a settled switch.
+    /// Marks the path of a settled switch.
     fn mark_way(&mut self, net: &Net, from: u32) {
         self.way += 1;
         let mut channel = self.next[from as usize];
@@ -197,7 +197,7 @@ impl Search {
         }
     }
 
-    /// What it costs that other ways of a switch share links with a channel and the way that was marked.
+    /// Returns the cost of links that other paths of a switch share with a channel and the marked path.
     fn price_of_sharing(&self, net: &Net, switch: u32, first: u32) -> u32 {
         let mut price = 0;
         for (i, next) in self.others.iter().enumerate() {
@@ -259,7 +259,7 @@ impl Search {
             if onward != NONE && !order.add(net, channel, onward) {
                 continue;
             }
-            // Without what it shares with others: that is its own affair.
+            // Without the cost of shared links, which belongs to that switch.
             let cost = self.cost[to as usize] + weight[channel as usize];
             self.settle(u, channel, cost);
             if self.settled.len() == want {
@@ -269,8 +269,8 @@ impl Search {
         }
     }
 
-    /// Commits the way from the base's root down to `goal`. Then every other switch has a way up that meets it: up
-    /// channels may follow each other and be followed by any channel of the base.
+    /// Commits the path from the base's root down to `goal`. Then every other switch has a path up that meets it: up
+    /// channels may follow each other, and any channel of the base may follow them.
     fn climb(&mut self, net: &Net, order: &mut Order, weight: &[u32], goal: u32) {
         let mut at = goal;
         while order.parent[at as usize] != NONE {
@@ -281,7 +281,7 @@ impl Search {
                 order.add(net, down, onward);
             }
             at = net.dst[up as usize];
-            // As near as the goal itself: this is a way out, not a good one.
+            // As near as the goal itself: the base is a fallback, not a good path.
             self.settle(at, down, 0);
         }
         for i in 0..self.settled.len() {

@@ -300,7 +300,7 @@ pub fn walk(fabric: &Fabric, lids: &Lids, tables: &Tables, from: SwitchIdx, lid:
     }
 }
 
-/// Hops between all pairs of switches by breadth-first search, `[from][to]`; `usize::MAX` if there is no way.
+/// Hops between all pairs of switches by breadth-first search, `[from][to]`; `usize::MAX` if there is no path.
 pub fn distances(fabric: &Fabric) -> Vec<Vec<usize>> {
     let count = fabric.switches().len();
     let mut near = vec![Vec::new(); count];
@@ -330,8 +330,8 @@ pub fn distances(fabric: &Fabric) -> Vec<Vec<usize>> {
     (0..count).map(from).collect()
 }
 
-/// True if some packets can wait for each other in a circle: the channel dependency graph of all sources (hosts and
-/// switches) to all LIDs, on one lane, has a cycle. A channel is (switch, egress).
+/// True if there is a credit loop: the channel dependency graph of all sources (hosts and switches) to all LIDs, on one
+/// lane, has a cycle. A channel is (switch, egress).
 pub fn has_cycle(fabric: &Fabric, lids: &Lids, tables: &Tables) -> bool {
     let mut after: BTreeMap<(u32, u8), std::collections::BTreeSet<(u32, u8)>> = BTreeMap::new();
     for (lid, _) in lids.by_lid() {
@@ -348,7 +348,7 @@ pub fn has_cycle(fabric: &Fabric, lids: &Lids, tables: &Tables) -> bool {
             }
         }
     }
-    // Takes away what waits for nothing, until nothing is left or all that is left waits in a circle.
+    // Removes channels that wait for none, until none is left or only cycles are left.
     loop {
         let waiting: std::collections::BTreeSet<_> = after.keys().copied().collect();
         let before = after.len();

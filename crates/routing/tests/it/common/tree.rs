@@ -1,4 +1,4 @@
-//! Generated trees, routed and judged, and their ways found without the engine.
+//! Generated trees, routed and judged, and their paths found without the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub fn is_host(fabric: &Fabric, at: PortRef) -> bool {
     fabric.switch_index(at.node).is_none()
 }
 
-/// The ways of a generated tree, found without the engine: the names of its switches tell their levels.
+/// The paths of a generated tree, found without the engine: the names of its switches show their levels.
 pub struct Truth {
     pub level: Vec<u32>,
     /// By switch: neighbours by port.

@@ -266,7 +266,7 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
         }
         seeds.push((format!("record-{:#06x}.bin", layout.id.code()), seed));
     }
-    // A question in two segments, and wrong words about an answer.
+    // A request in two segments, and wrong words about an answer.
     let multi = records::ALL
         .iter()
         .position(|layout| layout.id == records::MULTI_PATH.id);

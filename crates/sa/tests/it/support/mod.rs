@@ -42,7 +42,7 @@ impl Agents for Said {
     }
 }
 
-/// Ports whose link is slow, and what it carries.
+/// Ports with a slow link, and its rate and MTU.
 type Slow = BTreeMap<PortRef, (Rate, Mtu)>;
 
 /// Inputs for a fabric's plan.
@@ -52,7 +52,7 @@ pub struct Wish {
     pub lmc: u8,
     /// P_Keys of the host with this number, counted from 0; others have the default one.
     pub keys: BTreeMap<usize, Vec<PKey>>,
-    /// Hosts whose link is this slow, by number.
+    /// Hosts with such a slow link, by number.
     pub slow: BTreeMap<usize, (Rate, Mtu)>,
     pub levels: ServiceLevels,
     /// Lanes that routes use with these levels.
@@ -64,7 +64,7 @@ pub struct Wish {
     pub generation: u64,
     /// Absent hosts, by number.
     pub gone: Vec<usize>,
-    /// Ports whose hosts were not asked to register again yet.
+    /// Ports with hosts that were not asked to register again yet.
     pub unasked: BTreeSet<Guid>,
     /// Entries of the GUID tables of hosts.
     pub guid_cap: u8,

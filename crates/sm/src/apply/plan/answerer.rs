@@ -1,13 +1,14 @@
-//! Whether the answer to a Set of PortInfo comes from the port that it was meant for.
+//! Whether the answer to a Set of PortInfo comes from the intended port.
 
 use selvedge_types::PortNum;
 use selvedge_wire::PortInfo;
 
-/// True if an answer is another port's than the one that the sweep saw, by what never changes of a port: a cable was
-/// moved, and the Set went to whoever is at the end of its route now. Of a host's port (`of_host`) the number tells as
-/// well, as its agent names the port that was asked; that of a switch names the port through which it was.
+/// True if an answer comes from another port than the one that the sweep saw there, judged by values that never change
+/// at a port. Then a cable was moved, and the Set reached the node that is now at the end of the directed route. For a
+/// host's port (`of_host`) the port number is compared too, because the agent of a host answers with the number of the
+/// port that was asked; a switch answers with the number of the ingress port.
 ///
-/// Who answers like the one that was meant is not found out here: `lid_book` knows what else was held before.
+/// Another port with the same values is not detected here: `lid_book` compares the LIDs that the ports held before.
 pub(super) fn is_anothers(seen: &PortInfo, answer: &PortInfo, of_host: Option<PortNum>) -> bool {
     let constant = |info: &PortInfo| (info.mtu_cap, info.vl_cap, info.guid_cap);
     let is_its = |port: PortNum| [port.get(), seen.local_port].contains(&answer.local_port);
@@ -40,7 +41,7 @@ mod tests {
         check(entered, None, false);
         check(PortInfo { guid_cap: 0, ..seen }, host, true);
         check(PortInfo { guid_cap: 0, ..seen }, None, true);
-        // The sweep asked for port 2 through port 1, as its own link was not there.
+        // The sweep read port 2 through port 1, as the link of port 2 was down.
         check(seen, PortNum::new(2), false);
     }
 }

@@ -1,5 +1,5 @@
-//! What packets meet of a block that is written, or that LinearFDBTop no longer covers: they may be under way by what
-//! was there before.
+//! Entries that packets may have used before a block was written or LinearFDBTop was lowered: such packets may still be
+//! in flight.
 
 use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
@@ -13,7 +13,7 @@ use super::PlanSets;
 type Block = [u8; BLOCK_LIDS];
 
 impl PlanSets {
-    /// A block was written, or may have been: by what it held packets may be under way.
+    /// Records that a block was or may have been written: packets may be in flight by its earlier contents.
     pub(super) fn note_taken(&mut self, (node, block): (NodeIdx, u16), data: &[u8; BLOCK_LIDS]) {
         if !self.traffic.may_be_live {
             return;
@@ -33,7 +33,7 @@ impl PlanSets {
         }
     }
 
-    /// Nobody acknowledged a block: it may be written at any time from now on.
+    /// Records a Set of a block without an answer: the block may change at any time from now on.
     pub(super) fn note_unanswered(&mut self, (node, block): (NodeIdx, u16), data: &Block) {
         if self.traffic.may_be_live {
             let switch = self.fabric.switch_index(node);
@@ -68,14 +68,14 @@ impl PlanSets {
         }
     }
 
-    /// True if packets are forwarded by a block: what lies above LinearFDBTop they are not looked up in.
+    /// True if a block is used for forwarding: its first LID is not above LinearFDBTop.
     fn is_looked_up(&self, node: NodeIdx, block: u16) -> bool {
         let top = self.inventory.fabric.node(node).switch_settings.linear_top;
         top > 0 && usize::from(block) * BLOCK_LIDS <= usize::from(top)
     }
 
-    /// A block as packets met it before it was written: entries that led to a link which is not ACTIVE yet sent none,
-    /// and what lies above LinearFDBTop is not looked up.
+    /// Returns the entries that packets could use before a block was written: without entries to a link that is not
+    /// ACTIVE yet, and without LIDs above LinearFDBTop.
     fn as_met(&self, switch: SwitchIdx, block: u16, mut before: Block, now: &Block) -> Block {
         let node = self.fabric.switches()[switch];
         let top = usize::from(self.fabric.node(node).switch_settings.linear_top);
@@ -107,7 +107,7 @@ mod tests {
     use crate::apply::{Apply, Wait};
     use crate::made::{FIRST, guid, outcome};
 
-    /// An application that has not begun, of an outcome that was changed, and what it is to be remembered by.
+    /// An application of a changed outcome, before its first Set, with the record of its packets in flight.
     fn begun(change: impl Fn(&mut Outcome)) -> (Apply, After) {
         let mut outcome = outcome();
         change(Arc::get_mut(&mut outcome).unwrap());
@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn entries_above_a_lowered_top_have_been_dropped() {
-        // LinearFDBTop is 9, and all entries of block 0 lead by port 1. The LIDs of which packets may be under way.
+        // LinearFDBTop is 9, and all entries of block 0 lead to port 1. `want`: the LIDs with packets that may be in
+        // flight.
         let check = |top: u16, want: &[usize]| {
             let (mut apply, after) = begun(|_| {});
             let fabric = Arc::clone(&after.fabric);

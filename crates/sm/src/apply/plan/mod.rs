@@ -35,7 +35,7 @@ use answerer::is_anothers;
 pub struct PlanSets {
     outcome: Arc<Outcome>,
     inventory: Arc<Inventory>,
-    /// What the agents hold, as acknowledged so far. Copied when it first differs from the inventory's.
+    /// The acknowledged state so far. Copied when it first differs from the inventory's.
     fabric: Arc<Fabric>,
     /// Tables as acknowledged so far.
     installed: Installed,
@@ -43,47 +43,48 @@ pub struct PlanSets {
     traffic: Traffic,
     /// A forwarding table block was not acknowledged: steps after it are not proved.
     is_torn: bool,
-    /// Nodes that have more to do in this phase than others: nothing of theirs waits for those.
+    /// Nodes with more Sets in this phase than others: their Sets are not delayed by those of other nodes.
     busiest: BTreeSet<NodeIdx>,
     failures: Failures,
-    /// Ports whose agents answered with other settings than asked, in fields that no packet depends on.
+    /// Settings that agents did not take as sent, in fields that do not affect packets.
     declined: BTreeMap<PortRef, Declined>,
 }
 
-/// Packets that may be under way by entries that are replaced.
+/// Packets that may be in flight by replaced entries.
 #[derive(Debug)]
 pub struct Traffic {
     /// Tables that have changed since the last wait, and the steps since.
     pub taken: Taken,
     /// Tables that were sent, and may be taken at any time to come.
     pub unanswered: Unanswered,
-    /// A wait is over that was for packets under way: none of before is left.
+    /// A wait for packets in flight is over: none from before it is left.
     pub has_drained: bool,
-    /// Packets are under way between switches.
+    /// Packets are in flight between switches.
     is_live: bool,
-    /// The same, or a port is ACTIVE behind which nobody answers: what is there may forward all the same. Or links that
-    /// are out of sight did so a moment ago: their packets went by what is replaced now.
+    /// Packets may be in flight between switches: as `is_live`, or a port is ACTIVE but its peer does not answer (the
+    /// peer may forward), or links that are now out of sight carried packets a moment ago by entries that are replaced
+    /// now.
     pub may_be_live: bool,
 }
 
 /// The result of applying a plan, finished or broken off.
 #[derive(Debug)]
 pub struct Applied {
-    /// What was applied.
+    /// The outcome that was applied.
     pub outcome: Arc<Outcome>,
-    /// What the agents hold as acknowledged.
+    /// The fabric with the acknowledged state.
     pub fabric: Arc<Fabric>,
     /// Tables as acknowledged.
     pub installed: Installed,
     /// How Sets ended.
     pub counts: Counts,
-    /// Ports and nodes whose Sets failed.
+    /// Ports and nodes with a failed Set.
     pub failures: Failures,
-    /// Ports whose agents answered with other settings than asked, in fields that no packet depends on.
+    /// Settings that agents did not take as sent, in fields that do not affect packets.
     pub declined: BTreeMap<PortRef, Declined>,
     /// The pause that it was in.
     pub wait: Option<Wait>,
-    /// Packets that may be under way by entries that were replaced.
+    /// Packets that may be in flight by replaced entries.
     pub traffic: Traffic,
 }
 
@@ -127,12 +128,12 @@ impl Apply {
         self
     }
 
-    /// Returns what is applied.
+    /// Returns the outcome that is being applied.
     pub const fn outcome(&self) -> &Arc<Outcome> {
         &self.work.outcome
     }
 
-    /// Returns what the agents hold, as acknowledged so far.
+    /// Returns the fabric with the acknowledged state so far.
     pub const fn fabric(&self) -> &Arc<Fabric> {
         &self.work.fabric
     }
@@ -142,20 +143,20 @@ impl Apply {
         self.work.pause.wait()
     }
 
-    /// Returns when the manager's own port is to be asked, if that is each `interval`.
+    /// Returns when the local port is to be read, once in each `interval`.
     pub fn own_port_due(&self, interval: Duration) -> Option<Time> {
         self.work.pause.due(interval)
     }
 
-    /// It goes no further. What it dropped first as it leads out of sight is not known to be gone, unless it has waited
-    /// for that.
+    /// Ends the application. Packets of entries that were dropped first because they lead out of sight may still be in
+    /// flight, unless the pauses were long enough.
     pub fn end(self) -> Applied {
         let counts = self.counts();
         let mut work = self.work;
         if work.outcome.out_of_sight.as_nanos() > u128::from(work.pause.waited_ns()) {
             work.traffic.taken.note_blind();
         }
-        // What is under way is told anew in each job.
+        // Each job gets a new record of packets in flight.
         (work.installed.under_way, work.installed.levels) = (None, None);
         Applied {
             outcome: work.outcome,
@@ -182,7 +183,7 @@ impl Work for PlanSets {
     fn begin(&mut self, ctx: &Ctx<'_>, number: usize, _: Counts, effects: &mut Vec<Effect>) -> Result<(), usize> {
         let phases = &self.outcome.changes.value().phases;
         let left = phases.get(number..).unwrap_or_default();
-        // Where no packets wait for it, a bring-up keeps everybody equally busy instead.
+        // Without such packets, a bring-up gives every agent the same number of requests in flight instead.
         let phase = left.first().filter(|_| self.traffic.is_live);
         self.busiest = phase.map_or_else(BTreeSet::new, busiest);
         self.traffic.taken.end_phase();
@@ -211,7 +212,7 @@ impl Work for PlanSets {
         if self.pause.asks(ctx.now, ctx.config.poll_interval) {
             effects.push(Effect::AskOwnPort);
         }
-        // A wait for packets that nobody knows may be too short for those that are known.
+        // A wait for packets by unknown entries may be too short for packets by known entries.
         let over = self.pause.end_if_over(ctx.now);
         if over.is_some_and(|wait| wait.is_longer_than(self.outcome.fog)) {
             self.traffic.taken.clear();
@@ -254,13 +255,13 @@ impl Work for PlanSets {
         false
     }
 
-    /// What the agent holds is as known.
+    /// The agent's contents are as known.
     fn left_out(&mut self, id: SetId) {
         let outcome = Arc::clone(&self.outcome);
         self.note_failed(&outcome.changes.value().phases[id.phase].ops[id.op], false);
     }
 
-    /// Nothing is answered: the own agent is as busy as others may be, and the plan goes on.
+    /// The local port did not answer: its agent may be as busy as others, and the plan goes on.
     fn own_port_answered(&mut self, answer: Option<&Mad>, effects: &mut Vec<Effect>) {
         if self.pause.answered(self.fabric.port(self.inventory.local), answer) {
             effects.push(Effect::Sweep(SweepReason::Overtaken));
@@ -329,9 +330,9 @@ impl PlanSets {
         })
     }
 
-    /// The key that guards an agent, if it shows one: another than ours was written by a flipped bit, or its lease has
-    /// run out; it goes with the first Set of PortInfo. Source: IBA vol 1 §14.2.4.1: with M_KeyProtectBits 0 whoever
-    /// reads the key may use it; a lease that runs out clears the bits.
+    /// Returns the M_Key that an agent shows, if it shows one. Another key than the manager's was written by a flipped
+    /// bit, or its lease has run out; the first Set of PortInfo replaces it. Source: IBA vol 1 §14.2.4.1: with
+    /// M_KeyProtectBits 0 any reader may see and use the key; when a lease runs out, the bits are cleared.
     fn key_of(&self, op: &Op) -> Option<u64> {
         let at = match op {
             Op::Port { port, .. } | Op::PKeys { port, .. } | Op::SlToVl { port, .. } | Op::Arbitration { port, .. }
@@ -355,14 +356,14 @@ impl PlanSets {
 
     fn note_failed(&mut self, op: &Op, is_answered: bool) {
         match op {
-            // Whoever has no such tables has one lane, which nothing depends on.
+            // An agent without such tables has one lane, and needs none of them.
             Op::SlToVl { .. } | Op::Arbitration { .. } if is_answered => false,
             Op::Port { port, .. } | Op::PKeys { port, .. } | Op::SlToVl { port, .. } | Op::Arbitration { port, .. } => {
                 self.failures.ports.insert(*port)
             }
             Op::Lft { node, .. } | Op::Switch { node, .. } => self.failures.nodes.insert(*node),
         };
-        // A switch that may not have taken its lifetime may keep packets longer than any wait counts on.
+        // A switch that may not have taken its LifeTimeValue may keep packets longer than any wait assumes.
         self.is_torn |= match op {
             Op::Lft { .. } => true,
             Op::Switch { .. } => !is_answered,
@@ -370,7 +371,7 @@ impl PlanSets {
         };
     }
 
-    /// Nobody answered: the Set may have been carried out all the same, so what the switch holds is unknown.
+    /// Takes the end of a Set without an answer: the agent may have executed it, so the contents are unknown.
     fn forget(&mut self, op: &Op) {
         if let Op::SlToVl { .. } | Op::Arbitration { .. } = op {
             lane_smp::forget(Arc::make_mut(&mut self.installed.lanes), &self.fabric, op);
@@ -388,8 +389,8 @@ impl PlanSets {
         }
     }
 
-    /// A switch answers with a block; if it is another one, it may hold either, or the answer is not what it
-    /// sent: it is to be read.
+    /// Takes the block in a switch's answer. If it differs from the Set, the switch may hold either block, or the
+    /// answer is corrupt: the block becomes unknown and is read.
     fn told(&mut self, (node, block): (NodeIdx, u16), op: &Op, (want, held): (&[u8; BLOCK_LIDS], [u8; BLOCK_LIDS])) {
         match held == *want {
             true => self.learn(node, block, held),
@@ -397,7 +398,7 @@ impl PlanSets {
         }
     }
 
-    /// A block that a switch says it holds.
+    /// Takes the contents of a block as a switch reports them.
     fn learn(&mut self, node: NodeIdx, block: u16, ports: [u8; BLOCK_LIDS]) {
         let Some(switch) = self.fabric.switch_index(node) else {
             return;
@@ -474,7 +475,7 @@ impl PlanSets {
         };
         let was = self.fabric.port(port).map(|port| port.link.state);
         if was == Some(PortState::Active) && link.state != PortState::Active {
-            // Nobody else may tell: a switch that was off does not know whom to.
+            // A switch that was off does not know where to send traps, so only a sweep finds this.
             effects.push(Effect::Sweep(SweepReason::Overtaken));
             self.forget_lanes(port);
         }
@@ -496,8 +497,8 @@ impl PlanSets {
         })
     }
 
-    /// A port that was ACTIVE has been down: its node may have been off since it was asked, and have got its LID back
-    /// by what was on its way. What lanes it has now nobody knows.
+    /// Takes a port that was ACTIVE and is not now: its node may have been off since the last answer, and a later Set
+    /// may have given it its LID again. Its lane tables become unknown.
     fn forget_lanes(&mut self, at: PortRef) {
         if !self.installed.lanes.is_empty() {
             let lanes = Arc::make_mut(&mut self.installed.lanes);
@@ -529,7 +530,8 @@ impl PlanSets {
     }
 }
 
-/// Nodes with so many Sets in a phase that all others together take no longer, side by side.
+/// Returns the nodes with so many Sets in a phase that the Sets of all other nodes together, sent in parallel, take no
+/// longer.
 fn busiest(phase: &Phase) -> BTreeSet<NodeIdx> {
     /// As many agents as a window of SMPs is spread over.
     const AT_ONCE: usize = 32;
@@ -546,7 +548,7 @@ fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String>
     if holds { Ok(()) } else { Err(otherwise()) }
 }
 
-/// The first setting that an agent did not take, in words.
+/// Names the first setting that an agent did not take.
 fn difference(want: &PortSettings, held: &PortSettings) -> Option<String> {
     let differs = [
         ("LID", u64::from(want.lids.base.0), u64::from(held.lids.base.0)),

@@ -1,4 +1,4 @@
-//! A plan for the row is applied, without a manager: each Set is answered by what it sets, or as a test says.
+//! A plan for the row is applied, without a manager: each Set is acknowledged, or ends as the test requires.
 
 use selvedge_planner::{Basis, Job, JobId, PlanFabric, Task};
 use selvedge_sim::Par;
@@ -40,30 +40,29 @@ fn begun(state: PortState) -> Apply {
     Apply::new(Arc::clone(result.outcome().unwrap()), inventory, installed)
 }
 
-fn give(apply: &mut Apply, input: In<'_>) -> Vec<Effect> {
+fn give(apply: &mut Apply, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Request)>) {
     let (config, mut effects) = (config(), Vec::new());
     let ctx = Ctx {
         now: Time::ZERO,
         config: &config,
     };
-    apply.handle(&ctx, input, &mut effects);
-    effects
+    let request = apply.handle(&ctx, input, &mut effects);
+    (effects, request)
 }
 
-/// Sends what there is to send, and takes it for open; other effects by name.
+/// Asks for a request when none can be sent: there is no effect either.
+fn gives_nothing(apply: &mut Apply) -> bool {
+    let (effects, request) = give(apply, In::Room);
+    effects.is_empty() && request.is_none()
+}
+
+/// Sends all requests that can be sent, and adds them to `open`; other effects go to `others` by name.
 fn send_all(apply: &mut Apply, open: &mut Vec<(SetId, Mad)>, others: &mut Vec<&'static str>) {
     loop {
-        let effects = give(apply, In::Room);
-        let before = open.len();
-        for effect in effects {
-            match effect {
-                Effect::Send(id, request) => open.push((id, request.smp.datagram().mad)),
-                other => others.push(name(&other)),
-            }
-        }
-        if open.len() == before {
-            return;
-        }
+        let (effects, request) = give(apply, In::Room);
+        others.extend(effects.iter().map(name));
+        let Some((id, request)) = request else { return };
+        open.push((id, request.smp.datagram().mad));
     }
 }
 
@@ -76,7 +75,7 @@ fn name(effect: &Effect) -> &'static str {
     }
 }
 
-/// Ends a Set. A port whose state is not set answers with the state that it has.
+/// Ends a Set. If it sets no port state, the port answers with its present state.
 fn end(apply: &mut Apply, (id, mut mad): (SetId, Mad), fate: Fate) -> Vec<Effect> {
     let op = &apply.outcome().changes.value().phases[id.phase].ops[id.op];
     if let Op::Port { port, .. } = op {
@@ -88,7 +87,7 @@ fn end(apply: &mut Apply, (id, mut mad): (SetId, Mad), fate: Fate) -> Vec<Effect
         mad.set_smp_data(&held.emit());
     }
     let answer = match fate {
-        Fate::LeftOut => return give(apply, In::LeftOut(id)),
+        Fate::LeftOut => return give(apply, In::LeftOut(id)).0,
         Fate::NotAnswered => None,
         Fate::Refused => {
             mad.set_status(Status(0x1c));
@@ -96,7 +95,7 @@ fn end(apply: &mut Apply, (id, mut mad): (SetId, Mad), fate: Fate) -> Vec<Effect
         }
         Fate::Done | Fate::In(_) => Some(&mad),
     };
-    give(apply, In::Ended(id, answer))
+    give(apply, In::Ended(id, answer)).0
 }
 
 #[test]
@@ -106,14 +105,14 @@ fn a_phase_begins_when_all_answers_of_the_one_before_are_in() {
     assert_eq!((open.len(), apply.phase()), (16, 0));
     while let Some(set) = open.pop() {
         assert!(!apply.is_done() && apply.phase() == 0);
-        assert!(give(&mut apply, In::Room).is_empty(), "{} are open", open.len() + 1);
+        assert!(gives_nothing(&mut apply), "{} are open", open.len() + 1);
         assert!(end(&mut apply, set, Fate::Done).is_empty());
         assert!(end(&mut apply, set, Fate::NotAnswered).is_empty(), "it has ended");
     }
     send_all(&mut apply, &mut open, &mut others);
     assert_eq!((open.len(), apply.phase()), (6, 1));
     open.into_iter().for_each(|set| drop(end(&mut apply, set, Fate::Done)));
-    assert!(give(&mut apply, In::Room).is_empty() && apply.is_done() && others.is_empty());
+    assert!(gives_nothing(&mut apply) && apply.is_done() && others.is_empty());
     let applied = apply.end();
     let counts = Counts {
         acknowledged: 22,
@@ -157,7 +156,7 @@ fn what_fails_is_accounted_for_and_what_relies_on_it_is_not_sent() {
         AttributeId::SWITCH_INFO,
     );
     check(Active, (lft, Fate::Done), None, (17, 0, 2), &[]);
-    // The next step is not proved any more.
+    // The next step is no longer proved.
     check(Active, (lft, Fate::NotAnswered), None, (14, 3, 0), &["steps left out"]);
     check(Active, (lft, Fate::Refused), None, (14, 3, 2), &["steps left out"]);
     check(Active, (lft, Fate::LeftOut), None, (14, 3, 2), &["steps left out"]);
@@ -171,7 +170,7 @@ fn what_fails_is_accounted_for_and_what_relies_on_it_is_not_sent() {
     check(Active, (switch, Fate::Refused), Some(1), (16, 1, 2), &[]);
     check(Active, (port, Fate::NotAnswered), Some(0), (16, 1, 2), &[]);
     check(Active, (port, Fate::In(Init)), Some(0), (17, 0, 2), &["sweep"]);
-    // Neither end of a link is activated whose Set failed, nor any link of a switch whose table failed.
+    // No end of a link with a failed Set is activated, and no link of a switch with a failed table.
     check(Init, (port, Fate::NotAnswered), Some(0), (19, 3, 2), &[]);
     check(Init, (port, Fate::LeftOut), Some(0), (19, 3, 2), &[]);
     check(Init, (lft, Fate::NotAnswered), Some(1), (17, 5, 1), &[]);

@@ -1,5 +1,5 @@
-//! What is known of tables when a plan is made: what is asked for again, what was believed and is not so, and what no
-//! longer counts as known.
+//! Knowledge of tables when a plan is made: which are read again, which differ from what was believed, and which no
+//! longer count as known.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::{BLOCK_LIDS, Plan};
@@ -46,14 +46,14 @@ fn in_force(plan: &Arc<Plan>, inventory: &Arc<Inventory>) -> InForce {
     InForce::made(Plan::clone(plan), Some(Arc::clone(inventory)), of(&[0, 1]))
 }
 
-/// Takes back why a heavy sweep is due.
+/// Takes the reason of the heavy sweep that is due.
 fn take_sweep(sm: &mut Sm) -> Option<SweepReason> {
     let due = sm.sweep().schedule().due();
     sm.tell_sweep(crate::sweep::In::StoodBy);
     due
 }
 
-/// A master whose plan for the row is in force, with tables as it believes them to be.
+/// A master with a plan for the row in force, and with tables as it believes them to be.
 fn planned() -> (Sm, Arc<Inventory>) {
     let (mut sm, inventory) = (master(), row_in(PortState::Active));
     let mut out = Vec::new();
@@ -132,10 +132,10 @@ fn as_planned(sm: &Sm, inventory: &Inventory) -> Arc<Inventory> {
     Arc::new(found)
 }
 
-/// Who shows the GUID of this manager's node may manage as well.
+/// A node that shows the GUID of the manager's node may run a manager as well.
 #[test]
 fn after_a_double_of_its_own_all_tables_are_read() {
-    // Who is seen twice in this sweep, and in the one before.
+    // GUIDs seen twice in this sweep, and in the one before.
     let check = |now: Option<u64>, before: Option<u64>, want: usize| {
         let (mut sm, inventory) = planned();
         let found = as_planned(&sm, &inventory);
@@ -155,7 +155,7 @@ fn after_a_double_of_its_own_all_tables_are_read() {
 
 #[test]
 fn after_another_master_all_tables_are_read() {
-    // What the other one is, and whether its link was up when this one last looked.
+    // The state of the other manager, and whether its link was up in the last sweep of this one.
     let check = |state: SmState, was_in_sight: bool, want: usize| {
         let (mut sm, inventory) = planned();
         if !was_in_sight {
@@ -185,7 +185,7 @@ fn after_another_master_all_tables_are_read() {
         }
         assert!(matches!(sm.stage, Stage::Reading), "{:?}", sm.stage);
         assert_eq!(sm.reading.progress().1, want, "{state:?} {was_in_sight}");
-        // Packets may be under way by what it wrote last.
+        // Packets may be in flight by the tables that it wrote last.
         assert_eq!(sm.election().has_met_another(), want > 0);
         sm.run_election(election::In::Foreign(Foreign::TablesRead), &mut Vec::new());
         assert_eq!(sm.drain.fog(Time::ZERO).is_zero(), want == 0);
@@ -198,7 +198,7 @@ fn after_another_master_all_tables_are_read() {
 
 #[test]
 fn a_lid_by_which_a_port_is_not_known_is_read_twice() {
-    // What the far host holds, and how many more sweeps it takes.
+    // The LIDs that the far host holds, and the number of further sweeps.
     let check = |held: u16, want: usize| {
         let (mut sm, _) = planned();
         let mut found = row();
@@ -251,7 +251,7 @@ fn tables_of_a_switch_that_may_have_been_off_are_not_carried_over() {
 
 #[test]
 fn a_switch_that_may_have_been_off_before_its_links_were_activated_is_read_back() {
-    // Its ports as they were seen, and as the plan left them.
+    // The states of its ports as the sweep saw them, and after the plan.
     let check = |seen: PortState, left: PortState, want: bool| {
         let (mut sm, _) = planned();
         let (seen, left) = (second_in(seen, &sm).fabric, second_in(left, &sm).fabric);
@@ -267,6 +267,6 @@ fn a_switch_that_may_have_been_off_before_its_links_were_activated_is_read_back(
     };
     check(PortState::Active, PortState::Active, false);
     check(PortState::Init, PortState::Active, true);
-    // No packet flows by what it holds.
+    // No packet uses its tables.
     check(PortState::Init, PortState::Init, false);
 }

@@ -1,4 +1,4 @@
-//! What is stored of LIDs when ports have taken them.
+//! Stored LIDs after ports have taken them.
 
 use selvedge_plan::Policy;
 use selvedge_types::Lmc;
@@ -7,7 +7,7 @@ use super::*;
 
 #[test]
 fn who_has_taken_its_lids_is_to_get_no_others_back() {
-    // Two LIDs cannot begin at 1. Whether the far host takes what it gets.
+    // Two LIDs cannot begin at 1. `takes`: whether the far host takes its LIDs.
     for takes in [true, false] {
         let mut bench = Bench::at_rest();
         bench.hosts[1].refuses = !takes;

@@ -1,4 +1,4 @@
-//! A manager that stands by, and what it makes of silence.
+//! A standby, and how it treats missing answers.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn standing_by() -> Bench {
     standing_by_of([0, 0], PersistentState::default())
 }
 
-/// The same, where the hosts hold these LIDs, after a life that stored something.
+/// The same, where the hosts hold these LIDs and an earlier process has stored this state.
 fn standing_by_of(lids: [u16; 2], state: PersistentState) -> Bench {
     let mut bench = Bench::with_state(Mode::Manage, state);
     for (host, lid) in bench.hosts.iter_mut().zip(lids) {
@@ -27,8 +27,8 @@ fn standing_by_of(lids: [u16; 2], state: PersistentState) -> Bench {
     bench
 }
 
-/// A host that crashed shows IsSM for ever, and nobody answers there: its standby does not wait for it once more. Each
-/// poll that was missed is told, so that a log shows from when on the standby could know.
+/// A host that crashed shows IsSM for ever, and its manager does not answer: the standby does not wait for it again.
+/// Each missed poll is reported, so that the log shows since when the master was silent.
 #[test]
 fn a_master_that_missed_its_polls_is_not_asked_again() {
     let mut bench = standing_by();
@@ -55,8 +55,8 @@ fn a_master_that_missed_its_polls_is_not_asked_again() {
     assert_eq!(bench.sm.role(), Role::Master);
 }
 
-/// The administrator beside the master is silent: whether hosts may have registered anything depends on whether the
-/// master lives, and that is asked at once.
+/// The administrator beside the master is silent. Whether hosts may have registered anything depends on whether the
+/// master still runs, so the standby polls the master at once.
 #[test]
 fn a_silent_administrator_is_believed_dead_if_its_manager_is() {
     let check = |is_mute: bool, want: bool| {
@@ -68,7 +68,7 @@ fn a_silent_administrator_is_believed_dead_if_its_manager_is() {
         bench.hosts[1].is_mute = is_mute;
         bench.hand(Input::Wake);
         assert_eq!(bench.sm.registration.asks_all(), want);
-        // It says again that nothing is new: later polls are polls.
+        // It reports again that nothing is new: later polls are ordinary ones.
         bench.hosts[1].is_mute = false;
         bench.hand(Input::Command(Command::Registered));
         bench.until_due();
@@ -106,7 +106,8 @@ fn a_standby_whose_link_was_down_asks_hosts() {
     assert!(!take_over(false));
 }
 
-/// Both may be killed, and ports be off when this one looks again: it knows by what LIDs the master had them.
+/// Both hosts may be killed, and ports be off when this manager sweeps again: it knows the LIDs that they had under the
+/// master.
 #[test]
 fn the_lids_of_the_master_are_stored() {
     let single = |lid: u16| LidRange::single(Lid(lid));
@@ -123,7 +124,7 @@ fn the_lids_of_the_master_are_stored() {
     };
     let want = [(0x11, 3), (0x21, 7), (0x31, 4)].map(|(guid, lid)| (Guid(guid), single(lid)));
     assert_eq!((&stored.lids, stored.lids_before.len(), *sets), (&want.into(), 0, 0));
-    // A life later there is nothing new.
+    // A later process has nothing new to store.
     assert!(standing_by_of([3, 7], stored.clone()).stored.is_empty());
     assert!(standing_by().stored.is_empty());
 }

@@ -7,7 +7,7 @@ use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_sim::Time;
 use selvedge_types::PortNum;
 
-/// Who has been asked for less than so many times as long as the slowest answer took is not late.
+/// An answer is late only if it takes this many times as long as the slowest one so far.
 const TIMES_AS_LONG: u32 = 4;
 /// No agent is late before.
 const LATE_AFTER: Duration = Duration::from_micros(500);
@@ -15,7 +15,7 @@ const LATE_AFTER: Duration = Duration::from_micros(500);
 /// Which ports have been asked, and which have answered.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// Ports whose answer came, or whose request failed.
+    /// Ports that have answered, or with a request that failed.
     known: BTreeSet<PortRef>,
     /// Ports that were asked and have not answered, and since when.
     open: BTreeMap<PortRef, Time>,
@@ -23,7 +23,7 @@ pub(super) struct Answers {
     slowest: Duration,
     /// Switches that answered anything.
     heard: BTreeSet<NodeIdx>,
-    /// Ports whose agents did not answer.
+    /// Number of ports without an answer.
     silent: usize,
 }
 
@@ -42,7 +42,7 @@ impl Answers {
         self.known.insert(at)
     }
 
-    /// A port did not answer, and nothing that is known says why.
+    /// A port did not answer, and no known fault explains it.
     pub(super) const fn miss(&mut self) {
         self.silent += 1;
     }

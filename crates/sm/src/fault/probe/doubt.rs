@@ -1,5 +1,6 @@
-//! Switches that may be dead, as they say nothing: their neighbours are asked for their ends of the links.
-//! Whoever is asked by a way that leads through them, or over a lost link, is asked by another.
+//! Switches that may be dead, because they do not answer: their neighbours are asked for their ends of the links. If
+//! the directed route to an agent leads through such a switch, or over a lost link, the agent is asked by another
+//! route.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +15,14 @@ use super::Probe;
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
     doubted: BTreeSet<NodeIdx>,
-    /// Ways around them and lost links, if somebody had to be asked that way.
+    /// Routes around them and around lost links, if an agent had to be asked by such a route.
     ways: Option<IdxVec<NodeIdx, Option<DirectedRoute>>>,
 }
 
 impl Probe {
-    /// Ports of its neighbours that lead to a doubted switch, as many as are to be asked now.
+    /// Returns the ports of its neighbours that lead to a doubted switch, as many as are to be asked now.
     pub(super) fn facing(&self, node: NodeIdx) -> Vec<PortRef> {
-        /// So many are asked before anything but one lost link speaks against it.
+        /// Number of ports asked as long as at most one lost link speaks against the switch.
         const FIRST: usize = 2;
         let lost = self
             .links_to_switches(node)
@@ -41,7 +42,8 @@ impl Probe {
         fresh.into_iter().take(count).collect()
     }
 
-    /// A neighbour of a doubted switch says that the link to it is up, or the switch says something itself.
+    /// True if a neighbour of a doubted switch reports that the link to it is up, or if the switch has answered or sent
+    /// a trap.
     pub(super) fn vouched(&self, node: NodeIdx) -> bool {
         let is_seen =
             |(at, peer)| self.answers.is_known(peer) && self.answers.has_heard(peer.node) && !self.is_lost(at, peer);
@@ -52,7 +54,7 @@ impl Probe {
         self.answers.has_heard(node) || !self.start.is_check && self.suspects.nodes.contains(&node)
     }
 
-    /// True if every link of a doubted switch is lost, or leads to another one that is cut off likewise.
+    /// True if every link of a doubted switch is lost, or leads to another doubted switch that is also cut off.
     pub(super) fn is_cut_off(&self, node: NodeIdx) -> bool {
         if !self.is_doubted(node) {
             return false;
@@ -73,8 +75,8 @@ impl Probe {
         true
     }
 
-    /// True if nothing more can be learnt of a doubted switch for now: somebody vouches for it, or all its neighbours
-    /// have been asked.
+    /// True if no more can be found out about a doubted switch for now: a neighbour reports its link up, or all its
+    /// neighbours have been asked.
     pub(super) fn is_resolved(&self, node: NodeIdx) -> bool {
         let is_open = |(_, peer): (PortRef, PortRef)| self.answers.is_open(peer) && !self.is_doubted(peer.node);
         self.vouched(node) || !self.links_to_switches(node).any(is_open) && self.facing(node).is_empty()
@@ -99,26 +101,27 @@ impl Probe {
         is_new
     }
 
-    /// A switch has answered: it is not dead.
+    /// Takes an answer of a switch: it is not dead.
     pub(super) fn hear(&mut self, node: NodeIdx) {
         if self.answers.hear(node) && self.doubts.doubted.remove(&node) {
             self.doubts.ways = None;
         }
     }
 
-    /// Everybody has answered but switches of which nothing was heard: returns them, and when they are to be doubted.
+    /// If only switches that never answered are still open: returns them, and when they are to be doubted.
     pub(super) fn silent(&self) -> Option<(BTreeSet<NodeIdx>, Time)> {
         let awaited = self.answers.awaited();
         awaited.filter(|(nodes, _)| !nodes.is_subset(&self.doubts.doubted))
     }
 
-    /// The way to an agent, around what is lost or doubted.
+    /// Returns the directed route to an agent, around lost links and doubted switches.
     pub(super) fn way_to(&mut self, node: NodeIdx) -> DirectedRoute {
         let route = self.start.inventory.agents[node].route;
         if !self.leads_through(node) {
             return route;
         }
-        // Nearly always somebody next to it is reached as ever, and looking at all links takes a millisecond.
+        // Nearly always a node next to it is still reached by its usual route, and a search over all links takes a
+        // millisecond.
         let is_bad = |at: PortRef, far: PortRef| {
             self.is_lost(at, far) || self.is_doubted(far.node) || self.leads_through(far.node)
         };
@@ -134,7 +137,7 @@ impl Probe {
         way
     }
 
-    /// True if the usual way to an agent leads over a lost link or through a doubted switch.
+    /// True if the usual route to an agent leads over a lost link or through a doubted switch.
     fn leads_through(&self, node: NodeIdx) -> bool {
         if self.doubts.doubted.is_empty() && self.damage.lost.is_empty() {
             return false;
@@ -147,7 +150,7 @@ impl Probe {
         })
     }
 
-    /// Something was lost: who was asked by that way is asked again by another.
+    /// A link was lost: ports that were asked over it are asked again by another route.
     pub(super) fn ask_again(&mut self) {
         self.doubts.ways = None;
         self.order.renew();

@@ -1,11 +1,11 @@
-//! Looks at the ports of switches that said that something changed, until that is explained.
+//! Probes the ports of switches that reported a change, until the change is explained.
 //!
-//! Trap 128 names the switch, not the port. A link that went down is enough of an explanation, at either of its ends:
-//! the manager acts on it at once and looks at the other ports afterwards.
+//! Trap 128 names the switch, not the port. A link that went down explains the trap of either end: the manager acts on
+//! it at once and probes the other ports afterwards.
 //!
-//! A switch that died says nothing, and nobody waits for its agent: a lost link is reason to doubt the switch behind it
-//! unless that has just said something itself, and its other neighbours are asked for their ends of its links. Two to
-//! begin with: if one says that its link is up, there is nothing more to it. If all are down the switch is gone.
+//! A switch that died sends no trap, and the probe does not wait for its agent: after a lost link the switch behind it
+//! is doubted, unless it has just answered or sent a trap. Its other neighbours are asked for their ends of its links,
+//! two at first. If one of them reports its link up, the switch is alive. If all links are down, the switch is gone.
 
 mod answers;
 mod doubt;
@@ -28,60 +28,61 @@ use doubt::Doubts;
 use order::Order;
 use returns::Returns;
 
-/// What is asked of the far end of a link that came back.
+/// The request to the far end of a link that came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
-    /// Who it is.
+    /// NodeInfo: which node it is.
     Node,
     /// The port.
     Port,
     /// Its P_Keys, of a host.
     PKeys,
-    /// Port 0 of a switch, at the near end or the far one: a switch that was off in between has forgotten its LID, and
-    /// its tables.
+    /// Port 0 of a switch, at the near end or the far one: a switch that was off in between has lost its LID and its
+    /// tables.
     Agent(NodeIdx),
 }
 
-/// A look at the ports of some switches.
+/// A probe of the ports of some switches.
 #[derive(Debug)]
 pub struct Probe {
     start: Start,
     suspects: Suspects,
-    /// Suspects of which something was found.
+    /// Suspects with a finding.
     explained: BTreeSet<NodeIdx>,
     answers: Answers,
     order: Order,
     doubts: Doubts,
     returns: Returns,
-    /// Our own port was asked and has not answered. If its cable was moved, every way leads to somebody else.
+    /// The local port was asked and has not answered. If its cable was moved, every directed route leads to another
+    /// node.
     is_own_open: bool,
-    /// What was found.
+    /// The lost and returned links found so far.
     damage: Damage,
-    /// Something that no lost link explains: only a sweep can tell.
+    /// A finding that no lost link explains: a sweep must follow.
     is_strange: bool,
 }
 
 /// What a probe starts from.
 #[derive(Debug)]
 pub struct Start {
-    /// What was known before.
+    /// The state before the probe.
     pub inventory: Arc<Inventory>,
     /// Ports of links that are left out, whatever they do.
     pub held: BTreeSet<PortRef>,
-    /// What made us look; the reason of the sweep that may follow.
+    /// The reason of the probe, and of the sweep that may follow.
     pub reason: SweepReason,
     /// When it begins.
     pub began: Time,
-    /// Every port is looked at, whatever is found: what was repaired is checked.
+    /// Every port is probed, whatever is found: a repair is checked.
     pub is_check: bool,
 }
 
-/// What can happen while ports are looked at.
+/// Inputs during a probe.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// More switches say that something changed.
+    /// More switches have reported a change.
     Suspected(Suspects),
-    /// So many ports may be asked now, of each agent no more than `agent_window` at once.
+    /// This number of ports may be asked now, of each agent no more than `agent_window` at once.
     Room {
         /// How many.
         ports: usize,
@@ -90,9 +91,9 @@ pub enum In<'a> {
     },
     /// A port answers; `None`: it does not, or by an error.
     Port(PortRef, Option<&'a PortInfo>),
-    /// What is behind a port whose link came back answers; `None`: it does not, or by an error.
+    /// The answer of the node behind a port with a link that came back; `None`: no answer, or an error.
     Behind(PortRef, Behind, Option<&'a SmpData>),
-    /// Our own port is still what it was, or is not.
+    /// The local port is unchanged, or is not.
     OwnPort {
         /// It is.
         is_as_known: bool,
@@ -108,16 +109,17 @@ pub enum Effect {
     Ask {
         /// The port.
         at: PortRef,
-        /// The way to its agent.
+        /// The directed route to its agent.
         route: DirectedRoute,
-        /// That is not the usual one. What was sent by that is lost, and must not take the agent's room.
+        /// It is not the usual route. Requests by the usual route are lost, and must not count against the agent's
+        /// window.
         is_detour: bool,
     },
     /// Ask about a link that came back.
     AskBehind {
         /// The end of the link that was asked first.
         at: PortRef,
-        /// What is asked.
+        /// The request.
         what: Behind,
         /// By which attribute.
         attribute: AttributeId,
@@ -126,15 +128,15 @@ pub enum Effect {
         /// The manager.
         route: DirectedRoute,
     },
-    /// Only switches that are gone have not answered: nothing is waited for any more.
+    /// Only switches that are gone have not answered: the probe waits for nothing more.
     Over,
     /// Only a sweep can find out what happened. The probe is over.
     Sweep(SweepReason),
-    /// Plan around what was found. The probe is over.
+    /// Plan a repair of this damage. The probe is over.
     Repair(Damage),
     /// Nothing has changed. The probe is over.
     Nothing,
-    /// What was repaired is as it should be. The probe is over.
+    /// The repaired links are as planned. The probe is over.
     Confirmed,
 }
 
@@ -181,13 +183,13 @@ impl Probe {
         effects.extend(end);
     }
 
-    /// Returns what the probe started from.
+    /// Returns the inputs of the probe.
     #[must_use]
     pub const fn start(&self) -> &Start {
         &self.start
     }
 
-    /// Returns true while our own port is to be asked as well.
+    /// Returns true while the local port must still be asked.
     #[must_use]
     pub const fn awaits_own_port(&self) -> bool {
         self.is_own_open
@@ -218,18 +220,18 @@ impl Probe {
         self.damage.lost.contains(&at) || self.damage.lost.contains(&peer)
     }
 
-    /// Takes the answer of a port; `None`: nobody answered.
+    /// Takes the answer of a port; `None`: no answer.
     fn answered(&mut self, at: PortRef, info: Option<&PortInfo>, now: Time) {
         if !self.answers.end(at, info.is_some(), now) {
             return;
         }
         let inventory = Arc::clone(&self.start.inventory);
         let fabric = &inventory.fabric;
-        // An answer that nobody can read is none.
+        // An answer that contradicts itself counts as none.
         let info = info.filter(|info| !info.is_contradictory());
         let (Some(info), Some(port)) = (info, fabric.port(at)) else {
             if !self.is_cut_off(at.node) {
-                // An agent that is behind a lost link will be asked by another way.
+                // An agent behind a lost link will be asked by another route.
                 self.answers.miss();
                 self.order.renew();
                 self.is_strange |= self.start.is_check;
@@ -255,7 +257,7 @@ impl Probe {
                 }
                 self.ask_again();
             }
-            // It came back, or went and came back before anybody looked.
+            // The link came back, or went down and came back before the probe.
             (false, true) if self.stays_out(at) => {
                 let far = port.peer.map(|peer| peer.node);
                 for node in [at.node].into_iter().chain(far) {
@@ -269,8 +271,8 @@ impl Probe {
         }
     }
 
-    /// True if a link that is back is left out all the same. What it leads to must be reached without it, so that
-    /// nobody may be gone or unknown: a sweep finds whether there is another way.
+    /// True if a link that is back stays left out. Both its nodes must be reachable without it and known: a sweep finds
+    /// whether there is another route.
     fn stays_out(&self, at: PortRef) -> bool {
         let far = self.start.inventory.fabric.peer(at);
         let is_there = |far: PortRef| {
@@ -281,9 +283,9 @@ impl Probe {
         self.start.held.contains(&at) && far.is_some_and(is_there)
     }
 
-    /// True if nothing is left open: every suspect is explained, or everybody answered and nothing has changed. Where
-    /// PortStateChange is set and nothing found explains it, a cable was moved while it was asked about: what is known
-    /// is half of the old cables and half of the new.
+    /// True if every suspect is explained, or all ports have answered and nothing has changed. If PortStateChange is
+    /// set and no finding explains it, a cable was moved during the probe: the known cables are partly old and partly
+    /// new.
     fn is_settled(&self) -> bool {
         let is_explained = |nodes: &BTreeSet<NodeIdx>| nodes.iter().all(|node| self.explains(*node));
         !self.is_strange
@@ -298,13 +300,13 @@ impl Probe {
             && (self.start.is_check || self.damage.flagged.is_empty())
     }
 
-    /// True if something was found that made a suspect say that something changed.
+    /// True if a finding explains why a suspect reported a change.
     fn explains(&self, node: NodeIdx) -> bool {
         self.explained.contains(&node) || self.is_cut_off(node)
     }
 
-    /// Returns what comes of the probe, if that is known before all have answered: something else happened than that
-    /// links were lost or came back, or every suspect is explained.
+    /// Returns the result of the probe, if it is known before all ports have answered: there is a finding that no lost
+    /// or returned link explains, or every suspect is explained.
     fn end(&mut self) -> Option<Effect> {
         if self.is_strange {
             return Some(Effect::Sweep(self.start.reason));
@@ -316,12 +318,12 @@ impl Probe {
         (!self.awaits_more_than_ports() && !self.start.is_check && is_explained()).then(|| self.found())
     }
 
-    /// Returns true if our own port has not answered, or what is behind a link that came back.
+    /// Returns true if the local port, or a node behind a link that came back, has not answered.
     fn awaits_more_than_ports(&self) -> bool {
         self.is_own_open || self.returns.are_open()
     }
 
-    /// Every port was looked at, or enough of them: returns what comes of it.
+    /// All ports have answered, or enough of them: returns the result of the probe.
     fn conclude(&mut self) -> Effect {
         match self.found_nothing() {
             true if self.start.is_check => Effect::Confirmed,

@@ -1,9 +1,9 @@
-//! Which ports are asked, and when: those first that most likely explain something.
+//! Which ports are asked, and when: first those that most likely explain the trap.
 //!
-//! A link that goes down has two ends, and both switches say so, one a little later than the other. Whoever knows both
-//! knows the port, or the few of parallel links. So the first questions wait for the second trap, for about as long as
-//! an answer takes, and others wait for their answers: an agent handles one SMP after another, and what it is asked in
-//! vain is in the way of the answer, and of the Sets that follow.
+//! If a link goes down, the switches at both its ends send a trap, one a little later than the other. Both traps
+//! together name the link, or a few parallel links. So the first Gets wait for the second trap, about as long as an
+//! answer takes, and other Gets wait for their answers. An agent handles one SMP after another, and useless Gets delay
+//! the useful answer and the Sets that follow.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,13 +19,13 @@ const SECOND_TRAP_WITHIN: Duration = Duration::from_micros(100);
 /// For so long the likely ports are asked alone.
 const LIKELY_ALONE: Duration = Duration::from_micros(400);
 
-/// Who may be asked now.
+/// Which ports may be asked now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Pace {
-    /// Everybody.
+    /// All ports.
     #[default]
     All,
-    /// Nobody until then.
+    /// None until this time.
     Nobody(Time),
     /// Likely ports only: until then, or until they have answered.
     Likely(Option<Time>),
@@ -34,19 +34,19 @@ enum Pace {
 /// Which ports are asked next, and when.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// Who may be asked now.
+    /// Which ports may be asked now.
     pace: Pace,
     /// Ports of links of which both ends are suspects.
     likely: BTreeSet<PortRef>,
     /// Ports to ask, those first that most likely explain something; made anew if `is_stale`.
     todo: Vec<PortRef>,
     is_stale: bool,
-    /// When those that say nothing are to be doubted, if nobody answers until then.
+    /// When switches without an answer are doubted, if none answers until then.
     doubts_at: Option<Time>,
 }
 
 impl Order {
-    /// What was learnt may change what is asked next.
+    /// An answer may change which ports are asked next.
     pub(super) const fn renew(&mut self) {
         self.is_stale = true;
     }
@@ -105,7 +105,7 @@ impl Probe {
         }
     }
 
-    /// Goes over to asking more when it is time.
+    /// Allows more ports when it is time.
     fn keep_pace(&mut self, now: Time) {
         self.order.doubts_at = None;
         let before = self.order.pace;
@@ -140,7 +140,7 @@ impl Probe {
         }
     }
 
-    /// Doubts switches that have said nothing for long. Returns true if any of them was not doubted before.
+    /// Doubts switches that have not answered for long. Returns true if one of them was not doubted before.
     fn doubt_the_silent(&mut self, now: Time) -> bool {
         let Some((silent, due)) = self.silent() else {
             return false;
@@ -152,12 +152,12 @@ impl Probe {
         silent.into_iter().filter(|&node| self.doubt(node)).count() > 0
     }
 
-    /// Returns true if nobody is left to answer but switches that are gone: there is nothing to wait for.
+    /// Returns true if only switches that are gone have not answered: there is nothing to wait for.
     fn is_over(&self) -> bool {
         if self.order.is_stale || self.awaits_more_than_ports() {
             return false;
         }
-        // Nearly always the first is not even doubted.
+        // Nearly always the first switch is not even doubted.
         let left = || {
             self.order
                 .todo
@@ -188,7 +188,7 @@ impl Probe {
             if !self.start.is_check && self.explained.contains(&node) {
                 continue;
             }
-            // Its agent may be silent because the way to it is what was lost.
+            // Its agent may be silent because the lost link is on the route to it.
             let hops = self
                 .start
                 .inventory
@@ -217,7 +217,8 @@ impl Probe {
     }
 }
 
-/// Which agents may be asked more. What is asked goes by agent, so the last answer mostly does for the next question.
+/// Which agents have room for another Get. Gets are ordered by agent, so the last result usually holds for the next
+/// Get.
 struct Rooms<'a> {
     answers: &'a Answers,
     agent_window: usize,
@@ -258,7 +259,7 @@ mod tests {
         Time::from_micros(us)
     }
 
-    /// A look at the row that begins with what a switch says.
+    /// A probe of the row that begins with a trap of one switch.
     fn begun(by: usize, reason: SweepReason) -> (Arc<Inventory>, Probe) {
         let inventory = Arc::new(inventory(row()));
         let start = Start {
@@ -284,7 +285,7 @@ mod tests {
         probe.handle(at(0), In::Suspected(more), &mut Vec::new());
     }
 
-    /// What is asked at a time, as positions and ports.
+    /// The ports asked at a time, as positions and port numbers.
     fn asked(probe: &mut Probe, now: Time) -> Vec<(usize, u8)> {
         let mut effects = Vec::new();
         let room = In::Room {

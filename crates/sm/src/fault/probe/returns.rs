@@ -17,7 +17,7 @@ use crate::smp;
 pub(super) struct Returns {
     /// By the end that was asked first.
     links: BTreeMap<PortRef, Return>,
-    /// Those whose far end is yet to be asked.
+    /// Links with a far end that has not been asked.
     unasked: Vec<PortRef>,
 }
 
@@ -40,8 +40,8 @@ impl Returns {
 }
 
 impl Probe {
-    /// A link is up that was not. Without a cable known there, before the hosts of a new switch, or if a switch was
-    /// gone (who knows what its tables hold), only a sweep helps.
+    /// Takes a link that is up and was not. Only a sweep helps if no cable was known there, if hosts of a new switch
+    /// are behind it, or if a switch was gone (its tables are unknown).
     pub(super) fn came_back(&mut self, at: PortRef, info: &PortInfo) {
         let inventory = Arc::clone(&self.start.inventory);
         let is_right = |far: &PortRef| {
@@ -102,7 +102,7 @@ impl Probe {
         }
     }
 
-    /// Takes what the far end of a link that came back says; nothing or nonsense needs a sweep.
+    /// Takes the answer of the far end of a link that came back; no answer or an implausible one needs a sweep.
     pub(super) fn behind(&mut self, at: PortRef, what: Behind, data: Option<&SmpData>) {
         let fabric = &self.start.inventory.fabric;
         let Some(back) = self.returns.links.get_mut(&at) else {

@@ -1,5 +1,5 @@
-//! Simulations whose result is known beforehand, each with a tolerance that can fail. Source of the numbers: the
-//! comments beside them. Conservation of packets and credits is checked several times in each.
+//! Simulations with a known result, each with a tolerance that can fail. Source of the numbers: the comments beside
+//! them. Conservation of packets and credits is checked several times in each.
 mod arbitration;
 mod deadlock;
 mod faults;

@@ -1,11 +1,12 @@
-//! LIDs that find no way out of what is cut off, whatever is dropped first: they are routed anew as wholes.
+//! LIDs that have no path out of the part that is cut off, even if entries are dropped first: they are routed again as
+//! a whole.
 //!
-//! Entries that stay are preferred; those that change drop their LID first, so pairs that had a way lose packets
-//! meanwhile. Mostly what stands in the way of the stuck LIDs are others of their lane that were led around the lost
-//! link before them. So those are taken back, the stuck ones come first, and of the others only what was cut off is led
-//! out again. Where that does not do either, others are routed anew as wholes too: those that wait in any case, then
-//! all that have moved. If need be a spanning tree is looked for all of whose turns fit the graph without them: then
-//! there is always a way, at worst along the tree.
+//! Entries that stay are preferred; those that change drop their LID first, so pairs with a working route lose packets
+//! meanwhile. In most cases other LIDs of the lane, which were routed around the lost link before, block the stuck
+//! LIDs. So those repairs are taken back, the stuck LIDs come first, and of the others only the parts that were cut off
+//! are routed again. If that fails too, others are routed again as a whole: those that wait in any case, then all that
+//! have moved. As a last resort the search is for a spanning tree with turns that all fit the graph without these LIDs:
+//! then there is always a path, at worst along the tree.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +15,12 @@ use selvedge_types::Lid;
 use super::{Loss, Rehung, Victim};
 use crate::engines::weave::net::NONE;
 
-/// So many switches are tried as the root of the tree.
+/// Number of switches tried as the root of the tree.
 const ROOTS: usize = 16;
 
 impl Loss<'_> {
-    /// Routes stuck LIDs of a lane anew, and if need be others that are `late`, or have moved; false if some find no
-    /// way.
+    /// Routes stuck LIDs of a lane again, and if necessary others that are `late`, or have moved; false if some have no
+    /// path.
     pub(super) fn lead_anew(&mut self, lane: u8, mut lids: Vec<Lid>, late: &[Lid]) -> bool {
         let mut out = BTreeSet::new();
         if self.lead_together(&mut lids, &mut out) || self.lead_first(lane, &mut lids, &mut out) {
@@ -38,8 +39,9 @@ impl Loss<'_> {
         false
     }
 
-    /// Routes LIDs of a lane that are out anew, before all others that have moved: of these only what was cut off is
-    /// led out again, after the others. False if some find no way: those come first in `lids` then, and are `out`.
+    /// Routes LIDs of a lane that are out of the graph again, before all others that have moved: of these, only the
+    /// parts that were cut off are routed again, after the others. False if some have no path: those come first in
+    /// `lids` then, and are `out`.
     fn lead_first(&mut self, lane: u8, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>) -> bool {
         let cut_off = self.take_back(lane);
         let mut left = Vec::new();
@@ -72,8 +74,8 @@ impl Loss<'_> {
         out.is_empty()
     }
 
-    /// Takes all new entries of a lane back, and what is cut off by them out of the graph: the LIDs, with the switches
-    /// that sent them over lost links.
+    /// Takes all new entries of a lane back, and removes the parts that are cut off by them from the graph: returns the
+    /// LIDs, with the switches that sent them over lost links.
     fn take_back(&mut self, lane: u8) -> Vec<Victim> {
         let is_here = |m: &Rehung| self.mender.trips[m.lid.index()].lane == lane;
         let (mut undone, kept): (Vec<Rehung>, Vec<Rehung>) = self.moved.iter().partition(|m| is_here(m));
@@ -110,8 +112,8 @@ impl Loss<'_> {
         cut_off
     }
 
-    /// Routes LIDs anew, all of which are taken out first; if some find no way they come first now. `out`: those that
-    /// are out.
+    /// Routes LIDs again, after all of them were removed from the graph; those without a path come first in `lids` now.
+    /// `out`: the LIDs that are not in the graph.
     fn lead_together(&mut self, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>) -> bool {
         self.take_all_out(lids, out);
         let (led, mut left): (Vec<Lid>, Vec<Lid>) = lids.iter().partition(|&&lid| {

@@ -1,9 +1,9 @@
-//! Ways out of what is cut off, found turn by turn.
+//! Paths out of the part that is cut off, found switch by switch.
 //!
-//! [`Order::sweep`](crate::engines::weave::order::Order::sweep) gives every channel of the lane its place anew, so what
-//! it takes has nothing to do with how little was lost. Mostly each switch that is cut off has a next hop that leads on
-//! and fits the graph as it is. So the switch with the best one takes it, then the next, as long as all find one. That
-//! changes fewer entries as well. If one finds none a sweep may: it sees all of them together.
+//! [`Order::sweep`](crate::engines::weave::order::Order::sweep) gives every channel of the lane a new place, so its
+//! work does not depend on how small the loss is. In most cases each switch that is cut off has a next hop that leads
+//! on and fits the graph as it is. So the switch with the best one takes it, then the next, as long as all have one.
+//! That also changes fewer entries. If a switch has none, a sweep may find one: it handles all switches together.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,8 +19,8 @@ use crate::engines::weave::order::Rank;
 type Offer = Reverse<(Rank, u32, u32)>;
 
 impl Loss<'_> {
-    /// Finds ways for all switches that are cut off, and writes their entries; false if some find none, and nothing has
-    /// changed then. Their turns must be out of the graph.
+    /// Finds paths for all switches that are cut off, and writes their entries; false if some have none, and nothing
+    /// has changed then. Their turns must be out of the graph.
     pub(super) fn lead_out_by_turns(&mut self, lid: Lid) -> bool {
         self.measure_depths();
         let lane = usize::from(self.mender.trips[lid.index()].lane);
@@ -60,7 +60,7 @@ impl Loss<'_> {
         false
     }
 
-    /// Channels out of what is cut off, by which the LID can be reached.
+    /// Channels out of the part that is cut off, by which the LID can be reached.
     fn ways_out(&self, lid: Lid) -> BinaryHeap<Offer> {
         let mut offers = BinaryHeap::new();
         for &(s, _) in &self.mender.scratch.part {
@@ -78,7 +78,7 @@ impl Loss<'_> {
     }
 
     /// A channel and the one behind it, ranked as a sweep ranks them: entries that stay, then switches near the lost
-    /// link, then the cost of the whole way; `cost` is that of the way behind.
+    /// link, then the cost of the whole path; `cost` is that of the path behind.
     fn offer(&self, lid: Lid, (channel, onward): (u32, u32), cost: u64) -> Offer {
         let s = self.net.src[channel as usize];
         let is_new = self.by(s, lid) != channel;

@@ -1,8 +1,8 @@
-//! Links that carry more than any did before, after LIDs have been led on: part of what comes to them goes elsewhere.
+//! Relieves links that carry more than any did before a repair: part of their load takes other paths.
 //!
-//! Where a switch has lost its next hop to a LID there is mostly one other, so all that was cut off behind it comes
-//! that way. But a switch further back may have a next hop of its own that fits. It is one more entry, so only so many
-//! are taken, first those whose block is written in any case. Only pairs that were cut off move.
+//! A switch that has lost its next hop to a LID usually has one other, so all packets from the part behind it use that
+//! one. But a switch further back may have a fitting next hop of its own. It costs one more entry, so their number is
+//! limited, and entries in blocks that are written in any case come first. Only pairs that were cut off move.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::hang::Hang;
 use super::{Loss, Turn};
 use crate::engines::weave::net::NONE;
 
-/// Most links that are eased, and most entries that may be looked at and changed for it.
+/// Largest number of links that are relieved, and of entries that are examined and changed for it.
 const LINKS: usize = 16;
 const LOOKS: usize = 1_500;
 const MOVES: usize = 128;
@@ -30,7 +30,7 @@ struct Offer {
 }
 
 impl Loss<'_> {
-    /// Eases the fullest links, as far as LIDs that were led on make them fuller than any was before.
+    /// Relieves the fullest links, as far as repaired LIDs make them fuller than any was before.
     pub(super) fn ease_all(&mut self, hangs: &[Hang]) {
         let most = self.mender.scratch.most;
         let over = (0_u32..).zip(&self.mender.load).filter(|&(_, &load)| load > most);
@@ -101,8 +101,8 @@ impl Loss<'_> {
         false
     }
 
-    /// Sends a LID elsewhere from a switch, by a way that is not over `link` and makes no channel as full, if one fits.
-    /// `moved`: switches that do so already.
+    /// Sends a LID from a switch by another path that is not over `link` and makes no channel as full, if one fits.
+    /// `moved`: switches that already do so.
     fn ease(&mut self, offer: Offer, link: u32, moved: &mut Vec<u32>) -> bool {
         let Offer {
             lid,
@@ -129,7 +129,7 @@ impl Loss<'_> {
         ways.sort_unstable();
         let mut into = std::mem::take(&mut self.mender.scratch.into);
         self.entering(switch, lid, self.moved.len(), &mut into);
-        // Packets of those who have just turned away may come as well.
+        // Packets of switches that have just changed may come as well.
         for &from in &*moved {
             let turned = self.moved.iter().rev().find(|m| m.switch.0 == from && m.lid == lid);
             let old = turned.map_or(NONE, |m| self.channel_of(from, m.before));
@@ -159,8 +159,8 @@ impl Loss<'_> {
         is_taken
     }
 
-    /// What a way costs that is not over `link` nor over switches whose entries have changed, if all of it stays less
-    /// full.
+    /// Returns the cost of a path that is not over `link` nor over switches with changed entries, if all of it stays
+    /// less full.
     fn cost_of_detour(
         &self,
         (lid, switch): (Lid, u32),

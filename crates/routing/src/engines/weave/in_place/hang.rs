@@ -1,8 +1,8 @@
 //! The usual case: one switch has lost its next hop to a LID, and takes another; nothing else changes.
 //!
-//! All such LIDs are looked at together: first those that most host pairs come by. Each takes, of the next hops that
-//! fit the dependency graph, the one whose way is shortest and least loaded. The load of all of them is off the
-//! channels until then. Those for which one entry is not enough come last.
+//! All such LIDs are handled together: first those with the most host pairs. Each takes, of the next hops that fit the
+//! dependency graph, the one with the shortest and least loaded path. The load of all of them is off the channels until
+//! then. LIDs for which one entry is not enough come last.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::engines::weave::net::NONE;
 pub(super) struct Hang {
     pub lid: Lid,
     pub root: u32,
-    /// Host pairs that go by it.
+    /// Host pairs that use it.
     pub pairs: u64,
     /// Channels that may hold packets to it, a part of [`Hangs::into`].
     into: Range<usize>,
@@ -25,7 +25,7 @@ pub(super) struct Hang {
     outs: Range<usize>,
 }
 
-/// What is known of all of them.
+/// Data of all of them.
 #[derive(Clone, Debug, Default)]
 struct Hangs {
     into: Vec<u32>,
@@ -34,7 +34,7 @@ struct Hangs {
 }
 
 impl Loss<'_> {
-    /// Leads on LIDs that one switch each has lost, while packets are under way; those that find no way.
+    /// Routes LIDs on that one switch each has lost, while packets are in flight; returns those without a path.
     pub(super) fn hang_all(&mut self, lost: &[(Lid, u32)]) -> Vec<Victim> {
         let mut hangs = Hangs::default();
         let mut all: Vec<Hang> = Vec::with_capacity(lost.len());
@@ -54,7 +54,7 @@ impl Loss<'_> {
         late
     }
 
-    /// Looks at one.
+    /// Examines one.
     fn look(&mut self, lid: Lid, root: u32, hangs: &mut Hangs) -> Hang {
         let trip = self.mender.trips[lid.index()];
         let mut into = std::mem::take(&mut self.mender.scratch.into);
@@ -122,7 +122,7 @@ impl Loss<'_> {
         true
     }
 
-    /// What the way by a channel costs, with the host pairs that would come by it.
+    /// Returns the cost of the path by a channel, with the host pairs that would be added.
     fn cost_of_more(&self, hang: &Hang, out: u32) -> u64 {
         let goal = self.mender.trips[hang.lid.index()].at;
         let (mut by, mut cost) = (out, 0);

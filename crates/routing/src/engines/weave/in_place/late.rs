@@ -1,14 +1,15 @@
-//! LIDs that cannot be led on while packets are under way: the old channels into a switch and the order leave no way.
+//! LIDs that cannot be repaired while packets are in flight: the old channels into a switch and the order leave no
+//! path.
 //!
-//! Switches that are cut off are led out again one at a time, by entries that stay where they can: turn by turn
-//! ([`super::by_turns`]), or if that leaves a switch without a way all together
-//! ([`Order::sweep`](crate::engines::weave::order::Order::sweep)). Packets that are under way inside the part that is
-//! cut off would meet new entries by old channels; so switches that are to change drop the LID first, and those that
-//! sent over the lost link drop it as they are. All switches there had lost it in any case. When packets have drained,
-//! old turns are gone, those of other LIDs too, and the new entries are written.
+//! Switches that are cut off get a path out one at a time, with entries that stay if possible: switch by switch
+//! ([`super::by_turns`]), or, if that leaves a switch without a path, all together
+//! ([`Order::sweep`](crate::engines::weave::order::Order::sweep)). Packets in flight inside the part that is cut off
+//! would reach new entries by old channels. So switches with entries that change drop the LID first, and switches that
+//! sent over the lost link drop it anyway. All switches there had lost it in any case. When packets have drained, old
+//! turns are gone, also those of other LIDs, and the new entries are written.
 //!
-//! If there is no way out of the part, switches around it change as well; at last the LID is routed anew as a whole:
-//! see [`super::anew`].
+//! If there is no path out of the part, switches around it change as well; as a last resort the LID is routed again as
+//! a whole: see [`super::anew`].
 
 use std::collections::BTreeMap;
 
@@ -21,11 +22,11 @@ use super::{LATE, Loss, Victim};
 use crate::engines::weave::net::NONE;
 use crate::engines::weave::order::{Cost, Task};
 
-/// So often what is around is led out again with what is cut off.
+/// How often the cut-off part is widened by its neighbours and routed again.
 const RINGS: usize = 3;
 
 impl Loss<'_> {
-    /// Leads on what is left, when packets have drained; `None` if some of it finds no way.
+    /// Routes the rest when packets have drained; `None` if some LID has no path.
     pub(super) fn lead_late(&mut self, late: Vec<Victim>) -> Option<()> {
         let all: Vec<Lid> = late.iter().map(|&(lid, _)| lid).collect();
         let mut by_lane: BTreeMap<u8, Vec<Lid>> = BTreeMap::new();
@@ -48,14 +49,14 @@ impl Loss<'_> {
         None
     }
 
-    /// Leads whoever sends over some switches out again, if need be with those around them; false if that closes a
-    /// cycle, and nothing has changed then.
+    /// Gives a path to all switches that send over some switches, if necessary together with those around them; false
+    /// if that closes a cycle, and nothing has changed then.
     fn rehang_late(&mut self, lid: Lid, roots: &[u32]) -> bool {
         let lane = usize::from(self.mender.trips[lid.index()].lane);
         self.cut_off(lid, roots);
         for ring in 0..RINGS {
             let turns = self.uncount(lid);
-            // With those around it no way was ever found turn by turn.
+            // With those around it, no path was ever found switch by switch.
             if ring == 0 && self.lead_out_by_turns(lid) || self.lead_out(lid) {
                 return true;
             }
@@ -66,7 +67,7 @@ impl Loss<'_> {
         false
     }
 
-    /// Takes those next to what is cut off for cut off as well, and whoever sends over them.
+    /// Adds the neighbours of the cut-off part, and all switches that send over them, to it.
     fn widen(&mut self, lid: Lid) {
         let goal = self.mender.trips[lid.index()].at;
         let mut roots: Vec<u32> = self.mender.scratch.part.iter().map(|&(s, _)| s).collect();
@@ -87,8 +88,8 @@ impl Loss<'_> {
         turns
     }
 
-    /// Finds ways for all switches that are cut off, and writes their entries; false if some find none, and nothing has
-    /// changed then.
+    /// Finds paths for all switches that are cut off, and writes their entries; false if some have none, and nothing
+    /// has changed then.
     pub(super) fn lead_out(&mut self, lid: Lid) -> bool {
         let trip = self.mender.trips[lid.index()];
         let (goal, lane) = (trip.at, usize::from(trip.lane));
@@ -137,7 +138,7 @@ impl Loss<'_> {
         depth.clear();
         depth.resize(self.net.switches, 0);
         for (position, &(s, parent)) in part.iter().enumerate() {
-            // Whoever it sends to comes before it; roots send to themselves.
+            // The switch that it sends to comes before it; roots send to themselves.
             if parent < position {
                 depth[s as usize] = depth[part[parent].0 as usize] + 1;
             }
@@ -160,7 +161,7 @@ impl Loss<'_> {
         let part: Vec<u32> = next.iter().map(|&(s, _)| s).collect();
         self.unload(lid, &part);
         let changed: Vec<(u32, u32)> = next.iter().copied().filter(|&(s, c)| self.by(s, lid) != c).collect();
-        // What is sent over a lost link is dropped there.
+        // Packets sent over a lost link are dropped there.
         let is_sent = |&&(s, _): &&(u32, u32)| self.mender.alive[self.by(s, lid) as usize];
         let sent: Vec<u32> = changed.iter().filter(is_sent).map(|&(s, _)| s).collect();
         sent.into_iter().for_each(|s| self.set(lid, s, NO_PATH, 1));

@@ -1,4 +1,4 @@
-//! What channels carry and what they cost by that, kept true while entries change.
+//! Loads of channels and the costs that follow from them, updated with each changed entry.
 
 use selvedge_types::Lid;
 
@@ -8,7 +8,7 @@ use crate::engines::weave::net::{NONE, Net};
 
 /// What a hop weighs.
 const HOP: u64 = 256;
-/// What the mean load of all channels adds to it; twice the load adds four times as much.
+/// The cost that the mean load of all channels adds; twice the load adds four times as much.
 const MEAN_LOAD: u64 = 64;
 /// What each mean load above the most that any channel carried before adds.
 const OVER: u64 = 16 * HOP;
@@ -32,7 +32,7 @@ impl<'a> Loads<'a> {
         self.weight_with(channel, 0)
     }
 
-    /// What it costs with so many more host pairs.
+    /// Returns the cost with this number of additional host pairs.
     pub(super) fn weight_with(&self, channel: u32, more: u64) -> u64 {
         let load = self.load[channel as usize] + more;
         let relative = load * 16 / self.mean;
@@ -45,8 +45,8 @@ impl<'a> Loads<'a> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     round: u32,
-    /// By switch: the round in which it was one of those whose hosts are counted, the one in which it was put in order,
-    /// what comes to it, and the channel it sends by.
+    /// By switch: the round in which its hosts are counted, the round in which it was ordered, its load, and its egress
+    /// channel.
     counted: Vec<u32>,
     ordered: Vec<u32>,
     pairs: Vec<u64>,
@@ -85,12 +85,12 @@ impl Loss<'_> {
         Loads::of(&self.mender.load, &self.mender.scratch).weight_with(channel, more)
     }
 
-    /// Takes what hosts of some switches, each of them named once, send off the channels of their ways.
+    /// Removes the load of hosts at some switches, each named once, from the channels of their paths.
     pub(super) fn unload(&mut self, lid: Lid, switches: &[u32]) {
         self.shift(lid, switches, u64::saturating_sub);
     }
 
-    /// Puts what hosts of some switches, each of them named once, send on the channels of their ways.
+    /// Adds the load of hosts at some switches, each named once, to the channels of their paths.
     pub(super) fn load(&mut self, lid: Lid, switches: &[u32]) {
         self.shift(lid, switches, |load, pairs| load + pairs);
     }
@@ -119,7 +119,7 @@ impl Loss<'_> {
         self.mender.scratch.sums = sums;
     }
 
-    /// Orders switches by the way they send a LID, with their hosts.
+    /// Orders switches along the path by which they send a LID, with their hosts.
     fn put_in_order(&self, lid: Lid, switches: &[u32], sums: &mut Sums) {
         sums.round += 1;
         sums.order.clear();
@@ -145,7 +145,7 @@ impl Loss<'_> {
         }
     }
 
-    /// Puts host pairs on the way from a switch as it is, or takes them off.
+    /// Adds host pairs to the present path from a switch, or removes them.
     pub(super) fn move_pairs(&mut self, lid: Lid, from: u32, pairs: u64, change: impl Fn(u64, u64) -> u64) {
         let goal = self.mender.trips[lid.index()].at;
         let mut at = from;

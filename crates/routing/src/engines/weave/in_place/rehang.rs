@@ -1,9 +1,10 @@
-//! One LID and one switch that has lost its next hop: few entries that lead it, and whoever comes to it, on.
+//! One LID and one switch that has lost its next hop: a few entries that route it, and the switches that send to it,
+//! on.
 //!
-//! Packets may be on channels into the switch. Whatever is before these in the graph (packets there may wait for
-//! packets on them) cannot be on its new way: that would close a cycle. If no way in force can be reached over the
-//! other channels there is none while packets are under way, whatever else changes. Else ways with few new entries are
-//! tried, then any is looked for by [`Order::sweep`](crate::engines::weave::order::Order::sweep).
+//! Packets may be on channels into the switch. A channel before these in the graph (packets there may wait for packets
+//! on them) cannot be on its new path: that would close a cycle. If no path in force can be reached over the other
+//! channels, there is none while packets are in flight, whatever else changes. Otherwise paths with few new entries are
+//! tried, then any path is searched by [`Order::sweep`](crate::engines::weave::order::Order::sweep).
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::Lid;
@@ -13,13 +14,13 @@ use super::{Loss, Rehung, Trip};
 use crate::engines::weave::net::{NONE, Net};
 use crate::engines::weave::order::{Cost, Sweep, Task};
 
-/// Most entries that one switch and LID may cost: each takes a step of its own.
+/// Largest number of entries for one switch and LID: each is a step of its own.
 const CHAIN_MAX: usize = 8;
-/// Ways with so many new entries are tried before any other is looked for, and so many of them.
+/// Paths with at most this number of new entries are tried before any others, and at most this number of them.
 const FEW: usize = 3;
 const FEW_TRIED: usize = 6;
 
-/// New entries, how many and what the way costs; each with the channel behind it.
+/// Number of new entries, cost of the path, and the entries, each with the channel behind it.
 type Few = (usize, u64, Vec<(u32, u32)>);
 
 /// Memory of searches.
@@ -53,8 +54,8 @@ impl Scratch {
 }
 
 impl Loss<'_> {
-    /// Leads a switch whose entry leads over a lost link on. Entries of the LID that have changed already begin at
-    /// `first`. False if there is no way.
+    /// Gives a new path to a switch with an entry over a lost link. Changed entries of the LID begin at `first`. False
+    /// if there is no path.
     pub(super) fn rehang(&mut self, lid: Lid, root: u32, first: usize) -> bool {
         let by = self.by(root, lid);
         if by == NONE || self.mender.alive[by as usize] {
@@ -70,8 +71,8 @@ impl Loss<'_> {
         is_led
     }
 
-    /// False if there is no way from a switch to the goal over channels that are not marked, then by entries in force:
-    /// then nothing can lead it on while packets are under way.
+    /// False if there is no path from a switch to the goal over channels that are not marked, then by entries in force:
+    /// then it cannot be repaired while packets are in flight.
     fn may_reach(&self, lid: Lid, root: u32) -> bool {
         let mut met = vec![false; self.net.switches];
         met[root as usize] = true;
@@ -97,7 +98,8 @@ impl Loss<'_> {
         self.mender.alive[channel as usize] && !order.is_marked(channel)
     }
 
-    /// What the way in force from a switch costs; `None` if it is none, or leads over what is marked.
+    /// Returns the cost of the path in force from a switch; `None` if there is none, or if it leads over marked
+    /// channels.
     fn cost_unmarked(&self, switch: u32, lid: Lid) -> Option<u64> {
         let (goal, mut at, mut cost) = (self.mender.trips[lid.index()].at, switch, 0);
         for _ in 0..self.net.switches {
@@ -114,7 +116,7 @@ impl Loss<'_> {
         None
     }
 
-    /// Tries ways with two or three new entries, cheapest first.
+    /// Tries paths with two or three new entries, cheapest first.
     fn rehang_by_few(&mut self, lid: Lid, root: u32, first: usize) -> bool {
         let mut found = Vec::new();
         self.offer_few(lid, &mut vec![root], &mut Vec::new(), 0, &mut found);
@@ -130,7 +132,7 @@ impl Loss<'_> {
         found.iter().any(|(_, _, chain)| self.take(lid, root, chain, first))
     }
 
-    /// Ways from the last of some switches, which send to each other over `channels`, to one that has a way.
+    /// Offers paths from the last of some switches, which send to each other over `channels`, to a switch with a path.
     fn offer_few(&self, lid: Lid, switches: &mut Vec<u32>, channels: &mut Vec<u32>, cost: u64, found: &mut Vec<Few>) {
         let goal = self.mender.trips[lid.index()].at;
         let Some(&at) = switches.last() else { return };
@@ -155,7 +157,7 @@ impl Loss<'_> {
         }
     }
 
-    /// Looks for any way.
+    /// Searches for any path.
     fn rehang_by_sweep(&mut self, lid: Lid, root: u32, first: usize, into: &[u32]) -> bool {
         let Trip { at: goal, lane, .. } = self.mender.trips[lid.index()];
         let lane = usize::from(lane);
@@ -191,7 +193,7 @@ impl Loss<'_> {
         }
     }
 
-    /// The channel that each switch sends a LID by, in memory that is to be given back.
+    /// Returns the egress channel of each switch for a LID, in memory that the caller must give back.
     pub(super) fn column(&mut self, lid: Lid) -> Vec<u32> {
         let mut column = std::mem::take(&mut self.mender.scratch.before);
         column.clear();
@@ -199,8 +201,8 @@ impl Loss<'_> {
         column
     }
 
-    /// Switches that reach the goal by entries in force, `sent` by switch, that `stays` allows: their ways, and what
-    /// they cost.
+    /// Starts a sweep with the switches that reach the goal by entries in force, `sent` by switch, and that `stays`
+    /// allows: their paths, and the costs.
     pub(super) fn start_sweep(&self, lid: Lid, sweep: &mut Sweep, sent: &[u32], stays: impl Fn(u32, u32) -> bool) {
         let goal = self.mender.trips[lid.index()].at;
         sweep.start(&self.net);
@@ -209,7 +211,7 @@ impl Loss<'_> {
         known[goal as usize] = true;
         for s in 0..self.net.switches as u32 {
             if self.mender.gone[s as usize] {
-                // Not to be found a way for.
+                // No path is needed for it.
                 (known[s as usize], sweep.next[s as usize]) = (true, self.net.first[s as usize]);
                 continue;
             }
@@ -249,7 +251,7 @@ impl Loss<'_> {
         chain
     }
 
-    /// Finds whoever sends over some switches, themselves the first.
+    /// Finds all switches that send over some switches, these included.
     pub(super) fn cut_off(&mut self, lid: Lid, roots: &[u32]) {
         let mut part = std::mem::take(&mut self.mender.scratch.part);
         self.mender.scratch.round += 1;
@@ -279,7 +281,7 @@ impl Loss<'_> {
         self.mender.scratch.cut_off[switch as usize] == self.mender.scratch.round
     }
 
-    /// What the way in force from a switch costs; `None` if it leads through `not_by`, or is no way.
+    /// Returns the cost of the path in force from a switch; `None` if it leads through `not_by`, or if there is none.
     pub(super) fn cost_from(&self, switch: u32, lid: Lid, not_by: u32) -> Option<u64> {
         let (goal, mut at, mut cost) = (self.mender.trips[lid.index()].at, switch, 0);
         for _ in 0..self.net.switches {
@@ -300,7 +302,7 @@ impl Loss<'_> {
         self.moved[first..].iter().any(|moved| moved.switch.0 == switch)
     }
 
-    /// Takes what was found for the root, if all of it fits together.
+    /// Takes the path that was found for the root, if all of it fits together.
     fn take(&mut self, lid: Lid, root: u32, chain: &[(u32, u32)], first: usize) -> bool {
         let lane = self.mender.trips[lid.index()].lane;
         let mut turns = Vec::new();
@@ -354,7 +356,7 @@ impl Loss<'_> {
         self.load(lid, &concerned);
     }
 
-    /// The highest step of an entry on the way from a switch.
+    /// The highest step of an entry on the path from a switch.
     fn step_behind(&self, switch: u32, lid: Lid, first: usize) -> u16 {
         let (goal, mut at, mut step) = (self.mender.trips[lid.index()].at, switch, 0);
         for _ in 0..self.net.switches {

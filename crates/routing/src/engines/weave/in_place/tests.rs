@@ -1,4 +1,4 @@
-//! What is kept from one repair to the next is what the tables say.
+//! State that is kept from one repair to the next equals what the tables show.
 
 use selvedge_plan::SlToVl;
 use selvedge_sim::{Par, Seed};
@@ -9,7 +9,7 @@ use selvedge_verify::{JudgeOptions, Subject, verify};
 use super::*;
 use crate::{Engine, Options, Routed};
 
-/// Turns and loads as tables and packets under way have them.
+/// Turns and loads, read from the tables and the packets in flight.
 fn read(mender: &WeaveMender, tables: &Tables) -> (Vec<Vec<u32>>, Vec<u64>) {
     let net = &mender.net;
     let is_live = |c: u32| c != NONE && mender.alive[c as usize];
@@ -82,7 +82,7 @@ fn turns_and_loads_are_those_of_the_tables() {
                     )
                 })
                 .collect();
-            // Every other time packets are still under way.
+            // Every second time, packets are still in flight.
             if mender.lose(&mut tables, &lost, round % 2 == 0).is_none() {
                 return;
             }
@@ -91,7 +91,7 @@ fn turns_and_loads_are_those_of_the_tables() {
             for (order, want) in mender.orders.iter().zip(counts) {
                 assert!(order.counts(&mender.net) == Some(want), "{what}");
             }
-            // Where several ways of one LID are lost at once, what one of them carried may be counted elsewhere.
+            // If several routes of one LID are lost at once, load of one of them may be counted elsewhere.
             let is_same = |c: usize| at_once > 1 || !mender.alive[c] || mender.load[c] == load[c];
             assert!((0..load.len()).all(is_same), "{what}");
             compared += 1;
@@ -111,8 +111,8 @@ fn turns_and_loads_are_those_of_the_tables() {
 
 #[test]
 fn few_entries_change_where_some_have_to_come_first() {
-    // Whatever link is lost: with some of them LIDs are stuck until those that were led around it before are taken
-    // back. With seed 4 on two lanes the load kept for a channel is off after one of the repairs: why is not known.
+    // For any lost link: with some of them, LIDs are stuck until earlier repairs of other LIDs are taken back. With
+    // seed 4 on two lanes the load kept for a channel is wrong after one of the repairs; the cause is unknown.
     for (seed, lanes, most) in [(1, 1, 10_500), (2, 2, 10_500)] {
         let spec = format!("random:switches=40,degree=4,hosts=2,seed={seed}");
         let (fabric, lids, routed) = woven(&spec, lanes);

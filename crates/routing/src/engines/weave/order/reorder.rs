@@ -1,10 +1,10 @@
-//! Room for a turn against the order: the one channel, and what leads to it, before the other, or the other and what it
-//! leads to after the one.
+//! Makes room for a turn against the order: moves its first channel, with all that lead to it, before the second; or
+//! the second, with all that follow it, after the first.
 //!
-//! While a fabric is routed a search may visit only so many channels, and goes one way. In the order of tables in force
-//! it goes both ways at once, one channel here and one there (Haeupler, Kavitha, Mathew, Sen and Tarjan, "Incremental
-//! Cycle Detection, Topological Ordering, and Strong Component Maintenance", ACM Transactions on Algorithms 8(1), 2012,
-//! do so as well). It ends as soon as one side is done, so it visits at most twice as many as the smaller side has.
+//! While a fabric is routed, a search may visit a limited number of channels, and goes in one direction. In the order
+//! of tables in force it goes in both directions in turn (Haeupler, Kavitha, Mathew, Sen and Tarjan, "Incremental Cycle
+//! Detection, Topological Ordering, and Strong Component Maintenance", ACM Transactions on Algorithms 8(1), 2012, do
+//! the same). It ends as soon as one side is done, so it visits at most twice the channels of the smaller side.
 
 use super::{Net, Order};
 
@@ -105,7 +105,7 @@ impl Order {
         true
     }
 
-    /// Moves marked channels that were found between two places before the first of these; the others make room.
+    /// Moves marked channels between two places before the first of these; the others make room.
     fn move_before(&mut self, (low, high): (u32, u32), stamp: u32, found: &mut [u32]) {
         found.sort_unstable_by_key(|&c| self.place[c as usize]);
         let mut room = 0;
@@ -124,7 +124,7 @@ impl Order {
         }
     }
 
-    /// Moves marked channels that were found between two places after the last of these; the others make room.
+    /// Moves marked channels between two places after the last of these; the others make room.
     fn move_after(&mut self, (low, high): (u32, u32), stamp: u32, found: &mut [u32]) {
         found.sort_unstable_by_key(|&c| self.place[c as usize]);
         let mut room = 0;

@@ -1,38 +1,38 @@
 //! A tree of next hops and an order of all channels that follows it, found together.
 //!
-//! The order is made from its end: a channel may come next if all that packets on it wait for have their places. A
-//! switch without a next hop takes the best channel that may come next and leads on; whoever sends to that switch may
-//! wait for it from then on. A channel that leads nowhere yet is given a place only if nothing else can have one: its
-//! switch cannot use it any more. So a tree is missed only if the wrong ones of these are given up.
+//! The order is made from its end: a channel may come next if all channels that its packets wait for have their places.
+//! A switch without a next hop takes the best channel that may come next and leads on; from then on other switches may
+//! send to it. A channel that leads nowhere yet is given a place only if no other channel can have one: its switch
+//! cannot use it after that. So a tree is missed only if the wrong channels of this kind are given up.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{NONE, Net, Order};
 
-/// What a way costs: entries or hops, whatever comes first for the caller, then the rest.
+/// Cost of a path: entries or hops, whichever comes first for the caller, then the rest.
 pub(in crate::engines::weave) type Cost = (u32, u64);
-/// What is preferred among channels that a switch may send by: the lowest. Its cost comes last.
+/// Preference among the channels of a switch: the lowest is preferred. The cost comes last.
 pub(in crate::engines::weave) type Rank = (bool, u32, u64);
 
 /// What a sweep is for.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engines::weave) struct Task<'a> {
-    /// The switch that all ways lead to.
+    /// The switch at the end of all paths.
     pub goal: u32,
-    /// The switch that a way is wanted for; `None`: all.
+    /// The switch that needs a path; `None`: all.
     pub until: Option<u32>,
     /// Channels that must not have a place before that.
     pub held: &'a [u32],
 }
 
-/// What is known of a channel on the way.
+/// State of a channel during a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     /// Others must have their places before.
     #[default]
     Waits,
-    /// It may have a place, and leads to a switch that has no way yet.
+    /// It may have a place, and leads to a switch without a path.
     Idle,
     /// It may have a place, and its switch may send by it.
     Useful,
@@ -43,27 +43,27 @@ enum Place {
 /// Memory of sweeps, and the tree of the last one.
 #[derive(Clone, Debug, Default)]
 pub(in crate::engines::weave) struct Sweep {
-    /// The channel by which each switch sends; [`NONE`] for the goal, and for those that a sweep is to find a way for.
+    /// The egress channel of each switch; [`NONE`] for the goal, and for switches without a path yet.
     pub next: Vec<u32>,
-    /// What the way from each switch costs.
+    /// The cost of the path from each switch.
     pub cost: Vec<Cost>,
-    /// Switches that a sweep has found a way for, each after the one it sends to.
+    /// Switches with a path found by the sweep, each after the one it sends to.
     pub found: Vec<u32>,
-    /// How many channels that each waits for have no place.
+    /// By channel: the number of channels without a place that it waits for.
     waits: Vec<u32>,
     place: Vec<Place>,
-    /// By switch: its way has its place, so others may send there.
+    /// By switch: its channel has its place, so others may send to the switch.
     is_ready: Vec<bool>,
     /// Channels from the last to the first.
     placed: Vec<u32>,
     free: Vec<u32>,
     useful: BinaryHeap<Reverse<(Rank, u32)>>,
-    /// Channels that came up and led nowhere then, with the choices that their switches had.
+    /// Channels that could have a place but led nowhere then, with the number of choices of their switches.
     idle: BinaryHeap<(u32, Reverse<u32>)>,
 }
 
 impl Sweep {
-    /// Ready for another goal: nobody has a way.
+    /// Clears the sweep for another goal: no switch has a path.
     pub fn start(&mut self, net: &Net) {
         self.next.clear();
         self.next.resize(net.switches, NONE);
@@ -86,9 +86,9 @@ impl Sweep {
 }
 
 impl Order {
-    /// Finds ways for the switches that have none in `sweep`. If they are found for all, the order follows all turns of
-    /// the graph and of these ways; the new turns are yet to be counted. Else nothing has changed here. `is_up` says
-    /// which channels may be used, `rank` what each is worth, by what the way behind it costs.
+    /// Finds paths for the switches without one in `sweep`. If all have one, the order agrees with all turns of the
+    /// graph and of these paths; the new turns are not counted yet. Otherwise the order is unchanged. `is_up` decides
+    /// which channels may be used; `rank` ranks a channel by the cost of the path behind it.
     pub fn sweep(
         &mut self,
         net: &Net,
@@ -115,7 +115,7 @@ impl Order {
         is_found
     }
 
-    /// Marks channels, and all on which packets may wait for them.
+    /// Marks channels, and all channels with packets that may wait for them.
     pub fn mark_before(&mut self, net: &Net, channels: &[u32]) {
         let (_, stamp) = self.new_stamps();
         self.behind.clear();
@@ -141,7 +141,7 @@ impl Order {
     }
 }
 
-/// A sweep on its way.
+/// A running sweep.
 struct Run<'a, R> {
     net: &'a Net,
     order: &'a Order,
@@ -151,7 +151,7 @@ struct Run<'a, R> {
 }
 
 impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
-    /// Gives all channels their places, or as many as are needed; false if some switch has no way then.
+    /// Gives all channels their places, or as many as are needed; false if some switch then has no path.
     fn all(&mut self, is_up: impl Fn(u32) -> bool) -> bool {
         let channels = self.net.channels();
         for &c in self.task.held {
@@ -161,7 +161,7 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
         self.sweep.waits.extend(&self.order.onward.ones);
         for c in 0..channels as u32 {
             if !is_up(c) {
-                // Nobody waits for it, and it waits for nobody.
+                // No channel waits for it, and it waits for none.
                 debug_assert_eq!(self.sweep.waits[c as usize], 0);
                 self.sweep.place[c as usize] = Place::Given;
                 self.sweep.free.push(c);
@@ -189,12 +189,12 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
         self.task.until.is_none() && !(0..self.net.switches as u32).any(is_open) && self.sweep.placed.len() == channels
     }
 
-    /// True if a way is to be found for a switch.
+    /// True if a switch still needs a path.
     fn is_open(&self, switch: u32) -> bool {
         switch != self.task.goal && self.sweep.next[switch as usize] == NONE
     }
 
-    /// True if without a way for a switch all is in vain.
+    /// True if the sweep fails without a path for this switch.
     fn is_wanted(&self, switch: u32) -> bool {
         self.task.until.is_none_or(|until| until == switch)
     }
@@ -216,7 +216,7 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
         self.sweep.place[c as usize] = place;
     }
 
-    /// A switch sends by a channel from now on; its others are of no use any more.
+    /// Sets the egress channel of a switch; its other channels are no longer needed.
     fn settle(&mut self, switch: u32, by: u32, cost: Cost) {
         let sweep = &mut *self.sweep;
         sweep.next[switch as usize] = by;
@@ -255,7 +255,7 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
         }
     }
 
-    /// Gives up a channel that leads nowhere, of the switch that has most others; false if that cannot help any more.
+    /// Gives up a channel that leads nowhere, of the switch with the most others; false if that cannot help any more.
     fn give_up(&mut self) -> bool {
         while let Some((choices, Reverse(c))) = self.sweep.idle.pop() {
             if self.sweep.place[c as usize] != Place::Idle {
@@ -269,7 +269,7 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
             }
             self.sweep.place[c as usize] = Place::Given;
             self.sweep.free.push(c);
-            // A switch without a channel to send by stays without a way.
+            // A switch without a usable channel stays without a path.
             return left > 1 || !self.is_wanted(self.net.src[c as usize]);
         }
         false
