@@ -41,6 +41,10 @@ pub enum ErrorKind {
     NotMaster,
     /// SLV-API-0009: load cannot be rebalanced.
     NoBalance,
+    /// SLV-API-0010: the node or link to be forgotten is not missing.
+    NotMissing,
+    /// SLV-API-0011: no engine made a plan for the judge.
+    NoPlan,
     /// SLV-API-0020: the path does not support this method; the header Allow names the supported one.
     WrongMethod,
     /// SLV-API-0021: the head or body of a request did not arrive in time.
@@ -61,7 +65,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::NotFound,
         Self::BadRequest,
         Self::NoEmulator,
@@ -71,6 +75,8 @@ impl ErrorKind {
         Self::NoConfig,
         Self::NotMaster,
         Self::NoBalance,
+        Self::NotMissing,
+        Self::NoPlan,
         Self::WrongMethod,
         Self::TimedOut,
         Self::NoLength,
@@ -101,6 +107,8 @@ impl ErrorKind {
             Self::NoConfig => "SLV-API-0007",
             Self::NotMaster => "SLV-API-0008",
             Self::NoBalance => "SLV-API-0009",
+            Self::NotMissing => "SLV-API-0010",
+            Self::NoPlan => "SLV-API-0011",
             Self::WrongMethod => "SLV-API-0020",
             Self::TimedOut => "SLV-API-0021",
             Self::NoLength => "SLV-API-0022",
@@ -118,7 +126,13 @@ impl ErrorKind {
         match self {
             Self::NotFound => 404,
             Self::BadRequest => 400,
-            Self::NoBalance | Self::NoConfig | Self::NoEmulator | Self::NoManager | Self::NotMaster => 409,
+            Self::NoBalance
+            | Self::NoConfig
+            | Self::NoEmulator
+            | Self::NoManager
+            | Self::NotMaster
+            | Self::NoPlan
+            | Self::NotMissing => 409,
             Self::WrongMethod => 405,
             Self::TimedOut => 408,
             Self::NoLength => 411,
@@ -141,6 +155,8 @@ impl ErrorKind {
             Self::NoConfig => "start it with --config FILE",
             Self::NotMaster => "ask the master, 'selvedge status' names it",
             Self::NoBalance => "choose an engine that can route the whole fabric again",
+            Self::NotMissing => "'selvedge status conditions' lists what is missing",
+            Self::NoPlan => "name another engine, or correct what the message names",
             Self::WrongMethod => "use the method that the header Allow names",
             Self::TimedOut => "send the whole request at once",
             Self::NoLength => "send a body with its Content-Length",

@@ -23,7 +23,7 @@ pub struct Finding {
     pub detail: serde_json::Value,
 }
 
-/// All findings about the plan in force.
+/// All findings about the plan in force, or about the one that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Findings {
     /// True if no finding is an error, and no host is isolated from others or out of the manager's reach.
@@ -36,8 +36,21 @@ pub struct Findings {
     pub infos: u64,
     /// The judge's figures: reachability, hops, loads, lanes.
     pub figures: serde_json::Value,
+    /// Present if they are about a plan that the judge refused: since when the manager is without a new plan, and what is
+    /// in force instead.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub refused: Option<RefusedPlan>,
     /// The findings; of a kind with very many only the first are listed.
     pub findings: Vec<Finding>,
+}
+
+/// A plan that the judge refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedPlan {
+    /// Since when, in milliseconds since 1970-01-01 UTC.
+    pub since_ms: u64,
+    /// Why, and what is in force instead, in words.
+    pub why: String,
 }
 
 impl Body for Findings {

@@ -12,6 +12,7 @@ mod error;
 mod event;
 mod fault;
 mod finding;
+mod health;
 mod intake;
 mod inventory;
 mod model;
@@ -35,7 +36,8 @@ pub use document::{Body, Document};
 pub use error::{Error, ErrorKind};
 pub use event::{Event, EventQuery, Events, Severity};
 pub use fault::{FaultReport, FaultRequest};
-pub use finding::{Finding, Findings};
+pub use finding::{Finding, Findings, RefusedPlan};
+pub use health::{Condition, ForgetRequest, Forgotten, Health, NodeName, Place};
 pub use intake::{Babbler, Intake};
 pub use inventory::{
     End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,

@@ -3,7 +3,7 @@
 use selvedge_types::Guid;
 use serde::{Deserialize, Serialize};
 
-use crate::{Administration, Body, Fabric, Intake, Plan, Port, ReasonCount, RebalanceStatus};
+use crate::{Administration, Body, Fabric, Health, Intake, Plan, Port, ReasonCount, RebalanceStatus};
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,6 +160,9 @@ pub struct Status {
     pub role: Role,
     /// Port GUID of the master, if it is another manager.
     pub master: Option<Guid>,
+    /// Node and port of the master, as `"H-3"[1]`, if it is another manager and its port was found.
+    #[serde(default)]
+    pub master_name: Option<String>,
     /// The current stage.
     pub stage: Stage,
     /// How far that is.
@@ -199,12 +202,15 @@ pub struct Status {
     /// Data that cannot be stored at present and is retried; empty in normal operation.
     #[serde(default)]
     pub not_stored: Vec<NotStored>,
+    /// The verdict, and what is wrong.
+    #[serde(default)]
+    pub health: Health,
 }
 
 /// Data that must survive a restart and cannot be stored at present.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotStored {
-    /// `state` (LIDs and plan state), `registrations` (what hosts registered) or `mark` (that the stored registrations
+    /// `state` (LIDs and plan state), `known_fabric` (nodes and links that were found), `registrations` (what hosts registered) or `mark` (that the stored registrations
     /// are incomplete).
     pub what: String,
     /// Time of the first failure, in ms since the process started.
@@ -239,7 +245,7 @@ impl Body for Status {
 /// A run that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// How it ended: `good`, `not_good`, `standby`, `refused`, `no_fabric` or `interrupted`.
+    /// How it ended: `good`, `not_good`, `unmanaged`, `standby`, `refused`, `no_fabric` or `interrupted`.
     pub outcome: String,
     /// The exit code for it.
     pub exit_code: u8,

@@ -7,8 +7,8 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::exit::{CliError, Exit};
 use crate::out::note;
 use crate::{
-    backups, bench, compare, config, decode, demo, emulate, experiment, fault, headings, man, model, rebalance, replay,
-    route, run, shell, simulate, soak, status, topology, transition, verify,
+    backups, bench, compare, config, decode, demo, emulate, experiment, fault, headings, health, man, model, rebalance,
+    replay, route, run, shell, simulate, soak, status, topology, transition, verify,
 };
 
 /// Most threads that a flag may request: more than the processors of any machine in use, but few enough to start.
@@ -31,6 +31,8 @@ enum Command {
     Run(Box<run::RunArgs>),
     Watch(Box<run::WatchArgs>),
     Status(status::StatusArgs),
+    Health(health::HealthArgs),
+    Forget(health::ForgetArgs),
     Sweep(status::SweepArgs),
     Rebalance(rebalance::RebalanceArgs),
     Reload(status::ReloadArgs),
@@ -94,6 +96,8 @@ impl Cli {
             Command::Run(args) => args.json(),
             Command::Watch(args) => args.json(),
             Command::Status(args) => args.json(),
+            Command::Health(args) => args.json(),
+            Command::Forget(args) => args.json(),
             Command::Topology(args) => args.json(),
             Command::Route(args) => args.json(),
             Command::Compare(args) => args.json(),
@@ -124,6 +128,8 @@ impl Cli {
             Command::Run(args) => run::run(args),
             Command::Watch(args) => run::watch(args),
             Command::Status(args) => status::run(args),
+            Command::Health(args) => health::run(args),
+            Command::Forget(args) => health::forget(args),
             Command::Sweep(args) => status::sweep(args),
             Command::Rebalance(args) => rebalance::run(args),
             Command::Reload(args) => status::reload(args),

@@ -34,6 +34,18 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// The exit of `selvedge health`, which has the codes of Nagios plugins: 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    pub const fn of_nagios(code: u8) -> Self {
+        match code {
+            0 => Self::Good,
+            1 => Self::NotGood,
+            2 => Self::Usage,
+            _ => Self::NoFabric,
+        }
+    }
+}
+
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {

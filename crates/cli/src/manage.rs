@@ -18,7 +18,7 @@ use crate::dumps::DumpFiles;
 use crate::exit::{CliError, Exit};
 use crate::out::note;
 use crate::progress::{self, BarLog};
-use crate::{background, load};
+use crate::{background, expected, load};
 
 /// The way to the fabric.
 #[derive(Args, Clone, Debug, Default)]
@@ -115,6 +115,10 @@ pub struct ProcessArgs {
     /// Show nodes by the names in FILE (lines: 0xGUID "name")
     #[arg(long, value_name = "FILE")]
     pub node_name_map: Option<PathBuf>,
+    /// Compare what is found with this topology, a file or generator, and report what is missing, additional, slow,
+    /// narrow or in the wrong port; read at the start
+    #[arg(long, value_name = "SPEC")]
+    pub expected: Option<String>,
 }
 
 impl ProcessArgs {
@@ -223,7 +227,7 @@ pub fn run(
         _ => Vec::new(),
     };
     let outcome = match Outcome::of(mode, &view) {
-        Outcome::Good if !not_found.is_empty() => Outcome::NotGood,
+        Outcome::Good if !not_found.is_empty() || manager.has_conditions() => Outcome::NotGood,
         outcome => outcome,
     };
     Ok(Ended {
@@ -256,6 +260,7 @@ fn begin(
         None => Box::new(BarLog::new(bar.clone(), least)),
     };
     Ok(start(Options {
+        expected: args.expected.as_deref().map(expected::read).transpose()?,
         names: names.unwrap_or_default(),
         sources: Some(sources),
         until: if args.once { Until::Idle } else { Until::Stopped },
@@ -275,7 +280,7 @@ pub fn exit(ended: &Ended, once: bool) -> Exit {
         (true, Some(_)) => Exit::Interrupted,
         (_, None) => match ended.outcome {
             Outcome::Good => Exit::Good,
-            Outcome::NotGood => Exit::NotGood,
+            Outcome::NotGood | Outcome::Unmanaged => Exit::NotGood,
             Outcome::Standby | Outcome::Refused => Exit::Refused,
             Outcome::NoFabric => Exit::NoFabric,
         },

@@ -278,10 +278,12 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
         out.line("")?;
         out.grid(&tables::reasons(&status.ports_not_active))?;
     }
+    crate::health::list(&mut out, &status.health, format)?;
     let verdict = match ended.outcome {
         _ if interrupted => out.bad(&report::interrupted(&status)),
         Outcome::Good => out.good("good"),
         Outcome::NotGood => out.bad("not good: see above"),
+        Outcome::Unmanaged => out.bad("unmanaged: no manager has set this fabric up"),
         Outcome::Standby => out.bad("another manager is master: nothing was changed"),
         Outcome::Refused => out.bad("refused: nothing was changed, see the events above"),
         Outcome::NoFabric => out.bad("no fabric: the local port is down or its node does not answer"),

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use selvedge_api as api;
+use selvedge_daemon::utc_text;
 use selvedge_http::{Client, EMULATOR_SOCKET, MANAGER_SOCKET, existing_path};
 
 use crate::admission;
 use crate::events::EventArgs;
 use crate::exit::{CliError, Exit};
 use crate::findings::{self, TOP};
+use crate::health;
 use crate::out::{Cell, Facts, Format, Grid, JsonArg, Out};
 use crate::select::SelectArgs;
 use crate::{partitions, tables};
@@ -68,6 +70,8 @@ pub struct StatusArgs {
 enum What {
     /// Role, stage, counts
     Summary,
+    /// What is wrong, with evidence, and what clears it
+    Conditions,
     /// The fabric in figures
     Fabric,
     /// Every node
@@ -117,10 +121,19 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     let exit = match args.what {
         What::Summary => {
             let status: api::Status = client.get("status")?;
-            // A standby has nothing to bring up.
-            let is_good = status.up || status.role == api::Role::Standby;
-            let exit = if is_good { Exit::Good } else { Exit::NotGood };
+            let exit = if status.health.good { Exit::Good } else { Exit::NotGood };
             summary(&mut out, status)?;
+            exit
+        }
+        What::Conditions => {
+            let health: api::Health = client.get("health")?;
+            let exit = if health.good { Exit::Good } else { Exit::NotGood };
+            match args.format.is_text() {
+                true => health::text(&health.conditions)
+                    .into_iter()
+                    .try_for_each(|line| out.line(line))?,
+                false => drop(show(&mut out, health, health::conditions)?),
+            }
             exit
         }
         What::Fabric => show_facts(&mut out, client.get("fabric")?, fabric)?,
@@ -130,7 +143,14 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
         What::Plan => show_facts(&mut out, client.get("plan")?, plan)?,
         What::Findings => {
             let found: api::Findings = client.get("findings")?;
-            let exit = if found.ok { Exit::Good } else { Exit::NotGood };
+            let exit = match found.ok && found.refused.is_none() {
+                true => Exit::Good,
+                false => Exit::NotGood,
+            };
+            if let Some(refused) = found.refused.as_ref().filter(|_| args.format.is_text()) {
+                let since = utc_text(refused.since_ms);
+                out.line(format!("of the plan that is refused since {since}: {}", refused.why))?;
+            }
             match args.format.is_text() {
                 true if found.findings.is_empty() && found.ok => out.line("none")?,
                 true => findings::text(&mut out, &found, &findings::groups_of(&found.findings), args.top)?,
@@ -172,6 +192,8 @@ fn summary(out: &mut Out, status: api::Status) -> Result<(), CliError> {
         return out.document(status);
     }
     out.facts(&tables::status(&status))?;
+    let format = out.format();
+    health::list(out, &status.health, format)?;
     if !status.ports_not_active.is_empty() && out.format().is_text() {
         out.line("")?;
         out.grid(&tables::reasons(&status.ports_not_active))?;

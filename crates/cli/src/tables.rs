@@ -335,11 +335,13 @@ fn rebalance_words(rebalance: &RebalanceStatus, uptime_ms: u64) -> Option<String
 /// How a manager is doing.
 pub fn status(status: &Status) -> Facts {
     let mut facts = Facts::new();
-    let state = if status.up { "up" } else { "not up" };
-    facts.several("state", state.to_owned(), [("up", status.up.into())]);
+    crate::health::verdict(&status.health, &mut facts);
     let master = status
         .master
-        .map_or_else(String::new, |guid| format!(" (master: {guid})"));
+        .map_or_else(String::new, |guid| match &status.master_name {
+            Some(name) => format!(" (master: {name}, port GUID {guid})"),
+            None => format!(" (master: port GUID {guid})"),
+        });
     facts.several(
         "role",
         format!("{}{master}", status.role),

@@ -1,8 +1,11 @@
 //! The coordinator: routes arrivals, milestones and stored state between the manager and the administrator.
 
+use std::sync::Arc;
+
+use selvedge_health::Known;
 use selvedge_sa::Sa;
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Input, Intake, IntakeOut, Milestone, Role};
+use selvedge_sm::{Command, Input, Intake, IntakeOut, Milestone, PersistentState, Role};
 use selvedge_wire::{Class, Datagram};
 
 use crate::administration::Administration;
@@ -18,7 +21,11 @@ pub struct Coordinator {
     /// The M_Key for TrapRepress while the manager is master.
     m_key: u64,
     intake: Intake,
-    saver: Saver,
+    saver: Saver<PersistentState>,
+    /// Of the nodes and links that the manager has found.
+    known: Saver<Known>,
+    /// The number of the last request to store those.
+    known_number: u64,
     administration: Option<Administration>,
 }
 
@@ -27,6 +34,8 @@ pub struct Coordinator {
 pub struct Retries {
     /// Of the manager's state.
     pub state: Retry,
+    /// Of the nodes and links that the manager has found.
+    pub known: Retry,
     /// Of the registrations of hosts.
     pub registrations: Retry,
     /// Of the mark that says whether all registrations are stored.
@@ -46,6 +55,8 @@ impl Coordinator {
             m_key: manager.policy.m_key,
             intake: Intake::default(),
             saver: Saver::default(),
+            known: Saver::default(),
+            known_number: 0,
             administration,
         }
     }
@@ -75,7 +86,7 @@ impl Coordinator {
                 out.push(Out::Manager(Input::Command(command)));
             }
             In::Persist { id, state } => {
-                self.saver.want(id, state);
+                self.saver.want(id, Arc::new(state));
                 self.store_state(now, out);
             }
             In::StateStored { id, is_stored } => {
@@ -85,6 +96,10 @@ impl Coordinator {
                     false => Input::NotPersisted { id },
                 }));
                 self.store_state(now, out);
+            }
+            In::KnownStored { id, is_stored } => {
+                self.known.saved(now, id, is_stored);
+                self.store_known(now, out);
             }
             In::Wake => self.wake(now, out),
             In::RegistrationsStored { .. } | In::MarkRemoved { .. } | In::MarkSet { .. } | In::Indexed(_) | In::End => {
@@ -99,7 +114,12 @@ impl Coordinator {
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let administration = self.administration.as_ref().and_then(Administration::next_wake);
-        let wakes = [self.intake.next_wake(), self.saver.next_wake(), administration];
+        let wakes = [
+            self.intake.next_wake(),
+            self.saver.next_wake(),
+            self.known.next_wake(),
+            administration,
+        ];
         wakes.into_iter().flatten().min()
     }
 
@@ -122,6 +142,7 @@ impl Coordinator {
         let [registrations, mark] = of_hosts.unwrap_or_default();
         Retries {
             state: *self.saver.retry(),
+            known: *self.known.retry(),
             registrations,
             mark,
         }
@@ -146,8 +167,14 @@ impl Coordinator {
     }
 
     fn reached(&mut self, now: Time, milestone: Milestone, out: &mut Vec<Out>) {
-        if let Milestone::RoleChanged { role } = milestone {
-            self.role = role;
+        match &milestone {
+            Milestone::RoleChanged { role } => self.role = *role,
+            Milestone::KnownChanged(known) => {
+                self.known_number += 1;
+                self.known.want(self.known_number, Arc::clone(known));
+                self.store_known(now, out);
+            }
+            _ => {}
         }
         if let Some(administration) = &mut self.administration {
             administration.reached(now, milestone, out);
@@ -159,6 +186,7 @@ impl Coordinator {
             administration.handle(now, In::Wake, out);
         }
         self.store_state(now, out);
+        self.store_known(now, out);
         self.serve_intake();
         let mut wanted = Vec::new();
         let released = self.intake.wake(now, &mut wanted);
@@ -185,6 +213,12 @@ impl Coordinator {
     fn store_state(&mut self, now: Time, out: &mut Vec<Out>) {
         if let Some((id, state)) = self.saver.begin(now) {
             out.push(Out::StoreState { id, state });
+        }
+    }
+
+    fn store_known(&mut self, now: Time, out: &mut Vec<Out>) {
+        if let Some((id, known)) = self.known.begin(now) {
+            out.push(Out::StoreKnown { id, known });
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_health::Known;
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sm::{Command, Event, Input, Milestone, PersistentState};
 use selvedge_wire::Datagram;
@@ -29,6 +30,13 @@ pub enum In {
     },
     /// [`Out::StoreState`] ended.
     StateStored {
+        /// Number of the request.
+        id: u64,
+        /// False if the attempt failed.
+        is_stored: bool,
+    },
+    /// [`Out::StoreKnown`] ended.
+    KnownStored {
         /// Number of the request.
         id: u64,
         /// False if the attempt failed.
@@ -84,6 +92,13 @@ pub enum Out {
         id: u64,
         /// What to store.
         state: Arc<PersistentState>,
+    },
+    /// Store the nodes and links that the manager has found, then hand in [`In::KnownStored`]. No Set waits for that.
+    StoreKnown {
+        /// Number of the request.
+        id: u64,
+        /// What to store.
+        known: Arc<Known>,
     },
     /// Store the registrations of hosts, then hand in [`In::RegistrationsStored`].
     StoreRegistrations {

@@ -71,6 +71,13 @@ pub(crate) fn stage(stage: StageName) -> api::Stage {
     }
 }
 
+/// Returns node and port of the master, if it is another manager and its port was found.
+pub(crate) fn master_name(view: &View, names: &Names) -> Option<String> {
+    let (fabric, guid) = (view.seen.as_ref().or(view.fabric.as_ref())?, view.master?);
+    let at = fabric.find_port(guid)?;
+    Some(names.apply_text(&fabric.port_name(at)))
+}
+
 pub(crate) fn mads(view: &View) -> api::MadCounts {
     let mads = &view.mads;
     api::MadCounts {
@@ -200,6 +207,7 @@ pub fn findings(verdict: &Verdict, names: &Names) -> api::Findings {
         warnings: verdict.count(Severity::Warning),
         infos: verdict.count(Severity::Info),
         figures: serde_json::to_value(&verdict.figures).unwrap_or_default(),
+        refused: None,
         findings,
     }
 }

@@ -276,6 +276,7 @@ impl Desk {
                 | Out::Event(_)
                 | Out::Index(_)
                 | Out::StoreState { .. }
+                | Out::StoreKnown { .. }
                 | Out::RemoveMark => {}
             }
         }

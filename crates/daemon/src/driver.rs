@@ -21,14 +21,16 @@ use selvedge_transport::prefer_this_thread;
 use selvedge_wire::MadPort;
 
 use crate::DaemonError;
+use crate::attached::PortNews;
 use crate::desk::{Desk, Seat};
 use crate::dumps::{Dump, DumpSink, dumper};
 use crate::memory::Memory;
 use crate::notice::Notice;
 use crate::record::Recorder;
 use crate::shared::Shared;
-use crate::worker::{Note, ToCompare, ToStore, Worker};
-use crate::worker::{backer, comparer, compute_in_place, indexer, planner, storer};
+use crate::systemd::Systemd;
+use crate::worker::{Expected, Note, ToCompare, ToStore, Worker};
+use crate::worker::{backer, comparer, compute_in_place, expecter, indexer, planner, storer};
 
 /// When the driver ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +83,7 @@ pub(crate) struct Driver {
     storer: Worker<ToStore>,
     comparer: Worker<ToCompare>,
     dumper: Option<Worker<Dump>>,
+    expecter: Option<Worker<Arc<Fabric>>>,
     out: Vec<Output>,
     /// Outputs that the coordinator left for this thread.
     left: VecDeque<(Time, Out)>,
@@ -102,6 +105,7 @@ pub(crate) struct Driver {
     /// The last plan in force and the fabric it was made for.
     in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     stopping: bool,
+    systemd: Systemd,
 }
 
 /// Output that waits until there is time for it.
@@ -120,12 +124,14 @@ pub(crate) struct Parts {
     pub(crate) recorder: Option<Recorder>,
     pub(crate) folder: Option<Arc<StateDir>>,
     pub(crate) dumps: Option<Box<dyn DumpSink>>,
+    pub(crate) expected: Option<Expected>,
     pub(crate) coordinator: Coordinator,
 }
 
 impl Driver {
     pub(crate) fn new(parts: Parts) -> Result<Self, DaemonError> {
         let (sender, notes) = parts.notes;
+        let clock = parts.shared.clock;
         let mut desk = Desk::new(
             parts.port,
             parts.coordinator,
@@ -148,8 +154,12 @@ impl Driver {
             backer: backer(sender.clone())?,
             indexer: indexer(sender.clone())?,
             dumper: parts.dumps.map(|sink| dumper(sender.clone(), sink)).transpose()?,
+            expecter: parts
+                .expected
+                .map(|expected| expecter(sender.clone(), expected))
+                .transpose()?,
             comparer: comparer(sender.clone())?,
-            storer: storer(sender, parts.folder)?,
+            storer: storer(sender, parts.folder, clock)?,
             out: Vec::new(),
             left: VecDeque::new(),
             untold: Vec::new(),
@@ -163,6 +173,7 @@ impl Driver {
             memory: Memory::default(),
             in_force: None,
             stopping: false,
+            systemd: Systemd::of_environment(),
         })
     }
 
@@ -171,6 +182,7 @@ impl Driver {
         prefer_this_thread();
         let result = self.coordinate(In::Start).and_then(|()| self.turn_until_done());
         let result = self.tell().and(result);
+        self.systemd.end();
         // The last view shows the state of the fabric, not that the manager is stopping.
         self.show();
         let view = self.sm.view();
@@ -239,6 +251,9 @@ impl Driver {
             } else if self.asked != received {
                 self.show_administration();
             }
+        }
+        if !hurries && self.systemd.is_due(now) {
+            self.systemd.turn(now, &self.shared.manager_health());
         }
         let mut wait = match self.untold.is_empty() || hurries {
             true => self.wait(now),
@@ -322,6 +337,7 @@ impl Driver {
                 }
                 Note::Superseded => {}
                 Note::Persisted { id, result } => self.state_stored(id, result)?,
+                Note::KnownStored { id, result } => self.known_stored(id, result)?,
                 Note::Kept { revision, result } => self.seat.desk().registrations_stored(revision, result)?,
                 Note::Dumped(result) => self.dumped(result),
                 Note::Compared(reroute) => {
@@ -329,8 +345,26 @@ impl Driver {
                         self.notice(&Notice::Rerouted(reroute));
                     }
                 }
+                Note::Deviations(deviations) => self.shared.take_deviations(deviations),
+                Note::Port(news) => self.port_changed(news)?,
                 Note::Command(Command::Stop) => self.stopping = true,
                 Note::Command(command) => self.coordinate(In::Command(command))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The port went, or it came back: then the fabric is found anew.
+    fn port_changed(&mut self, news: PortNews) -> Result<(), DaemonError> {
+        self.changed = true;
+        match news {
+            PortNews::Gone(error) => self.shared.port_gone(Some(&error)),
+            PortNews::Back(set) => {
+                self.shared.port_gone(None);
+                if let Err(error) = set {
+                    self.notice(&Notice::IsSmRefused(error));
+                }
+                self.coordinate(In::Command(Command::Sweep))?;
             }
         }
         Ok(())

@@ -5,8 +5,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use selvedge_api::{
-    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Partitions, Plan, Ports,
-    Rebalance, RebalanceRequest, Status, ports,
+    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
+    Health, Partitions, Plan, Ports, Rebalance, RebalanceRequest, Status, ports,
 };
 use selvedge_fabric::Fabric;
 use selvedge_sim::Time;
@@ -88,6 +88,14 @@ impl Emulation {
 
 impl Service for Emulation {
     fn status(&self) -> Result<Status, Error> {
+        Self::no_manager()
+    }
+
+    fn health(&self) -> Result<Health, Error> {
+        Self::no_manager()
+    }
+
+    fn forget(&self, _: &ForgetRequest) -> Result<Forgotten, Error> {
         Self::no_manager()
     }
 

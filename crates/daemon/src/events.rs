@@ -35,6 +35,8 @@ struct Inner {
     ring: VecDeque<Event>,
     capacity: usize,
     last: u64,
+    /// The time of the newest event.
+    newest: Time,
     sink: Box<dyn LogSink>,
 }
 
@@ -48,15 +50,19 @@ impl EventLog {
                 ring: VecDeque::new(),
                 capacity: capacity.max(1),
                 last: 0,
+                newest: Time::ZERO,
                 sink,
             }),
         }
     }
 
-    /// Keeps and logs an event.
+    /// Keeps and logs an event. Events are in order of time: one that comes late, as of another thread, has the time of
+    /// the event before it.
     pub fn push(&self, time: Time, severity: Severity, code: &str, text: String) {
-        let time_ms = self.clock.unix_ms(time);
         let mut inner = self.lock();
+        let time = time.max(inner.newest);
+        inner.newest = time;
+        let time_ms = self.clock.unix_ms(time);
         inner.last += 1;
         inner.sink.line(severity, &log_line(time_ms, severity, code, &text));
         if inner.ring.len() == inner.capacity {
@@ -122,6 +128,16 @@ mod tests {
         assert!(line("\"a\u{1b}[31m\nb\"[1]").ends_with("SLV-SM-0001 \"a\\u{1b}[31m\\u{a}b\"[1]"));
         assert!(line("\u{202e}x").ends_with(" \\u{202e}x"));
         assert!(line("\"leaf 1\"[2]").ends_with(" \"leaf 1\"[2]"));
+    }
+
+    #[test]
+    fn events_are_in_order_of_time() {
+        let log = EventLog::new(Clock::start(), 9, Box::new(NoLog));
+        for ns in [104, 103, 110] {
+            log.push(Time(ns), Severity::Info, "SLV-SM-0001", String::new());
+        }
+        let times: Vec<u64> = log.since(0).events.iter().map(|event| event.uptime_ns).collect();
+        assert_eq!(times, [104, 104, 110]);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! steps in real time ([`Door`]). Everything that goes into the manager can be recorded and replayed ([`record`]).
 
 mod administrator;
+mod attached;
 mod backend;
 mod clock;
 mod convert;
@@ -23,7 +24,9 @@ mod emulation;
 mod error;
 mod events;
 mod files;
+mod forget;
 mod groups;
+mod health;
 mod host;
 mod journal;
 mod log_file;
@@ -40,6 +43,7 @@ mod shared;
 mod signals;
 mod start;
 mod storing;
+mod systemd;
 mod worker;
 
 pub use clock::{utc_ms, utc_text};
@@ -63,3 +67,4 @@ pub use service::{Manager, Service};
 pub use signals::obey;
 pub use start::{Door, Options, Running, manager_config, start};
 pub use storing::Promise;
+pub use worker::Expected;

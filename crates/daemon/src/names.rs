@@ -58,6 +58,13 @@ impl Names {
         }
     }
 
+    /// Returns the operator's name for a node, if there is one.
+    #[must_use]
+    pub fn of(&self, guid: Guid) -> Option<String> {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.by_guid.get(&guid).cloned()
+    }
+
     /// A text of the manager's with the operator's names in place of quoted descriptions.
     ///
     /// Descriptions that several nodes share stay as they are: the text does not identify the node.

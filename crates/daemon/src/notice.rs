@@ -4,8 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use selvedge_api::{Reroute, Severity};
+use selvedge_health::Condition;
 use selvedge_store::{StateWarning, StoreError};
 
+use crate::health::severity;
 use crate::storing::Promise;
 
 /// A message of the driver.
@@ -50,6 +52,10 @@ pub enum Notice {
         /// The error of the operating system.
         cause: std::io::Error,
     },
+    /// A condition began: something is wrong.
+    ConditionBegan(Condition),
+    /// A condition cleared.
+    ConditionCleared(Condition),
     /// IsSM could not be set at the port.
     IsSmRefused(selvedge_wire::PortError),
 }
@@ -70,6 +76,8 @@ impl Notice {
             Self::NotDumped { .. } => "SLV-DAEMON-0109",
             Self::StoredAgain { .. } => "SLV-DAEMON-0131",
             Self::StateDoubtful(_) => "SLV-DAEMON-0132",
+            Self::ConditionBegan(_) => "SLV-DAEMON-0140",
+            Self::ConditionCleared(_) => "SLV-DAEMON-0141",
         }
     }
 
@@ -78,13 +86,16 @@ impl Notice {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::NotStored(_) | Self::RecordBroken(_) => Severity::Error,
+            Self::ConditionBegan(condition) => severity(condition.severity),
             Self::NotReloaded(_)
             | Self::RecordFull { .. }
             | Self::Fault { .. }
             | Self::NotDumped { .. }
             | Self::StateDoubtful(_)
             | Self::IsSmRefused(_) => Severity::Warning,
-            Self::Reloaded(_) | Self::Rerouted(_) | Self::StoredAgain { .. } => Severity::Info,
+            Self::Reloaded(_) | Self::Rerouted(_) | Self::StoredAgain { .. } | Self::ConditionCleared(_) => {
+                Severity::Info
+            }
         }
     }
 }
@@ -129,6 +140,8 @@ impl fmt::Display for Notice {
                 write!(f, "IsSM cannot be set, so other managers do not find this one: {error}")
             }
             Self::Rerouted(reroute) => write!(f, "{reroute}"),
+            Self::ConditionBegan(condition) => write!(f, "{condition}"),
+            Self::ConditionCleared(condition) => write!(f, "cleared: {}: {}", condition.place, condition.what),
         }
     }
 }

@@ -14,6 +14,8 @@ pub enum Outcome {
     Standby,
     /// Nothing was changed: an M_Key forbids it, or no plan passed the judge.
     Refused,
+    /// Watching: no manager has set the fabric up.
+    Unmanaged,
     /// No sweep ended: the local port is down, or its node does not answer.
     NoFabric,
 }
@@ -29,6 +31,7 @@ impl Outcome {
             _ if view.sees_beyond_reach() || view.verdict.as_ref().is_some_and(|verdict| !verdict.is_good()) => {
                 Self::NotGood
             }
+            Mode::Watch if !view.facts.is_managed => Self::Unmanaged,
             Mode::Watch => Self::Good,
             Mode::Manage | Mode::DryRun if view.is_up() => Self::Good,
             Mode::Manage | Mode::DryRun => Self::NotGood,
@@ -43,6 +46,7 @@ impl Outcome {
             Self::NotGood => "not_good",
             Self::Standby => "standby",
             Self::Refused => "refused",
+            Self::Unmanaged => "unmanaged",
             Self::NoFabric => "no_fabric",
         }
     }

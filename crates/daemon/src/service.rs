@@ -5,16 +5,19 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_api::{
-    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Links, LocalPort, Nodes,
-    Partitions, Plan, Ports, Progress, Rebalance, RebalanceRequest, Status, links, nodes,
+    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
+    Health, Links, LocalPort, Nodes, Partitions, Plan, Ports, Progress, Rebalance, RebalanceRequest, RefusedPlan,
+    Status, links, nodes,
 };
 use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
+use selvedge_health::What;
 use selvedge_planner::rebalance::preview;
 use selvedge_sim::Par;
 use selvedge_sm::{Asked, Command, Role, View};
 
 use crate::convert;
+use crate::forget;
 use crate::host::HostHandle;
 use crate::notice::Notice;
 use crate::partitions::partitions;
@@ -26,6 +29,10 @@ use crate::worker::Note;
 pub trait Service: Send + Sync {
     /// How it is doing.
     fn status(&self) -> Result<Status, Error>;
+    /// The verdict, and what is wrong.
+    fn health(&self) -> Result<Health, Error>;
+    /// Lists something as missing no longer, that was there and is gone.
+    fn forget(&self, request: &ForgetRequest) -> Result<Forgotten, Error>;
     /// The fabric as it is known.
     fn fabric(&self) -> Result<Arc<Fabric>, Error>;
     /// Every port, and why it is not ACTIVE.
@@ -106,6 +113,12 @@ impl Manager {
         fabric.map_or_else(Vec::new, |fabric| convert::ports(&fabric, &view, false).ports)
     }
 
+    /// True if something is known to be wrong.
+    #[must_use]
+    pub fn has_conditions(&self) -> bool {
+        !self.shared.manager_health().conditions.is_empty()
+    }
+
     fn command(&self, command: Command) -> Result<(), Error> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes
@@ -168,19 +181,25 @@ impl Service for Manager {
             },
             role: convert::role(view.role),
             master: view.master,
+            master_name: convert::master_name(&view, &self.shared.names),
             stage: convert::stage(view.stage),
             progress: Progress {
                 done: view.progress.done,
                 total: view.progress.total,
             },
             application: convert::application(&view, self.shared.clock.now()),
-            rebalance: convert::rebalance(&view),
+            // Without a plan in force there is nothing to spread, and nothing was judged.
+            rebalance: view.plan.as_ref().and_then(|_| convert::rebalance(&view)),
             up: view.is_up(),
             sweeps: view.sweeps,
             first_up_ms: first_up.map(|time| time.0 / 1_000_000),
             fabric: fabric.as_ref().map(|fabric| selvedge_api::Fabric::of(fabric)),
             plan: view.plan.as_ref().map(|plan| Plan::of(plan, convert::changes(&view))),
-            judged_ok: view.verdict.as_ref().map(|verdict| verdict.is_good()),
+            judged_ok: view
+                .plan
+                .as_ref()
+                .and(view.verdict.as_ref())
+                .map(|verdict| verdict.is_good()),
             repairs_ready: view.has_repairs_ready,
             ports_not_active: convert::reasons(fabric.as_ref(), &view),
             multicast: crate::groups::groups(&view),
@@ -188,7 +207,22 @@ impl Service for Manager {
             administration: Some(self.shared.administration()),
             intake: Some(self.shared.intake()),
             not_stored: self.shared.not_stored(),
+            health: self.shared.health(),
         })
+    }
+
+    fn health(&self) -> Result<Health, Error> {
+        Ok(self.shared.health())
+    }
+
+    fn forget(&self, request: &ForgetRequest) -> Result<Forgotten, Error> {
+        let (fabric, view) = self.named();
+        let found = forget::find(&request.name, &view.facts.absent, fabric.as_deref(), &self.shared.names)?;
+        self.command(Command::Forget {
+            nodes: found.nodes,
+            links: found.links,
+        })?;
+        Ok(Forgotten { forgotten: found.words })
     }
 
     fn fabric(&self) -> Result<Arc<Fabric>, Error> {
@@ -209,8 +243,21 @@ impl Service for Manager {
 
     fn findings(&self) -> Result<Findings, Error> {
         let view = self.view();
-        let verdict = view.verdict.as_ref().ok_or_else(|| not_yet("verdict"))?;
-        Ok(convert::findings(verdict, &self.shared.names))
+        let health = self.shared.health();
+        let refused = health.conditions.iter().find(|of| of.code == What::PlanRefused.code());
+        let refused = refused.map(|of| RefusedPlan {
+            since_ms: of.since_ms,
+            why: of.evidence.clone(),
+        });
+        let verdict = match (&view.refused, &refused) {
+            (Some(verdict), Some(_)) => verdict,
+            (None, Some(refused)) => return Err(ErrorKind::NoPlan.error(format!("no plan was made: {}", refused.why))),
+            (_, None) => view.verdict.as_ref().ok_or_else(|| not_yet("verdict"))?,
+        };
+        Ok(Findings {
+            refused,
+            ..convert::findings(verdict, &self.shared.names)
+        })
     }
 
     fn partitions(&self) -> Result<Partitions, Error> {

@@ -5,14 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_api::{Administration, Intake, NotStored, Severity};
 use selvedge_coordinator::Retry;
+use selvedge_health::{Deviation, Health, News};
 use selvedge_sim::Time;
 use selvedge_sm::View;
 use selvedge_store::StoreError;
 use selvedge_types::Guid;
-use selvedge_wire::LocalPort;
+use selvedge_wire::{LocalPort, PortError};
 
 use crate::clock::Clock;
 use crate::events::{EventLog, LogSink};
+use crate::health::{self, HealthDesk};
 use crate::names::Names;
 use crate::notice::Notice;
 use crate::storing::{Promise, Storing};
@@ -29,6 +31,7 @@ pub(crate) struct Shared {
     administration: Mutex<Administration>,
     intake: Mutex<Intake>,
     storing: Mutex<Storing>,
+    health: HealthDesk,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -56,6 +59,7 @@ impl Shared {
             administration: Mutex::default(),
             intake: Mutex::default(),
             storing: Mutex::default(),
+            health: HealthDesk::default(),
         }
     }
 
@@ -77,12 +81,50 @@ impl Shared {
             // Later events use the names of this snapshot.
             let _ = self.names.apply(fabric);
         }
+        let news = self.health.take_manager(now, view.facts.clone());
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if shown.first_up.is_none() && view.is_up() {
             shown.first_up = Some(now);
         }
         shown.view = Arc::new(view);
         shown.number += 1;
+        drop(shown);
+        self.report(now, news);
+    }
+
+    /// Reports conditions that began or cleared.
+    fn report(&self, now: Time, news: Vec<News>) {
+        for news in news {
+            self.notice_of(
+                now,
+                &match news {
+                    News::Began(condition) => Notice::ConditionBegan(condition),
+                    News::Cleared(condition) => Notice::ConditionCleared(condition),
+                },
+            );
+        }
+    }
+
+    /// Takes what is otherwise than the expected topology has it.
+    pub(crate) fn take_deviations(&self, deviations: Vec<Deviation>) {
+        let now = self.clock.now();
+        self.report(now, self.health.take_deviations(now, deviations));
+    }
+
+    /// Takes that the manager's own port is gone, or that it is open again.
+    pub(crate) fn port_gone(&self, error: Option<&PortError>) {
+        let now = self.clock.now();
+        self.report(now, self.health.take_port_gone(now, error.map(ToString::to_string)));
+    }
+
+    /// Returns the health as a value.
+    pub(crate) fn manager_health(&self) -> Arc<Health> {
+        self.health.health()
+    }
+
+    /// Returns the verdict and the conditions as they are now.
+    pub(crate) fn health(&self) -> selvedge_api::Health {
+        health::shown(&self.health.health(), self.clock, &self.names)
     }
 
     /// Replaces the names of nodes.
@@ -113,7 +155,10 @@ impl Shared {
             return;
         }
         let notice = storing.ended(now, what, retry, result);
+        let not_stored = storing.facts();
         drop(storing);
+        let news = self.health.take_not_stored(now, not_stored);
+        self.report(now, news);
         if let Some(notice) = notice {
             self.notice_of(now, &notice);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
@@ -20,6 +20,7 @@ use selvedge_wire::{LocalPort, MadPort};
 
 use crate::DaemonError;
 use crate::administrator;
+use crate::attached::AttachedPort;
 use crate::backend::default_seat;
 use crate::clock::Clock;
 use crate::driver::{Driver, Parts, Until};
@@ -33,6 +34,7 @@ use crate::record::{Header, Recorder};
 use crate::reload::Aside;
 use crate::service::Manager;
 use crate::shared::Shared;
+use crate::worker::{Expected, Note};
 
 /// Access to the fabric.
 #[derive(Clone, Debug)]
@@ -93,6 +95,8 @@ pub struct Options {
     pub log: Box<dyn LogSink>,
     /// Writes dump files; `None`: no dumps.
     pub dumps: Option<Box<dyn DumpSink>>,
+    /// Compares what is found with the expected topology; `None`: nothing is expected.
+    pub expected: Option<Expected>,
     /// Decides whether a plan may be sent.
     pub judge: Arc<dyn Judge>,
     /// The disk of the state folder; `None` for the operating system's.
@@ -113,6 +117,7 @@ impl Options {
             record: None,
             log: Box::new(crate::events::NoLog),
             dumps: None,
+            expected: None,
             judge: Arc::new(DefaultJudge::default()),
             disk: None,
         }
@@ -191,13 +196,18 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         .map(StateDir::load_state)
         .transpose()?
         .unwrap_or_default();
-    let (port, name, emulator) = open_door(options.door, options.mode, clock)?;
+    let (known, doubt) = folder.as_ref().map(StateDir::load_known_fabric).unwrap_or_default();
+    let (known, doubts) = (Arc::new(known), doubts.into_iter().chain(doubt));
+    let (sender, receiver) = channel();
+    let notes = (options.until == Until::Stopped).then(|| sender.clone());
+    let (port, name, emulator) = open_door(options.door, options.mode, clock, notes)?;
     let local = port.local();
     let header = Header {
         mode: options.mode,
         local,
         settings: settings.clone(),
         state: state.clone(),
+        known: Arc::clone(&known),
     };
     let record = options.record.as_deref();
     let recorder = record
@@ -208,7 +218,6 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     for doubt in doubts {
         shared.notice(&Notice::StateDoubtful(doubt));
     }
-    let (sender, receiver) = channel();
     let manager = Manager {
         shared: Arc::clone(&shared),
         notes: Arc::new(Mutex::new(sender.clone())),
@@ -228,7 +237,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     };
     let driver = Driver::new(Parts {
         coordinator: Coordinator::new(clock.now(), &config, Some(administrated)),
-        sm: Sm::new(config, options.judge, state),
+        sm: Sm::new(config, options.judge, state).remembering(known),
         port,
         until: options.until,
         shared,
@@ -236,6 +245,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         recorder,
         folder: folder.map(Arc::new),
         dumps: options.dumps,
+        expected: options.expected,
     })?;
     let thread = thread::Builder::new()
         .name("manager".to_owned())
@@ -248,7 +258,8 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
 
 type Opened = (Box<dyn MadPort>, String, Option<HostHandle>);
 
-fn open_door(door: Door, mode: Mode, clock: Clock) -> Result<Opened, DaemonError> {
+/// Opens the port. With `notes` it is opened again if its driver or simulator goes and comes back.
+fn open_door(door: Door, mode: Mode, clock: Clock, notes: Option<Sender<Note>>) -> Result<Opened, DaemonError> {
     match door {
         Door::Emulated { fabric, options, name } => {
             let (host, handle) = Host::new(&fabric, &options, clock)?;
@@ -260,7 +271,17 @@ fn open_door(door: Door, mode: Mode, clock: Clock) -> Result<Opened, DaemonError
                 Mode::Manage => Role::Manager,
                 Mode::DryRun | Mode::Watch => Role::Observer,
             };
-            Ok((open(&spec, role)?, spec.to_string(), None))
+            let (port, name) = (open(&spec, role)?, spec.to_string());
+            let Some(notes) = notes else {
+                return Ok((port, name, None));
+            };
+            // By GUID: the names of HCAs may change while their driver is away.
+            let same = match spec {
+                PortSpec::Umad { .. } => PortSpec::UmadGuid(port.local().port_guid),
+                spec => spec,
+            };
+            let open_again = Arc::new(move || open(&same, role));
+            Ok((Box::new(AttachedPort::new(port, open_again, notes)), name, None))
         }
     }
 }

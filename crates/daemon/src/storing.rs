@@ -5,6 +5,7 @@ use std::fmt;
 
 use selvedge_api::NotStored;
 use selvedge_coordinator::Retry;
+use selvedge_health::Since;
 use selvedge_sim::Time;
 use selvedge_store::StoreError;
 
@@ -15,6 +16,8 @@ use crate::notice::Notice;
 pub enum Promise {
     /// LIDs and the manager's other state.
     State,
+    /// Nodes and links that were found.
+    KnownFabric,
     /// Registrations of hosts.
     Registrations,
     /// The mark: all registrations are stored.
@@ -27,6 +30,7 @@ impl Promise {
     pub const fn name(self) -> &'static str {
         match self {
             Self::State => "state",
+            Self::KnownFabric => "known_fabric",
             Self::Registrations => "registrations",
             Self::Mark => "mark",
         }
@@ -37,6 +41,7 @@ impl fmt::Display for Promise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::State => "LIDs and plan state are",
+            Self::KnownFabric => "nodes and links that were found are",
             Self::Registrations => "registrations of hosts are",
             Self::Mark => "the mark of unstored registrations is",
         })
@@ -77,6 +82,16 @@ impl Storing {
     /// True if all data is stored.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns the data as facts that the health depends on.
+    pub(crate) fn facts(&self) -> Vec<selvedge_health::NotStored> {
+        let facts = self.0.iter().map(|(what, (retry, error))| selvedge_health::NotStored {
+            what: what.name().to_owned(),
+            since: Since::Run(retry.since().unwrap_or(Time::ZERO)),
+            error: error.clone(),
+        });
+        facts.collect()
     }
 
     /// Returns the content for the status.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_api::Reroute;
 use selvedge_fabric::Fabric;
+use selvedge_health::{Deviation, Known};
 use selvedge_plan::Plan;
 use selvedge_planner::{Job, JobId, JobResult, Warm};
 use selvedge_sa::{Registrations, Snapshot, Sources};
@@ -18,6 +19,8 @@ use selvedge_store::{StateDir, StoreError};
 use selvedge_transport::{put_this_thread_last, use_huge_pages};
 
 use crate::DaemonError;
+use crate::attached::PortNews;
+use crate::clock::Clock;
 
 /// What reaches the core's thread from others.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub(crate) enum Note {
     Superseded,
     /// State is stored, or could not be.
     Persisted { id: u64, result: Result<(), StoreError> },
+    /// The nodes and links that were found are stored, or could not be.
+    KnownStored { id: u64, result: Result<(), StoreError> },
     /// What hosts have registered is stored, or could not be.
     Kept {
         revision: u64,
@@ -41,6 +46,10 @@ pub(crate) enum Note {
     Dumped(Result<(), (PathBuf, std::io::Error)>),
     /// The changes of the last plan.
     Compared(Reroute),
+    /// What is otherwise than the expected topology has it.
+    Deviations(Vec<Deviation>),
+    /// The port went, or came back.
+    Port(PortNews),
     /// The operator wants something.
     Command(Command),
 }
@@ -53,8 +62,10 @@ impl Note {
             | Self::Indexed(_)
             | Self::Superseded
             | Self::Persisted { .. }
-            | Self::Compared(_) => true,
-            Self::BackedUp { .. } | Self::Kept { .. } | Self::Dumped(_) | Self::Command(_) => false,
+            | Self::KnownStored { .. }
+            | Self::Compared(_)
+            | Self::Deviations(_) => true,
+            Self::BackedUp { .. } | Self::Kept { .. } | Self::Dumped(_) | Self::Port(_) | Self::Command(_) => false,
         }
     }
 }
@@ -189,6 +200,19 @@ pub(crate) fn indexer(notes: Sender<Note>) -> Result<Worker<Sources>, DaemonErro
     })
 }
 
+/// Compares a fabric with the expected topology.
+pub type Expected = Box<dyn Fn(&Fabric) -> Vec<Deviation> + Send>;
+
+/// Starts the thread that compares what was found with the expected topology. A newer fabric supersedes those that
+/// wait.
+pub(crate) fn expecter(notes: Sender<Note>, expected: Expected) -> Result<Worker<Arc<Fabric>>, DaemonError> {
+    let dropped = notes.clone();
+    Worker::start("expected", notes, move |fabric: Arc<Fabric>, queue| {
+        let fabric = newest(fabric, queue, &dropped);
+        Note::Deviations(expected(&fabric))
+    })
+}
+
 /// Two plans that were in force one after the other.
 #[derive(Debug)]
 pub(crate) struct ToCompare {
@@ -208,16 +232,27 @@ pub(crate) fn comparer(notes: Sender<Note>) -> Result<Worker<ToCompare>, DaemonE
 pub(crate) enum ToStore {
     /// The manager's state, with the number of its request.
     State(u64, Arc<PersistentState>),
+    /// The nodes and links that were found, with the number of the request.
+    Known(u64, Arc<Known>),
     /// What hosts have registered, with its revision.
     Registrations(u64, Box<Registrations>),
 }
 
 /// Starts the thread that stores; without a folder everything counts as stored.
-pub(crate) fn storer(notes: Sender<Note>, folder: Option<Arc<StateDir>>) -> Result<Worker<ToStore>, DaemonError> {
+pub(crate) fn storer(
+    notes: Sender<Note>,
+    folder: Option<Arc<StateDir>>,
+    clock: Clock,
+) -> Result<Worker<ToStore>, DaemonError> {
     let mut last: Option<Arc<PersistentState>> = None;
     Worker::start("store", notes, move |item: ToStore, _| {
         let (id, state) = match item {
             ToStore::State(id, state) => (id, state),
+            ToStore::Known(id, known) => {
+                let save = |folder: &Arc<StateDir>| folder.save_known_fabric(&known, |time| clock.unix_ms(time));
+                let result = folder.as_ref().map_or(Ok(()), save);
+                return Note::KnownStored { id, result };
+            }
             ToStore::Registrations(revision, all) => {
                 let save = |folder: &Arc<StateDir>| folder.save_registrations(&all);
                 let result = folder.as_ref().map_or(Ok(()), save);

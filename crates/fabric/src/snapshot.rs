@@ -219,6 +219,15 @@ impl Fabric {
         }
     }
 
+    /// Both ends of the link of a port, as `"a"[1] - "b"[2]`; the port alone if its other end is not known.
+    #[must_use]
+    pub fn link_name_of(&self, at: PortRef) -> String {
+        match self.peer(at) {
+            Some(far) => format!("{} - {}", self.port_name(at), self.port_name(far)),
+            None => self.port_name(at),
+        }
+    }
+
     /// Returns `"description"[port]`, the usual notation of a port. The GUID replaces an empty description.
     #[must_use]
     pub fn port_name(&self, at: PortRef) -> String {

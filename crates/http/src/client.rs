@@ -8,7 +8,8 @@ use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use selvedge_api::{
-    Body, Check, CheckRequest, Document, Error, FaultReport, FaultRequest, Rebalance, RebalanceRequest,
+    Body, Check, CheckRequest, Document, Error, FaultReport, FaultRequest, ForgetRequest, Forgotten, Rebalance,
+    RebalanceRequest,
 };
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -92,6 +93,12 @@ impl Client {
     pub fn fault(&self, request: &FaultRequest) -> Result<FaultReport, HttpError> {
         let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
         self.read(&self.exchange(Method::POST, "fault", body.into())?)
+    }
+
+    /// Takes something off the list of what is missing.
+    pub fn forget(&self, request: &ForgetRequest) -> Result<Forgotten, HttpError> {
+        let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
+        self.read(&self.exchange(Method::POST, "forget", body.into())?)
     }
 
     /// Balances the load again, or returns what that would change.

@@ -12,7 +12,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use selvedge_api::{
-    Body, CheckRequest, Document, Error, ErrorKind, EventQuery, FaultRequest, RebalanceRequest, Rows, Selection,
+    Body, CheckRequest, Document, Error, ErrorKind, EventQuery, FaultRequest, ForgetRequest, RebalanceRequest, Rows,
+    Selection,
 };
 use selvedge_daemon::Service;
 use tokio::time::timeout;
@@ -35,6 +36,11 @@ pub(crate) fn routes(answers: Arc<Answers>) -> Router {
             "/api/v1/status",
             get(async |State(answers): Shared| show(answers.small(|s| s.status()).await)),
         )
+        .route(
+            "/api/v1/health",
+            get(async |State(answers): Shared| show(answers.small(|s| s.health()).await)),
+        )
+        .route("/api/v1/forget", post(forget))
         .route("/api/v1/fabric", whole(Question::Fabric))
         .route("/api/v1/nodes", list(Question::Nodes, |s| s.nodes()))
         .route("/api/v1/ports", list(Question::Ports, |s| s.ports()))
@@ -169,6 +175,17 @@ async fn check(State(answers): Shared, headers: HeaderMap, body: RequestBody) ->
     match request {
         Ok(request) => show(answers.small(move |s| s.check(&request)).await),
         Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is not a configuration: {error}"))),
+    }
+}
+
+async fn forget(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
+    let body = match read(&headers, body, BODY_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => return refusal(&error),
+    };
+    match serde_json::from_slice::<ForgetRequest>(&body) {
+        Ok(request) => show(answers.small(move |s| s.forget(&request)).await),
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names nothing to forget: {error}"))),
     }
 }
 

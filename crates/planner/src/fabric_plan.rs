@@ -11,6 +11,7 @@ use selvedge_routing::{Engine, Options, Routed};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_verify::phases::{Passage, is_live};
+use selvedge_verify::{Refusal, Verdict};
 
 use crate::adopt::Adopt;
 use crate::aim::Aim;
@@ -75,6 +76,31 @@ pub struct PlanResult {
     pub copies_first: Option<Box<TakenApart>>,
     /// True if the plan's tables are those that were found.
     pub keeps_found: bool,
+    /// What the judge said of the last plan that it refused, if none was accepted.
+    pub refused: Option<Arc<Verdict>>,
+}
+
+/// Why a plan of an engine is not accepted.
+pub(crate) struct NotAccepted {
+    /// In words.
+    why: String,
+    /// What the judge said of it; `None`: the engine gave up.
+    verdict: Option<Arc<Verdict>>,
+}
+
+impl From<String> for NotAccepted {
+    fn from(why: String) -> Self {
+        Self { why, verdict: None }
+    }
+}
+
+impl From<Box<Refusal>> for NotAccepted {
+    fn from(refusal: Box<Refusal>) -> Self {
+        Self {
+            why: in_words(&refusal),
+            verdict: Some(Arc::new(refusal.verdict)),
+        }
+    }
 }
 
 impl PlanFabric {
@@ -132,6 +158,7 @@ impl PlanFabric {
             true => None,
             false => previous_tables(&self.basis.installed, fabric.switches().len(), lids.top()).map(Arc::new),
         };
+        let mut refused = None;
         for engine in &self.basis.policy.engines {
             if let Some(outcome) = self.kept(engine, &lids, previous.as_deref(), par) {
                 return self.keeps(outcome, events);
@@ -148,9 +175,11 @@ impl PlanFabric {
             if let Some(outcome) = self.kept_instead(made, &lids, previous.as_deref(), par) {
                 return self.keeps(outcome, events);
             }
-            match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
+            let attempted = routed.map_err(NotAccepted::from);
+            match attempted.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
                 Ok(outcome) => return self.accepted(outcome, events),
-                Err(why) => {
+                Err(NotAccepted { why, verdict }) => {
+                    refused = verdict.or(refused);
                     events.push(PlanEvent::Refused {
                         engine: engine.0.clone(),
                         why,
@@ -161,7 +190,9 @@ impl PlanFabric {
                 }
             }
         }
-        self.without_levels(events, par)
+        let mut result = self.without_levels(events, par);
+        result.refused = refused.filter(|_| result.outcome.is_none());
+        result
     }
 
     /// If the engine failed because it left one lane to multicast copies, plans again with all lanes: routes have
@@ -281,7 +312,7 @@ impl PlanFabric {
             .map_err(|e| e.to_string())
     }
 
-    pub(crate) fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, String> {
+    pub(crate) fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, NotAccepted> {
         let fabric = &self.basis.inventory.fabric;
         let tables = covering(routed.tables, &self.basis.installed);
         let top = tables.top();
@@ -325,8 +356,7 @@ impl PlanFabric {
         let accepted = self
             .basis
             .judge
-            .judge(&self.basis.inventory, installed, &plan, &change_set, par)
-            .map_err(|refusal| in_words(&refusal))?;
+            .judge(&self.basis.inventory, installed, &plan, &change_set, par)?;
         Ok(Outcome {
             inventory: Arc::clone(&self.basis.inventory),
             plan: Arc::new(plan),

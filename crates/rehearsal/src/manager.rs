@@ -8,6 +8,7 @@ use std::time::Duration;
 use selvedge_coordinator::Coordinator;
 use selvedge_emulator::ClientId;
 use selvedge_fabric::Fabric;
+use selvedge_health::Known;
 use selvedge_plan::{ChangeSet, Installed, Plan};
 use selvedge_planner::{Accepted, Inventory, Job, JobResult, Judge};
 use selvedge_sim::{Par, Time};
@@ -35,6 +36,8 @@ pub(crate) struct Manager {
     /// Changes its inputs and outputs, in tests of checkers.
     pub tamper: Option<Box<dyn Tamper>>,
     pub stored: PersistentState,
+    /// The nodes and links that it has found, as stored last.
+    pub known: Arc<Known>,
     /// The disk for its state; `None`: state is kept as a value, and storing always works.
     pub disk: Option<Arc<MemoryDisk>>,
     /// The administrator beside it, if there is one.

@@ -165,6 +165,7 @@ impl Rehearsal {
             passed,
             tamper: None,
             stored: PersistentState::default(),
+            known: Arc::default(),
             disk: None,
             administers: None,
             life: None,
@@ -195,6 +196,7 @@ impl Rehearsal {
         }
         let stored = manager.stored.clone();
         let sm = Sm::new(manager.config.clone(), Arc::clone(&manager.judge), stored);
+        let sm = sm.remembering(Arc::clone(&manager.known));
         manager.life = Some(Life {
             client,
             started: self.now,

@@ -29,6 +29,7 @@ use crate::listed::Listed;
 use crate::milestone::Milestone;
 use crate::multicast::Multicast;
 use crate::persist::Persist;
+use crate::presence::Presence;
 use crate::readback::{Kind, ReadBack};
 use crate::reading::{Reading, Table};
 use crate::rebalance::Rebalancer;
@@ -57,6 +58,8 @@ pub struct Sm {
     lids: LidBook,
     /// The stored state, and when it is stored.
     persist: Persist,
+    /// What was there, and what of it is gone.
+    presence: Presence,
     /// Tickets of jobs.
     tickets: Tickets,
     /// Tables that a heavy sweep reads.
@@ -116,6 +119,7 @@ impl Sm {
             tickets: Tickets::new(state.generation),
             reading: Reading::default(),
             persist: Persist::new(state),
+            presence: Presence::default(),
             sweep: Sweep::default(),
             drain: Drain::default(),
             read_back: ReadBack::default(),
@@ -422,6 +426,7 @@ impl Sm {
         out.push(Output::Event(Event::Discovered { switches, hosts, links }));
         out.extend(report::beyond_reach(&inventory).map(Output::Event));
         self.update_in_force(crate::commit::In::Found(fabric), out);
+        self.note_presence(crate::presence::In::Swept(&inventory), out);
         match self.config.mode {
             Mode::Manage => {
                 self.stage = Stage::Electing;
@@ -468,6 +473,7 @@ mod light;
 mod multicast;
 mod persist;
 mod planning;
+mod presence;
 mod readback;
 mod reading;
 mod rebalance;

@@ -124,12 +124,12 @@ pub enum Event {
     },
     /// A link went down and is planned around, without a sweep.
     LinkLost {
-        /// The port that was found DOWN.
+        /// Both ends.
         what: String,
     },
     /// A link went down too often.
     LinkLeftOut {
-        /// One of its ports.
+        /// Both ends.
         what: String,
         /// How often it went down.
         downs: usize,
@@ -234,7 +234,7 @@ pub enum Event {
     Intake(IntakeEvent),
     /// A link came back and is set up, without a sweep.
     LinkReturned {
-        /// The port that was found up.
+        /// Both ends.
         what: String,
     },
     /// A better manager has come: it is offered the subnet.

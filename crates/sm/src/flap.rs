@@ -122,7 +122,7 @@ impl Flaps {
         }
         let is_new = record.until.replace(now + seconds(policy.flap_hold_s)).is_none();
         is_new.then(|| Event::LinkLeftOut {
-            what: fabric.port_name(at),
+            what: fabric.link_name_of(at),
             downs,
             window_s: policy.flap_window_s,
             hold_s: policy.flap_hold_s,

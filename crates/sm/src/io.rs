@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_health::LinkKey;
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_plan::{EngineName, Generation, Policy};
@@ -52,8 +53,8 @@ pub enum Input {
     Command(Command),
 }
 
-/// What an operator or the coordinator can ask for. [`Self::Sweep`], [`Self::Rebalance`], [`Self::SetPolicy`] and
-/// [`Self::Stop`] are the operator's; the others are the coordinator's.
+/// What an operator or the coordinator can ask for. [`Self::Sweep`], [`Self::Rebalance`], [`Self::SetPolicy`],
+/// [`Self::Forget`] and [`Self::Stop`] are the operator's; the others are the coordinator's.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Discover everything again (SIGHUP).
@@ -88,6 +89,13 @@ pub enum Command {
         lid: Lid,
         /// The port of its node that its traps name.
         port: Option<u8>,
+    },
+    /// These nodes and links are gone for good: they are no longer listed as missing.
+    Forget {
+        /// Nodes by GUID.
+        nodes: BTreeSet<Guid>,
+        /// Links by both ends.
+        links: BTreeSet<LinkKey>,
     },
     /// Leave: clear IsSM, send nothing more.
     Stop,

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
+use selvedge_health::Known;
 use selvedge_plan::multicast::MftBlocks;
 use selvedge_plan::{HeldLanes, Plan, Policy};
 use selvedge_planner::{Inventory, Outcome};
@@ -42,6 +43,8 @@ pub enum Milestone {
     },
     /// The manager, as master, took a trap.
     TrapTaken(Box<Datagram>),
+    /// Nodes or links are known that were not, are gone, have returned, or are forgotten: to be stored.
+    KnownChanged(Arc<Known>),
 }
 
 impl Milestone {
@@ -56,6 +59,7 @@ impl Milestone {
             Self::CopiesChanged(_) => 5,
             Self::RoleChanged { .. } => 6,
             Self::TrapTaken(_) => 7,
+            Self::KnownChanged(_) => 8,
         }
     }
 }

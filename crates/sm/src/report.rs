@@ -9,7 +9,7 @@ use selvedge_types::{Lid, PhysState, PortNum, PortState};
 use crate::config::Mode;
 use crate::event::Event;
 
-/// A port that is not ACTIVE, and why.
+/// A port that is not ACTIVE, or behind which no agent answers, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortReport {
     /// The port.
@@ -57,11 +57,15 @@ impl Failures {
     }
 }
 
-/// Every external port that is not ACTIVE, with its reason.
+/// Every external port that is not ACTIVE, or behind whose link no agent answers, with its reason.
 pub fn ports(fabric: &Fabric, inventory: &Inventory, mode: Mode, failures: &Failures) -> Vec<PortReport> {
     let mut reports = Vec::new();
     for (node, n) in fabric.nodes().iter_enumerated() {
-        for (num, port) in n.external_ports().filter(|(_, p)| p.link.state != PortState::Active) {
+        let troubles = inventory.agents.get(node).map(|agent| &agent.troubles);
+        let is_silent =
+            |num: PortNum| troubles.is_some_and(|troubles| troubles.get(&num) == Some(&PortReason::PeerSilent));
+        let ports = n.external_ports();
+        for (num, port) in ports.filter(|(num, p)| p.link.state != PortState::Active || is_silent(*num)) {
             let at = PortRef { node, port: num };
             reports.push(PortReport {
                 port: at,

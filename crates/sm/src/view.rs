@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
+use selvedge_health::Facts;
 use selvedge_plan::multicast::{MftBlocks, MulticastGroups};
 use selvedge_plan::{ChangeCount, Generation, Installed, Plan, Policy};
 use selvedge_planner::{Inventory, Outcome, PortReason};
@@ -126,6 +127,8 @@ pub struct View {
     pub plan: Option<Arc<Plan>>,
     /// The judge's verdict on it.
     pub verdict: Option<Arc<Verdict>>,
+    /// What the judge said of the plan that it refused, if the last sweep ended without a plan.
+    pub refused: Option<Arc<Verdict>>,
     /// The tables that switches hold, as far as known.
     pub installed: Arc<Installed>,
     /// Sets of the last change set.
@@ -146,6 +149,8 @@ pub struct View {
     pub has_repairs_ready: bool,
     /// MADs so far.
     pub mads: MadCounters,
+    /// The manager's part of the facts that its health depends on.
+    pub facts: Facts,
 }
 
 impl View {

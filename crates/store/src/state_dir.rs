@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use selvedge_health::Known;
 use selvedge_plan::{EngineName, Generation};
 use selvedge_sa::Registrations;
+use selvedge_sim::Time;
 use selvedge_sm::PersistentState;
 
 use crate::disk::{Disk, Files};
 use crate::error::io_error;
+use crate::known_fabric::{parse_known_fabric, print_known_fabric};
 use crate::plan_state::{PlanState, parse_plan_state, print_plan_state};
 use crate::seal::{Seal, seal, unseal};
 use crate::warning::{StateWarning, overlaps};
@@ -19,6 +22,7 @@ use crate::{LidMap, StoreError, parse_guid2lid, print_guid2lid};
 const GUID2LID: &str = "guid2lid";
 const PLAN_STATE: &str = "plan-state.toml";
 const REGISTRATIONS: &str = "registrations.txt";
+const KNOWN_FABRIC: &str = "known-fabric.txt";
 /// The mark: present while the stored registrations include all confirmed ones. It names the file's generation and the
 /// boot of the machine. After another boot it does not count, because its removal may never have reached the disk.
 const STORED: &str = "registrations.stored";
@@ -27,7 +31,7 @@ const UNSTORED: &str = "registrations.unstored";
 /// Replaces the boot in a mark if the process ended normally and the mark is synced.
 const ENDED: &str = "ended";
 /// Files that are written under a temporary name first; a crash may leave the temporary file.
-const LEFTOVERS: [&str; 3] = [GUID2LID, PLAN_STATE, REGISTRATIONS];
+const LEFTOVERS: [&str; 4] = [GUID2LID, PLAN_STATE, REGISTRATIONS, KNOWN_FABRIC];
 /// Suffix of a file name while the file is written.
 const NEW: &str = "new";
 /// The LIDs of another fabric, set aside.
@@ -180,6 +184,35 @@ impl StateDir {
         Ok(())
     }
 
+    /// Returns the nodes and links that earlier processes have found. Only what is listed as missing depends on them, so
+    /// a file that cannot be read is a warning: the list begins anew.
+    pub fn load_known_fabric(&self) -> (Known, Option<StateWarning>) {
+        let lost = |why: String| StateWarning::KnownFabric {
+            path: self.path.join(KNOWN_FABRIC),
+            why,
+        };
+        let content = match self.read(KNOWN_FABRIC) {
+            Ok(content) => content,
+            Err(error) => return (Known::default(), Some(lost(error.to_string()))),
+        };
+        let Some(content) = content else {
+            return (Known::default(), None);
+        };
+        match parse_known_fabric(&content.body) {
+            Ok(known) => (known, None),
+            Err(line) => (
+                Known::default(),
+                Some(lost(format!("line {} cannot be read", content.line(line)))),
+            ),
+        }
+    }
+
+    /// Stores the nodes and links that were found. `unix_ms` converts times of this process.
+    pub fn save_known_fabric(&self, known: &Known, unix_ms: impl Fn(Time) -> u64) -> Result<(), StoreError> {
+        let text = print_known_fabric(known, unix_ms);
+        self.replace_any(KNOWN_FABRIC, &text)
+    }
+
     /// Removes the mark: from now on the stored registrations are incomplete. Removing a file needs no descriptor and
     /// no room. It survives the end of the process without waiting for the disk.
     pub fn mark_unstored(&self) -> Result<(), StoreError> {
@@ -276,6 +309,14 @@ impl StateDir {
             .sync()
             .map_err(|cause| io_error("sync folder", &self.path, cause))?;
         Ok(generation)
+    }
+
+    /// Replaces a file as a whole, whatever the old one is worth.
+    fn replace_any(&self, name: &str, body: &str) -> Result<(), StoreError> {
+        if self.read(name).is_err() {
+            self.remove("remove", name)?;
+        }
+        self.replace(name, None, body).map(drop)
     }
 
     /// Returns the content of a file; `None` if there is no such file.

@@ -44,6 +44,17 @@ pub enum StateWarning {
         /// The generation that plan-state.toml names.
         known: u64,
     },
+    /// SLV-STORE-0010: the list of nodes and links that were found cannot be read.
+    #[error(
+        "SLV-STORE-0010: {}: {why}; what was missing before is no longer listed, and what is found now is the new list",
+        path.display()
+    )]
+    KnownFabric {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 /// Returns pairs of ports that share a LID, ordered by LID, then GUID; twenty at most.
@@ -78,7 +89,7 @@ mod tests {
             let found = overlaps(Path::new("g"), &lids);
             let pair = |warning: &StateWarning| match *warning {
                 StateWarning::OneLid { lid, first, second, .. } => (lid.0, first.0, second.0),
-                StateWarning::OldLids { .. } => unreachable!("no generations here"),
+                StateWarning::OldLids { .. } | StateWarning::KnownFabric { .. } => unreachable!("only LIDs here"),
             };
             assert_eq!(found.iter().map(pair).collect::<Vec<_>>(), want, "{entries:?}");
         };

@@ -31,6 +31,7 @@
 mod damage;
 mod dot;
 mod dump;
+mod expected;
 mod generate;
 mod names;
 mod spec;
@@ -44,6 +45,7 @@ pub use dump::{
     DumpError, DumpWarning, Forwarding, KnownLids, LftStyle, read_guid2lid, read_lfts, read_lid_matrix,
     read_service_levels, read_sl_to_vl, seen_lids, write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl,
 };
+pub use expected::{Deviation, OtherFabric, deviations};
 pub use generate::{GuidOrder, LinkRemoval, Options, Recipe, Shape, Tree};
 pub use names::NodeNames;
 pub use spec::{Spec, SpecError};

@@ -7,6 +7,7 @@ mod api;
 mod assumes_nothing;
 mod backups;
 mod edges;
+mod health;
 mod lists;
 mod manage;
 mod offline;

@@ -66,8 +66,9 @@ fn a_dry_run_changes_nothing() {
     assert!(report["status"]["plan"]["changes"]["sets"].as_u64().unwrap() > 0);
     let report = lab
         .run(&["watch", "--fabric", "mport:m=4,n=2", "--once", "--json"])
-        .exits(0)
+        .exits(1)
         .json();
+    assert_eq!(report["outcome"], "unmanaged");
     assert_eq!(report["status"]["mads"]["sets"], 0);
 }
 
@@ -291,7 +292,9 @@ fn an_emulated_fabric_is_managed_from_outside() {
     wait_for("emulator", || {
         (lab.run(&["status", "fabric", "--socket", socket]).code == 0).then_some(())
     });
-    lab.run(&["watch", "--port", &port, "--once"]).exits(0);
+    lab.run(&["watch", "--port", &port, "--once"])
+        .exits(1)
+        .says("unmanaged");
     lab.run(&["run", "--port", &port, "--once"])
         .exits(0)
         .says("16 of 16 links ACTIVE");
@@ -300,9 +303,9 @@ fn an_emulated_fabric_is_managed_from_outside() {
     lab.run(&["fault", "kill", "H-3"])
         .exits(0)
         .says("done: kill \"H-3\"")
-        .says("link of \"S-L1-1\"[2] lost")
+        .says("link \"S-L1-1\"[2] - \"H-3\"[1] lost")
         .says("SUBNET UP");
-    assert_eq!(lab.run(&["status", "--json"]).exits(0).json()["fabric"]["hosts"], 7);
+    assert_eq!(lab.run(&["status", "--json"]).exits(1).json()["fabric"]["hosts"], 7);
     manager.signal("INT");
     assert_eq!(manager.exit_code(), Some(0));
     emulator.signal("TERM");

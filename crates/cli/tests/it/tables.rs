@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::support::{Lab, Process, wait_for};
 
 /// Commands that print neither table nor figures: text for a shell, a file format, prose, or nothing.
-const WITHOUT_TABLE: [&str; 13] = [
+const WITHOUT_TABLE: [&str; 15] = [
     "bench",
     "completions",
     "config check",
@@ -13,6 +13,8 @@ const WITHOUT_TABLE: [&str; 13] = [
     "decode",
     "demo",
     "emulate",
+    "forget",
+    "health",
     "man",
     "reload",
     "replay",
@@ -96,6 +98,7 @@ impl World {
             ("simulate", "--fabric sx6536 --duration 2us --warmup 1us"),
             ("soak", "--seeds 1..3"),
             ("status", ""),
+            ("status", "conditions"),
             ("status", "fabric"),
             ("status", "nodes"),
             ("status", "ports"),
@@ -147,10 +150,11 @@ impl World {
     }
 }
 
-/// Returns true if a table may have no rows here: no host has joined a group, and the judge has no findings on a tree.
+/// Returns true if a table may have no rows here: no host has joined a group, the judge has no findings on a tree, and
+/// nothing is wrong.
 fn may_be_empty(command: &str, rest: &str) -> bool {
     let is_of_tree = command == "verify" && rest.contains("sx6536");
-    is_of_tree || command == "status" && ["groups", "findings"].contains(&rest)
+    is_of_tree || command == "status" && ["groups", "findings", "conditions"].contains(&rest)
 }
 
 /// Returns every command that help lists; those of `topology` and `config` with two words.

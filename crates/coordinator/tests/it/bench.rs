@@ -156,6 +156,7 @@ impl Bench {
                 self.did.push(Did::StoredState(id));
                 self.hand(In::StateStored { id, is_stored: true });
             }
+            Out::StoreKnown { id, .. } => self.hand(In::KnownStored { id, is_stored: true }),
             Out::StoreRegistrations { revision, .. } => {
                 self.did.push(Did::StoredRegistrations);
                 let is_stored = true;

@@ -45,6 +45,10 @@ impl Driver {
                 self.busy += 1;
                 self.storer.hand(ToStore::State(id, state));
             }
+            Out::StoreKnown { id, known } => {
+                self.busy += 1;
+                self.storer.hand(ToStore::Known(id, known));
+            }
             Out::StoreRegistrations {
                 revision,
                 registrations,
@@ -65,6 +69,19 @@ impl Driver {
         drop(desk);
         let now = self.shared.clock.now();
         self.shared.store_ended(now, Promise::State, &retry, result);
+        self.do_what_is_left()
+    }
+
+    /// Takes the result of storing the nodes and links that were found.
+    pub(super) fn known_stored(&mut self, id: u64, result: Result<(), StoreError>) -> Result<(), DaemonError> {
+        let is_stored = result.is_ok();
+        let mut desk = self.seat.desk();
+        desk.handle(In::KnownStored { id, is_stored })?;
+        let retry = desk.retries().known;
+        desk.give(&mut self.left);
+        drop(desk);
+        let now = self.shared.clock.now();
+        self.shared.store_ended(now, Promise::KnownFabric, &retry, result);
         self.do_what_is_left()
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use selvedge_api as api;
 use selvedge_coordinator::In;
+use selvedge_fabric::Fabric;
 use selvedge_planner::Severity;
 use selvedge_sim::Time;
 use selvedge_sm::{Committed, Event, Milestone};
@@ -47,16 +48,26 @@ impl Driver {
         match &milestone {
             Milestone::Committed(committed) => {
                 self.compare_plans(committed);
+                self.compare_with_expected(&committed.fabric);
                 self.dump(false);
             }
             Milestone::CopiesChanged(_) => self.dump(true),
+            Milestone::Swept(fabric) => self.compare_with_expected(fabric),
             Milestone::SweepStarted
-            | Milestone::Swept(_)
             | Milestone::Coming { .. }
             | Milestone::RoleChanged { .. }
-            | Milestone::TrapTaken(_) => {}
+            | Milestone::TrapTaken(_)
+            | Milestone::KnownChanged(_) => {}
         }
         self.coordinate(In::Milestone(milestone))
+    }
+
+    /// Has what was found compared with the expected topology, if there is one.
+    fn compare_with_expected(&mut self, fabric: &Arc<Fabric>) {
+        if let Some(expecter) = &self.expecter {
+            self.busy += 1;
+            expecter.hand(Arc::clone(fabric));
+        }
     }
 
     /// Has the plan in force written into dump files, if that is configured.
@@ -102,6 +113,7 @@ impl Driver {
         self.shown_at = self.shared.clock.now();
         self.changed = false;
         self.shared.show(self.shown_at, self.sm.view());
+        self.systemd.turn(self.shown_at, &self.shared.manager_health());
         self.shared.show_intake(self.intake_counts());
         self.show_administration();
     }

@@ -5,20 +5,24 @@ use std::path::Path;
 use std::sync::Arc;
 
 use selvedge_config::{Settings, parse, print_settings_with_keys};
+use selvedge_health::{Known, LinkKey};
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::{Member, MulticastGroup};
 use selvedge_plan::{EngineName, Generation, Policy};
 use selvedge_planner::JobId;
 use selvedge_sim::Time;
 use selvedge_sm::{Asked, Command, Input, Mode, PersistentState, ToldLevels};
-use selvedge_store::{PlanState, parse_guid2lid, parse_plan_state, print_guid2lid, print_plan_state};
+use selvedge_store::{
+    PlanState, parse_guid2lid, parse_known_fabric, parse_plan_state, print_guid2lid, print_known_fabric,
+    print_plan_state,
+};
 use selvedge_types::{Guid, Lid, Mtu, PortNum, Sl};
 use selvedge_wire::{Datagram, LocalPort};
 
 use super::bytes::{Reader, put_datagram, put_text};
 
 /// What every record begins with: name and version of the format.
-pub(super) const MAGIC: &[u8; 8] = b"SLVREC03";
+pub(super) const MAGIC: &[u8; 8] = b"SLVREC04";
 
 /// What a recorded manager was made of.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ pub struct Header {
     pub settings: Settings,
     /// Its stored state.
     pub state: PersistentState,
+    /// The nodes and links that it had found.
+    pub known: Arc<Known>,
 }
 
 /// An input as it is stored.
@@ -78,6 +84,8 @@ pub enum RecordedInput {
     Ready,
     /// [`Command::Told`].
     Told(ToldLevels),
+    /// [`Command::Forget`].
+    Forget(BTreeSet<Guid>, BTreeSet<LinkKey>),
     /// [`Command::Stop`].
     Stop,
     /// Not an input of the manager: a datagram from a host to the administrator beside it.
@@ -130,6 +138,7 @@ impl std::fmt::Display for RecordedInput {
             ),
             Self::Asked(datagram) => write!(f, "administrator: from lid={} {}", datagram.address.lid, datagram.mad),
             Self::Said(datagram) => write!(f, "administrator: to lid={} {}", datagram.address.lid, datagram.mad),
+            Self::Forget(nodes, links) => write!(f, "command forget {} nodes, {} links", nodes.len(), links.len()),
             Self::Stop => f.write_str("command stop"),
         }
     }
@@ -162,11 +171,13 @@ impl Header {
                 lanes_wanted: state.lanes_wanted,
             }),
         );
+        // What a file says is of an earlier run.
+        put_text(out, &print_known_fabric(&self.known, |_| 0));
     }
 
     pub(super) fn take(reader: &mut Reader<'_>) -> Result<Self, String> {
         if reader.take(MAGIC.len()) != Some(MAGIC) {
-            return Err("it does not begin with SLVREC03".to_owned());
+            return Err("it does not begin with SLVREC04".to_owned());
         }
         let cut = || "it ends inside its header".to_owned();
         let mode = match reader.u8().ok_or_else(cut)? {
@@ -185,6 +196,8 @@ impl Header {
         let lids = lids.map_err(|(line, error)| format!("its LIDs, line {line}: {error}"))?;
         let plan = parse_plan_state(reader.text().ok_or_else(cut)?.as_bytes());
         let plan = plan.map_err(|error| format!("its plan state: {error}"))?;
+        let known = parse_known_fabric(reader.text().ok_or_else(cut)?.as_bytes());
+        let known = known.map_err(|line| format!("its known nodes, line {line}"))?;
         Ok(Self {
             mode,
             local,
@@ -200,6 +213,7 @@ impl Header {
                 lane_count: plan.lane_count,
                 lanes_wanted: plan.lanes_wanted,
             },
+            known: Arc::new(known),
         })
     }
 }
@@ -265,6 +279,11 @@ fn put_command(out: &mut Vec<u8>, time: Time, command: &Command) {
             };
             put_text(out, &print_settings_with_keys(&settings));
         }
+        Command::Forget { nodes, links } => {
+            begin(26);
+            put_guids(out, nodes);
+            put_links(out, links);
+        }
         Command::Stop => begin(8),
         Command::Reregister => begin(11),
         Command::ReregisterThese(ports) => {
@@ -308,6 +327,22 @@ fn length(n: usize) -> [u8; 4] {
 
 fn take_guids(reader: &mut Reader<'_>) -> Option<BTreeSet<Guid>> {
     (0..reader.u32()?).map(|_| reader.u64().map(Guid)).collect()
+}
+
+fn put_links(out: &mut Vec<u8>, links: &BTreeSet<LinkKey>) {
+    out.extend(length(links.len()));
+    for (node, port) in links.iter().flat_map(|&(a, b)| [a, b]) {
+        out.extend(node.0.to_le_bytes());
+        out.push(port.get());
+    }
+}
+
+fn take_forget(reader: &mut Reader<'_>) -> Option<RecordedInput> {
+    let nodes = take_guids(reader)?;
+    let count = reader.u32()?;
+    let mut end = || Some((Guid(reader.u64()?), PortNum::new(reader.u8()?)?));
+    let links: Option<BTreeSet<LinkKey>> = (0..count).map(|_| Some((end()?, end()?))).collect();
+    Some(RecordedInput::Forget(nodes, links?))
 }
 
 fn put_told(out: &mut Vec<u8>, told: &ToldLevels) {
@@ -423,6 +458,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Bad> 
             None => None,
         },
         8 => Some(RecordedInput::Stop),
+        26 => take_forget(reader),
         22 => take_aliases(reader).map(RecordedInput::Aliases),
         20 => take_groups(reader).map(RecordedInput::Groups),
         9 | 10 => Some(RecordedInput::Rebalance(Asked { at_once: tag == 10 })),

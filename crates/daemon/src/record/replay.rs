@@ -114,7 +114,8 @@ fn parse(bytes: &[u8]) -> Result<Replay, String> {
 pub fn replay(record: &Replay) -> Option<Difference> {
     let header = &record.header;
     let config = manager_config(header.mode, header.local, &header.settings);
-    let mut sm = Sm::new(config, Arc::new(DefaultJudge::default()), header.state.clone());
+    let sm = Sm::new(config, Arc::new(DefaultJudge::default()), header.state.clone());
+    let mut sm = sm.remembering(Arc::clone(&header.known));
     let mut jobs: BTreeMap<JobId, Job> = BTreeMap::new();
     let mut out = Vec::new();
     for (index, entry) in record.entries.iter().enumerate() {
@@ -170,6 +171,10 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<JobId, Job>) -> Option<In
         RecordedInput::SetPolicy(policy) => Input::Command(Command::SetPolicy(Arc::clone(policy))),
         RecordedInput::Aliases(ports) => Input::Aliases(ports.clone()),
         RecordedInput::Groups(groups) => Input::Groups(groups.clone()),
+        RecordedInput::Forget(nodes, links) => Input::Command(Command::Forget {
+            nodes: nodes.clone(),
+            links: links.clone(),
+        }),
         RecordedInput::Stop => Input::Command(Command::Stop),
         RecordedInput::Asked(_) | RecordedInput::Said(_) => return None,
     })
@@ -186,10 +191,10 @@ mod tests {
     #[test]
     fn what_is_no_record_is_refused() {
         let check = |bytes: &[u8], want: &str| assert_eq!(parse(bytes).unwrap_err(), want);
-        check(b"", "it does not begin with SLVREC03");
-        check(b"SLVREC09", "it does not begin with SLVREC03");
-        check(b"SLVREC03", "it ends inside its header");
-        check(b"SLVREC03\x09", "mode 9 is unknown");
+        check(b"", "it does not begin with SLVREC04");
+        check(b"SLVREC09", "it does not begin with SLVREC04");
+        check(b"SLVREC04", "it ends inside its header");
+        check(b"SLVREC04\x09", "mode 9 is unknown");
     }
 
     /// Commands without data: each has a tag of its own, is printed, and is carried out again.

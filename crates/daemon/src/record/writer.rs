@@ -180,6 +180,7 @@ mod tests {
             },
             settings: selvedge_config::Settings::default(),
             state: PersistentState::default(),
+            known: std::sync::Arc::default(),
         }
     }
 

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use selvedge_api::{
-    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Partitions, Plan, Ports,
-    Rebalance, RebalanceRequest, Status,
+    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
+    Health, Partitions, Plan, Ports, Rebalance, RebalanceRequest, Status,
 };
 use selvedge_daemon::Service;
 use selvedge_fabric::Fabric;
@@ -31,6 +31,14 @@ impl Service for Slow {
     fn status(&self) -> Result<Status, Error> {
         nothing()
     }
+    fn health(&self) -> Result<Health, Error> {
+        Ok(Health::default())
+    }
+
+    fn forget(&self, _: &ForgetRequest) -> Result<Forgotten, Error> {
+        Ok(Forgotten { forgotten: Vec::new() })
+    }
+
     fn fabric(&self) -> Result<Arc<Fabric>, Error> {
         Ok(Arc::default())
     }

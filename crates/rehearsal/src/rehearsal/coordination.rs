@@ -136,6 +136,16 @@ impl Rehearsal {
                 life.pending
                     .push((now + PERSIST_COST, Pending::Saved { id: number, state }));
             }
+            Out::StoreKnown { id: number, known } => {
+                let is_stored = life
+                    .folder
+                    .as_ref()
+                    .is_none_or(|of| of.dir.save_known_fabric(&known, |time| time.0 / 1_000_000).is_ok());
+                if is_stored {
+                    self.managers[id.0].known = known;
+                }
+                return self.coordinate(id, In::KnownStored { id: number, is_stored });
+            }
             Out::StoreRegistrations {
                 revision,
                 registrations,
@@ -213,7 +223,10 @@ impl Rehearsal {
                     life.plans.commit(None);
                 }
             }
-            Milestone::Swept(_) | Milestone::CopiesChanged(_) | Milestone::TrapTaken(_) => {}
+            Milestone::Swept(_)
+            | Milestone::CopiesChanged(_)
+            | Milestone::TrapTaken(_)
+            | Milestone::KnownChanged(_) => {}
         }
         self.queues.milestones.push_back((id, milestone));
         looks_anew.map_or(Ok(()), |client| self.observe(&Seen::LooksAnew(client)))

@@ -52,6 +52,20 @@ pub struct InForce {
     aim: Option<Arc<Aim>>,
 }
 
+/// Why a sweep ended without a plan.
+#[derive(Clone, Debug)]
+pub enum NoPlan {
+    /// No plan was accepted.
+    Refused {
+        /// Why, in words: an engine each, with the first finding.
+        why: Arc<str>,
+        /// What the judge said of the last plan that it refused, if it refused one.
+        verdict: Option<Arc<Verdict>>,
+    },
+    /// These ports are guarded by another M_Key.
+    MKey(Arc<str>),
+}
+
 /// The fabrics that sweeps found.
 #[derive(Debug, Default)]
 struct Sweeps {
@@ -61,6 +75,8 @@ struct Sweeps {
     found: Option<Arc<Fabric>>,
     /// The fabric of the last completed sweep.
     planned_on: Option<Arc<Fabric>>,
+    /// Why the last sweep ended without a plan.
+    no_plan: Option<NoPlan>,
 }
 
 /// Sets of a change, by what became of them.
@@ -145,8 +161,8 @@ pub enum In<'a> {
     },
     /// Drop the plan in force and an interrupted one.
     Dropped,
-    /// The same; and nothing is sent.
-    NothingSent,
+    /// The same; and nothing is sent, for this reason.
+    NothingSent(NoPlan),
     /// The state that is known now.
     Known(Known<'a>),
     /// A sweep has read these tables of this fabric.
@@ -186,6 +202,7 @@ impl InForce {
             }
             In::Planned { keeps_found } => self.keeps_found = keeps_found,
             In::Accepted(outcome) => {
+                self.sweeps.no_plan = None;
                 self.verdict = Some(Arc::clone(&outcome.verdict));
                 self.change = Change::of(outcome);
             }
@@ -216,7 +233,8 @@ impl InForce {
                 }));
             }
             In::Dropped => (self.plan, self.aim) = (None, None),
-            In::NothingSent => {
+            In::NothingSent(why) => {
+                self.sweeps.no_plan = Some(why);
                 (self.plan, self.aim) = (None, None);
                 self.change.failed = 0;
             }
@@ -327,6 +345,11 @@ impl InForce {
     /// Returns what became of the Sets of the last change.
     pub const fn change(&self) -> &Change {
         &self.change
+    }
+
+    /// Returns why the last sweep ended without a plan; `None` if it did not.
+    pub const fn no_plan(&self) -> Option<&NoPlan> {
+        self.sweeps.no_plan.as_ref()
     }
 
     /// Returns how many Sets of the last change failed.

@@ -7,7 +7,7 @@ use crate::election::CopyNews;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
 use crate::stage::Stage;
-use crate::{commit, election, flap, persist, rebalance, registration, trap};
+use crate::{commit, election, flap, persist, presence, rebalance, registration, trap};
 
 impl Sm {
     pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
@@ -42,6 +42,7 @@ impl Sm {
                 self.config.policy = policy;
                 self.want_sweep(SweepReason::Command);
             }
+            Command::Forget { nodes, links } => self.note_presence(presence::In::Forget(nodes, links), out),
             Command::Stop => {
                 if self.config.mode == Mode::Manage {
                     out.push(Output::SetIsSm(false));

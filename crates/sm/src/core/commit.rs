@@ -24,7 +24,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::{Committed, Milestone};
 use crate::report::Failures;
-use crate::{drain, election, lid_book, readback};
+use crate::{drain, election, lid_book, presence, readback};
 
 impl Sm {
     /// Hands an input to the plan in force; returns its effects.
@@ -145,6 +145,9 @@ impl Sm {
         self.watch_ports(&inventory.fabric, &fabric);
         self.aliases_after_apply(&fabric, outcome.changes.value());
         self.finish(inventory, fabric, installed, &failures);
+        if let Some(left) = self.inventory.clone().filter(|_| self.is_repairing()) {
+            self.note_presence(presence::In::Repaired(&left), out);
+        }
         self.tell_of_plan(out);
         self.rest(now);
         self.after_apply(inventory, out);

@@ -477,7 +477,7 @@ fn tell(damage: &Damage, fabric: &Fabric, out: &mut Vec<Output>) {
         damage.gone.contains(&at.node) || far.is_some_and(|far| damage.gone.contains(&far))
     };
     for &at in damage.lost.iter().filter(|&&at| !is_of_gone(at)) {
-        let what = fabric.port_name(at);
+        let what = fabric.link_name_of(at);
         out.push(Output::Event(Event::LinkLost { what }));
     }
     for &node in &damage.gone {
@@ -485,7 +485,8 @@ fn tell(damage: &Damage, fabric: &Fabric, out: &mut Vec<Output>) {
         out.push(Output::Event(Event::SwitchLost { what }));
     }
     for returned in &damage.returned {
-        let what = fabric.port_name(returned.near.0);
+        let (near, far) = (returned.near.0, returned.far.0);
+        let what = format!("{} - {}", fabric.port_name(near), fabric.port_name(far));
         out.push(Output::Event(Event::LinkReturned { what }));
     }
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use selvedge_fabric::Port;
 use selvedge_plan::Installed;
 use selvedge_planner::past::with_links_asleep;
-use selvedge_planner::{Inventory, LidClaims, PlanFabric, PlanResult, RepairResult, Task};
+use selvedge_planner::{Inventory, LidClaims, PlanEvent, PlanFabric, PlanResult, RepairResult, Task};
 use selvedge_sim::Time;
 
 use super::Sm;
 use crate::apply::Apply;
+use crate::commit::NoPlan;
 use crate::config::Mode;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
@@ -39,10 +40,11 @@ impl Sm {
         }
         let ours = |port: &Port| self.lids.is_known(port);
         if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
+            let ports = what.as_str().into();
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
             self.update_registration(registration::In::Dropped);
-            self.tell_in_force(commit::In::NothingSent);
+            self.tell_in_force(commit::In::NothingSent(NoPlan::MKey(ports)));
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
             return self.rest(now);
         }
@@ -98,11 +100,13 @@ impl Sm {
         let mut absent = Vec::new();
         self.listed.handle(&inventory.fabric, &self.config.policy, &mut absent);
         let absent = absent.into_iter().map(Event::ListedAbsent);
+        let why = refusals(&result.events);
         let events = absent.chain(result.events.into_iter().map(Event::Plan));
         out.extend(events.map(Output::Event));
         let Some(outcome) = result.outcome else {
             self.update_registration(registration::In::Dropped);
-            self.tell_in_force(commit::In::NothingSent);
+            let verdict = result.refused;
+            self.tell_in_force(commit::In::NothingSent(NoPlan::Refused { why, verdict }));
             let failures = report::Failures::nothing_sent(NothingSent::NoPlan);
             self.finish(
                 &inventory,
@@ -157,4 +161,15 @@ impl Sm {
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.begin_applying(apply, inventory, out);
     }
+}
+
+/// Returns why no plan was accepted, in words: what each engine gave up for, or what its plan was refused for.
+fn refusals(events: &[PlanEvent]) -> Arc<str> {
+    let of_engine = |event: &PlanEvent| match event {
+        PlanEvent::Refused { engine, why } => Some(format!("{engine}: {why}")),
+        PlanEvent::OutOfLids { wanted } => Some(format!("{wanted} LIDs are wanted, more than there are")),
+        _ => None,
+    };
+    let words: Vec<String> = events.iter().filter_map(of_engine).collect();
+    words.join("; ").into()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use selvedge_planner::Adopt;
 
 use super::Sm;
+use crate::commit::NoPlan;
 use crate::election::Role;
 use crate::stage::Stage;
 use crate::view::{MadCounters, Progress, StageName, View};
@@ -35,6 +36,10 @@ impl Sm {
             inventory: in_force.inventory().cloned(),
             plan: in_force.plan().cloned(),
             verdict: in_force.verdict().cloned(),
+            refused: match in_force.no_plan() {
+                Some(NoPlan::Refused { verdict, .. }) => verdict.clone(),
+                Some(NoPlan::MKey(_)) | None => None,
+            },
             installed: Arc::clone(in_force.installed()),
             changes: change.count,
             acknowledged: change.acknowledged,
@@ -53,6 +58,7 @@ impl Sm {
                 received: counters.received,
                 dropped: counters.dropped + counters.stray,
             },
+            facts: self.facts(),
         }
     }
 

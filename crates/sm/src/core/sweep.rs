@@ -14,7 +14,7 @@ use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::stage::{Stage, Token};
 use crate::sweep::{Change, Ctx, Effect, In, Sweep, interval, is_cut_off, recall};
-use crate::{drain, election, rebalance, registration};
+use crate::{drain, election, presence, rebalance, registration};
 
 impl Sm {
     /// Hands an input to the sweeps; returns their effects.
@@ -120,6 +120,7 @@ impl Sm {
 
     /// No node can be reached, so another manager may take over.
     pub(super) fn cut_off(&mut self, what: String, now: Time, out: &mut Vec<Output>) {
+        self.note_presence(presence::In::CutOff(what.clone()), out);
         out.push(Output::Event(Event::LocalPortDown { what }));
         self.update_registration(registration::In::Dropped);
         self.drop_plans();

@@ -252,6 +252,7 @@ fn a_bring_up_passes_its_milestones_in_order() {
         [
             Milestone::SweepStarted,
             Milestone::Swept(swept),
+            Milestone::KnownChanged(known),
             Milestone::RoleChanged { role: Role::Master },
             Milestone::Coming {
                 fabric,
@@ -261,6 +262,7 @@ fn a_bring_up_passes_its_milestones_in_order() {
             Milestone::Committed(committed),
         ] => {
             assert!(Arc::ptr_eq(swept, fabric));
+            assert_eq!(known.nodes.len(), swept.nodes().len());
             assert!(Arc::ptr_eq(plan, &in_force) && Arc::ptr_eq(&committed.plan, &in_force));
             let (port, _) = committed.fabric.end_ports().next().unwrap();
             let state = |fabric: &Fabric| fabric.port(port).unwrap().link.state;

@@ -16,8 +16,8 @@ impl Event {
                 hold_s,
             } => write!(
                 f,
-                "link of {what} went down {downs} times within {window_s} s and is left out for {hold_s} s; 'selvedge \
-                 sweep' includes it at once"
+                "link {what} went down {downs} times within {window_s} s and is left out for {hold_s} s; 'selvedge sweep' \
+                 includes it at once"
             ),
             Self::Repaired {
                 lost,
@@ -40,8 +40,8 @@ impl Event {
                      its power, then its cables"
                 )
             }
-            Self::LinkReturned { what } => write!(f, "link of {what} is back"),
-            Self::LinkLost { what } => write!(f, "link of {what} lost"),
+            Self::LinkReturned { what } => write!(f, "link {what} is back"),
+            Self::LinkLost { what } => write!(f, "link {what} lost"),
             _ => self.fmt_other(f),
         }
     }

@@ -18,6 +18,7 @@ pub fn recall(found: &mut Vec<Found>, last: &Inventory, ended: Option<&Inventory
     for node in 0..found.len() {
         let is_in_last = last.fabric.find(found[node].info.node_guid).is_some();
         let known = ended.filter(|_| !is_in_last).unwrap_or(last);
+        name(&mut found[node], known);
         switch_itself(found, known, node);
         for port in 0..found[node].ports.len() {
             let Some(port) = u8::try_from(port).ok().and_then(PortNum::new) else {
@@ -27,6 +28,14 @@ pub fn recall(found: &mut Vec<Found>, last: &Inventory, ended: Option<&Inventory
                 silent_port(found, known, (node, port));
             }
         }
+    }
+}
+
+/// Completes a node without an answer for NodeDescription by the last one that it answered.
+fn name(found: &mut Found, known: &Inventory) {
+    let before = known.fabric.find(found.info.node_guid);
+    if let Some(before) = before.filter(|_| found.description.is_empty()) {
+        found.description.clone_from(&known.fabric.node(before).description);
     }
 }
 
@@ -255,6 +264,22 @@ mod tests {
         check(false, false, Some(guid(FAR)));
         check(true, false, Some(guid(FAR)));
         check(true, true, None);
+    }
+
+    #[test]
+    fn a_lost_node_description_leaves_the_name_as_it_was() {
+        let check = |before: &str, now: &str, want: &str| {
+            let mut known = row();
+            known[FAR].description = before.to_owned();
+            let mut found = row();
+            found[FAR].description = now.to_owned();
+            recall(&mut found, &inventory(known), None);
+            assert_eq!(found[FAR].description, want, "{before:?} {now:?}");
+        };
+        check("H-3", "", "H-3");
+        check("H-3", "node 3", "node 3");
+        check("", "H-3", "H-3");
+        check("", "", "");
     }
 
     #[test]

@@ -155,6 +155,11 @@ impl Ran {
 pub struct Process(Child);
 
 impl Process {
+    /// Takes a child that was started elsewhere.
+    pub const fn of(child: Child) -> Self {
+        Self(child)
+    }
+
     pub fn id(&self) -> u32 {
         self.0.id()
     }

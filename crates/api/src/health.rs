@@ -1,0 +1,92 @@
+//! What is wrong with a subnet and its manager, and the verdict.
+
+use selvedge_types::{Guid, NodeKind};
+use serde::{Deserialize, Serialize};
+
+use crate::{Body, End, Severity};
+
+/// A node by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeName {
+    /// Its GUID.
+    pub guid: Guid,
+    /// Its kind.
+    pub kind: NodeKind,
+    /// Its name; empty if none is known.
+    pub name: String,
+}
+
+/// Where a condition is. All fields are absent if it is the manager itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The node.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub node: Option<NodeName>,
+    /// The port, or one end of the link.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub a: Option<End>,
+    /// The other end of the link.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub b: Option<End>,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// Stable code, as `SLV-HEALTH-0001`.
+    pub code: String,
+    /// Its kind: `node_missing`, `link_missing`, `agent_silent`, …
+    pub kind: String,
+    /// `warning` or `error`.
+    pub severity: Severity,
+    /// What and where, in words.
+    pub text: String,
+    /// Where.
+    #[serde(rename = "where")]
+    pub place: Place,
+    /// Since when, in milliseconds since 1970-01-01 UTC; it may have begun in an earlier run.
+    pub since_ms: u64,
+    /// What shows it, in words.
+    pub evidence: String,
+    /// What clears it, in words.
+    pub clears: String,
+}
+
+/// The verdict, and what it follows from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// `starting`, `healthy`, `degraded`, `failed`, `standby_ready`, `watching` or `unmanaged`.
+    pub verdict: String,
+    /// The same in one sentence, with counts.
+    pub summary: String,
+    /// True if nothing needs an operator.
+    pub good: bool,
+    /// Exit code of `selvedge health`: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    pub nagios_code: u8,
+    /// Number of conditions.
+    pub count: u64,
+    /// What is wrong, the gravest first.
+    pub conditions: Vec<Condition>,
+}
+
+impl Body for Health {
+    const SCHEMA: &'static str = "selvedge.health";
+}
+
+/// What is not to be listed as missing any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForgetRequest {
+    /// A node as `"name"`, `name` or `0xGUID`, or a link by one of its ends, as `"name"[port]`.
+    pub name: String,
+}
+
+/// What is no longer listed as missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forgotten {
+    /// Nodes and links, in words.
+    pub forgotten: Vec<String>,
+}
+
+impl Body for Forgotten {
+    const SCHEMA: &'static str = "selvedge.forgotten";
+}

@@ -1,0 +1,95 @@
+//! Finds what an operator names among the nodes and links that are gone.
+
+use std::collections::BTreeSet;
+
+use selvedge_api::{Error, ErrorKind};
+use selvedge_fabric::Fabric;
+use selvedge_health::{Absent, End, LinkKey};
+use selvedge_types::{Guid, printable};
+
+use crate::names::Names;
+
+/// What is to be forgotten.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ToForget {
+    /// Nodes by GUID.
+    pub(crate) nodes: BTreeSet<Guid>,
+    /// Links by both ends.
+    pub(crate) links: BTreeSet<LinkKey>,
+    /// The same in words.
+    pub(crate) words: Vec<String>,
+}
+
+/// A name as the operator gave it.
+struct Wanted<'a> {
+    /// A description or a GUID.
+    node: &'a str,
+    guid: Option<Guid>,
+    port: Option<u8>,
+}
+
+impl<'a> Wanted<'a> {
+    /// Reads `name`, `"name"`, `0xGUID`, each with `[port]` behind it or without.
+    fn of(text: &'a str) -> Self {
+        let text = text.trim();
+        let (node, port) = match text.strip_suffix(']').and_then(|rest| rest.rsplit_once('[')) {
+            Some((node, port)) if port.parse::<u8>().is_ok() => (node, port.parse().ok()),
+            _ => (text, None),
+        };
+        let node = node
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'))
+            .unwrap_or(node);
+        Self {
+            node,
+            guid: node.starts_with("0x").then(|| node.parse().ok()).flatten(),
+            port,
+        }
+    }
+
+    fn is(&self, guid: Guid, name: &str, names: &Names) -> bool {
+        self.guid == Some(guid) || name == self.node || names.of(guid).as_deref() == Some(self.node)
+    }
+}
+
+/// Finds what is gone and has this name. What is there is never forgotten.
+///
+/// # Errors
+///
+/// The name is of something that is there, or of nothing that is known to be gone.
+pub(crate) fn find(text: &str, absent: &Absent, fabric: Option<&Fabric>, names: &Names) -> Result<ToForget, Error> {
+    let wanted = Wanted::of(text);
+    let mut found = ToForget::default();
+    if wanted.port.is_none() {
+        for absent in &absent.nodes {
+            if wanted.is(absent.node.guid, &absent.node.name, names) {
+                found.nodes.insert(absent.node.guid);
+                found.words.push(absent.node.to_string());
+            }
+        }
+    }
+    let is_end = |end: &End| wanted.port == Some(end.port.get()) && wanted.is(end.node, &end.name, names);
+    for absent in absent
+        .links
+        .iter()
+        .filter(|link| is_end(&link.ends.0) || is_end(&link.ends.1))
+    {
+        found.links.insert(absent.key());
+        found.words.push(format!("link {} - {}", absent.ends.0, absent.ends.1));
+    }
+    if !found.words.is_empty() {
+        return Ok(found);
+    }
+    let text = printable(text.trim());
+    let is_there = fabric.is_some_and(|fabric| {
+        let mut nodes = fabric.nodes().iter();
+        nodes.any(|node| wanted.is(node.guid, &node.description, names))
+    });
+    Err(match (is_there, wanted.port) {
+        (true, None) => ErrorKind::NotMissing.error(format!("{text} is there, so nothing was forgotten")),
+        (true, Some(_)) => {
+            ErrorKind::NotMissing.error(format!("no missing link has the end {text}, so nothing was forgotten"))
+        }
+        (false, _) => ErrorKind::NotMissing.error(format!("nothing that is missing is called {text}")),
+    })
+}

@@ -1,0 +1,214 @@
+//! From facts to conditions and a verdict.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use selvedge_types::{Guid, PhysState};
+
+use crate::facts::{AbsentLink, AbsentNode, Deviation, Duty, EndState, Facts, How, NotStored, Role};
+use crate::known::LinkKey;
+use crate::place::{End, NodeName, Place};
+use crate::{Condition, Health, Severity, Since, Verdict, What};
+
+/// Ends that a text names before the rest is counted.
+const NAMED_MAX: usize = 3;
+
+/// Returns what is wrong by these facts, and the verdict. A condition began `now`, unless its fact says when.
+#[must_use]
+pub fn assess(facts: &Facts, now: Since) -> Health {
+    let mut conditions = of_process(facts, now);
+    match &facts.own_port_down {
+        // Nothing of the fabric can be seen, so nothing is claimed of it.
+        Some(why) => conditions.push(condition(
+            What::OwnPortDown,
+            Severity::Error,
+            Place::Manager,
+            now,
+            &**why,
+        )),
+        None if facts.duty == Duty::Manage && facts.role == Role::Standby => {}
+        None => {
+            conditions.extend(of_fabric(facts, now));
+            conditions.extend(of_expected(facts, now));
+            conditions.extend(of_plan(facts, now));
+        }
+    }
+    // Stable: within a severity in the order of the code.
+    conditions.sort_by_key(|condition| std::cmp::Reverse(condition.severity));
+    let worst = conditions.first().map(|condition| condition.severity);
+    Health {
+        verdict: verdict(facts, worst),
+        conditions,
+    }
+}
+
+fn verdict(facts: &Facts, worst: Option<Severity>) -> Verdict {
+    match (worst, facts.duty, facts.role) {
+        (Some(Severity::Error), ..) => Verdict::Failed,
+        (Some(Severity::Warning), ..) => Verdict::Degraded,
+        (None, Duty::Manage, Role::Standby) => Verdict::StandbyReady,
+        (None, Duty::Manage, Role::Master) if facts.is_planned => Verdict::Healthy,
+        (None, Duty::Manage, Role::Discovering | Role::Master | Role::NotActive) => Verdict::Starting,
+        (None, Duty::DryRun | Duty::Watch, _) if !facts.has_swept => Verdict::Starting,
+        (None, Duty::DryRun | Duty::Watch, _) if facts.is_managed => Verdict::Watching,
+        (None, Duty::DryRun | Duty::Watch, _) => Verdict::Unmanaged,
+    }
+}
+
+fn condition(what: What, severity: Severity, place: Place, since: Since, evidence: impl Into<String>) -> Condition {
+    Condition {
+        what,
+        place,
+        since,
+        evidence: evidence.into(),
+        severity,
+    }
+}
+
+/// Returns what is wrong with the process.
+fn of_process(facts: &Facts, now: Since) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    if let Some(first) = facts.not_stored.first() {
+        let of_one = |not: &NotStored| format!("{}: {}", not.what, not.error);
+        let evidence: Vec<String> = facts.not_stored.iter().map(of_one).collect();
+        let evidence = evidence.join("; ");
+        conditions.push(condition(
+            What::NotStored,
+            Severity::Warning,
+            Place::Manager,
+            first.since,
+            evidence,
+        ));
+    }
+    if facts.duty == Duty::Manage && facts.role == Role::NotActive {
+        let evidence = "its SMInfo state is NOTACTIVE";
+        conditions.push(condition(
+            What::Disabled,
+            Severity::Error,
+            Place::Manager,
+            now,
+            evidence,
+        ));
+    }
+    conditions
+}
+
+/// Returns what is wrong with nodes and links.
+fn of_fabric(facts: &Facts, now: Since) -> Vec<Condition> {
+    let absent = &facts.absent;
+    let nodes = absent.nodes.iter().map(of_absent_node);
+    let silent = absent.silent.iter().map(|(node, at)| of_silent(node, at.as_ref(), now));
+    let links = absent.links.iter().map(of_absent_link);
+    nodes.chain(silent).chain(links).collect()
+}
+
+fn of_absent_node(absent: &AbsentNode) -> Condition {
+    let what = match absent.how {
+        How::Silent(_) => What::AgentSilent,
+        How::NoLink | How::Behind(_) | How::Unknown => What::NodeMissing,
+    };
+    let mut evidence = absent.how.to_string();
+    if !absent.was_at.is_empty() {
+        // Writing to a String cannot fail.
+        let _ = write!(evidence, "; it was cabled to {}", named(&absent.was_at));
+    }
+    let place = Place::Node(absent.node.clone());
+    condition(what, Severity::Warning, place, absent.since, evidence)
+}
+
+fn of_silent(node: &NodeName, at: Option<&End>, now: Since) -> Condition {
+    let evidence = at.map_or_else(String::new, |at| {
+        format!("the link at {at} is up; traffic goes on by the tables and settings that it had")
+    });
+    let place = Place::Node(node.clone());
+    condition(What::AgentSilent, Severity::Warning, place, now, evidence)
+}
+
+fn of_absent_link(absent: &AbsentLink) -> Condition {
+    let (a, b) = &absent.ends;
+    let state = |end: &End, state: EndState| match state {
+        Some((state, phys)) => format!("{end} is {state} ({})", phys_words(phys)),
+        None => format!("the state of {end} is not known"),
+    };
+    let evidence = match &absent.note {
+        Some(why) => why.clone(),
+        None => format!("{}, {}", state(a, absent.states.0), state(b, absent.states.1)),
+    };
+    let place = Place::Link(a.clone(), b.clone());
+    condition(What::LinkMissing, Severity::Warning, place, absent.since, evidence)
+}
+
+/// Returns what is otherwise than the expected topology has it. What is missing by what was there is not said twice.
+fn of_expected(facts: &Facts, now: Since) -> Vec<Condition> {
+    let gone: BTreeSet<Guid> = facts.absent.nodes.iter().map(|absent| absent.node.guid).collect();
+    let lost: BTreeSet<LinkKey> = facts.absent.links.iter().map(AbsentLink::key).collect();
+    let is_told = |deviation: &&Deviation| match &deviation.place {
+        Place::Node(node) => gone.contains(&node.guid),
+        Place::Link(a, b) => {
+            let (a, b) = ((a.node, a.port), (b.node, b.port));
+            lost.contains(&(a.min(b), a.max(b)))
+        }
+        Place::Manager | Place::Port(_) => false,
+    };
+    let is_new = |deviation: &&Deviation| deviation.what != What::ExpectedMissing || !is_told(deviation);
+    let of_one = |deviation: &Deviation| {
+        let (what, place) = (deviation.what, deviation.place.clone());
+        condition(what, Severity::Warning, place, now, deviation.evidence.clone())
+    };
+    facts.deviations.iter().filter(is_new).map(of_one).collect()
+}
+
+/// Returns PortPhysicalState in the words of ibstat. Source: IBA vol 1 §14.2.5.6.
+const fn phys_words(phys: PhysState) -> &'static str {
+    match phys {
+        PhysState::Sleep => "Sleep",
+        PhysState::Polling => "Polling",
+        PhysState::Disabled => "Disabled",
+        PhysState::Training => "PortConfigurationTraining",
+        PhysState::LinkUp => "LinkUp",
+        PhysState::Recovery => "LinkErrorRecovery",
+        PhysState::PhyTest => "Phy Test",
+    }
+}
+
+/// Returns what is wrong with the plan.
+fn of_plan(facts: &Facts, now: Since) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    let mut add = |what, severity, evidence: &str| {
+        conditions.push(condition(what, severity, Place::Manager, now, evidence));
+    };
+    if let Some(refused) = &facts.refused {
+        let (severity, instead) = match refused.in_force {
+            Some(generation) => (
+                Severity::Warning,
+                format!("the plan of generation {generation} stays in force"),
+            ),
+            None => (
+                Severity::Error,
+                "nothing is sent, switches keep the tables that they have".to_owned(),
+            ),
+        };
+        add(What::PlanRefused, severity, &format!("{}; {instead}", refused.why));
+    }
+    if let Some(ports) = &facts.m_key_foreign {
+        let evidence = format!("these ports refuse Sets, and nothing is sent: {ports}");
+        add(What::MKeyForeign, Severity::Error, &evidence);
+    }
+    if facts.sets_failed > 0 {
+        let evidence = format!("{} of the plan in force", facts.sets_failed);
+        add(What::SetsFailed, Severity::Warning, &evidence);
+    }
+    if let Some(apart) = &facts.apart {
+        add(What::HostsApart, Severity::Warning, apart);
+    }
+    conditions
+}
+
+/// Names the first few ends, and counts the rest.
+fn named(ends: &[End]) -> String {
+    let first: Vec<String> = ends.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+    match ends.len().saturating_sub(NAMED_MAX) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}

@@ -1,0 +1,197 @@
+//! Something that is wrong, with what an operator needs to mend it.
+
+use std::fmt;
+
+use crate::{Place, Since};
+
+/// How much a condition matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The subnet works, and something in it does not: the verdict is at least degraded.
+    Warning,
+    /// The manager cannot do its work: the verdict is failed.
+    Error,
+}
+
+/// What is wrong. Each kind has a stable code, a severity, and what clears it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// A node that was there is gone.
+    NodeMissing,
+    /// A link that was there is gone, and both of its nodes are there.
+    LinkMissing,
+    /// A management agent does not answer.
+    AgentSilent,
+    /// The judge accepted no plan for the fabric.
+    PlanRefused,
+    /// Ports are guarded by another M_Key.
+    MKeyForeign,
+    /// Agents refused Sets of the plan in force, or did not answer them.
+    SetsFailed,
+    /// By the plan in force some hosts do not reach each other, or directed routes do not reach all nodes.
+    HostsApart,
+    /// State cannot be stored.
+    NotStored,
+    /// The manager's own port has no link, or its node does not answer.
+    OwnPortDown,
+    /// Another manager disabled this one by SMInfo.
+    Disabled,
+    /// A node or link of the expected topology is missing.
+    ExpectedMissing,
+    /// A node or link is there that the expected topology does not have.
+    Additional,
+    /// A link is slower than the expected topology has it.
+    Slow,
+    /// A link has fewer lanes than the expected topology has it.
+    Narrow,
+    /// A cable is plugged into another port than the expected topology has it.
+    WrongPort,
+    /// The expected topology is of another fabric.
+    OtherTopology,
+}
+
+impl What {
+    /// All kinds.
+    pub const ALL: [Self; 16] = [
+        Self::NodeMissing,
+        Self::LinkMissing,
+        Self::AgentSilent,
+        Self::PlanRefused,
+        Self::MKeyForeign,
+        Self::SetsFailed,
+        Self::HostsApart,
+        Self::NotStored,
+        Self::OwnPortDown,
+        Self::Disabled,
+        Self::ExpectedMissing,
+        Self::Additional,
+        Self::Slow,
+        Self::Narrow,
+        Self::WrongPort,
+        Self::OtherTopology,
+    ];
+
+    /// Returns its stable code.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::NodeMissing => "SLV-HEALTH-0001",
+            Self::LinkMissing => "SLV-HEALTH-0002",
+            Self::AgentSilent => "SLV-HEALTH-0003",
+            Self::PlanRefused => "SLV-HEALTH-0004",
+            Self::MKeyForeign => "SLV-HEALTH-0005",
+            Self::SetsFailed => "SLV-HEALTH-0006",
+            Self::HostsApart => "SLV-HEALTH-0007",
+            Self::NotStored => "SLV-HEALTH-0008",
+            Self::OwnPortDown => "SLV-HEALTH-0009",
+            Self::Disabled => "SLV-HEALTH-0010",
+            Self::ExpectedMissing => "SLV-HEALTH-0011",
+            Self::Additional => "SLV-HEALTH-0012",
+            Self::Slow => "SLV-HEALTH-0013",
+            Self::Narrow => "SLV-HEALTH-0014",
+            Self::WrongPort => "SLV-HEALTH-0015",
+            Self::OtherTopology => "SLV-HEALTH-0016",
+        }
+    }
+
+    /// Returns its name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NodeMissing => "node_missing",
+            Self::LinkMissing => "link_missing",
+            Self::AgentSilent => "agent_silent",
+            Self::PlanRefused => "plan_refused",
+            Self::MKeyForeign => "m_key_foreign",
+            Self::SetsFailed => "sets_failed",
+            Self::HostsApart => "hosts_apart",
+            Self::NotStored => "not_stored",
+            Self::OwnPortDown => "own_port_down",
+            Self::Disabled => "disabled",
+            Self::ExpectedMissing => "expected_missing",
+            Self::Additional => "additional",
+            Self::Slow => "slow",
+            Self::Narrow => "narrow",
+            Self::WrongPort => "wrong_port",
+            Self::OtherTopology => "other_topology",
+        }
+    }
+
+    /// Returns what clears a condition of this kind, in words.
+    #[must_use]
+    pub const fn clears(self) -> &'static str {
+        match self {
+            Self::NodeMissing => "the node returns, or 'selvedge forget NAME'",
+            Self::LinkMissing => "the link returns, or 'selvedge forget NAME' with one of its ends",
+            Self::AgentSilent => "the agent answers; restart the node's firmware if it does not",
+            Self::PlanRefused => "a plan is accepted; 'selvedge status findings' lists what the judge found",
+            Self::MKeyForeign => "the ports have the manager's M_Key, or none",
+            Self::SetsFailed => "the next sweep's Sets are acknowledged",
+            Self::HostsApart => "a plan connects all hosts; 'selvedge status findings' names those that are apart",
+            Self::NotStored => "the state is stored; it is tried again every few seconds",
+            Self::OwnPortDown => "the port has a link: plug the cable in, load the driver, or choose another port",
+            Self::ExpectedMissing => "it is found, or the expected topology is corrected",
+            Self::Additional => "it is gone, or the expected topology is corrected",
+            Self::Slow => "the link trains at the expected speed: reseat or replace the cable",
+            Self::Narrow => "the link trains at the expected width: reseat or replace the cable",
+            Self::WrongPort => "the cable is plugged in as expected, or the expected topology is corrected",
+            Self::OtherTopology => "the expected topology of this fabric is given",
+            Self::Disabled => "the other manager sends the SMInfo control STANDBY, or this one is restarted",
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::NodeMissing | Self::LinkMissing => "missing",
+            Self::AgentSilent => "agent does not answer",
+            Self::PlanRefused => "no plan accepted",
+            Self::MKeyForeign => "foreign M_Key",
+            Self::SetsFailed => "Sets failed",
+            Self::HostsApart => "hosts are apart",
+            Self::NotStored => "state is not stored",
+            Self::OwnPortDown => "own port is down",
+            Self::Disabled => "disabled by another manager",
+            Self::ExpectedMissing => "expected and missing",
+            Self::Additional => "not expected",
+            Self::Slow => "slow",
+            Self::Narrow => "narrow",
+            Self::WrongPort => "in the wrong port",
+            Self::OtherTopology => "expected topology is of another fabric",
+        })
+    }
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// What.
+    pub what: What,
+    /// Where: a link by both ends.
+    pub place: Place,
+    /// Since when.
+    pub since: Since,
+    /// What shows it, in words.
+    pub evidence: String,
+    /// How much it matters.
+    pub severity: Severity,
+}
+
+impl Condition {
+    /// Returns what clears it, in words.
+    #[must_use]
+    pub const fn clears(&self) -> &'static str {
+        self.what.clears()
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)?;
+        match self.evidence.as_str() {
+            "" => Ok(()),
+            evidence => write!(f, "; {evidence}"),
+        }
+    }
+}

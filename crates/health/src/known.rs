@@ -1,0 +1,33 @@
+//! The nodes and links that a manager has found, whether they are there or gone.
+
+use std::collections::BTreeMap;
+
+use selvedge_types::{Guid, NodeKind, PortNum};
+
+use crate::Since;
+
+/// A port by name: GUID of its node, and number.
+pub type PortKey = (Guid, PortNum);
+
+/// A link by its two ends, the lower first.
+pub type LinkKey = (PortKey, PortKey);
+
+/// A node that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownNode {
+    /// Its kind.
+    pub kind: NodeKind,
+    /// The last NodeDescription that it answered.
+    pub name: String,
+    /// Since when it is gone; `None`: it is there.
+    pub gone: Option<Since>,
+}
+
+/// All nodes and links that a manager has found and that no operator told it to forget. It survives restarts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Nodes by GUID.
+    pub nodes: BTreeMap<Guid, KnownNode>,
+    /// Links, each with the time since when it is gone; `None`: it is there.
+    pub links: BTreeMap<LinkKey, Option<Since>>,
+}

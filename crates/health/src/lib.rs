@@ -1,0 +1,26 @@
+//! What is wrong with a subnet and its manager, as values.
+//!
+//! [`assess`] is the one function from [`Facts`] of state to a [`Health`]: conditions, and one verdict. Status, exit
+//! codes, API, events, `selvedge health` and systemd's notifications all read that value. [`Watch`] compares it with
+//! the one before: which conditions began, and which cleared.
+//!
+//! The manager gathers facts about nodes, links, agents and plans, the process around it those about storage, its port
+//! and the expected topology. A new condition is a variant of [`What`], a field of [`Facts`] and a line in [`assess`].
+
+mod assess;
+mod condition;
+mod facts;
+mod known;
+mod place;
+mod since;
+mod verdict;
+mod watch;
+
+pub use assess::assess;
+pub use condition::{Condition, Severity, What};
+pub use facts::{Absent, AbsentLink, AbsentNode, Deviation, Duty, EndState, Facts, How, NotStored, Refused, Role};
+pub use known::{Known, KnownNode, LinkKey, PortKey};
+pub use place::{End, NodeName, Place};
+pub use since::Since;
+pub use verdict::{Health, Verdict};
+pub use watch::{News, Watch};

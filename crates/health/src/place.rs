@@ -1,0 +1,77 @@
+//! Where a condition is.
+
+use std::fmt;
+
+use selvedge_types::{Guid, NodeKind, PortNum};
+
+/// A node by GUID, with the name that it had last.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeName {
+    /// Its GUID.
+    pub guid: Guid,
+    /// Its kind.
+    pub kind: NodeKind,
+    /// Its NodeDescription; empty if none is known.
+    pub name: String,
+}
+
+/// One end of a link, with the name that its node had last.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct End {
+    /// GUID of the node.
+    pub node: Guid,
+    /// NodeDescription of the node; empty if none is known.
+    pub name: String,
+    /// Number of the port.
+    pub port: PortNum,
+}
+
+/// Where a condition is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The manager itself: its plan, its storage.
+    Manager,
+    /// A node.
+    Node(NodeName),
+    /// A port.
+    Port(End),
+    /// A link, by both ends.
+    Link(End, End),
+}
+
+/// Writes a name as events write it; the GUID stands in for an empty one.
+fn quoted(f: &mut fmt::Formatter<'_>, guid: Guid, name: &str) -> fmt::Result {
+    match name {
+        "" => write!(f, "{guid}"),
+        name => write!(f, "\"{name}\""),
+    }
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            NodeKind::Ca => "host ",
+            NodeKind::Switch => "switch ",
+            NodeKind::Router => "router ",
+        })?;
+        quoted(f, self.guid, &self.name)
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        quoted(f, self.node, &self.name)?;
+        write!(f, "[{}]", self.port)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Manager => f.write_str("this manager"),
+            Self::Node(node) => write!(f, "{node}"),
+            Self::Port(end) => write!(f, "port {end}"),
+            Self::Link(a, b) => write!(f, "link {a} - {b}"),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! When something began.
+
+use selvedge_sim::Time;
+
+/// When something began: in this run of the manager, or in an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// At a time of this run.
+    Run(Time),
+    /// In an earlier run, by the calendar, in milliseconds since 1970-01-01 UTC.
+    Calendar(u64),
+}
+
+impl Since {
+    /// Returns the calendar time in milliseconds since 1970-01-01 UTC. `unix_ms` converts times of this run.
+    #[must_use]
+    pub fn unix_ms(self, unix_ms: impl Fn(Time) -> u64) -> u64 {
+        match self {
+            Self::Run(time) => unix_ms(time),
+            Self::Calendar(ms) => ms,
+        }
+    }
+}
+
+impl Default for Since {
+    fn default() -> Self {
+        Self::Run(Time::ZERO)
+    }
+}

@@ -1,0 +1,95 @@
+//! Routes between what is there and what is gone, and the rest of the manager; gathers the facts of its health.
+
+use std::sync::Arc;
+
+use selvedge_health::{Duty, Facts, Known, Refused, Role as Duties};
+use selvedge_verify::Verdict;
+
+use super::Sm;
+use crate::commit::NoPlan;
+use crate::config::Mode;
+use crate::election::Role;
+use crate::io::Output;
+use crate::milestone::Milestone;
+use crate::presence::{Ctx, Effect, In, Presence};
+
+impl Sm {
+    /// Makes the manager remember nodes and links that an earlier run has found. To be called before the first input.
+    #[must_use]
+    pub fn remembering(mut self, known: Arc<Known>) -> Self {
+        self.presence = Presence::new(known);
+        self
+    }
+
+    /// Hands an input to what is there, and does what it wants done.
+    pub(crate) fn note_presence(&mut self, input: In<'_>, out: &mut Vec<Output>) {
+        let mut effects = Vec::new();
+        self.presence.handle(&Ctx { now: self.now }, input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Remember(known) => out.push(Output::Milestone(Milestone::KnownChanged(known))),
+            }
+        }
+    }
+
+    /// Returns the manager's part of the facts that its health depends on.
+    pub(super) fn facts(&self) -> Facts {
+        let in_force = &self.in_force;
+        let generation = in_force.plan().map(|plan| plan.generation.0);
+        let (refused, m_key_foreign) = match in_force.no_plan() {
+            Some(NoPlan::Refused { why, .. }) => {
+                let why = why.to_string();
+                let in_force = generation;
+                (Some(Arc::new(Refused { why, in_force })), None)
+            }
+            Some(NoPlan::MKey(ports)) => (None, Some(Arc::clone(ports))),
+            None => (None, None),
+        };
+        let verdict = in_force.verdict().filter(|_| in_force.plan().is_some());
+        let switches = in_force.found().map(|fabric| {
+            let mut switches = fabric.switches().iter().map(|&node| fabric.node(node));
+            switches.any(|switch| switch.switch_settings.linear_top > 0)
+        });
+        Facts {
+            duty: match self.config.mode {
+                Mode::Manage => Duty::Manage,
+                Mode::DryRun => Duty::DryRun,
+                Mode::Watch => Duty::Watch,
+            },
+            role: match self.role() {
+                Role::Discovering => Duties::Discovering,
+                Role::Standby => Duties::Standby,
+                Role::Master => Duties::Master,
+                Role::NotActive => Duties::NotActive,
+            },
+            master: self.election().master(),
+            has_swept: in_force.sweeps() > 0,
+            is_planned: in_force.plan().is_some(),
+            is_managed: switches == Some(true),
+            own_port_down: self.presence.own_port_down().cloned(),
+            absent: Arc::clone(self.presence.absent()),
+            refused,
+            m_key_foreign,
+            sets_failed: in_force.failed(),
+            apart: verdict.and_then(|verdict| apart(verdict)),
+            deviations: Arc::default(),
+            not_stored: Vec::new(),
+        }
+    }
+}
+
+/// Returns what is apart by a plan, in words; `None` if the judge finds it good.
+fn apart(verdict: &Verdict) -> Option<Arc<str>> {
+    if verdict.is_good() {
+        return None;
+    }
+    let (reached, pairs) = (verdict.figures.host_pairs_reached, verdict.figures.host_pairs);
+    let words = match reached == pairs {
+        true => "hosts are isolated or out of reach of directed routes".to_owned(),
+        false => format!(
+            "{} of {pairs} host pairs do not reach each other",
+            pairs.saturating_sub(reached)
+        ),
+    };
+    Some(words.into())
+}

@@ -1,0 +1,131 @@
+//! What was there and is gone: nodes and links that sweeps have found before stay listed until they return, or until an
+//! operator says that they will not. The list survives a restart.
+//!
+//! A heavy sweep, and a repair, say what is there ([`In::Swept`], [`In::Repaired`]). What is not there and was before
+//! is gone from then on. A node can be missing because no link leads there, because its agent does not answer, or
+//! because it is behind a node that does not answer; [`absent`] finds out which.
+//!
+//! No request depends on any of this: it is for operators.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_health::{Absent, Known, LinkKey, Since};
+use selvedge_planner::Inventory;
+use selvedge_sim::Time;
+use selvedge_types::Guid;
+
+mod absent;
+mod seen;
+
+use seen::Reach;
+
+/// What was there, and what of it is gone.
+#[derive(Debug, Default)]
+pub struct Presence {
+    /// All nodes and links that were found.
+    known: Arc<Known>,
+    /// What of it is gone, and what does not answer.
+    absent: Arc<Absent>,
+    /// An earlier run has left `known`, and no sweep of this one has ended.
+    is_of_earlier_run: bool,
+    /// Why the manager's own port cannot be used.
+    own_port_down: Option<Arc<str>>,
+}
+
+/// What presence depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Ctx {
+    /// When the input came.
+    pub now: Time,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum In<'a> {
+    /// A heavy sweep has found this: whatever is in it is there.
+    Swept(&'a Inventory),
+    /// A repair has left this: a node is there if links that are up lead to it.
+    Repaired(&'a Inventory),
+    /// The manager's own port cannot be used, for this reason.
+    CutOff(String),
+    /// These nodes and links are not expected back. Those that are there stay known.
+    Forget(BTreeSet<Guid>, BTreeSet<LinkKey>),
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Have this stored.
+    Remember(Arc<Known>),
+}
+
+impl Presence {
+    /// Begins with what an earlier run has left.
+    pub fn new(known: Arc<Known>) -> Self {
+        let absent = Arc::new(absent::of_earlier_run(&known));
+        let is_of_earlier_run = !known.nodes.is_empty();
+        Self {
+            known,
+            absent,
+            is_of_earlier_run,
+            own_port_down: None,
+        }
+    }
+
+    /// Takes one input. Appends what is to be done.
+    pub fn handle(&mut self, ctx: &Ctx, input: In<'_>, effects: &mut Vec<Effect>) {
+        match input {
+            In::Swept(inventory) => self.found(ctx, inventory, &Reach::all(), effects),
+            In::Repaired(inventory) => self.found(ctx, inventory, &Reach::of(inventory), effects),
+            In::CutOff(why) => self.own_port_down = Some(why.into()),
+            In::Forget(nodes, links) => self.forget(&nodes, &links, effects),
+        }
+    }
+
+    /// Returns what is gone, and what does not answer.
+    pub const fn absent(&self) -> &Arc<Absent> {
+        &self.absent
+    }
+
+    /// Returns why the manager's own port cannot be used.
+    pub const fn own_port_down(&self) -> Option<&Arc<str>> {
+        self.own_port_down.as_ref()
+    }
+
+    fn found(&mut self, ctx: &Ctx, inventory: &Inventory, reach: &Reach, effects: &mut Vec<Effect>) {
+        self.own_port_down = None;
+        if std::mem::take(&mut self.is_of_earlier_run) && seen::is_other_fabric(&self.known, inventory) {
+            self.known = Arc::default();
+        }
+        let changes = seen::changes(&self.known, &inventory.fabric, reach);
+        if !changes.is_empty() {
+            seen::apply(Arc::make_mut(&mut self.known), changes, Since::Run(ctx.now));
+            effects.push(Effect::Remember(Arc::clone(&self.known)));
+        }
+        let absent = absent::of(&self.known, inventory);
+        if *self.absent != absent {
+            self.absent = Arc::new(absent);
+        }
+    }
+
+    /// Removes nodes and links that are gone. Links of removed nodes go with them.
+    fn forget(&mut self, nodes: &BTreeSet<Guid>, links: &BTreeSet<LinkKey>, effects: &mut Vec<Effect>) {
+        let known = Arc::make_mut(&mut self.known);
+        known
+            .nodes
+            .retain(|guid, node| node.gone.is_none() || !nodes.contains(guid));
+        let nodes = &known.nodes;
+        let is_whole = |&((a, _), (b, _)): &LinkKey| nodes.contains_key(&a) && nodes.contains_key(&b);
+        known
+            .links
+            .retain(|link, gone| gone.is_none() || is_whole(link) && !links.contains(link));
+        let absent = Arc::make_mut(&mut self.absent);
+        absent.nodes.retain(|absent| nodes.contains_key(&absent.node.guid));
+        absent.links.retain(|absent| known.links.contains_key(&absent.key()));
+        effects.push(Effect::Remember(Arc::clone(&self.known)));
+    }
+}
+
+#[cfg(test)]
+mod tests;
