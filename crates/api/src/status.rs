@@ -210,8 +210,8 @@ pub struct Status {
 /// Data that must survive a restart and cannot be stored at present.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotStored {
-    /// `state` (LIDs and plan state), `known_fabric` (nodes and links that were found), `registrations` (what hosts registered) or `mark` (that the stored registrations
-    /// are incomplete).
+    /// `state` (LIDs and plan state), `known_fabric` (nodes and links that were found), `registrations` (of hosts) or
+    /// `mark` (that the stored registrations are incomplete).
     pub what: String,
     /// Time of the first failure, in ms since the process started.
     pub since_ms: u64,

@@ -10,9 +10,10 @@ use selvedge_config::{Settings, Sources};
 use selvedge_coordinator::{Administrated, Coordinator};
 use selvedge_emulator::PortName;
 use selvedge_fabric::Fabric;
+use selvedge_health::Known;
 use selvedge_planner::{DefaultJudge, Judge};
-use selvedge_sm::{Config, Mode, Sm, View};
-use selvedge_store::{Disk, Found, StateDir, StoreError};
+use selvedge_sm::{Config, Mode, PersistentState, Sm, View};
+use selvedge_store::{Disk, Found, StateDir, StateWarning, StoreError};
 use selvedge_transport::ibsim::IbsimServer;
 use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::Guid;
@@ -179,6 +180,27 @@ fn open_folder(path: Option<&Path>, disk: Option<Arc<dyn Disk>>) -> Result<Optio
     path.map(open).transpose()
 }
 
+/// What an earlier process of the manager has stored.
+struct Loaded {
+    state: PersistentState,
+    known: Arc<Known>,
+    /// Files that are damaged or contradict each other.
+    doubts: Vec<StateWarning>,
+}
+
+impl Loaded {
+    fn read(folder: Option<&StateDir>) -> Result<Self, StoreError> {
+        let (state, mut doubts) = folder.map(StateDir::load_state).transpose()?.unwrap_or_default();
+        let (known, doubt) = folder.map(StateDir::load_known_fabric).unwrap_or_default();
+        doubts.extend(doubt);
+        Ok(Self {
+            state,
+            known: Arc::new(known),
+            doubts,
+        })
+    }
+}
+
 /// Opens the port, takes the state folder and starts the manager.
 pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
@@ -191,13 +213,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     {
         folder.mark_unstored()?;
     }
-    let (state, doubts) = folder
-        .as_ref()
-        .map(StateDir::load_state)
-        .transpose()?
-        .unwrap_or_default();
-    let (known, doubt) = folder.as_ref().map(StateDir::load_known_fabric).unwrap_or_default();
-    let (known, doubts) = (Arc::new(known), doubts.into_iter().chain(doubt));
+    let Loaded { state, known, doubts } = Loaded::read(folder.as_ref())?;
     let (sender, receiver) = channel();
     let notes = (options.until == Until::Stopped).then(|| sender.clone());
     let (port, name, emulator) = open_door(options.door, options.mode, clock, notes)?;

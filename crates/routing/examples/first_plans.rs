@@ -1,11 +1,16 @@
 //! First plans of damaged trees beside rebalanced ones:
 //! `cargo run -p selvedge-routing --example first_plans -- FROM-TO [SPEC…]`.
 //!
-//! Per tree and share of links or switches missing (1 %, 3 %, 10 %), over the seeds FROM to TO: the busiest link, as the
-//! judge counts it, of the first plan over that of the better of first plan and `--rebalance full` (as `selvedge
-//! rebalance` takes it), worst and median, and the same of the formula alone; medians of the busiest link of the formula
-//! alone, first plan and full; and processor times of one thread in ms, median and worst: detection and filling, relief
-//! of full links, the whole of full, the judge. `NO_FULL=1` leaves `--rebalance full` out, which takes long.
+//! A line per tree and share of links or switches missing (1 %, 3 %, 10 %), over the seeds FROM to TO:
+//!
+//! - host pairs on the busiest link, by the judge, of the first plan divided by those of the rebalanced plan (the
+//!   better of first plan and `--rebalance full`, as in `selvedge rebalance`), worst and median; the same of the
+//!   formula alone;
+//! - host pairs on the busiest link of the formula alone, of the first plan and of `--rebalance full`, medians;
+//! - processor times of one thread in ms, median and worst: detection and filling, relief of full links, the whole of
+//!   `--rebalance full`, the judge.
+//!
+//! `NO_FULL=1` leaves `--rebalance full` out, which takes long.
 
 #[path = "support/mod.rs"]
 mod support;

@@ -57,7 +57,7 @@ impl Failures {
     }
 }
 
-/// Every external port that is not ACTIVE, or behind whose link no agent answers, with its reason.
+/// Every external port that is not ACTIVE, or with a link to an agent that does not answer, with its reason.
 pub fn ports(fabric: &Fabric, inventory: &Inventory, mode: Mode, failures: &Failures) -> Vec<PortReport> {
     let mut reports = Vec::new();
     for (node, n) in fabric.nodes().iter_enumerated() {

@@ -184,7 +184,7 @@ impl StateDir {
         Ok(())
     }
 
-    /// Returns the nodes and links that earlier processes have found. Only what is listed as missing depends on them, so
+    /// Returns the nodes and links that earlier processes have found. Only the list of missing ones depends on them, so
     /// a file that cannot be read is a warning: the list begins anew.
     pub fn load_known_fabric(&self) -> (Known, Option<StateWarning>) {
         let lost = |why: String| StateWarning::KnownFabric {

@@ -123,11 +123,10 @@ impl Rehearsal {
                 let timeout = Duration::ZERO;
                 return self.carry_out(id, Output::Send { datagram, timeout });
             }
-            Out::Event(event) => self.log.push(LogEntry {
-                at: now,
-                manager: id,
-                event,
-            }),
+            Out::Event(event) => {
+                let (at, manager) = (now, id);
+                self.log.push(LogEntry { at, manager, event });
+            }
             Out::Index(sources) => {
                 let snapshot = index(defect, life, sources);
                 return self.coordinate(id, In::Indexed(snapshot));
@@ -137,10 +136,8 @@ impl Rehearsal {
                     .push((now + PERSIST_COST, Pending::Saved { id: number, state }));
             }
             Out::StoreKnown { id: number, known } => {
-                let is_stored = life
-                    .folder
-                    .as_ref()
-                    .is_none_or(|of| of.dir.save_known_fabric(&known, |time| time.0 / 1_000_000).is_ok());
+                let save = |of: &Folder| of.dir.save_known_fabric(&known, |time| time.0 / 1_000_000).is_ok();
+                let is_stored = life.folder.as_ref().is_none_or(save);
                 if is_stored {
                     self.managers[id.0].known = known;
                 }

@@ -16,8 +16,8 @@ impl Event {
                 hold_s,
             } => write!(
                 f,
-                "link {what} went down {downs} times within {window_s} s and is left out for {hold_s} s; 'selvedge sweep' \
-                 includes it at once"
+                "link {what} went down {downs} times within {window_s} s and is left out for {hold_s} s; 'selvedge \
+                 sweep' includes it at once"
             ),
             Self::Repaired {
                 lost,

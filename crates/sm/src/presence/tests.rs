@@ -1,3 +1,5 @@
+//! Nodes and links are missing until they return or are forgotten.
+
 use std::time::Duration;
 
 use selvedge_health::{How, KnownNode};
