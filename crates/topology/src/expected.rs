@@ -140,8 +140,11 @@ mod tests {
 
     use super::*;
 
+    /// Node GUID and port of both ends, speed and width.
+    type Cable = ((u64, u8), (u64, u8), LinkSpeed, LinkWidth);
+
     /// Switches 1 and 2 and hosts 3 and up, with these cables: (node, port), (node, port), speed and width.
-    fn fabric(nodes: u64, cables: &[((u64, u8), (u64, u8), LinkSpeed, LinkWidth)]) -> Fabric {
+    fn fabric(nodes: u64, cables: &[Cable]) -> Fabric {
         let port = |n| PortNum::new(n).unwrap();
         let mut made: Vec<Node> = (1..=nodes)
             .map(|guid| {
@@ -174,7 +177,7 @@ mod tests {
         let end = |(node, port): (u64, u8)| (Guid(node), PortNum::new(port).unwrap());
         let (trunk, host) = (((1, 1), (2, 1), Hdr, X4), ((1, 2), (3, 1), Hdr, X4));
         let expected = fabric(3, &[trunk, host]);
-        let check = |nodes: u64, cables: &[((u64, u8), (u64, u8), LinkSpeed, LinkWidth)], want: &[Deviation]| {
+        let check = |nodes: u64, cables: &[Cable], want: &[Deviation]| {
             assert_eq!(
                 deviations(&expected, &fabric(nodes, cables)).as_deref(),
                 Ok(want),

@@ -80,12 +80,12 @@ impl Spread<'_> {
         };
         let blocks = self.tables.blocks();
         for i in 0..blocks {
-            // Not always the same destinations first.
+            // Each channel begins with other destinations.
             let block = (i + channel) % blocks;
             let row = *self.tables.block(SwitchIdx::from_usize(from), block);
-            for place in 0..BLOCK_LIDS {
+            for (place, port) in row.into_iter().enumerate() {
                 let d = self.layer.of[block * BLOCK_LIDS + place];
-                if row[place] != egress || d == NOWHERE || self.layer.to[d as usize] as usize == from {
+                if port != egress || d == NOWHERE || self.layer.to[d as usize] as usize == from {
                     continue;
                 }
                 self.divert(d as usize, channel, limit);
