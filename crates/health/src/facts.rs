@@ -167,7 +167,7 @@ impl fmt::Display for How {
         match self {
             Self::NoLink => f.write_str("no link leads there"),
             Self::Silent(end) => write!(f, "the link at {end} is up"),
-            Self::Behind(node) => write!(f, "it is behind {node}, whose agent does not answer"),
+            Self::Behind(node) => write!(f, "it is behind {node}, which does not answer"),
             Self::Unknown => f.write_str("it was gone when the manager started"),
         }
     }

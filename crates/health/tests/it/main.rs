@@ -1,4 +1,6 @@
-//! The table of roles, states and faults, and what becomes of each cell.
+//! The table of roles, states and faults, and the verdict, exit codes and event of each cell.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::sync::Arc;
 
@@ -35,11 +37,13 @@ enum State {
     Planned,
 }
 
+type Row = (Fault, Option<(&'static str, Severity)>, &'static str, &'static str);
+
 /// Rows: a fault, the code and severity of its condition, what clears it, and a cell for each column. A cell is a
 /// verdict: Starting, Healthy, Degraded, Failed, Ready (standby), Watching, Unmanaged; with a `!` if the condition of
 /// the row is reported there. A disabled manager has a condition of its own.
 #[rustfmt::skip]
-const TABLE: [(Fault, Option<(&str, Severity)>, &str, &str); 20] = [
+const TABLE: [Row; 20] = [
     //                                                     master    standby disc disabled dry run  watch
     (Fault::None,         None,                        "", "S  H     R       S    F        W  S     W  U  S"),
     (Fault::HostGone,     warns("SLV-HEALTH-0001"),    "the node returns",
@@ -296,13 +300,8 @@ fn check_cell(column: usize, row: usize) {
 #[test]
 fn every_cell_of_the_table() {
     let mut cells = 0;
-    for row in 0..TABLE.len() {
-        assert_eq!(
-            TABLE[row].3.split_whitespace().count(),
-            COLUMNS.len(),
-            "{:?}",
-            TABLE[row].0
-        );
+    for (row, (fault, _, _, in_row)) in TABLE.iter().enumerate() {
+        assert_eq!(in_row.split_whitespace().count(), COLUMNS.len(), "{fault:?}");
         for column in 0..COLUMNS.len() {
             check_cell(column, row);
             cells += 1;

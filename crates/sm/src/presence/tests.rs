@@ -127,7 +127,7 @@ fn what_is_gone_stays_listed_until_it_returns() {
         &[All, Hung],
         &[
             "switch \"N-2\" since 2000: the link at \"N-1\"[2] is up",
-            "host \"N-3\" since 2000: it is behind switch \"N-2\", whose agent does not answer",
+            "host \"N-3\" since 2000: it is behind switch \"N-2\", which does not answer",
         ],
     );
     check(&[All, HostHung], &["host \"N-3\" silent"]);
