@@ -1,4 +1,4 @@
-//! What is wrong with a subnet and its manager, and the verdict.
+//! The health of a subnet and its manager: conditions, and a verdict.
 
 use selvedge_types::{Guid, NodeKind};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub struct NodeName {
     pub name: String,
 }
 
-/// Where a condition is. All fields are absent if it is the manager itself.
+/// The place of a condition. All fields are absent if it is the manager itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The node.
@@ -30,7 +30,7 @@ pub struct Place {
     pub b: Option<End>,
 }
 
-/// Something that is wrong.
+/// A fault of the subnet or its manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
     /// Stable code, as `SLV-HEALTH-0001`.
@@ -39,25 +39,25 @@ pub struct Condition {
     pub kind: String,
     /// `warning` or `error`.
     pub severity: Severity,
-    /// What and where, in words.
+    /// The condition and its place, in words.
     pub text: String,
-    /// Where.
+    /// Its place.
     #[serde(rename = "where")]
     pub place: Place,
-    /// Since when, in milliseconds since 1970-01-01 UTC; it may have begun in an earlier run.
+    /// The time when it began, in milliseconds since 1970-01-01 UTC; it may be of an earlier run.
     pub since_ms: u64,
-    /// What shows it, in words.
+    /// The evidence, in words.
     pub evidence: String,
-    /// What clears it, in words.
+    /// The event that clears it, in words.
     pub clears: String,
 }
 
-/// The verdict, and what it follows from.
+/// The verdict, and the conditions that it follows from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
     /// `starting`, `healthy`, `degraded`, `failed`, `standby_ready`, `watching` or `unmanaged`.
     pub verdict: String,
-    /// The same in one sentence, with counts.
+    /// The verdict in one sentence, with numbers of conditions.
     pub summary: String,
     /// True if nothing needs an operator.
     pub good: bool,
@@ -65,7 +65,7 @@ pub struct Health {
     pub nagios_code: u8,
     /// Number of conditions.
     pub count: u64,
-    /// What is wrong, the gravest first.
+    /// The conditions, the gravest first.
     pub conditions: Vec<Condition>,
 }
 
@@ -73,14 +73,14 @@ impl Body for Health {
     const SCHEMA: &'static str = "selvedge.health";
 }
 
-/// What is not to be listed as missing any more.
+/// A request to take a node or link off the list of missing ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgetRequest {
     /// A node as `"name"`, `name` or `0xGUID`, or a link by one of its ends, as `"name"[port]`.
     pub name: String,
 }
 
-/// What is no longer listed as missing.
+/// The nodes and links that are no longer listed as missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forgotten {
     /// Nodes and links, in words.

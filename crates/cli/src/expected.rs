@@ -1,4 +1,4 @@
-//! The expected topology: a file or generator, compared with what a manager finds.
+//! The expected topology: a file or generator that is compared with the fabric that a manager finds.
 
 use selvedge_daemon::Expected;
 use selvedge_fabric::Fabric;

@@ -1,4 +1,5 @@
-//! `selvedge health` and `forget`: the verdict of a running manager, and what is no longer to be listed as missing.
+//! `selvedge health` shows the verdict of a running manager; `selvedge forget` removes nodes and links from its list of
+//! missing ones.
 
 use clap::Args;
 use selvedge_api::{Condition, ForgetRequest, Health};
@@ -145,7 +146,7 @@ pub fn verdict(health: &Health, facts: &mut Facts) {
     );
 }
 
-/// Conditions that a summary lists before the rest is counted.
+/// Most conditions that a summary lists; the others are counted.
 const LISTED: usize = 8;
 
 /// Prints the first conditions below a summary.

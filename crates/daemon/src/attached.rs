@@ -31,7 +31,7 @@ pub(crate) enum PortNews {
 pub(crate) struct AttachedPort {
     state: State,
     open: Open,
-    /// Its identity. A port with another one does not take its place.
+    /// The identity of the port. A port with another identity does not take its place.
     local: LocalPort,
     is_sm: bool,
     notes: Sender<Note>,
@@ -50,7 +50,7 @@ struct Opening {
 }
 
 impl AttachedPort {
-    /// Takes a port that is open. `open` opens the same one again.
+    /// Takes a port that is open. `open` opens the same port again.
     pub(crate) fn new(port: Box<dyn MadPort>, open: Open, notes: Sender<Note>) -> Self {
         Self {
             local: port.local(),
@@ -62,7 +62,8 @@ impl AttachedPort {
         }
     }
 
-    /// Passes a result on. If the port is gone, begins to open it again, and returns what a dead link does.
+    /// Passes a result on. If the port is gone, begins to open it again, and returns the result that a port without a
+    /// link gives.
     fn checked<T: Default>(&mut self, result: Result<T, PortError>) -> Result<T, PortError> {
         let error = match result {
             Err(error @ PortError::Gone { .. }) => error,
@@ -95,7 +96,7 @@ impl AttachedPort {
     }
 
     fn tell(&self, news: PortNews) {
-        // Without a driver nothing is done with the port.
+        // If the driver has ended, no news of the port is needed.
         let _ = self.notes.send(Note::Port(news));
     }
 }
@@ -170,7 +171,7 @@ impl MadPort for AttachedPort {
 fn open_again(open: &Open, local: LocalPort, retry: Duration, is_wanted: &Weak<()>, give: &Sender<Box<dyn MadPort>>) {
     while is_wanted.strong_count() > 0 {
         if let Some(port) = open().ok().filter(|port| port.local() == local) {
-            // If it is not wanted any more, it is closed again.
+            // If the port is not wanted any more, this closes it again.
             let _ = give.send(port);
             return;
         }
@@ -186,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// What the tests' ports did, in order.
+    /// The operations of the fake ports, in order.
     type Log = Arc<Mutex<Vec<String>>>;
 
     struct FakePort {
@@ -245,7 +246,7 @@ mod tests {
             let log = Arc::clone(&log);
             Box::new(FakePort { guid, lives, log })
         };
-        // Not there at first, then another port, then the same.
+        // The port is not there at first; then another port is, then the same port.
         let answers = Mutex::new(vec![Some(fake(1, 9)), Some(fake(2, 9)), None]);
         let opener = Arc::clone(&log);
         let open: Open = Arc::new(move || {
@@ -258,7 +259,7 @@ mod tests {
         port.retry = Duration::from_millis(1);
         port.set_is_sm(true).unwrap();
         port.receive(Duration::ZERO).unwrap();
-        // It goes: that is told once, and nothing fails.
+        // The port goes: that is reported once, and nothing fails.
         assert!(port.receive(Duration::ZERO).unwrap().is_none());
         port.flush().unwrap();
         let gone = told.recv().unwrap();

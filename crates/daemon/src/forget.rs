@@ -1,4 +1,4 @@
-//! Finds what an operator names among the nodes and links that are gone.
+//! Finds, among the nodes and links that are gone, those that an operator names.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use selvedge_types::{Guid, printable};
 
 use crate::names::Names;
 
-/// What is to be forgotten.
+/// The nodes and links to forget.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ToForget {
     /// Nodes by GUID.
     pub(crate) nodes: BTreeSet<Guid>,
     /// Links by both ends.
     pub(crate) links: BTreeSet<LinkKey>,
-    /// The same in words.
+    /// Both in words.
     pub(crate) words: Vec<String>,
 }
 
@@ -52,11 +52,11 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Finds what is gone and has this name. What is there is never forgotten.
+/// Finds the nodes and links that are gone and have this name. Nodes and links that are there are never forgotten.
 ///
 /// # Errors
 ///
-/// The name is of something that is there, or of nothing that is known to be gone.
+/// The name belongs to a node or link that is there, or to none that is known to be gone.
 pub(crate) fn find(text: &str, absent: &Absent, fabric: Option<&Fabric>, names: &Names) -> Result<ToForget, Error> {
     let wanted = Wanted::of(text);
     let mut found = ToForget::default();

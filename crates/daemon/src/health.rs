@@ -11,10 +11,10 @@ use selvedge_sim::Time;
 use crate::clock::Clock;
 use crate::names::Names;
 
-/// Conditions that one answer lists. More are counted.
+/// Most conditions that one answer lists. All are counted.
 const LISTED_MAX: usize = 10_000;
 
-/// The last facts, and the health that they stand for.
+/// The last facts, and the health that follows from them.
 #[derive(Debug, Default)]
 pub(crate) struct HealthDesk(Mutex<State>);
 
@@ -23,7 +23,7 @@ struct State {
     manager: Facts,
     not_stored: Vec<NotStored>,
     deviations: Arc<Vec<Deviation>>,
-    /// Why the own port is not open.
+    /// The reason why the manager's own port is not open.
     port_gone: Option<Arc<str>>,
     watch: Watch,
 }
@@ -34,7 +34,7 @@ impl HealthDesk {
         self.change(now, |state| state.manager = facts)
     }
 
-    /// Takes what cannot be stored at present.
+    /// Takes the data that cannot be stored at present.
     pub(crate) fn take_not_stored(&self, now: Time, not_stored: Vec<NotStored>) -> Vec<News> {
         self.change(now, |state| state.not_stored = not_stored)
     }
@@ -48,7 +48,7 @@ impl HealthDesk {
         })
     }
 
-    /// Takes why the manager's own port is not open, or that it is.
+    /// Takes the reason why the manager's own port is not open; `None` if it is open.
     pub(crate) fn take_port_gone(&self, now: Time, why: Option<String>) -> Vec<News> {
         self.change(now, |state| state.port_gone = why.map(Arc::from))
     }

@@ -1,6 +1,6 @@
-//! Tells systemd how the manager is: READY=1, STATUS=, WATCHDOG=1, STOPPING=1. Source: sd_notify(3).
+//! Reports the state of the manager to systemd: READY=1, STATUS=, WATCHDOG=1, STOPPING=1. Source: sd_notify(3).
 //!
-//! The manager's own thread tells it, between two turns of its loop: a manager that hangs stops feeding the watchdog,
+//! The manager's own thread reports, between two turns of its loop: a manager that hangs stops feeding the watchdog,
 //! and systemd starts it again. Without NOTIFY_SOCKET in the environment nothing is sent.
 
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use sd_notify::NotifyState;
 use selvedge_health::{Health, Verdict};
 use selvedge_sim::Time;
 
-/// Parts of the watchdog's time after which it is fed, as sd_watchdog_enabled(3) recommends.
+/// The watchdog is fed so many times in its time limit, as sd_watchdog_enabled(3) recommends.
 const FEEDS: u32 = 2;
 
-/// What systemd was told last.
+/// The last report to systemd.
 pub(crate) struct Systemd {
-    /// Sends; the crate's function, or a test's.
+    /// Sends a report: the function of the crate, or of a test.
     send: fn(&[NotifyState<'_>]),
     is_ready: bool,
-    /// The health that was told last.
+    /// The health that was reported last.
     told: Option<Arc<Health>>,
-    /// How often the watchdog is fed, if systemd wants that.
+    /// The time between two feeds of the watchdog, if systemd wants them.
     feeds_each: Option<Duration>,
     fed_at: Option<Time>,
 }
 
 impl Systemd {
-    /// Reads from the environment whether systemd listens, and whether it watches.
+    /// Reads from the environment whether systemd wants reports, and whether its watchdog is on.
     pub(crate) fn of_environment() -> Self {
         Self {
             send: |states| {
-                // Without a socket there is nothing to tell; a full one is told again with the next change.
+                // Without a socket nothing is reported. If the socket is full, the next change is a new report.
                 let _ = sd_notify::notify(states);
             },
             is_ready: false,
@@ -40,13 +40,13 @@ impl Systemd {
         }
     }
 
-    /// True if [`Self::turn`] has something to send but for changes of health.
+    /// True if [`Self::turn`] has to feed the watchdog.
     pub(crate) fn is_due(&self, now: Time) -> bool {
         let is_hungry = |each: Duration| self.fed_at.is_none_or(|fed| now.since(fed) >= each);
         self.feeds_each.is_some_and(is_hungry)
     }
 
-    /// Tells what changed, and feeds the watchdog if it is time.
+    /// Reports a change of health, and feeds the watchdog if it is time.
     pub(crate) fn turn(&mut self, now: Time, health: &Arc<Health>) {
         let becomes_ready = !self.is_ready && health.verdict != Verdict::Starting;
         let is_due = self.is_due(now);
@@ -64,7 +64,7 @@ impl Systemd {
         }
     }
 
-    /// Tells that the manager ends.
+    /// Reports that the manager ends.
     pub(crate) fn end(&self) {
         (self.send)(&[NotifyState::Stopping]);
     }

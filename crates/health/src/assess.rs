@@ -1,4 +1,4 @@
-//! From facts to conditions and a verdict.
+//! Derives conditions and a verdict from facts.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,15 +10,16 @@ use crate::known::LinkKey;
 use crate::place::{End, NodeName, Place};
 use crate::{Condition, Health, Severity, Since, Verdict, What};
 
-/// Ends that a text names before the rest is counted.
+/// Most ends that a text names; the others are counted.
 const NAMED_MAX: usize = 3;
 
-/// Returns what is wrong by these facts, and the verdict. A condition began `now`, unless its fact says when.
+/// Returns the conditions that these facts show, and the verdict. A condition began `now`, unless its fact has another
+/// time.
 #[must_use]
 pub fn assess(facts: &Facts, now: Since) -> Health {
     let mut conditions = of_process(facts, now);
     match &facts.own_port_down {
-        // Nothing of the fabric can be seen, so nothing is claimed of it.
+        // The manager cannot see the fabric, so it reports no conditions of it.
         Some(why) => conditions.push(condition(
             What::OwnPortDown,
             Severity::Error,
@@ -33,7 +34,7 @@ pub fn assess(facts: &Facts, now: Since) -> Health {
             conditions.extend(of_plan(facts, now));
         }
     }
-    // Stable: within a severity in the order of the code.
+    // The sort is stable: conditions of one severity stay in the order in which they were found.
     conditions.sort_by_key(|condition| std::cmp::Reverse(condition.severity));
     let worst = conditions.first().map(|condition| condition.severity);
     Health {
@@ -65,7 +66,7 @@ fn condition(what: What, severity: Severity, place: Place, since: Since, evidenc
     }
 }
 
-/// Returns what is wrong with the process.
+/// Returns the conditions of the process.
 fn of_process(facts: &Facts, now: Since) -> Vec<Condition> {
     let mut conditions = Vec::new();
     if let Some(first) = facts.not_stored.first() {
@@ -93,7 +94,7 @@ fn of_process(facts: &Facts, now: Since) -> Vec<Condition> {
     conditions
 }
 
-/// Returns what is wrong with nodes and links.
+/// Returns the conditions of nodes and links.
 fn of_fabric(facts: &Facts, now: Since) -> Vec<Condition> {
     let absent = &facts.absent;
     let nodes = absent.nodes.iter().map(of_absent_node);
@@ -138,7 +139,8 @@ fn of_absent_link(absent: &AbsentLink) -> Condition {
     condition(What::LinkMissing, Severity::Warning, place, absent.since, evidence)
 }
 
-/// Returns what is otherwise than the expected topology has it. What is missing by what was there is not said twice.
+/// Returns the deviations from the expected topology. A node or link that is reported as missing already is not
+/// reported twice.
 fn of_expected(facts: &Facts, now: Since) -> Vec<Condition> {
     let gone: BTreeSet<Guid> = facts.absent.nodes.iter().map(|absent| absent.node.guid).collect();
     let lost: BTreeSet<LinkKey> = facts.absent.links.iter().map(AbsentLink::key).collect();
@@ -171,7 +173,7 @@ const fn phys_words(phys: PhysState) -> &'static str {
     }
 }
 
-/// Returns what is wrong with the plan.
+/// Returns the conditions of the plan.
 fn of_plan(facts: &Facts, now: Since) -> Vec<Condition> {
     let mut conditions = Vec::new();
     let mut add = |what, severity, evidence: &str| {

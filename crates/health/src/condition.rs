@@ -1,19 +1,19 @@
-//! Something that is wrong, with what an operator needs to mend it.
+//! Conditions: faults of a subnet or its manager, each with the facts that an operator needs to mend it.
 
 use std::fmt;
 
 use crate::{Place, Since};
 
-/// How much a condition matters.
+/// The severity of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The subnet works, and something in it does not: the verdict is at least degraded.
+    /// The subnet works, but a part of it does not: the verdict is at least degraded.
     Warning,
     /// The manager cannot do its work: the verdict is failed.
     Error,
 }
 
-/// What is wrong. Each kind has a stable code, a severity, and what clears it.
+/// The kind of a condition. Each kind has a stable code, a severity, and an event that clears it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// A node that was there is gone.
@@ -117,7 +117,7 @@ impl What {
         }
     }
 
-    /// Returns what clears a condition of this kind, in words.
+    /// Returns, in words, the event that clears a condition of this kind.
     #[must_use]
     pub const fn clears(self) -> &'static str {
         match self {
@@ -163,23 +163,23 @@ impl fmt::Display for What {
     }
 }
 
-/// Something that is wrong.
+/// A fault of the subnet or its manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// What.
+    /// Its kind.
     pub what: What,
-    /// Where: a link by both ends.
+    /// Its place: a link by both ends.
     pub place: Place,
-    /// Since when.
+    /// The time when it began.
     pub since: Since,
-    /// What shows it, in words.
+    /// The evidence, in words.
     pub evidence: String,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
 }
 
 impl Condition {
-    /// Returns what clears it, in words.
+    /// Returns, in words, the event that clears it.
     #[must_use]
     pub const fn clears(&self) -> &'static str {
         self.what.clears()

@@ -10,33 +10,33 @@ use crate::known::LinkKey;
 use crate::place::{End, NodeName, Place};
 use crate::since::Since;
 
-/// What the process is there for.
+/// The task of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Duty {
-    /// To manage the subnet, or to stand by.
+    /// It manages the subnet, or stands by.
     #[default]
     Manage,
-    /// To plan and send nothing.
+    /// It plans, and sends nothing.
     DryRun,
-    /// To watch a subnet that another manager manages.
+    /// It watches a subnet that another manager manages.
     Watch,
 }
 
 /// The SMInfo state of the manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Looking for other managers.
+    /// It searches for other managers.
     #[default]
     Discovering,
     /// Another manager is master.
     Standby,
-    /// In charge.
+    /// It is master.
     Master,
     /// Disabled by another manager, stopped, or never a manager.
     NotActive,
 }
 
-/// Why something that was there is not found.
+/// The reason why a known node is not found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
     /// No link leads there.
@@ -54,15 +54,15 @@ pub enum How {
 pub struct AbsentNode {
     /// The node.
     pub node: NodeName,
-    /// Since when.
+    /// The time when it was lost.
     pub since: Since,
-    /// Why it is not found.
+    /// The reason why it is not found.
     pub how: How,
-    /// Neighbours' ends of its links.
+    /// The neighbours' ends of its links.
     pub was_at: Vec<End>,
 }
 
-/// State of a port at the end of a lost link, as seen last.
+/// The state of a port at the end of a lost link, as read last.
 pub type EndState = Option<(PortState, PhysState)>;
 
 /// A link that was there and is gone, between two nodes that are there.
@@ -70,11 +70,12 @@ pub type EndState = Option<(PortState, PhysState)>;
 pub struct AbsentLink {
     /// Both ends.
     pub ends: (End, End),
-    /// Since when.
+    /// The time when it was lost.
     pub since: Since,
     /// The states of the ports at its ends.
     pub states: (EndState, EndState),
-    /// Where a port at an end leads now, or why the manager leaves the link out although it is up, in words.
+    /// In words: the port that one of its ends leads to now, or the reason why the manager leaves the link out although
+    /// it is up.
     pub note: Option<String>,
 }
 
@@ -87,12 +88,12 @@ impl AbsentLink {
     }
 }
 
-/// What was there and is gone, and what does not answer.
+/// Nodes and links that were there and are gone, and nodes that do not answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Absent {
-    /// Nodes.
+    /// Nodes that are gone.
     pub nodes: Vec<AbsentNode>,
-    /// Links between nodes that are there.
+    /// Links that are gone, between nodes that are there.
     pub links: Vec<AbsentLink>,
     /// Nodes in the fabric with agents that do not answer, and the neighbours' ends of their links.
     pub silent: Vec<(NodeName, Option<End>)>,
@@ -101,7 +102,7 @@ pub struct Absent {
 /// A plan that was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Why, in words: an engine each, with the first finding.
+    /// The reason in words: for each engine, the first finding.
     pub why: String,
     /// The generation of the plan that is in force instead; `None`: there is none, and switches keep their tables.
     pub in_force: Option<u64>,
@@ -110,29 +111,29 @@ pub struct Refused {
 /// Data that cannot be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotStored {
-    /// Which.
+    /// The data.
     pub what: String,
-    /// Since when.
+    /// The time since when it cannot be stored.
     pub since: Since,
     /// The last error.
     pub error: String,
 }
 
-/// Something that is otherwise than the expected topology has it.
+/// A deviation from the expected topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deviation {
-    /// What.
+    /// Its kind.
     pub what: What,
-    /// Where.
+    /// Its place.
     pub place: Place,
-    /// What is expected, and what was found, in words.
+    /// The expected and the found value, in words.
     pub evidence: String,
 }
 
 /// All that the verdict depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// What the process is there for.
+    /// The task of the process.
     pub duty: Duty,
     /// The SMInfo state of the manager.
     pub role: Role,
@@ -144,9 +145,9 @@ pub struct Facts {
     pub is_planned: bool,
     /// True if switches of the fabric forward: a manager has set it up.
     pub is_managed: bool,
-    /// Why the manager's own port cannot be used.
+    /// The reason why the manager's own port cannot be used.
     pub own_port_down: Option<Arc<str>>,
-    /// What is gone or silent.
+    /// Nodes and links that are gone, and nodes that do not answer.
     pub absent: Arc<Absent>,
     /// The plan of the last sweep was not accepted.
     pub refused: Option<Arc<Refused>>,
@@ -154,7 +155,7 @@ pub struct Facts {
     pub m_key_foreign: Option<Arc<str>>,
     /// Sets of the plan in force that failed.
     pub sets_failed: usize,
-    /// What is apart by the plan in force, in words.
+    /// Hosts and nodes that do not reach each other by the plan in force, in words.
     pub apart: Option<Arc<str>>,
     /// Deviations from the expected topology; empty without one.
     pub deviations: Arc<Vec<Deviation>>,

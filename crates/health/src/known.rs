@@ -19,15 +19,15 @@ pub struct KnownNode {
     pub kind: NodeKind,
     /// The last NodeDescription that it answered.
     pub name: String,
-    /// Since when it is gone; `None`: it is there.
+    /// The time when it was lost; `None`: it is there.
     pub gone: Option<Since>,
 }
 
-/// All nodes and links that a manager has found and that no operator told it to forget. It survives restarts.
+/// All nodes and links that a manager has found, but those that an operator made it forget. The list survives restarts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Nodes by GUID.
     pub nodes: BTreeMap<Guid, KnownNode>,
-    /// Links, each with the time since when it is gone; `None`: it is there.
+    /// Links, each with the time when it was lost; `None`: it is there.
     pub links: BTreeMap<LinkKey, Option<Since>>,
 }

@@ -1,11 +1,12 @@
-//! What is wrong with a subnet and its manager, as values.
+//! The health of a subnet and its manager, as values.
 //!
 //! [`assess`] is the one function from [`Facts`] of state to a [`Health`]: conditions, and one verdict. Status, exit
 //! codes, API, events, `selvedge health` and systemd's notifications all read that value. [`Watch`] compares it with
-//! the one before: which conditions began, and which cleared.
+//! the one before, and reports the conditions that began and those that cleared.
 //!
-//! The manager gathers facts about nodes, links, agents and plans, the process around it those about storage, its port
-//! and the expected topology. A new condition is a variant of [`What`], a field of [`Facts`] and a line in [`assess`].
+//! The manager gathers the facts about nodes, links, agents and plans; the process around it gathers those about
+//! storage, its port and the expected topology. A new condition is a variant of [`What`], a field of [`Facts`] and a
+//! line in [`assess`].
 
 mod assess;
 mod condition;

@@ -1,10 +1,10 @@
-//! Where a condition is.
+//! The places of conditions.
 
 use std::fmt;
 
 use selvedge_types::{Guid, NodeKind, PortNum};
 
-/// A node by GUID, with the name that it had last.
+/// A node by GUID, with its last known name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeName {
     /// Its GUID.
@@ -15,7 +15,7 @@ pub struct NodeName {
     pub name: String,
 }
 
-/// One end of a link, with the name that its node had last.
+/// One end of a link, with the last known name of its node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct End {
     /// GUID of the node.
@@ -26,7 +26,7 @@ pub struct End {
     pub port: PortNum,
 }
 
-/// Where a condition is.
+/// The place of a condition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The manager itself: its plan, its storage.

@@ -1,8 +1,8 @@
-//! When something began.
+//! The time when a condition or a loss began.
 
 use selvedge_sim::Time;
 
-/// When something began: in this run of the manager, or in an earlier one.
+/// A time when a condition or a loss began: in this run of the manager, or in an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
     /// At a time of this run.

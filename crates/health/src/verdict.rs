@@ -1,4 +1,4 @@
-//! The one verdict.
+//! The verdict on a subnet and its manager.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use selvedge_types::NodeKind;
 
 use crate::{Condition, Place};
 
-/// How the manager and its subnet are.
+/// The verdict on a subnet and its manager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
     /// The manager has not finished its first sweep and plan.
@@ -14,7 +14,7 @@ pub enum Verdict {
     Starting,
     /// Master, the judged plan is in force, and nothing is known to be wrong.
     Healthy,
-    /// The subnet works, and something in it does not.
+    /// The subnet works, but a part of it does not.
     Degraded,
     /// The manager cannot do its work.
     Failed,
@@ -88,7 +88,7 @@ impl fmt::Display for Verdict {
 pub struct Health {
     /// The verdict.
     pub verdict: Verdict,
-    /// What is wrong, the gravest first.
+    /// The conditions, the gravest first.
     pub conditions: Vec<Condition>,
 }
 

@@ -1,4 +1,4 @@
-//! Which conditions began, and which cleared.
+//! Reports the conditions that began, and those that cleared.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Assesses facts as they are `now`. A condition that was there before keeps the time when it began. Returns what
-    /// began, and what cleared.
+    /// Assesses facts as they are `now`. A condition that was there before keeps the time when it began. Returns the
+    /// conditions that began, and those that cleared.
     pub fn take(&mut self, now: Since, facts: Facts) -> Vec<News> {
         if self.facts.as_ref() == Some(&facts) {
             return Vec::new();

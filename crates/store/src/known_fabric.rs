@@ -1,4 +1,4 @@
-//! The nodes and links that a manager has found: a text file that people can read, a line each.
+//! The nodes and links that a manager has found: a text file that people can read, with one line for each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,11 +9,11 @@ use selvedge_types::{Guid, NodeKind, PortNum};
 
 /// The first line of the body: the format this version reads and writes.
 const FORMAT: &str = "format 1";
-/// Stands where something is not gone.
+/// The mark of a node or link that is there.
 const THERE: &str = "-";
 
-/// Writes nodes and links in ascending order. `unix_ms` says when something of this run was, in milliseconds since
-/// 1970-01-01 UTC.
+/// Writes nodes and links in ascending order. `unix_ms` converts times of this run to milliseconds since 1970-01-01
+/// UTC.
 #[must_use]
 pub fn print_known_fabric(known: &Known, unix_ms: impl Fn(Time) -> u64) -> String {
     let gone = |gone: Option<Since>| match gone {
@@ -152,7 +152,7 @@ mod tests {
         };
         let text = print_known_fabric(&known, |_| 0);
         assert_eq!(parse_known_fabric(text.as_bytes()), Ok(known));
-        // What happened in this run is written by the calendar.
+        // Times of this run are written by the calendar.
         let mut of_run = Known::default();
         let since = Since::Run(Time(5_000_000));
         of_run.nodes.insert(Guid(9), node(NodeKind::Ca, "h", Some(since)));

@@ -1,4 +1,4 @@
-//! What a fabric has otherwise than it should: the differences of `topology diff` that an operator acts upon.
+//! Deviations of a fabric from the expected topology: the differences of `topology diff` that an operator acts upon.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use selvedge_types::{Guid, LinkSpeed, PortNum, Rate};
 /// A port by name.
 pub type Port = (Guid, PortNum);
 
-/// A node or link that is otherwise than expected.
+/// A deviation of a node or link from the expected topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deviation {
     /// A node is expected and not there.
@@ -34,9 +34,9 @@ pub enum Deviation {
     },
     /// A cable is plugged into another port than it should be.
     WrongPort {
-        /// The expected ends, the one that is right first.
+        /// The expected ends, first the end that is as expected.
         expected: (Port, Port),
-        /// Where the cable leads.
+        /// The port into which the other end is plugged.
         leads_to: Port,
     },
     /// A link is slower than expected, per lane.
@@ -45,7 +45,7 @@ pub enum Deviation {
         ends: (Port, Port),
         /// The expected rate.
         expected: Rate,
-        /// The rate as found.
+        /// The rate that was found.
         found: Rate,
     },
     /// A link has fewer lanes than expected.
@@ -54,12 +54,12 @@ pub enum Deviation {
         ends: (Port, Port),
         /// The expected rate.
         expected: Rate,
-        /// The rate as found.
+        /// The rate that was found.
         found: Rate,
     },
 }
 
-/// The expected topology is another fabric's: no node of it is there.
+/// The expected topology is that of another fabric: none of its nodes is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherFabric {
     /// Nodes that are expected.
@@ -79,11 +79,11 @@ impl fmt::Display for OtherFabric {
 }
 
 /// Compares a fabric with the expected one by GUID. Links of missing and of additional nodes are not listed by
-/// themselves. States, LIDs and names are no deviations.
+/// themselves. Differences in states, LIDs and names are no deviations.
 ///
 /// # Errors
 ///
-/// The two have no node in common.
+/// The two fabrics have no node in common.
 pub fn deviations(expected: &Fabric, found: &Fabric) -> Result<Vec<Deviation>, OtherFabric> {
     let is_common = |guid: Guid| expected.find(guid).is_some() && found.find(guid).is_some();
     if !expected.nodes().is_empty() && !expected.nodes().iter().any(|node| is_common(node.guid)) {
@@ -124,7 +124,7 @@ pub fn deviations(expected: &Fabric, found: &Fabric) -> Result<Vec<Deviation>, O
     Ok(deviations)
 }
 
-/// Returns how a rate falls short of the expected one; `None` if it does not. An unknown rate is none.
+/// Returns the deviation if a rate is below the expected one. An unknown rate is no deviation.
 fn rate(ends: (Port, Port), expected: Rate, found: Rate) -> Option<Deviation> {
     if found.width < expected.width {
         return Some(Deviation::Narrow { ends, expected, found });

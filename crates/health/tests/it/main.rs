@@ -11,7 +11,7 @@ use selvedge_health::{
 use selvedge_sim::Time;
 use selvedge_types::{Guid, NodeKind, PhysState, PortNum, PortState};
 
-/// Columns: what the process is there for, its role, and how far it is.
+/// Columns: the task of the process, its role, and its progress.
 const COLUMNS: [(&str, Duty, Role, State); 10] = [
     ("master, first plan under way", Duty::Manage, Role::Master, State::New),
     ("master, plan in force", Duty::Manage, Role::Master, State::Planned),
@@ -31,17 +31,17 @@ enum State {
     New,
     /// A sweep has come to an end; no switch forwards.
     Swept,
-    /// The same, and switches forward.
+    /// A sweep has come to an end; switches forward.
     Managed,
-    /// The same, and there is a plan.
+    /// A sweep has come to an end, switches forward, and there is a plan.
     Planned,
 }
 
 type Row = (Fault, Option<(&'static str, Severity)>, &'static str, &'static str);
 
-/// Rows: a fault, the code and severity of its condition, what clears it, and a cell for each column. A cell is a
-/// verdict: Starting, Healthy, Degraded, Failed, Ready (standby), Watching, Unmanaged; with a `!` if the condition of
-/// the row is reported there. A disabled manager has a condition of its own.
+/// Rows: a fault, the code and severity of its condition, the event that clears it, and a cell for each column. A cell
+/// is a verdict: Starting, Healthy, Degraded, Failed, Ready (standby), Watching, Unmanaged; with a `!` if the condition
+/// of the row is reported there. A disabled manager has a condition of its own.
 #[rustfmt::skip]
 const TABLE: [Row; 20] = [
     //                                                     master    standby disc disabled dry run  watch
@@ -277,7 +277,7 @@ fn check_cell(column: usize, row: usize) {
         assert!(condition.to_string().contains(&condition.place.to_string()), "{told}");
     }
 
-    // It goes on: nothing is told twice, and it began when it began.
+    // The fault goes on: nothing is reported twice, and the condition keeps its time.
     let mut same = fault.strikes(&sound);
     same.master = Some(Guid(9));
     let since = |watch: &Watch| watch.health().conditions.iter().map(|of| of.since).collect::<Vec<_>>();
@@ -285,7 +285,7 @@ fn check_cell(column: usize, row: usize) {
     assert_eq!(watch.take(Since::Run(Time(3)), same), [], "{told}: told twice");
     assert_eq!(since(&watch), before, "{told}: since");
 
-    // It ends: the same condition clears.
+    // The fault ends: its condition clears.
     let cleared = watch.take(Since::Run(Time(4)), sound);
     assert_eq!(cleared.len(), began.len(), "{told}: cleared");
     for (cleared, began) in cleared.iter().zip(&began) {

@@ -1,4 +1,4 @@
-//! Routes between what is there and what is gone, and the rest of the manager; gathers the facts of its health.
+//! Connects the list of known nodes and links with the rest of the manager, and gathers the facts of its health.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::milestone::Milestone;
 use crate::presence::{Ctx, Effect, In, Presence};
 
 impl Sm {
-    /// Makes the manager remember nodes and links that an earlier run has found. To be called before the first input.
+    /// Makes the manager remember nodes and links that an earlier run has found. Must be called before the first input.
     #[must_use]
     pub fn remembering(mut self, known: Arc<Known>) -> Self {
         self.presence = Presence::new(known);
         self
     }
 
-    /// Hands an input to what is there, and does what it wants done.
+    /// Hands an input to the list of known nodes and links, and carries out its effects.
     pub(crate) fn note_presence(&mut self, input: In<'_>, out: &mut Vec<Output>) {
         let mut effects = Vec::new();
         self.presence.handle(&Ctx { now: self.now }, input, &mut effects);
@@ -78,7 +78,7 @@ impl Sm {
     }
 }
 
-/// Returns what is apart by a plan, in words; `None` if the judge finds it good.
+/// Returns, in words, the hosts and nodes that do not reach each other by a plan; `None` if the judge finds it good.
 fn apart(verdict: &Verdict) -> Option<Arc<str>> {
     if verdict.is_good() {
         return None;

@@ -1,4 +1,4 @@
-//! Why something that was there is not found, and which agents do not answer.
+//! Finds the reasons why known nodes and links are not found, and the agents that do not answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use selvedge_health::{
 use selvedge_planner::{Inventory, PortReason};
 use selvedge_types::{Guid, PortNum};
 
-/// Returns what was gone when an earlier run ended.
+/// Returns the nodes and links that were gone when an earlier run ended.
 pub fn of_earlier_run(known: &Known) -> Absent {
     let finder = Finder { known, inventory: None };
     finder.absent()
 }
 
-/// Returns what is gone, and what does not answer in this inventory.
+/// Returns the nodes and links that are gone, and the nodes of this inventory that do not answer.
 pub fn of(known: &Known, inventory: &Inventory) -> Absent {
     let finder = Finder {
         known,
@@ -76,8 +76,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Returns for each node that is gone and to which a link leads the node that does not answer, itself or one
-    /// before it, and the port in front of that.
+    /// For each node that is gone although a link leads to it, returns the node that does not answer (itself, or one
+    /// before it), and the port in front of that node.
     fn hidden(&self, of_gone: &BTreeMap<Guid, Vec<(PortKey, PortKey)>>) -> BTreeMap<Guid, (Guid, PortKey)> {
         let mut hidden: BTreeMap<Guid, (Guid, PortKey)> = BTreeMap::new();
         for (&guid, links) in of_gone {
@@ -115,7 +115,8 @@ impl Finder<'_> {
         (!port.unread).then_some((port.link.state, port.link.phys))
     }
 
-    /// Returns where a port at an end of a lost link leads now, or why the manager leaves the link out.
+    /// Returns, in words, the port that an end of a lost link leads to now, or the reason why the manager leaves the
+    /// link out.
     fn note(&self, (a, b): LinkKey) -> Option<String> {
         let inventory = self.inventory?;
         let fabric = &inventory.fabric;
@@ -160,8 +161,8 @@ impl Finder<'_> {
     }
 }
 
-/// Returns nodes in the fabric that did not answer: hosts behind links that were never lost, and switches of
-/// which a part was not answered.
+/// Returns nodes in the fabric that did not answer: hosts behind links that were never lost, and switches that left
+/// some requests unanswered.
 fn silent(known: &Known, inventory: &Inventory) -> Vec<(NodeName, Option<End>)> {
     let fabric = &inventory.fabric;
     let mut found: BTreeSet<Guid> = BTreeSet::new();

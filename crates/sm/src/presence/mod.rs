@@ -1,11 +1,11 @@
-//! What was there and is gone: nodes and links that sweeps have found before stay listed until they return, or until an
-//! operator says that they will not. The list survives a restart.
+//! Remembers the nodes and links that sweeps have found. Those that are gone stay listed until they return, or until an
+//! operator removes them from the list. The list survives a restart.
 //!
-//! A heavy sweep, and a repair, say what is there ([`In::Swept`], [`In::Repaired`]). What is not there and was before
-//! is gone from then on. A node can be missing because no link leads there, because its agent does not answer, or
-//! because it is behind a node that does not answer; [`absent`] finds out which.
+//! A heavy sweep or a repair shows the nodes and links that are there ([`In::Swept`], [`In::Repaired`]). Known ones
+//! that are not there are gone from then on. A node can be missing because no link leads there, because its agent does
+//! not answer, or because it is behind a node that does not answer; [`absent`] finds the reason.
 //!
-//! No request depends on any of this: it is for operators.
+//! The list is for operators: no request of the manager depends on it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,32 +20,32 @@ mod seen;
 
 use seen::Reach;
 
-/// What was there, and what of it is gone.
+/// The known nodes and links, and those of them that are gone.
 #[derive(Debug, Default)]
 pub struct Presence {
     /// All nodes and links that were found.
     known: Arc<Known>,
-    /// What of it is gone, and what does not answer.
+    /// Nodes and links that are gone, and nodes that do not answer.
     absent: Arc<Absent>,
-    /// An earlier run has left `known`, and no sweep of this one has ended.
+    /// True if `known` is of an earlier run, and no sweep of this run has ended.
     is_of_earlier_run: bool,
-    /// Why the manager's own port cannot be used.
+    /// The reason why the manager's own port cannot be used.
     own_port_down: Option<Arc<str>>,
 }
 
-/// What presence depends on.
+/// The context of an input.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx {
-    /// When the input came.
+    /// The time when the input came.
     pub now: Time,
 }
 
-/// What happened.
+/// An input: an event that shows or changes the known nodes and links.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// A heavy sweep has found this: whatever is in it is there.
+    /// A heavy sweep has found this inventory: all nodes in it are there.
     Swept(&'a Inventory),
-    /// A repair has left this: a node is there if links that are up lead to it.
+    /// A repair has left this inventory: a node is there if links that are up lead to it.
     Repaired(&'a Inventory),
     /// The manager's own port cannot be used, for this reason.
     CutOff(String),
@@ -53,15 +53,15 @@ pub enum In<'a> {
     Forget(BTreeSet<Guid>, BTreeSet<LinkKey>),
 }
 
-/// What is to be done.
+/// An effect: work for the caller.
 #[derive(Debug)]
 pub enum Effect {
-    /// Have this stored.
+    /// Store this list.
     Remember(Arc<Known>),
 }
 
 impl Presence {
-    /// Begins with what an earlier run has left.
+    /// Begins with the list that an earlier run has left.
     pub fn new(known: Arc<Known>) -> Self {
         let absent = Arc::new(absent::of_earlier_run(&known));
         let is_of_earlier_run = !known.nodes.is_empty();
@@ -73,7 +73,7 @@ impl Presence {
         }
     }
 
-    /// Takes one input. Appends what is to be done.
+    /// Takes one input. Appends its effects.
     pub fn handle(&mut self, ctx: &Ctx, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Swept(inventory) => self.found(ctx, inventory, &Reach::all(), effects),
@@ -83,12 +83,12 @@ impl Presence {
         }
     }
 
-    /// Returns what is gone, and what does not answer.
+    /// Returns the nodes and links that are gone, and the nodes that do not answer.
     pub const fn absent(&self) -> &Arc<Absent> {
         &self.absent
     }
 
-    /// Returns why the manager's own port cannot be used.
+    /// Returns the reason why the manager's own port cannot be used; `None` if it can.
     pub const fn own_port_down(&self) -> Option<&Arc<str>> {
         self.own_port_down.as_ref()
     }
@@ -109,7 +109,7 @@ impl Presence {
         }
     }
 
-    /// Removes nodes and links that are gone. Links of removed nodes go with them.
+    /// Removes nodes and links that are gone from the list. Links of removed nodes are removed too.
     fn forget(&mut self, nodes: &BTreeSet<Guid>, links: &BTreeSet<LinkKey>, effects: &mut Vec<Effect>) {
         let known = Arc::make_mut(&mut self.known);
         known

@@ -1,5 +1,5 @@
-//! What a fabric has of what is known, and what is new in it. Both are walked once, in order of GUID: a fabric may have
-//! 100,000 links.
+//! Compares a fabric with the known nodes and links. Both are walked once, in order of GUID: a fabric may have 100,000
+//! links.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use selvedge_health::{Known, KnownNode, LinkKey, PortKey, Since};
 use selvedge_planner::Inventory;
 use selvedge_types::{Guid, Idx};
 
-/// Which nodes of a fabric are there; `None`: all of them.
+/// The nodes of a fabric that are there; `None`: all of them.
 #[derive(Debug)]
 pub struct Reach(Option<Vec<bool>>);
 
@@ -27,7 +27,7 @@ impl Reach {
             if std::mem::replace(&mut reached[node.to_usize()], true) {
                 continue;
             }
-            // A channel adapter lets nothing through but what it sends itself.
+            // A channel adapter forwards nothing: only the manager's own one leads on.
             let is_way = fabric.node(node).is_switch() || node == inventory.local.node;
             for (port, _) in fabric.node(node).external_ports().filter(|_| is_way) {
                 let at = PortRef { node, port };
@@ -43,7 +43,7 @@ impl Reach {
     }
 }
 
-/// Something that is other than known.
+/// A difference from the known nodes and links.
 #[derive(Debug)]
 pub enum Change {
     /// A node is new, has returned, or has another name.
@@ -56,14 +56,14 @@ pub enum Change {
     LinkGone(LinkKey),
 }
 
-/// Returns what is other in a fabric than known.
+/// Returns the differences of a fabric from the known nodes and links.
 pub fn changes(known: &Known, fabric: &Fabric, reach: &Reach) -> Vec<Change> {
     let mut changes = Vec::new();
     let there = fabric.nodes().iter_enumerated().filter(|(node, _)| reach.has(*node));
     let there = there.map(|(_, node)| (node.guid, node));
     merge(&known.nodes, there, |guid, known, node| match (known, node) {
         (Some(known), Some(node)) => {
-            // A lost answer leaves the name empty, and says nothing of it.
+            // If the answer with its name was lost, the name is empty: the node keeps the known one.
             let is_named = node.description.is_empty() || node.description == known.name;
             if known.gone.is_some() || !is_named || known.kind != node.kind {
                 let name = if is_named { &known.name } else { &node.description };
@@ -85,7 +85,7 @@ pub fn changes(known: &Known, fabric: &Fabric, reach: &Reach) -> Vec<Change> {
     changes
 }
 
-/// Takes changes into what is known.
+/// Applies changes to the known nodes and links.
 pub fn apply(known: &mut Known, changes: Vec<Change>, now: Since) {
     for change in changes {
         match change {
@@ -101,7 +101,7 @@ pub fn apply(known: &mut Known, changes: Vec<Change>, now: Since) {
     }
 }
 
-/// True if what an earlier run knew is another fabric: of its nodes at most the manager's own is found.
+/// True if the list of an earlier run is of another fabric: of its nodes at most the manager's own is found.
 pub fn is_other_fabric(known: &Known, inventory: &Inventory) -> bool {
     let fabric = &inventory.fabric;
     let own = fabric.node(inventory.local.node).guid;

@@ -9,7 +9,7 @@ use selvedge_types::{NodeKind, PortNum, PortState};
 use super::*;
 use crate::made::{FAR, FIRST, SECOND, guid, info, inventory, row};
 
-/// What a sweep finds.
+/// The finds of a sweep.
 #[derive(Clone, Copy, Debug)]
 enum Seen {
     /// The whole row: near host, two switches, far host.
@@ -61,7 +61,7 @@ fn found(seen: Seen) -> Vec<Found> {
     found
 }
 
-/// A presence, and what it wants stored.
+/// A presence, and the lists that it wants stored.
 #[derive(Default)]
 struct Watched {
     presence: Presence,
@@ -83,7 +83,7 @@ impl Watched {
         self.hand(In::Swept(&inventory(found(seen))));
     }
 
-    /// What is gone or silent, in words.
+    /// Nodes and links that are gone or silent, in words.
     fn absent(&self) -> Vec<String> {
         let absent = self.presence.absent();
         let nodes = absent.nodes.iter().map(|of| {
@@ -109,10 +109,10 @@ fn what_is_gone_stays_listed_until_it_returns() {
         assert_eq!(watched.absent(), want, "{seen:?}");
     };
     use Seen::{All, HostHung, Hung, NoHost, NoName, NoSwitch, Renamed};
-    // What was never there is not missing.
+    // A node that was never there is not missing.
     check(&[NoHost], &[]);
     check(&[All, NoHost], &["host \"N-3\" since 2000: no link leads there"]);
-    // Since it is gone, however often that is seen.
+    // It is missing since the first sweep without it, however many follow.
     check(
         &[All, NoHost, NoHost],
         &["host \"N-3\" since 2000: no link leads there"],
@@ -121,7 +121,7 @@ fn what_is_gone_stays_listed_until_it_returns() {
     let gone = "since 2000: no link leads there";
     let (switch, host) = (format!("switch \"N-2\" {gone}"), format!("host \"N-3\" {gone}"));
     check(&[All, NoSwitch], &[&*switch, &*host]);
-    // A switch that returns brings the host back only if that is there.
+    // A switch that returns brings the host back only if the host is there.
     check(&[All, NoSwitch, NoHost], &[&*host]);
     check(
         &[All, Hung],
@@ -158,7 +158,7 @@ fn it_survives_a_restart_and_is_stored_only_when_it_changes() {
     second.sees(Seen::NoHost);
     assert_eq!(second.absent(), ["host \"N-3\" since 3000: no link leads there"]);
     assert_eq!(second.stored.len(), 0);
-    // What went while no manager ran is missing since the first sweep.
+    // A node that went while no manager ran is missing since the first sweep.
     second.sees(Seen::NoSwitch);
     assert_eq!(second.absent().len(), 2);
     second.sees(Seen::All);
@@ -197,7 +197,7 @@ fn what_is_there_is_never_forgotten() {
     let known = watched.stored.last().unwrap();
     assert_eq!(known.nodes.len(), 3, "three nodes are there");
     assert_eq!(known.links.len(), 2);
-    // It is known again when it is found.
+    // A forgotten node is known again when it is found.
     watched.sees(Seen::All);
     watched.sees(Seen::NoHost);
     assert_eq!(watched.absent().len(), 1);

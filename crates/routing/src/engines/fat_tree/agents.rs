@@ -1,4 +1,4 @@
-//! Ways between the agents of upper switches, which no path that goes up, then down joins: the tops of a tree.
+//! Routes between the agents of upper switches that no path up, then down joins: the tops of a tree.
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
@@ -11,14 +11,14 @@ impl FatTree {
     /// Gives a switch without an entry for another switch's LID the entry it has for a leaf from which that switch is
     /// reached, one leaf for all as far as possible.
     ///
-    /// Packets go towards the leaf until a switch knows the way, so they arrive. Only agents use these entries: a
-    /// packet of a host meets no switch without an entry. They make the only turns from down to up of the tree, all at
-    /// one leaf or straight above it: what comes down to a leaf ends there, and what goes up from a leaf begins there,
-    /// so in a whole tree the turns close no cycle. In a damaged one they may; the judge looks, and reports cycles of
-    /// traffic between switches apart.
+    /// Packets go towards the leaf until a switch has an entry for them, so they arrive. Only agents use these entries:
+    /// a packet of a host meets no switch without an entry. They make the only turns from down to up in the tree, all
+    /// at one leaf or straight above it. All other packets that come down to a leaf end there, and those that go up
+    /// from a leaf begin there, so in a whole tree the turns close no cycle. In a damaged tree they may: the judge
+    /// checks that, and reports cycles of traffic between switches apart.
     ///
-    /// Where the way to the leaf goes up, each block with LIDs of switches takes another position above: else the link
-    /// of one of them would carry all these ways, and its loss change a block in two of the switch's table.
+    /// If the route to the leaf goes up, each block with LIDs of switches takes another position above. Otherwise one
+    /// link would carry all these routes, and its loss would change every second block of the switch's table.
     pub(crate) fn join_agents(&self, fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
         let leaves: Vec<_> = self.leaf_switches().collect();
         let lid_of = |switch: SwitchIdx| {
@@ -58,7 +58,7 @@ impl FatTree {
         given.iter().for_each(|&(s, lid, egress)| tables.set(s, lid, egress));
     }
 
-    /// The way from a switch to a leaf for the nth block of LIDs: what its table says, or another way up.
+    /// The egress from a switch to a leaf for the nth block of LIDs: the one of its table, or another one upwards.
     fn way_to_leaf(&self, tables: &Tables, s: SwitchIdx, (leaf, lid): (SwitchIdx, Lid), nth: usize) -> u8 {
         let (shape, from) = (&self.rule.shape, s.to_usize());
         let (egress, slots) = (tables.get(s, lid), shape.up.get(from));
@@ -69,7 +69,7 @@ impl FatTree {
             let real = (peer as usize) < self.rule.net.real;
             real && self.rule.leads(from, peer as usize, leaf.to_usize()) && tables.get(SwitchIdx(peer), lid) != NO_PATH
         };
-        // In the order of the positions, so that a hole moves what went there and nothing else.
+        // In the order of positions, so that a hole moves only the entries that led there.
         let first = nth % slots.len();
         let after = slots[first..].iter().chain(&slots[..first]);
         let mut good = after.filter(|slot| slot.live && leads_on(slot.peer));

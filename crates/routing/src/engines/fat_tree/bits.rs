@@ -56,7 +56,7 @@ impl BitSets {
         }
     }
 
-    /// Makes a set another one; true if it was not.
+    /// Replaces a set; true if that changes it.
     pub fn replace(&mut self, row: usize, words: &[u64]) -> bool {
         let mine = &mut self.bits[row * self.words..][..self.words];
         let differs = mine != words;

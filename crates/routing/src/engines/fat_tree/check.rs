@@ -1,4 +1,4 @@
-//! Whether the tree, as far as it is still there, joins all hosts; and what to do for switches that it does not join.
+//! Checks whether the tree, as far as it is left, joins all hosts, and finds routes for switches that it does not join.
 
 use super::bits::BitSets;
 use super::error::NotATree;
@@ -11,21 +11,21 @@ use super::shape::NONE;
 pub(super) struct Unjoined {
     /// Pairs of upper switches without hosts.
     pub uppers: usize,
-    /// Pairs one of which has hosts.
+    /// Pairs of which one switch has hosts.
     pub stranded: usize,
 }
 
-/// Refuses a tree of which some leaves with hosts cannot reach each other although they are joined. Finds the leaf over
-/// which stranded switches are reached: a packet for a destination that nothing above or below leads to goes to that
-/// leaf, which knows a way.
+/// Refuses a tree in which leaves with hosts cannot reach each other up, then down, although links join them. Finds the
+/// meeting leaf, over which stranded switches are reached: if no switch above or below leads to the destination of a
+/// packet, the packet goes to that leaf, which has a route.
 ///
-/// This is no danger: put that leaf and all that is above it, upside down, on top of the tree. All paths then still go
-/// up first and down last, those to and from the leaf too, as long as each switch above the leaf leads down to it by
-/// one neighbour only, as in a tree; where not, the tree is not taken. A switch that does not even reach that leaf on
-/// the tree goes through a neighbour that does, always the same; put that one above it. This needs a switch without
-/// anything above it.
+/// This makes no credit loop. Imagine the meeting leaf and all switches above it, upside down, on top of the tree. All
+/// paths then still go up first and down last, also those to and from the leaf, as long as each switch above the leaf
+/// leads down to it by one neighbour only, as in a tree; if not, the pairs count as stranded. A switch that does not
+/// even reach the meeting leaf on the tree sends by a neighbour that does, always the same: imagine this neighbour
+/// above it. That needs a switch with nothing above it.
 ///
-/// Gives the pairs that remain without a path.
+/// Returns the pairs that remain without a path.
 pub(super) fn connect(rule: &mut Rule) -> Result<Unjoined, NotATree> {
     let real = rule.net.real;
     let mut union = Union::new(rule.net.total());
@@ -91,7 +91,7 @@ pub(super) fn connect(rule: &mut Rule) -> Result<Unjoined, NotATree> {
     Ok(unjoined)
 }
 
-/// Whether ways over meeting leaves can be free of deadlocks, see [`connect`].
+/// Whether routes over meeting leaves are free of deadlocks, see [`connect`].
 fn is_safe(rule: &Rule) -> bool {
     let mut leaves: Vec<u32> = rule.meeting.iter().copied().filter(|&at| at != NONE).collect();
     leaves.sort_unstable();
@@ -124,13 +124,14 @@ fn is_tree_above(rule: &Rule, leaf: usize) -> bool {
     above.into_iter().all(|s| ways(s) <= 1)
 }
 
-/// For switches that do not reach their meeting leaf on the tree: the way to one that does, switch by switch.
+/// For each switch that does not reach its meeting leaf on the tree: the next switch on the route to one that does.
 fn climbs(rule: &Rule, part: &[usize], meeting: &[u32]) -> Vec<u32> {
     let mut climb = vec![NONE; rule.net.total()];
     let is_there = |s: usize| meeting[s] != NONE && rule.reach.has(s, meeting[s] as usize);
     let mut done: Vec<bool> = (0..part.len()).map(is_there).collect();
     loop {
-        // All of one round at once: who comes first among equals must not depend on the order of switches.
+        // All switches of one round at once: which of several equal ones is first must not depend on the order of
+        // switches.
         let next = |s: usize| {
             let near = rule
                 .net
@@ -154,8 +155,8 @@ fn climbs(rule: &Rule, part: &[usize], meeting: &[u32]) -> Vec<u32> {
     }
 }
 
-/// The ways from the meeting leaf to stranded switches that it does not reach on the tree: on the tree to the first
-/// switch of their way upwards that it reaches, from there back down that way.
+/// The entries of routes from the meeting leaf to stranded switches that it does not reach on the tree: on the tree to
+/// the first switch of their climb that it reaches, from there back down the climb.
 fn descents(rule: &Rule) -> Vec<((u32, u32), u8)> {
     let mut all = Vec::new();
     for to in (0..rule.net.real).filter(|&to| rule.stranded[to] && rule.climb[to] != NONE) {
@@ -211,9 +212,9 @@ fn masks(rule: &Rule, part: &[usize]) -> BitSets {
     sets
 }
 
-/// The first leaf over which most of the missing pairs can talk.
+/// The first leaf over which most of the missing pairs have a route.
 fn meeting_leaf(rule: &Rule, part: &[usize], p: usize, missing: &[(usize, usize)]) -> u32 {
-    /// Pairs that are looked at: enough to tell a good leaf.
+    /// Pairs that are examined: enough to find a good leaf.
     const SAMPLE: usize = 20_000;
     let step = missing.len().div_ceil(SAMPLE).max(1);
     let sample: Vec<(usize, usize)> = missing

@@ -31,7 +31,7 @@ pub enum NotATree {
     /// SLV-ROUTE-0013: a root is neither a switch nor attached to one.
     #[error("SLV-ROUTE-0013: root {guid} is no switch of this fabric; name switches, or let the engine find them")]
     UnknownRoot {
-        /// What was given.
+        /// The GUID that was given.
         guid: Guid,
     },
     /// SLV-ROUTE-0014: more levels than a tree has.
@@ -57,7 +57,7 @@ pub enum NotATree {
          correct or leave out the list, or use another engine (updn, weave)"
     )]
     ByLists {
-        /// The lists that say who is a compute node.
+        /// The lists that name compute nodes and I/O nodes.
         lists: &'static str,
         /// What is wrong with such a tree.
         why: String,

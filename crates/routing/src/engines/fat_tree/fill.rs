@@ -1,4 +1,4 @@
-//! From short forms to tables: mostly copying.
+//! Writes tables from the short forms of `rows`: mostly copying.
 
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH};
 use selvedge_sim::Par;
@@ -9,12 +9,12 @@ use super::rows::{OWN, Piece, SLOW};
 use super::targets::Target;
 use crate::error::EngineError;
 
-/// What a run of LIDs of one block has in common.
+/// The kind of a run of LIDs within one block.
 #[derive(Clone, Debug)]
 enum Run {
-    /// Nobody has them.
+    /// No port has these LIDs.
     Unused,
-    /// Numbers follow each other and leaves do not fall.
+    /// LIDs at leaves: their numbers follow each other, and no LID is at an earlier leaf than the one before it.
     Leaves { number: u32 },
     /// Upper destinations that follow each other.
     Uppers { first: u32 },
@@ -35,15 +35,15 @@ struct Span {
 /// A block's LIDs.
 struct Block {
     spans: Vec<Span>,
-    /// Place of each LID's leaf; of those that are at leaves.
+    /// Place of each LID's leaf in the order of leaves; only for LIDs at leaves.
     leaf: [u32; BLOCK_LIDS],
     number: [u32; BLOCK_LIDS],
     /// With room for one more block, so that a whole one can be copied from any place.
     egress: [u8; 2 * BLOCK_LIDS],
 }
 
-/// A row that is being written: always a whole block at once, as copies of a known length are the quickest; what is
-/// too much is overwritten by what comes next, or falls off the end.
+/// A row that is being written. It is always written by whole blocks, as copies of a known length are the quickest:
+/// surplus entries are overwritten by the next copy, or fall off the end.
 struct Draft([u8; 2 * BLOCK_LIDS]);
 
 impl Draft {
@@ -63,7 +63,7 @@ struct Cursor {
     at: u32,
 }
 
-/// What stands after the last piece.
+/// Stands after the last piece.
 const PIECE_NONE: Piece = Piece {
     from: 0,
     to: 0,
@@ -113,7 +113,7 @@ impl FatTree {
         Ok(())
     }
 
-    /// A block of hosts whose numbers follow each other: the usual case, and the only one that must be fast.
+    /// Writes a block of hosts with consecutive numbers: the usual case, and the only one that must be fast.
     fn write_whole(&self, block: &Block, span: &Span, cursors: &mut [Cursor], tile: &mut [[u8; BLOCK_LIDS]]) {
         let (first, last) = (block.leaf[span.from], block.leaf[span.to - 1]);
         let patterns = &self.rows.patterns[..];
@@ -205,7 +205,7 @@ impl FatTree {
         }
     }
 
-    /// What a LID leads to; the second is its offset from its port's base LID.
+    /// The target of a LID. Its number takes the offset of the LID from the base LID of its port into account.
     pub(super) fn target(&self, lids: &Lids, lid: Lid) -> Result<Target, EngineError> {
         let Some(port) = lids.owner(lid) else {
             return Ok(Target::Nowhere);

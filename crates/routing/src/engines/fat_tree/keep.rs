@@ -1,5 +1,5 @@
-//! Entries in force that are still right stay: what a fabric that is taken over, or that was spread anew, loses to a
-//! fault is only what led there.
+//! Keeps entries in force that are still right: if a fault hits a fabric that was taken over, or that was spread anew,
+//! only the entries change that led over the fault.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
@@ -12,7 +12,8 @@ use crate::error::EngineError;
 
 impl FatTree {
     /// Puts entries of `previous` (of the same switches) back into `tables`, which [`Self::fill`] wrote, wherever they
-    /// still lead up, then down to the same place: over a live link, and not to a switch whose own entry is dead.
+    /// still lead up, then down to the same destination: over a live link, and not to a switch at which the next entry
+    /// is dead.
     ///
     /// Any mixture of such entries is free of loops and deadlocks: each leads up or down by the same rule.
     pub fn keep(&self, lids: &Lids, previous: &Tables, tables: &mut Tables) -> Result<(), EngineError> {
@@ -51,7 +52,7 @@ impl FatTree {
         (0..BLOCK_LIDS).map(|i| self.target(lids, of(i))).collect()
     }
 
-    /// Whether an entry of switch `s` still leads to a destination; `behind` says what other switches have.
+    /// Whether an entry of switch `s` still leads to a destination; `behind` returns the entries of other switches.
     fn is_right(&self, s: usize, target: Target, egress: u8, behind: impl Fn(u32) -> u8) -> bool {
         let rule = &self.rule;
         let Some(to) = self.switch_of(target).filter(|&to| to != s) else {
@@ -64,7 +65,7 @@ impl FatTree {
         if !rule.leads(s, peer, to) {
             return false;
         }
-        // One of several parallel links that is lost below: its destinations go by other positions, see the rule.
+        // If one of several parallel links below is lost, its destinations go by other positions: see `rule`.
         peer == to || !rule.below.has(peer, to) || self.link_at(peer, behind(link.peer)).is_some()
     }
 

@@ -31,8 +31,9 @@ impl FatTree {
         Ok(ServiceLevels::PerDestination(levels))
     }
 
-    /// Sum of a number's digits; each level of the tree has as many values for its digit as it has positions. What is
-    /// left counts once more without what chooses among parallel links, which those of one link have in common too.
+    /// Sum of a number's digits; each level of the tree has as many values for its digit as it has positions. With
+    /// parallel links, the rest at each level counts once more, divided by their number: the remainder chooses among
+    /// these links, and the destinations of one link have it in common too.
     fn digits(&self, number: u32, widths: &[u32]) -> u32 {
         let (mut rest, mut sum) = (number, 0);
         for (pair, &width) in self.rule.shape.power.windows(2).zip(widths) {

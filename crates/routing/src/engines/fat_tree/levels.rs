@@ -118,7 +118,7 @@ impl Levels {
     }
 }
 
-/// Numbers what is not numbered by its distance to `start`.
+/// Gives each switch that has no level its distance to `start` as its level.
 fn spread(net: &Net, start: Vec<usize>, level: &mut [u32]) {
     let mut queue = start;
     queue.retain(|&s| level[s] == UNKNOWN);

@@ -1,16 +1,16 @@
-//! In which order end ports get LIDs, so that what one lost link moves stands in few blocks of forwarding tables.
+//! The order in which end ports get LIDs, so that the entries that one lost link moves stand in few LFT blocks.
 //!
 //! Every entry is written in a block of 64, so a switch that changes n entries sends between n / 64 and n Sets. In a
 //! tree of three levels, with B blocks to a table and P pods, a lost link moves:
 //!
 //! | lost | at | entries | of |
 //! |---|---|---|---|
-//! | leaf–mid | the leaf | what went up there | one plane (position above the leaves), all pods |
+//! | leaf–mid | the leaf | those that led up over the link | one plane (position above the leaves), all pods |
 //! | | all other leaves | one each | |
-//! | | the mid | what went down there | one leaf |
-//! | mid–top | the mid | what went up there | one position above the mid, all pods, all planes |
-//! | | the P − 1 mids beside it below the same top | what came down there | one position, one pod, all planes |
-//! | | the top | what went down there | one pod |
+//! | | the mid | those that led down over the link | one leaf |
+//! | mid–top | the mid | those that led up over the link | one position above the mid, all pods, all planes |
+//! | | the P − 1 mids beside it below the same top | those for hosts behind it | one position, one pod, all planes |
+//! | | the top | those that led down over the link | one pod |
 //!
 //! All planes, because a switch has entries for its own agent too, which no packet of a host uses. So LIDs of a
 //! plane should be neighbours, and those of all planes as well: put into G groups of planes the one costs B / G
@@ -89,7 +89,7 @@ fn lids_of(at: PortRef, lmc: Lmc) -> usize {
     }
 }
 
-/// Into how many groups planes and pods are put: see the page of the module.
+/// The numbers of groups that planes and pods are put into: see the page of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Groups {
     planes: u32,
@@ -148,7 +148,7 @@ struct Places<'t> {
 }
 
 impl Places<'_> {
-    /// What a LID is sorted by. The first number is the group of planes.
+    /// The sort key of a target. The first number is the group of planes.
     fn key(&self, target: Target) -> Option<Vec<u32>> {
         match target {
             Target::Nowhere => None,
@@ -200,12 +200,13 @@ impl Places<'_> {
         (position(0), self.levels().skip(1).map(position).collect())
     }
 
-    /// Which link of a bundle above the leaves leads to it.
+    /// The link of a bundle above the leaves that leads to a host with this number.
     fn link_of_number(&self, number: u32) -> u32 {
         number / self.tree.rule.shape.power[1].max(1) % self.width()
     }
 
-    /// The same towards an upper switch, or a host there: as in [`Rule::towards_upper`], and from below to it.
+    /// As `positions_of_number`, towards an upper switch or a host there: as in [`Rule::towards_upper`], and from below
+    /// to it.
     fn positions_of_upper(&self, to: Upper, number: u32) -> (u32, Vec<u32>) {
         let shape = &self.tree.rule.shape;
         let mut positions: Vec<u32> = self.levels().map(|l| number % self.positions_above(l)).collect();

@@ -1,21 +1,21 @@
-//! Links that are lost from a tree whose tables are in force: which entries must change, and to what.
+//! Repairs a tree with tables in force after links are lost: which entries must change, and to what.
 //!
-//! Only destinations that some entry sent over a lost link are looked at. For each of them the switches that led there
-//! are followed backwards, from the lost link on: whoever still goes up, then down keeps its entry, the others take
-//! that of the rule for the tree as it is now, unless packets of its agent alone go this way and still arrive, by a
-//! detour of somebody further on: entries for agents are many, and nobody is better off without the detour. A switch
-//! that no such path leads on from any more, as only agents of upper switches meet it, keeps its entry if what is
-//! behind it found a way, or goes by the first neighbour that has one, so that such detours make no circle (`turns`);
-//! where it must be, the switch at which a detour turns sends elsewhere from now on. Whether all that is free of
-//! circles is for the judge to say.
+//! Only destinations with an entry over a lost link are examined. For each of them, the switches that sent there are
+//! followed backwards from the lost link. A switch from which a path up, then down is left keeps its entry; the others
+//! take the entry of the rule for the tree as it is now. One exception: if only packets of a switch's own agent use the
+//! entry, and they still arrive by a detour of a switch further on, the entry stays: entries for agents are many, and
+//! no route gets better without the detour. If no path up, then down leads on from a switch, as on routes between
+//! agents of upper switches, it keeps its entry if the switch behind it found a route. Else it sends to the first
+//! neighbour that has one, chosen so that such detours make no cycle (`turns`). Where necessary, the switch at which a
+//! detour turns sends elsewhere from now on. The judge decides whether the result is free of cycles.
 //!
-//! A switch that has lost all its links is gone: whoever is behind it gets no way, and it gets no entries.
+//! A switch that has lost all its links is gone: it gets no entries, and hosts behind it get no route.
 //!
 //! Unlike in [`FatTree::fill`], the other links of a bundle carry what one of them has lost: that changes one switch
 //! instead of all that send there.
 //!
-//! Work: the sets of switches below and above, where they change; a look at two rows of the tables; per destination
-//! the switches that led over the link, and their neighbours.
+//! Work: the sets of switches below and above, where they change; a scan of two rows of the tables; per destination,
+//! the switches that sent over the link, and their neighbours.
 
 mod detours;
 mod turns;
@@ -42,9 +42,10 @@ pub struct TreeMender {
     tree: FatTree,
     /// Switches of the lowest level first.
     order: Vec<usize>,
-    /// The neighbour behind each port, live or not; [`NONE`]: none. `stride` of them a switch.
+    /// By switch and port, `stride` ports a switch: the neighbour behind the port, over a live link or not; [`NONE`]:
+    /// none.
     behind: Vec<u32>,
-    /// The same, live ones only.
+    /// As `behind`, over live links only.
     live: Vec<u32>,
     stride: usize,
     /// Links of each switch, by neighbour.
@@ -53,17 +54,17 @@ pub struct TreeMender {
     facing: Lists<Facing>,
     /// Detours in force.
     turns: Turns,
-    /// Switches without a live link, of those that lost one.
+    /// By switch: true if it lost a link and has no live one left.
     gone: Vec<bool>,
 }
 
 /// A port that faces a switch.
 #[derive(Clone, Copy, Debug)]
 struct Facing {
-    /// Whose it is.
+    /// The switch that the port belongs to.
     peer: u32,
     port: u8,
-    /// True if that is above.
+    /// True if this switch is above the one that its port faces.
     is_above: bool,
 }
 
@@ -76,24 +77,26 @@ pub struct Moved {
     pub lid: Lid,
     /// Its egress port from now on.
     pub egress: u8,
-    /// What it was.
+    /// Its egress port until now.
     pub before: u8,
-    /// From 1: to be written when all entries of a lower step are in force; it would send their packets back.
+    /// The place in the order of writing. An entry of step 1 or more is written when all entries of lower steps are in
+    /// force: earlier, it would send packets back.
     pub step: u8,
 }
 
-/// A turn that repairs may need: packets that come down from a switch by a port, and go up again by another.
+/// A turn that repairs may need: packets come down to a switch over one link, and go up again over another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LikelyTurn {
-    /// The switch that they come from.
+    /// The switch above, from which they come down.
     pub from: SwitchIdx,
-    /// The port there.
+    /// The port of that switch.
     pub port: PortNum,
-    /// The port of the switch where they turn.
+    /// The port by which they go up again, at the switch where they turn.
     pub onward: PortNum,
 }
 
-/// What a LID leads to, if to anything, and the LID with the switches at which it lost its way.
+/// The target of a LID (`None`: its port is of another fabric), and the LID with each switch at which its entry leads
+/// over a lost link.
 type Group<'a> = (Option<Target>, &'a [(Lid, usize)]);
 
 impl TreeMender {
@@ -133,12 +136,12 @@ impl TreeMender {
         }
     }
 
-    /// The same for tables that may have detours already, as those of a damaged tree do, and those that were repaired
-    /// and whose links have come back since. `by_hosts` says whether packets of hosts to a LID leave a switch: traffic
-    /// from switch to switch turns as it likes, and the judge reports it apart. Looks at all entries.
+    /// Notes the detours that tables have already: tables of a damaged tree have some, and so have repaired tables
+    /// after lost links have come back. `by_hosts` says whether packets of hosts to a LID leave a switch: traffic
+    /// between switches may turn anywhere, and the judge reports it apart. Reads all entries.
     ///
-    /// Detours to come turn at the leaf at which most turn, agents' included: what goes up from there by these and by
-    /// those comes back down to it no more.
+    /// Later detours turn at the leaf at which most detours turn now, those of agents included: packets that go up from
+    /// this leaf by old or new detours do not come back down to it.
     #[must_use]
     pub fn with_detours(mut self, lids: &Lids, tables: &Tables, by_hosts: impl Fn(SwitchIdx, Lid) -> bool) -> Self {
         let real = self.tree.rule.net.real;
@@ -173,15 +176,15 @@ impl TreeMender {
         }
         let Rule { net, shape, .. } = &self.tree.rule;
         let leaves = shape.leaves.iter().map(|&leaf| leaf as usize);
-        // The first of several.
+        // Of several leaves with as many turns, the first.
         if let Some(leaf) = leaves.min_by_key(|&leaf| Reverse(turned_at.get(leaf).copied())) {
             self.turns.meet_at(net, &shape.level, leaf);
         }
         self
     }
 
-    /// Where detours to come turn, most of them: at the leaf at which they meet, and straight above it. None of these
-    /// make a cycle, all together.
+    /// Returns the turns that most later detours make: at the leaf at which detours meet, and straight above it. All of
+    /// them together make no cycle.
     pub fn likely_turns(&self) -> impl Iterator<Item = LikelyTurn> {
         let real = self.tree.rule.net.real;
         let turns_at = move |at: usize| {
@@ -222,10 +225,10 @@ impl TreeMender {
         self.turns.arrow((self.tree.rule.shape.level[at], at), from, to)
     }
 
-    /// Takes links away, by both their ends, and puts what they carried elsewhere in `tables`, those in force.
-    /// `by_hosts` says whether packets of hosts to a LID leave a switch by them.
+    /// Removes links, given by both their ends, and moves the entries that used them in `tables`, the tables in force.
+    /// `by_hosts` says whether packets of hosts to a LID leave a switch by these tables.
     ///
-    /// `None` if that cannot be done: `tables` are then what they were, but this value is of no use any more.
+    /// `None` if that is impossible: `tables` are unchanged then, and this value must not be used again.
     pub fn lose(
         &mut self,
         lids: &Lids,
@@ -250,7 +253,8 @@ impl TreeMender {
         for &(switch, port) in ends.iter().filter(|(switch, _)| !self.gone[switch.to_usize()]) {
             for block in 0..tables.blocks() {
                 let row = tables.block(switch, block);
-                // All of them at once, as a link that leads down carries few.
+                // All entries of a block are compared without a branch: a link down carries few LIDs, so most blocks
+                // have none.
                 if !row.iter().fold(false, |any, &egress| any | (egress == port.get())) {
                     continue;
                 }
@@ -275,7 +279,7 @@ impl TreeMender {
         let mut groups: Vec<Group<'_>> = groups
             .map(|group| (repair.mender.tree.target(lids, group[0].0).ok(), group))
             .collect();
-        // Upper switches first: the way to their agents has the least choice of where to turn.
+        // Destinations at upper switches first: routes to their agents have the least choice of switches to turn at.
         groups.sort_by_key(|(target, _)| !matches!(target, Some(Target::Upper { .. })));
         for (target, group) in groups {
             let starts: Vec<usize> = group.iter().map(|&(_, s)| s).collect();
@@ -317,7 +321,7 @@ impl TreeMender {
         (peer != NONE).then_some(peer as usize)
     }
 
-    /// The same over a live link.
+    /// The neighbour behind an egress port, over a live link only.
     #[inline]
     fn live_peer(&self, s: usize, egress: u8) -> Option<usize> {
         if usize::from(egress) >= self.stride {
@@ -344,7 +348,7 @@ fn facing(level: &[u32], behind: &[u32], stride: usize) -> Lists<Facing> {
     facing
 }
 
-/// Number of detours that are made, and which arrows may be beside them.
+/// The number of detours in force, and of each arrow asked about whether it may be added to them.
 type Known = (usize, BTreeMap<(Arrow, bool, Care), bool>);
 
 /// One repair.
@@ -354,12 +358,12 @@ struct Repair<'a> {
     /// Whether packets of hosts to a LID leave a switch.
     by_hosts: &'a dyn Fn(SwitchIdx, Lid) -> bool,
     moved: Vec<Moved>,
-    /// How many of them are of other destinations.
+    /// Number of entries of `moved` that are of earlier destinations.
     first: usize,
     /// By switch: the round in which it was met.
     met: Vec<u32>,
     round: u32,
-    /// What was found out of arrows, with so many made.
+    /// Answers about arrows, each valid for a number of detours in force.
     known: RefCell<Known>,
 }
 
@@ -373,11 +377,11 @@ impl Repair<'_> {
         self.rule().below.has(s, to) || self.rule().reach.has(s, to)
     }
 
-    /// Repairs the way to one LID, whose entries at `starts` lead over what is lost.
+    /// Repairs the routes to one LID: its entries at the switches `starts` lead over lost links.
     fn destination(&mut self, (lid, target): (Lid, Target), starts: &[usize]) -> Option<()> {
         let to = self.mender.tree.switch_of(target);
         let Some(to) = to.filter(|&to| !self.mender.gone[to]) else {
-            // Nobody has it, or somebody who is away: whatever the entry says, packets are dropped.
+            // No port has the LID, or its switch is gone: whatever the entry says, packets are dropped.
             return Some(());
         };
         self.first = self.moved.len();
@@ -393,7 +397,8 @@ impl Repair<'_> {
                 continue;
             }
             let has_way = self.has_way(s, to);
-            // Whoever sends up to it may go on to do so: it sends up in any case, but by another link.
+            // A switch below that sends up to this one may go on to do so: this one sends up in any case, by another
+            // link.
             let goes_on_up = has_way
                 && !rule.below.has(s, to)
                 && self
@@ -401,7 +406,8 @@ impl Repair<'_> {
                     .peer(s, egress)
                     .is_some_and(|before| self.mender.is_above(before, s));
             if has_way && next.is_some() && !self.carries_hosts(s, lid) {
-                // Its agent alone sends this way, which is longer from now on if it leads on.
+                // Only packets of its own agent leave by this entry. If they still arrive, their route is longer from
+                // now on.
                 kept.push(s);
             } else if has_way {
                 self.take_way(s, lid, target)?;
@@ -414,7 +420,8 @@ impl Repair<'_> {
         let is_of_host = self.mender.is_of_host(target);
         let mut turns = is_of_host;
         for s in stuck {
-            // Packets of hosts are under way by what led there on the tree until now, whosever the LID is.
+            // If the entry led there on the tree until now, packets of hosts may be in flight by it, to whatever port
+            // the LID belongs.
             let was_on_tree = is_of_host || self.carries_hosts(s, lid) || self.led_there(s, lid, to);
             turns |= was_on_tree;
             let mut is_done = was_on_tree && self.any_detour(s, lid, to);
@@ -439,14 +446,14 @@ impl Repair<'_> {
         Some(())
     }
 
-    /// Switches whose packets to a LID go to this one, and that were not met in this round, are to be looked at: all,
-    /// or only those above.
+    /// Adds to `open` the switches that send packets for a LID to this switch and were not met in this round: all of
+    /// them, or only those above.
     fn look_behind(&mut self, s: usize, lid: Lid, only_above: bool, open: &mut Vec<usize>) {
         let (rows, column) = (self.tables.tile(lid.index() / BLOCK_LIDS), lid.index() % BLOCK_LIDS);
         let facing = self.mender.facing.get(s).iter();
         for from in facing.filter(|from| from.is_above || !only_above) {
             let peer = from.peer as usize;
-            // Most lead elsewhere, and switches beyond the real ones have no row.
+            // Most entries lead elsewhere. Remembered switches that are gone have no row.
             let leads_here = rows.get(peer).is_some_and(|row| row[column] == from.port);
             if leads_here && self.met[peer] != self.round && !self.mender.gone[peer] {
                 self.met[peer] = self.round;
@@ -465,7 +472,7 @@ impl Repair<'_> {
         let mine = self.rule().shape.level[s];
         let goes_up = level(self.mender.peer(s, new)).is_some_and(|l| l > mine);
         let went_down = level(self.next(s, lid)).is_some_and(|l| l < mine);
-        // Packets that come down to it would be sent up again.
+        // Switches above may still send down to this one; its new entry would send their packets up again.
         self.set(s, lid, new, u8::from(goes_up && went_down));
         Some(())
     }
@@ -505,7 +512,8 @@ impl Repair<'_> {
         }
     }
 
-    /// Live neighbours whose level is as wanted, and the ports to them, by number.
+    /// Live neighbours on the levels that `wanted` accepts (own level, level of the neighbour), each with the port to
+    /// it, by number.
     fn neighbours(&self, s: usize, wanted: impl Fn(u32, u32) -> bool) -> impl Iterator<Item = (usize, u8)> {
         let level = &self.rule().shape.level;
         let live = self.mender.near.get(s).iter().filter(|k| k.alive);
@@ -513,7 +521,7 @@ impl Repair<'_> {
         live.map(|k| (k.peer as usize, k.port))
     }
 
-    /// Whether a packet gets to switch `to` without passing some.
+    /// Whether a packet reaches switch `to` by the tables without passing a switch of `not_by`.
     fn arrives(&self, from: usize, lid: Lid, not_by: &[usize], to: usize) -> bool {
         let mut at = from;
         for _ in 0..self.rule().net.real {

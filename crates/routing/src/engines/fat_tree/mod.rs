@@ -1,10 +1,11 @@
 //! Fat trees in closed form: the egress follows from the destination's number and the switch's place in the tree.
 //!
 //! [`FatTree::detect`] finds the tree in a fabric: whole or damaged, of uneven leaves, with parallel links, missing
-//! switches, hosts on upper switches, several tops. What is missing is a hole in it, so tables of a damaged tree differ
-//! from those of the whole one only where they must. [`FatTree::fill`] writes the tables, [`FatTree::backup`] says
-//! before a link is lost where its packets will go. The rule itself stands in `rule`. [`FatTree::keep`] puts entries in
-//! force back where they are still right, [`FatTree::spread`] moves entries so that the fullest links are less full.
+//! switches, hosts on upper switches, several tops. A missing link or switch is a hole in the tree, so tables of a
+//! damaged tree differ from those of the whole one only where they must. [`FatTree::fill`] writes the tables,
+//! [`FatTree::backup`] returns, before a link is lost, the entry that will replace one over it. The rule itself stands
+//! in `rule`. [`FatTree::keep`] puts entries in force back where they are still right, [`FatTree::spread`] moves
+//! entries so that the fullest links are less full.
 //!
 //! Deadlock: all paths go up, then down, so one lane suffices. Work: detection is the cost of two sets of switches per
 //! switch, links × switches / 64 word operations: 5 M for 972 switches, 25 M for 2,880, 300 M for 10,000; filling is
@@ -55,15 +56,16 @@ use targets::{Target, Targets};
 /// Options of `fat-tree`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FatTreeOptions {
-    /// Roots: GUIDs of switches, or of host nodes or ports, whose switch is meant; all of the top level, or none.
-    /// Default: none, the levels are counted from the hosts.
+    /// Roots: GUIDs of switches, or of host nodes or ports, which stand for the switch that they are attached to; all
+    /// of the top level, or none. Default: none, the levels are counted from the hosts.
     pub roots: Vec<Guid>,
-    /// The fabric as it should be, or as it was: its links and switches that are not there now keep their positions.
-    /// Default: none; missing links are then seen by what the rest of the tree looks like, missing switches where other
-    /// pods have them.
+    /// The fabric as it should be, or as it was: its links and switches that are missing now keep their positions.
+    /// Default: none; missing links then show in the shape of the rest of the tree, missing switches in other pods that
+    /// have them.
     pub nominal: Option<Arc<Fabric>>,
-    /// Who is a compute node and who is none: leaves are the switches with compute nodes, and both kinds are spread on
-    /// their own. Default: all hosts are compute nodes, or those of [`Options::hosts`](crate::Options::hosts).
+    /// The hosts that are compute nodes, and those that are not: leaves are the switches with compute nodes, and both
+    /// kinds are spread on their own. Default: all hosts are compute nodes, or those of
+    /// [`Options::hosts`](crate::Options::hosts).
     pub hosts: HostLists,
 }
 
@@ -148,7 +150,7 @@ pub struct FatTree {
     shape: TreeShape,
 }
 
-/// What a tree looks like, for people.
+/// The shape of a tree, for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeShape {
     /// Levels of switches.
@@ -161,10 +163,11 @@ pub struct TreeShape {
     pub upper_hosts: usize,
     /// Positions in which a link or switch is missing.
     pub holes: usize,
-    /// Pairs of upper switches without hosts that no path of the tree joins: there is no such path between tops.
+    /// Pairs of upper switches without hosts that no path of the tree joins. Top switches are never joined by such a
+    /// path.
     pub unreached: usize,
-    /// Pairs of a switch with hosts (or a leaf) and another without a path: the judge refuses such tables, as hosts
-    /// must reach the agents of all switches. Only in trees that have lost many links.
+    /// Pairs of a switch with hosts (or a leaf) and another switch, without a path between them: the judge refuses such
+    /// tables, as hosts must reach the agents of all switches. Only in trees that have lost many links.
     pub stranded: usize,
 }
 
@@ -217,8 +220,8 @@ impl FatTree {
         })
     }
 
-    /// As [`Self::detect`], but refuses a tree in which hosts cannot reach the agents of all switches. If that, or that
-    /// there is no tree at all, comes of the lists of hosts, it says so.
+    /// As [`Self::detect`], but refuses a tree in which hosts cannot reach the agents of all switches. If the lists of
+    /// hosts are the cause of that, or of there being no tree at all, the error says so.
     pub fn without_stranded(fabric: &Fabric, options: &FatTreeOptions, par: Par) -> Result<Self, NotATree> {
         let whole = |options: &FatTreeOptions| {
             let tree = Self::detect(fabric, options, par)?;
@@ -251,7 +254,7 @@ impl FatTree {
         })
     }
 
-    /// What it looks like.
+    /// Returns the shape of the tree.
     #[must_use]
     pub const fn shape(&self) -> TreeShape {
         self.shape
@@ -269,12 +272,13 @@ impl FatTree {
         self.write(lids, tables.tiles_mut(), par)
     }
 
-    /// Where `switch` sends packets for `lid` once its link at port `lost` is gone: what [`Self::fill`] would write
-    /// for the fabric without this link, known before. An entry that does not use `lost` stays as it is.
+    /// Returns the port by which `switch` sends packets for `lid` once its link at port `lost` is gone: the entry that
+    /// [`Self::fill`] would write for the fabric without this link, known before. An entry that does not use `lost`
+    /// stays as it is.
     ///
-    /// It depends on the switch as well as on the destination, so that what one link carried is spread over all other
-    /// positions. `None`: nobody has the LID, or this switch has no other way; then switches further away must send
-    /// elsewhere, and only new tables help.
+    /// The port depends on the switch as well as on the destination, so that the routes of one lost link are spread
+    /// over all other positions. `None`: no port has the LID, or this switch has no other route; then switches further
+    /// away must send elsewhere, and only new tables help.
     pub fn backup(&self, lids: &Lids, switch: SwitchIdx, lid: Lid, lost: u8) -> Result<Option<u8>, EngineError> {
         let s = switch.to_usize();
         if s >= self.rule.net.real {

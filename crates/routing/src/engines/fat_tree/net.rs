@@ -1,4 +1,4 @@
-//! The switches and links a tree is made of: those that live, and those that are known to be missing.
+//! The switches and links of a tree: those that are live, and those that are known to be missing.
 
 use std::collections::BTreeSet;
 
@@ -30,21 +30,22 @@ pub(super) struct Host {
     pub compute: bool,
 }
 
-/// Switches `0..real` are the fabric's; those after them are remembered ones that are gone.
+/// Switches `0..real` are those of the fabric; those after them are remembered ones that are gone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Net {
     pub real: usize,
     pub guid: Vec<Guid>,
     pub links: Lists<Link>,
     pub hosts: Lists<Host>,
-    /// Compute nodes that belong here, at least those that are live: decides who is a leaf.
+    /// By switch: number of compute nodes that belong here, at least the live ones. It decides which switches are
+    /// leaves.
     pub nominal_hosts: Vec<usize>,
     /// Ports of hosts that belong here, ascending, and whether they are compute nodes'.
     pub nominal_ports: Vec<Vec<(u8, bool)>>,
 }
 
 impl Net {
-    /// Live links and switches of `fabric`, and what `nominal` has beside them.
+    /// Collects the switches and links of `fabric`, and those that only `nominal` has.
     pub fn new(fabric: &Fabric, nominal: Option<&Fabric>, lists: &HostLists) -> Self {
         let real = fabric.switches().len();
         let mut net = Self {
@@ -92,7 +93,7 @@ impl Net {
             }
             index.push(i);
         }
-        // Read before anything is added: a port that is in use again hides what was there.
+        // Read before links are added: a port that is in use again hides the link that was there.
         let used: Vec<[u64; 4]> = links.iter().map(|mine| port_set(mine)).collect();
         let is_used = |switch: usize, port: u8| used[switch][usize::from(port) / 64] >> (port % 64) & 1 == 1;
         for (at, &node) in nominal.switches().iter_enumerated() {
@@ -124,7 +125,7 @@ impl Net {
     }
 }
 
-/// Who is a compute node.
+/// The hosts that are compute nodes, and those that are I/O nodes.
 struct Kinds {
     compute: BTreeSet<Guid>,
     io: BTreeSet<Guid>,
@@ -155,7 +156,7 @@ fn port_set(links: &[Link]) -> [u64; 4] {
     set
 }
 
-/// Links to other switches, and live host ports, of one switch. A cable whose ends are not both up is a dead link.
+/// Links to other switches, and live host ports, of one switch. A cable with an end that is not up is a dead link.
 fn read_switch(fabric: &Fabric, at: SwitchIdx, node: NodeIdx, kinds: &Kinds) -> (Vec<Link>, Vec<Host>) {
     let (mut links, mut hosts) = (Vec::new(), Vec::new());
     for (port, seen) in fabric.node(node).external_ports() {

@@ -30,7 +30,7 @@ impl Union {
     }
 }
 
-/// What is known of the links above every switch.
+/// The positions above every switch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Joined {
     /// Piece a switch belongs to as a lower switch.
@@ -149,7 +149,8 @@ fn place(
 
 /// Number of positions of each piece, and the position of each of its upper switches.
 ///
-/// Pieces that share keys (the same switch at the top) are of one kind: what most of them have is a position in all.
+/// Pieces that share keys (the same switch at the top) are of one kind: a key that most of them have is a position in
+/// all.
 fn families(pieces: &BTreeMap<usize, Piece>, top_key: &[u32]) -> BTreeMap<usize, (u32, Vec<u32>)> {
     let keys_of = |piece: &Piece| -> Vec<u32> { piece.parents.iter().map(|&p| top_key[p]).collect() };
     let distinct = |keys: &[u32]| keys.windows(2).all(|w| w[0] != w[1]);
@@ -183,7 +184,7 @@ fn families(pieces: &BTreeMap<usize, Piece>, top_key: &[u32]) -> BTreeMap<usize,
     positions
 }
 
-/// Keys that are common take their place among the common ones; others fill what is free.
+/// Common keys take their place among the common ones; other keys fill free places.
 fn slots(keys: &[u32], common: &[u32]) -> (u32, Vec<u32>) {
     let known: Vec<Option<usize>> = keys.iter().map(|k| common.binary_search(k).ok()).collect();
     let mut taken = vec![false; common.len().max(keys.len())];

@@ -103,7 +103,7 @@ impl Rows {
     }
 }
 
-/// Patterns that were met: place and class.
+/// Patterns found so far, each with its place and class.
 #[derive(Default)]
 struct Known {
     constant: BTreeMap<u8, (u32, u32)>,
@@ -119,11 +119,12 @@ impl Known {
     }
 }
 
-/// Which neighbour leads where, seen from one switch.
+/// By destination switch: the neighbours of one switch that lead there.
 struct Leads {
-    /// Neighbours (down) behind which a switch is: which one, [`NOBODY`] or [`SEVERAL`].
+    /// The place of the neighbour below behind which a switch is, [`NOBODY`] or [`SEVERAL`].
     down: Vec<u16>,
-    /// Positions upwards above a switch, or from which it is reached: one, [`NOBODY`], [`SEVERAL`] or [`SEVERAL_FAR`].
+    /// The position upwards that is above a switch, or from which it is reached, [`NOBODY`], [`SEVERAL`] or
+    /// [`SEVERAL_FAR`].
     up: Vec<u16>,
     once: Vec<u64>,
     more: Vec<u64>,
@@ -131,7 +132,7 @@ struct Leads {
 
 const NOBODY: u16 = u16::MAX;
 const SEVERAL: u16 = u16::MAX - 1;
-/// Positions above some of which the switch is reached, and none of which is above it.
+/// Several positions from which the switch is reached, none of which is above it.
 const SEVERAL_FAR: u16 = u16::MAX - 2;
 
 impl Leads {
@@ -151,14 +152,15 @@ impl Leads {
         down.fill(NOBODY);
         up.fill(NOBODY);
         self.look(rule.shape.down.get(s), &rule.below, SEVERAL, &mut down);
-        // Those directly above it come first, as in the rule.
+        // Positions directly above the destination come first, as in the rule.
         let slots = rule.shape.up.get(s);
         self.look(slots, &rule.reach, SEVERAL_FAR, &mut up);
         self.look(slots, &rule.below, SEVERAL, &mut up);
         (self.down, self.up) = (down, up);
     }
 
-    /// Says of each switch in any of the sets of the neighbours `slots`, whose it is in.
+    /// Notes in `lead`, for each switch in the sets of the neighbours `slots`, the one neighbour with a set that has
+    /// it; `several` if there are more.
     fn look(&mut self, slots: &[Slot], sets: &BitSets, several: u16, lead: &mut [u16]) {
         let live = || slots.iter().enumerate().filter(|(_, slot)| slot.live);
         self.once.fill(0);
@@ -270,7 +272,7 @@ fn bundle_period(rule: &Rule, slot: &Slot) -> u64 {
     }
 }
 
-/// A pattern that repeats after so many turns: all numbers with the same q of the rule are one turn.
+/// Returns a pattern that repeats after so many turns: all numbers with the same q of the rule make one turn.
 fn pattern(rule: &Rule, s: usize, turns: u64, of_turn: impl Fn(u32) -> u8) -> Option<Pattern> {
     let power = rule.power(s);
     let period = u64::from(power).checked_mul(turns)?;
@@ -288,7 +290,7 @@ fn pattern(rule: &Rule, s: usize, turns: u64, of_turn: impl Fn(u32) -> u8) -> Op
     Some((period, bytes))
 }
 
-/// Appends the egress of one switch towards every upper destination: what [`Rule::towards_upper`] says.
+/// Appends the egress of one switch towards every upper destination, as [`Rule::towards_upper`] returns it.
 fn towards_uppers(rule: &Rule, targets: &Targets, s: usize, leads: &Leads, out: &mut Vec<u8>) {
     let (above, children) = (rule.shape.up.get(s), rule.shape.down.get(s));
     let n = u32::try_from(above.len()).unwrap_or(0).max(1);

@@ -4,11 +4,11 @@
 //! upwards position `q mod n` of n, link `q / n`; downwards link `q` of the bundle that leads there. The parallel link
 //! of a bundle counts modulo its width. In a full tree each downward link then carries one destination.
 //!
-//! If the position is a hole, or nothing behind it leads there, the packet takes another: the first good one from
-//! `1 + (q / n + place of the switch among its peers) mod (n - 1)` further on. So only destinations that used the
-//! position move, and what one destination loses is spread over all other positions, since every switch looks
-//! elsewhere. The same is done where one of several parallel links is lost, here or on the first way down behind the
-//! position: the others of its bundle would have to carry twice as much.
+//! If the position is a hole, or nothing behind it leads there, the packet takes another position. It is the first good
+//! one from `1 + (q / n + place of the switch among its peers) mod (n - 1)` further on. So only destinations that used
+//! the position move, and the routes that one destination loses are spread over all other positions, since every switch
+//! begins elsewhere. The same is done where one of several parallel links is lost, at the switch itself or on the first
+//! way down behind the position: the other links of its bundle would have to carry twice as much.
 
 use super::bits::BitSets;
 use super::net::Net;
@@ -30,18 +30,20 @@ pub(super) struct Rule {
     pub reach: BitSets,
     /// Switches below each switch behind bundles that have lost a link.
     pub frayed: BitSets,
-    /// By switch: the leaf over which it reaches what no path up, then down leads to; [`NONE`] if there is none.
+    /// By switch: the leaf over which it reaches destinations that no path up, then down leads to; [`NONE`] if there is
+    /// none.
     pub meeting: Vec<u32>,
-    /// Destinations that somebody reaches only over the meeting leaf.
+    /// By switch: true for a destination that some switch reaches only over the meeting leaf.
     pub stranded: Vec<bool>,
-    /// By switch that does not reach its meeting leaf on the tree: the neighbour that is nearer to it.
+    /// For each switch that does not reach its meeting leaf on the tree: the neighbour that is nearer to that leaf.
     pub climb: Vec<u32>,
-    /// Egress of (switch, destination) from the meeting leaf to what it does not reach on the tree; sorted.
+    /// By (switch, destination), sorted: the egress on routes from the meeting leaf to destinations that it does not
+    /// reach on the tree.
     pub descent: Vec<((u32, u32), u8)>,
 }
 
 impl Rule {
-    /// Works out what is reachable.
+    /// Works out the sets of switches below each switch, and of those that it reaches.
     pub fn new(net: Net, shape: Shape, levels: usize) -> Self {
         let total = net.total();
         let mut below = BitSets::new(total, total);
@@ -86,8 +88,8 @@ impl Rule {
         }
     }
 
-    /// Brings the sets of what is below and what is reached up to date after links of `ends` were lost; `order` has the
-    /// lowest switches first. Sets of switches that nothing of it concerns are not looked at.
+    /// Brings the sets `below` and `reach` up to date after the switches `ends` have lost links; `order` has the lowest
+    /// switches first. Sets that do not depend on these links are left alone.
     pub fn shrink_sets(&mut self, order: &[usize], ends: &[usize]) {
         let Self {
             net,
@@ -146,7 +148,7 @@ impl Rule {
         }
     }
 
-    /// Egress of switch `s` towards destination number `t` at leaf `leaf` (a switch), not the switch's own.
+    /// Egress of switch `s` towards destination number `t` at leaf `leaf`, which is not `s` itself.
     pub fn towards_leaf(&self, s: usize, leaf: usize, t: u32, lost: Lost) -> u8 {
         if self.below.has(s, leaf) {
             return self.down(s, leaf, t, lost);
@@ -197,8 +199,8 @@ impl Rule {
         self.detour(s, to, lost)
     }
 
-    /// Whether packets of `s` for switch `to` may go to its neighbour `peer`: down if it is below, else up, and that
-    /// directly above it if any neighbour is.
+    /// Whether packets of `s` for switch `to` may go to its neighbour `peer`: down if `to` is below `s`, else up; and
+    /// only to neighbours straight above `to` if there are any.
     pub fn leads(&self, s: usize, peer: usize, to: usize) -> bool {
         let level = &self.shape.level;
         if self.below.has(s, to) {
@@ -216,7 +218,7 @@ impl Rule {
         self.shape.power[self.shape.level[s] as usize]
     }
 
-    /// Upwards over positions that lead there, by preference over those where no link of a bundle is missing.
+    /// Egress upwards over positions that lead there, preferably over those where no link of a bundle is missing.
     pub fn up(&self, s: usize, q: u32, lost: Lost, leads: impl Fn(u32) -> bool, is_clear: impl Fn(u32) -> bool) -> u8 {
         let slots = self.shape.up.get(s);
         let n = u32::try_from(slots.len()).unwrap_or(0);
@@ -272,7 +274,7 @@ impl Rule {
         })
     }
 
-    /// Downwards to a switch that is below.
+    /// Egress downwards to a switch that is below.
     pub fn down(&self, s: usize, to: usize, t: u32, lost: Lost) -> u8 {
         let q = t / self.power(s);
         let leads = |slot: &&Slot| slot.live && self.below.has(slot.peer as usize, to);
@@ -297,7 +299,7 @@ impl Rule {
         ports.find(|&port| port != NO_PATH).unwrap_or(NO_PATH)
     }
 
-    /// Parallel link `q` of a bundle, or the next that lives.
+    /// Parallel link `q` of a bundle, or the next one that is live.
     #[inline]
     pub fn link(&self, slot: &Slot, q: u32, lost: Lost) -> u8 {
         match *self.shape.ports(slot) {
@@ -322,7 +324,8 @@ impl Rule {
         }
     }
 
-    /// Upwards by any live link, strays included: directly above the destination if possible.
+    /// Egress upwards by any live link, also to useless switches (`stray`): to one directly above the destination if
+    /// possible.
     fn any_up(&self, s: usize, t: u32, lost: Lost, to: usize) -> u8 {
         let live = || {
             let links = self.net.links.get(s).iter();
@@ -339,7 +342,7 @@ impl Rule {
         pick(&self.below).or_else(|| pick(&self.reach)).unwrap_or(NO_PATH)
     }
 
-    /// Towards the leaf over which those talk that have no path up, then down.
+    /// Egress towards the meeting leaf, over which switches reach each other that no path up, then down joins.
     pub fn detour(&self, s: usize, to: usize, lost: Lost) -> u8 {
         // Parts that no link joins have no meeting leaf in common.
         if !self.stranded[to] || self.meeting[s] == NONE || self.meeting[s] != self.meeting[to] {
@@ -359,7 +362,7 @@ impl Rule {
         self.any_link(s, self.climb[s], lost)
     }
 
-    /// Egress on the tree towards another switch that is reached on it, always by the first way.
+    /// Egress on the tree towards another switch that is reached on it, always by the first route.
     pub fn towards_meeting(&self, s: usize, to: usize, lost: Lost) -> u8 {
         if self.below.has(s, to) {
             return self.down(s, to, 0, lost);

@@ -1,8 +1,8 @@
-//! The tree: who is above whom in which position, with holes where something is missing.
+//! The tree: which switches are above which, and in which position, with holes where a link or switch is missing.
 //!
 //! Between two levels of a tree every switch of a connected piece is joined to every switch above it in that piece. So
-//! a link that should be there and is not is known even without memory, as long as its piece holds together: it is a
-//! hole in the positions, and the other positions stay what they were.
+//! a missing link is seen even if no earlier state is known, as long as its piece holds together: it is a hole in the
+//! positions, and the other positions stay what they were.
 
 use std::collections::BTreeMap;
 
@@ -41,9 +41,9 @@ pub(super) struct Shape {
     pub index: Vec<u32>,
     /// By level: product of the numbers of positions above all lower levels.
     pub power: Vec<u32>,
-    /// Leaves, so that leaves with common upper switches stand together.
+    /// Leaves, ordered so that leaves with common upper switches stand together.
     pub leaves: Vec<u32>,
-    /// Upper switches that lead nowhere that the switches below them do not reach without them.
+    /// By switch: true for an upper switch of no use: the switches below it reach the same leaves without it.
     pub stray: Vec<bool>,
 }
 
@@ -186,8 +186,8 @@ fn ranks(net: &Net) -> Vec<u32> {
     rank
 }
 
-/// Leaves: those in the same pod of the highest level together, in there those of the same smaller pod, and so on; by
-/// GUID where the tree makes no difference.
+/// The order of leaves: leaves of the same pod of the highest level stand together, within it those of the same smaller
+/// pod, and so on; by GUID where the tree makes no difference.
 fn leaf_order(net: &Net, level: &[u32], count: usize, by_guid: &[u32]) -> Vec<u32> {
     let mut leaves: Vec<u32> = (0..net.total() as u32).filter(|&s| level[s as usize] == 0).collect();
     let mut keys: BTreeMap<u32, Vec<u32>> = leaves.iter().map(|&s| (s, vec![by_guid[s as usize]])).collect();
@@ -217,7 +217,8 @@ fn leaf_order(net: &Net, level: &[u32], count: usize, by_guid: &[u32]) -> Vec<u3
     leaves
 }
 
-/// Switches without anything above them whose lower neighbours all reach the same leaves without them.
+/// Finds upper switches without hosts and with nothing above them, if all their lower neighbours reach the same leaves
+/// without them.
 fn strays(net: &Net, level: &[u32], count: usize) -> Vec<bool> {
     let mut below = BitSets::new(net.total(), net.total());
     let order = by_level(level, count);

@@ -1,14 +1,14 @@
-//! Loads spread anew: for a tree that has lost links, when nothing is in force that should stay.
+//! Spreads loads anew in a tree that has lost links, when no entries in force have to stay.
 //!
-//! The closed form is where it starts from: it is the optimum of a whole tree. If asked to be thorough, `meet` changes
-//! entries of a tree of two levels so that few packets meet. Then channels are relieved: some switch whose packets for
-//! one destination cross a full channel sends them another legal way, on which no channel carries more than a limit
-//! afterwards. The limit is the least that some link must carry; where that cannot be reached, the least that can, by
-//! bisection.
+//! It starts from the closed form, the optimum of a whole tree. If asked to be thorough, `meet` changes entries of a
+//! tree of two levels so that few packets meet. Then channels are relieved: a switch from which packets for one
+//! destination cross a full channel sends them by another legal route, on which no channel carries more than a limit
+//! afterwards. The limit is the load that some link must carry at least; where that cannot be reached, the least that
+//! can, by bisection.
 //!
-//! Work: counting follows each destination's packets over the switches that they pass. Relief of a channel looks at the
-//! destinations behind it, and for each at the switches in front of it, nearest first, as most packets come through
-//! those.
+//! Work: counting follows each destination's packets over the switches that they pass. Relief of a channel goes through
+//! the destinations behind it, and for each through the switches in front of it, nearest first, as most packets come
+//! through those.
 
 mod meet;
 mod relief;
@@ -32,7 +32,7 @@ struct Layer {
     lids: Vec<Lid>,
     /// All LIDs of the same host port.
     ranges: Vec<LidRange>,
-    /// Switch of each.
+    /// The switch of each destination.
     to: Vec<u32>,
     /// By LID: which destination it is, or [`NOWHERE`].
     of: Vec<u32>,
@@ -55,7 +55,7 @@ struct Spread<'a> {
     /// Switches, lowest level first.
     order: Vec<usize>,
     layer: Layer,
-    /// Memory of the destination that is looked at.
+    /// Working memory: the sources of one destination.
     sources: Vec<Source>,
 }
 
@@ -103,13 +103,13 @@ impl FatTree {
     }
 
     /// Spreads the loads of `tables`, which [`Self::fill`] wrote, as evenly as it can: for a tree with missing links.
-    /// Entries towards switches, and those that a tree has only one way for, stay.
+    /// Entries towards switches stay, and entries for which the tree has only one route.
     pub fn spread(&self, lids: &Lids, tables: &mut Tables, par: Par) -> Result<(), EngineError> {
         self.spread_layers(lids, tables, true, par)
     }
 
-    /// Relieves the fullest links of `tables`, which [`Self::fill`] wrote, and does nothing for packets that meet: for
-    /// the first plan of a tree with missing links, which should not wait.
+    /// Relieves the fullest links of `tables`, which [`Self::fill`] wrote, and does nothing against packets that meet:
+    /// for the first plan of a tree with missing links, which should not wait.
     pub fn relieve(&self, lids: &Lids, tables: &mut Tables, par: Par) -> Result<(), EngineError> {
         self.spread_layers(lids, tables, false, par)
     }
@@ -219,7 +219,7 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// What some destinations load: packets first climb, then descend.
+    /// The loads of all channels by packets for some destinations: packets first go up, then down.
     fn loads(&self, destinations: std::ops::Range<usize>) -> Vec<u32> {
         let mut load = vec![0; self.peer.len()];
         let mut flow = self.hosts.clone();
@@ -266,8 +266,8 @@ impl<'a> Spread<'a> {
         self.column(d).hop(s).map(|(channel, _)| channel)
     }
 
-    /// What some link must carry: hosts of a leaf × destinations elsewhere, shared by the links that the leaf has left.
-    /// Channels that carry no more stay as they are, so that no more is moved than serves the fullest.
+    /// The load that some link must carry: hosts of a leaf × destinations elsewhere, divided by the links up that the
+    /// leaf has left. Channels that carry no more stay as they are, so that entries move only to relieve the fullest.
     fn floor(&self) -> u64 {
         let leaves = || self.rule.shape.leaves.iter().map(|&leaf| leaf as usize);
         let of_leaf = |s: usize| {

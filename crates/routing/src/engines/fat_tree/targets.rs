@@ -1,4 +1,4 @@
-//! Who can be a destination, and the number that decides which way it is reached.
+//! The ports that can be destinations, and the number of each, which decides its routes.
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
 use selvedge_types::{Idx, PortNum};
@@ -34,8 +34,8 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// Numbers the hosts: leaf by leaf in their order, in there by port. A port that any leaf uses for a host has a
-    /// number on every leaf, so that a host that comes or goes changes no other's number.
+    /// Numbers the hosts: leaf by leaf in the order of leaves, within a leaf by port. A port number that any leaf uses
+    /// for a host gets a number on every leaf, so that no other number changes when a host comes or goes.
     pub fn new(fabric: &Fabric, net: &Net, shape: &Shape) -> Self {
         let mut targets = Self::default();
         for node in fabric.nodes().iter() {
@@ -74,7 +74,7 @@ impl Targets {
         targets
     }
 
-    /// What stands at an end port; `None` if it is no end port of this fabric.
+    /// The target at an end port; `None` if it is no end port of this fabric.
     #[inline]
     pub fn get(&self, port: PortRef) -> Option<Target> {
         let node = port.node.0 as usize;
@@ -86,7 +86,7 @@ impl Targets {
             .filter(|_| first + port.port.index() < end)
     }
 
-    /// Every end port with what stands there.
+    /// Every end port with its target.
     pub fn iter(&self) -> impl Iterator<Item = (PortRef, Target)> + '_ {
         let end = |node: usize| self.first.get(node + 1).map_or(self.target.len(), |&end| end as usize);
         let of_node = self
@@ -128,13 +128,13 @@ fn own_port(fabric: &Fabric, switch: u32) -> PortRef {
     }
 }
 
-/// How hosts of a leaf are numbered: compute nodes on their own, the others on their own, so that both are balanced.
+/// Numbers the hosts of leaves: compute nodes on their own and other hosts on their own, so that both are balanced.
 struct Numbering {
     compute: bool,
-    /// By port: the place of each, and how many there are. `None`: one after another, where leaves differ so much that
-    /// numbers by port would load few planes.
+    /// By port: the place of each, and the number of places. `None`: hosts are numbered one after another, as leaves
+    /// differ so much that numbers by port would load few planes.
     by_port: Option<(Vec<u32>, u32)>,
-    /// Hosts of the leaves before.
+    /// Number of hosts of the leaves before.
     before: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Detours: ways for packets that no path up, then down leads to where they should go.
+//! Detours: routes for packets that no path up, then down leads to their destination.
 
 use std::cmp::Reverse;
 
@@ -9,13 +9,15 @@ use selvedge_types::{Idx, Lid};
 use super::turns::{Arrow, Care};
 use super::{Facing, Repair};
 
-/// Packets of earlier repairs may be under way for seconds; where that leaves no room they may have to be waited for.
+/// The degrees of care, the most careful first. Packets of earlier repairs may be in flight for seconds; if they leave
+/// no room for a detour, the repair may have to wait until they are gone.
 const CARES: [Care; 3] = [Care::Spare, Care::UnderWay, Care::InForce];
 
-/// Detours on the way of a packet, each with whether its switch may have sent such packets up to where they come from.
+/// The detours on the route of a packet, each with whether its switch may have sent such packets up into the piece that
+/// they come from.
 type OnTheWay = Vec<(Arrow, bool)>;
 
-/// A way down to the leaf at which detours meet: by a switch, and by which ports.
+/// A route down to the leaf at which detours meet: the switch above the leaf, the leaf, and the ports to them.
 #[derive(Clone, Copy, Debug)]
 struct ToMeeting {
     middle: usize,
@@ -35,8 +37,9 @@ impl Repair<'_> {
             })
     }
 
-    /// Detours that turn where an entry has changed: where two would lie in each other's way, the switch sends
-    /// elsewhere if it can. To a switch, those count that packets of hosts may take, now or until now.
+    /// Adds the detours that turn at switches with a changed entry. If a detour would close a cycle with others, its
+    /// switch sends up elsewhere if it can. If the destination is a switch, only detours count that packets of hosts
+    /// take now, or took until now.
     pub(super) fn note_turns(&mut self, lid: Lid, (to, is_of_host): (usize, bool)) {
         for i in self.first..self.moved.len() {
             let s = self.moved[i].switch.to_usize();
@@ -44,7 +47,7 @@ impl Repair<'_> {
                 continue;
             };
             if self.mender.is_above(s, next) {
-                // Whoever came to it before went down as well, or was turned round here.
+                // Packets that came to `s` before went down as well, or were turned round at `s`.
                 let onward = self
                     .next(next, lid)
                     .filter(|&onward| self.mender.is_above(onward, next));
@@ -89,8 +92,8 @@ impl Repair<'_> {
         above.filter(sends).map(|from| from.peer as usize).collect()
     }
 
-    /// Whether there is no circle with an arrow. Many LIDs turn at one place: what was found out of one goes for all,
-    /// and what was refused is so for good, as arrows only come.
+    /// Whether an arrow closes no cycle. Many LIDs turn at one switch, so the answer for one LID holds for all. A
+    /// refusal holds for good, as arrows are only added; a permission holds until the next one is added.
     fn allows(&self, arrow: Arrow, sends_back: bool, care: Care) -> bool {
         let (made, known) = &mut *self.known.borrow_mut();
         let turns = &self.mender.turns;
@@ -102,8 +105,8 @@ impl Repair<'_> {
             .or_insert_with(|| turns.allows(arrow, sends_back, care))
     }
 
-    /// The arrow of a turn, and whether the switch may have sent such packets up to where they come from: the entry
-    /// there has changed, or is to change.
+    /// The arrow of a turn, and whether the switch may have sent such packets up into the piece that they come from: it
+    /// may if the entry there has changed, or is to change.
     fn turn(&self, at: usize, from: usize, to: usize, lid: Lid) -> Option<(Arrow, bool)> {
         let arrow = self.mender.arrow(at, from, to)?;
         let switch = SwitchIdx::from_usize(from);
@@ -122,7 +125,8 @@ impl Repair<'_> {
         !self.mender.is_above(to, at) || turns.all(|(arrow, sends_back)| self.allows(arrow, sends_back, care))
     }
 
-    /// Another way up for what comes down to a switch from others: by the tree, and to a piece that it may turn to.
+    /// Another neighbour above, and the port to it, for packets that come down to a switch from others: on the tree,
+    /// and in a piece that they may turn into.
     fn other_way_up(
         &self,
         s: usize,
@@ -141,9 +145,10 @@ impl Repair<'_> {
         good.get(lid.index() % good.len().max(1)).copied()
     }
 
-    /// No path up, then down leads on: a detour, that which leaves most room for others if there is one. Before one
-    /// that may have to wait for packets under way, that by the leaf at which detours meet: it takes more Sets. Last of
-    /// all one of others that are stuck as well.
+    /// Finds a detour for a switch from which no path up, then down leads on; false if there is none. Detours that
+    /// leave most room for others come first. The detour by the leaf at which detours meet takes more Sets: it comes
+    /// before those that may have to wait for packets in flight, and after the others. Last comes a detour by a switch
+    /// that is stuck as well.
     pub(super) fn any_detour(&mut self, s: usize, lid: Lid, to: usize) -> bool {
         let is_found = CARES.into_iter().any(|care| {
             self.detour(s, lid, to, care)
@@ -154,8 +159,8 @@ impl Repair<'_> {
         is_found || CARES.into_iter().any(|care| self.detour_below(s, lid, to, care))
     }
 
-    /// No path up, then down leads on: further down, so that no two detours are in each other's way. By the first
-    /// neighbour that turns where it may, or that can be told to.
+    /// Finds a detour by a neighbour below: the first that turns where a turn closes no cycle, or that can be changed
+    /// to do so.
     fn detour(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         /// Switches below that are tried.
         const TRIED: usize = 4;
@@ -165,7 +170,7 @@ impl Repair<'_> {
             self.arrives(peer, lid, &[s], to)
                 && onward.is_some_and(|onward| self.may_turn(peer, &[s], onward, lid, care))
         };
-        // One switch to turn at for all LIDs: the first, unless that one does not do at all.
+        // All LIDs should turn at one switch: the first, unless no turn is possible there.
         for &(peer, egress) in &below {
             if turns_well(&&(peer, egress)) {
                 self.set_after(peer, s, lid, egress);
@@ -185,9 +190,9 @@ impl Repair<'_> {
         false
     }
 
-    /// The same upwards: by a neighbour above whose way there, as it is, turns where it may. By one that turns as
-    /// others do already, which takes room from nobody; else from the last one on, so that these ways come from few
-    /// pieces.
+    /// As `detour`, by a neighbour above: one from which the route, as it is, turns only where turns close no cycle.
+    /// Routes with no turn but those of detours in force come first: they take no room from others. Otherwise the last
+    /// neighbour comes first, so that these detours come from few pieces.
     fn detour_above(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         let above = self.above_from_beside(s, to);
         let ways = above.into_iter().filter_map(|(peer, egress)| {
@@ -211,8 +216,8 @@ impl Repair<'_> {
         true
     }
 
-    /// The same where all above send back down to it, as the leaf at which agents of upper switches meet: one of them
-    /// sends down to another switch from now on.
+    /// As `detour_above`, if all switches above send back down to this one, as to the leaf at which agents of upper
+    /// switches meet: one of them sends down to another switch from now on.
     fn detour_beside(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         for (peer, egress) in self.above_from_beside(s, to) {
             if self.next(peer, lid) != Some(s) {
@@ -233,8 +238,8 @@ impl Repair<'_> {
         false
     }
 
-    /// The same where all below send up to it, or to others that are stuck like it: one of them turns further down from
-    /// now on.
+    /// As `detour`, if all switches below send up to this one, or to others that are stuck like it: one of them turns
+    /// further down from now on.
     fn detour_below(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         let below: Vec<(usize, u8)> = self.below_to_turn_at(s).collect();
         for (peer, egress) in below {
@@ -246,9 +251,9 @@ impl Repair<'_> {
         false
     }
 
-    /// The same by the leaf at which detours meet, where those of all pieces can lie beside each other: up, and down to
-    /// it from there. All above that send down to the switch do so as well from now on, each when what it leads to
-    /// does.
+    /// As `detour`, by the leaf at which detours meet, where detours of all pieces can be in force together: up, and
+    /// from there down to the leaf. All switches above that send down to this one also send to the leaf from now on,
+    /// each when the switch that it sends to does so.
     fn detour_at_meeting(&mut self, s: usize, lid: Lid, to: usize) -> bool {
         let above = self.above_from_last(s);
         let way = |&(peer, up): &(usize, u8)| Some((up, self.way_to_meeting(peer, s, lid, to)?));
@@ -278,7 +283,8 @@ impl Repair<'_> {
         true
     }
 
-    /// The way from a switch above another down to the leaf at which detours meet, if that one has a way on.
+    /// The route from switch `above` down to the leaf at which detours meet, not by switch `not_by`; `None` if the leaf
+    /// has no route on.
     fn way_to_meeting(&self, above: usize, not_by: usize, lid: Lid, to: usize) -> Option<ToMeeting> {
         let below = |s: usize| {
             let below = self.neighbours(s, |mine, peer| peer < mine);
@@ -299,7 +305,7 @@ impl Repair<'_> {
         below(above).find_map(way)
     }
 
-    /// Live neighbours below a switch, those first at which others turn as well.
+    /// Live neighbours below a switch, first those at which other detours turn as well.
     fn below_to_turn_at(&self, s: usize) -> impl Iterator<Item = (usize, u8)> {
         let of_kind = move |is_meeting: bool| {
             let below = self.neighbours(s, |mine, peer| peer < mine);
@@ -308,8 +314,8 @@ impl Repair<'_> {
         of_kind(true).chain(of_kind(false))
     }
 
-    /// Live neighbours above a switch, those first that are beside one of them: what turned into the one turns into the
-    /// other no more, and LIDs that go by the two stand in the same blocks.
+    /// Live neighbours above a switch. If `to` is one of them, those beside it come first: detours that turned into the
+    /// one do not turn into the other any more, and LIDs that go by the two stand in the same blocks.
     fn above_from_beside(&self, s: usize, to: usize) -> Vec<(usize, u8)> {
         let mut above = self.above_from_last(s);
         let slots = self.rule().shape.up.get(s);
@@ -322,15 +328,15 @@ impl Repair<'_> {
         above
     }
 
-    /// Live neighbours above a switch, those first of the pieces that are kept for detours from them.
+    /// Live neighbours above a switch, first those of the pieces that are kept for detours from them.
     fn above_from_last(&self, s: usize) -> Vec<(usize, u8)> {
         let mut above: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer > mine).collect();
         above.sort_by_key(|&(peer, egress)| Reverse((self.mender.turns.piece(peer), peer, egress)));
         above
     }
 
-    /// The detours on the way of a packet that goes from a switch to a neighbour and on, as [`Self::turn`] says them;
-    /// `None` if it does not arrive.
+    /// The detours on the route of a packet that goes from a switch to a neighbour and on, as [`Self::turn`] returns
+    /// them; `None` if it does not arrive.
     fn turns_on(&self, from: usize, first: usize, lid: Lid, to: usize) -> Option<OnTheWay> {
         let (mut before, mut at) = (from, first);
         let mut turns = Vec::new();
@@ -352,9 +358,10 @@ impl Repair<'_> {
         None
     }
 
-    /// No path up, then down leads on. Further down, by the first neighbour that has a way; from a leaf, by the first
-    /// switch above it and the first leaf below that. So all that turns from down to up because of one link does it at
-    /// one leaf: turns at several could wait for each other in a circle. Agents alone send that way.
+    /// Finds a detour for packets of agents alone, if no path up, then down leads on: by the first neighbour below that
+    /// has a route; from a leaf, by the first switch above it and the first leaf below that switch. So all packets that
+    /// turn from down to up because of one lost link turn at one leaf: turns at several leaves could wait for each
+    /// other in a cycle.
     pub(super) fn unstick(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
         let found = self
             .neighbours(s, |mine, peer| peer < mine)
@@ -385,7 +392,8 @@ impl Repair<'_> {
             .or_else(|| self.unstick_by_others_below(s, lid, to))
     }
 
-    /// The same where all below send up to it, or to others that are stuck like it: one of them sends further down.
+    /// As `unstick`, if all switches below send up to this one, or to others that are stuck like it: one of them sends
+    /// further down.
     fn unstick_by_others_below(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
         let below: Vec<(usize, u8)> = self.below_to_turn_at(s).collect();
         for (peer, egress) in below {
@@ -404,7 +412,7 @@ impl Repair<'_> {
         None
     }
 
-    /// Sends down to a neighbour, once that one's own new entry, if it has one, is in force.
+    /// Makes a switch send down to a neighbour, in the step after the neighbour's own new entry, if it has one.
     fn set_after(&mut self, peer: usize, s: usize, lid: Lid, egress: u8) {
         let of_round = self.moved[self.first..].iter();
         let of_peer = of_round.filter(|m| m.switch.to_usize() == peer && m.lid == lid);
@@ -412,7 +420,8 @@ impl Repair<'_> {
         self.set(s, lid, egress, step + 1);
     }
 
-    /// True if a neighbour below has no way by the tree, and sends up to where there is none either.
+    /// True if a neighbour below has no route on the tree and sends up, and its packets do not arrive unless they pass
+    /// `s`.
     fn is_stuck_with(&self, s: usize, peer: usize, lid: Lid, to: usize) -> bool {
         let sends_up = self
             .next(peer, lid)
@@ -420,8 +429,8 @@ impl Repair<'_> {
         peer != to && !self.has_way(peer, to) && sends_up && !self.arrives(peer, lid, &[s], to)
     }
 
-    /// The same where all below send up to it, as it led all of them to the leaf at which agents meet: the first of
-    /// them sends up to another switch from now on.
+    /// As `unstick`, if all switches below send up to this one, since it led all of them to the leaf at which agents
+    /// meet: the first of them that can sends up to another switch from now on.
     fn unstick_by_others_above(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
         let below: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer < mine).collect();
         for (peer, egress) in below {

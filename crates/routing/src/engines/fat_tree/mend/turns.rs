@@ -1,17 +1,17 @@
-//! Which detours may lie beside each other.
+//! Decides which detours may be in force together.
 //!
 //! A detour turns from down to up. Without the switches of one level and those below, a tree falls into pieces (in a
-//! k-ary n-tree without its leaves, as many as a leaf has links up). Packets that only go up, then down, change piece
-//! at a switch below by no other way than to end there. So a cycle of channels needs detours, drawn as arrows from
-//! piece to piece, that follow each other back to the first. At one and the same switch no arrow follows another: what
-//! goes up from there into a piece does not come down to it again, unless it is turned round once more further up in
-//! the piece. If no circle of arrows is left there is no cycle, wherever the tree has a piece above each link of a
-//! switch. Turns within a piece are not told apart here: those of the next level up are. The judge has the last word
-//! in any case.
+//! k-ary n-tree without its leaves, as many as a leaf has links up). Packets that go up, then down never pass from one
+//! piece to another: they come down from a piece only to end below it. So a cycle of channels needs detours, drawn as
+//! arrows from piece to piece, that follow each other back to the first. At one and the same switch no arrow follows
+//! another: packets that go up from a switch into a piece do not come down to it again, unless they are turned round
+//! once more further up in the piece. If no cycle of arrows is left, there is no cycle of channels, wherever the tree
+//! has a piece above each link of a switch. Turns within a piece are not seen at its level, but at the next level up.
+//! The judge has the last word in any case.
 //!
-//! What turns at one leaf and straight above it only, whatever the level, makes no cycle at all: what goes up from
-//! there comes down elsewhere. A whole plan of a damaged tree has nearly all its detours there, so repairs put theirs
-//! there first.
+//! Detours that turn only at one leaf and straight above it, on whatever level, make no cycle at all: packets that go
+//! up from there come down elsewhere. A plan of a damaged tree made from scratch has nearly all its detours there, so
+//! repairs put theirs there first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,46 +23,48 @@ use super::super::shape::NONE;
 /// A detour, as an arrow: the level it turns at, the piece it comes from, the switch, the piece it goes to.
 pub type Arrow = (u32, u32, u32, u32);
 
-/// Which arrows follow each other.
+/// The degree of care: which arrows count as following each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Care {
-    /// As [`Self::UnderWay`], and some pieces are kept for what comes later: a switch that loses its link to a piece
-    /// has packets for the agents there, which must turn into it from a piece it does not lead to.
+    /// As [`Self::UnderWay`], and some pieces are kept for later detours: a switch that loses its link to a piece still
+    /// has packets for the agents there. They must turn into this piece from one that its arrows do not lead to.
     Spare,
-    /// All that lead on from piece to piece: packets that went up from a switch by what a repair has replaced may come
-    /// back down to it, and be sent up again. What comes down by an entry that was there before does not.
+    /// All arrows that lead on from piece to piece: packets that went up from a switch by entries that a repair has
+    /// replaced may come back down to it, and be sent up again. Packets that come down by an older entry do not.
     UnderWay,
-    /// Not those at one switch: right once such packets are gone.
+    /// All but arrows at one switch: right once such packets are gone.
     InForce,
 }
 
 /// Pieces, and the arrows of all detours in force.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
-    /// By level, then switch: its piece of what is above the level; [`NONE`]: it is not above.
+    /// By level, then switch: the piece above the level that the switch is in; [`NONE`] if it is not above the level.
     pieces: Vec<Vec<u32>>,
-    /// The first piece above the leaves that is kept for what comes later.
+    /// Pieces above the leaves from this number on are kept for later detours.
     spare: u32,
-    /// By level, then piece: the pieces of the one that it is part of one level below.
+    /// By level, then piece: the pieces beside it, itself included, which together are one piece of the level below.
     beside: Vec<Vec<Arc<[u32]>>>,
     made: BTreeSet<Arrow>,
-    /// The same from the other end: the level, the piece that a detour goes to, the switch, the piece it comes from.
+    /// The arrows of `made` from the other end: the level, the piece that a detour goes to, the switch, the piece it
+    /// comes from.
     into: BTreeSet<Arrow>,
-    /// Those of packets that the switch had sent up into the piece they come from, until a repair.
+    /// Arrows of packets that the switch itself, until a repair, sent up into the piece that they come from.
     sent_back: BTreeSet<Arrow>,
     /// By level: which pieces arrows lead to.
     led: Vec<Led>,
-    /// By switch: the leaf at which most detours turn, and what is above it. What goes up from one of these and turns
-    /// at none but these does not come back to any.
+    /// By switch: true for the leaf at which most detours turn, and for all switches above it. Packets that go up from
+    /// one of these switches, and turn at no others, come back to none of them.
     meeting: Vec<bool>,
-    /// By level, then piece: something turns within it further up; and at a switch that is not one of `meeting`.
+    /// By level, then piece: whether a detour turns within the piece, further up; and whether one does so at a switch
+    /// that is not of `meeting`.
     inside: Vec<Vec<[bool; 2]>>,
 }
 
 impl Turns {
     /// No detours.
     pub fn new(net: &Net, level: &[u32], levels: usize) -> Self {
-        /// One piece of so many is kept.
+        /// One piece of so many is kept for later detours.
         const KEPT: u32 = 4;
         let pieces: Vec<Vec<u32>> = (0..levels as u32).map(|below| pieces(net, level, below)).collect();
         let beside: Vec<Vec<Arc<[u32]>>> = (0..levels).map(|l| beside(&pieces, l)).collect();
@@ -80,7 +82,7 @@ impl Turns {
         }
     }
 
-    /// Detours turn at this leaf or above it where they can.
+    /// Makes detours turn at this leaf or above it where they can.
     pub fn meet_at(&mut self, net: &Net, level: &[u32], leaf: usize) {
         self.meeting.fill(false);
         self.meeting[leaf] = true;
@@ -97,13 +99,13 @@ impl Turns {
         made.into_iter().for_each(|arrow| self.note_inside(arrow));
     }
 
-    /// True for the leaf at which detours turn where they can, and what is above it.
+    /// True for the leaf at which detours turn where they can, and for the switches above it.
     pub fn is_meeting(&self, switch: usize) -> bool {
         self.meeting.get(switch).copied().unwrap_or(false)
     }
 
-    /// The arrow of a turn at a switch of some level, from one switch to another; `None` if it stays in its piece, or
-    /// does not turn from down to up, as where switches of one level are joined.
+    /// The arrow of a turn at a switch of some level, from one switch to another; `None` if the turn stays within a
+    /// piece, or is none from down to up, as between joined switches of one level.
     pub fn arrow(&self, (level, at): (u32, usize), from: usize, to: usize) -> Option<Arrow> {
         let pieces = self.pieces.get(level as usize)?;
         let (from, to) = (pieces[from], pieces[to]);
@@ -116,8 +118,8 @@ impl Turns {
         self.made.contains(&arrow) && (!sends_back || self.sent_back.contains(&arrow))
     }
 
-    /// Whether there is no circle with an arrow. `sends_back`: its switch had sent such packets up into the piece that
-    /// they come from until now.
+    /// Whether an arrow closes no cycle. `sends_back`: until now its switch sent such packets up into the piece that
+    /// they come from.
     pub fn allows(&self, arrow: Arrow, sends_back: bool, care: Care) -> bool {
         let level = arrow.0;
         if self.has(arrow, sends_back) {
@@ -128,7 +130,7 @@ impl Turns {
         }
         let (_, from, _, to) = arrow;
         let is_on_circle = if level == 0 && care != Care::InForce {
-            // Above the leaves all count, as what turns further up may send anything back later.
+            // Above the leaves all arrows count: detours further up may later send any packet back.
             self.leads(level, to, from)
         } else {
             self.is_on_circle(arrow, |other| {
@@ -139,15 +141,16 @@ impl Turns {
         !is_on_circle && self.keeps_below(arrow)
     }
 
-    /// Whether arrows lead on from the end of one to its beginning. `comes_back` says of an arrow whether what its
-    /// switch sends up into the piece that it comes from may come back down.
+    /// Whether arrows lead from the end of an arrow back to its beginning. `comes_back` says of an arrow whether
+    /// packets that its switch sends up into the piece that the arrow comes from may come back down.
     fn is_on_circle(&self, arrow: Arrow, comes_back: impl Fn(Arrow) -> bool) -> bool {
         let (level, first, first_at, to) = arrow;
         let Some(led) = self.led.get(level as usize).filter(|led| led.leads(to, first)) else {
             return false;
         };
         let follows = |arrow: Arrow, by: u32| arrow.2 != by || comes_back(arrow);
-        // By piece, where it was turned into. From two places all that leads on follows one or the other.
+        // By piece: the switches at which arrows turn into it. Two are enough: any arrow that leads on follows an arrow
+        // at the one or at the other.
         let mut met = vec![[NONE; 2]; led.places.len()];
         let mut open = vec![(to, first_at)];
         met[to as usize][0] = first_at;
@@ -171,8 +174,7 @@ impl Turns {
         false
     }
 
-    /// Whether something turns within a piece above a level that may come back down to a switch: by the detours that
-    /// are made, or by one more.
+    /// Whether a detour within a piece above a level, one in force or `more`, may send packets back down to a switch.
     fn turns_inside(&self, (level, piece): (u32, u32), to: u32, more: Option<Arrow>) -> bool {
         let is_meeting = self.is_meeting(to as usize);
         let inside = self
@@ -185,8 +187,8 @@ impl Turns {
             })
     }
 
-    /// Whether a detour leaves those further down as they are: because of it something may come back down to the switch
-    /// that sent it up, where others turn it round once more.
+    /// Whether a detour closes no cycle of detours further down: because of it, packets may come back down to the
+    /// switch that sent them up, where other detours turn them round once more.
     fn keeps_below(&self, arrow: Arrow) -> bool {
         let beside = !self.is_meeting(arrow.2 as usize);
         (0..arrow.0).all(|level| {
@@ -205,11 +207,12 @@ impl Turns {
         })
     }
 
-    /// Whether what comes later finds a piece to turn from. Above the leaves, where each lost link needs one, some are
-    /// kept. Further up nothing is while no other piece beside the first has been hit: a single fault needs none. Then
-    /// two that are not led to stay so (those which something turned from already, then the nearest), one for the next
-    /// link that the first loses itself, one for those of others. LIDs that go by near ones stand in the same blocks,
-    /// so that it costs few of them.
+    /// Whether later detours still find a piece to turn from. Above the leaves, where each lost link needs such a
+    /// piece, some pieces are kept. Further up none are kept as long as no other piece beside `from` has been hit: a
+    /// single fault needs none. After that, two pieces are kept that no arrows lead to from `from`: first pieces from
+    /// which a detour turns into `from` already, then the nearest. One is for the next link that `from` itself loses,
+    /// one for the links of others. LIDs that go by near pieces stand in the same blocks, so a detour changes few
+    /// blocks.
     fn leaves_room(&self, (level, from, _, to): Arrow) -> bool {
         /// Pieces that are kept.
         const KEPT: usize = 2;
@@ -233,7 +236,7 @@ impl Turns {
         free.len() == KEPT && !free.iter().any(|(.., piece)| led.leads(to, *piece))
     }
 
-    /// The pieces of the one that a piece is part of one level below.
+    /// The pieces beside a piece, itself included, which together are one piece of the level below.
     fn beside(&self, level: u32, piece: u32) -> &[u32] {
         let of_level = self.beside.get(level as usize);
         of_level
@@ -241,28 +244,29 @@ impl Turns {
             .map_or(&[], |pieces| pieces)
     }
 
-    /// Whether arrows lead from a piece to another, or it is the same.
+    /// Whether arrows lead from a piece to another; true also if both are the same.
     fn leads(&self, level: u32, from: u32, to: u32) -> bool {
         self.led.get(level as usize).is_none_or(|led| led.leads(from, to))
     }
 
-    /// The piece of what is above the leaves that a switch is in.
+    /// The piece above the leaves that a switch is in.
     pub fn piece(&self, switch: usize) -> u32 {
         self.pieces.first().map_or(NONE, |pieces| pieces[switch])
     }
 
-    /// Whether some detour at the switch of one, from the same piece, is of packets that had been sent up there.
+    /// Whether some detour at the switch of an arrow, from the same piece, is of packets that the switch had sent up
+    /// there.
     pub fn is_sent_back(&self, (level, from, at, _): Arrow) -> bool {
         let range = (level, from, at, 0)..=(level, from, at, NONE);
         self.sent_back.range(range).next().is_some()
     }
 
-    /// How many detours are in force.
+    /// Number of detours in force; those of packets that are sent back count twice.
     pub fn count(&self) -> usize {
         self.made.len() + self.sent_back.len()
     }
 
-    /// A detour is in force; `sends_back` as for [`Self::allows`].
+    /// Notes that a detour is in force; `sends_back` as for [`Self::allows`].
     pub fn add(&mut self, arrow: Arrow, sends_back: bool) {
         let (level, from, at, to) = arrow;
         if sends_back {
@@ -286,14 +290,14 @@ impl Turns {
     }
 }
 
-/// The arrows above a level, and which pieces they lead to. They stay among those that are beside each other.
+/// The arrows above a level, and the pieces that they lead to. Arrows go only between pieces beside each other.
 #[derive(Clone, Debug)]
 struct Led {
     /// By piece: its place among those beside it.
     places: Vec<u32>,
-    /// By piece: those that arrows from it go to, with the switches at which they turn.
+    /// By piece: the pieces that arrows from it go to, each with the switches at which these arrows turn.
     arrows: Vec<Vec<(u32, Vec<u32>)>>,
-    /// By piece: those that arrows lead on to from it, and itself, by place.
+    /// By piece: itself and the pieces that arrows lead to from it, directly or by others, by place.
     led: BitSets,
 }
 
@@ -315,7 +319,7 @@ impl Led {
         }
     }
 
-    /// Whether arrows lead from a piece to another, or it is the same.
+    /// Whether arrows lead from a piece to another; true also if both are the same.
     fn leads(&self, from: u32, to: u32) -> bool {
         self.led.has(from as usize, self.places[to as usize] as usize)
     }
@@ -325,17 +329,17 @@ impl Led {
         self.arrows(from).iter().any(|(piece, _)| *piece == to)
     }
 
-    /// Whether an arrow goes from a piece to another than this one.
+    /// Whether an arrow goes from a piece to any but piece `than`.
     fn turns_elsewhere(&self, from: u32, than: u32) -> bool {
         self.arrows(from).iter().any(|(piece, _)| *piece != than)
     }
 
-    /// Where arrows from a piece go to, each with the switches at which they turn.
+    /// The pieces that arrows from a piece go to, each with the switches at which these arrows turn.
     fn arrows(&self, from: u32) -> &[(u32, Vec<u32>)] {
         &self.arrows[from as usize]
     }
 
-    /// One more arrow, among pieces beside each other.
+    /// Adds an arrow between pieces beside each other.
     fn add(&mut self, (from, at, to): (u32, u32, u32), beside: &[u32]) {
         let arrows = &mut self.arrows[from as usize];
         match arrows.iter_mut().find(|(piece, _)| *piece == to) {
@@ -350,8 +354,8 @@ impl Led {
     }
 }
 
-/// By piece of what is above a level: the pieces of the one that it is part of one level below. Those above the leaves
-/// are of one.
+/// By piece above a level: the pieces beside it, itself included, which together are one piece of the level below. All
+/// pieces above the leaves are beside each other.
 fn beside(pieces: &[Vec<u32>], level: usize) -> Vec<Arc<[u32]>> {
     let above = pieces[level].iter().enumerate().filter(|(_, piece)| **piece != NONE);
     let wider = |switch: usize| if level == 0 { 0 } else { pieces[level - 1][switch] };
@@ -364,7 +368,7 @@ fn beside(pieces: &[Vec<u32>], level: usize) -> Vec<Arc<[u32]>> {
     within.values().map(|wider| Arc::clone(&of[wider])).collect()
 }
 
-/// The pieces of what is above a level, live links or not.
+/// By switch: the piece above a level that it is in, joined by links, live or not.
 fn pieces(net: &Net, level: &[u32], below: u32) -> Vec<u32> {
     let mut piece = vec![NONE; net.total()];
     let mut next = 0;
@@ -417,7 +421,7 @@ mod tests {
         check(&[], (1, 8, 2), true);
         check(&[(1, 8, 2)], (1, 8, 2), true);
         check(&[(2, 9, 1)], (1, 8, 2), false);
-        // At one switch nothing follows, but for what is under way.
+        // At one switch no arrow follows another, except by packets in flight.
         check(&[(2, 8, 1)], (1, 8, 2), true);
         check_with(&[(2, 8, 1)], (1, 8, 2), Care::UnderWay, false);
         check_with(&[(2, 8, 1)], (3, 8, 2), Care::UnderWay, true);
@@ -465,7 +469,7 @@ mod tests {
         check((there, true), (back, false), true);
         check((there, false), (back, true), true);
         check((there, false), (there, true), true);
-        // Elsewhere it follows whatever was there before.
+        // At another switch it follows, whatever was in force before.
         check((there, false), ((1, 1, 3, 0), false), false);
         // Above the leaves it follows in any case.
         check(((0, 0, 0, 1), true), ((0, 1, 0, 0), false), false);
@@ -487,16 +491,17 @@ mod tests {
             made.iter().for_each(|&arrow| turns.add(arrow, false));
             assert_eq!(turns.allows(arrow, false, Care::InForce), want, "{made:?} {arrow:?}");
         };
-        // Where each is turned round into the other at one leaf, and in the first piece something turns, in the second.
+        // Two detours at one leaf, each into the other's piece; in the first piece packets are turned round, then in
+        // the second.
         let (there, back) = ((0, 0, 0, 1), (0, 1, 0, 0));
         check(&[there], back, true);
         check(&[there, (1, 0, 3, 1)], back, true);
         check(&[there, (1, 0, 3, 1), (1, 2, 5, 3)], back, false);
         check(&[there, back, (1, 0, 3, 1)], (1, 2, 5, 3), false);
-        // Above the leaf: it does not come down to it again.
+        // Turns above the leaf: packets do not come down to it again.
         check(&[there, (1, 0, 2, 1), (1, 2, 5, 3)], back, true);
         check(&[there, back, (1, 0, 3, 1)], (1, 2, 4, 3), true);
-        // But to another leaf.
+        // But they come down to another leaf.
         let [there, back] = [there, back].map(|(level, from, _, to)| (level, from, 1, to));
         check(&[there, (1, 0, 2, 1), (1, 2, 5, 3)], back, false);
     }
@@ -511,20 +516,20 @@ mod tests {
             let made = &turns.made;
             assert_eq!(turns.leaves_room((1, from, 9, to)), want, "{made:?} {from} {to}");
         };
-        // Nobody else has been hit, only turned into it from another.
+        // No other piece has been hit: arrows only turn into piece 0 from another.
         check(&[], (0, 1), true);
         check(&[(0, 1), (0, 2), (3, 0)], (0, 4), true);
         check(&[], (5, 6), true);
-        // One has: neither of the two nearest, nor what leads to one.
+        // Another piece has been hit: neither of the two nearest, nor a piece that leads to one, may be turned into.
         check(&[(3, 4)], (0, 1), false);
         check(&[(3, 4)], (0, 2), false);
         check(&[(3, 4)], (0, 3), true);
         check(&[(3, 1)], (0, 3), false);
         check(&[(3, 1)], (0, 4), true);
-        // What it is turned into from goes first.
+        // Pieces with an arrow into `from` are kept first.
         check(&[(2, 4), (4, 0)], (0, 3), true);
         check(&[(2, 4), (4, 0)], (0, 4), false);
-        // The next nearest, where that is led to already.
+        // The next nearest is kept, where arrows lead to the nearest already.
         check(&[(0, 1), (3, 4)], (0, 2), false);
         check(&[(0, 1), (0, 2), (3, 4)], (0, 3), false);
     }

@@ -1,19 +1,19 @@
-//! Fewer packets that meet: how a tree of two levels spreads what lost links carried.
+//! Fewer packets that meet: spreads what lost links carried, in a tree of two levels.
 //!
-//! Effective bisection bandwidth counts, for random pairings of all hosts, in how many flows one has to share its
-//! fullest link. Of two levels that can be foretold. Of a leaf's links up each is used or not: the expected number of
-//! those in use is what the leaf sends at once. Downwards a link is one destination's as long as the tree is whole;
-//! when others come upon it, pairs of flows meet there that have not met already on their way up.
+//! Effective bisection bandwidth pairs all hosts at random and counts for each flow how many flows share its fullest
+//! link. For two levels the expected number can be computed. Each link up of a leaf is in use or not: the expected
+//! number of links in use is what the leaf sends at once. A link down has one destination as long as the tree is whole;
+//! if it has more, pairs of flows meet there that have not met already on their way up.
 //!
-//! Both together are what entries cost. Which way round is best for one depends on those of the others: where two
-//! destinations of a leaf that lacks a link share another, a leaf that lacks its link to that upper switch gives both
-//! away for nothing; two leaves that give each other's way to a destination away meet less. So entries change, singly
-//! and in exchange, at random, by threshold accepting (Dueck and Scheuer 1990): also for the worse at first, by less
-//! and less. No link carries more than [`SPARE`] of what it carries in the whole tree.
+//! Both together are the cost of the entries. The best port for one entry depends on the others. If two destinations
+//! share a link of a leaf that lacks one, another leaf that lacks its link to that upper switch moves both elsewhere at
+//! no cost. If two leaves each give up the route to a destination that the other keeps, fewer flows meet. So entries
+//! change, singly and in exchange, at random, by threshold accepting (Dueck and Scheuer 1990): at first also if the
+//! cost rises, by less and less. No link carries more than [`SPARE`] of what it carries in the whole tree.
 //!
-//! The limit where links are parallel, `sx6536`, seeds 1–10, 50,000 pairings: twenty times as many changes gain nothing
-//! more. OpenSM's ftree sends all that a lost link carried over the one beside it; with more than 27 destinations on a
-//! link its nue (486 to 558 host pairs) would be better in load.
+//! The limit for parallel links, measured on `sx6536`, seeds 1–10, 50,000 pairings; twenty times as many changes gain
+//! nothing more. OpenSM's ftree sends all that a lost link carried over the link beside it. With more than 27
+//! destinations on a link, the fullest link would carry more than that of OpenSM's nue (486 to 558 host pairs).
 //!
 //! | most that a link may carry | fullest link, 1 % and 3 % lost | bandwidth less ftree's, 1 % and 3 % |
 //! |---|---|---|
@@ -30,26 +30,28 @@ use selvedge_sim::{Rng, Seed};
 
 use super::{NOWHERE, Spread};
 
-/// What a link may carry, as a share of what it carries in the whole tree: the more, the fewer packets meet.
+/// The load that a link may carry, as a multiple of its load in the whole tree: the more, the fewer packets meet.
 const SPARE: (u64, u64) = (23, 20);
-/// The same where neighbours have parallel links: what a lost one carried meets nobody on its way down if it goes over
-/// the one beside it. Of 306 destinations of a leaf 27 go there instead of 17; with more it would be fuller than
-/// another engine's fullest.
+/// As [`SPARE`], if neighbours have parallel links: packets of a lost link meet no others on their way down if they go
+/// over the link beside it. Of 306 destinations of a leaf this link then carries 27 instead of 17; with more it would
+/// be fuller than the fullest link of another engine.
 const SPARE_BESIDE: (u64, u64) = (8, 5);
-/// Entries of the leaves that are looked at; in larger fabrics it would take minutes.
+/// Most entries of leaves for which this is done; in larger fabrics it would take minutes.
 const ENTRIES_MAX: usize = 300_000;
-/// Changes tried per entry that is worth one: so many, but not more than [`TRIES_MAX`] in all; at least
-/// [`TRIES_LEAST`].
+/// Changes tried per entry that is worth a change, but at most [`TRIES_MAX`] in all; in any case [`TRIES_LEAST`] per
+/// entry.
 const TRIES: usize = 300;
 const TRIES_LEAST: usize = 20;
 const TRIES_MAX: usize = 600_000;
-/// How much worse a change may make it at first: 1 / this of what a leaf's flows to one destination cost that meet all
-/// others' to another.
+/// The increase of cost that a change may bring at first: the cost if a leaf's flows to one destination meet all other
+/// leaves' flows to another, divided by this.
 const WORSE: f64 = 50.0;
-/// Of a hundred changes: those that are exchanges, and those that go where another leaf's entry for it goes.
+/// Of a hundred changes: how many exchange two entries; and how many go to the upper switch that another leaf uses for
+/// the destination.
 const EXCHANGES: u64 = 75;
 const ALIKE: u64 = 30;
-/// How often a partner is drawn until it is one of a leaf that lacks a link: others have their place.
+/// Draws of a partner for an exchange, until it is a destination of a leaf that lacks a link: others are well where
+/// they are.
 const PARTNERS: usize = 4;
 
 /// No position, no channel.
@@ -73,9 +75,9 @@ struct Leaf {
     own: Vec<usize>,
     /// Whether it lacks a link up.
     is_broken: bool,
-    /// By number of destinations of a link up: how probably it is in use.
+    /// By number of destinations on a link up: the probability that the link is in use.
     used: Vec<f64>,
-    /// By number of other destinations of a link up: how probably a flow has it for itself.
+    /// By number of other destinations on a link up: the probability that a flow has the link for itself.
     alone: Vec<f64>,
 }
 
@@ -86,15 +88,15 @@ pub(super) struct Meet {
     to: Vec<usize>,
     /// By upper switch and destination: the channel down to its leaf, or [`NONE`].
     down: Vec<u32>,
-    /// By destination and leaf: which link up, or [`NONE`] if the entry is not ours to change.
+    /// By destination and leaf: the link up that the entry uses, or [`NONE`] if the entry must not change.
     at: Vec<u32>,
-    /// The place in what that link up carries.
+    /// By destination and leaf: the place of the destination in `carries` of that link.
     place: Vec<u32>,
-    /// By channel down: sources.
+    /// By channel down: number of hosts that send over it.
     load: Vec<f64>,
-    /// The same by upper switch and destination.
+    /// By upper switch and destination: number of hosts that send there.
     share: Vec<f64>,
-    /// How probably two flows are both in a pairing.
+    /// The probability that two flows are in the same pairing.
     both: f64,
     most: u64,
 }
@@ -154,7 +156,7 @@ impl Meet {
         Some(meet)
     }
 
-    /// Takes over the entries of two channels; others stay as they are.
+    /// Takes over the entries with a route of two channels; other entries stay as they are.
     fn read(&mut self, spread: &Spread<'_>) {
         for l in 0..self.leaves.len() {
             for d in 0..self.to.len() {
@@ -175,7 +177,7 @@ impl Meet {
         self.most
     }
 
-    /// Changes entries so that fewer meet, and writes them into the layer.
+    /// Changes entries so that fewer packets meet, and writes them into the layer.
     pub fn run(mut self, spread: &mut Spread<'_>) {
         let worth = self.worth();
         let tries = (worth.len() * TRIES).min(TRIES_MAX.max(worth.len() * TRIES_LEAST));
@@ -205,14 +207,14 @@ impl Meet {
         entries.map(|(l, d)| (l as u32, d as u32)).collect()
     }
 
-    /// What it costs if a leaf's flows to one destination meet all others' to another.
+    /// The cost if a leaf's flows to one destination meet all other leaves' flows to another.
     fn unit(&self) -> f64 {
         let all = self.to.len() as f64;
         let hosts = self.leaves.iter().map(|l| l.hosts).fold(1.0, f64::max);
         self.both * hosts * all / 2.0
     }
 
-    /// A change at random that is possible.
+    /// Draws a change at random; `None` if it is not possible.
     fn draw(&self, spread: &Spread<'_>, worth: &[(u32, u32)], rng: &mut Rng) -> Option<Change> {
         let &(l, d) = worth.get(below(rng, worth.len()))?;
         let (l, d) = (l as usize, d as usize);
@@ -249,7 +251,7 @@ impl Meet {
         })
     }
 
-    /// Makes a change, and takes it back if that is worse by `worse` or more, or fills a link too much.
+    /// Makes a change, and takes it back if the cost rises by `worse` or more, or if a link gets too full.
     fn try_out(&mut self, change: Change, worse: f64) {
         let before = self.affected(change);
         self.apply(change);
@@ -283,7 +285,7 @@ impl Meet {
         self.put(c.leaf, c.destination, c.to);
     }
 
-    /// What those entries cost together that a change makes a difference for.
+    /// The cost of all entries that a change affects.
     fn affected(&self, c: Change) -> f64 {
         let leaf = &self.leaves[c.leaf];
         let mut sum = 0.0;
@@ -301,7 +303,7 @@ impl Meet {
         sum
     }
 
-    /// What it costs that flows of an entry `x` of the leaf of a change, on link `up`, meet others on their way down.
+    /// The cost of flows that meet others on their way down: flows of entry `x` at the leaf of a change, on link `up`.
     fn meets(&self, change: Change, x: usize, up: usize) -> f64 {
         let (l, nd, nl) = (change.leaf, self.to.len(), self.leaves.len());
         let Some((peer, channel)) = self.way(l, x, up) else {
@@ -314,7 +316,7 @@ impl Meet {
         let goes_along = |e: usize| self.share[peer * nd + e] > 0.0 && self.down[peer * nd + e] as usize == channel;
         let mut sum = 0.0;
         for &e in self.leaves[self.to[x]].own.iter().filter(|&&e| e != x && goes_along(e)) {
-            // Nobody else sends to a destination that a pairing has taken: it does not fill the link up then.
+            // In a pairing at most one host sends to a destination: no other fills the link up with packets for it.
             let alone = |leaf: &Leaf, up: usize, has_both: bool| {
                 let others = leaf.ups[up].carries.len().saturating_sub(1 + usize::from(has_both));
                 leaf.alone[others]
@@ -329,7 +331,7 @@ impl Meet {
                     let has_both = self.at[x * nl + b] as usize == there;
                     sum += other.hosts * (mine + alone(other, there, has_both));
                 } else if there != up {
-                    // Those that share the link up already do not lose by meeting again. Each pair is counted once.
+                    // Flows that share the link up already lose nothing by meeting again. Each pair is counted once.
                     let once = if there == change.from || there == change.to {
                         0.5
                     } else {
@@ -342,7 +344,7 @@ impl Meet {
         self.both * leaf.hosts * sum / 2.0
     }
 
-    /// The link up of an entry; none if it is not ours.
+    /// The link up of an entry; `None` if the entry must not change.
     fn link(&self, l: usize, d: usize) -> Option<usize> {
         let up = self.at[d * self.leaves.len() + l] as usize;
         (up < self.leaves[l].ups.len()).then_some(up)
@@ -420,8 +422,8 @@ impl Leaf {
     }
 }
 
-/// How probably a random pairing of `all` hosts has no flow from one of `sources` to one of `n` others: by inclusion
-/// and exclusion of sets of such flows, each of which has half of all pairs to be in.
+/// The probability that a random pairing of `all` hosts has no flow from one of `sources` to one of `n` others: by
+/// inclusion and exclusion of sets of such flows. A pair has one flow, in either direction with the same probability.
 fn nobody(sources: f64, n: f64, all: f64) -> f64 {
     let (mut sum, mut term, mut k) = (1.0, 1.0_f64, 0.0);
     while term.abs() > 1e-12 && k < sources && k < n && 2.0 * k + 1.0 < all {
@@ -433,14 +435,14 @@ fn nobody(sources: f64, n: f64, all: f64) -> f64 {
 }
 
 impl Spread<'_> {
-    /// Hosts that a leaf reaches, its own included: those that it is in pairings with.
+    /// Hosts that a leaf reaches, its own included: the hosts that it is paired with.
     fn reached(&self, leaf: usize) -> u64 {
         let to = (0..self.hosts.len()).filter(|&to| to == leaf || self.rule.reach.has(leaf, to));
         to.map(|to| u64::from(self.hosts[to])).sum()
     }
 
-    /// What a link may carry: no less than some must, and [`SPARE`] of what the fullest link up would carry if none of
-    /// these leaves' was missing, if there are parallel ones.
+    /// The load that a link may carry. It is at least what some link must carry; otherwise [`SPARE`] times the load of
+    /// the fullest link up if no link of these leaves were missing, and with parallel links [`SPARE_BESIDE`] times.
     fn most(&self, leaves: &[usize]) -> u64 {
         let shape = &self.rule.shape;
         let widths = |s: usize| shape.up.get(s).iter().map(|slot| shape.ports(slot).len());

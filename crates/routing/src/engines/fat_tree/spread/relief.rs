@@ -1,4 +1,4 @@
-//! Full channels relieved: entries moved until no channel carries more than a limit.
+//! Relieves full channels: moves entries until no channel carries more than a limit.
 
 use std::cmp::Reverse;
 
@@ -10,18 +10,19 @@ use super::{Column, NOWHERE, Spread};
 
 /// How exactly the least possible limit is found: to one part in so many.
 const EXACT: u64 = 256;
-/// Entries for which a limit is given up when one channel carries more; the fewer there are, the more channels may.
+/// In a fabric with this many entries a limit is given up if one channel still carries more; with fewer entries, more
+/// channels may.
 const ENTRIES_MAX: usize = 1_000_000;
 
-/// A switch whose packets for a destination cross a channel.
+/// A switch from which packets for a destination cross a channel.
 #[derive(Clone, Copy)]
 pub(super) struct Source {
     switch: u32,
-    /// Place of the next switch on the way to the channel; its own for the first.
+    /// Place in the list of the next switch on the route to the channel; the first switch has its own.
     next: u32,
     /// Host pairs that pass it.
     pairs: u64,
-    /// Whether its packets go another way now.
+    /// Whether its packets take another route now.
     is_gone: bool,
 }
 
@@ -42,8 +43,8 @@ impl Spread<'_> {
         }
     }
 
-    /// Moves entries until no channel carries more than `limit`; false if some have to. What is moved off one channel
-    /// may make room for another, so in small fabrics all are tried again as long as that helps.
+    /// Moves entries until no channel carries more than `limit`; false if some channel must. Entries moved off one
+    /// channel may make room for another, so in small fabrics all are tried again as long as that helps.
     fn relieve_all(&mut self, limit: u64) -> bool {
         let entries = self.hosts.len() * self.layer.to.len();
         let patience = (ENTRIES_MAX / entries.max(1)).max(1);
@@ -119,8 +120,8 @@ impl Spread<'_> {
         }
     }
 
-    /// Finds the switches from which packets for a destination come through switch `through`, which is the first, each
-    /// after the next on its way.
+    /// Finds the switches from which packets for a destination pass switch `through`. It is the first of the list; each
+    /// other switch stands after the next one on its route.
     fn find_sources(&mut self, d: usize, through: usize) {
         let mut sources = std::mem::take(&mut self.sources);
         let column = self.column(d);
@@ -181,7 +182,7 @@ impl Spread<'_> {
         best.map(|(_, port)| port)
     }
 
-    /// Changes an entry that so many host pairs use, and the loads.
+    /// Changes an entry that `pairs` host pairs use, and the loads.
     fn take(&mut self, (d, s): (usize, usize), pairs: u64, egress: u8) {
         let to = self.layer.to[d];
         let way = |at: &Self| Way::new(at.column(d), at.column(d).hop(s), to);
@@ -195,7 +196,7 @@ impl Spread<'_> {
     }
 }
 
-/// Channels of a way: at most up and down all levels.
+/// The channels of a route: at most up and down all levels.
 #[derive(Clone, Copy, Default)]
 struct Way {
     channels: [usize; Self::HOPS_MAX],
@@ -206,7 +207,7 @@ impl Way {
     /// Twice the levels that a tree may have.
     const HOPS_MAX: usize = 16;
 
-    /// The way that begins with a hop and leads to a switch; without channels if it does not arrive.
+    /// The route that begins with a hop and leads to a switch; without channels if it does not arrive.
     fn new(column: Column<'_>, first: Option<(usize, u32)>, to: u32) -> Self {
         let mut way = Self::default();
         let mut next = first;
