@@ -65,8 +65,11 @@ fn counts(health: &Health) -> (usize, usize) {
 /// Take something off the list of what is missing: it is gone for good
 #[derive(Args, Debug)]
 pub struct ForgetArgs {
-    /// A node by name or GUID, or a link by one of its ends, as '"leaf 1"[3]'
-    #[arg(value_name = "NAME")]
+    /// A node by name or GUID, or a link by one of its ends: node and port
+    #[arg(
+        value_name = "NAME",
+        help = "A node by name or GUID, or a link by one of its ends, as '\"leaf 1\"[3]'"
+    )]
     name: String,
     #[command(flatten)]
     socket: SocketArgs,
