@@ -3,6 +3,7 @@
 //! A page of a command has the sections of clap's definition, then exit status, files and examples ([`pages`]).
 //! selvedge.toml(5) is made from the keys that the reader of the file knows ([`settings`]).
 
+mod exits;
 mod pages;
 mod settings;
 
@@ -12,7 +13,8 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 
-use self::pages::{EXIT_STATUS, File, Page};
+use self::exits::Exits;
+use self::pages::{File, Page};
 use crate::exit::{CliError, Exit};
 use crate::out::{Format, Out};
 use crate::{args, load};
@@ -117,7 +119,7 @@ fn added(command: &Command, page: Page) -> Roff {
         roff.control("SH", ["NOTES"]);
         literal(&mut roff, &notes.to_string());
     }
-    exit_status(&mut roff, "");
+    exit_status(&mut roff, "", page.exits);
     files(&mut roff, page.files);
     examples(&mut roff, page.examples);
     see_also(&mut roff, page.see);
@@ -125,12 +127,12 @@ fn added(command: &Command, page: Page) -> Roff {
 }
 
 /// Exit codes, `of` what if that is not the page's own command.
-fn exit_status(roff: &mut Roff, of: &str) {
+fn exit_status(roff: &mut Roff, of: &str, exits: Exits) {
     roff.control("SH", ["EXIT STATUS"]);
     if !of.is_empty() {
         roff.text([roman(format!("Exit codes {of}:"))]);
     }
-    for (code, meaning) in EXIT_STATUS {
+    for &(code, meaning) in exits {
         roff.control("TP", []).text([bold(code)]).text([roman(meaning)]);
     }
 }

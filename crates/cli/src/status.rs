@@ -129,6 +129,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             let health: api::Health = client.get("health")?;
             let exit = if health.good { Exit::Good } else { Exit::NotGood };
             match args.format.is_text() {
+                true if health.conditions.is_empty() => out.line("none")?,
                 true => health::text(&health.conditions)
                     .into_iter()
                     .try_for_each(|line| out.line(line))?,

@@ -1,4 +1,6 @@
-//! Parts of manual pages beside flags: exit status, files, examples. Tests parse every example.
+//! Parts of manual pages beside flags: files, examples. Tests parse every example.
+
+use super::exits::{EXIT_STATUS, Exits, OF_NAGIOS};
 
 /// A file that a page names.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +14,8 @@ pub struct File {
 /// The parts of a page beside the definition of its command.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
+    /// Exit codes.
+    pub exits: Exits,
     /// Files.
     pub files: &'static [File],
     /// What an example is for, and the command line.
@@ -19,35 +23,6 @@ pub struct Page {
     /// Pages to read next.
     pub see: &'static [&'static str],
 }
-
-/// Exit codes of every command, as in docs/contracts.md.
-pub const EXIT_STATUS: [(&str, &str); 6] = [
-    (
-        "0",
-        "Done, and the answer is good. A manager that runs until a signal ends it returns 0 too.",
-    ),
-    (
-        "1",
-        "Done, and the answer is not good: the judge has errors, hosts are isolated or out of the manager's reach, a \
-         link is not ACTIVE for no known reason, or two things differ.",
-    ),
-    (
-        "2",
-        "Not started: wrong usage, or bad input (a file, a fabric, a configuration); or an output that could not be \
-         written.",
-    ),
-    (
-        "3",
-        "No fabric: the port cannot be opened or is down, the simulator or the manager does not answer, or the socket \
-         is taken.",
-    ),
-    (
-        "4",
-        "Refused, and nothing was changed: an M_Key forbids Sets, no plan passed the judge, or another manager is \
-         master.",
-    ),
-    ("130", "Interrupted by SIGINT or SIGTERM before there was an answer."),
-];
 
 const fn file(path: &'static str, what: &'static str) -> File {
     File { path, what }
@@ -116,7 +91,12 @@ const fn page(
     see: &'static [&'static str],
     examples: &'static [(&'static str, &'static str)],
 ) -> Page {
-    Page { files, examples, see }
+    Page {
+        exits: EXIT_STATUS,
+        files,
+        examples,
+        see,
+    }
 }
 
 /// Returns the parts of the page with this title; empty for a command without an entry.
@@ -221,6 +201,37 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
                 ),
                 ("Follow events in a script:", "selvedge status events --follow --json"),
                 ("Which ports may communicate:", "selvedge status partitions --top 20"),
+            ],
+        ),
+    ),
+    (
+        "selvedge-health",
+        Page {
+            exits: OF_NAGIOS,
+            ..page(
+                ASKED,
+                &["selvedge(1)", "selvedge-status(1)", "selvedge-forget(1)"],
+                &[
+                    ("The verdict in one line, for Nagios or a script:", "selvedge health"),
+                    (
+                        "Each condition with its evidence, for programs:",
+                        "selvedge health --json",
+                    ),
+                ],
+            )
+        },
+    ),
+    (
+        "selvedge-forget",
+        page(
+            ASKED,
+            &["selvedge(1)", "selvedge-health(1)", "selvedge-status(1)"],
+            &[
+                ("A host that was taken out for good:", "selvedge forget 'node 17'"),
+                (
+                    "A cable that was taken out, by one end:",
+                    "selvedge forget '\"leaf 1\"[3]'",
+                ),
             ],
         ),
     ),

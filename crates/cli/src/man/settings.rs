@@ -21,7 +21,7 @@ pub fn page() -> String {
             entry(&mut roff, key);
         }
     }
-    super::exit_status(&mut roff, "of selvedge config check");
+    super::exit_status(&mut roff, "of selvedge config check", super::exits::EXIT_STATUS);
     super::files(&mut roff, pages::CONFIGURATION);
     super::examples(&mut roff, pages::of("selvedge-config-check").examples);
     super::see_also(
