@@ -453,7 +453,7 @@ fn odd_dumps_are_read_with_warnings() {
             "0x0002 003 # Switch portguid 0x025e1e0100000001",
             "0x0002 003 # Switch portguid 0x025e1e0100000002",
         ),
-        &["0044", "here and of \"S-L1-2\"[0] before"],
+        &["0044", "here and to \"S-L1-2\"[0] in an earlier line"],
     );
     check(&LFTS.replace("0x025e1e0200000001", "0x77"), &["0045", "0046"]);
     check(
