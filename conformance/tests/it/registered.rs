@@ -45,7 +45,6 @@ fn what_hosts_registered_outlives_a_kill() {
     let guid = guid_of(&lab, lid_of(&lab, OBSERVER));
     wait_for(&join(guid), Some(Status::OK));
     let mark = state.join("registrations.stored");
-    until("the store", LIMIT, String::new, || Ok(mark.exists().then_some(()))).unwrap();
     // Its tree comes after the answer, and is the next one's to write if it has not.
     let asked = std::cell::Cell::new(0);
     until("the tree of the group", LIMIT, String::new, || {
@@ -56,6 +55,8 @@ fn what_hosts_registered_outlives_a_kill() {
     })
     .unwrap();
     assert!(asked.get() > 0, "the first start on an empty folder asks");
+    // On a busy machine answers may come so late that hosts are missed and found again, which is stored as well.
+    until("the store", LIMIT, String::new, || Ok(mark.exists().then_some(()))).unwrap();
     drop(ours); // SIGKILL
     wait_for(&members(), None);
     let ours = start();
