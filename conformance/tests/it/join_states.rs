@@ -226,7 +226,7 @@ fn join_states_beside_opensm() {
     capabilities(theirs.class_port_info, ours.class_port_info);
 }
 
-/// Compares both masks with OpenSM's: the bits that only one side has. `docs/sa.md` has the reasons.
+/// Compares both masks with OpenSM's: the bits that only one side has. The reasons: `docs/reference/sa-attributes.md`.
 fn capabilities(theirs: (u64, u64), ours: (u64, u64)) {
     let bits = |mask: u64| (0..27).filter(|bit| mask >> bit & 1 == 1).collect::<Vec<u32>>();
     let alone = |a: u64, b: u64| bits(a & !b);

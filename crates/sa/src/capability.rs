@@ -1,7 +1,7 @@
 //! The capabilities in ClassPortInfo: the set bits of both capability masks.
 //!
 //! A bit is set if and only if the behaviour is implemented. `tests/it/capabilities.rs` has a table of every bit with a
-//! probe. `docs/sa.md` shows the same table, with the reasons for clear bits.
+//! probe. `docs/reference/sa-attributes.md` shows the same table, with the reasons for clear bits.
 //!
 //! Source: IBA vol 1 §15.2.5.1; the numbers as in OpenSM's `osm_base.h` (`OSM_CAP_*`, `OSM_CAP2_*`) and, for
 //! send-only full members, Linux `ib_sa.h`.
